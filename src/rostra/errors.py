@@ -1,0 +1,138 @@
+"""Every exception of Rostra, drawn as a tree.
+
+    RostraError
+    ├── BadInput                    you wrote something that cannot be right
+    │   └── BadName                     a domain, endpoint or group name that breaks the grammar
+    ├── Refused                     the agent or server understood and said no
+    │   ├── NotInScope                  the caller's host is outside the group's scope
+    │   ├── NoSuchPermanentGroup        asked for as permanent, never registered
+    │   ├── GroupIsPermanent            asked for as spontaneous, registered as permanent
+    │   ├── AlreadyMember
+    │   ├── NotMember
+    │   ├── TooLarge                    an attachment or message above its bound
+    │   ├── NameInUse                   an endpoint with this name is open on the host
+    │   └── NotAllowed
+    ├── Unreachable                 nobody answered (retriable)
+    │   └── DeadlineExceeded            the answer did not come in time
+    ├── PeerError                   the other side broke the protocol
+    │   ├── Malformed                   bytes that are no message
+    │   ├── WrongWorld                  a server of another world
+    │   └── WrongVersion                a wire version we do not speak
+    └── BadStory                    a simulator story that cannot be read or run
+
+Each class knows if trying again can help (`retriable`) and has a stable `code` for programs; each instance says
+what happened, to what, and what to try (`fix`).
+"""
+
+from typing import ClassVar
+
+
+class RostraError(Exception):
+    """The root: catch this to catch everything Rostra raises on purpose."""
+
+    code: ClassVar[str] = "ERROR"
+    retriable: ClassVar[bool] = False
+
+    def __init__(self, what: str, *, fix: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.fix = fix
+
+    def __str__(self) -> str:
+        return f"{self.what}; {self.fix}" if self.fix else self.what
+
+
+class BadInput(RostraError, ValueError):
+    code = "BAD_ARGUMENT"
+
+
+class BadName(BadInput):
+    pass
+
+
+class Refused(RostraError):
+    code = "REFUSED"
+
+
+class NotInScope(Refused):
+    code = "NOT_IN_SCOPE"
+
+
+class NoSuchPermanentGroup(Refused):
+    code = "NO_SUCH_PERMANENT_GROUP"
+
+
+class GroupIsPermanent(Refused):
+    code = "GROUP_IS_PERMANENT"
+
+
+class AlreadyMember(Refused):
+    code = "ALREADY_MEMBER"
+
+
+class NotMember(Refused):
+    code = "NOT_MEMBER"
+
+
+class TooLarge(Refused):
+    code = "TOO_LARGE"
+
+
+class NameInUse(Refused):
+    code = "NAME_IN_USE"
+    retriable = True
+
+
+class NotAllowed(Refused):
+    code = "NOT_ALLOWED"
+
+
+class Unreachable(RostraError, ConnectionError):
+    code = "UNREACHABLE"
+    retriable = True
+
+
+class DeadlineExceeded(Unreachable, TimeoutError):
+    code = "DEADLINE"
+
+
+class PeerError(RostraError):
+    code = "PEER_ERROR"
+
+
+class Malformed(PeerError):
+    code = "MALFORMED"
+
+
+class WrongWorld(PeerError):
+    code = "WRONG_WORLD"
+
+
+class WrongVersion(PeerError):
+    code = "WRONG_VERSION"
+
+
+class BadStory(BadInput):
+    code = "BAD_STORY"
+
+
+BY_CODE: dict[str, type[RostraError]] = {
+    error.code: error
+    for error in (
+        BadInput,
+        NotInScope,
+        NoSuchPermanentGroup,
+        GroupIsPermanent,
+        AlreadyMember,
+        NotMember,
+        TooLarge,
+        NameInUse,
+        NotAllowed,
+        Unreachable,
+        DeadlineExceeded,
+        Malformed,
+        WrongWorld,
+        WrongVersion,
+    )
+}
+"""For turning a refusal that arrived as data back into the exception it means."""

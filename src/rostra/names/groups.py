@@ -1,0 +1,109 @@
+"""What programs meet in: groups, named and scoped.
+
+A **group** is the pair of a name and a scope; ``chess@eu`` and ``chess@world`` are strangers. Names come in the
+three kinds of Auerbach et al.:
+
+    lounge/chess                     public      anybody who knows the name may join
+    acme/hr!payroll                  restricted  the authority left of '!' says who may join
+    eu.paris.h3/web-1#7~7-1718-5     transient   made by its owner, whose endpoint stands left of '~'
+
+The kinds differ in who may join, which is the business of led membership. Relaxed membership treats all three as
+opaque and compares them byte for byte.
+"""
+
+import unicodedata
+from typing import Final
+
+from msgspec import Struct
+
+from rostra.errors import BadName
+from rostra.names.domains import Domain, parse_scope
+from rostra.names.endpoints import Endpoint, parse_endpoint
+
+GROUP_NAME_BYTES_MAX: Final = 255
+
+
+class Group(Struct, frozen=True, order=True, array_like=True, gc=False):
+    """A group's key. Two groups are the same exactly if both parts are (C-006)."""
+
+    name: str
+    scope: Domain
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.scope}"
+
+
+class PublicName(Struct, frozen=True):
+    segments: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "/".join(self.segments)
+
+
+class RestrictedName(Struct, frozen=True):
+    authority: tuple[str, ...]
+    segments: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{'/'.join(self.authority)}!{'/'.join(self.segments)}"
+
+
+class TransientName(Struct, frozen=True):
+    owner: Endpoint
+    segments: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.owner}~{'/'.join(self.segments)}"
+
+
+GroupName = PublicName | RestrictedName | TransientName
+
+
+def parse_group_name(text: str) -> GroupName:
+    """Read a group name of any kind; ``str()`` of the result is the text again."""
+    check_group_name(text)
+    if "~" in text:
+        owner, _, suffix = text.partition("~")
+        return TransientName(parse_endpoint(owner), _segments(suffix, text))
+    if "!" in text:
+        authority, _, rest = text.partition("!")
+        return RestrictedName(_segments(authority, text), _segments(rest, text))
+    return PublicName(_segments(text, text))
+
+
+def check_group_name(text: str) -> None:
+    """Refuse what no kind of name may be: empty, too long, not normalised, or with invisible characters."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise BadName("group name is not valid Unicode", fix="send the name as UTF-8") from None
+    if not 1 <= size <= GROUP_NAME_BYTES_MAX:
+        raise BadName(f"group name is {size} bytes long", fix=f"use 1 to {GROUP_NAME_BYTES_MAX} bytes of UTF-8")
+    if not text.isprintable():
+        raise BadName(f"group name {text!r} has invisible characters", fix="use printable characters only")
+    if unicodedata.normalize("NFC", text) != text:
+        raise BadName(f"group name {text!r} is not in Unicode normal form C", fix="normalise the name to NFC")
+
+
+def parse_group(text: str) -> Group:
+    """Read ``name@scope`` as `Group` prints it; without ``@`` the scope is the whole world."""
+    name, at, scope = text.rpartition("@")
+    if not at:
+        name, scope = text, "world"
+    return make_group(name, scope)
+
+
+def make_group(name: str, scope: str) -> Group:
+    """A checked group key from a name and a scope as a user writes them."""
+    parse_group_name(name)
+    return Group(name, parse_scope(scope))
+
+
+def _segments(part: str, whole: str) -> tuple[str, ...]:
+    segments = tuple(part.split("/"))
+    if not all(segments) or any(char in part for char in "!~"):
+        raise BadName(
+            f"{whole!r} is not a group name",
+            fix="write a/b (public), authority!a/b (restricted) or endpoint~a/b (transient), no segment empty",
+        )
+    return segments

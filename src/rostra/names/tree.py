@@ -1,0 +1,80 @@
+"""The shape of a world: which domains and hosts there are, and who is whose neighbour.
+
+    world ─┬─ eu ─┬─ eu.fr ─┬─ eu.fr.c1 ── hosts h1 h2
+           │      └─ eu.de  └─ eu.fr.c2 ── hosts h1 h2
+           └─ us ─ ...
+
+A server's neighbours follow from the paths alone: its parent is one label shorter, its siblings share that parent,
+its children are one label longer. Siblings are fully meshed; hosts of one cluster are not linked to each other
+(C-018).
+"""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from rostra.errors import BadInput
+from rostra.names.domains import ROOT, Domain, enclosing, parent
+
+
+class Tree(Struct, frozen=True):
+    hosts: tuple[Domain, ...]
+    domains: tuple[Domain, ...]
+    clusters: frozenset[Domain]
+    children: dict[Domain, tuple[Domain, ...]]
+
+    @classmethod
+    def of(cls, hosts: Iterable[Domain]) -> "Tree":
+        """The smallest world that holds these hosts."""
+        hosts = tuple(sorted(set(hosts)))
+        if not hosts:
+            raise BadInput("a world without hosts", fix="name at least one host")
+        children: dict[Domain, set[Domain]] = {}
+        for host in hosts:
+            below = host
+            for domain in enclosing(host)[1:]:
+                children.setdefault(domain, set()).add(below)
+                below = domain
+        clusters = frozenset(parent(host) for host in hosts)
+        for cluster in sorted(clusters):
+            if not children[cluster] <= set(hosts):
+                raise BadInput(
+                    f"domain {cluster} holds both hosts and domains",
+                    fix="give its hosts a cluster of their own",
+                )
+        return cls(
+            hosts,
+            tuple(sorted(children)),
+            clusters,
+            {domain: tuple(sorted(below)) for domain, below in children.items()},
+        )
+
+    @property
+    def servers(self) -> tuple[Domain, ...]:
+        """Every server of the world: one per domain, one per host."""
+        return tuple(sorted((*self.domains, *self.hosts)))
+
+    def siblings(self, domain: Domain) -> tuple[Domain, ...]:
+        """The other children of the enclosing domain; none for the root, and none for hosts."""
+        if domain == ROOT or parent(domain) in self.clusters:
+            return ()
+        return tuple(other for other in self.children[parent(domain)] if other != domain)
+
+    def neighbours(self, server: Domain) -> tuple[Domain, ...]:
+        above = () if server == ROOT else (parent(server),)
+        return (*above, *self.siblings(server), *self.children.get(server, ()))
+
+    def links(self) -> tuple[tuple[Domain, Domain], ...]:
+        """Every link once, the smaller name first."""
+        return tuple(
+            sorted({(min(a, b), max(a, b)) for a in self.servers for b in self.neighbours(a)}),
+        )
+
+
+def dials(me: Domain, peer: Domain) -> bool:
+    """Who of two neighbours opens the connection: the child; of two siblings, the smaller name."""
+    if me != ROOT and parent(me) == peer:
+        return True
+    if peer != ROOT and parent(peer) == me:
+        return False
+    return me < peer

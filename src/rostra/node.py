@@ -1,0 +1,138 @@
+"""One server's stack, top to bottom.
+
+    programs                (an agent's only)
+       │  Asked ▼                        ▲ Tell, Answer
+    ┌──┴─────────────────────────────────┴──┐
+    │ core      LocalServer or DomainServer │   who is in which group, and who must hear of it
+    ├───────────────────────────────────────┤
+    │ links     one per neighbour           │   once and in order, or the epoch ends; is it alive?
+    └──┬─────────────────────────────────┬──┘
+       │  PacketArrived ▲                ▼ Transmit
+    neighbours
+
+A node is as sans-IO as the cores in it. Its driver feeds events to `step` and, when it has run out of input for the
+moment, calls `flush`, which makes one packet per neighbour out of everything that was said to it since.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from rostra.names import ROOT, Domain, parent
+from rostra.protocols.effects import (
+    Core,
+    Effect,
+    Event,
+    Ignored,
+    Instant,
+    LinkDown,
+    LinkUp,
+    Received,
+    Send,
+    SetTimer,
+    TimerFired,
+)
+from rostra.protocols.links.config import LinkConfig
+from rostra.protocols.links.core import Link
+from rostra.protocols.links.events import ChannelClosed, ChannelOpened, PacketArrived, Submitted, Ticked
+
+TICK: Final = ("tick",)
+
+Output = Effect | LinkUp | LinkDown
+
+
+class Node:
+    """The stack of one agent (its path is a host's) or one domain server (its path is a domain's)."""
+
+    def __init__(
+        self,
+        world: str,
+        path: Domain,
+        core: Core,
+        *,
+        incarnation: int,
+        config: LinkConfig,
+        siblings: Iterable[Domain] = (),
+        accepts_children: bool = False,
+    ) -> None:
+        self.world = world
+        self.path = path
+        self.core = core
+        self.incarnation = incarnation
+        self.links: dict[Domain, Link] = {}
+        self._config = config
+        self._accepts_children = accepts_children
+        self._outbox: dict[Domain, list[object]] = {}
+        self._tick_due: Instant = 0.0
+        for peer in (*(() if path == ROOT else (parent(path),)), *sorted(siblings)):
+            self.links[peer] = self._new_link(peer)
+
+    def start(self, now: Instant) -> list[Output]:
+        """The first effects, before any event."""
+        self._tick_due = now + self._config.tick_s
+        return [SetTimer(TICK, self._config.tick_s)]
+
+    def step(self, now: Instant, event: Event) -> list[Output]:
+        outputs: list[Output] = []
+        match event:
+            case PacketArrived(peer) | ChannelOpened(peer) | ChannelClosed(peer):
+                link = self.links.get(peer) or self._adopt(peer)
+                if link is None:
+                    return [Ignored(type(event).__name__, why="not a neighbour")]
+                self._report(now, link.step(now, event), outputs)
+            case TimerFired(timer) if timer == TICK:
+                late_s = max(0.0, now - self._tick_due)
+                for link in list(self.links.values()):
+                    self._report(now, link.step(now, Ticked(late_s)), outputs)
+                self._tick_due = now + self._config.tick_s
+                outputs.append(SetTimer(TICK, self._config.tick_s))
+            case _:
+                self._perform(self.core.step(now, event), outputs)
+        return outputs
+
+    def flush(self, now: Instant) -> list[Output]:
+        """One packet for each neighbour that something was said to since the last flush."""
+        if not self._outbox:
+            return []
+        outputs: list[Output] = []
+        outbox, self._outbox = self._outbox, {}
+        for peer, messages in outbox.items():
+            self._report(now, self.links[peer].step(now, Submitted(tuple(messages))), outputs)
+        return outputs
+
+    def is_up(self, peer: Domain) -> bool:
+        link = self.links.get(peer)
+        return link is not None and link.up
+
+    def _report(self, now: Instant, reports: Iterable[Event | Effect], outputs: list[Output]) -> None:
+        """Pass a link's reports to the core, in order, and its orders to the driver."""
+        for report in reports:
+            match report:
+                case Received():
+                    self._perform(self.core.step(now, report), outputs)
+                case LinkDown(peer):
+                    # What was still waiting to be said belonged to the epoch that has just ended.
+                    self._outbox.pop(peer, None)
+                    outputs.append(report)
+                    self._perform(self.core.step(now, report), outputs)
+                case LinkUp():
+                    outputs.append(report)
+                    self._perform(self.core.step(now, report), outputs)
+                case Effect():
+                    outputs.append(report)
+
+    def _perform(self, effects: Iterable[Effect], outputs: list[Output]) -> None:
+        for effect in effects:
+            if type(effect) is Send:
+                self._outbox.setdefault(effect.to, []).append(effect.message)
+            else:
+                outputs.append(effect)
+
+    def _adopt(self, peer: Domain) -> Link | None:
+        """A server one label below us proves by its path that it is a child (C-021)."""
+        if not self._accepts_children or peer == ROOT or parent(peer) != self.path:
+            return None
+        self.links[peer] = self._new_link(peer)
+        return self.links[peer]
+
+    def _new_link(self, peer: Domain) -> Link:
+        return Link(self.world, self.path, peer, incarnation=self.incarnation, config=self._config)

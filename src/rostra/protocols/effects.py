@@ -1,0 +1,136 @@
+"""The words every core shares.
+
+A core is driven through one door, ``step(now, event) -> effects``. **Events** are things that happened and are named
+in the past tense; **effects** are orders to whoever drives the core, and the driver carries them out in the order of
+the list. Time comes in as `now`, waiting goes out as `SetTimer`, chance comes in as data.
+
+    driver ── Received, LinkUp, LinkDown, TimerFired, Asked ──▶ core
+    driver ◀── Send, Tell, Answer, SetTimer, Persist, Ignored, Noted ── core
+
+Two drivers exist: `rostra.runtime` over asyncio and `rostra.sim` in virtual time. They run the very same cores.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from rostra.names import Domain, Endpoint
+
+Instant = float
+"""Seconds on the driver's clock: monotonic in the runtime, virtual in the simulator."""
+
+TimerKey = tuple[str | int, ...]
+"""Names one timer of one core: what it is for, then which one. Setting it again moves it."""
+
+
+class Because(Struct, frozen=True, array_like=True):
+    """Why a server was given up: who says so, about whom, and on what grounds.
+
+    Small enough to travel with every failure notice; the accuser keeps the whole `Evidence`.
+    """
+
+    accuser: Domain
+    accused: Domain
+    what: str  # silent | ended by peer | restarted | overflow | closed
+
+
+class Event(Struct, frozen=True):
+    """Something that happened."""
+
+
+class Effect(Struct, frozen=True):
+    """An order to the driver."""
+
+
+# Events
+
+
+class Received(Event, frozen=True):
+    """A neighbour's message arrived, once and in order, on a link that is up."""
+
+    sender: Domain
+    message: Any
+
+
+class LinkUp(Event, frozen=True):
+    """A neighbour became reachable: a new epoch of the link began. Alternates with `LinkDown`."""
+
+    peer: Domain
+    incarnation: int
+
+
+class LinkDown(Event, frozen=True):
+    """A neighbour was given up: the epoch ended, on both sides."""
+
+    peer: Domain
+    because: Because
+
+
+class TimerFired(Event, frozen=True):
+    timer: TimerKey
+
+
+class Asked(Event, frozen=True):
+    """A program asked something on behalf of one of its endpoints. `token` names the question in `Answer`."""
+
+    endpoint: Endpoint
+    token: int
+    request: Any
+
+
+# Effects
+
+
+class Send(Effect, frozen=True):
+    """Hand a message to the link to a neighbour. Only ever to one whose link is up."""
+
+    to: Domain
+    message: Any
+
+
+class Tell(Effect, frozen=True):
+    """Deliver one notice to these endpoints of this host, in the order of effects."""
+
+    endpoints: tuple[Endpoint, ...]
+    notice: Any
+
+
+class Answer(Effect, frozen=True):
+    """Answer a program's question. Every `Asked` gets exactly one, unless its endpoint dies first."""
+
+    token: int
+    result: Any
+
+
+class SetTimer(Effect, frozen=True):
+    timer: TimerKey
+    after_s: float
+
+
+class CancelTimer(Effect, frozen=True):
+    timer: TimerKey
+
+
+class Persist(Effect, frozen=True):
+    """Write this record to stable storage before carrying out the effects that follow it in the list."""
+
+    record: Any
+
+
+class Ignored(Effect, frozen=True):
+    """Something arrived and changed nothing. Never silent: it is traced, and counted by `why`."""
+
+    what: str
+    why: str  # from a small fixed set: it becomes a metric's label
+
+
+class Noted(Effect, frozen=True):
+    """Something worth a line in the trace and a counter happened inside: a row made, a collection closed."""
+
+    what: str  # from a small fixed set
+    about: str
+
+
+class Core(Protocol):
+    def step(self, now: Instant, event: Event) -> Sequence[Effect]: ...

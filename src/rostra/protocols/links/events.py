@@ -1,0 +1,84 @@
+"""How a driver speaks to a link, and what a link orders or reports.
+
+    driver ── ChannelOpened, ChannelClosed, PacketArrived, Ticked, Submitted ──▶ link
+    driver ◀── Transmit, Suspected, Trusted, Ignored; LinkUp, LinkDown, Received ── link
+
+`LinkUp`, `LinkDown` and `Received` are reports for the core above, in the order in which it must see them.
+"""
+
+from msgspec import Struct
+
+from rostra.names import Domain
+from rostra.protocols.effects import Because, Effect, Event
+from rostra.protocols.links.packets import AnyPacket
+
+
+class ChannelOpened(Event, frozen=True):
+    """There is a way to transmit to the peer again: a connection, or (in the simulator) the network itself."""
+
+    peer: Domain
+
+
+class ChannelClosed(Event, frozen=True):
+    """The way is gone. Not a failure: the epoch lives on until the detector gives the peer up (C-032)."""
+
+    peer: Domain
+    why: str
+
+
+class PacketArrived(Event, frozen=True):
+    peer: Domain
+    packet: AnyPacket
+
+
+class Ticked(Event, frozen=True):
+    """The heartbeat timer fired; `late_s` later than it was due, which is our own fault and not the peers'."""
+
+    late_s: float = 0.0
+
+
+class Submitted(Event, frozen=True):
+    """The core above wants these messages at the peer, in this order, as one batch."""
+
+    messages: tuple[object, ...]
+
+
+class Transmit(Effect, frozen=True):
+    to: Domain
+    packet: AnyPacket
+
+
+class Evidence(Struct, frozen=True):
+    """What a suspicion rests on. Kept by the accuser, for `rostra why`."""
+
+    accuser: Domain
+    accused: Domain
+    at: float  # on the accuser's clock
+    silence_s: float  # since anything was heard
+    expected_s: float  # the usual time between two signs of life, as observed
+    phi: float  # accrued suspicion at that moment
+    phi_threshold: float
+    down_after_s: float
+    own_lateness_s: float  # how late our own loop was in the observed window
+    channel_open: bool
+
+
+class Suspected(Effect, frozen=True):
+    """The peer is overdue. Shown and counted; nobody loses a membership for it yet."""
+
+    peer: Domain
+    evidence: Evidence
+
+
+class Trusted(Effect, frozen=True):
+    """A suspected peer was heard of again in time."""
+
+    peer: Domain
+    after_s: float
+
+
+class Removed(Effect, frozen=True):
+    """The evidence behind a `LinkDown`; reported just before it."""
+
+    because: Because
+    evidence: Evidence

@@ -1,0 +1,52 @@
+"""What two ends of a link exchange below the protocols' messages.
+
+A **session** is one end's half of a link epoch: a number that grows each time that end gives the other up, and
+across restarts. An epoch is a pair of sessions, one of each end. Every packet says the sender's session (`mine`) and
+the one it believes the receiver has (`yours`); a packet belongs to the present epoch only if both are right.
+"""
+
+from typing import Any, Final
+
+from msgspec import Struct
+
+from rostra.names import Domain
+
+NOBODY: Final = 0
+"""The session of a peer that was not heard of yet."""
+
+
+class Packet(Struct, frozen=True, array_like=True, tag_field="kind"):
+    mine: int
+    yours: int
+
+
+class Hello(Packet, frozen=True, tag=1):
+    """Who I am, and where I stand: sent when a channel opens, and again until the epoch is agreed."""
+
+    world: str
+    path: Domain
+    incarnation: int
+    received: int  # the last data packet of this epoch that I have; resume after it
+
+
+class Data(Packet, frozen=True, tag=2):
+    """A numbered batch of messages, handled in order, exactly once."""
+
+    number: int
+    received: int
+    messages: tuple[Any, ...]
+
+
+class Beat(Packet, frozen=True, tag=3):
+    """I live, and have received this much."""
+
+    received: int
+
+
+class Bye(Packet, frozen=True, tag=4):
+    """I end this epoch now, on purpose; no need to wait for silence."""
+
+    why: str
+
+
+AnyPacket = Hello | Data | Beat | Bye
