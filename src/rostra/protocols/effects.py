@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from rostra.names import Domain, Endpoint
+from rostra.names import Domain, Endpoint, Group
 
 Instant = float
 """Seconds on the driver's clock: monotonic in the runtime, virtual in the simulator."""
@@ -77,6 +77,19 @@ class Asked(Event, frozen=True):
     endpoint: Endpoint
     token: int
     request: Any
+
+
+class EndpointGone(Event, frozen=True):
+    """The program behind a local endpoint died, as the operating system or its closed socket says (C-034)."""
+
+    endpoint: Endpoint
+
+
+class FellBehind(Event, frozen=True):
+    """A program read too slowly and lost notices of these groups; it was told `Gap` and needs a new baseline."""
+
+    endpoint: Endpoint
+    groups: tuple[Group, ...]
 
 
 # Effects
