@@ -1,0 +1,78 @@
+# Rostra's workshop. `make` alone lists what there is. Every target sets up what it needs, once, in .venv;
+# a fresh Debian with Python 3.11 and make is enough to begin.
+
+PYTHON  ?= python3
+SECONDS ?= 60
+SEEDS   ?= 1000
+ARGS    ?=
+
+BIN   := .venv/bin
+READY := .venv/ready
+# Cuts between real processes need network namespaces and a packet filter; nothing else here needs the system.
+LIVE_TOOLS := iproute2 iptables
+LIVE_OK    := $(shell [ "$$(id -u)" = 0 ] && PATH=$$PATH:/usr/sbin:/sbin command -v ip >/dev/null \
+                && PATH=$$PATH:/usr/sbin:/sbin command -v iptables >/dev/null && echo yes)
+
+.DEFAULT_GOAL := help
+.PHONY: help up test fmt lint types unit live fuzz storm goldens bench congress-report clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+up: $(READY)  ## a small real world on this machine: two regions, two clusters, until Ctrl-C
+	@$(BIN)/python examples/up.py $(ARGS)
+
+test: lint types unit live  ## all that must hold: format, lint, types, every test
+
+fmt: $(READY)  ## rewrite the sources in the house's format
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix --quiet .
+
+lint: $(READY)  ## is it formatted, and free of the usual slips?
+	@$(BIN)/ruff format --check --quiet . || { echo "not formatted: run  make fmt" >&2; exit 1; }
+	@$(BIN)/ruff check --quiet .
+
+types: $(READY)  ## strict types
+	@$(BIN)/mypy
+
+unit: $(READY)  ## cores, stories, properties, faults, wire: virtual time, no network
+	@$(BIN)/pytest -q -n 2 -m "not live" $(ARGS)
+
+# One at a time: these measure real seconds, and neighbours would be heard as silence.
+live: $(READY)  ## real processes in network namespaces: kill, stop, cut, heal (needs root)
+ifeq ($(LIVE_OK),yes)
+	@$(BIN)/pytest -q -m live $(ARGS)
+else ifdef ROSTRA_LIVE_REQUIRED
+	@echo "the live tests must run here; they need root, and: apt-get install -y $(LIVE_TOOLS)" >&2; exit 1
+else
+	@echo "NOT RUN: the live tests. They need root, and: apt-get install -y $(LIVE_TOOLS)" >&2
+endif
+
+fuzz: $(READY)  ## throw mutated bytes at the wire for SECONDS=60
+	@$(BIN)/python -m tests.wire.fuzz --seconds $(SECONDS) $(ARGS)
+
+storm: $(READY)  ## random worlds, churn, crashes and cuts, checked: SEEDS=1000
+	@$(BIN)/rostra sim storm --seeds $(SEEDS) --jobs 2 $(ARGS)
+
+goldens: $(READY)  ## rewrite the golden traces of the stories; the diff is the review
+	@$(BIN)/pytest -q tests/stories --rewrite-goldens $(ARGS)
+
+bench: $(READY)  ## real processes beside Redis and a bare echo, as ratios (ARGS=--quick, ARGS="--only W1")
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+congress-report: $(READY)  ## the paper's claims, measured in the simulator: report/congress.html
+	@$(BIN)/python -m benchmarks.congress_report $(ARGS)
+
+clean:  ## forget everything that can be made again
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .rostra build dist report benchmarks/results
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	  || { echo "Rostra needs Python 3.11 or newer: apt-get install -y python3 python3-venv" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
+	  || { echo "this Python cannot make environments: apt-get install -y python3-venv" >&2; exit 1; }
+	@echo "setting up .venv (once)" >&2
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
