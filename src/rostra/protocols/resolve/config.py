@@ -1,0 +1,57 @@
+"""Every timer and bound of `resolve`."""
+
+from msgspec import Struct
+
+
+class ResolveConfig(Struct, frozen=True):
+    """The settings of local and domain servers. The defaults are those of `wan`.
+
+    The bounds protect an agent's neighbours and its other programs from one program that asks for too
+    much; what exceeds them is answered TOO_LARGE and changes nothing. How soon a silent server is given
+    up is no setting of this layer: see `LinkConfig`. """
+
+    meta_bytes_max: int = 256
+    """An attachment's size (C-151). Raising it makes every member record bigger, in every list,
+    everywhere."""
+
+    ns_message_bytes_max: int = 65_536
+    """The size of a message sent through the servers (C-152). Raising it makes membership notices wait longer
+    behind such messages, because they share the control links."""
+
+    destinations_max: int = 1_024
+    """Destinations of one message. Raising it lets one program put that many copies on the links at once."""
+
+    endpoints_max: int = 100_000
+    """Endpoints open on one host. Raising it costs about 1 KB of the agent's memory for each."""
+
+    lives_watched_max: int = 1_000
+    """Remote endpoints that one endpoint may watch for life (C-157). Each costs one message there and one
+    back every `life_refresh_s`."""
+
+    life_refresh_s: float = 10.0
+    """How often a watched life is asked about again. A death is told at once by the dead endpoint's own
+    agent; this bounds how long it takes to notice that this agent itself is gone or cut off, unless a
+    failure notice said so before: `life_missed_max + 1` times `life_refresh_s` at most. Raising it saves
+    messages and notices later."""
+
+    life_missed_max: int = 1
+    """Questions about a life that may go unanswered before it is reported down. Raising it forgives
+    longer delays and notices later."""
+
+    resolve_deadline_s: float | None = None
+    """When a resolve gives up if its caller named no deadline (C-185); None waits until the servers have
+    answered or the failure detector has given them up. Setting it turns slow answers into none: nothing
+    partial is ever returned."""
+
+    deadline_max_s: float = 3_600.0
+    """The longest deadline that a caller may name. Raising it lets forgotten questions stay open longer."""
+
+    @classmethod
+    def wan(cls) -> "ResolveConfig":
+        """Sites far apart: fewer refreshes."""
+        return cls()
+
+    @classmethod
+    def lan(cls) -> "ResolveConfig":
+        """One site, or a few close ones: refreshes are cheap, so lives are known sooner."""
+        return cls(life_refresh_s=1.0)
