@@ -27,6 +27,7 @@ class Hello(Packet, frozen=True, tag=1):
     path: Domain
     incarnation: int
     received: int  # the last data packet of this epoch that I have; resume after it
+    to: Domain = Domain("")  # whom I want to reach: one process may serve several domains at one address
 
 
 class Data(Packet, frozen=True, tag=2):
