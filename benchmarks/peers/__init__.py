@@ -1,0 +1,23 @@
+"""The systems that are measured side by side."""
+
+from typing import Any
+
+from benchmarks.peers.base import Program
+
+
+def program(peer: str, settings: dict[str, Any]) -> Program:
+    """A client of this peer. Imported late: no client process loads another peer's library."""
+    match peer:
+        case "echo":
+            from benchmarks.peers.echo import EchoProgram
+
+            return EchoProgram(**settings)
+        case "redis":
+            from benchmarks.peers.redis import RedisProgram
+
+            return RedisProgram(**settings)
+        case "rostra":
+            from benchmarks.peers.rostra import RostraProgram
+
+            return RostraProgram(**settings)
+    raise ValueError(f"no peer named {peer!r}")

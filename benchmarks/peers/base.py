@@ -1,0 +1,91 @@
+"""What a workload needs of a membership service, and no more.
+
+A `Service` is the servers' side: started and ended by the measurer. A `Program` is a client's side, one per
+client process. A workload is written once, in these words, and every peer is measured by the same lines.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+OnChange = Callable[[str, bool], None]
+"""Called in a watching member for each change: which member, and has it joined (or gone)?"""
+
+
+class Missing(Exception):
+    """This machine lacks something the peer needs; says what to install."""
+
+
+class Service(ABC):
+    """One deployment of one peer."""
+
+    name: ClassVar[str]  # a key of `programs()`
+    label: str  # as tables print it
+
+    @abstractmethod
+    async def start(self) -> None: ...
+
+    @abstractmethod
+    async def stop(self) -> None: ...
+
+    @abstractmethod
+    def pids(self) -> list[int]:
+        """The server processes, whose memory is what a member costs."""
+
+    @abstractmethod
+    def door(self, place: int = 0) -> dict[str, Any]:
+        """What a program must know to connect. Places are hosts, where the deployment has several."""
+
+    places: int = 1
+    keeps_lists: bool = True  # can it say who is in a group?
+
+    def weighed(self) -> dict[str, int]:
+        """Which kinds of server process there are, if they are to be weighed apart."""
+        return {}
+
+    async def suspected(self) -> str:
+        """Does the service show that it doubts somebody's life?"""
+        return "no such thing"
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+
+class Program(ABC):
+    """A client process of one peer. Member names are short and unique in a run."""
+
+    @abstractmethod
+    async def begin(self) -> None: ...
+
+    @abstractmethod
+    async def end(self) -> None: ...
+
+    @abstractmethod
+    async def prepare(self, name: str) -> None:
+        """All that a member needs before it can join and that is not the joining: a name, a connection."""
+
+    @abstractmethod
+    async def enter(self, group: str, name: str, on_change: OnChange) -> None:
+        """Become a watching member: in the group, and told of every change to it."""
+
+    @abstractmethod
+    async def join(self, group: str, name: str) -> None:
+        """Become a member that is not told of changes."""
+
+    @abstractmethod
+    async def leave(self, group: str, name: str) -> None: ...
+
+    @abstractmethod
+    async def members(self, group: str) -> int:
+        """Ask who is in the group, as a program that does not follow it; how many there are."""
+
+
+def nobody(who: str, joined: bool) -> None:
+    """An `OnChange` for members whose notices are not looked at."""

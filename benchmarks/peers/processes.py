@@ -1,0 +1,53 @@
+"""Server processes of the peers: start, wait until they listen, stop, weigh."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+READY_WITHIN_S = 15.0
+
+
+async def start(*command: str, env: dict[str, str] | None = None) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        env=None if env is None else {**os.environ, **env},
+    )
+
+
+async def listening(path: str) -> None:
+    """Wait until somebody accepts connections on this Unix socket."""
+    async with asyncio.timeout(READY_WITHIN_S):
+        while True:
+            try:
+                _, writer = await asyncio.open_unix_connection(path)
+            except (FileNotFoundError, ConnectionRefusedError):
+                await asyncio.sleep(0.02)
+            else:
+                writer.close()
+                return
+
+
+async def stop(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        process.send_signal(signal.SIGCONT)
+        process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), 10)
+        except TimeoutError:
+            process.kill()
+    await process.wait()
+
+
+def resident_kb(pids: list[int]) -> int:
+    """Memory that these processes hold, shared libraries left out: what grows with members is their own."""
+    return sum(_own_kb(pid) for pid in pids)
+
+
+def _own_kb(pid: int) -> int:
+    fields = dict(
+        line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line
+    )
+    return int(fields["RssAnon"].split()[0])

@@ -1,0 +1,302 @@
+"""What is done and what is timed, in words that fit every peer.
+
+    W1  50 watching members in 5 processes; one more joins: until the last of the 50 knows
+    W2  who is in a group of 100? asked one at a time, and 16 at a time
+    W3  a program is killed: until the other 20 know; a program or host falls silent, for a while or for good
+    W6  joins and leaves per second, with 100 watching, while the last watcher knows within 250 ms (p99)
+    W7  memory of the servers per idle watching member
+
+Numbers 4 and 5 are about messages, which come later. Every workload checks what it times: a notice that did
+not reach every watcher, or a list of the wrong length, ends the run.
+"""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from benchmarks.crew import Crew, Hand, everybody
+from benchmarks.figures import Measures, percentile, spread_ms
+from benchmarks.peers.base import Service
+from benchmarks.peers.processes import resident_kb
+
+GROUP = "bench"
+
+
+class Size(Struct, frozen=True):
+    """How much of everything. `smoke` only shows that the harness works; its numbers mean nothing."""
+
+    watching: int = 50
+    processes: int = 5
+    joins: int = 100
+    gap_s: float = 0.02
+    listed: int = 100
+    ask_s: float = 4.0
+    kills: int = 10
+    told: int = 20
+    stop_s: float = 2.0
+    storm_watching: int = 100
+    storm_s: float = 4.0
+    storm_rates: tuple[int, ...] = (100, 200, 400, 800, 1200, 1600, 2400, 3200, 4800, 6400)
+    idle: int = 2000
+    settle_s: float = 0.5
+
+    @classmethod
+    def quick(cls) -> "Size":
+        return cls(
+            joins=50, ask_s=1.5, kills=4, storm_s=2.0, storm_rates=(200, 400, 800, 1600, 3200), idle=500
+        )
+
+    @classmethod
+    def smoke(cls) -> "Size":
+        return cls(
+            watching=4,
+            processes=2,
+            joins=3,
+            gap_s=0.05,
+            listed=6,
+            ask_s=0.1,
+            kills=1,
+            told=4,
+            stop_s=0.2,
+            storm_watching=4,
+            storm_s=0.5,
+            storm_rates=(20,),
+            idle=20,
+            settle_s=0.2,
+        )
+
+
+class Incomplete(AssertionError):
+    """The peer did not do what was being timed."""
+
+
+async def join_until_all_know(service: Service, size: Size) -> Measures:
+    """W1. The clock starts when the joiner calls join, and stops when the last watcher has been called."""
+    async with Crew() as crew:
+        watchers = await _watchers(crew, service, size.watching, size.processes)
+        (joiner,) = await crew.hire(1, service.name, **service.door())
+        await joiner.do("prepare", names=["joiner"])
+        await _settled(watchers, size)
+        began = await joiner.do("churn", group=GROUP, name="joiner", times=size.joins, gap_s=size.gap_s)
+        await asyncio.sleep(size.settle_s)
+        told = await _told(watchers, "joiner", len(began), size.watching)
+        took = [last - first for first, last in zip(began, told, strict=True)]
+        leaves = spread_ms(took[1::2])
+        return {**spread_ms(took[0::2]), "leave p50 ms": leaves["p50 ms"], "leave p99 ms": leaves["p99 ms"]}
+
+
+async def who_is_there(service: Service, size: Size) -> Measures:
+    """W2. A program that does not follow the group asks; every answer must have all its members."""
+    async with Crew() as crew:
+        holders = await _spread(crew, service, 4)
+        for holder, names in zip(holders, _shares("member", size.listed, 4), strict=True):
+            await holder.do("hold", group=GROUP, names=names)
+        (asker,) = await crew.hire(1, service.name, **service.door())
+        await asyncio.sleep(size.settle_s)
+        measures: Measures = {}
+        for at_once in (1, 16):
+            expected = size.listed if service.keeps_lists else 0
+            asked = await asker.do("ask", group=GROUP, members=expected, for_s=size.ask_s, at_once=at_once)
+            measures |= {
+                f"{at_once} at a time: per s": asked["per_s"],
+                f"{at_once}: p50 ms": asked["p50_ms"],
+                f"{at_once}: p99 ms": asked["p99_ms"],
+            }
+        return measures
+
+
+async def killed_until_all_know(service: Service, size: Size, within_s: float = 30.0) -> Measures:
+    """W3, first part: kill -9 of a program that is a member; until the other 20 have been told."""
+    took = []
+    async with Crew() as crew:
+        watchers = await _watchers(crew, service, size.told, 4 if size.told >= 20 else 2)
+        for nth in range(size.kills):
+            victim = f"victim-{nth}"
+            (hand,) = await crew.hire(1, service.name, **service.door(place=service.places - 1))
+            await hand.do("idle", group=GROUP, names=[victim])
+            await _settled(watchers, size)
+            killed_ns = time.monotonic_ns()
+            hand.signal(signal.SIGKILL)
+            took.append(await _gone(watchers, victim, size.told, within_s) - killed_ns)
+    return {"p50 ms": percentile(took, 0.5) / 1e6, "max ms": max(took) / 1e6}
+
+
+async def silent_until_all_know(
+    service: Service, size: Size, stop: Sequence[int] = (), within_s: float = 30.0
+) -> Measures:
+    """W3, second part: SIGSTOP for good of what speaks for a member; until the other 20 have been told.
+
+    `stop` are the processes to stop (a host's agent); without it, the member's own program.
+    """
+    took = []
+    for nth in range(max(1, size.kills // 3)):
+        async with Crew() as crew:
+            watchers = await _watchers(crew, service, size.told, 4 if size.told >= 20 else 2, place=0)
+            (hand,) = await crew.hire(1, service.name, **service.door(place=service.places - 1))
+            victim = f"silent-{nth}"
+            await hand.do("idle", group=GROUP, names=[victim])
+            await _settled(watchers, size)
+            stopped_ns = time.monotonic_ns()
+            pids = stop or (hand.pid,)
+            for pid in pids:
+                os.kill(pid, signal.SIGSTOP)
+            try:
+                took.append(await _gone(watchers, victim, size.told, within_s) - stopped_ns)
+            finally:
+                for pid in pids:
+                    os.kill(pid, signal.SIGCONT)
+            await asyncio.sleep(size.settle_s)
+    return {"silent: p50 ms": percentile(took, 0.5) / 1e6, "silent: max ms": max(took) / 1e6}
+
+
+async def stopped_and_continued(service: Service, size: Size, stop: Sequence[int] = ()) -> Measures:
+    """W3, third part: SIGSTOP for two seconds. Is the member thrown out for it?"""
+    async with Crew() as crew:
+        watchers = await _watchers(crew, service, size.told, 4 if size.told >= 20 else 2, place=0)
+        (hand,) = await crew.hire(1, service.name, **service.door(place=service.places - 1))
+        await hand.do("idle", group=GROUP, names=["paused"])
+        await _settled(watchers, size)
+        stopped_ns = time.monotonic_ns()
+        pids = stop or (hand.pid,)
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        await asyncio.sleep(size.stop_s * 0.9)
+        suspected = await service.suspected()
+        await asyncio.sleep(size.stop_s * 0.1)
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+        await asyncio.sleep(2 * size.settle_s)
+        seen = await everybody(watchers, "seen")
+        changes = [last for one in seen for _, last in one.get("paused", ())]
+        kept = f"thrown out after {(min(changes) - stopped_ns) / 1e9:.2f} s" if changes else "kept"
+        return {f"stopped {size.stop_s:g} s": kept, "suspected meanwhile": suspected}
+
+
+async def storm(service: Service, size: Size) -> Measures:
+    """W6. The offered rate rises until the last watcher's p99 exceeds 250 ms."""
+    best: Measures = {"changes per s": 0.0}
+    async with Crew() as crew:
+        watchers = await _watchers(crew, service, size.storm_watching, size.processes)
+        generators = await _spread(crew, service, 2)
+        shares = _shares("churner", 60, len(generators))
+        for generator, names in zip(generators, shares, strict=True):
+            await generator.do("prepare", names=names)
+        for rate in size.storm_rates:
+            await _settled(watchers, size)
+            start_ns = time.monotonic_ns() + 200_000_000
+            began = await asyncio.gather(
+                *(
+                    generator.do(
+                        "storm",
+                        group=GROUP,
+                        names=names,
+                        changes_per_s=rate / len(generators),
+                        from_ns=start_ns,
+                        for_s=size.storm_s,
+                    )
+                    for generator, names in zip(generators, shares, strict=True)
+                )
+            )
+            late_s = (time.monotonic_ns() - start_ns) / 1e9 - size.storm_s
+            await asyncio.sleep(size.settle_s + max(0.0, late_s))
+            due = {name: times for one in began for name, times in one.items()}
+            seen = await everybody(watchers, "seen")
+            took = [
+                max(one[name][nth][1] for one in seen) - at
+                for name, times in due.items()
+                for nth, at in enumerate(times)
+                if _all_told(seen, name, nth, size.storm_watching)
+            ]
+            changes = sum(len(times) for times in due.values())
+            if len(took) < changes and late_s < 1:
+                raise Incomplete(f"{changes - len(took)} of {changes} changes did not reach every watcher")
+            p99_ms = percentile(took, 0.99) / 1e6
+            if len(took) < changes or p99_ms > 250:
+                best["gave out at"] = float(rate)
+                break
+            best = {"changes per s": changes / size.storm_s, "notice p50 ms": percentile(took, 0.5) / 1e6}
+            best["notice p99 ms"] = p99_ms
+    return best
+
+
+async def memory_per_member(service: Service, size: Size) -> Measures:
+    """W7. Idle watching members in groups of ten, and what the servers grew by."""
+    async with Crew() as crew:
+        (hand,) = await crew.hire(1, service.name, **service.door())
+        # The first members pay for code and tables that every later one uses.
+        await hand.do("idle", group="warm-up", names=[f"warm-{nth}" for nth in range(10)])
+        await asyncio.sleep(size.settle_s)
+        before = {pid: resident_kb([pid]) for pid in service.pids()}
+        names = _names("idle", size.idle)
+        for first in range(0, size.idle, 10):
+            await hand.do("idle", group=f"idle-{first}", names=names[first : first + 10])
+        await asyncio.sleep(2 * size.settle_s)
+        grown = {pid: resident_kb([pid]) - before[pid] for pid in service.pids()}
+        return {
+            "KB per member": sum(grown.values()) / size.idle,
+            **{f"{what}: KB": grown[pid] / size.idle for what, pid in service.weighed().items()},
+        }
+
+
+def _names(stem: str, count: int) -> list[str]:
+    return [f"{stem}-{nth}" for nth in range(count)]
+
+
+def _shares(stem: str, count: int, among: int) -> list[list[str]]:
+    names = _names(stem, count)
+    return [names[nth::among] for nth in range(among)]
+
+
+async def _spread(crew: Crew, service: Service, processes: int) -> list[Hand]:
+    """Client processes, spread evenly over the deployment's hosts."""
+    hands = []
+    for nth in range(processes):
+        hands += await crew.hire(1, service.name, **service.door(place=nth % service.places))
+    return hands
+
+
+async def _watchers(
+    crew: Crew, service: Service, members: int, processes: int, place: int | None = None
+) -> list[Hand]:
+    if place is None:
+        hands = await _spread(crew, service, processes)
+    else:
+        hands = await crew.hire(processes, service.name, **service.door(place=place))
+    for hand, names in zip(hands, _shares("watcher", members, processes), strict=True):
+        await hand.do("watch", group=GROUP, names=names)
+    return hands
+
+
+async def _settled(watchers: list[Hand], size: Size) -> None:
+    """Let the notices of the setting up arrive, then forget them."""
+    await asyncio.sleep(size.settle_s)
+    await everybody(watchers, "forget")
+
+
+async def _told(watchers: list[Hand], who: str, changes: int, members: int) -> list[int]:
+    """When the last watcher learned of each change, if all of them did, each exactly once."""
+    seen = await everybody(watchers, "seen")
+    for nth in range(changes):
+        if not _all_told(seen, who, nth, members):
+            told = sum(one[who][nth][0] for one in seen if nth < len(one.get(who, ())))
+            raise Incomplete(f"change {nth} of {changes} reached {told} of {members} watchers")
+    return [max(one[who][nth][1] for one in seen) for nth in range(changes)]
+
+
+def _all_told(seen: list[dict[str, list[tuple[int, int]]]], who: str, nth: int, members: int) -> bool:
+    return sum(one[who][nth][0] for one in seen if nth < len(one.get(who, ()))) == members
+
+
+async def _gone(watchers: list[Hand], who: str, members: int, within_s: float) -> int:
+    """Wait until every watcher was told that this member is gone; when the last one was."""
+    until = time.monotonic() + within_s
+    while time.monotonic() < until:
+        await asyncio.sleep(0.25)
+        seen = await everybody(watchers, "seen")
+        if _all_told(seen, who, 0, members):
+            return max(one[who][0][1] for one in seen)
+    raise Incomplete(f"after {within_s:g} s not all watchers know that {who} is gone")
