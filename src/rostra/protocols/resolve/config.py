@@ -8,7 +8,8 @@ class ResolveConfig(Struct, frozen=True):
 
     The bounds protect an agent's neighbours and its other programs from one program that asks for too
     much; what exceeds them is answered TOO_LARGE and changes nothing. How soon a silent server is given
-    up is no setting of this layer: see `LinkConfig`. """
+    up is no setting of this layer: see `LinkConfig`.
+    """
 
     meta_bytes_max: int = 256
     """An attachment's size (C-151). Raising it makes every member record bigger, in every list,
@@ -37,6 +38,10 @@ class ResolveConfig(Struct, frozen=True):
     life_missed_max: int = 1
     """Questions about a life that may go unanswered before it is reported down. Raising it forgives
     longer delays and notices later."""
+
+    life_forget_s: float = 60.0
+    """An agent that has not asked again about a life for this long is told about it no more. Keep it above
+    twice the largest `life_refresh_s` in the world; raising it keeps a crashed agent's questions longer."""
 
     resolve_deadline_s: float | None = None
     """When a resolve gives up if its caller named no deadline (C-185); None waits until the servers have

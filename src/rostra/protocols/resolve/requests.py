@@ -13,6 +13,7 @@ A question that cannot be granted is answered with `Denied`, which carries a cod
 
 from msgspec import Struct
 
+from rostra.errors import RostraError
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.effects import Because
 from rostra.protocols.resolve.messages import Cause, Members, Part, Stamp
@@ -226,3 +227,8 @@ AnySaid = (
     | Life
     | Gap
 )
+
+
+def denied(error: RostraError) -> Denied:
+    """A refusal as it travels; `errors.BY_CODE` turns it back into the exception."""
+    return Denied(error.code, error.what, error.fix, error.retriable)
