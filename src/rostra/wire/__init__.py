@@ -1,0 +1,59 @@
+"""Messages to bytes, and back.
+
+    frames     what stands around every message: length, version, kind, world; the size bounds
+    numbers    the number of every message, append only
+    programs   what programs and agents say to each other around requests and notices
+    encoder    messages -> frames, long lists encoded once per turn
+    reader     bytes -> checked messages, or one error that ends the stream; never an exception
+    checks     no hostile name, number or text gets past here
+    shapes     how bodies are decoded: whole, or piece by piece when a newer peer says something unknown
+
+`docs/decisions/wire.md` says what is promised, and what it costs.
+"""
+
+from rostra.wire.encoder import Encoder
+from rostra.wire.frames import (
+    FRAME_BYTES_MAX,
+    HANDSHAKE_BYTES_MAX,
+    MESSAGE_BYTES_MAX,
+    WIRE_VERSION,
+    FrameKind,
+    Refusal,
+    world_tag,
+)
+from rostra.wire.programs import (
+    NO_ENDPOINT,
+    Answered,
+    Ask,
+    BadAsk,
+    Goodbye,
+    Ping,
+    Pong,
+    ProgramHello,
+    ProgramWelcome,
+    Told,
+)
+from rostra.wire.reader import Arrived, FrameReader
+
+__all__ = [
+    "FRAME_BYTES_MAX",
+    "HANDSHAKE_BYTES_MAX",
+    "MESSAGE_BYTES_MAX",
+    "NO_ENDPOINT",
+    "WIRE_VERSION",
+    "Answered",
+    "Arrived",
+    "Ask",
+    "BadAsk",
+    "Encoder",
+    "FrameKind",
+    "FrameReader",
+    "Goodbye",
+    "Ping",
+    "Pong",
+    "ProgramHello",
+    "ProgramWelcome",
+    "Refusal",
+    "Told",
+    "world_tag",
+]

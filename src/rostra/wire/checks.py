@@ -1,0 +1,341 @@
+"""What arrives from the network is checked here once, so that the cores never meet a hostile name or number.
+
+MessagePack and the message classes already see to the shape: the right fields, of the right types. What
+remains are values that have the right type and are still wrong, and each of them is looked at:
+
+- every path, endpoint and group name obeys the grammar of `rostra.names` and is in its canonical form;
+- every number is in 0 .. 2^63-1, so that adding to it, comparing it and sending it on are safe;
+- every text meant for people is short and printable, so that it can go to a log;
+- every duration is a finite number of seconds.
+
+A name is parsed when it is seen for the first time. After that it is found in a set of names known to be
+good, which costs a tenth; the sets are bounded, and start over when full.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from rostra.errors import BadInput, BadName
+from rostra.names import parse_endpoint, parse_endpoint_name, parse_group_name, parse_scope
+from rostra.names.groups import Group
+from rostra.protocols.effects import Because
+from rostra.protocols.links.packets import AnyPacket, Beat, Bye, Data, Hello
+from rostra.protocols.resolve.messages import (
+    DomainFailed,
+    EndpointLeft,
+    EndpointsJoined,
+    InterestChanged,
+    LifeAsked,
+    LifeTold,
+    Members,
+    MessageId,
+    Part,
+    RegistryTold,
+    ResolveReply,
+    ResolveRequest,
+    Routed,
+    Stamp,
+    SyncDone,
+    Undeliverable,
+)
+from rostra.protocols.resolve.requests import (
+    Close,
+    Inspect,
+    Join,
+    Leave,
+    Open,
+    Register,
+    Resolve,
+    SendTo,
+    SetOnline,
+    Unregister,
+    Unwatch,
+    UnwatchLife,
+    Watch,
+    WatchLife,
+)
+from rostra.wire.programs import Goodbye, Ping, Pong, ProgramHello, ProgramWelcome
+
+KNOWN_NAMES_MAX: Final = 65_536
+NUMBER_MAX: Final = 2**63 - 1
+TEXT_LENGTH_MAX: Final = 512
+DURATION_S_MAX: Final = 1e9
+
+_good_paths: set[str] = set()
+_good_endpoints: set[str] = set()
+_good_group_names: set[str] = set()
+
+
+def check_packet(packet: AnyPacket) -> None:
+    """Raise `BadInput` unless everything in the packet, its messages included, may be handed to a link."""
+    _number(packet.mine)
+    _number(packet.yours)
+    match packet:
+        case Data():
+            _number(packet.number)
+            _number(packet.received)
+            for message in packet.messages:
+                _MESSAGE_CHECKS[type(message)](message)
+        case Beat():
+            _number(packet.received)
+        case Hello():
+            check_text(packet.world)
+            _path(packet.path)
+            if packet.to:
+                _path(packet.to)
+            _number(packet.incarnation)
+            _number(packet.received)
+        case Bye():
+            check_text(packet.why)
+
+
+def check_request(request: Any) -> None:
+    """Raise `BadInput` unless the request may be handed to a core."""
+    _REQUEST_CHECKS[type(request)](request)
+
+
+def check_program_frame(said: ProgramHello | ProgramWelcome | Ping | Pong | Goodbye) -> None:
+    """Raise `BadInput` unless the rest of what a program and its agent exchange is in order."""
+    match said:
+        case ProgramHello():
+            check_text(said.world)
+            check_text(said.program)
+            check_text(said.secret)
+        case ProgramWelcome():
+            check_text(said.world)
+            _path(said.path)
+            _number(said.incarnation)
+            _duration(said.silence_s)
+        case Ping() | Pong():
+            _number(said.number)
+        case Goodbye():
+            check_text(said.why)
+
+
+# The words of the grammar
+
+
+def _learn(good: set[str], name: str, parse: Callable[[str], object]) -> None:
+    if str(parse(name)) != name:
+        raise BadName(f"{name!r} is not in canonical form", fix=f"send it as {parse(name)}")
+    if len(good) >= KNOWN_NAMES_MAX:
+        good.clear()
+    good.add(name)
+
+
+def _path(path: str) -> None:
+    if path not in _good_paths:
+        _learn(_good_paths, path, parse_scope)
+
+
+def _endpoint(endpoint: str) -> None:
+    if endpoint not in _good_endpoints:
+        _learn(_good_endpoints, endpoint, parse_endpoint)
+
+
+def _group_name(name: str) -> None:
+    if name not in _good_group_names:
+        _learn(_good_group_names, name, parse_group_name)
+
+
+def _group(group: Group) -> None:
+    if group.name not in _good_group_names:
+        _learn(_good_group_names, group.name, parse_group_name)
+    if group.scope not in _good_paths:
+        _learn(_good_paths, group.scope, parse_scope)
+
+
+def _number(number: int) -> None:
+    if not 0 <= number <= NUMBER_MAX:
+        raise BadInput(f"number {number} is out of range", fix="use 0 to 2^63-1")
+
+
+def _stamp(stamp: Stamp) -> None:
+    incarnation, counter = stamp
+    if not (0 <= incarnation <= NUMBER_MAX and 0 <= counter <= NUMBER_MAX):
+        raise BadInput(f"stamp {stamp} is out of range", fix="use numbers from 0 to 2^63-1")
+
+
+def _duration(seconds: float) -> None:
+    if not 0 <= seconds <= DURATION_S_MAX:  # false for NaN, too
+        raise BadInput(f"{seconds} is not a duration", fix=f"use 0 to {DURATION_S_MAX:g} seconds")
+
+
+def check_text(text: str) -> None:
+    """Raise `BadInput` unless the text can be shown to people and put into a log."""
+    if len(text) > TEXT_LENGTH_MAX or not text.isprintable():
+        raise BadInput(
+            "a text is too long or has invisible characters", fix=f"use {TEXT_LENGTH_MAX} printable ones"
+        )
+
+
+# The parts that messages are made of
+
+
+def _id(id: MessageId) -> None:
+    if id.server not in _good_paths:
+        _learn(_good_paths, id.server, parse_scope)
+    if not (0 <= id.incarnation <= NUMBER_MAX and 0 <= id.sequence <= NUMBER_MAX):
+        raise BadInput(f"{id} is out of range", fix="use numbers from 0 to 2^63-1")
+
+
+def _members(members: Members) -> None:
+    for member in members:
+        if member.endpoint not in _good_endpoints:
+            _learn(_good_endpoints, member.endpoint, parse_endpoint)
+        _stamp(member.stamp)
+
+
+def _endpoints(endpoints: Iterable[str]) -> None:
+    for endpoint in endpoints:
+        _endpoint(endpoint)
+
+
+def _part(part: Part | None) -> None:
+    if part is not None:
+        _path(part.domain)
+
+
+def _because(because: Because) -> None:
+    _path(because.accuser)
+    _path(because.accused)
+    check_text(because.what)
+
+
+# One check for each message that servers exchange
+
+
+def _endpoints_joined(message: EndpointsJoined) -> None:
+    _id(message.id)
+    _group(message.group)
+    _members(message.members)
+    _part(message.complete_for)
+
+
+def _endpoint_left(message: EndpointLeft) -> None:
+    _id(message.id)
+    _group(message.group)
+    _endpoint(message.endpoint)
+    _stamp(message.stamp)
+
+
+def _domain_failed(message: DomainFailed) -> None:
+    _id(message.id)
+    for group in message.groups:
+        _group(group)
+    _path(message.domain)
+    _because(message.because)
+
+
+def _group_alone(message: ResolveRequest | InterestChanged) -> None:
+    _id(message.id)
+    _group(message.group)
+
+
+def _resolve_reply(message: ResolveReply) -> None:
+    _id(message.id)
+    _group(message.group)
+    _members(message.members)
+
+
+def _sync_done(message: SyncDone) -> None:
+    _id(message.id)
+
+
+def _routed(message: Routed) -> None:
+    _id(message.id)
+    _endpoint(message.source)
+    _endpoints(message.destinations)
+
+
+def _undeliverable(message: Undeliverable) -> None:
+    _id(message.id)
+    _endpoint(message.source)
+    _endpoints(message.destinations)
+    check_text(message.why)
+
+
+def _life_asked(message: LifeAsked) -> None:
+    _id(message.id)
+    _path(message.watcher)
+    _endpoint(message.endpoint)
+
+
+def _life_told(message: LifeTold) -> None:
+    _id(message.id)
+    _path(message.watcher)
+    _endpoint(message.endpoint)
+    check_text(message.why)
+
+
+def _registry_told(message: RegistryTold) -> None:
+    _id(message.id)
+    _path(message.scope)
+    _number(message.version)
+    for name in message.names:
+        _group_name(name)
+
+
+_MESSAGE_CHECKS: Final[dict[type, Callable[[Any], None]]] = {
+    EndpointsJoined: _endpoints_joined,
+    EndpointLeft: _endpoint_left,
+    DomainFailed: _domain_failed,
+    ResolveRequest: _group_alone,
+    ResolveReply: _resolve_reply,
+    InterestChanged: _group_alone,
+    SyncDone: _sync_done,
+    Routed: _routed,
+    Undeliverable: _undeliverable,
+    LifeAsked: _life_asked,
+    LifeTold: _life_told,
+    RegistryTold: _registry_told,
+}
+
+
+# One check for each request of a program
+
+
+def _open(request: Open) -> None:
+    parse_endpoint_name(request.name)
+
+
+def _nothing(request: Close | Inspect) -> None:
+    pass
+
+
+def _one_group(request: Join | Leave | SetOnline | Watch | Unwatch | Register | Unregister) -> None:
+    _group(request.group)
+
+
+def _resolve(request: Resolve) -> None:
+    _group_name(request.name)
+    if request.scope is not None:
+        _path(request.scope)
+    if request.deadline_s is not None:
+        _duration(request.deadline_s)
+
+
+def _send_to(request: SendTo) -> None:
+    _endpoints(request.destinations)
+
+
+def _one_endpoint(request: WatchLife | UnwatchLife) -> None:
+    _endpoint(request.endpoint)
+
+
+_REQUEST_CHECKS: Final[dict[type, Callable[[Any], None]]] = {
+    Open: _open,
+    Close: _nothing,
+    Join: _one_group,
+    Leave: _one_group,
+    Resolve: _resolve,
+    SetOnline: _one_group,
+    Watch: _one_group,
+    Unwatch: _one_group,
+    SendTo: _send_to,
+    WatchLife: _one_endpoint,
+    UnwatchLife: _one_endpoint,
+    Register: _one_group,
+    Unregister: _one_group,
+    Inspect: _nothing,
+}

@@ -1,0 +1,110 @@
+"""Messages to bytes.
+
+MessagePack encodes a small message in less time than it takes to look it up, so small ones are simply encoded
+again for each peer, the whole packet in one call. Long ones (a membership list after a merge, an answer that
+many programs asked for) are encoded once per turn and pasted into every packet that carries them. The border
+was measured; see `docs/decisions/wire.md`.
+"""
+
+from collections.abc import Callable, Sized
+from operator import attrgetter
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from rostra.errors import RostraError
+from rostra.protocols.links.packets import AnyPacket, Data
+from rostra.protocols.resolve.messages import EndpointsJoined, ResolveReply
+from rostra.protocols.resolve.requests import Absolute, Joined, Resolved
+from rostra.wire.frames import BODY_BOUND, FrameKind, Refusal, frame, world_tag
+from rostra.wire.programs import (
+    Answered,
+    Ask,
+    Asks,
+    Goodbye,
+    Ping,
+    Pong,
+    ProgramHello,
+    ProgramWelcome,
+    Tells,
+    Told,
+)
+
+SHARED_FROM: Final = 8
+"""A list of this many records is worth encoding once and keeping until the end of the turn."""
+
+_LISTS: Final[dict[type, Callable[[Any], Sized]]] = {
+    EndpointsJoined: attrgetter("members"),
+    ResolveReply: attrgetter("members"),
+    Absolute: attrgetter("members"),
+    Joined: attrgetter("members"),
+    Resolved: lambda said: [member for _, members in said.parts for member in members],
+}
+
+_encoder: Final = msgspec.msgpack.Encoder()
+
+
+class Encoder:
+    """Turns what is said to peers into frames of one world.
+
+    One per node or program. `turn_ends` must be called when the batch of a turn has been encoded: what is
+    kept until then is found by the identity of the message, which means nothing once the message is gone.
+    """
+
+    def __init__(self, world: str) -> None:
+        self.world = world
+        self._tag = world_tag(world)
+        self._shared: dict[int, tuple[Any, Raw]] = {}
+
+    def packet(self, packet: AnyPacket) -> bytes:
+        """Whole frames, ready to write, for one packet of a link."""
+        if type(packet) is Data:
+            # A Raw in the place of a message is pasted as it is; see `_share`.
+            messages = tuple(
+                [self._share(each) if type(each) in _LISTS else each for each in packet.messages]
+            )
+            packet = Data(packet.mine, packet.yours, packet.number, packet.received, messages)
+        return frame(FrameKind.LINK, self._tag, _encoder.encode(packet))
+
+    def tells(self, items: list[Answered | Told]) -> bytes:
+        """Everything that an agent has to say to one program this turn."""
+        return self._frame(FrameKind.TO_PROGRAM, Tells(tuple([self._item(item) for item in items])))
+
+    def asks(self, asks: list[Ask]) -> bytes:
+        """Everything that a program asks this turn; in several frames if one cannot hold it."""
+        body = _encoder.encode(Asks(tuple(asks)))
+        if len(body) > BODY_BOUND[FrameKind.TO_AGENT] and len(asks) > 1:
+            half = len(asks) // 2
+            return self.asks(asks[:half]) + self.asks(asks[half:])
+        return frame(FrameKind.TO_AGENT, self._tag, body)
+
+    def to_agent(self, said: ProgramHello | Ping | Pong | Goodbye) -> bytes:
+        return self._frame(FrameKind.TO_AGENT, said)
+
+    def to_program(self, said: ProgramWelcome | Ping | Pong | Goodbye) -> bytes:
+        return self._frame(FrameKind.TO_PROGRAM, said)
+
+    def refusal(self, error: RostraError) -> bytes:
+        """The last frame before we hang up; readable by every version and every world."""
+        return self._frame(FrameKind.REFUSAL, Refusal.of(error))
+
+    def turn_ends(self) -> None:
+        self._shared.clear()
+
+    def _frame(self, kind: FrameKind, said: object) -> bytes:
+        return frame(kind, self._tag, _encoder.encode(said))
+
+    def _item(self, item: Answered | Told) -> Answered | Told:
+        if isinstance(item, Told):
+            return Told(item.endpoints, self._share(item.notice)) if type(item.notice) in _LISTS else item
+        return Answered(item.token, self._share(item.answer)) if type(item.answer) in _LISTS else item
+
+    def _share(self, said: Any) -> Any:
+        """The message itself, or the bytes that it was turned into earlier in this turn."""
+        if len(_LISTS[type(said)](said)) < SHARED_FROM:
+            return said
+        kept = self._shared.get(id(said))
+        if kept is None:
+            kept = self._shared[id(said)] = (said, Raw(_encoder.encode(said)))
+        return kept[1]

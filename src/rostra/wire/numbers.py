@@ -1,0 +1,152 @@
+"""The number of everything that has one: all that two versions of Rostra must agree on, on one page.
+
+A number, once released, belongs to its message for ever. A message may grow new fields at its end, with
+defaults: an older reader skips them. Anything else is a new message with a new number, and the old one stays
+in the table for as long as anybody may still send it. A reader that meets a number it does not know counts it
+and goes on.
+
+`tests/wire/golden/numbers.txt` remembers every number ever given; a test compares.
+"""
+
+from typing import Any, Final
+
+from rostra.protocols.links.packets import Beat, Bye, Data, Hello
+from rostra.protocols.resolve.messages import (
+    DomainFailed,
+    EndpointLeft,
+    EndpointsJoined,
+    InterestChanged,
+    LifeAsked,
+    LifeTold,
+    RegistryTold,
+    ResolveReply,
+    ResolveRequest,
+    Routed,
+    SyncDone,
+    Undeliverable,
+)
+from rostra.protocols.resolve.requests import (
+    Absolute,
+    Close,
+    Denied,
+    Done,
+    Gap,
+    Inspect,
+    Inspected,
+    Join,
+    Joined,
+    Leave,
+    Left,
+    Life,
+    Message,
+    NotDelivered,
+    Only,
+    Open,
+    Opened,
+    Register,
+    Resolve,
+    Resolved,
+    SendTo,
+    SetOnline,
+    Unregister,
+    Unwatch,
+    UnwatchLife,
+    Watch,
+    WatchLife,
+    Without,
+)
+from rostra.wire.programs import (
+    Answered,
+    Asks,
+    Goodbye,
+    Ping,
+    Pong,
+    ProgramHello,
+    ProgramWelcome,
+    Tells,
+    Told,
+)
+
+Numbers = dict[int, type[Any]]
+
+PACKETS: Final[Numbers] = {
+    1: Hello,
+    2: Data,
+    3: Beat,
+    4: Bye,
+}
+
+# Server messages share one space. Each protocol takes a block of 64: resolve has 1 to 63.
+MESSAGES: Final[Numbers] = {
+    1: EndpointsJoined,
+    2: EndpointLeft,
+    3: DomainFailed,
+    4: ResolveRequest,
+    5: ResolveReply,
+    6: InterestChanged,
+    7: SyncDone,
+    8: Routed,
+    9: Undeliverable,
+    10: LifeAsked,
+    11: LifeTold,
+    12: RegistryTold,
+}
+
+REQUESTS: Final[Numbers] = {
+    1: Open,
+    2: Close,
+    3: Join,
+    4: Leave,
+    5: Resolve,
+    6: SetOnline,
+    7: Watch,
+    8: Unwatch,
+    9: SendTo,
+    10: WatchLife,
+    11: UnwatchLife,
+    12: Register,
+    13: Unregister,
+    14: Inspect,
+}
+
+# Answers have 1 to 15, notices 16 and more; `Absolute` is both.
+SAID: Final[Numbers] = {
+    1: Opened,
+    2: Done,
+    3: Denied,
+    4: Resolved,
+    5: Inspected,
+    16: Absolute,
+    17: Joined,
+    18: Left,
+    19: Only,
+    20: Without,
+    21: Message,
+    22: NotDelivered,
+    23: Life,
+    24: Gap,
+}
+
+PROGRAM_FRAMES: Final[Numbers] = {
+    1: ProgramHello,
+    2: ProgramWelcome,
+    3: Asks,
+    4: Tells,
+    5: Ping,
+    6: Pong,
+    7: Goodbye,
+}
+
+ITEMS: Final[Numbers] = {
+    1: Answered,
+    2: Told,
+}
+
+TABLES: Final[dict[str, Numbers]] = {
+    "packet": PACKETS,
+    "message": MESSAGES,
+    "request": REQUESTS,
+    "said": SAID,
+    "program frame": PROGRAM_FRAMES,
+    "item": ITEMS,
+}

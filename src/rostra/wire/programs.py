@@ -1,0 +1,111 @@
+"""What a program and its agent say to each other, besides the requests, answers and notices themselves.
+
+    program ── ProgramHello, Asks, Ping, Pong, Goodbye ──▶ agent      FrameKind.TO_AGENT
+    program ◀── ProgramWelcome, Tells, Ping, Pong, Goodbye ── agent   FrameKind.TO_PROGRAM
+
+A program opens one connection, says `ProgramHello` and waits for `ProgramWelcome`. From then on each side
+writes, once per turn, one frame with all it has to say: any number of `Ask`s one way, of `Answered` and
+`Told` the other. The reader hands them out one by one; `Asks` and `Tells` exist on the wire only.
+
+An endpoint is named by its **number**: the incarnation in ``eu.paris.h3/web-1#7`` is unique on its host for
+ever, so 7 says it all. `NO_ENDPOINT` stands in the place of one in requests that need none, such as `Open`.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+from rostra.errors import RostraError
+from rostra.names import Domain
+from rostra.protocols.resolve.requests import AnyAnswer, AnyNotice, AnyRequest, Denied
+
+NO_ENDPOINT: Final = 0
+
+
+class ProgramFrame(Struct, frozen=True, array_like=True, tag_field="kind"):
+    pass
+
+
+class ProgramHello(ProgramFrame, frozen=True, tag=1):
+    """Who calls, and for which world. `secret` is what the agent asks of remote programs; local ones need
+    none."""
+
+    world: str
+    program: str  # for people: it appears in logs and in `Inspect`
+    secret: str = ""
+
+
+class ProgramWelcome(ProgramFrame, frozen=True, tag=2):
+    """The agent's answer: whom you reached. Endpoints that you open will be on this host."""
+
+    world: str
+    path: Domain  # of the agent's host, or of the domain whose server this is
+    incarnation: int  # of the agent: a program that meets a larger one after a break has lost its endpoints
+    silence_s: float = (
+        0.0  # say something at least this often, or be given up; 0: your socket is proof enough
+    )
+
+
+class Ask(Struct, frozen=True, array_like=True):
+    """One request. `token` is the program's own and names the question in `Answered`."""
+
+    token: int
+    endpoint: int
+    request: AnyRequest
+
+
+class BadAsk(Struct, frozen=True):
+    """What the reader hands out for a request that must be refused without bothering the core: a name that
+    breaks the grammar, or a kind of request that this version does not know. Never on the wire."""
+
+    token: int
+    endpoint: int
+    error: RostraError
+
+    def denial(self) -> Denied:
+        """The answer that it gets."""
+        return Denied(self.error.code, self.error.what, self.error.fix, self.error.retriable)
+
+
+class Item(Struct, frozen=True, array_like=True, tag_field="kind"):
+    pass
+
+
+class Answered(Item, frozen=True, tag=1):
+    token: int
+    answer: AnyAnswer
+
+
+class Told(Item, frozen=True, tag=2):
+    """One notice, for these of the program's endpoints."""
+
+    endpoints: tuple[int, ...]
+    notice: AnyNotice
+
+
+class Asks(ProgramFrame, frozen=True, tag=3):
+    asks: tuple[Ask, ...]
+
+
+class Tells(ProgramFrame, frozen=True, tag=4):
+    items: tuple[Answered | Told, ...]
+
+
+class Ping(ProgramFrame, frozen=True, tag=5):
+    """Are you there? Either side may ask; the other answers with the same number."""
+
+    number: int
+
+
+class Pong(ProgramFrame, frozen=True, tag=6):
+    number: int
+
+
+class Goodbye(ProgramFrame, frozen=True, tag=7):
+    """I close this connection on purpose. A program that says it leaves its groups; it did not crash."""
+
+    why: str = ""
+
+
+ToAgent = ProgramHello | Asks | Ping | Pong | Goodbye
+ToProgram = ProgramWelcome | Tells | Ping | Pong | Goodbye

@@ -1,0 +1,382 @@
+"""Bytes to messages.
+
+    bytes ──▶ header ──▶ frame ──▶ parts joined ──▶ decoded ──▶ checked ──▶ items
+                length    world                        names, numbers, texts
+                version   kind
+                  └─────────┴─────────────┴───────────┴────────┴──▶ one PeerError, and the end
+
+Peers cannot make a reader raise. Whatever they send becomes a list of items, in order, that does not depend
+on how the bytes were cut into chunks. If something is broken the last item is an error as a value
+(`Malformed`, `WrongWorld` or `WrongVersion`) and the reader is `over`: a stream that lied once about where
+its frames end has no next frame. What the peer sent before that still counts.
+
+Not broken, and no reason to stop, is what a newer version may say to an older one: extra fields at the end of
+a message are skipped, and messages with numbers that we do not know are counted and left out.
+"""
+
+from collections import Counter
+from typing import Any, Final
+
+from msgspec import Raw
+from msgspec.msgpack import Decoder
+
+from rostra.errors import BadInput, Malformed, NotAllowed, PeerError, WrongVersion, WrongWorld
+from rostra.protocols.links.packets import AnyPacket, Data, Hello
+from rostra.protocols.resolve.requests import Denied
+from rostra.wire import shapes
+from rostra.wire.checks import NUMBER_MAX, check_packet, check_program_frame, check_request, check_text
+from rostra.wire.frames import (
+    AFTER_LENGTH,
+    BODY_BOUND,
+    FRAME_BYTES_MAX,
+    HANDSHAKE_BYTES_MAX,
+    HEADER,
+    LENGTH_BYTES,
+    WIRE_VERSION,
+    FrameKind,
+    Refusal,
+    world_tag,
+)
+from rostra.wire.numbers import ITEMS, MESSAGES, PACKETS, PROGRAM_FRAMES, REQUESTS, SAID, Numbers
+from rostra.wire.programs import (
+    Answered,
+    Ask,
+    Asks,
+    BadAsk,
+    Goodbye,
+    Ping,
+    Pong,
+    ProgramHello,
+    ProgramWelcome,
+    Tells,
+    Told,
+)
+from rostra.wire.shapes import Body
+
+UNKNOWN_KINDS_MAX: Final = 64
+"""How many unknown numbers are counted one by one; the rest shares one counter."""
+
+Arrived = (
+    AnyPacket
+    | ProgramHello
+    | ProgramWelcome
+    | Ask
+    | BadAsk
+    | Answered
+    | Told
+    | Ping
+    | Pong
+    | Goodbye
+    | Refusal
+    | PeerError
+)
+
+
+class FrameReader:
+    """Reads one connection. Sans-IO: feed it what arrived, and it returns what that completed.
+
+    `kinds` are what the peer may speak: LINK for a neighbour, TO_AGENT for a program, TO_PROGRAM for an
+    agent. A listener that serves both neighbours and programs allows both, and the first frame decides.
+
+    The first frame must be a greeting (`Hello`, `ProgramHello` or `ProgramWelcome`) of our world, of at most
+    64 KiB. It is for the driver to look at who calls, and to close the connection in the same turn if it is
+    nobody we want.
+    """
+
+    def __init__(self, world: str, *kinds: FrameKind) -> None:
+        self.world = world
+        self.over = False  # broken, or refused: nothing more will be read
+        self.unknown: Counter[str] = Counter()  # "message 77": how often
+        self._tag = world_tag(world)
+        self._kinds = kinds
+        self._greeted = False
+        self._body_bound = HANDSHAKE_BYTES_MAX
+        self._pending = bytearray()  # the beginning of a frame
+        self._needed = HEADER.size  # how long `pending` must be before it is worth looking at again
+        self._parts = bytearray()  # the beginning of a body
+
+    def feed(self, data: bytes) -> list[Arrived]:
+        """Everything that these bytes complete."""
+        if self.over:
+            return []
+        if self._pending:
+            self._pending += data
+            if len(self._pending) < self._needed:
+                return []
+            data = bytes(self._pending)
+            self._pending = bytearray()
+        items: list[Arrived] = []
+        try:
+            rest = self._frames(data, items)
+        except PeerError as error:
+            # A new one, because this one remembers where it was raised and would keep the bytes alive.
+            items.append(type(error)(error.what, fix=error.fix))
+            self._end()
+        else:
+            self._pending += data[rest:]
+        return items
+
+    @property
+    def bytes_held(self) -> int:
+        """What is kept of messages that are not complete yet."""
+        return len(self._pending) + len(self._parts)
+
+    def _end(self) -> None:
+        self.over = True
+        self._parts = bytearray()
+
+    # Frames
+
+    def _frames(self, data: bytes, items: list[Arrived]) -> int:
+        """Read all whole frames; the answer is where the first incomplete one begins."""
+        view = memoryview(data)
+        at = 0
+        while len(data) - at >= HEADER.size:
+            length, version, kind, tag = HEADER.unpack_from(data, at)
+            self._check_header(length, version, kind)
+            end = at + LENGTH_BYTES + length
+            if end > len(data):
+                self._needed = end - at
+                return at
+            self._frame(kind, tag, view[at + HEADER.size : end], items)
+            if self.over:
+                return len(data)
+            at = end
+        self._needed = HEADER.size
+        return at
+
+    def _check_header(self, length: int, version: int, kind: int) -> None:
+        """Refuse a frame before its body is here, and before room is made for it."""
+        if not AFTER_LENGTH <= length <= FRAME_BYTES_MAX - LENGTH_BYTES:
+            raise Malformed(
+                f"a frame of {length + LENGTH_BYTES} bytes", fix=f"frames have {HEADER.size} to 1 MiB"
+            )
+        if version != WIRE_VERSION and kind != FrameKind.REFUSAL:
+            raise WrongVersion(
+                f"the peer speaks wire version {version}, we speak {WIRE_VERSION}",
+                fix="upgrade the older of the two",
+            )
+        body = len(self._parts) + length - AFTER_LENGTH
+        if body > self._body_bound:
+            when = "" if self._greeted else " before the handshake"
+            raise Malformed(
+                f"a message of {body} bytes or more{when}", fix=f"send at most {self._body_bound}"
+            )
+
+    def _frame(self, kind: int, tag: bytes, body: Body, items: list[Arrived]) -> None:
+        if kind == FrameKind.REFUSAL:
+            items.append(_refusal(body))
+            self._end()
+            return
+        if tag != self._tag:
+            raise self._wrong_world(_world_of(kind, body) or f"a world with tag {tag.hex()}")
+        if kind == FrameKind.PART:
+            if not (self._greeted and body):
+                raise Malformed("a part that is empty" if self._greeted else "a part before the handshake")
+            self._parts += body
+            return
+        if kind not in self._kinds:
+            spoken = " or ".join(kind.name for kind in self._kinds)
+            raise Malformed(f"a frame of kind {kind}", fix=f"this connection is for {spoken}")
+        if self._parts:
+            whole, self._parts = self._parts, bytearray()
+            whole += body
+            body = whole
+        if kind == FrameKind.LINK:
+            self._packet(body, items)
+        elif kind == FrameKind.TO_AGENT:
+            self._to_agent(body, items)
+        else:
+            self._to_program(body, items)
+
+    def _greet(self, kind: FrameKind, world: str) -> None:
+        """The first frame says which world the peer is of, and what it will speak from now on."""
+        if world != self.world:
+            raise self._wrong_world(f"world {world!r}")
+        self._greeted = True
+        self._kinds = (kind,)
+        self._body_bound = BODY_BOUND[kind]
+
+    def _wrong_world(self, theirs: str) -> WrongWorld:
+        return WrongWorld(
+            f"the peer is of {theirs}, we are of world {self.world!r}", fix="check the peer's address"
+        )
+
+    def _require_greeting(self, said: str) -> None:
+        if not self._greeted:
+            raise Malformed(f"{said} before the handshake", fix="say hello first")
+
+    # What neighbours say
+
+    def _packet(self, body: Body, items: list[Arrived]) -> None:
+        try:
+            packet: Any = shapes.PACKET.decode(body)
+        except shapes.UNDECODABLE as error:
+            if self._contains_unknown("packet", PACKETS, body, error) is None:
+                return
+            packet = self._data_piecewise(body)
+        if type(packet) is shapes.WholeData:
+            packet = Data(packet.mine, packet.yours, packet.number, packet.received, packet.messages)
+        try:
+            check_packet(packet)
+        except BadInput as error:
+            raise Malformed(f"{type(packet).__name__}: {error.what}", fix=error.fix) from None
+        if type(packet) is Hello:
+            self._greet(FrameKind.LINK, packet.world)
+        else:
+            self._require_greeting(type(packet).__name__)
+        items.append(packet)
+
+    def _data_piecewise(self, body: Body) -> Data:
+        loose = shapes.read(shapes.LOOSE_DATA, body, "Data")
+        messages = [self._piece("message", MESSAGES, shapes.MESSAGE, raw) for raw in loose.messages]
+        known = tuple(message for message in messages if message is not None)
+        return Data(loose.mine, loose.yours, loose.number, loose.received, known)
+
+    # What programs and agents say
+
+    def _to_agent(self, body: Body, items: list[Arrived]) -> None:
+        try:
+            said = shapes.TO_AGENT.decode(body)
+        except shapes.UNDECODABLE as error:
+            if self._contains_unknown("program frame", PROGRAM_FRAMES, body, error) is Asks:
+                items += [
+                    self._ask_piecewise(raw) for raw in shapes.read(shapes.LOOSE_ASKS, body, "Asks").asks
+                ]
+            return
+        if isinstance(said, Asks):
+            self._require_greeting("Asks")
+            items += [_checked(ask) for ask in said.asks]
+        else:
+            self._program_frame(said, FrameKind.TO_AGENT, items)
+
+    def _to_program(self, body: Body, items: list[Arrived]) -> None:
+        try:
+            said = shapes.TO_PROGRAM.decode(body)
+        except shapes.UNDECODABLE as error:
+            if self._contains_unknown("program frame", PROGRAM_FRAMES, body, error) is Tells:
+                for raw in shapes.read(shapes.LOOSE_TELLS, body, "Tells").items:
+                    items += self._item_piecewise(raw)
+            return
+        if isinstance(said, Tells):
+            # A program trusts its agent with names: the agent has checked each one as it entered the world.
+            self._require_greeting("Tells")
+            items += said.items
+        else:
+            self._program_frame(said, FrameKind.TO_PROGRAM, items)
+
+    def _program_frame(
+        self,
+        said: ProgramHello | ProgramWelcome | Ping | Pong | Goodbye,
+        kind: FrameKind,
+        items: list[Arrived],
+    ) -> None:
+        try:
+            check_program_frame(said)
+        except BadInput as error:
+            raise Malformed(f"{type(said).__name__}: {error.what}", fix=error.fix) from None
+        if isinstance(said, ProgramHello | ProgramWelcome):
+            self._greet(kind, said.world)
+        else:
+            self._require_greeting(type(said).__name__)
+        items.append(said)
+
+    def _ask_piecewise(self, raw: Raw) -> Ask | BadAsk:
+        loose = shapes.read(shapes.LOOSE_ASK, raw, "Ask")
+        request = self._piece("request", REQUESTS, shapes.REQUEST, loose.request)
+        if request is None:
+            # Every question gets an answer, so one that we do not understand is handed on too, to be denied.
+            error = NotAllowed("a request that this agent does not know", fix="upgrade the agent")
+            return BadAsk(loose.token, loose.endpoint, error)
+        return _checked(Ask(loose.token, loose.endpoint, request))
+
+    def _item_piecewise(self, raw: Raw) -> list[Answered | Told]:
+        try:
+            return [shapes.ITEM.decode(raw)]
+        except shapes.UNDECODABLE as error:
+            kind = self._contains_unknown("item", ITEMS, raw, error)
+        if kind is Told:
+            told = shapes.read(shapes.LOOSE_TOLD, raw, "Told")
+            notice = self._piece("said", SAID, shapes.NOTICE, told.notice)
+            return [] if notice is None else [Told(told.endpoints, notice)]
+        if kind is Answered:
+            answered = shapes.read(shapes.LOOSE_ANSWERED, raw, "Answered")
+            answer = self._piece("said", SAID, shapes.ANSWER, answered.answer)
+            # Somebody waits for this answer and must not wait for ever.
+            return [Answered(answered.token, _UNKNOWN_ANSWER if answer is None else answer)]
+        return []
+
+    # What we do not know
+
+    def _contains_unknown(self, what: str, numbers: Numbers, body: Body, why: Exception) -> type | None:
+        """The class of something that could not be decoded as a whole, if it is one that holds others.
+
+        They will be looked at one by one. None if its own number is unknown, which is counted. Anything else
+        that is known and cannot be decoded is broken.
+        """
+        number = shapes.read(shapes.NUMBERED, body, what).kind
+        known = numbers.get(number)
+        if known is not None and known not in _CONTAINERS:
+            raise Malformed(f"{known.__name__}: {shapes.reason(why)}")
+        self._require_greeting(f"{what} {number}")
+        if known is None:
+            self._count(f"{what} {number}")
+        return known
+
+    def _piece(self, what: str, numbers: Numbers, decoder: Decoder[Any], raw: Raw) -> Any:
+        """One of many, decoded; none if its number is unknown."""
+        try:
+            return decoder.decode(raw)
+        except shapes.UNDECODABLE as error:
+            number = shapes.read(shapes.NUMBERED, raw, what).kind
+            if number in numbers:
+                raise Malformed(f"{numbers[number].__name__}: {shapes.reason(error)}") from None
+        self._count(f"{what} {number}")
+        return None
+
+    def _count(self, unknown: str) -> None:
+        if unknown not in self.unknown and len(self.unknown) >= UNKNOWN_KINDS_MAX:
+            unknown = "other"
+        self.unknown[unknown] += 1
+
+
+_CONTAINERS: Final = (Data, Asks, Tells, Answered, Told)
+_UNKNOWN_ANSWER: Final = Denied(
+    "UNKNOWN_ANSWER", "the agent's answer is of an unknown kind", "upgrade this program"
+)
+
+
+def _checked(ask: Ask) -> Ask | BadAsk:
+    if not (0 <= ask.token <= NUMBER_MAX and 0 <= ask.endpoint <= NUMBER_MAX):
+        raise Malformed("Ask: a token or endpoint number out of range")
+    try:
+        check_request(ask.request)
+    except BadInput as error:
+        return BadAsk(ask.token, ask.endpoint, type(error)(error.what, fix=error.fix))
+    return ask
+
+
+def _refusal(body: Body) -> Refusal:
+    """A refusal, made fit to be shown; whoever sends it may be of any version and world."""
+    try:
+        refusal = shapes.REFUSAL.decode(body)
+        for text in (refusal.code, refusal.what, refusal.fix):
+            check_text(text)
+    except shapes.UNDECODABLE:
+        return Refusal(PeerError.code, "the peer refused us, and its reason cannot be read")
+    return refusal
+
+
+def _world_of(kind: int, body: Body) -> str | None:
+    """Which world a stranger is of, if its frame is a greeting that says so."""
+    decoders: dict[int, Decoder[Any]] = {
+        FrameKind.LINK: shapes.PACKET,
+        FrameKind.TO_AGENT: shapes.TO_AGENT,
+        FrameKind.TO_PROGRAM: shapes.TO_PROGRAM,
+    }
+    try:
+        world = decoders[kind].decode(body).world
+        check_text(world)
+    except (KeyError, AttributeError, *shapes.UNDECODABLE):
+        return None
+    return f"world {world!r}"

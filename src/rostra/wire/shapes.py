@@ -1,0 +1,109 @@
+"""What a body may look like, for the decoders: whole, and loose.
+
+Whole, a body is decoded in one call, which is how nearly every one arrives. **Loose** shapes leave the parts
+of a body as bytes, so that they can be looked at one by one when the whole could not be decoded: a peer of a
+newer version may have put a message into the batch that we do not know, and the others must not suffer for
+it.
+"""
+
+from typing import Final, TypeVar
+
+from msgspec import Raw, Struct
+from msgspec.msgpack import Decoder
+
+from rostra.errors import Malformed
+from rostra.protocols.links.packets import Beat, Bye, Hello
+from rostra.protocols.resolve.messages import Message
+from rostra.protocols.resolve.requests import AnyAnswer, AnyNotice, AnyRequest
+from rostra.wire.frames import Refusal
+from rostra.wire.programs import Answered, ToAgent, Told, ToProgram
+
+Body = memoryview | bytearray | Raw
+
+T = TypeVar("T")
+
+
+class WholeData(Struct, array_like=True, tag_field="kind", tag=2):
+    """`Data` with typed messages; the class itself cannot say so, since links know nothing of what they
+    carry."""
+
+    mine: int
+    yours: int
+    number: int
+    received: int
+    messages: tuple[Message, ...]
+
+
+class LooseData(Struct, array_like=True, tag_field="kind", tag=2):
+    mine: int
+    yours: int
+    number: int
+    received: int
+    messages: list[Raw]
+
+
+class LooseAsks(Struct, array_like=True, tag_field="kind", tag=3):
+    asks: list[Raw]
+
+
+class LooseAsk(Struct, array_like=True):
+    token: int
+    endpoint: int
+    request: Raw
+
+
+class LooseTells(Struct, array_like=True, tag_field="kind", tag=4):
+    items: list[Raw]
+
+
+class LooseAnswered(Struct, array_like=True, tag_field="kind", tag=1):
+    token: int
+    answer: Raw
+
+
+class LooseTold(Struct, array_like=True, tag_field="kind", tag=2):
+    endpoints: tuple[int, ...]
+    notice: Raw
+
+
+class Numbered(Struct, array_like=True):
+    """All that is common to everything with a number."""
+
+    kind: int
+
+
+PACKET: Final = Decoder(Hello | WholeData | Beat | Bye)
+TO_AGENT: Final = Decoder(ToAgent)
+TO_PROGRAM: Final = Decoder(ToProgram)
+REFUSAL: Final = Decoder(Refusal)
+
+MESSAGE: Final = Decoder(Message)
+REQUEST: Final = Decoder(AnyRequest)
+ITEM: Final = Decoder(Answered | Told)
+ANSWER: Final = Decoder(AnyAnswer)
+NOTICE: Final = Decoder(AnyNotice)
+
+NUMBERED: Final = Decoder(Numbered)
+LOOSE_DATA: Final = Decoder(LooseData)
+LOOSE_ASKS: Final = Decoder(LooseAsks)
+LOOSE_ASK: Final = Decoder(LooseAsk)
+LOOSE_TELLS: Final = Decoder(LooseTells)
+LOOSE_ANSWERED: Final = Decoder(LooseAnswered)
+LOOSE_TOLD: Final = Decoder(LooseTold)
+
+UNDECODABLE: Final = (ValueError, RecursionError)
+"""What msgspec raises for bytes that are not what they should be: bad UTF-8 and nesting bombs included."""
+
+
+def read(decoder: "Decoder[T]", body: Body, what: str) -> T:
+    """Decode, or say in words what is wrong."""
+    try:
+        return decoder.decode(body)
+    except UNDECODABLE as error:
+        raise Malformed(f"{what}: {reason(error)}") from None
+
+
+def reason(error: Exception) -> str:
+    """What msgspec found wrong, fit for a log although it may quote the peer."""
+    text = str(error)[:200]
+    return text if text.isprintable() else ascii(text)
