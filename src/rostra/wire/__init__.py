@@ -13,6 +13,7 @@
 
 from rostra.wire.encoder import Encoder
 from rostra.wire.frames import (
+    ANY_WORLD,
     FRAME_BYTES_MAX,
     HANDSHAKE_BYTES_MAX,
     MESSAGE_BYTES_MAX,
@@ -36,6 +37,7 @@ from rostra.wire.programs import (
 from rostra.wire.reader import Arrived, FrameReader
 
 __all__ = [
+    "ANY_WORLD",
     "FRAME_BYTES_MAX",
     "HANDSHAKE_BYTES_MAX",
     "MESSAGE_BYTES_MAX",

@@ -101,6 +101,8 @@ def check_program_frame(said: ProgramHello | ProgramWelcome | Ping | Pong | Good
             check_text(said.world)
             check_text(said.program)
             check_text(said.secret)
+            if said.to:
+                _path(said.to)
         case ProgramWelcome():
             check_text(said.world)
             _path(said.path)

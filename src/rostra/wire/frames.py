@@ -78,6 +78,10 @@ class Refusal(Struct, frozen=True, array_like=True):
         return BY_CODE.get(self.code, PeerError)(self.what, fix=self.fix)
 
 
+ANY_WORLD: Final = ""
+"""In a program's hello: a program need not know what the world of its agent is called. Never in a server's."""
+
+
 def world_tag(world: str) -> bytes:
     """Four bytes that stand for a world's identity in every frame."""
     return blake2b(world.encode(), digest_size=4, person=b"rostra-world").digest()

@@ -30,9 +30,10 @@ class ProgramHello(ProgramFrame, frozen=True, tag=1):
     """Who calls, and for which world. `secret` is what the agent asks of remote programs; local ones need
     none."""
 
-    world: str
+    world: str  # ANY_WORLD: the one that the agent is of, which its welcome tells
     program: str  # for people: it appears in logs and in `Inspect`
     secret: str = ""
+    to: Domain = Domain("")  # which node of the process; none named: its agent, or its lowest server
 
 
 class ProgramWelcome(ProgramFrame, frozen=True, tag=2):

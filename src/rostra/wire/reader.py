@@ -27,6 +27,7 @@ from rostra.wire import shapes
 from rostra.wire.checks import NUMBER_MAX, check_packet, check_program_frame, check_request, check_text
 from rostra.wire.frames import (
     AFTER_LENGTH,
+    ANY_WORLD,
     BODY_BOUND,
     FRAME_BYTES_MAX,
     HANDSHAKE_BYTES_MAX,
@@ -52,6 +53,8 @@ from rostra.wire.programs import (
     Told,
 )
 from rostra.wire.shapes import Body
+
+ANY_WORLD_TAG: Final = world_tag(ANY_WORLD)
 
 UNKNOWN_KINDS_MAX: Final = 64
 """How many unknown numbers are counted one by one; the rest shares one counter."""
@@ -168,7 +171,7 @@ class FrameReader:
             items.append(_refusal(body))
             self._end()
             return
-        if tag != self._tag:
+        if tag != self._tag and not self._world_is_open(kind, tag):
             raise self._wrong_world(_world_of(kind, body) or f"a world with tag {tag.hex()}")
         if kind == FrameKind.PART:
             if not (self._greeted and body):
@@ -191,11 +194,21 @@ class FrameReader:
 
     def _greet(self, kind: FrameKind, world: str) -> None:
         """The first frame says which world the peer is of, and what it will speak from now on."""
-        if world != self.world:
+        if kind == FrameKind.TO_PROGRAM and self.world == ANY_WORLD:
+            self.world, self._tag = world, world_tag(world)
+        elif world != self.world and not (kind == FrameKind.TO_AGENT and world == ANY_WORLD):
             raise self._wrong_world(f"world {world!r}")
         self._greeted = True
         self._kinds = (kind,)
         self._body_bound = BODY_BOUND[kind]
+
+    def _world_is_open(self, kind: int, tag: bytes) -> bool:
+        """A program may leave open, until the handshake is over, which world it is of."""
+        if self._greeted:
+            return False
+        return (kind == FrameKind.TO_PROGRAM and self.world == ANY_WORLD) or (
+            kind == FrameKind.TO_AGENT and tag == ANY_WORLD_TAG
+        )
 
     def _wrong_world(self, theirs: str) -> WrongWorld:
         return WrongWorld(
