@@ -48,6 +48,10 @@ class ResolveConfig(Struct, frozen=True):
     answered or the failure detector has given them up. Setting it turns slow answers into none: nothing
     partial is ever returned."""
 
+    share_collections: bool = True
+    """Let equal resolves that meet at a domain server share what one of them collects (C-174). Turning it off
+    costs one request per resolve and link, and lets tests and measurements count them."""
+
     deadline_max_s: float = 3_600.0
     """The longest deadline that a caller may name. Raising it lets forgotten questions stay open longer."""
 

@@ -19,7 +19,7 @@ from enum import Enum, IntEnum
 
 from msgspec import Struct
 
-from rostra.names import Domain, Endpoint, Group
+from rostra.names import Domain, Endpoint, Group, inside
 from rostra.protocols.effects import Because
 
 Stamp = tuple[int, int]
@@ -64,6 +64,9 @@ class Part(Struct, frozen=True, array_like=True):
 
     within: bool
     domain: Domain
+
+    def covers(self, address: str) -> bool:
+        return inside(self.domain, address) is self.within
 
     def __str__(self) -> str:
         return f"{'inside' if self.within else 'outside'} {self.domain}"
