@@ -79,7 +79,7 @@ class Refusal(Struct, frozen=True, array_like=True):
 
 
 ANY_WORLD: Final = ""
-"""In a program's hello: a program need not know what the world of its agent is called. Never in a server's."""
+"""In a program's hello: a program need not know what its agent's world is called. Never in a server's."""
 
 
 def world_tag(world: str) -> bytes:
