@@ -1,0 +1,8 @@
+"""Is that peer alive? Signs of life, the suspicion that their absence accrues, and our own part in it.
+
+Three speeds, one for each way to fail:
+
+    a program died       its socket closed              known at once, by the operating system
+    a program stalled    it leaves pings unanswered     suspected, then removed    `programs`
+    a server is silent   its link brings nothing        suspected, then given up   `core`, `accrual`, `health`
+"""

@@ -1,7 +1,7 @@
 """How a driver speaks to a link, and what a link orders or reports.
 
-    driver ── ChannelOpened, ChannelClosed, PacketArrived, Ticked, Submitted ──▶ link
-    driver ◀── Transmit, Suspected, Trusted, Ignored; LinkUp, LinkDown, Received ── link
+    driver ── ChannelOpened, ChannelClosed, PacketArrived, Ticked, Submitted, Stopped ──▶ link
+    driver ◀── Transmit, Suspected, Trusted, Removed, Ignored; LinkUp, LinkDown, Received ── link
 
 `LinkUp`, `LinkDown` and `Received` are reports for the core above, in the order in which it must see them.
 """
@@ -14,7 +14,7 @@ from rostra.protocols.links.packets import AnyPacket
 
 
 class ChannelOpened(Event, frozen=True):
-    """There is a way to transmit to the peer again: a connection, or (in the simulator) the network itself."""
+    """There is a way to transmit to the peer again: a connection, or in the simulator the network itself."""
 
     peer: Domain
 
@@ -32,7 +32,7 @@ class PacketArrived(Event, frozen=True):
 
 
 class Ticked(Event, frozen=True):
-    """The heartbeat timer fired; `late_s` later than it was due, which is our own fault and not the peers'."""
+    """The tick timer fired; `late_s` later than it was due, which is our own fault and not the peers'."""
 
     late_s: float = 0.0
 
@@ -41,6 +41,12 @@ class Submitted(Event, frozen=True):
     """The core above wants these messages at the peer, in this order, as one batch."""
 
     messages: tuple[object, ...]
+
+
+class Stopped(Event, frozen=True):
+    """This end leaves on purpose. What the peer must still get is acknowledged before: see `Link.drained`."""
+
+    why: str = "shutdown"
 
 
 class Transmit(Effect, frozen=True):

@@ -1,8 +1,9 @@
 """What two ends of a link exchange below the protocols' messages.
 
-A **session** is one end's half of a link epoch: a number that grows each time that end gives the other up, and
-across restarts. An epoch is a pair of sessions, one of each end. Every packet says the sender's session (`mine`) and
-the one it believes the receiver has (`yours`); a packet belongs to the present epoch only if both are right.
+A **session** is one end's half of a link epoch: a number that grows each time that end leaves an epoch, and
+across restarts. An epoch is a pair of sessions, one of each end. Every packet says the sender's session
+(`mine`) and the one it believes the receiver has (`yours`); a packet belongs to the present epoch only if
+both are right.
 """
 
 from typing import Any, Final

@@ -1,0 +1,398 @@
+"""One end of a control link: the same messages once and in order, or the epoch ends for both sides.
+
+    Apart ── a packet echoes our session: LinkUp ──▶ Together ── Stopped: Bye, LinkDown ──▶ Over
+      ▲                                                 │
+      └── LinkDown: silent · ended by peer · restarted ─┘
+                    · overflow · closed
+
+**Sessions.** Each end has a session number. Every packet says the sender's own (`mine`) and the receiver's as
+the sender knows it (`yours`). An epoch is a pair of sessions; it begins at an end that sees its own present
+session echoed, and so knows that the peer can hear it. Whoever leaves an epoch, for whatever reason, takes a
+new session. The peer sees a newer one than it knows, leaves too, and takes a new session itself. Hence no
+epoch ever comes back, a packet of an ended one is recognised by its numbers alone (C-031), and both ends see
+Down before the next Up (C-027, C-030).
+
+**Life.** Data and beats of the present epoch are signs of life. A hello is not: it is also what a peer sends
+that does not hear us. It is answered, and the answer is a sign of life.
+
+**Resumption.** Data packets are numbered from 1 in each epoch and kept until acknowledged. A channel that
+closes ends nothing (C-032). On a new one both ends say hello with the last number they have, and what the
+other lacks is sent again.
+
+Where we differ from the paper, and why: Congress assumes such links and gives no protocol. Its detector may
+report one side only, after which the other never re-announces itself (T-30); sessions make that impossible.
+"""
+
+from itertools import islice
+from typing import Final
+
+from rostra.names import Domain
+from rostra.protocols.detect.core import Detector, Verdict
+from rostra.protocols.effects import Because, Effect, Event, Ignored, Instant, LinkDown, LinkUp, Received
+from rostra.protocols.links.config import LinkConfig
+from rostra.protocols.links.events import (
+    ChannelClosed,
+    ChannelOpened,
+    Evidence,
+    PacketArrived,
+    Removed,
+    Stopped,
+    Submitted,
+    Suspected,
+    Ticked,
+    Transmit,
+    Trusted,
+)
+from rostra.protocols.links.packets import NOBODY, AnyPacket, Beat, Bye, Data, Hello
+from rostra.protocols.links.state import Apart, Over, Together
+
+Report = Effect | LinkUp | LinkDown | Received
+
+SESSIONS_PER_LIFE: Final = 1 << 20
+"""Sessions of one incarnation; the next one starts above them all. Incarnations are below 2**43."""
+
+RESEND_PACKETS_MAX: Final = 64
+"""Resent at one tick; if they were lost again, so would be the rest."""
+
+
+class Link:
+    """Our end of the link to one neighbour."""
+
+    __slots__ = (
+        "_beat_after_s",
+        "_channel_open",
+        "_detector",
+        "_incarnation",
+        "_mine",
+        "_peer_incarnation",
+        "_world",
+        "_yours",
+        "config",
+        "me",
+        "peer",
+        "state",
+    )
+
+    def __init__(self, world: str, me: Domain, peer: Domain, *, incarnation: int, config: LinkConfig) -> None:
+        self.me = me
+        self.peer = peer
+        self.state: Apart | Together | Over = Apart(0.0, config.reconnect_backoff_s)
+        self._world = world
+        self._incarnation = incarnation
+        self.config = config
+        self._mine = incarnation * SESSIONS_PER_LIFE + 1
+        self._yours = NOBODY
+        self._peer_incarnation = 0
+        self._channel_open = False
+        self._detector = Detector(config.detect)
+        # Half a tick early rather than half a tick late: ticks are not exact.
+        self._beat_after_s = config.detect.heartbeat_interval_s - config.tick_s / 2
+
+    @property
+    def up(self) -> bool:
+        return isinstance(self.state, Together)
+
+    @property
+    def suspected(self) -> bool:
+        return isinstance(self.state, Together) and self.state.suspected
+
+    @property
+    def drained(self) -> bool:
+        """The peer has everything we said, as far as it ever will."""
+        return not isinstance(self.state, Together) or self.state.queued == 0
+
+    @property
+    def epoch(self) -> tuple[int, int] | None:
+        """Our session and the peer's, while the link is up."""
+        return (self._mine, self._yours) if isinstance(self.state, Together) else None
+
+    def step(self, now: Instant, event: Event) -> list[Report]:
+        match event:
+            case PacketArrived(packet=packet):
+                return self._arrived(now, packet)
+            case Submitted(messages):
+                return self._submitted(now, messages)
+            case Ticked(late_s):
+                return self._ticked(now, late_s)
+            case ChannelOpened():
+                return self._channel_opened(now)
+            case ChannelClosed():
+                return self._channel_closed()
+            case Stopped(why):
+                return self._stopped(now, why)
+        raise AssertionError(f"not an event of a link: {event!r}")
+
+    # What arrives
+
+    def _arrived(self, now: Instant, packet: AnyPacket) -> list[Report]:
+        state = self.state
+        if isinstance(state, Over):
+            return [Ignored(type(packet).__name__, why="link is over")]
+        if isinstance(packet, Hello):
+            return self._greeted(now, packet)
+        if packet.yours != self._mine or packet.mine != self._yours:
+            return [Ignored(type(packet).__name__, why="old epoch")]
+        if isinstance(packet, Bye):
+            return self._end(now, "closed") if self.up else [Ignored("Bye", why="apart already")]
+        if isinstance(state, Together):
+            return self._heard(now, state, packet)
+        # The peer echoes our session, so it hears us; and we know its own from an earlier hello.
+        reports, together = self._begin(now)
+        return reports + self._heard(now, together, packet)
+
+    def _heard(self, now: Instant, state: Together, packet: Data | Beat) -> list[Report]:
+        reports: list[Report] = []
+        # Liveness first: whatever the packet brings, the core hears it from a trusted peer (C-028).
+        if state.suspected:
+            state.suspected = False
+            reports.append(Trusted(self.peer, self._detector.silence_s(now)))
+        self._detector.heard(now)
+        if packet.received > state.acknowledged:
+            self._acknowledged(now, state, packet.received, reports)
+        if not state.flowing and self._channel_open:
+            self._resume(now, state, reports)
+        if isinstance(packet, Data):
+            self._take(now, state, packet, reports)
+        return reports
+
+    def _take(self, now: Instant, state: Together, data: Data, reports: list[Report]) -> None:
+        """Hand up what is next, keep what is early, and owe an acknowledgement for all of it."""
+        ahead = data.number - state.received
+        if ahead == 1:
+            self._hand_up(state, data, reports)
+            while state.early and (due := state.early.pop(state.received + 1, None)) is not None:
+                self._hand_up(state, due, reports)
+            if state.owed >= self.config.acknowledge_messages and self._channel_open:
+                reports.append(self._beat(now, state))
+            return
+        state.owed += 1
+        if ahead <= 0 or data.number in state.early:
+            reports.append(Ignored("Data", why="duplicate"))
+        elif ahead > self.config.window_packets_max:
+            reports.append(Ignored("Data", why="beyond the window"))
+        else:
+            state.early[data.number] = data
+
+    def _hand_up(self, state: Together, data: Data, reports: list[Report]) -> None:
+        state.received = data.number
+        state.owed += len(data.messages)
+        peer = self.peer
+        for message in data.messages:
+            reports.append(Received(peer, message))  # noqa: PERF401 (an extend would build a second list)
+
+    def _greeted(self, now: Instant, hello: Hello) -> list[Report]:
+        if why := self._refusal(hello):
+            return [Ignored("Hello", why)]
+        reports: list[Report] = []
+        if hello.mine > self._yours:
+            if self.up:
+                restarted = hello.incarnation > self._peer_incarnation
+                reports = self._leave(now, "restarted" if restarted else "ended by peer")
+            self._yours, self._peer_incarnation = hello.mine, hello.incarnation
+        state = self.state
+        if hello.yours != self._mine:
+            if isinstance(state, Together):
+                # Sent before the peer learnt our session, and overtaken by what it sent after.
+                return [Ignored("Hello", why="old epoch")]
+            if self._channel_open:
+                reports.append(Transmit(self.peer, self._hello()))
+            return reports
+        if not isinstance(state, Together):
+            began, state = self._begin(now)
+            reports += began
+        self._acknowledged(now, state, hello.received, reports)
+        if self._channel_open:
+            # The peer has a new channel, or has not heard us yet; either way it may lack what we sent.
+            self._resume(now, state, reports)
+        return reports
+
+    def _refusal(self, hello: Hello) -> str | None:
+        if hello.world != self._world:
+            return "another world"
+        if hello.path != self.peer or hello.to not in (self.me, ""):
+            return "not meant for this link"
+        if hello.incarnation < self._peer_incarnation:
+            # An old life of the peer, or a second server that runs under its name (C-182).
+            return "older incarnation"
+        if hello.yours > self._mine:
+            # The same, seen from the other side: somebody with our name lives or lived, later than we.
+            return "we are an older incarnation"
+        if hello.mine < self._yours:
+            return "old epoch"
+        return None
+
+    # What is said
+
+    def _submitted(self, now: Instant, messages: tuple[object, ...]) -> list[Report]:
+        state = self.state
+        assert isinstance(state, Together), f"{self.me} has no epoch with {self.peer} to say this in"
+        size = len(messages)
+        if state.queued + size > self.config.queue_messages_max:
+            return self._end(now, "overflow")
+        state.queued += size
+        if size <= self.config.packet_messages_max:
+            if state.flowing and not state.waiting and len(state.in_flight) < self.config.window_packets_max:
+                return [self._data(now, state, messages)]
+            state.waiting.append(messages)
+        else:
+            step = self.config.packet_messages_max
+            state.waiting.extend(messages[start : start + step] for start in range(0, size, step))
+        reports: list[Report] = []
+        self._pump(now, state, reports)
+        return reports
+
+    def _pump(self, now: Instant, state: Together, reports: list[Report]) -> None:
+        """Send what waits, as far as the window allows."""
+        if state.flowing:
+            while state.waiting and len(state.in_flight) < self.config.window_packets_max:
+                reports.append(self._data(now, state, state.waiting.popleft()))
+
+    def _data(self, now: Instant, state: Together, messages: tuple[object, ...]) -> Transmit:
+        if not state.in_flight:
+            state.progress_at = now
+        state.numbered += 1
+        data = Data(self._mine, self._yours, state.numbered, state.received, messages)
+        state.in_flight.append(data)
+        state.sent_at = now
+        state.owed = 0
+        return Transmit(self.peer, data)
+
+    def _acknowledged(self, now: Instant, state: Together, received: int, reports: list[Report]) -> None:
+        in_flight = state.in_flight
+        while in_flight and in_flight[0].number <= received:
+            data = in_flight.popleft()
+            state.acknowledged = data.number
+            state.queued -= len(data.messages)
+            state.progress_at = now
+        if state.waiting:
+            self._pump(now, state, reports)
+
+    def _resume(self, now: Instant, state: Together, reports: list[Report]) -> None:
+        """The peer has just told how far it got: send the rest again, then what waited, then a beat."""
+        state.flowing = True
+        state.progress_at = now
+        reports.extend(Transmit(self.peer, data) for data in state.in_flight)
+        self._pump(now, state, reports)
+        reports.append(self._beat(now, state))
+
+    def _beat(self, now: Instant, state: Together) -> Transmit:
+        state.sent_at = now
+        state.owed = 0
+        return Transmit(self.peer, Beat(self._mine, self._yours, state.received))
+
+    def _hello(self) -> Hello:
+        received = self.state.received if isinstance(self.state, Together) else 0
+        return Hello(
+            self._mine, self._yours, self._world, self.me, self._incarnation, received=received, to=self.peer
+        )
+
+    # The channel
+
+    def _channel_opened(self, now: Instant) -> list[Report]:
+        state = self.state
+        if isinstance(state, Over):
+            return [Ignored("ChannelOpened", why="link is over")]
+        self._channel_open = True
+        if isinstance(state, Together):
+            state.flowing = False
+            state.sent_at = now
+        elif isinstance(state, Apart):
+            state.backoff_s = self.config.reconnect_backoff_s
+            state.hello_at = now + state.backoff_s
+        return [Transmit(self.peer, self._hello())]
+
+    def _channel_closed(self) -> list[Report]:
+        if not self._channel_open:
+            return [Ignored("ChannelClosed", why="no channel")]
+        self._channel_open = False
+        if isinstance(self.state, Together):
+            self.state.flowing = False
+        return []
+
+    # The passing of time
+
+    def _ticked(self, now: Instant, late_s: float) -> list[Report]:
+        state = self.state
+        self._detector.ticked(now, late_s)
+        if isinstance(state, Apart):
+            return self._seek(now, state)
+        if isinstance(state, Over):
+            return []
+        reports: list[Report] = []
+        verdict = self._detector.judge(now)
+        if verdict is not Verdict.ALIVE and not state.suspected:
+            state.suspected = True
+            reports.append(Suspected(self.peer, self._evidence(now)))
+        if verdict is Verdict.GONE:
+            return reports + self._end(now, "silent")
+        if self._channel_open:
+            self._keep_alive(now, state, reports)
+        return reports
+
+    def _seek(self, now: Instant, apart: Apart) -> list[Report]:
+        if not self._channel_open or now < apart.hello_at:
+            return []
+        apart.backoff_s = min(2 * apart.backoff_s, self.config.reconnect_backoff_max_s)
+        apart.hello_at = now + apart.backoff_s
+        return [Transmit(self.peer, self._hello())]
+
+    def _keep_alive(self, now: Instant, state: Together, reports: list[Report]) -> None:
+        """Say what is owed: lost packets, an acknowledgement, or only that we live."""
+        quiet = now - state.sent_at >= self._beat_after_s
+        if not state.flowing:
+            if quiet:
+                state.sent_at = now
+                reports.append(Transmit(self.peer, self._hello()))
+            return
+        resend_after_s = self.config.resend_after_s
+        if resend_after_s is not None and state.in_flight and now - state.progress_at >= resend_after_s:
+            state.progress_at = now
+            reports.extend(Transmit(self.peer, data) for data in islice(state.in_flight, RESEND_PACKETS_MAX))
+        if quiet or state.owed:
+            reports.append(self._beat(now, state))
+
+    # The ends of an epoch
+
+    def _begin(self, now: Instant) -> tuple[list[Report], Together]:
+        self.state = together = Together(now, flowing=self._channel_open)
+        self._detector.begin(now)
+        return [LinkUp(self.peer, self._peer_incarnation)], together
+
+    def _leave(self, now: Instant, what: str) -> list[Report]:
+        """Our new session tells the peer, at the next contact, that this epoch is over for it too."""
+        because = Because(self.me, self.peer, what)
+        evidence = self._evidence(now)
+        self._mine += 1
+        self.state = Apart(now + self.config.reconnect_backoff_s, self.config.reconnect_backoff_s)
+        return [Removed(because, evidence), LinkDown(self.peer, because)]
+
+    def _end(self, now: Instant, what: str) -> list[Report]:
+        """Leave, and say so if anybody may hear it; a peer that said goodbye is not there to listen."""
+        reports = self._leave(now, what)
+        if self._channel_open and what != "closed":
+            reports.append(Transmit(self.peer, self._hello()))
+        return reports
+
+    def _stopped(self, now: Instant, why: str) -> list[Report]:
+        reports: list[Report] = []
+        if self._channel_open and self._yours != NOBODY and not isinstance(self.state, Over):
+            reports.append(Transmit(self.peer, Bye(self._mine, self._yours, why)))
+        if self.up:
+            reports += self._leave(now, "closed")
+        self.state = Over()
+        return reports
+
+    def _evidence(self, now: Instant) -> Evidence:
+        detect, detector = self.config.detect, self._detector
+        return Evidence(
+            accuser=self.me,
+            accused=self.peer,
+            at=now,
+            silence_s=detector.silence_s(now),
+            expected_s=detector.rhythm.mean_s,
+            phi=detector.phi(now),
+            phi_threshold=detect.suspect_phi,
+            down_after_s=detect.down_after_s,
+            own_lateness_s=detector.own_lateness_s,
+            channel_open=self._channel_open,
+        )

@@ -1,0 +1,60 @@
+"""Where a link stands, and what it holds there."""
+
+from collections import deque
+
+from rostra.protocols.effects import Instant
+from rostra.protocols.links.packets import Data
+
+
+class Apart:
+    """No epoch: we say hello, at growing intervals, until a packet echoes our present session."""
+
+    __slots__ = ("backoff_s", "hello_at")
+
+    def __init__(self, hello_at: Instant, backoff_s: float) -> None:
+        self.hello_at = hello_at
+        self.backoff_s = backoff_s
+
+
+class Together:
+    """One epoch: everything that is numbered, kept and owed in it, and gone with it."""
+
+    __slots__ = (
+        "acknowledged",
+        "early",
+        "flowing",
+        "in_flight",
+        "numbered",
+        "owed",
+        "progress_at",
+        "queued",
+        "received",
+        "sent_at",
+        "suspected",
+        "waiting",
+    )
+
+    def __init__(self, now: Instant, *, flowing: bool) -> None:
+        # A new channel carries data only once the peer said on it how far it got.
+        self.flowing = flowing
+        self.suspected = False
+        self.sent_at: Instant = now
+
+        self.numbered = 0  # our last data packet
+        self.acknowledged = 0  # the last one that the peer has
+        self.in_flight: deque[Data] = deque()  # those between, in order
+        self.waiting: deque[tuple[object, ...]] = (
+            deque()
+        )  # not yet packets: no channel, or no room in the window
+        self.queued = 0  # messages in both
+        self.progress_at: Instant = now  # when what is in flight last got shorter, or began
+
+        self.received = 0  # the peer's last data packet that was handed up
+        self.early: dict[int, Data] = {}  # came before their turn
+        self.owed = 0  # messages received since we last told the peer so
+
+
+class Over:
+    """We said goodbye; this end of the link does nothing any more."""
+
+    __slots__ = ()
