@@ -33,7 +33,14 @@ from rostra.protocols.effects import (
 )
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.core import Link
-from rostra.protocols.links.events import ChannelClosed, ChannelOpened, PacketArrived, Submitted, Ticked
+from rostra.protocols.links.events import (
+    ChannelClosed,
+    ChannelOpened,
+    PacketArrived,
+    Stopped,
+    Submitted,
+    Ticked,
+)
 
 TICK: Final = ("tick",)
 
@@ -98,6 +105,12 @@ class Node:
         for peer, messages in outbox.items():
             self._report(now, self.links[peer].step(now, Submitted(tuple(messages))), outputs)
         return outputs
+
+    def stop(self, now: Instant, why: str) -> list[Output]:
+        """Say goodbye on every link. The core is not told that they are down: it ends with us."""
+        self._outbox.clear()
+        reports = [report for link in self.links.values() for report in link.step(now, Stopped(why))]
+        return [report for report in reports if not isinstance(report, Received)]
 
     def is_up(self, peer: Domain) -> bool:
         link = self.links.get(peer)

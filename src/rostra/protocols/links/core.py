@@ -322,7 +322,7 @@ class Link:
         verdict = self._detector.judge(now)
         if verdict is not Verdict.ALIVE and not state.suspected:
             state.suspected = True
-            reports.append(Suspected(self.peer, self._evidence(now)))
+            reports.append(Suspected(self.peer, self.evidence(now)))
         if verdict is Verdict.GONE:
             return reports + self._end(now, "silent")
         if self._channel_open:
@@ -361,7 +361,7 @@ class Link:
     def _leave(self, now: Instant, what: str) -> list[Report]:
         """Our new session tells the peer, at the next contact, that this epoch is over for it too."""
         because = Because(self.me, self.peer, what)
-        evidence = self._evidence(now)
+        evidence = self.evidence(now)
         self._mine += 1
         self.state = Apart(now + self.config.reconnect_backoff_s, self.config.reconnect_backoff_s)
         return [Removed(because, evidence), LinkDown(self.peer, because)]
@@ -382,7 +382,8 @@ class Link:
         self.state = Over()
         return reports
 
-    def _evidence(self, now: Instant) -> Evidence:
+    def evidence(self, now: Instant) -> Evidence:
+        """What is known at this moment about whether the peer lives."""
         detect, detector = self.config.detect, self._detector
         return Evidence(
             accuser=self.me,
