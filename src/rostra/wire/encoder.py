@@ -13,11 +13,11 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from rostra.errors import RostraError
+from rostra.errors import RostraError, TooLarge
 from rostra.protocols.links.packets import AnyPacket, Data
 from rostra.protocols.resolve.messages import EndpointsJoined, ResolveReply
 from rostra.protocols.resolve.requests import Absolute, Joined, Resolved
-from rostra.wire.frames import BODY_BOUND, FrameKind, Refusal, frame, world_tag
+from rostra.wire.frames import BODY_BOUND, PACKET_MESSAGES_MAX, FrameKind, Refusal, frame, world_tag
 from rostra.wire.programs import (
     Answered,
     Ask,
@@ -60,6 +60,10 @@ class Encoder:
     def packet(self, packet: AnyPacket) -> bytes:
         """Whole frames, ready to write, for one packet of a link."""
         if type(packet) is Data:
+            if len(packet.messages) > PACKET_MESSAGES_MAX:
+                raise TooLarge(
+                    f"a packet of {len(packet.messages)} messages", fix=f"at most {PACKET_MESSAGES_MAX}"
+                )
             # A Raw in the place of a message is pasted as it is; see `_share`.
             messages = tuple(
                 [self._share(each) if type(each) in _LISTS else each for each in packet.messages]

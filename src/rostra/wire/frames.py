@@ -37,6 +37,9 @@ HANDSHAKE_BYTES_MAX: Final = 64 << 10
 MESSAGE_BYTES_MAX: Final = 64 << 20
 """One message of a neighbour or an agent, all its parts together: about a million members."""
 
+PACKET_MESSAGES_MAX: Final = 65_536
+"""Messages in one packet, however short: each costs far more memory than bytes once it is decoded."""
+
 HEADER: Final = struct.Struct(">IBB4s")
 LENGTH_BYTES: Final = 4
 BODY_BYTES_MAX: Final = FRAME_BYTES_MAX - HEADER.size

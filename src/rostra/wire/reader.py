@@ -225,7 +225,7 @@ class FrameReader:
         try:
             packet: Any = shapes.PACKET.decode(body)
         except shapes.UNDECODABLE as error:
-            if self._contains_unknown("packet", PACKETS, body, error) is None:
+            if self._holder("packet", PACKETS, (Data,), body, error) is None:
                 return
             packet = self._data_piecewise(body)
         if type(packet) is shapes.WholeData:
@@ -252,7 +252,7 @@ class FrameReader:
         try:
             said = shapes.TO_AGENT.decode(body)
         except shapes.UNDECODABLE as error:
-            if self._contains_unknown("program frame", PROGRAM_FRAMES, body, error) is Asks:
+            if self._holder("program frame", PROGRAM_FRAMES, (Asks,), body, error):
                 items += [
                     self._ask_piecewise(raw) for raw in shapes.read(shapes.LOOSE_ASKS, body, "Asks").asks
                 ]
@@ -267,7 +267,7 @@ class FrameReader:
         try:
             said = shapes.TO_PROGRAM.decode(body)
         except shapes.UNDECODABLE as error:
-            if self._contains_unknown("program frame", PROGRAM_FRAMES, body, error) is Tells:
+            if self._holder("program frame", PROGRAM_FRAMES, (Tells,), body, error):
                 for raw in shapes.read(shapes.LOOSE_TELLS, body, "Tells").items:
                     items += self._item_piecewise(raw)
             return
@@ -307,7 +307,7 @@ class FrameReader:
         try:
             return [shapes.ITEM.decode(raw)]
         except shapes.UNDECODABLE as error:
-            kind = self._contains_unknown("item", ITEMS, raw, error)
+            kind = self._holder("item", ITEMS, (Answered, Told), raw, error)
         if kind is Told:
             told = shapes.read(shapes.LOOSE_TOLD, raw, "Told")
             notice = self._piece("said", SAID, shapes.NOTICE, told.notice)
@@ -321,7 +321,9 @@ class FrameReader:
 
     # What we do not know
 
-    def _contains_unknown(self, what: str, numbers: Numbers, body: Body, why: Exception) -> type | None:
+    def _holder(
+        self, what: str, numbers: Numbers, holders: tuple[type, ...], body: Body, why: Exception
+    ) -> type | None:
         """The class of something that could not be decoded as a whole, if it is one that holds others.
 
         They will be looked at one by one. None if its own number is unknown, which is counted. Anything else
@@ -329,7 +331,7 @@ class FrameReader:
         """
         number = shapes.read(shapes.NUMBERED, body, what).kind
         known = numbers.get(number)
-        if known is not None and known not in _CONTAINERS:
+        if known is not None and known not in holders:
             raise Malformed(f"{known.__name__}: {shapes.reason(why)}")
         self._require_greeting(f"{what} {number}")
         if known is None:
@@ -353,7 +355,6 @@ class FrameReader:
         self.unknown[unknown] += 1
 
 
-_CONTAINERS: Final = (Data, Asks, Tells, Answered, Told)
 _UNKNOWN_ANSWER: Final = Denied(
     "UNKNOWN_ANSWER", "the agent's answer is of an unknown kind", "upgrade this program"
 )

@@ -6,16 +6,16 @@ newer version may have put a message into the batch that we do not know, and the
 it.
 """
 
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 from msgspec.msgpack import Decoder
 
 from rostra.errors import Malformed
 from rostra.protocols.links.packets import Beat, Bye, Hello
 from rostra.protocols.resolve.messages import Message
 from rostra.protocols.resolve.requests import AnyAnswer, AnyNotice, AnyRequest
-from rostra.wire.frames import Refusal
+from rostra.wire.frames import PACKET_MESSAGES_MAX, Refusal
 from rostra.wire.programs import Answered, ToAgent, Told, ToProgram
 
 Body = memoryview | bytearray | Raw
@@ -31,7 +31,7 @@ class WholeData(Struct, array_like=True, tag_field="kind", tag=2):
     yours: int
     number: int
     received: int
-    messages: tuple[Message, ...]
+    messages: Annotated[tuple[Message, ...], Meta(max_length=PACKET_MESSAGES_MAX)]
 
 
 class LooseData(Struct, array_like=True, tag_field="kind", tag=2):
@@ -39,7 +39,7 @@ class LooseData(Struct, array_like=True, tag_field="kind", tag=2):
     yours: int
     number: int
     received: int
-    messages: list[Raw]
+    messages: Annotated[list[Raw], Meta(max_length=PACKET_MESSAGES_MAX)]
 
 
 class LooseAsks(Struct, array_like=True, tag_field="kind", tag=3):

@@ -1,0 +1,146 @@
+"""At least one value of everything that has a number on the wire, the corners included."""
+
+from typing import Any
+
+from rostra.names import ROOT, Domain, Endpoint, Group
+from rostra.protocols.effects import Because
+from rostra.protocols.links.packets import NOBODY, Beat, Bye, Data, Hello
+from rostra.protocols.resolve import messages as server
+from rostra.protocols.resolve import requests as program
+from rostra.protocols.resolve.messages import Cause, Interest, Member, MessageId, Part
+from rostra.wire.programs import (
+    NO_ENDPOINT,
+    Answered,
+    Ask,
+    Asks,
+    Goodbye,
+    Ping,
+    Pong,
+    ProgramHello,
+    ProgramWelcome,
+    Tells,
+    Told,
+)
+
+WORLD = "T-REF"
+
+PARIS = Domain("eu.fr.paris")
+H1, H2 = Domain("eu.fr.paris.h1"), Domain("eu.fr.paris.h2")
+ANN, BOB = Endpoint("eu.fr.paris.h1/ann#7"), Endpoint("eu.fr.paris.h2/Bob_2.x#9223372036854775807")
+CHESS = Group("lounge/chess", Domain("eu"))
+PAYROLL = Group("acme/hr!payroll", ROOT)
+SIDE_TABLE = Group(f"{ANN}~7-1718-5", H1)
+CAFE = Group("café/日本", PARIS)
+
+ID = MessageId(H1, 7, 42)
+LATE_ID = MessageId(ROOT, 2**63 - 1, 2**63 - 1)
+MEMBERS = (Member(ANN, (7, 1)), Member(BOB, (2**63 - 1, 0), b"\x00\xffmeta"))
+SILENT = Because(Domain("eu"), Domain("us"), "silent")
+
+MESSAGES: list[Any] = [
+    server.EndpointsJoined(ID, CHESS, MEMBERS, Cause.JOIN),
+    server.EndpointsJoined(LATE_ID, PAYROLL, (), Cause.MERGE, Part(False, Domain("us"))),
+    server.EndpointLeft(ID, CAFE, ANN, (7, 2), Cause.LEAVE),
+    server.EndpointLeft(ID, CAFE, BOB, (9, 1), Cause.CRASH, b"last words"),
+    server.DomainFailed(ID, (CHESS, SIDE_TABLE), Domain("us"), False, SILENT),
+    server.DomainFailed(ID, (PAYROLL,), PARIS, True, SILENT),
+    server.ResolveRequest(ID, CHESS),
+    server.ResolveReply(ID, CHESS, MEMBERS, Interest.ALL),
+    server.ResolveReply(ID, CHESS, (), Interest.NONE),
+    server.InterestChanged(ID, SIDE_TABLE, Interest.RESOLVE),
+    server.SyncDone(ID),
+    server.Routed(ID, ANN, (BOB,), b"e4"),
+    server.Undeliverable(ID, ANN, (BOB,), "next hop down"),
+    server.LifeAsked(ID, H1, BOB),
+    server.LifeAsked(ID, H1, BOB, stop=True),
+    server.LifeTold(ID, H1, BOB, True),
+    server.LifeTold(ID, H1, BOB, False, "unknown endpoint"),
+    server.RegistryTold(ID, Domain("eu"), 3, ("acme/hr!payroll", "lounge/chess")),
+]
+
+REQUESTS: list[Any] = [
+    program.Open("web-1"),
+    program.Close(),
+    program.Join(CHESS),
+    program.Join(PAYROLL, online=False, permanent=True, meta=b"rank 1"),
+    program.Leave(CHESS),
+    program.Leave(CHESS, b"bye"),
+    program.Resolve("lounge/chess", Domain("eu")),
+    program.Resolve("lounge/chess", None, deadline_s=2.5),
+    program.SetOnline(CHESS, False),
+    program.Watch(CAFE),
+    program.Unwatch(CAFE),
+    program.SendTo((ANN, BOB), b"e4"),
+    program.WatchLife(BOB),
+    program.UnwatchLife(BOB),
+    program.Register(PAYROLL),
+    program.Unregister(PAYROLL),
+    program.Inspect(),
+]
+
+ANSWERS: list[Any] = [
+    program.Opened(ANN),
+    program.Done(),
+    program.Denied("NOT_MEMBER", "web-1 is not in lounge/chess@eu"),
+    program.Denied("NAME_IN_USE", "web-1 is open", "choose another name", retriable=True),
+    program.Resolved(((PARIS, MEMBERS), (ROOT, ())), isolated=True),
+    program.Inspected(b"{}"),
+]
+
+NOTICES: list[Any] = [
+    program.Absolute(CHESS, MEMBERS),
+    program.Absolute(CHESS, (), isolated=True),
+    program.Joined(CHESS, MEMBERS, Cause.JOIN),
+    program.Joined(CHESS, (), Cause.MERGE, Part(True, Domain("us"))),
+    program.Left(CHESS, BOB, (9, 1), Cause.CRASH),
+    program.Only(PARIS, SILENT),
+    program.Without(Domain("us"), SILENT),
+    program.Message(ANN, b"e4"),
+    program.NotDelivered((BOB,), "next hop down"),
+    program.Life(BOB, False, "closed"),
+    program.Gap(12, (CHESS, CAFE)),
+]
+
+PACKETS: list[Any] = [
+    Hello(3, NOBODY, WORLD, H1, 7, 0, PARIS),
+    Hello(2**63 - 1, 4, WORLD, ROOT, 7, 2**40),
+    Data(3, 4, 1, 0, tuple(MESSAGES)),
+    Data(3, 4, 2, 9, ()),
+    Beat(3, 4, 300),
+    Bye(3, 4, "shutdown"),
+]
+
+ITEMS: list[Any] = [
+    *(Answered(token, answer) for token, answer in enumerate([*ANSWERS, NOTICES[0]])),
+    *(Told((7, 9), notice) for notice in NOTICES),
+]
+
+ASKS: list[Any] = [Ask(token, NO_ENDPOINT if token == 0 else 7, each) for token, each in enumerate(REQUESTS)]
+
+TO_AGENT: list[Any] = [
+    ProgramHello(WORLD, "web.py"),
+    ProgramHello(WORLD, "web.py", "s3cret"),
+    Asks(tuple(ASKS)),
+    Ping(1),
+    Pong(1),
+    Goodbye("done"),
+]
+
+TO_PROGRAM: list[Any] = [
+    ProgramWelcome(WORLD, H1, 7),
+    ProgramWelcome(WORLD, PARIS, 7, 2.5),
+    Tells(tuple(ITEMS)),
+    Ping(2),
+    Pong(2),
+    Goodbye(),
+]
+
+BY_TABLE: dict[str, list[Any]] = {
+    "packet": PACKETS,
+    "message": MESSAGES,
+    "request": REQUESTS,
+    "said": [*ANSWERS, *NOTICES],
+    "program frame": [*TO_AGENT, *TO_PROGRAM],
+    "item": ITEMS,
+}
+"""The same names as `rostra.wire.numbers.TABLES`."""

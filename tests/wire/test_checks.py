@@ -1,0 +1,123 @@
+"""Nothing hostile gets past the reader: each name, number and text of each message, spoiled one at a time."""
+
+import math
+from collections.abc import Iterator
+from types import NoneType, UnionType
+from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+import pytest
+from support import samples
+from support.samples import WORLD
+
+from rostra.errors import Malformed
+from rostra.names import Domain, Endpoint
+from rostra.protocols.links.packets import Data
+from rostra.wire import Ask, BadAsk, Encoder, FrameKind, FrameReader, checks
+from rostra.wire.programs import Asks, Tells
+
+BAD_VALUES: dict[Any, tuple[Any, ...]] = {
+    Domain: ("EU", "eu..fr", ".", "world.eu", "eu.fr\n", "a" * 64, ".".join("abcdefghij"), "eu/fr", "ａ"),
+    Endpoint: (
+        "eu.h1",
+        "eu.h1/a",
+        "eu.h1/#7",
+        "/a#7",
+        "eu.h1/a#07",
+        "eu.h1/a#-1",
+        f"eu.h1/a#{2**63}",
+        "eu.h1/a b#7",
+    ),
+    str: ("\x00", "\u202eevil", "x" * 513),
+    int: (-1, 2**63, 2**64 - 1),
+    float: (math.nan, math.inf, -1.0),
+}
+
+
+def spoiled(value: Any, hint: Any, where: str) -> Iterator[tuple[str, Any]]:
+    """Every copy of the value in which one leaf is of the right type, and wrong."""
+    if hint in BAD_VALUES or isinstance(hint, NewType):
+        yield from ((f"{where} = {bad!r:.40}", bad) for bad in BAD_VALUES[hint])
+    elif isinstance(value, msgspec.Struct):
+        for field, inner in get_type_hints(type(value)).items():
+            for there, bad in spoiled(getattr(value, field), inner, f"{where}.{field}"):
+                yield there, msgspec.structs.replace(value, **{field: bad})
+    elif get_origin(hint) is tuple:
+        inners = [get_args(hint)[0]] * len(value) if get_args(hint)[-1] is Ellipsis else get_args(hint)
+        for index, inner in enumerate(inners):
+            for there, bad in spoiled(value[index], inner, f"{where}[{index}]"):
+                yield there, (*value[:index], bad, *value[index + 1 :])
+    elif get_origin(hint) in (Union, UnionType) and value is not None:
+        [inner] = [each for each in get_args(hint) if each is not NoneType]
+        yield from spoiled(value, inner, where)
+
+
+def every_way(values: list[Any]) -> list[Any]:
+    return [
+        pytest.param(bad, id=where)
+        for value in values
+        for where, bad in spoiled(value, type(value), type(value).__name__)
+    ]
+
+
+HELLO = Encoder(WORLD).packet(samples.PACKETS[0])
+PROGRAM_HELLO = Encoder(WORLD).to_agent(samples.TO_AGENT[0])
+WELCOME = Encoder(WORLD).to_program(samples.TO_PROGRAM[0])
+
+
+@pytest.mark.parametrize("message", every_way(samples.MESSAGES))
+def test_a_spoiled_server_message_ends_the_stream(message: Any) -> None:
+    data = Data(3, 4, 1, 0, (samples.MESSAGES[0], message))
+    _, arrived = FrameReader(WORLD, FrameKind.LINK).feed(HELLO + Encoder(WORLD).packet(data))
+    assert isinstance(arrived, Malformed)
+    assert str(arrived).isprintable() and len(str(arrived)) < 1000
+
+
+@pytest.mark.parametrize(
+    "packet", every_way([packet for packet in samples.PACKETS if not isinstance(packet, Data)])
+)
+def test_a_spoiled_packet_ends_the_stream(packet: Any) -> None:
+    *_, arrived = FrameReader(WORLD, FrameKind.LINK).feed(HELLO + Encoder(WORLD).packet(packet))
+    assert isinstance(arrived, Malformed)
+
+
+@pytest.mark.spec("C-053")
+@pytest.mark.parametrize("request_", every_way(samples.REQUESTS))
+def test_a_spoiled_request_is_denied_and_its_neighbours_are_not(request_: Any) -> None:
+    asks = [Ask(1, 7, samples.REQUESTS[0]), Ask(2, 7, request_), Ask(3, 7, samples.REQUESTS[0])]
+    _, first, bad, last = FrameReader(WORLD, FrameKind.TO_AGENT).feed(
+        PROGRAM_HELLO + Encoder(WORLD).asks(asks)
+    )
+    assert (first, last) == (asks[0], asks[2])
+    assert isinstance(bad, BadAsk) and (bad.token, bad.endpoint) == (2, 7)
+    assert bad.denial().code == "BAD_ARGUMENT" and bad.denial().fix and not bad.denial().retriable
+
+
+@pytest.mark.parametrize("said", every_way([each for each in samples.TO_AGENT if not isinstance(each, Asks)]))
+def test_a_spoiled_frame_of_a_program_ends_the_stream(said: Any) -> None:
+    *_, arrived = FrameReader(WORLD, FrameKind.TO_AGENT).feed(PROGRAM_HELLO + Encoder(WORLD).to_agent(said))
+    assert isinstance(arrived, Malformed)
+
+
+@pytest.mark.parametrize(
+    "said", every_way([each for each in samples.TO_PROGRAM if not isinstance(each, Tells)])
+)
+def test_a_spoiled_frame_of_an_agent_ends_the_stream(said: Any) -> None:
+    *_, arrived = FrameReader(WORLD, FrameKind.TO_PROGRAM).feed(WELCOME + Encoder(WORLD).to_program(said))
+    assert isinstance(arrived, Malformed)
+
+
+@pytest.mark.parametrize(("token", "endpoint"), [(-1, 7), (2**63, 7), (1, -1), (1, 2**63)])
+def test_a_token_or_endpoint_number_out_of_range_ends_the_stream(token: int, endpoint: int) -> None:
+    asks = Encoder(WORLD).asks([Ask(token, endpoint, samples.REQUESTS[0])])
+    _, arrived = FrameReader(WORLD, FrameKind.TO_AGENT).feed(PROGRAM_HELLO + asks)
+    assert isinstance(arrived, Malformed)
+
+
+def test_a_peer_that_invents_names_for_ever_cannot_fill_our_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "KNOWN_NAMES_MAX", 100)
+    for number in range(1000):
+        checks.check_request(samples.program.Watch(samples.Group(f"g{number}", Domain(f"d{number}"))))
+        checks.check_request(samples.program.WatchLife(Endpoint(f"eu.h{number}/a#1")))
+    for good in (checks._good_group_names, checks._good_paths, checks._good_endpoints):
+        assert len(good) <= 100

@@ -1,0 +1,90 @@
+"""Encoding: a long list is turned into bytes once per turn, and nobody can tell from the bytes."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from support import samples
+from support.samples import CHESS, H1, ID, WORLD
+
+from rostra.names import Endpoint
+from rostra.protocols.links.packets import Data
+from rostra.protocols.resolve.messages import Cause, EndpointsJoined, Member, ResolveReply
+from rostra.protocols.resolve.requests import Absolute, Joined, Resolved
+from rostra.wire import Answered, Encoder, Told, encoder
+from rostra.wire.encoder import SHARED_FROM
+
+MANY = tuple(Member(Endpoint(f"{H1}/web-{n}#{n}"), (7, n)) for n in range(SHARED_FROM))
+FEW = MANY[1:]
+
+
+class CountingEncoder:
+    """Remembers what it was asked to encode on its own."""
+
+    def __init__(self) -> None:
+        self.encoded: list[Any] = []
+
+    def encode(self, value: Any) -> bytes:
+        self.encoded.append(value)
+        return msgspec.msgpack.encode(value)
+
+
+@pytest.fixture
+def counting(monkeypatch: pytest.MonkeyPatch) -> CountingEncoder:
+    counting = CountingEncoder()
+    monkeypatch.setattr(encoder, "_encoder", counting)
+    return counting
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        EndpointsJoined(ID, CHESS, MANY, Cause.MERGE),
+        ResolveReply(ID, CHESS, MANY, samples.Interest.ALL),
+    ],
+    ids=lambda message: type(message).__name__,
+)
+def test_a_long_message_to_many_neighbours_is_encoded_once_per_turn(
+    message: Any, counting: CountingEncoder
+) -> None:
+    ours = Encoder(WORLD)
+    packets = [Data(3, peer, 1, 0, (samples.MESSAGES[0], message)) for peer in range(50)]
+    written = [ours.packet(packet) for packet in packets]
+    assert counting.encoded.count(message) == 1
+    assert [frame[10:] for frame in written] == [msgspec.msgpack.encode(packet) for packet in packets]
+    ours.turn_ends()
+    ours.packet(packets[0])
+    assert counting.encoded.count(message) == 2
+
+
+@pytest.mark.parametrize(
+    "said",
+    [Absolute(CHESS, MANY), Joined(CHESS, MANY, Cause.MERGE), Resolved(((H1, FEW), (samples.ROOT, FEW)))],
+    ids=lambda said: type(said).__name__,
+)
+def test_a_long_answer_or_notice_to_many_programs_is_encoded_once_per_turn(
+    said: Any, counting: CountingEncoder
+) -> None:
+    ours = Encoder(WORLD)
+    items: list[Any] = (
+        [Answered(1, said)] if isinstance(said, Resolved) else [Answered(1, said), Told((7,), said)]
+    )
+    written = [ours.tells(items) for _ in range(50)]
+    assert counting.encoded.count(said) == 1
+    assert all(frame[10:] == msgspec.msgpack.encode(samples.Tells(tuple(items))) for frame in written)
+
+
+def test_a_short_message_is_encoded_with_its_packet(counting: CountingEncoder) -> None:
+    packet = Data(3, 4, 1, 0, (EndpointsJoined(ID, CHESS, FEW, Cause.JOIN), *samples.MESSAGES))
+    Encoder(WORLD).packet(packet)
+    assert counting.encoded == [packet]
+
+
+def test_two_messages_that_follow_each_other_in_memory_are_not_mistaken_for_one() -> None:
+    ours = Encoder(WORLD)
+    for sequence in range(100):
+        packet = Data(
+            3, 4, 1, 0, (ResolveReply(samples.MessageId(H1, 7, sequence), CHESS, MANY, samples.Interest.ALL),)
+        )
+        assert ours.packet(packet)[10:] == msgspec.msgpack.encode(packet)
+        del packet  # its memory is free for the next one

@@ -1,0 +1,89 @@
+"""A number on the wire, once given, is given for ever."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import samples
+
+from rostra.protocols.links.packets import Packet
+from rostra.protocols.resolve.messages import ServerMessage
+from rostra.protocols.resolve.requests import Request, Said
+from rostra.wire.frames import FrameKind
+from rostra.wire.numbers import TABLES
+from rostra.wire.programs import Item, ProgramFrame
+
+GOLDEN = Path(__file__).parent / "golden" / "numbers.txt"
+
+FAMILIES: dict[str, type[Any]] = {
+    "packet": Packet,
+    "message": ServerMessage,
+    "request": Request,
+    "said": Said,
+    "program frame": ProgramFrame,
+    "item": Item,
+}
+
+
+def numbers_now() -> list[str]:
+    kinds = [f"frame kind {kind.value} {kind.name}" for kind in FrameKind]
+    return kinds + [
+        f"{table} {n} {cls.__name__}" for table, known in TABLES.items() for n, cls in known.items()
+    ]
+
+
+def broken_promises(given: list[str], now: list[str]) -> list[str]:
+    """Numbers that were given once and mean something else today, or nothing."""
+    return sorted(set(given) - set(now))
+
+
+def test_no_number_ever_given_has_changed_or_vanished(rewrite_goldens: bool) -> None:
+    given = GOLDEN.read_text().splitlines() if GOLDEN.exists() else []
+    assert broken_promises(given, numbers_now()) == [], "these numbers are taken for ever; use new ones"
+    if rewrite_goldens:
+        GOLDEN.write_text("".join(f"{line}\n" for line in numbers_now()))
+    else:
+        assert given == numbers_now(), (
+            "new numbers: run  pytest tests/wire --rewrite-goldens  to give them for ever"
+        )
+
+
+@pytest.mark.parametrize(
+    ("now", "broken"),
+    [
+        (["message 1 Joined", "message 2 Left", "message 3 New"], []),
+        (["message 1 Joined", "message 3 Left"], ["message 2 Left"]),
+        (["message 1 Left", "message 2 Joined"], ["message 1 Joined", "message 2 Left"]),
+        (["message 1 Joined"], ["message 2 Left"]),
+    ],
+    ids=["grown", "moved", "swapped", "vanished"],
+)
+def test_the_comparison_sees_a_number_that_moved_was_swapped_or_vanished(
+    now: list[str], broken: list[str]
+) -> None:
+    assert broken_promises(["message 1 Joined", "message 2 Left"], now) == broken
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_each_table_says_what_the_classes_say(table: str) -> None:
+    assert {number: cls.__struct_config__.tag for number, cls in TABLES[table].items()} == {
+        number: number for number in TABLES[table]
+    }
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_class_of_a_family_is_in_its_table_once(table: str) -> None:
+    family = sorted(FAMILIES[table].__subclasses__(), key=lambda cls: cls.__name__)
+    assert sorted(TABLES[table].values(), key=lambda cls: cls.__name__) == family
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_everything_with_a_number_has_a_sample(table: str) -> None:
+    sampled = {type(sample) for sample in samples.BY_TABLE[table]}
+    assert set(TABLES[table].values()) - sampled == set()
+
+
+@pytest.mark.spec("C-025")
+def test_no_message_carries_a_level() -> None:
+    fields = {field for known in TABLES.values() for cls in known.values() for field in cls.__struct_fields__}
+    assert not {field for field in fields if "level" in field}
