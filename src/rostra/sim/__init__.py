@@ -1,0 +1,35 @@
+"""The same nodes in a pretend world: virtual time, a seeded network, faults, histories and their checkers.
+
+shapes      worlds that come up again and again, by name
+network     delays, loss, duplication, reordering; lines that can be cut
+world       the engine: one heap, one clock, one source of chance; crash, pause, cut, heal
+programs    what runs on the hosts and asks
+history     what happened and what was said, as records
+twin        who is in which group as seen from where, by definition
+checkers    were the promises kept? yes, no, or cannot tell
+"""
+
+from rostra.sim.network import LAN, STEADY, WAN, WILD, Constant, LinkModel, Lognormal, Quality, Uniform
+from rostra.sim.programs import Call, Program
+from rostra.sim.shapes import T_REF, clusters, even, shape
+from rostra.sim.world import DidNotSettle, World
+
+__all__ = [
+    "LAN",
+    "STEADY",
+    "T_REF",
+    "WAN",
+    "WILD",
+    "Call",
+    "Constant",
+    "DidNotSettle",
+    "LinkModel",
+    "Lognormal",
+    "Program",
+    "Quality",
+    "Uniform",
+    "World",
+    "clusters",
+    "even",
+    "shape",
+]

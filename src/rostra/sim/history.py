@@ -1,0 +1,106 @@
+"""What happened in a world, written down as it happened.
+
+A history is a plain list of these records, in order. Some are the **truth**, which only an all-seeing
+observer has: which server ran, which line was cut, who was in which group. The others are what was
+**said**: what a link's detector reported, what a program was told, what it was answered. Checkers compare
+the two.
+
+Records are frozen, flat and self-contained, so the same types can come out of a journal on disk as out of the
+simulator's memory.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.effects import Because
+from rostra.protocols.resolve.requests import AnyAnswer, AnyNotice, AnyRequest
+
+
+class Record(Struct, frozen=True, tag_field="record"):
+    at: float  # seconds since the world began
+    number: int  # place in the history: orders records of one instant
+
+
+# The truth
+
+
+class WorldMade(Record, frozen=True, tag="world-made"):
+    hosts: tuple[Domain, ...]
+
+
+class ServerChanged(Record, frozen=True, tag="server"):
+    """A crash of a host's agent is a crash of the host: its programs die with it (C-022)."""
+
+    server: Domain
+    change: Literal["started", "crashed", "paused", "continued"]
+
+
+class LineChanged(Record, frozen=True, tag="line"):
+    """One direction of a link stopped or began to carry packets."""
+
+    sender: Domain
+    to: Domain
+    change: Literal["cut", "healed"]
+
+
+class MembershipChanged(Record, frozen=True, tag="membership"):
+    """An agent accepted a join or a leave, or a program died."""
+
+    endpoint: Endpoint
+    group: Group
+    change: Literal["joined", "left", "crashed"]
+
+
+class FollowingChanged(Record, frozen=True, tag="following"):
+    """An endpoint is to be told of a group's changes from now on (as online member or watcher), or no
+    longer."""
+
+    endpoint: Endpoint
+    group: Group
+    follows: bool
+
+
+class Settled(Record, frozen=True, tag="settled"):
+    """Nothing was in flight, and nothing had changed for long enough: promises due at stability are due
+    now."""
+
+
+# What was said
+
+
+class Detected(Record, frozen=True, tag="detected"):
+    """What the detector of a server's link reported about a neighbour."""
+
+    server: Domain
+    peer: Domain
+    change: Literal["up", "down", "suspected", "trusted"]
+    because: Because | None = None
+
+
+class Told(Record, frozen=True, tag="told"):
+    endpoint: Endpoint
+    notice: AnyNotice
+
+
+class Answered(Record, frozen=True, tag="answered"):
+    endpoint: Endpoint
+    request: AnyRequest
+    result: AnyAnswer
+    asked_at: float
+
+
+AnyRecord = (
+    WorldMade
+    | ServerChanged
+    | LineChanged
+    | MembershipChanged
+    | FollowingChanged
+    | Settled
+    | Detected
+    | Told
+    | Answered
+)
+
+History = list[AnyRecord]

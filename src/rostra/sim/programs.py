@@ -1,0 +1,136 @@
+"""Simulated programs: they ask their host's agent, and keep their views with the real library.
+
+A program has one endpoint. Its questions reach the agent at once, and so do the answers and notices on
+their way back: both are on one host. It dies with its host (C-022), or alone when killed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rostra.names import Domain, Endpoint, Group, make_group, parse_group
+from rostra.protocols.resolve.requests import (
+    Close,
+    Join,
+    Leave,
+    Resolve,
+    SendTo,
+    SetOnline,
+    Unwatch,
+    UnwatchLife,
+    Watch,
+    WatchLife,
+)
+from rostra.protocols.resolve.view import NOT_FOLLOWED, Views
+
+if TYPE_CHECKING:
+    from rostra.sim.world import World
+
+
+class Call:
+    """One question and, once it is there, its answer."""
+
+    __slots__ = ("answered_at", "asked_at", "asked_in", "program", "request", "result")
+
+    def __init__(self, program: Program | None, request: Any, asked_at: float) -> None:
+        self.program = program
+        self.request = request
+        self.asked_at = asked_at
+        self.asked_in = NOT_FOLLOWED  # for a resolve: the period of following its group, see `Views.answered`
+        self.answered_at: float | None = None
+        self.result: Any = None
+
+
+class Program:
+    def __init__(self, world: World, host: Domain, name: str) -> None:
+        self.host = host
+        self.name = name
+        self.alive = True
+        self.endpoint: Endpoint | None = None
+        self.waiting: list[Call] = []  # asked before the agent had opened the endpoint
+        self.online: dict[Group, bool] = {}  # groups that this program is in, and whether it wants updates
+        self.watching: set[Group] = set()
+        self.following: set[Group] = set()  # online in them, or watching them
+        self.views = Views()
+        self.missed: int | None = None  # while it does not read: how many notices were not kept for it
+        self._world = world
+
+    def join(
+        self, group: str | Group, *, online: bool = True, permanent: bool = False, meta: bytes = b""
+    ) -> Call:
+        return self.ask(Join(_group(group), online, permanent, meta))
+
+    def leave(self, group: str | Group, *, meta: bytes = b"") -> Call:
+        return self.ask(Leave(_group(group), meta))
+
+    def resolve(self, group: str | Group, *, deadline_s: float | None = None) -> Call:
+        key = _group(group)
+        return self.ask(Resolve(key.name, key.scope, deadline_s))
+
+    def resolve_everywhere(self, name: str) -> Call:
+        """Every group of this name around the host (C-037)."""
+        return self.ask(Resolve(make_group(name, "world").name, None))
+
+    def go_online(self, group: str | Group) -> Call:
+        return self.ask(SetOnline(_group(group), online=True))
+
+    def go_offline(self, group: str | Group) -> Call:
+        return self.ask(SetOnline(_group(group), online=False))
+
+    def watch(self, group: str | Group) -> Call:
+        return self.ask(Watch(_group(group)))
+
+    def unwatch(self, group: str | Group) -> Call:
+        return self.ask(Unwatch(_group(group)))
+
+    def send(self, data: bytes, *to: Program) -> Call:
+        return self.ask(SendTo(tuple(sorted(other.address for other in to)), data))
+
+    def watch_life(self, other: Program) -> Call:
+        return self.ask(WatchLife(other.address))
+
+    def unwatch_life(self, other: Program) -> Call:
+        return self.ask(UnwatchLife(other.address))
+
+    def close(self) -> Call:
+        return self.ask(Close())
+
+    def kill(self) -> None:
+        self._world.kill(self)
+
+    def ask(self, request: Any) -> Call:
+        return self._world.ask(self, request)
+
+    def members(self, group: str | Group) -> tuple[Endpoint, ...]:
+        """The program's own copy of a group that it follows."""
+        view = self.views.groups.get(_group(group))
+        return () if view is None else tuple(member.endpoint for member in view.members)
+
+    # What the world does to it
+
+    def follow(self, group: Group, wants: bool) -> None:
+        if wants:
+            self.following.add(group)
+            self.views.follow(group)
+        else:
+            self.following.discard(group)
+            self.views.unfollow(group)
+
+    def die(self) -> None:
+        self.alive = False
+        for group in sorted(self.following):
+            self.follow(group, False)
+        self.online.clear()
+        self.watching.clear()
+
+    @property
+    def address(self) -> Endpoint:
+        assert self.endpoint is not None, f"{self} is not open: its agent has not answered yet"
+        return self.endpoint
+
+    def __repr__(self) -> str:
+        return self.endpoint or f"{self.host}/{self.name}"
+
+
+def _group(group: str | Group) -> Group:
+    return parse_group(group) if isinstance(group, str) else group

@@ -1,0 +1,412 @@
+"""Storms: random churn, crashes, cuts and worse, and between them calm weather in which everything is
+compared.
+
+    blow ── joins, leaves, resolves, crashes, cuts, pauses, ... ──▶ calm ── settle, compare ──▶ blow ...
+
+While it blows, taps watch every step of every server for what may never happen. When it is calm, some
+servers may still be down and some lines cut, but nothing changes any more: then every view, every answer
+and every table must be what the twin says. A seed and a shape are a whole storm; whoever finds one that
+fails has its one-line replay.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+from msgspec import Struct
+
+from rostra.errors import RostraError
+from rostra.names import Domain, Endpoint, Group, enclosing, inside
+from rostra.protocols.links.config import LinkConfig
+from rostra.protocols.resolve.messages import Members
+from rostra.protocols.resolve.requests import Absolute, Joined
+from rostra.sim.checkers import (
+    Verdict,
+    per_source_order,
+    stable_truth,
+    watch_complete,
+)
+from rostra.sim.history import MembershipChanged, Told
+from rostra.sim.network import LAN, WAN, WILD, LinkModel
+from rostra.sim.programs import Call, Program
+from rostra.sim.rest import check_at_rest
+from rostra.sim.shapes import shape
+from rostra.sim.taps import Invariants, OneCopy, Scopes, tapped
+from rostra.sim.twin import Twin
+from rostra.sim.world import World
+
+ANSWER_WITHIN_S: Final = 30.0
+
+
+class StormFailed(RostraError):
+    """Something did not hold. The fix is the command that replays it."""
+
+    code = "STORM_FAILED"
+
+
+class Outcome(Struct, frozen=True):
+    """What a storm that held was like."""
+
+    seed: int
+    shape: str
+    virtual_s: float
+    events: int
+    comparisons: int
+    verdicts: tuple[Verdict, ...]
+
+
+def replay_command(seed: int, shape_name: str) -> str:
+    return f"rostra sim storm --seed {seed} --shape {shape_name}"
+
+
+def storm(seed: int, shape_name: str) -> Outcome:
+    """Run one storm from beginning to end; raise `StormFailed` if anything did not hold."""
+    run = _Storm(seed, shape_name)
+    try:
+        return run.blow_over()
+    except Exception as error:
+        raise StormFailed(
+            f"storm {seed} on {shape_name}, at {run.world.now:.3f} s: {type(error).__name__}: {error}",
+            fix=f"replay it:  {replay_command(seed, shape_name)}",
+        ) from error
+
+
+class _Storm:
+    def __init__(self, seed: int, shape_name: str) -> None:
+        self.seed = seed
+        self.shape = shape_name
+        self.luck = Random(f"{shape_name} {seed}")
+        tree = shape(shape_name)
+        self.world = World(
+            seed,
+            tree,
+            links=self._network(),
+            timers=LinkConfig.lan().over_datagrams(self.luck.choice((0.01, 0.25, 1.0))),
+            wire=self.luck.random() < 0.1,
+            stagger=self.luck.random() < 0.8,
+            watching=tapped(Scopes(tree), OneCopy(), Invariants()),
+        )
+        self.hosts = tree.hosts
+        self.servers = tree.servers
+        self.twin = Twin(tree.hosts)
+        self.joined_at: dict[tuple[Group, Endpoint], float] = {}
+        self.groups: set[Group] = set()
+        self.probes: dict[Domain, Program] = {}
+        self.calls: list[Call] = []
+        self.comparisons = 0
+        self._read = 0
+        self._named = 0
+
+    def blow_over(self) -> Outcome:
+        if self.luck.random() < 0.8:
+            self.world.settle()
+        for _ in range(self.luck.randint(1, 3)):
+            self._blow(self.luck.choice((10, 25, 60)))
+            self._calm(everything=self.luck.random() < 0.4)
+            self._compare()
+        self._calm(everything=True)
+        self._compare()
+        for program in self._alive():
+            program.close()
+        self.world.settle()
+        self._compare()
+        self._rows_are_gone()
+        verdicts = self._verdicts()
+        return Outcome(self.seed, self.shape, self.world.now, self.world.events, self.comparisons, verdicts)
+
+    def _network(self) -> LinkModel:
+        links = self.luck.choice((LAN, LAN, WAN, WILD))
+        if self.luck.random() < 0.3:
+            links = links.losing(self.luck.choice((0.01, 0.05, 0.2)))
+        if self.luck.random() < 0.3:
+            links = links.duplicating(self.luck.choice((0.01, 0.2)))
+        if self.luck.random() < 0.3:
+            links = links.reordering(self.luck.choice((0.01, 0.2)))
+        return links
+
+    # Blowing
+
+    def _blow(self, gusts: int) -> None:
+        faults = self.luck.choice((0.0, 0.1, 0.3, 0.5))
+        pace_s = self.luck.choice((0.01, 0.1, 0.5))
+        for _ in range(gusts):
+            if self.luck.random() < faults:
+                self.luck.choice(_FAULTS)(self)
+            else:
+                self.luck.choice(_CHURN)(self)
+            if self.luck.random() < 0.7:
+                self.world.run(self.luck.expovariate(1.0 / pace_s))
+
+    def _alive(self) -> list[Program]:
+        return [
+            program
+            for program in self.world.programs
+            if program.alive and program.endpoint is not None and program.name != "probe"
+        ]
+
+    def _some(self) -> Program | None:
+        alive = self._alive()
+        return self.luck.choice(alive) if alive else None
+
+    def _start(self) -> None:
+        running = [host for host in self.hosts if self.world.processes[host].node is not None]
+        if running:
+            self._named += 1
+            self._join(self.world.program(self.luck.choice(running), f"p{self._named}"))
+
+    def _join(self, program: Program | None = None) -> None:
+        program = program or self._some()
+        if program is not None:
+            self.calls.append(program.join(self._group_around(program.host), online=self.luck.random() < 0.7))
+
+    def _group_around(self, host: Domain) -> Group:
+        group = Group(self.luck.choice(("chess", "go")), self.luck.choice(enclosing(host)))
+        if self.luck.random() < 0.5:
+            group = Group("chess", enclosing(host)[-1])
+        self.groups.add(group)
+        return group
+
+    def _leave(self) -> None:
+        if (program := self._some()) and program.online:
+            self.calls.append(program.leave(self.luck.choice(sorted(program.online))))
+
+    def _switch(self) -> None:
+        if (program := self._some()) and program.online:
+            group = self.luck.choice(sorted(program.online))
+            self.calls.append(
+                program.go_offline(group) if program.online[group] else program.go_online(group)
+            )
+
+    def _watch(self) -> None:
+        if program := self._some():
+            if program.watching and self.luck.random() < 0.5:
+                self.calls.append(program.unwatch(self.luck.choice(sorted(program.watching))))
+            else:
+                self.calls.append(program.watch(self._group_around(program.host)))
+
+    def _resolve(self) -> None:
+        if program := self._some():
+            for _ in range(self.luck.choice((1, 1, 3))):
+                self.calls.append(program.resolve(self._group_around(program.host)))
+
+    def _resolve_everywhere(self) -> None:
+        if program := self._some():
+            self.calls.append(program.resolve_everywhere("chess"))
+
+    def _send(self) -> None:
+        if (program := self._some()) and (other := self._some()):
+            self.calls.append(program.send(b"hello", other))
+
+    def _kill(self) -> None:
+        if program := self._some():
+            self.world.kill(program)
+
+    def _close(self) -> None:
+        if program := self._some():
+            self.calls.append(program.close())
+
+    def _deafen(self) -> None:
+        if program := self._some():
+            (self.world.deafen if program.missed is None else self.world.undeafen)(program)
+
+    def _watch_life(self) -> None:
+        if (program := self._some()) and (other := self._some()):
+            self.calls.append(program.watch_life(other))
+
+    def _crash(self) -> None:
+        self.world.crash(self.luck.choice(self.servers))
+
+    def _restart(self) -> None:
+        down = [path for path in self.servers if self.world.processes[path].node is None]
+        self.world.restart(self.luck.choice(down if down and self.luck.random() < 0.8 else self.servers))
+
+    def _pause(self) -> None:
+        self.world.pause(self.luck.choice(self.servers))
+
+    def _resume(self) -> None:
+        for path in self.servers:
+            self.world.resume(path)
+
+    def _cut(self) -> None:
+        a, b = self.luck.choice(self.world.tree.links())
+        if self.luck.random() < 0.5:
+            a, b = b, a
+        where = self.luck.choice((f"link {a} | {b}", f"link {a} | {b}", f"link {a} > {b}", a, f"{a} | {b}"))
+        self.world.cut(where)
+
+    def _heal(self) -> None:
+        self.world.heal()
+
+    def _reset(self) -> None:
+        a, b = self.luck.choice(self.world.tree.links())
+        self.world.reset(f"link {a} | {b}", away_s=self.luck.choice((0.0, 0.1, 0.5, 3.0)))
+
+    def _hold(self) -> None:
+        a, b = self.luck.choice(self.world.tree.links())
+        self.world.hold(f"link {a} > {b}")
+
+    def _release(self) -> None:
+        self.world.release()
+
+    def _delay(self) -> None:
+        a, b = self.luck.choice(self.world.tree.links())
+        self.world.delay(self.luck.choice((0.0, 0.3, 3.0)), f"link {a} > {b}")
+
+    def _lose(self) -> None:
+        a, b = self.luck.choice(self.world.tree.links())
+        self.world.lose(self.luck.choice((0.0, 0.3, 0.9)), f"link {a} | {b}")
+
+    def _slow(self) -> None:
+        self.world.slow(self.luck.choice(self.servers), self.luck.choice((0.0, 0.01, 0.2)))
+
+    def _step_clock(self) -> None:
+        self.world.step_clock(self.luck.choice(self.servers), self.luck.choice((-30.0, -0.5, 0.5, 30.0)))
+
+    # Calm
+
+    def _calm(self, *, everything: bool) -> None:
+        """End what cannot be judged, and some of what can; or all of it. Then wait until nothing changes."""
+        world = self.world
+        world.release()
+        world.delay(0.0)
+        world.lose(0.0)
+        for path in self.servers:
+            if world.processes[path].step_s:
+                world.slow(path, 0.0)
+        if everything or self.luck.random() < 0.5:
+            world.heal()
+        for path in self.servers:
+            if everything or self.luck.random() < 0.5:
+                world.resume(path)
+            if world.processes[path].node is None and (everything or self.luck.random() < 0.5):
+                world.restart(path)
+        for program in self._alive():
+            if program.missed is not None:
+                world.undeafen(program)
+        world.settle()
+
+    def _compare(self) -> None:
+        self._read_history()
+        self._views_are_true()
+        self._answers_are_true()
+        self._every_call_was_answered()
+        check_at_rest(self.world, self.twin)
+        self.comparisons += 1
+
+    def _read_history(self) -> None:
+        history = self.world.history
+        assert history is not None
+        fresh = history[self._read :]
+        self._read = len(history)
+        for record in fresh:
+            self.twin.take(record)
+            if isinstance(record, MembershipChanged) and record.change == "joined":
+                self.joined_at.setdefault((record.group, record.endpoint), record.at)
+        for record in fresh:
+            match record:
+                case Told(
+                    notice=Absolute(group=group, members=members) | Joined(group=group, members=members)
+                ):
+                    self._nobody_is_invented(record, group, members)
+
+    def _nobody_is_invented(self, record: Told, group: Group, members: Members) -> None:
+        """C-075: whoever is named as a member has joined."""
+        for member in members:
+            joined_at = self.joined_at.get((group, member.endpoint))
+            assert joined_at is not None and joined_at <= record.at, (
+                f"{record.endpoint} was told of {member.endpoint}, which had not joined {group}"
+            )
+
+    def _views_are_true(self) -> None:
+        """C-070, C-073."""
+        for program in self._alive():
+            if self.world.processes[program.host].works:
+                for group in sorted(program.following):
+                    view, truth = program.members(group), self.twin.seen_from(program.host, group)
+                    assert view == truth, f"{program} sees {group} as {view}, truly {truth}"
+
+    def _answers_are_true(self) -> None:
+        """C-071: whoever asks, from wherever, gets the truth."""
+        asked: list[tuple[Program, Group, Call]] = []
+        for host in self.hosts:
+            if not self.world.processes[host].works:
+                continue
+            probe = self.probes.get(host)
+            if probe is None or not probe.alive:
+                probe = self.probes[host] = self.world.program(host, "probe")
+            asked += [
+                (probe, group, probe.resolve(group))
+                for group in sorted(self.groups)
+                if inside(group.scope, host)
+            ]
+        give_up = self.world.now + ANSWER_WITHIN_S
+        while any(call.result is None for _, _, call in asked) and self.world.now < give_up:
+            self.world.run(1.0)
+        for probe, group, call in asked:
+            truth = self.twin.seen_from(probe.host, group)
+            assert isinstance(call.result, Absolute), f"{probe} asked for {group}, got {call.result}"
+            answer = tuple(member.endpoint for member in call.result.members)
+            assert answer == truth, f"{probe} was answered {group} is {answer}, truly {truth}"
+        self.world.settle()
+        self._read_history()
+
+    def _every_call_was_answered(self) -> None:
+        """C-040: exactly one answer to each call, unless the caller died; two would have failed at once."""
+        for call in self.calls:
+            assert call.program is not None
+            if call.program.alive and self.world.processes[call.program.host].works:
+                assert call.result is not None, f"{call.program} was never answered {call.request}"
+
+    def _rows_are_gone(self) -> None:
+        """C-011: when everybody has left, nothing is left of any group, anywhere."""
+        for domain in self.world.tree.domains:
+            assert not self.twin.rows(domain), f"{domain} should have no rows"
+
+    def _verdicts(self) -> tuple[Verdict, ...]:
+        history = self.world.history
+        assert history is not None
+        verdicts = (per_source_order(history), stable_truth(history), watch_complete(history))
+        for verdict in verdicts:
+            assert not verdict.broken, f"{verdict}: {verdict.where}"
+        return verdicts
+
+
+_CHURN: Final[tuple[Callable[[_Storm], None], ...]] = (
+    _Storm._start,
+    _Storm._start,
+    _Storm._start,
+    _Storm._join,
+    _Storm._join,
+    _Storm._leave,
+    _Storm._leave,
+    _Storm._switch,
+    _Storm._switch,
+    _Storm._watch,
+    _Storm._resolve,
+    _Storm._resolve_everywhere,
+    _Storm._send,
+    _Storm._kill,
+    _Storm._close,
+    _Storm._deafen,
+    _Storm._watch_life,
+)
+
+_FAULTS: Final[tuple[Callable[[_Storm], None], ...]] = (
+    _Storm._crash,
+    _Storm._crash,
+    _Storm._restart,
+    _Storm._restart,
+    _Storm._restart,
+    _Storm._pause,
+    _Storm._resume,
+    _Storm._cut,
+    _Storm._cut,
+    _Storm._heal,
+    _Storm._reset,
+    _Storm._hold,
+    _Storm._release,
+    _Storm._delay,
+    _Storm._lose,
+    _Storm._slow,
+    _Storm._step_clock,
+)

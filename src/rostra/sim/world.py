@@ -1,0 +1,810 @@
+"""A whole world in one process: real nodes, pretend time, pretend network, pretend disks.
+
+    heap of (when, turn, what, to whom)
+        │ pop the earliest: now = when
+        ▼
+    node.step(now, event) ──▶ outputs ──▶ Transmit: onto a line, back into the heap
+                                          SetTimer: back into the heap
+                                          Tell, Answer: to the host's programs
+                                          Persist: to the server's pretend disk
+
+Everything that happens at one instant is stepped first; then each node that was touched is flushed once, as
+the runtime does after draining its sockets. All chance comes from one seeded generator, and nothing else in
+the world is random, so a seed is a whole history, byte for byte.
+
+Messages travel as objects. With `wire=True` every packet is encoded and decoded on its way, which costs
+time, counts bytes, and shows that what the cores say can be written down.
+"""
+
+import heapq
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from random import Random
+from typing import Any, Final, Protocol
+
+from rostra.errors import BadInput, RostraError
+from rostra.names import ROOT, Domain, Endpoint, Group, Tree, inside, parse_domain, parse_endpoint_name
+from rostra.node import Node, Output
+from rostra.protocols.effects import (
+    Answer,
+    Asked,
+    CancelTimer,
+    Core,
+    EndpointGone,
+    Event,
+    FellBehind,
+    Ignored,
+    LinkDown,
+    LinkUp,
+    Noted,
+    Persist,
+    SetTimer,
+    Tell,
+    TimerFired,
+    TimerKey,
+)
+from rostra.protocols.links.config import LinkConfig
+from rostra.protocols.links.events import (
+    ChannelClosed,
+    ChannelOpened,
+    PacketArrived,
+    Removed,
+    Suspected,
+    Transmit,
+    Trusted,
+)
+from rostra.protocols.links.packets import NOBODY, AnyPacket, Data, Hello
+from rostra.protocols.resolve.config import ResolveConfig
+from rostra.protocols.resolve.domain import DomainServer
+from rostra.protocols.resolve.local import LocalServer
+from rostra.protocols.resolve.messages import LifeAsked, LifeTold
+from rostra.protocols.resolve.registry import Registry
+from rostra.protocols.resolve.requests import (
+    Absolute,
+    AnyNotice,
+    Close,
+    Done,
+    Gap,
+    Join,
+    Leave,
+    Open,
+    Opened,
+    Register,
+    Resolve,
+    SetOnline,
+    Unregister,
+    Unwatch,
+    Watch,
+)
+from rostra.protocols.resolve.view import Report
+from rostra.sim.history import (
+    Answered,
+    Detected,
+    FollowingChanged,
+    History,
+    LineChanged,
+    MembershipChanged,
+    ServerChanged,
+    Settled,
+    Told,
+    WorldMade,
+)
+from rostra.sim.network import STEADY, Line, LinkModel
+from rostra.sim.programs import Call, Program
+from rostra.sim.shapes import clusters
+from rostra.wire import Arrived, Encoder, FrameKind, FrameReader
+
+WORLD_NAME: Final = "sim"
+NUMBERS_PER_LIFE: Final = 1_000
+"""Incarnations are multiples of this, so that the number of an endpoint shows which life of its agent
+opened it."""
+
+
+class DidNotSettle(RostraError):
+    """The world kept changing, or a link that should be up or down was not."""
+
+    code = "DID_NOT_SETTLE"
+
+
+class Listener(Protocol):
+    """Somebody who wants to hear everything: the trace, a tap, a test."""
+
+    def told(self, at: float, program: Program, notice: AnyNotice, reports: list[Report]) -> None: ...
+
+    def answered(self, at: float, call: Call) -> None: ...
+
+    def noted(self, at: float, server: Domain, what: Output) -> None: ...
+
+
+class Process:
+    """What one server's node runs in: its life and death, its inbox, its clock, its timers, its disk."""
+
+    __slots__ = (
+        "busy_until",
+        "core",
+        "disk",
+        "inbox",
+        "incarnation",
+        "life",
+        "lines",
+        "node",
+        "path",
+        "paused",
+        "programs",
+        "skew_s",
+        "step_s",
+        "timers",
+        "waking",
+    )
+
+    def __init__(self, path: Domain) -> None:
+        self.path = path
+        self.node: Node | None = None  # None while crashed
+        self.core: Core | None = None  # the node's core itself, whatever is wrapped around it
+        self.life = 0
+        self.incarnation = 0
+        self.paused = False
+        self.inbox: deque[Event] | None = None  # None while events are handled as they come
+        self.step_s = 0.0  # a fault: how long the handling of one event takes
+        self.busy_until = 0.0
+        self.waking = False
+        self.skew_s = 0.0  # how far this server's clock is ahead of the world's
+        self.timers: dict[TimerKey, int] = {}
+        self.disk: list[Any] = []  # survives crashes
+        self.lines: dict[Domain, Line] = {}
+        self.programs: dict[Endpoint, Program] = {}
+
+    @property
+    def works(self) -> bool:
+        return self.node is not None and not self.paused
+
+
+class World:
+    """A world that runs.
+
+    `tree` is a `Tree`; `domains` is a short way to make one: ``{"haifa": 3, "paris": ("c", "d")}``.
+    `watching` is asked to wrap each new core, for taps and invariants. Without a history and listeners
+    nothing is written down, which is what large worlds want.
+    """
+
+    def __init__(
+        self,
+        seed: int = 0,
+        tree: Tree | None = None,
+        *,
+        domains: Mapping[str, int | Iterable[str]] | None = None,
+        links: LinkModel = STEADY,
+        timers: LinkConfig | None = None,
+        config: ResolveConfig | None = None,
+        wire: bool = False,
+        history: bool = True,
+        stagger: bool = False,
+        watching: Callable[[Domain, Core], Core] | None = None,
+        listeners: Iterable[Listener] = (),
+    ) -> None:
+        if (tree is None) == (domains is None):
+            raise BadInput("a world needs a tree or domains, not both", fix='World(1, domains={"haifa": 2})')
+        self.seed = seed
+        self.tree = tree if tree is not None else clusters(domains or {})
+        self.links = links
+        self.timers = timers if timers is not None else LinkConfig.wan().over_datagrams()
+        self.config = config if config is not None else ResolveConfig()
+        self.now = 0.0
+        self.luck = Random(seed)
+        self.history: History | None = [] if history else None
+        self.listeners: list[Listener] = list(listeners)
+        self.programs: list[Program] = []
+        self.events = 0  # handled since the beginning
+        self.packets = 0
+        self.bytes = 0
+        self.notes: Counter[tuple[str, str]] = Counter()  # (Ignored or Noted, its label)
+        self._watching = watching
+        self._wire = _Wire() if wire else None
+        self._heap: list[tuple[float, int, Callable[[Any, Any], None], Any, Any]] = []
+        self._turn = 0
+        self._dirty: dict[Process, None] = {}
+        self._running = False
+        self._calls: dict[int, Call] = {}
+        self._token = 0
+        self._busy_at = 0.0
+        self._in_flight = 0
+        self._carry: dict[type, Callable[[Process, Any], None]] = {
+            Transmit: self._transmit,
+            SetTimer: self._set_timer,
+            CancelTimer: self._cancel_timer,
+            Tell: self._tell,
+            Answer: self._answer,
+            Persist: self._persist,
+            LinkUp: self._link_changed,
+            LinkDown: self._link_changed,
+            Suspected: self._link_changed,
+            Trusted: self._link_changed,
+            Removed: self._note,
+            Ignored: self._note,
+            Noted: self._note,
+        }
+        self.processes: dict[Domain, Process] = {path: Process(path) for path in self.tree.servers}
+        hosts = set(self.tree.hosts)
+        for a, b in self.tree.links():
+            quality = links.lan if a in hosts or b in hosts else links.wan
+            self.processes[a].lines[b] = Line(a, b, quality)
+            self.processes[b].lines[a] = Line(b, a, quality)
+        if self.history is not None:
+            self.history.append(WorldMade(0.0, 0, self.tree.hosts))
+        for process in self.processes.values():
+            wait_s = self.luck.random() * self.timers.tick_s if stagger else 0.0
+            self._at(wait_s, self._start, process, None)
+
+    # Running
+
+    def run(self, for_s: float) -> "World":
+        """Let this much time pass."""
+        return self.run_until(self.now + for_s)
+
+    def run_until(self, until: float) -> "World":
+        heap, dirty, pop = self._heap, self._dirty, heapq.heappop
+        self._running = True
+        try:
+            while True:
+                if dirty and not (heap and heap[0][0] <= self.now):
+                    self._flush()
+                elif heap and heap[0][0] <= until:
+                    self.now, _, what, whom, about = pop(heap)
+                    self.events += 1
+                    what(whom, about)
+                else:
+                    break
+        finally:
+            self._running = False
+        self.now = max(self.now, until)
+        return self
+
+    def settle(self, *, quiet_s: float | None = None, at_most_s: float = 600.0) -> "World":
+        """Run until nothing is in flight, every link is up that can be and down that cannot, and nothing but
+        heartbeats was heard for `quiet_s` (twice the time after which silence counts as failure)."""
+        quiet = self.timers.detect.down_after_s * 2 if quiet_s is None else quiet_s
+        give_up = self.now + at_most_s
+        self._busy_at = self.now
+        while True:
+            self.run_until(min(give_up, max(self._busy_at + quiet, self.now + self.timers.tick_s)))
+            odd = self._unsettled() if self.now >= self._busy_at + quiet else "messages were still under way"
+            if not odd:
+                break
+            if self.now >= give_up:
+                raise DidNotSettle(f"not settled after {at_most_s:g} s: {odd}", fix=f"seed {self.seed}")
+        if self.history is not None:
+            self.history.append(Settled(self.now, len(self.history)))
+        return self
+
+    def _unsettled(self) -> str:
+        """What is not as it must be when the world is at rest; nothing if all is."""
+        if self._in_flight:
+            return f"{self._in_flight} messages in flight"
+        for path, process in self.processes.items():
+            if process.inbox and not process.paused:
+                return f"{path} has not caught up"
+            for peer, line in process.lines.items():
+                back = self.processes[peer].lines[path]
+                if line.held is not None or back.held is not None or line.least_s or back.least_s:
+                    continue  # whether such a link counts as up is the detector's own business
+                other = self.processes[peer]
+                fine = process.works and other.works and not line.cut and not back.cut
+                if process.works and process.node is not None and process.node.is_up(peer) != fine:
+                    return f"{path} should see {peer} {'up' if fine else 'down'}"
+        return ""
+
+    def _at(self, when: float, what: Callable[[Any, Any], None], whom: Any, about: Any) -> None:
+        self._turn += 1
+        heapq.heappush(self._heap, (when, self._turn, what, whom, about))
+
+    def _step(self, process: Process, event: Event) -> None:
+        """Something happened to a server: it handles it now, or when it gets to it."""
+        node = process.node
+        if node is None:
+            return
+        if process.inbox is not None:
+            process.inbox.append(event)
+            self._wake(process)
+            return
+        self._dirty[process] = None
+        carry = self._carry
+        for output in node.step(self.now + process.skew_s, event):
+            carry[type(output)](process, output)
+
+    def _flush(self) -> None:
+        carry = self._carry
+        touched = list(self._dirty)
+        self._dirty.clear()
+        for process in touched:
+            if process.node is not None:
+                for output in process.node.flush(self.now + process.skew_s):
+                    carry[type(output)](process, output)
+
+    def _wake(self, process: Process) -> None:
+        """See to it that a server with a full inbox turns to it when it can."""
+        if process.inbox and not process.paused and not process.waking:
+            process.waking = True
+            self._at(max(self.now, process.busy_until), self._catch_up, process, process.life)
+
+    def _catch_up(self, process: Process, life: int) -> None:
+        if process.life != life or process.node is None:
+            return
+        process.waking = False
+        if process.paused or process.inbox is None:
+            return
+        waiting, process.inbox = process.inbox, None
+        while waiting:
+            self._step(process, waiting.popleft())
+            if process.step_s:
+                process.busy_until = self.now + process.step_s
+                break
+        if waiting or process.step_s:
+            process.inbox = waiting
+            self._wake(process)
+
+    # What nodes order
+
+    def _transmit(self, process: Process, order: Transmit) -> None:
+        line = process.lines[order.to]
+        packet: Any = order.packet
+        if type(packet) is Data and any(type(m) not in _ROUTINE for m in packet.messages):
+            self._busy_at = self.now
+        self.packets += 1
+        if self._wire is not None:
+            packet = self._wire.encode(packet)
+            self.bytes += len(packet)
+        if line.cut:
+            return
+        quality, luck = line.quality, self.luck
+        if line.loss and luck.random() < line.loss:
+            return
+        if line.held is not None:
+            line.held.append(packet)
+            return
+        self._put_on(line, packet)
+        if quality.duplicate and luck.random() < quality.duplicate:
+            self._put_on(line, packet)
+
+    def _put_on(self, line: Line, packet: Any) -> None:
+        quality, luck = line.quality, self.luck
+        arrives = self.now + max(quality.delay.draw(luck), line.least_s)
+        if not (quality.reorder and luck.random() < quality.reorder):
+            arrives = line.free_at = max(arrives, line.free_at)
+        if type(packet) is Data:
+            self._in_flight += 1
+        self._turn += 1
+        heapq.heappush(self._heap, (arrives, self._turn, self._arrive, line, packet))
+
+    def _arrive(self, line: Line, packet: Any) -> None:
+        if type(packet) is Data:
+            self._in_flight -= 1
+        if line.dead:
+            return
+        if self._wire is not None:
+            packet = self._wire.decode(packet)
+        self._step(self.processes[line.to], PacketArrived(line.sender, packet))
+
+    def _set_timer(self, process: Process, order: SetTimer) -> None:
+        self._turn += 1
+        process.timers[order.timer] = self._turn
+        heapq.heappush(
+            self._heap, (self.now + order.after_s, self._turn, self._fire, process, (order.timer, self._turn))
+        )
+
+    def _cancel_timer(self, process: Process, order: CancelTimer) -> None:
+        process.timers.pop(order.timer, None)
+
+    def _fire(self, process: Process, armed: tuple[TimerKey, int]) -> None:
+        timer, turn = armed
+        if process.timers.get(timer) == turn:
+            del process.timers[timer]
+            self._step(process, TimerFired(timer))
+
+    def _persist(self, process: Process, order: Persist) -> None:
+        process.disk.append(order.record)
+
+    def _note(self, process: Process, note: Output) -> None:
+        match note:
+            case Ignored(why=label) | Noted(what=label):
+                self.notes[type(note).__name__, label] += 1
+        for listener in self.listeners:
+            listener.noted(self.now, process.path, note)
+
+    def _link_changed(self, process: Process, change: Output) -> None:
+        if type(change) is LinkUp or type(change) is LinkDown:
+            self._busy_at = self.now
+        if self.history is not None:
+            at, number, path = self.now, len(self.history), process.path
+            match change:
+                case LinkUp(peer=peer):
+                    self.history.append(Detected(at, number, path, peer, "up"))
+                case LinkDown(peer=peer, because=because):
+                    self.history.append(Detected(at, number, path, peer, "down", because))
+                case Suspected(peer=peer):
+                    self.history.append(Detected(at, number, path, peer, "suspected"))
+                case Trusted(peer=peer):
+                    self.history.append(Detected(at, number, path, peer, "trusted"))
+        for listener in self.listeners:
+            listener.noted(self.now, process.path, change)
+
+    # Programs
+
+    def program(self, host: str, name: str = "app") -> Program:
+        """Start a program on a host; it opens its endpoint as soon as the agent answers."""
+        process = self._process(host)
+        if process.path not in self.tree.hosts:
+            raise BadInput(f"{process.path} is not a host", fix=f"one of: {_some(self.tree.hosts)}")
+        if process.node is None:
+            raise BadInput(f"{process.path} is down, nothing can start there", fix="restart it first")
+        program = Program(self, process.path, parse_endpoint_name(name))
+        self.programs.append(program)
+        self._ask(process, program, Open(name), Endpoint(""))
+        return program
+
+    def ask(self, program: Program, request: Any) -> Call:
+        process = self.processes[program.host]
+        if program.endpoint is None:
+            call = Call(program, request, self.now)
+            program.waiting.append(call)
+            return call
+        return self._ask(process, program, request, program.endpoint)
+
+    def administer(self, server: str, request: Any) -> Call:
+        """Ask a server something on nobody's behalf: `Register`, `Unregister`, `Inspect`."""
+        return self._ask(self._process(server), None, request, Endpoint(""))
+
+    def register(self, group: Group) -> Call:
+        return self.administer(group.scope, Register(group))
+
+    def unregister(self, group: Group) -> Call:
+        return self.administer(group.scope, Unregister(group))
+
+    def kill(self, program: Program) -> None:
+        """The program dies; its agent notices at once (C-034)."""
+        if not program.alive:
+            return
+        self._forget(program, "crashed")
+        if program.endpoint is not None:
+            self.processes[program.host].programs.pop(program.endpoint, None)
+            self._inject(self.processes[program.host], EndpointGone(program.endpoint))
+
+    def deafen(self, program: Program) -> None:
+        """The program stops reading; what it is told from now on is not kept for it."""
+        program.missed = 0
+
+    def undeafen(self, program: Program) -> None:
+        """It reads again: it learns what it missed as a `Gap`, and gets fresh snapshots."""
+        missed, program.missed = program.missed, None
+        if missed and program.endpoint is not None:
+            groups = tuple(sorted(program.following))
+            self._hear(program, Gap(missed, groups))
+            self._inject(self.processes[program.host], FellBehind(program.endpoint, groups))
+
+    def _ask(self, process: Process, program: Program | None, request: Any, endpoint: Endpoint) -> Call:
+        call = Call(program, request, self.now)
+        self._put(process, call, endpoint)
+        return call
+
+    def _put(self, process: Process, call: Call, endpoint: Endpoint) -> None:
+        self._token += 1
+        self._calls[self._token] = call
+        if call.program is not None and isinstance(call.request, Resolve) and call.request.scope is not None:
+            call.asked_in = call.program.views.period(Group(call.request.name, call.request.scope))
+        self._busy_at = self.now
+        self._inject(process, Asked(endpoint, self._token, call.request))
+
+    def _inject(self, process: Process, event: Event) -> None:
+        """From outside the network: at once, or in its turn if the world is in the middle of something."""
+        if self._running:
+            self._at(self.now, self._step, process, event)
+        else:
+            self._step(process, event)
+
+    def _answer(self, process: Process, answer: Answer) -> None:
+        call = self._calls.pop(answer.token)
+        call.result, call.answered_at = answer.result, self.now
+        self._busy_at = self.now
+        program = call.program
+        if program is not None:
+            self._take_answer(process, program, call)
+        for listener in self.listeners:
+            listener.answered(self.now, call)
+
+    def _take_answer(self, process: Process, program: Program, call: Call) -> None:
+        match call.request, call.result:
+            case Open(), Opened(endpoint=endpoint) if not program.alive:
+                self._inject(process, EndpointGone(endpoint))  # killed before the agent had answered
+            case _ if not program.alive:
+                pass
+            case Open(), Opened(endpoint=endpoint):
+                program.endpoint = endpoint
+                process.programs[endpoint] = program
+                waiting, program.waiting = program.waiting, []
+                for asked in waiting:
+                    self._put(process, asked, endpoint)
+            case Join(group=group, online=online), Done():
+                program.online[group] = online
+                self._write(MembershipChanged, program.address, group, "joined")
+                self._follow(program, group)
+            case Leave(group=group), Done():
+                del program.online[group]
+                self._write(MembershipChanged, program.address, group, "left")
+                self._follow(program, group)
+            case SetOnline(group=group, online=online), Done():
+                program.online[group] = online
+                self._follow(program, group)
+            case Watch(group=group), Done():
+                program.watching.add(group)
+                self._follow(program, group)
+            case Unwatch(group=group), Done():
+                program.watching.discard(group)
+                self._follow(program, group)
+            case Close(), Done():
+                process.programs.pop(program.address, None)
+                self._forget(program, "left")
+            case Resolve(), Absolute():
+                self._write(Answered, program.address, call.request, call.result, call.asked_at)
+                program.views.answered(call.result, call.asked_in)
+
+    def _follow(self, program: Program, group: Group) -> None:
+        """Write down whether the program is to be told of this group's changes, if that is new."""
+        wants = program.online.get(group, False) or group in program.watching
+        if wants != (group in program.following):
+            program.follow(group, wants)
+            self._write(FollowingChanged, program.address, group, wants)
+
+    def _forget(self, program: Program, how: str) -> None:
+        for group in sorted(program.following):
+            self._write(FollowingChanged, program.address, group, False)
+        for group in sorted(program.online):
+            self._write(MembershipChanged, program.address, group, how)
+        program.die()
+
+    def _tell(self, process: Process, order: Tell) -> None:
+        self._busy_at = self.now
+        programs, notice = process.programs, order.notice
+        for endpoint in order.endpoints:
+            program = programs.get(endpoint)
+            if program is not None:  # a dead program hears nothing, even if the agent does not know yet
+                self._hear(program, notice)
+
+    def _hear(self, program: Program, notice: AnyNotice) -> None:
+        if program.missed is not None:
+            program.missed += 1
+            return
+        if self.history is not None:
+            self.history.append(Told(self.now, len(self.history), program.address, notice))
+        reports = program.views.apply(notice)
+        for listener in self.listeners:
+            listener.told(self.now, program, notice, reports)
+
+    def _write(self, kind: Callable[..., Any], *fields: Any) -> None:
+        if self.history is not None:
+            self.history.append(kind(self.now, len(self.history), *fields))
+
+    # Faults of servers
+
+    def crash(self, server: str) -> "World":
+        """The process dies with everything in its memory; on a host, its programs die too."""
+        process = self._process(server)
+        if process.node is None:
+            return self
+        if isinstance(process.core, LocalServer):
+            # The next life's numbers must be larger than every one that was handed out in this.
+            handed_out = process.core.next_number - process.incarnation
+            process.incarnation += handed_out // NUMBERS_PER_LIFE * NUMBERS_PER_LIFE
+        for program in self.programs:
+            if program.host == process.path and program.alive:
+                program.die()
+        process.node = process.core = None
+        process.inbox, process.paused, process.step_s = None, False, 0.0
+        process.timers = {}
+        process.programs = {}
+        self._dirty.pop(process, None)
+        self._write(ServerChanged, process.path, "crashed")
+        return self
+
+    def restart(self, server: str) -> "World":
+        """A new life with an empty memory and a larger incarnation; only the disk is as it was."""
+        process = self._process(server)
+        self.crash(server)
+        self._start(process, None)
+        return self
+
+    def pause(self, server: str) -> "World":
+        """The process stands still: timers fire late, and what arrives waits."""
+        process = self._process(server)
+        if process.works:
+            process.paused = True
+            process.inbox = process.inbox if process.inbox is not None else deque()
+            self._write(ServerChanged, process.path, "paused")
+        return self
+
+    def resume(self, server: str) -> "World":
+        process = self._process(server)
+        if process.paused:
+            process.paused = False
+            if process.inbox:
+                self._wake(process)
+            elif not process.step_s:
+                process.inbox = None
+            self._write(ServerChanged, process.path, "continued")
+        return self
+
+    def slow(self, server: str, step_s: float) -> "World":
+        """From now on the handling of each event takes this long; 0 ends it."""
+        process = self._process(server)
+        process.step_s = step_s
+        if step_s:
+            process.inbox = process.inbox if process.inbox is not None else deque()
+        elif not process.paused and not process.inbox:
+            process.inbox = None
+        return self
+
+    def step_clock(self, server: str, by_s: float) -> "World":
+        """The server's clock jumps; its timers, which count seconds, do not."""
+        self._process(server).skew_s += by_s
+        return self
+
+    def _start(self, process: Process, _: None) -> None:
+        if process.node is not None:
+            return
+        process.life += 1
+        process.waking = False
+        incarnation = process.incarnation = process.incarnation + NUMBERS_PER_LIFE
+        registry = Registry.of(process.disk)
+        path = process.path
+        if path in self.tree.children:
+            cluster = path in self.tree.clusters
+            core: Core = DomainServer(
+                path, cluster=cluster, incarnation=incarnation, config=self.config, registry=registry
+            )
+        else:
+            core = LocalServer(path, incarnation=incarnation, config=self.config, registry=registry)
+        process.core = core
+        if self._watching is not None:
+            core = self._watching(path, core)
+        process.node = Node(
+            WORLD_NAME,
+            path,
+            core,
+            incarnation=incarnation,
+            config=self.timers,
+            siblings=self.tree.siblings(path),
+            accepts_children=path in self.tree.children,
+        )
+        self._write(ServerChanged, path, "started")
+        for output in process.node.start(self.now + process.skew_s):
+            self._carry[type(output)](process, output)
+        for peer in process.lines:
+            self._step(process, ChannelOpened(peer))
+
+    # Faults of the network
+
+    def cut(self, where: str) -> "World":
+        """Stop lines from carrying packets: ``haifa | paris`` between two domains or hosts, ``haifa >
+        paris`` in one direction only, ``paris`` alone at its border, ``link eu | us`` between two servers
+        only."""
+        for line in self.lines(where):
+            if not line.cut:
+                line.cut = True
+                self._write(LineChanged, line.sender, line.to, "cut")
+        return self
+
+    def heal(self, where: str = "") -> "World":
+        for line in self.lines(where):
+            if line.cut:
+                line.cut = False
+                self._write(LineChanged, line.sender, line.to, "healed")
+        return self
+
+    def lose(self, share: float, where: str = "") -> "World":
+        for line in self.lines(where):
+            line.loss = share
+        return self
+
+    def delay(self, least_s: float, where: str = "") -> "World":
+        """At least this slow from now on; 0 ends it."""
+        for line in self.lines(where):
+            line.least_s = least_s
+        return self
+
+    def hold(self, where: str) -> "World":
+        """Keep packets back, in order, until `release`."""
+        for line in self.lines(where):
+            line.held = line.held if line.held is not None else []
+        return self
+
+    def release(self, where: str = "") -> "World":
+        for line in self.lines(where):
+            held, line.held = line.held, None
+            for packet in held or ():
+                self._put_on(line, packet)
+        return self
+
+    def reset(self, where: str, *, away_s: float = 0.1) -> "World":
+        """Break the connections, as a reset of TCP does: what is on its way is lost, and new ones open a
+        little later. Both ends are told."""
+        links = {tuple(sorted((line.sender, line.to))) for line in self.lines(where)}
+        for a, b in sorted(links):
+            for here, there in ((a, b), (b, a)):
+                process = self.processes[here]
+                old = process.lines[there]
+                old.dead = True
+                line = process.lines[there] = Line(here, there, old.quality)
+                line.cut, line.loss, line.least_s = old.cut, old.loss, old.least_s
+                self._inject(process, ChannelClosed(there, "reset"))
+                self._at(self.now + away_s, self._step, process, ChannelOpened(there))
+        return self
+
+    def lines(self, where: str = "") -> Iterator[Line]:
+        """The lines that a story or a test means by these words; all of them if it says nothing."""
+        exact, sides = where.startswith("link "), where.removeprefix("link ")
+        one_way = ">" in sides
+        here, sign, there = sides.partition(">" if one_way else "|")
+        if not where:
+            yield from (line for process in self.processes.values() for line in process.lines.values())
+            return
+        a = self._path(here.strip())
+        b = self._path(there.strip()) if sign else None
+        if exact and (b is None or b not in self.processes[a].lines):
+            raise BadInput(f"there is no link {sides!r}", fix="name two neighbours: link eu | us")
+        for process in self.processes.values():
+            for line in process.lines.values():
+                if exact:
+                    found = (line.sender, line.to) == (a, b)
+                    back = (line.sender, line.to) == (b, a)
+                elif b is None:
+                    found = inside(a, line.sender) and not inside(a, line.to)
+                    back = inside(a, line.to) and not inside(a, line.sender)
+                else:
+                    found = _apart(a, b, line.sender, line.to)
+                    back = _apart(a, b, line.to, line.sender)
+                if found or (back and not one_way):
+                    yield line
+
+    def _path(self, name: str) -> Domain:
+        path = parse_domain(name)
+        if path not in self.processes:
+            raise BadInput(f"{name!r} is no server of this world", fix=f"one of: {_some(self.tree.servers)}")
+        return path
+
+    def _process(self, name: str) -> Process:
+        return self.processes[self._path(name)]
+
+
+class _Wire:
+    """Packets as bytes and back, through the real encoder and reader."""
+
+    def __init__(self) -> None:
+        self._encoder = Encoder(WORLD_NAME)
+        self._reader = FrameReader(WORLD_NAME, FrameKind.LINK)
+        # A reader wants to be greeted before anything else; here one reader reads for everybody.
+        self.decode(self.encode(Hello(1, NOBODY, WORLD_NAME, ROOT, 1, 0)))
+
+    def encode(self, packet: AnyPacket) -> bytes:
+        frame = self._encoder.packet(packet)
+        self._encoder.turn_ends()
+        return frame
+
+    def decode(self, frame: bytes) -> Arrived:
+        (packet,) = self._reader.feed(frame)
+        return packet
+
+
+def _apart(a: Domain, b: Domain, sender: Domain, to: Domain) -> bool:
+    """Does this line lead from one side to the other? If one contains the other, it is the rest of it."""
+    if inside(a, b):
+        return inside(b, to) and inside(a, sender) and not inside(b, sender)
+    if inside(b, a):
+        return inside(a, sender) and inside(b, to) and not inside(a, to)
+    return inside(a, sender) and inside(b, to)
+
+
+def _some(names: Iterable[str], most: int = 8) -> str:
+    listed = list(names)
+    return " ".join(listed[:most]) + (" ..." if len(listed) > most else "")
+
+
+_ROUTINE: Final = frozenset({LifeAsked, LifeTold})
+"""Questions after lives are repeated for ever, like heartbeats: a world that is at rest still asks them."""
