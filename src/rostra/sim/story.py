@@ -1,0 +1,521 @@
+"""Stories: what is done to a world, and below the line what it says about it.
+
+    world   haifa: a b   paris: c d   wan=80ms
+    join    chess  a b c d
+    settle
+    ----
+      0.324  a b c d   chess is {a b c d}
+
+    cut     haifa | paris
+    settle
+    ----
+      4.251  a b       without paris   chess is {a b}   because haifa lost paris: silent
+
+A story is a list of sections. Above each line of dashes stand commands, one to a line; below it stands the
+golden trace: what the programs were told while the commands ran, in seconds from the beginning of the
+section. The world has come to rest before the first command, unless it is said to be `cold`. Lines that
+begin with `#` are for readers; `# spec: C-062 A-07` says what the story shows.
+"""
+
+import re
+import shlex
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+
+from rostra.errors import BadInput, BadStory, RostraError
+from rostra.names import Domain, Group, Tree, child, labels, make_group, parse_domain, parse_host
+from rostra.protocols.links.config import LinkConfig
+from rostra.protocols.resolve.config import ResolveConfig
+from rostra.sim.network import LAN, STEADY, WAN, WILD, Constant, LinkModel, Lognormal, Quality, Uniform
+from rostra.sim.programs import Program
+from rostra.sim.shapes import shape
+from rostra.sim.trace import DEFAULT_PROGRAM, Detail, Names, Trace
+from rostra.sim.world import World
+
+NOTHING: Final = "nothing"
+"""The golden trace of a section in which nobody is told anything."""
+
+_RULE = re.compile(r"-{4,}\s*")
+_GOLDEN = re.compile(rf"\s*\d+\.\d{{3}}\s.*|{NOTHING}\s*")
+_SPEC = re.compile(r"#\s*spec:\s*(.*)")
+_TIME = re.compile(r"([+-]?\d+(?:\.\d+)?)(us|ms|s|m|h)")
+_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_MODELS = {"steady": STEADY, "lan": LAN, "wan": WAN, "wild": WILD}
+_DETAILS: Final[dict[str, Detail]] = {"links": "links", "notes": "notes"}
+
+
+class Command(Struct, frozen=True):
+    line: int
+    words: tuple[str, ...]
+
+
+class Section(Struct, frozen=True):
+    text: tuple[str, ...]  # as written, commands and remarks
+    commands: tuple[Command, ...]
+    golden: tuple[str, ...] | None  # None: not written yet
+
+
+class Story(Struct, frozen=True):
+    name: str
+    sections: tuple[Section, ...]
+    spec: tuple[str, ...]
+
+    @classmethod
+    def read(cls, path: Path) -> "Story":
+        try:
+            return cls.parse(path.read_text(encoding="utf-8"), name=str(path))
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadStory(f"{path} cannot be read: {error}", fix="name a text file with a story") from None
+
+    @classmethod
+    def parse(cls, text: str, name: str = "story") -> "Story":
+        sections: list[Section] = []
+        spec: list[str] = []
+        written: list[str] = []
+        commands: list[Command] = []
+        golden: list[str] | None = None
+
+        def end_section() -> None:
+            nonlocal golden
+            if commands or golden is not None:
+                sections.append(
+                    Section(tuple(written), tuple(commands), None if golden is None else tuple(golden))
+                )
+                written.clear()
+                commands.clear()
+                golden = None
+
+        for number, line in enumerate(text.splitlines(), start=1):
+            if _RULE.fullmatch(line):
+                if golden is not None or not commands:
+                    raise BadStory(f"{name}:{number}: a line with no commands above it", fix="remove it")
+                golden = []
+            elif golden is not None and (not line.strip() or _GOLDEN.fullmatch(line)):
+                if line.strip():
+                    golden.append(line.rstrip())
+            else:
+                if golden is not None:
+                    end_section()
+                written.append(line.rstrip())
+                if found := _SPEC.fullmatch(line.strip()):
+                    spec += found[1].replace(",", " ").split()
+                if line.strip() and not line.lstrip().startswith("#"):
+                    commands.append(Command(number, _words(line, f"{name}:{number}")))
+        end_section()
+        if not sections:
+            raise BadStory(f"{name}: no commands in it", fix="begin with a world:  world haifa: a b")
+        return cls(name, tuple(sections), tuple(spec))
+
+    def text(self, traces: Iterable[Iterable[str]]) -> str:
+        """The story with these traces as its golden ones."""
+        parts = []
+        for section, trace in zip(self.sections, traces, strict=True):
+            commands = "\n".join(section.text).strip("\n")
+            parts.append("\n".join([commands, "----", *(list(trace) or [NOTHING])]) + "\n")
+        return "\n".join(parts)
+
+    def golden(self) -> str:
+        return self.text((section.golden or ()) for section in self.sections)
+
+
+def _words(line: str, where: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(line.replace(" | ", " '|' ").replace(" > ", " '>' "), comments=True))
+    except ValueError as error:
+        raise BadStory(f"{where}: {error}", fix="close the quotes") from None
+
+
+def tell(story: Story, *, seed: int | None = None) -> list[list[str]]:
+    """Run a story; one trace for each of its sections."""
+    teller = _Teller(story.name, seed)
+    return [teller.section(section) for section in story.sections]
+
+
+class _Teller:
+    """Runs the commands of one story."""
+
+    def __init__(self, name: str, seed: int | None) -> None:
+        self.name = name
+        self.seed = seed
+        self._world: World | None = None
+        self._trace: Trace | None = None
+        self._programs: dict[tuple[Domain, str], Program] = {}
+
+    def section(self, section: Section) -> list[str]:
+        if self._trace is not None:
+            self._trace.began_at = self.world.now
+        for command in section.commands:
+            verb, *args = command.words
+            run, usage = _VERBS.get(verb, (None, ""))
+            try:
+                if run is None:
+                    raise BadInput("no such command", fix=f"one of: {' '.join(sorted(_VERBS))}")
+                run(self, args)
+            except RostraError as error:
+                fix = error.fix or f"write:  {verb} {usage}"
+                raise BadStory(f"{self.name}:{command.line}: {verb}: {error.what}", fix=fix) from error
+        return self._trace.lines() if self._trace is not None else []
+
+    @property
+    def world(self) -> World:
+        if self._world is None:
+            raise BadInput("there is no world yet", fix="begin with one:  world haifa: a b")
+        return self._world
+
+    # Names
+
+    def server(self, name: str) -> Domain:
+        """A server by its path, or by its last label if no other server has it."""
+        servers = self.world.tree.servers
+        if name in (".", "world"):
+            return parse_domain(name)
+        found = [path for path in servers if path == name] or [
+            path for path in servers if labels(path)[-1:] == (name,)
+        ]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise BadInput(f"{name!r} may be {' or '.join(found)}", fix="write the whole path")
+        raise BadInput(f"no server is called {name!r}", fix=f"one of: {' '.join(servers)}")
+
+    def program(self, name: str) -> Program:
+        """A program by its host and name, `a/web`; started if it does not run. `a` alone means `a/app`."""
+        host_name, _, program_name = name.partition("/")
+        host, program_name = self.server(host_name), program_name or DEFAULT_PROGRAM
+        program = self._programs.get((host, program_name))
+        if program is None or not program.alive:
+            program = self._programs[host, program_name] = self.world.program(host, program_name)
+        return program
+
+    def programs(self, names: Iterable[str]) -> list[Program]:
+        found = [self.program(name) for name in names]
+        if not found:
+            raise BadInput("nobody is named")
+        return found
+
+    def group(self, text: str) -> Group:
+        name, at, scope = text.rpartition("@")
+        return make_group(name, self.server(scope)) if at else make_group(text, "world")
+
+    def where(self, words: list[str]) -> str:
+        """The lines between two sides, with short names written out."""
+        exact = words[:1] == ["link"]
+        sides = [word if word in "|>" else self.server(word) for word in words[exact:]]
+        if len(sides) not in (1, 3) or (len(sides) == 3 and sides[1] not in "|>"):
+            raise BadInput(f"{' '.join(words)!r} names no lines")
+        return ("link " if exact else "") + " ".join(sides)
+
+    # Commands
+
+    def make_world(self, args: list[str]) -> None:
+        if self._world is not None:
+            raise BadInput("there is a world already", fix="one story, one world")
+        hosts: list[Domain] = []
+        options: dict[str, str] = {}
+        tree: Tree | None = None
+        cluster: Domain | None = None
+        words = iter(args)
+        for word in words:
+            if word == "tree":
+                tree = shape(next(words, ""))
+            elif word.endswith(":"):
+                cluster = parse_domain(word[:-1])
+            elif "=" in word or word == "cold":
+                option, _, value = word.partition("=")
+                options[option] = value
+            elif cluster is None:
+                raise BadInput(f"host {word!r} is in no cluster", fix="name the cluster first:  haifa: a b")
+            else:
+                hosts.append(parse_host(child(cluster, word)))
+        if (tree is None) == (not hosts):
+            raise BadInput("a world is made of clusters or of a tree")
+        tree = tree or Tree.of(hosts)
+        cold = options.pop("cold", None) is not None
+        self._world = World(links=_links(options), **_settings(options, self.seed), tree=tree)
+        self._trace = Trace(Names(tree))
+        if options:
+            raise BadInput(f"no option is called {next(iter(options))!r}")
+        if not cold:
+            self._world.settle()
+        self._trace.began_at = self._world.now
+        self._world.listeners.append(self._trace)
+
+    def show(self, args: list[str]) -> None:
+        if unknown := sorted(set(args) - _DETAILS.keys()):
+            raise BadInput(f"cannot show {' '.join(unknown)}")
+        if self._trace is None:
+            raise BadInput("there is no world yet", fix="begin with one:  world haifa: a b")
+        self._trace.show = {_DETAILS[word] for word in args}
+
+    def join(self, args: list[str]) -> None:
+        args, options = _options(args, "meta", "offline", "permanent")
+        group, who = self.group(_first(args, "a group")), self.programs(args[1:])
+        for program in who:
+            program.join(
+                group,
+                online="offline" not in options,
+                permanent="permanent" in options,
+                meta=options.get("meta", "").encode(),
+            )
+
+    def leave(self, args: list[str]) -> None:
+        args, options = _options(args, "meta")
+        group = self.group(_first(args, "a group"))
+        for program in self.programs(args[1:]):
+            program.leave(group, meta=options.get("meta", "").encode())
+
+    def resolve(self, args: list[str]) -> None:
+        args, options = _options(args, "deadline")
+        text = _first(args, "a group")
+        deadline_s = _seconds(options["deadline"]) if "deadline" in options else None
+        for program in self.programs(args[1:]):
+            if text.endswith("@*"):
+                program.resolve_everywhere(text[:-2])
+            else:
+                program.resolve(self.group(text), deadline_s=deadline_s)
+
+    def online(self, args: list[str]) -> None:
+        self._each(args, Program.go_online)
+
+    def offline(self, args: list[str]) -> None:
+        self._each(args, Program.go_offline)
+
+    def watch(self, args: list[str]) -> None:
+        self._each(args, Program.watch)
+
+    def unwatch(self, args: list[str]) -> None:
+        self._each(args, Program.unwatch)
+
+    def _each(self, args: list[str], ask: Callable[[Program, Group], object]) -> None:
+        group = self.group(_first(args, "a group"))
+        for program in self.programs(args[1:]):
+            ask(program, group)
+
+    def send(self, args: list[str]) -> None:
+        if len(args) < 4 or args[1] != ">":
+            raise BadInput("who sends what to whom?")
+        source, *to = self.programs([args[0], *args[2:-1]])
+        source.send(args[-1].encode(), *to)
+
+    def life(self, args: list[str]) -> None:
+        if len(args) < 3 or args[1] != "of":
+            raise BadInput("who watches whose life?")
+        observer, *others = self.programs([args[0], *args[2:]])
+        for other in others:
+            observer.watch_life(other)
+
+    def open(self, args: list[str]) -> None:
+        self.programs(args)
+
+    def close(self, args: list[str]) -> None:
+        for program in self.programs(args):
+            program.close()
+
+    def kill(self, args: list[str]) -> None:
+        for program in self.programs(args):
+            program.kill()
+
+    def deaf(self, args: list[str]) -> None:
+        for program in self.programs(args):
+            self.world.deafen(program)
+
+    def hears(self, args: list[str]) -> None:
+        for program in self.programs(args):
+            self.world.undeafen(program)
+
+    def register(self, args: list[str]) -> None:
+        self.world.register(self.group(_only(args, "a group")))
+
+    def unregister(self, args: list[str]) -> None:
+        self.world.unregister(self.group(_only(args, "a group")))
+
+    def crash(self, args: list[str]) -> None:
+        self._servers(args, self.world.crash)
+
+    def restart(self, args: list[str]) -> None:
+        self._servers(args, self.world.restart)
+
+    def pause(self, args: list[str]) -> None:
+        self._servers(args, self.world.pause)
+
+    def resume(self, args: list[str]) -> None:
+        self._servers(args, self.world.resume)
+
+    def _servers(self, args: list[str], do: Callable[[str], object]) -> None:
+        if not args:
+            raise BadInput("no server is named")
+        for name in args:
+            do(self.server(name))
+
+    def slow(self, args: list[str]) -> None:
+        *names, step = args
+        self._servers(names, lambda path: self.world.slow(path, _seconds(step)))
+
+    def clock(self, args: list[str]) -> None:
+        *names, step = args
+        self._servers(names, lambda path: self.world.step_clock(path, _seconds(step)))
+
+    def cut(self, args: list[str]) -> None:
+        self.world.cut(self.where(args))
+
+    def heal(self, args: list[str]) -> None:
+        self.world.heal(self.where(args) if args else "")
+
+    def reset(self, args: list[str]) -> None:
+        self.world.reset(self.where(args))
+
+    def hold(self, args: list[str]) -> None:
+        self.world.hold(self.where(args))
+
+    def release(self, args: list[str]) -> None:
+        self.world.release(self.where(args) if args else "")
+
+    def loss(self, args: list[str]) -> None:
+        self.world.lose(_share(_first(args, "a share")), self.where(args[1:]) if args[1:] else "")
+
+    def delay(self, args: list[str]) -> None:
+        self.world.delay(_seconds(_first(args, "a time")), self.where(args[1:]) if args[1:] else "")
+
+    def run(self, args: list[str]) -> None:
+        self.world.run(_seconds(_only(args, "a time")))
+
+    def settle(self, args: list[str]) -> None:
+        if args:
+            raise BadInput("nothing can be said about settling")
+        self.world.settle()
+
+
+_VERBS: Final[dict[str, tuple[Callable[[_Teller, list[str]], None], str]]] = {
+    "world": (
+        _Teller.make_world,
+        "haifa: a b  paris: c d  [tree T-REF] [wan=80ms] [lan=1ms] [loss=1%] [seed=7]",
+    ),
+    "show": (_Teller.show, "[links] [notes]"),
+    "open": (_Teller.open, "WHO..."),
+    "close": (_Teller.close, "WHO..."),
+    "kill": (_Teller.kill, "WHO..."),
+    "join": (_Teller.join, "GROUP WHO... [offline] [permanent] [meta=TEXT]"),
+    "leave": (_Teller.leave, "GROUP WHO... [meta=TEXT]"),
+    "online": (_Teller.online, "GROUP WHO..."),
+    "offline": (_Teller.offline, "GROUP WHO..."),
+    "watch": (_Teller.watch, "GROUP WHO..."),
+    "unwatch": (_Teller.unwatch, "GROUP WHO..."),
+    "resolve": (_Teller.resolve, "GROUP WHO... [deadline=2s]      (GROUP@* asks in every scope around)"),
+    "send": (_Teller.send, "WHO > WHO... TEXT"),
+    "life": (_Teller.life, "WHO of WHO..."),
+    "deaf": (_Teller.deaf, "WHO..."),
+    "hears": (_Teller.hears, "WHO..."),
+    "register": (_Teller.register, "GROUP"),
+    "unregister": (_Teller.unregister, "GROUP"),
+    "crash": (_Teller.crash, "SERVER..."),
+    "restart": (_Teller.restart, "SERVER..."),
+    "pause": (_Teller.pause, "SERVER..."),
+    "continue": (_Teller.resume, "SERVER..."),
+    "slow": (_Teller.slow, "SERVER... 50ms"),
+    "clock": (_Teller.clock, "SERVER... +5s"),
+    "cut": (_Teller.cut, "A | B   or   A > B   or   A   or   link A | B"),
+    "heal": (_Teller.heal, "[A | B]"),
+    "reset": (_Teller.reset, "A | B"),
+    "hold": (_Teller.hold, "A > B"),
+    "release": (_Teller.release, "[A > B]"),
+    "loss": (_Teller.loss, "5% [A | B]"),
+    "delay": (_Teller.delay, "300ms [A > B]"),
+    "run": (_Teller.run, "3s"),
+    "settle": (_Teller.settle, ""),
+}
+
+
+def _links(options: dict[str, str]) -> LinkModel:
+    """The network that a world's options describe; takes them out of `options`."""
+    name = options.pop("links", "steady")
+    if name not in _MODELS:
+        raise BadInput(f"no network is called {name!r}", fix=f"one of: {' '.join(_MODELS)}")
+    model = _MODELS[name]
+    lan, wan = model.lan, model.wan
+    if "lan" in options:
+        lan = _with_delay(lan, options.pop("lan"))
+    if "wan" in options:
+        wan = _with_delay(wan, options.pop("wan"))
+    model = LinkModel(lan, wan)
+    if "loss" in options:
+        model = model.losing(_share(options.pop("loss")))
+    if "duplicate" in options:
+        model = model.duplicating(_share(options.pop("duplicate")))
+    if "reorder" in options:
+        model = model.reordering(_share(options.pop("reorder")))
+    return model
+
+
+def _with_delay(quality: Quality, text: str) -> Quality:
+    """80ms always, 20ms..200ms evenly, ~80ms mostly near it."""
+    delay: Constant | Uniform | Lognormal
+    if ".." in text:
+        low, _, high = text.partition("..")
+        delay = Uniform(_seconds(low), _seconds(high))
+    elif text.startswith("~"):
+        delay = Lognormal(_seconds(text[1:]))
+    else:
+        delay = Constant(_seconds(text))
+    return Quality(delay, quality.loss, quality.duplicate, quality.reorder)
+
+
+def _settings(options: dict[str, str], seed: int | None) -> dict[str, Any]:
+    """What else a world's options say about it; takes them out of `options`."""
+    profile = options.pop("profile", "wan")
+    if profile not in ("lan", "wan"):
+        raise BadInput(f"no profile is called {profile!r}", fix="lan or wan")
+    written = options.pop("seed", "0")
+    if not written.isdigit():
+        raise BadInput(f"{written!r} is no seed", fix="a number: seed=7")
+    lan = profile == "lan"
+    return {
+        "seed": int(written) if seed is None else seed,
+        "timers": (LinkConfig.lan() if lan else LinkConfig.wan()).over_datagrams(),
+        "config": ResolveConfig.lan() if lan else ResolveConfig.wan(),
+    }
+
+
+def _options(args: list[str], *names: str) -> tuple[list[str], dict[str, str]]:
+    """The words that are options, apart from the others."""
+    options = {}
+    others = []
+    for word in args:
+        name, _, value = word.partition("=")
+        if name in names:
+            options[name] = value
+        else:
+            others.append(word)
+    return others, options
+
+
+def _first(args: list[str], what: str) -> str:
+    if not args:
+        raise BadInput(f"{what} is missing")
+    return args[0]
+
+
+def _only(args: list[str], what: str) -> str:
+    if len(args) != 1:
+        raise BadInput(f"{what} is wanted, and nothing else")
+    return args[0]
+
+
+def _seconds(text: str) -> float:
+    found = _TIME.fullmatch(text)
+    if not found:
+        raise BadInput(f"{text!r} is no time", fix="write 80ms, 3s, 2m or 1h")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def _share(text: str) -> float:
+    number = text.removesuffix("%")
+    try:
+        share = float(number) / (100.0 if text.endswith("%") else 1.0)
+    except ValueError:
+        share = -1.0
+    if not 0.0 <= share <= 1.0:
+        raise BadInput(f"{text!r} is no share", fix="write 5% or 0.05")
+    return share

@@ -1,0 +1,191 @@
+"""The trace: what programs are told, as lines a person can read and a diff can compare.
+
+    3.202  a b       without paris   chess is {a b}   because haifa lost paris: silent
+    when   who       what            what they see    why
+
+Lines are grouped: programs that are told the same at the same moment share one. A notice that changes no
+view is no line (C-141). Links and inner notes of servers are added on request. The text depends on the seed
+alone.
+"""
+
+from collections.abc import Iterable
+from typing import Literal
+
+from rostra.names import Domain, Endpoint, Group, Tree, host_of, incarnation_of, labels, name_of
+from rostra.node import Output
+from rostra.protocols.effects import Because, Ignored, LinkDown, LinkUp, Noted
+from rostra.protocols.links.events import Suspected, Trusted
+from rostra.protocols.resolve.messages import Cause, Members
+from rostra.protocols.resolve.requests import (
+    Absolute,
+    AnyNotice,
+    Denied,
+    Gap,
+    Joined,
+    Left,
+    Life,
+    Message,
+    NotDelivered,
+    Only,
+    Resolved,
+    Without,
+)
+from rostra.protocols.resolve.view import Report, ViewChanged
+from rostra.sim.programs import Call, Program
+
+DEFAULT_PROGRAM = "app"
+"""The program that a story means when it names a host."""
+
+Detail = Literal["links", "notes"]
+
+
+class Names:
+    """Short names for one world: the last label where that is enough to tell servers apart."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self._first: dict[tuple[Domain, str], int] = {}
+        last = [labels(path)[-1] for path in tree.servers if labels(path)]
+        self._short = {
+            path: labels(path)[-1] if labels(path) and last.count(labels(path)[-1]) == 1 else path
+            for path in tree.servers
+        }
+
+    def server(self, path: Domain) -> str:
+        return self._short.get(path, path)
+
+    def endpoint(self, endpoint: Endpoint) -> str:
+        """`a` is the first program started on host a; a later one says which: `a#2000`, `a/web`."""
+        host, name, number = host_of(endpoint), name_of(endpoint), incarnation_of(endpoint)
+        first = self._first.setdefault((host, name), number)
+        text = self.server(host) if name == DEFAULT_PROGRAM else f"{self.server(host)}/{name}"
+        return text if number == first else f"{text}#{number}"
+
+    def members(self, members: Members) -> str:
+        return " ".join(self.endpoint(member.endpoint) for member in members)
+
+    def group(self, group: Group) -> str:
+        return group.name if group.scope == "world" else f"{group.name}@{self.server(group.scope)}"
+
+    def because(self, because: Because) -> str:
+        return f"because {self.server(because.accuser)} lost {self.server(because.accused)}: {because.what}"
+
+
+class Trace:
+    """A listener that writes lines. `show` adds what links and servers note to what programs are told."""
+
+    def __init__(self, names: Names, show: Iterable[Detail] = ()) -> None:
+        self.names = names
+        self.show: set[Detail] = set(show)
+        self.began_at = 0.0  # lines count seconds from here
+        self._lines: list[str] = []
+        self._moment = ""
+        self._said: list[tuple[list[str], str]] = []  # of this moment: who, and what
+
+    def lines(self) -> list[str]:
+        """Everything written since the last call."""
+        self._end_moment()
+        lines, self._lines = self._lines, []
+        return lines
+
+    def write(self, at: float, who: str, *columns: str) -> None:
+        """One thing that one program or server is told; with others', if they are told the same now."""
+        moment = f"{at - self.began_at:.3f}"
+        if moment != self._moment:
+            self._end_moment()
+            self._moment = moment
+        what = "   ".join(filter(None, columns))
+        # Join a line only behind everything that was said to the same one before: order is never lost.
+        for told, line in reversed(self._said):
+            if line == what and who not in told:
+                told.append(who)
+                return
+            if who in told:
+                break
+        self._said.append(([who], what))
+
+    def _end_moment(self) -> None:
+        for who, what in self._said:
+            self._lines.append(f"{self._moment:>7}  {' '.join(sorted(who)):<9} {what}".rstrip())
+        self._said = []
+
+    # What the world reports
+
+    def told(self, at: float, program: Program, notice: AnyNotice, reports: list[Report]) -> None:
+        who = self.names.endpoint(program.address)
+        views = [self._view(program, report) for report in reports if isinstance(report, ViewChanged)]
+        names = self.names
+        match notice:
+            case Absolute(isolated=isolated):
+                self._write_if(views, at, who, *views, "isolated" if isolated else "")
+            case Joined(members=members, cause=Cause.JOIN):
+                self._write_if(views, at, who, f"{names.members(members)} joined", *views)
+            case Joined():
+                merged = [report for report in reports if isinstance(report, ViewChanged)]
+                came = " ".join(names.members(report.joined) for report in merged if report.joined)
+                gone = " ".join(names.members(report.left) for report in merged if report.left)
+                what = ", ".join(filter(None, (came and f"{came} back", gone and f"{gone} gone")))
+                self._write_if(views, at, who, f"merged: {what}", *views)
+            case Left(endpoint=endpoint, cause=cause):
+                how = "crashed" if cause is Cause.CRASH else "left"
+                self._write_if(views, at, who, f"{names.endpoint(endpoint)} {how}", *views)
+            case Only(domain=domain, because=because):
+                what = f"only {names.server(domain)}"
+                self._write_if(views, at, who, what, *views, names.because(because))
+            case Without(domain=domain, because=because):
+                what = f"without {names.server(domain)}"
+                self._write_if(views, at, who, what, *views, names.because(because))
+            case Message(source=source, data=data):
+                self.write(at, who, f"{names.endpoint(source)} says {data.decode(errors='replace')!r}")
+            case NotDelivered(destinations=destinations, why=why):
+                lost = " ".join(map(names.endpoint, destinations))
+                self.write(at, who, f"not delivered to {lost}", f"because {why}")
+            case Life(endpoint=endpoint, alive=alive, why=why):
+                state = "lives" if alive else "is dead"
+                self.write(at, who, f"{names.endpoint(endpoint)} {state}", why and f"because {why}")
+            case Gap(missed=missed, groups=groups):
+                about = ", ".join(map(names.group, groups))
+                self.write(at, who, f"missed {missed} notices", f"of {about}" if about else "")
+
+    def answered(self, at: float, call: Call) -> None:
+        if call.program is None:
+            if isinstance(call.result, Denied):
+                self.write(at, "admin", f"refused: {call.result.code}", call.result.what)
+            return
+        program, names = call.program, self.names
+        who = names.endpoint(program.endpoint) if program.endpoint else f"{program.host}/{program.name}"
+        match call.result:
+            case Denied(code=code):
+                self.write(at, who, f"refused: {code}")
+            case Absolute(group=group, members=members, isolated=isolated):
+                answer = f"{names.group(group)} is {{{names.members(members)}}}"
+                self.write(at, who, "answer:", answer, "isolated" if isolated else "")
+            case Resolved(parts=parts, isolated=isolated):
+                answers = [f"{names.server(scope)} {{{names.members(members)}}}" for scope, members in parts]
+                name = getattr(call.request, "name", "")
+                self.write(at, who, f"answer: {name} in", *answers, "isolated" if isolated else "")
+
+    def noted(self, at: float, server: Domain, what: Output) -> None:
+        names = self.names
+        who = f"[{names.server(server)}]"
+        match what:
+            case LinkUp(peer=peer) if "links" in self.show:
+                self.write(at, who, f"{names.server(peer)} is up")
+            case LinkDown(peer=peer, because=because) if "links" in self.show:
+                self.write(at, who, f"{names.server(peer)} is down", names.because(because))
+            case Suspected(peer=peer) if "links" in self.show:
+                self.write(at, who, f"{names.server(peer)} is suspected")
+            case Trusted(peer=peer) if "links" in self.show:
+                self.write(at, who, f"{names.server(peer)} is trusted again")
+            case Noted(what=event, about=about) if "notes" in self.show:
+                self.write(at, who, event, about)
+            case Ignored(what=event, why=why) if "notes" in self.show:
+                self.write(at, who, f"ignored {event}", why)
+
+    def _view(self, program: Program, report: ViewChanged) -> str:
+        members = program.views.groups[report.group].members
+        return f"{self.names.group(report.group)} is {{{self.names.members(members)}}}"
+
+    def _write_if(self, changed: list[str], at: float, who: str, *columns: str) -> None:
+        if changed:
+            self.write(at, who, *columns)
