@@ -32,7 +32,7 @@ class ResolveConfig(Struct, frozen=True):
     life_refresh_s: float = 10.0
     """How often a watched life is asked about again. A death is told at once by the dead endpoint's own
     agent; this bounds how long it takes to notice that this agent itself is gone or cut off, unless a
-    failure notice said so before: `life_missed_max + 1` times `life_refresh_s` at most. Raising it saves
+    failure notice said so before: `life_missed_max + 2` times `life_refresh_s` at most. Raising it saves
     messages and notices later."""
 
     life_missed_max: int = 1

@@ -153,10 +153,12 @@ class Liveness:
         if watched is None or watched.final:
             out.append(Ignored("LifeTold", why="not watched"))
             return
-        # The id says who speaks: a death told by the endpoint's own agent is final, a server's is about
-        # reach. rst_hand = message.id.server == host_of(message.endpoint) tched.unanswered = 0 nal =
-        # first_hand and not message.alive lf._report(message.endpoint, watched, message.alive,
-        # message.why, out, final)
+        # The id says who speaks: a death told by the endpoint's own agent is final, a server's word is only
+        # about reach.
+        first_hand = message.id.server == host_of(message.endpoint)
+        watched.unanswered = 0
+        final = first_hand and not message.alive
+        self._report(message.endpoint, watched, message.alive, message.why, out, final)
 
     def refresh(self, now: Instant, out: list[Effect]) -> None:
         self._refreshing = False

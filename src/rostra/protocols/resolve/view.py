@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from rostra.names import Endpoint, Group, inside
 from rostra.protocols.effects import Ignored
-from rostra.protocols.resolve.messages import Member, Members, Part, Stamp, by_endpoint
+from rostra.protocols.resolve.messages import Member, Members, Stamp, by_endpoint
 from rostra.protocols.resolve.requests import Absolute, AnyNotice, Gap, Joined, Left, Only, Without
 
 LEAVES_REMEMBERED: Final = 1_024
@@ -94,7 +94,7 @@ class GroupView:
         if part is None:
             return self._edit((), notice.members, notice)
         listed = {member.endpoint for member in notice.members}
-        gone = [endpoint for endpoint in self._table if endpoint not in listed and _covers(part, endpoint)]
+        gone = [endpoint for endpoint in self._table if endpoint not in listed and part.covers(endpoint)]
         return self._edit(gone, notice.members, notice)
 
     def remove(self, notice: Left) -> list[Report]:
@@ -199,7 +199,3 @@ class Views:
         if asked_in == NOT_FOLLOWED or asked_in != self.period(absolute.group):
             return []
         return self.apply(absolute)
-
-
-def _covers(part: Part, endpoint: Endpoint) -> bool:
-    return inside(part.domain, endpoint) == part.within
