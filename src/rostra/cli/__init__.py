@@ -2,7 +2,7 @@
 
 import typer
 
-from rostra.cli import sim
+from rostra.cli import agent, server, sim
 
 app = typer.Typer(
     name="rostra",
@@ -11,6 +11,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+agent.register(app)
+server.register(app)
 sim.register(app)
 
 

@@ -1,0 +1,108 @@
+"""What a program hears about a group it follows, in the order in which it happened.
+
+    View       the whole list: first of all, and again after a `Gap`
+    Joined     these appeared: they joined, or came back with a part of the world (a merge)
+    Left       these left, or died one by one
+    Without    a domain was lost; we go on without its members
+    Only       we are in a domain that lost the rest; only its members remain
+    Gap        the program read too slowly: so many changes were not kept for it; a `View` follows
+
+Every change but `Gap` is a difference that really happened to the program's own copy: what changes nothing is
+not reported (C-141).
+"""
+
+from msgspec import Struct
+
+from rostra.names import Domain, Endpoint
+from rostra.protocols.effects import Because
+from rostra.protocols.resolve.messages import Cause, Member, Members
+
+__all__ = [
+    "Because",
+    "Cause",
+    "Change",
+    "Gap",
+    "Joined",
+    "Left",
+    "Life",
+    "Member",
+    "Members",
+    "Message",
+    "NotDelivered",
+    "Only",
+    "Resolution",
+    "View",
+    "Without",
+]
+
+
+class View(Struct, frozen=True):
+    members: Members
+    isolated: bool = False  # only this host's part: its cluster's server cannot be reached
+
+
+class Joined(Struct, frozen=True):
+    members: Members
+    cause: Cause  # JOIN | MERGE
+
+
+class Left(Struct, frozen=True):
+    endpoints: tuple[Endpoint, ...]
+    cause: Cause  # LEAVE | CRASH; MERGE: a merge showed that they had gone while we were apart
+    meta: bytes = b""  # what the leaver said, with LEAVE
+
+
+class Without(Struct, frozen=True):
+    domain: Domain
+    endpoints: tuple[Endpoint, ...]  # of this group, those that were lost with it
+    because: Because
+
+
+class Only(Struct, frozen=True):
+    domain: Domain
+    endpoints: tuple[Endpoint, ...]
+    because: Because
+
+
+class Gap(Struct, frozen=True):
+    missed: int
+
+
+Change = View | Joined | Left | Without | Only | Gap
+
+
+class Message(Struct, frozen=True):
+    """Said to this endpoint, by `send_to`."""
+
+    source: Endpoint
+    data: bytes
+
+
+class NotDelivered(Struct, frozen=True):
+    """What was sent to these did not reach them, as a server on our side of a cut reports."""
+
+    destinations: tuple[Endpoint, ...]
+    why: str
+
+
+class Life(Struct, frozen=True):
+    endpoint: Endpoint
+    alive: bool
+    why: str = ""
+
+
+class Resolution(Struct, frozen=True):
+    """Who is in a group, and where the answer comes from.
+
+    `from_copy`: from this program's own copy, which is as new as the last notice its agent sent; ask with
+    `fresh=True` to ask the servers instead.
+    """
+
+    members: Members
+    isolated: bool = False
+    from_copy: bool = False
+    scopes: tuple[tuple[Domain, Members], ...] = ()  # of a question without scope: scope by scope
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        return tuple([member.endpoint for member in self.members])

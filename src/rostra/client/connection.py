@@ -1,0 +1,289 @@
+"""One program's connection to its agent, shared by all its endpoints.
+
+    ask(endpoint, request) ──▶ everything asked in one tick leaves as one frame ──▶ agent
+    future of the answer   ◀── answers by token; notices by endpoint number      ◀── agent
+
+Equal questions of one tick share one request. A connection that ends takes everything with it, out loud: open
+questions and streams end with an error that says why.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from typing import Any, Final
+
+from rostra.errors import BY_CODE, BadInput, Refused, RostraError, Unreachable
+from rostra.names import Domain, Endpoint, incarnation_of
+from rostra.protocols.resolve.requests import AnyNotice, AnyRequest, Close, Denied, Opened
+from rostra.runtime.addresses import Address, TcpAddress
+from rostra.runtime.connection import Connection
+from rostra.wire import (
+    ANY_WORLD,
+    NO_ENDPOINT,
+    Answered,
+    Arrived,
+    Ask,
+    Encoder,
+    FrameKind,
+    FrameReader,
+    Goodbye,
+    Ping,
+    Pong,
+    ProgramHello,
+    ProgramWelcome,
+    Refusal,
+    Told,
+)
+
+SILENCE_S_MAX: Final = 30.0
+"""An agent pings its programs far more often than this; one that was not heard for so long is gone, even if
+no socket says so (it may be on another machine)."""
+
+NOBODY_IN_PARTICULAR: Final = Domain("")
+"""Whom to reach at an address: its agent, or its lowest domain server."""
+
+OnNotice = Callable[[AnyNotice], None]
+
+
+class AgentConnection:
+    """The program's end. It is a `Role` of the same kind of connection that agents use."""
+
+    def __init__(self, address: Address, program: str) -> None:
+        self.address = address
+        self.turn = 0  # for `Connection`: a program reads all that comes
+        self.encoder = Encoder(ANY_WORLD)
+        self.world = ""
+        self.path = Domain("")
+        self.ended: RostraError | None = None
+        self.missed_answers = 0
+        self._program = program
+        self._loop = asyncio.get_running_loop()
+        self._connection = Connection(self, FrameReader(ANY_WORLD, FrameKind.TO_PROGRAM))
+        self._connection.role = self
+        self._welcomed: asyncio.Future[None] = self._loop.create_future()
+        self._tokens = itertools.count(1)
+        self._asks: list[Ask] = []
+        self._asking: dict[tuple[int, AnyRequest], int] = {}  # what was asked this tick: its token
+        self._waiting: dict[int, list[asyncio.Future[Any]]] = {}
+        self._listeners: dict[int, OnNotice] = {}
+        self._at_end: list[Callable[[RostraError], None]] = []
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._heard_at = self._loop.time()
+        self._silence_timer: asyncio.TimerHandle | None = None
+
+    # Beginning and end
+
+    async def open(self, timeout_s: float, to: Domain = NOBODY_IN_PARTICULAR) -> None:
+        """Connect and shake hands; the agent says who it is."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._connect()
+                self._connection.write(self.encoder.to_agent(ProgramHello(ANY_WORLD, self._program, to=to)))
+                await self._welcomed
+        except TimeoutError:
+            self._connection.abort("timeout")
+            raise Unreachable(
+                f"the agent at {self.address} did not answer within {timeout_s:g} s",
+                fix="check that it is running",
+            ) from None
+        except OSError as error:
+            if isinstance(error, RostraError):
+                raise
+            raise Unreachable(
+                f"no agent at {self.address}: {error.strerror or error}",
+                fix="start one with `rostra agent`, or say where it is: connect(address) or $ROSTRA_AGENT",
+            ) from None
+        except asyncio.CancelledError:
+            self._connection.abort("cancelled")
+            raise
+        self._look_for_silence()
+
+    async def _connect(self) -> None:
+        if isinstance(self.address, TcpAddress):
+            await self._loop.create_connection(lambda: self._connection, self.address.host, self.address.port)
+        else:
+            await self._loop.create_unix_connection(lambda: self._connection, self.address.path)
+
+    async def close(self) -> None:
+        """Say goodbye: the agent leaves every group on our behalf, and closes."""
+        if self.ended is None:
+            self._flush()
+            self._connection.write(self.encoder.to_agent(Goodbye()))
+            self._connection.close("closed by this program")
+            self._end(
+                Unreachable("the connection to the agent was closed by this program", fix="connect again")
+            )
+            # One turn of the loop, so that the transport is really gone when this returns.
+            await asyncio.sleep(0)
+
+    def at_end(self, hear: Callable[[RostraError], None]) -> None:
+        self._at_end.append(hear)
+
+    def forget_at_end(self, hear: Callable[[RostraError], None]) -> None:
+        if hear in self._at_end:
+            self._at_end.remove(hear)
+
+    def check(self) -> None:
+        if self.ended is not None:
+            raise again(self.ended)
+
+    # Asking
+
+    async def ask(self, endpoint: Endpoint | None, request: AnyRequest, *, share: bool = False) -> Any:
+        """The answer, or the error that it means. With `share`, an equal question of this tick is asked
+        once."""
+        if not self._writable.is_set():
+            await self._writable.wait()
+        return await self.settle(self.post(endpoint, request, share=share))
+
+    async def settle(self, posted: "asyncio.Future[Any]") -> Any:
+        """Wait for the answer to what was posted; raise if it is a refusal."""
+        answer = await posted
+        if type(answer) is Denied:
+            raise as_error(answer)
+        return answer
+
+    def post(
+        self, endpoint: Endpoint | None, request: AnyRequest, *, share: bool = False
+    ) -> "asyncio.Future[Any]":
+        """Ask without waiting. The question is on its way when this returns, whatever becomes of the
+        caller."""
+        self.check()
+        number = NO_ENDPOINT if endpoint is None else incarnation_of(endpoint)
+        future = self._loop.create_future()
+        if share:
+            token = self._asking.get((number, request))
+            if token is not None:
+                self._waiting[token].append(future)
+                return future
+        token = next(self._tokens)
+        if share:
+            self._asking[number, request] = token
+        self._waiting[token] = [future]
+        if not self._asks:
+            self._loop.call_soon(self._flush)
+        self._asks.append(Ask(token, number, request))
+        return future
+
+    def listen(self, endpoint: Endpoint, hear: OnNotice) -> None:
+        self._listeners[incarnation_of(endpoint)] = hear
+
+    def deafen(self, endpoint: Endpoint) -> None:
+        self._listeners.pop(incarnation_of(endpoint), None)
+
+    def _flush(self) -> None:
+        if self._asks:
+            asks, self._asks = self._asks, []
+            self._asking.clear()
+            self._connection.write(self.encoder.asks(asks))
+
+    # From the connection
+
+    def arrived(self, items: list[Arrived]) -> None:
+        self._heard_at = self._loop.time()
+        listeners = self._listeners
+        for item in items:
+            match item:
+                case Told(numbers, notice):
+                    for number in numbers:
+                        hear = listeners.get(number)
+                        if hear is not None:
+                            hear(notice)
+                case Answered(token, answer):
+                    self._answered(token, answer)
+                case Ping(number):
+                    self._connection.write(self.encoder.to_agent(Pong(number)))
+                case Pong():
+                    pass
+                case ProgramWelcome():
+                    self._welcome(item)
+                case Goodbye(why):
+                    self._end(
+                        Unreachable(
+                            f"the agent at {self.address} said goodbye: {why}", fix="connect again later"
+                        )
+                    )
+                    self._connection.close(why)
+
+    def refused(self, refusal: Refusal) -> None:
+        self._end(refusal.error())
+
+    def lost(self, why: str) -> None:
+        self._end(
+            Unreachable(
+                f"the connection to the agent at {self.address} is gone: {why}",
+                fix="connect again; endpoints opened on it have left their groups",
+            )
+        )
+
+    def full(self) -> None:
+        self._writable.clear()
+
+    def drained(self) -> None:
+        self._writable.set()
+
+    def resume_next_turn(self, connection: Connection) -> None:
+        connection.pause_reading()
+        self.turn += 1
+        self._loop.call_soon(connection.resume_reading)
+
+    def _welcome(self, welcome: ProgramWelcome) -> None:
+        if not self._welcomed.done():
+            self.world, self.path = welcome.world, welcome.path
+            self.encoder = Encoder(welcome.world)
+            self._welcomed.set_result(None)
+
+    def _answered(self, token: int, answer: Any) -> None:
+        futures = self._waiting.pop(token, None)
+        if futures is None:
+            self.missed_answers += 1
+            return
+        taken = False
+        for future in futures:
+            if not future.done():
+                future.set_result(answer)
+                taken = True
+        if not taken and type(answer) is Opened and self.ended is None:
+            # Whoever wanted this endpoint was cancelled meanwhile; nobody else would ever close it.
+            self.post(answer.endpoint, Close())
+
+    def _end(self, why: RostraError) -> None:
+        if self.ended is not None:
+            return
+        self.ended = why
+        if self._silence_timer is not None:
+            self._silence_timer.cancel()
+        self._writable.set()
+        if not self._welcomed.done():
+            self._welcomed.set_exception(why)
+        waiting, self._waiting = self._waiting, {}
+        for futures in waiting.values():
+            for future in futures:
+                if not future.done():
+                    future.set_exception(again(why))
+                    future.exception()  # read once, so that an asker who went away is nobody's error
+        for hear in list(self._at_end):
+            hear(why)
+
+    def _look_for_silence(self) -> None:
+        silence_s = self._loop.time() - self._heard_at
+        if silence_s >= SILENCE_S_MAX:
+            self._connection.abort(f"the agent said nothing for {silence_s:.0f} s")
+            return
+        self._silence_timer = self._loop.call_later(SILENCE_S_MAX - silence_s, self._look_for_silence)
+
+
+def as_error(denied: Denied) -> RostraError:
+    """A refusal as the exception that it means."""
+    return BY_CODE.get(denied.code, Refused)(denied.what, fix=denied.fix)
+
+
+def again(error: RostraError) -> RostraError:
+    """A fresh copy for each who hears of it: one exception raised twice would collect both tracebacks."""
+    return type(error)(error.what, fix=error.fix)
+
+
+def check_positive(name: str, seconds: float | None) -> None:
+    if seconds is not None and not seconds > 0:
+        raise BadInput(f"{name} is {seconds}", fix="use a positive number of seconds, or None to wait")

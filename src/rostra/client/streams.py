@@ -1,0 +1,91 @@
+"""Bounded queues between what arrives and who iterates.
+
+The library reads its connection whether or not the program reads its streams, so that one slow loop of a
+program never delays the others. What a slow reader missed is counted and told: the next thing it gets is a
+`Gap`.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final, Generic, Self, TypeVar
+
+from rostra.client.connection import again
+from rostra.errors import RostraError
+
+T = TypeVar("T")
+
+STREAM_LENGTH_MAX: Final = 10_000
+"""Items kept for a reader that is late. Larger: more memory before a `Gap`; the copy itself is never late."""
+
+
+class Stream(Generic[T]):
+    """An asynchronous iterator that is fed from the side, and ends with a reason.
+
+    `catch_up` makes what a reader gets in place of the items it missed. It is asked when the reader is back,
+    so that it says what is true then; it gives nothing as long as that is not known yet.
+    """
+
+    __slots__ = ("__weakref__", "_catch_up", "_ended", "_items", "_missed", "_reader", "_reason")
+
+    def __init__(self, catch_up: Callable[[int], Iterable[T]]) -> None:
+        self._items: deque[T] = deque()
+        self._missed = 0
+        self._catch_up = catch_up
+        self._reader: asyncio.Future[None] | None = None
+        self._ended = False
+        self._reason: RostraError | None = None
+
+    def put(self, item: T) -> None:
+        if self._ended:
+            return
+        if self._missed or len(self._items) >= STREAM_LENGTH_MAX:
+            # Once behind, everything is missed until the reader is back: what it gets has no hole but the
+            # `Gap`.
+            self._missed += 1
+        else:
+            self._items.append(item)
+        self._wake()
+
+    def miss(self, count: int) -> None:
+        """So many items will not come. Those that are waiting here came before them and still count."""
+        if not self._ended:
+            self._missed += count
+            self._wake()
+
+    def look_again(self) -> None:
+        """What `catch_up` lacked may be known now."""
+        self._wake()
+
+    def end(self, reason: RostraError | None = None) -> None:
+        """No more items: iteration stops after those that are left, or raises this reason then."""
+        if not self._ended:
+            self._ended, self._reason = True, reason
+            self._wake()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> T:
+        while True:
+            if self._items:
+                return self._items.popleft()
+            if self._missed and not self._ended and (instead := list(self._catch_up(self._missed))):
+                self._missed = 0
+                self._items.extend(instead)
+                continue
+            if self._ended:
+                raise StopAsyncIteration if self._reason is None else again(self._reason)
+            if self._reader is not None:
+                raise RuntimeError(
+                    "two tasks read one stream; give each its own, by iterating over the group again"
+                )
+            self._reader = asyncio.get_running_loop().create_future()
+            try:
+                await self._reader
+            finally:
+                self._reader = None
+
+    def _wake(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)

@@ -1,0 +1,88 @@
+"""Where to reach a process: ``h3:7700`` or ``[::1]:7700`` over TCP, ``/run/rostra/agent.sock`` on this
+machine."""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from rostra.errors import BadInput
+
+SOCKET_NAME: Final = "agent.sock"
+SOCKET_PATH_BYTES_MAX: Final = (
+    100  # the kernel's own limit is 108 on Linux and 104 elsewhere, its zero included
+)
+
+
+class TcpAddress(Struct, frozen=True, order=True):
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class SocketPath(Struct, frozen=True, order=True):
+    path: str
+
+    def __str__(self) -> str:
+        return self.path
+
+
+Address = TcpAddress | SocketPath
+
+
+def parse_address(text: str) -> Address:
+    """Read an address as a user writes it; a slash makes it a socket's path."""
+    if "/" in text:
+        return parse_socket_path(text)
+    return parse_tcp(text)
+
+
+def parse_tcp(text: str) -> TcpAddress:
+    host, colon, port = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise BadInput(f"{text!r} is ambiguous", fix=f"put an IPv6 address in brackets: [{host}]:{port}")
+    if not colon or not host or not port.isascii() or not port.isdigit() or not 0 <= int(port) <= 65535:
+        raise BadInput(f"{text!r} is not an address", fix="write host:port, for example 10.0.0.5:7700")
+    return TcpAddress(host, int(port))
+
+
+def parse_socket_path(text: str) -> SocketPath:
+    size = len(os.fsencode(text))
+    if size > SOCKET_PATH_BYTES_MAX:
+        raise BadInput(
+            f"socket path {text!r} is {size} bytes long, more than a socket's address can hold",
+            fix=f"use at most {SOCKET_PATH_BYTES_MAX} bytes, for example a directory under /run",
+        )
+    return SocketPath(text)
+
+
+def runtime_directories(environ: Mapping[str, str] = os.environ) -> Iterator[Path]:
+    """Where an agent's socket lives, most personal first: a user's agent is met before the machine's."""
+    if "XDG_RUNTIME_DIR" in environ:
+        yield Path(environ["XDG_RUNTIME_DIR"]) / "rostra"
+    if os.geteuid() != 0:
+        yield Path(f"/tmp/rostra-{os.geteuid()}")
+    yield Path("/run/rostra")
+
+
+def default_socket(environ: Mapping[str, str] = os.environ) -> SocketPath:
+    """Where an agent that was not told otherwise listens for the programs of its host."""
+    return SocketPath(str(next(iter(runtime_directories(environ))) / SOCKET_NAME))
+
+
+def find_agent(environ: Mapping[str, str] = os.environ) -> Address:
+    """Where a program that was not told otherwise meets its agent: ``$ROSTRA_AGENT``, or the nearest
+    socket."""
+    if told := environ.get("ROSTRA_AGENT"):
+        return parse_address(told)
+    places = [directory / SOCKET_NAME for directory in runtime_directories(environ)]
+    for place in places:
+        if place.is_socket():
+            return SocketPath(str(place))
+    return SocketPath(str(places[0]))

@@ -1,0 +1,195 @@
+"""The world file: one TOML file that every agent and server of a world reads.
+
+    [world]
+    name = "acme"                    # a server of another world is refused by name
+    profile = "lan"                  # how patient to be with silence: "lan" or "wan" (the default)
+
+    [servers]                        # who serves which domain, and where it listens
+    eu = "10.0.0.1:7700"
+    "eu.fr" = "10.0.0.1:7700"        # one process may serve several levels: the same address again
+    "eu.fr.paris" = "10.0.1.1:7700"
+
+    [agents]                         # all optional
+    socket = "/run/rostra/agent.sock"    # where programs of the host connect
+    socket_mode = "0660"                 # "0600" keeps it to the agent's own user
+    listen = "127.0.0.1:7701"            # programs over TCP
+    state = "/var/lib/rostra"            # incarnations and permanent groups survive a restart here
+
+The file says nothing twice. Neighbours follow from paths, and a domain without a server below it is a
+cluster, whose children are hosts. A key that we do not know is an error that names the closest one we do: a
+misspelt setting that is silently ignored is worse than a daemon that does not start.
+"""
+
+import difflib
+import tomllib
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+
+from rostra.errors import BadInput, RostraError
+from rostra.names import ROOT, Domain, parent, parse_domain, strictly_inside
+from rostra.protocols.links.config import LinkConfig
+from rostra.runtime.addresses import SocketPath, TcpAddress, parse_socket_path, parse_tcp
+
+PROFILES: Final = {"lan": LinkConfig.lan, "wan": LinkConfig.wan}
+WORLD_NAME_LENGTH_MAX: Final = 63
+
+
+class AgentSettings(Struct, frozen=True):
+    socket: SocketPath | None = None
+    socket_mode: int = 0o660
+    listen: TcpAddress | None = None
+    state: Path | None = None
+
+
+class World(Struct, frozen=True):
+    name: str
+    servers: dict[Domain, TcpAddress]
+    profile: str = "wan"
+    agents: AgentSettings = AgentSettings()
+
+    @property
+    def links(self) -> LinkConfig:
+        return PROFILES[self.profile]()
+
+    def is_cluster(self, domain: Domain) -> bool:
+        return not any(strictly_inside(domain, other) for other in self.servers)
+
+    def siblings(self, domain: Domain) -> tuple[Domain, ...]:
+        if domain == ROOT:
+            return ()
+        return tuple(
+            sorted(d for d in self.servers if d not in (domain, ROOT) and parent(d) == parent(domain)),
+        )
+
+    def check_host(self, host: Domain) -> None:
+        """A host's agent needs a cluster to belong to."""
+        cluster = parent(host)
+        if cluster not in self.servers:
+            raise BadInput(
+                f"host {host} has no cluster: the world {self.name!r} has no server for {cluster}",
+                fix=f"add {cluster} under [servers], or choose a host inside one of: {_some(self.clusters)}",
+            )
+        if not self.is_cluster(cluster):
+            raise BadInput(
+                f"{cluster} holds domains, so {host} cannot be a host in it",
+                fix=f"choose a host inside one of: {_some(self.clusters)}",
+            )
+
+    def check_domain(self, domain: Domain) -> None:
+        if domain not in self.servers:
+            raise BadInput(
+                f"the world {self.name!r} has no server for {domain}",
+                fix=f"add it under [servers]{_closest(domain, self.servers)}",
+            )
+
+    @property
+    def clusters(self) -> tuple[Domain, ...]:
+        return tuple(sorted(domain for domain in self.servers if self.is_cluster(domain)))
+
+
+def load_world(path: Path) -> World:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise BadInput(
+            f"cannot read world file {path}: {error.strerror}",
+            fix="name one with --world FILE or $ROSTRA_WORLD",
+        ) from None
+    except UnicodeDecodeError:
+        raise BadInput(f"world file {path} is not UTF-8", fix="save it as UTF-8") from None
+    try:
+        return parse_world(text)
+    except RostraError as error:
+        raise BadInput(f"world file {path}: {error.what}", fix=error.fix) from None
+
+
+def parse_world(text: str) -> World:
+    try:
+        file = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(
+            f"not valid TOML: {error}", fix="texts need quotes, and so do keys with dots"
+        ) from None
+    _known(file, "the file", ("world", "servers", "agents"))
+    world = _table(file, "world")
+    _known(world, "[world]", ("name", "profile"))
+    name = _text(world, "world", "name")
+    if not name.isprintable() or not 1 <= len(name) <= WORLD_NAME_LENGTH_MAX:
+        raise BadInput(
+            f"{name!r} is not a world's name", fix=f"use 1 to {WORLD_NAME_LENGTH_MAX} printable characters"
+        )
+    profile = _text(world, "world", "profile", default="wan")
+    if profile not in PROFILES:
+        raise BadInput(f"[world] profile {profile!r} is unknown", fix=f"use one of: {', '.join(PROFILES)}")
+    return World(name, _servers(_table(file, "servers")), profile, _agents(file.get("agents", {})))
+
+
+def _servers(table: Mapping[str, Any]) -> dict[Domain, TcpAddress]:
+    servers = {parse_domain(path): parse_tcp(_text(table, "servers", path)) for path in table}
+    if not servers:
+        raise BadInput("[servers] is empty", fix='name at least one cluster: "lab" = "127.0.0.1:7700"')
+    for domain in sorted(servers):
+        if domain != ROOT and parent(domain) not in (*servers, ROOT):
+            raise BadInput(
+                f"[servers] {domain} stands alone: its enclosing domain {parent(domain)} has no server",
+                fix=f'add "{parent(domain)}" = "address:port"; one process may serve both',
+            )
+    return servers
+
+
+def _agents(table: object) -> AgentSettings:
+    if not isinstance(table, dict):
+        raise BadInput("agents is not a table", fix="write [agents] on a line of its own")
+    _known(table, "[agents]", ("socket", "socket_mode", "listen", "state"))
+    mode = _text(table, "agents", "socket_mode", default="0660")
+    if mode not in ("0600", "0660", "0666"):
+        raise BadInput(f"[agents] socket_mode {mode!r} is not usable", fix='use "0600", "0660" or "0666"')
+    return AgentSettings(
+        socket=parse_socket_path(_text(table, "agents", "socket")) if "socket" in table else None,
+        socket_mode=int(mode, 8),
+        listen=parse_tcp(_text(table, "agents", "listen")) if "listen" in table else None,
+        state=Path(_text(table, "agents", "state")) if "state" in table else None,
+    )
+
+
+def _table(file: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    if key not in file:
+        raise BadInput(f"[{key}] is missing", fix=f"add a [{key}] table")
+    table = file[key]
+    if not isinstance(table, dict):
+        raise BadInput(f"{key} is not a table", fix=f"write [{key}] on a line of its own")
+    return table
+
+
+def _text(table: Mapping[str, Any], where: str, key: str, default: str | None = None) -> str:
+    value = table.get(key, default)
+    if value is None:
+        raise BadInput(f"[{where}] {key} is missing", fix=f'add {key} = "..." under [{where}]')
+    if isinstance(value, dict):
+        # TOML reads eu.fr = "..." as a table eu with a key fr.
+        raise BadInput(
+            f"[{where}] {key} is a table", fix=f'put keys with dots in quotes: "{key}.{next(iter(value))}"'
+        )
+    if not isinstance(value, str):
+        raise BadInput(f"[{where}] {key} is {value!r}", fix="write it as a text, in quotes")
+    return value
+
+
+def _known(table: Mapping[str, Any], where: str, keys: Collection[str]) -> None:
+    for key in table:
+        if key not in keys:
+            raise BadInput(
+                f"{where} has an unknown key {key!r}", fix=f"known: {', '.join(keys)}{_closest(key, keys)}"
+            )
+
+
+def _closest(word: str, words: Collection[str]) -> str:
+    close = difflib.get_close_matches(word, words, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _some(words: Collection[str]) -> str:
+    return ", ".join(list(words)[:8]) + (", ..." if len(words) > 8 else "")

@@ -1,0 +1,182 @@
+"""One stream socket: bytes in, items out, and no way for the peer to harm the others.
+
+Reading goes through one buffer that all connections of the process share, so an idle connection costs no
+buffer of its own. A peer that sends more than its share in one turn waits for the next one; a peer that does
+not read fills a bounded buffer, after which its `Role` decides what to give up.
+
+A connection begins with nobody knowing who calls. The first item decides which `Role` takes over: the far end
+of a link, or a program.
+"""
+
+import asyncio
+import socket
+from typing import Any, Final, Protocol, cast
+
+from rostra.errors import PeerError, RostraError
+from rostra.wire.encoder import Encoder
+from rostra.wire.frames import Refusal
+from rostra.wire.reader import Arrived, FrameReader
+
+READ_BYTES: Final = 256 << 10
+"""The shared buffer: the most that one read takes."""
+
+READ_PER_TURN_BYTES_MAX: Final = 1 << 20
+"""What one connection may bring into one turn. Raising it lets a flooding peer delay the others for
+longer."""
+
+WRITE_BUFFER_BYTES_MAX: Final = 256 << 10
+"""What may wait in the transport before its role is told that the peer does not read."""
+
+LINGER_S: Final = 1.0
+"""How long a connection that we close may take to read our last words."""
+
+_shared_buffer: Final = memoryview(bytearray(READ_BYTES))
+# Filled and emptied within one callback of the loop, so no two connections of a loop ever use it at once.
+
+
+class Role(Protocol):
+    """What a connection is for, once that is known."""
+
+    def arrived(self, items: list[Arrived]) -> None: ...
+
+    def refused(self, refusal: Refusal) -> None:
+        """The peer hangs up and says why; `lost` follows."""
+
+    def lost(self, why: str) -> None:
+        """The connection is gone; called once."""
+
+    def full(self) -> None:
+        """The peer does not read: stop writing until `drained`."""
+
+    def drained(self) -> None: ...
+
+
+class Turns(Protocol):
+    """What a connection needs to know of whoever runs it."""
+
+    turn: int  # grows by one with every turn
+    encoder: Encoder
+
+    def resume_next_turn(self, connection: "Connection") -> None:
+        """This connection had its share and is paused."""
+
+
+class Connection(asyncio.BufferedProtocol):
+    __slots__ = ("_paused", "_read", "_reader", "_transport", "_turn", "_turns", "_why", "peer", "role")
+
+    role: Role
+
+    def __init__(self, turns: Turns, reader: FrameReader) -> None:
+        self.peer = ""  # for people: where the other end is
+        self._turns = turns
+        self._reader = reader
+        self._transport: asyncio.Transport | None = None
+        self._turn = 0
+        self._read = 0  # bytes, in that turn
+        self._paused = False
+        self._why = ""
+
+    # From the loop
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = stream = cast(asyncio.Transport, transport)
+        self.peer = _peer_name(transport)
+        stream.set_write_buffer_limits(high=WRITE_BUFFER_BYTES_MAX)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return _shared_buffer
+
+    def buffer_updated(self, size: int) -> None:
+        if self._turn != self._turns.turn:
+            self._turn, self._read = self._turns.turn, 0
+        self._read += size
+        if self._read > READ_PER_TURN_BYTES_MAX:
+            self._turns.resume_next_turn(self)
+        items = self._reader.feed(bytes(_shared_buffer[:size]))
+        if not items:
+            return
+        if not self._reader.over:
+            self.role.arrived(items)
+            return
+        *good, last = items
+        if good:
+            self.role.arrived(good)
+        if isinstance(last, Refusal):
+            self._why = last.what
+            self.role.refused(last)
+            self.close(last.what)
+        elif isinstance(last, PeerError):
+            self.refuse(last)
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        self.role.lost(self._why or (str(error) if error else "closed by the peer"))
+
+    def pause_writing(self) -> None:
+        self.role.full()
+
+    def resume_writing(self) -> None:
+        self.role.drained()
+
+    # From the role
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    @property
+    def unread_bytes(self) -> int:
+        """What the peer has not taken yet."""
+        return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
+    @property
+    def unknown(self) -> dict[str, int]:
+        return self._reader.unknown
+
+    def write(self, frames: bytes) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(frames)
+
+    def pause_reading(self) -> None:
+        if self._transport is not None and not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self._transport is not None and self._paused:
+            self._paused = False
+            self._transport.resume_reading()
+
+    def refuse(self, error: RostraError) -> None:
+        """Hang up, saying why."""
+        if self.is_open:
+            self.write(self._turns.encoder.refusal(error))
+            self.close(str(error))
+
+    def close(self, why: str) -> None:
+        """Hang up once our last words are written; at once if the peer does not take them."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._why = self._why or why
+        self._transport.close()
+        if self._transport.get_write_buffer_size():
+            asyncio.get_running_loop().call_later(LINGER_S, self.abort, self._why)
+
+    def abort(self, why: str) -> None:
+        if self._transport is not None:
+            self._why = self._why or why
+            self._transport.abort()
+
+
+def _peer_name(transport: asyncio.BaseTransport) -> str:
+    name: Any = transport.get_extra_info("peername")
+    if isinstance(name, tuple):
+        return f"{name[0]}:{name[1]}"
+    sock = transport.get_extra_info("socket")
+    if sock is not None and hasattr(socket, "SO_PEERCRED"):
+        pid = int.from_bytes(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 4), "little")
+        return f"pid {pid}"
+    return "local"

@@ -1,0 +1,232 @@
+"""Where strangers come in: listening sockets, and what happens until a caller has said who it is.
+
+A caller that says nothing for a few seconds, talks nonsense or is of another world is shown out with a
+reason. However many of them come, they cannot take the place of those who have been let in.
+"""
+
+import asyncio
+import contextlib
+import os
+import socket
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rostra.errors import BadInput, Malformed, NotAllowed, Unreachable
+from rostra.protocols.links.packets import Hello
+from rostra.runtime.addresses import SocketPath, TcpAddress
+from rostra.runtime.connection import Connection
+from rostra.runtime.links import HANDSHAKE_TIMEOUT_S, LinkEnd, why_not_let_in
+from rostra.wire import Arrived, FrameKind, FrameReader, ProgramHello, Refusal
+
+if TYPE_CHECKING:
+    from rostra.runtime.process import Process
+
+STRANGERS_MAX: Final = 1024
+"""Callers that have not said who they are. Raising it costs a few KB for each, for as long as a handshake may
+take."""
+
+PROGRAMS_MAX: Final = 50_000
+BACKLOG: Final = 4096
+
+
+class Stranger:
+    """A caller that has not said who it is."""
+
+    __slots__ = ("_connection", "_door", "_timeout")
+
+    def __init__(self, door: "Door", connection: Connection) -> None:
+        self._door = door
+        self._connection = connection
+        self._timeout = door.process.loop.call_later(HANDSHAKE_TIMEOUT_S, self._too_slow)
+        door.strangers += 1
+
+    def arrived(self, items: list[Arrived]) -> None:
+        first, *rest = items
+        if isinstance(first, Hello):
+            self._let_neighbour_in(first, items)
+        elif isinstance(first, ProgramHello):
+            self._let_program_in(first, rest)
+        else:
+            self._connection.refuse(Malformed(f"{type(first).__name__} before the handshake"))
+
+    def refused(self, refusal: Refusal) -> None:
+        self._door.process.record.count("callers_refused_us", refusal.code)
+
+    def lost(self, why: str) -> None:
+        self._gone()
+        self._door.process.record.note_rarely(
+            f"{self._door.name} {why[:40]}",
+            "caller_gone",
+            door=self._door.name,
+            peer=self._connection.peer,
+            because=why,
+        )
+
+    def full(self) -> None:
+        self._connection.abort("it does not read")
+
+    def drained(self) -> None:
+        pass
+
+    def _let_neighbour_in(self, hello: Hello, items: list[Arrived]) -> None:
+        process = self._door.process
+        resident, error = why_not_let_in(process, hello)
+        if error is not None or resident is None:
+            assert error is not None
+            process.record.note_rarely(
+                f"{hello.path} {error.code}",
+                "neighbour_refused",
+                peer=hello.path,
+                address=self._connection.peer,
+                code=error.code,
+                because=error.what,
+            )
+            self._connection.refuse(error)
+            return
+        end = LinkEnd(process, resident, hello.path, self._connection)
+        self._gone()
+        self._connection.role = end
+        end.open()
+        end.arrived(items)
+
+    def _let_program_in(self, hello: ProgramHello, rest: list[Arrived]) -> None:
+        process = self._door.process
+        resident = process.residents.get(hello.to) if hello.to else process.default_resident()
+        if resident is None:
+            here = ", ".join(process.residents)
+            self._connection.refuse(NotAllowed(f"{hello.to} is not served here", fix=f"here are: {here}"))
+            return
+        programs = process.programs[resident.path]
+        if programs.draining or len(programs.by_number) >= PROGRAMS_MAX:
+            why = "is shutting down" if programs.draining else f"serves {PROGRAMS_MAX} programs already"
+            self._connection.refuse(Unreachable(f"{resident.path} {why}", fix="try again later"))
+            return
+        program = programs.welcome(hello, self._connection)
+        self._gone()
+        self._connection.role = program
+        if rest:
+            program.arrived(rest)
+
+    def _too_slow(self) -> None:
+        self._connection.refuse(
+            Malformed(f"no hello within {HANDSHAKE_TIMEOUT_S:g} s", fix="say hello first")
+        )
+
+    def _gone(self) -> None:
+        self._timeout.cancel()
+        self._door.strangers -= 1
+
+
+class Turned:
+    """A caller that came when too many strangers were waiting: nothing is read from it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def arrived(self, items: list[Arrived]) -> None:
+        self._connection.abort("too many callers")
+
+    def refused(self, refusal: Refusal) -> None: ...
+    def lost(self, why: str) -> None: ...
+    def full(self) -> None: ...
+    def drained(self) -> None: ...
+
+
+class Door:
+    """One listening socket."""
+
+    def __init__(self, process: "Process", *kinds: FrameKind) -> None:
+        self.process = process
+        self.kinds = kinds
+        self.name = ""
+        self.strangers = 0
+        self._server: asyncio.Server | None = None
+        self._socket_file: Path | None = None
+
+    async def listen(self, address: TcpAddress | SocketPath, mode: int = 0o660) -> TcpAddress | SocketPath:
+        """Open the door; the answer is where, with the real number if a free port was asked for."""
+        self.name = str(address)
+        if isinstance(address, SocketPath):
+            await self._listen_local(Path(address.path), mode)
+            return address
+        try:
+            self._server = await self.process.loop.create_server(
+                self._caller, address.host, address.port, backlog=BACKLOG, reuse_address=True
+            )
+        except OSError as error:
+            raise _cannot_listen(address, error) from None
+        port: int = self._server.sockets[0].getsockname()[1]
+        self.name = str(TcpAddress(address.host, port))
+        return TcpAddress(address.host, port)
+
+    async def _listen_local(self, path: Path, mode: int) -> None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+            _remove_if_dead(path)
+            listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            # Nobody may come in between the creation of the file and its mode.
+            old = os.umask(0o777 & ~mode)
+            try:
+                listener.bind(str(path))
+            finally:
+                os.umask(old)
+            self._server = await self.process.loop.create_unix_server(
+                self._caller, sock=listener, backlog=BACKLOG
+            )
+        except OSError as error:
+            raise BadInput(
+                f"cannot listen at {path}: {error.strerror or error}",
+                fix="choose a socket in a directory that we may write: --socket PATH",
+            ) from None
+        self._socket_file = path
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        if self._socket_file is not None:
+            with contextlib.suppress(FileNotFoundError):
+                self._socket_file.unlink()
+
+    def _caller(self) -> Connection:
+        connection = Connection(self.process, FrameReader(self.process.world.name, *self.kinds))
+        if self.strangers >= STRANGERS_MAX:
+            self.process.record.count("callers_turned_away")
+            connection.role = Turned(connection)
+            self.process.loop.call_soon(connection.abort, "too many callers")
+        else:
+            connection.role = Stranger(self, connection)
+        return connection
+
+
+def _remove_if_dead(path: Path) -> None:
+    """A socket file outlives a process that was killed; one that answers belongs to a living one."""
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise BadInput(f"{path} exists and is no socket", fix="choose another --socket PATH")
+    except FileNotFoundError:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(str(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            path.unlink(missing_ok=True)
+            return
+        except OSError:
+            pass
+    raise BadInput(f"another agent listens at {path}", fix="stop it, or choose another --socket PATH")
+
+
+def _cannot_listen(address: TcpAddress, error: OSError) -> BadInput:
+    if error.errno == 98 or "in use" in str(error):
+        return BadInput(
+            f"port {address.port} of {address.host} is in use",
+            fix="stop the process that listens there (ss -ltnp shows which), or choose another port",
+        )
+    if isinstance(error, socket.gaierror):
+        return BadInput(f"{address.host!r} is not a known name", fix="use an IP address of this machine")
+    return BadInput(
+        f"cannot listen at {address}: {error.strerror or error}",
+        fix="use an address of this machine, or --listen",
+    )

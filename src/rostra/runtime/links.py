@@ -1,0 +1,217 @@
+"""Control links over TCP: who calls whom, who is let in, and what a broken connection means.
+
+    dialling side ── connect, Hello ──▶ accepting side: right world, version, neighbour? nobody else
+                  ◀── Hello ─────────── by that name? If not: a Refusal that says so
+
+A connection is only a channel. When it breaks, the link above resumes on the next one without loss (C-032),
+so all there is to do here is to call again, for ever, and to say once why it does not work.
+"""
+
+import asyncio
+import random
+from typing import TYPE_CHECKING, Final
+
+from rostra.errors import Malformed, NameInUse, NotAllowed, PeerError, RostraError
+from rostra.names import Domain
+from rostra.protocols.links.events import ChannelClosed, ChannelOpened, PacketArrived
+from rostra.protocols.links.packets import AnyPacket, Hello
+from rostra.runtime.addresses import TcpAddress
+from rostra.runtime.connection import Connection
+from rostra.wire import Arrived, FrameKind, FrameReader, Refusal
+
+if TYPE_CHECKING:
+    from rostra.runtime.process import Process, Resident
+
+CONNECT_TIMEOUT_S: Final = 3.0
+HANDSHAKE_TIMEOUT_S: Final = 5.0
+
+UNREAD_BYTES_MAX: Final = 64 << 20
+"""What a neighbour that does not read may leave in our buffers before the connection is given up. The link's
+own bound on what is not acknowledged counts messages, and ends the epoch; this one protects our memory."""
+
+
+class LinkEnd:
+    """Our end of one connection to a neighbour."""
+
+    def __init__(
+        self, process: "Process", resident: "Resident", peer: Domain, connection: Connection
+    ) -> None:
+        self.process = process
+        self.resident = resident
+        self.peer = peer
+        self.connection = connection
+        self.incarnation: int | None = None  # of the peer, from its hello
+        self.refusal: Refusal | None = None
+        self.closed: asyncio.Future[str] = process.loop.create_future()
+        self._packets: list[AnyPacket] = []
+
+    def open(self) -> None:
+        """From now on this is the way to the peer; an older one is closed."""
+        channels = self.resident.channels
+        if (older := channels.pop(self.peer, None)) is not None:
+            self.process.step(self.resident, ChannelClosed(self.peer, "replaced by a new connection"))
+            older.connection.close("replaced by a new connection")
+        channels[self.peer] = self
+        self.process.step(self.resident, ChannelOpened(self.peer))
+
+    def send(self, packet: AnyPacket) -> None:
+        if not self._packets:
+            self.process.write_at_end_of_turn(self)
+        self._packets.append(packet)
+
+    def write(self) -> None:
+        packets, self._packets = self._packets, []
+        encode = self.process.encoder.packet
+        self.connection.write(encode(packets[0]) if len(packets) == 1 else b"".join(map(encode, packets)))
+        if self.connection.unread_bytes > UNREAD_BYTES_MAX:
+            self.connection.abort("the peer does not read")
+
+    # From the connection
+
+    def arrived(self, items: list[Arrived]) -> None:
+        step, resident, peer = self.process.step, self.resident, self.peer
+        for packet in items:
+            if self.incarnation is None or type(packet) is Hello:
+                if error := self._why_not(packet):
+                    self.connection.refuse(error)
+                    return
+                assert isinstance(packet, Hello)
+                self.incarnation = packet.incarnation
+            step(resident, PacketArrived(peer, packet))  # type: ignore[arg-type]  # the reader allows packets only
+
+    def refused(self, refusal: Refusal) -> None:
+        self.refusal = refusal
+
+    def lost(self, why: str) -> None:
+        if self.resident.channels.get(self.peer) is self:
+            del self.resident.channels[self.peer]
+            self.process.step(self.resident, ChannelClosed(self.peer, why))
+        if not self.closed.done():
+            self.closed.set_result(why)
+
+    def full(self) -> None:
+        pass  # the link's window and `write` bound what may wait
+
+    def drained(self) -> None:
+        pass
+
+    def _why_not(self, packet: Arrived) -> RostraError | None:
+        if not isinstance(packet, Hello):
+            return Malformed(f"{type(packet).__name__} before a hello", fix="say hello first")
+        if packet.path != self.peer:
+            return NotAllowed(
+                f"we called {self.peer} and {packet.path} answered",
+                fix=f"check the address of {self.peer} under [servers]",
+            )
+        return None
+
+
+def why_not_let_in(process: "Process", hello: Hello) -> tuple["Resident | None", RostraError | None]:
+    """Who of this process a caller wants to reach, and why it may not: the accepting side's half of the
+    handshake."""
+    resident = process.residents.get(hello.to)
+    if resident is None:
+        here = ", ".join(process.residents)
+        return None, NotAllowed(
+            f"{hello.path} looks for {hello.to or 'nobody'} and found {here}",
+            fix=f"check the address of {hello.to} under [servers]",
+        )
+    if not process.accepts(resident, hello.path):
+        return None, NotAllowed(
+            f"{hello.path} is no neighbour of {resident.path}",
+            fix="a child's path is one label longer than its parent's; siblings stand in the same world file",
+        )
+    present = resident.channels.get(hello.path)
+    link = resident.node.links.get(hello.path)
+    if (
+        present is not None
+        and present.incarnation not in (None, hello.incarnation)
+        and link is not None
+        and link.up
+        and not link.suspected
+    ):
+        # A second process under the same name (C-016). One that merely restarted has lost its old connection,
+        # or will be suspected soon; it calls again and is let in then.
+        return None, NameInUse(
+            f"{hello.path} is served by another process, at {present.connection.peer}, which is alive",
+            fix="stop one of the two, or give this one another path",
+        )
+    return resident, None
+
+
+class Dialler:
+    """Calls one neighbour, for ever."""
+
+    def __init__(self, process: "Process", resident: "Resident", peer: Domain, address: TcpAddress) -> None:
+        self._process = process
+        self._resident = resident
+        self._peer = peer
+        self._address = address
+        self._trouble = ""  # as it was last logged
+
+    async def run(self) -> None:
+        settings = self._process.world.links
+        delay_s = settings.reconnect_backoff_s
+        while True:
+            end = await self._call()
+            if end is not None and end.incarnation is not None:
+                delay_s = settings.reconnect_backoff_s
+            # Jitter, so that a whole cluster does not call a returning server in step.
+            await asyncio.sleep(delay_s * random.uniform(0.5, 1.0))
+            delay_s = min(2 * delay_s, settings.reconnect_backoff_max_s)
+
+    async def _call(self) -> LinkEnd | None:
+        """One connection, from beginning to end; none if there was nobody to talk to."""
+        ends: list[LinkEnd] = []
+
+        def end() -> Connection:
+            reader = FrameReader(self._process.world.name, FrameKind.LINK)
+            connection = Connection(self._process, reader)
+            ends.append(LinkEnd(self._process, self._resident, self._peer, connection))
+            connection.role = ends[0]
+            return connection
+
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                await self._process.loop.create_connection(end, self._address.host, self._address.port)
+        except TimeoutError:
+            self._say("no answer")
+            return None
+        except OSError as error:
+            self._say(error.strerror or str(error))
+            return None
+        (link_end,) = ends
+        try:
+            link_end.open()
+            self._process.loop.call_later(HANDSHAKE_TIMEOUT_S, self._give_up_silent, link_end)
+            why = await asyncio.shield(link_end.closed)
+        finally:
+            link_end.connection.close("shutting down")
+        if link_end.refusal is not None:
+            self._say(link_end.refusal.error())
+        elif link_end.incarnation is None:
+            self._say(why)
+        else:
+            self._trouble = ""
+        return link_end
+
+    def _give_up_silent(self, end: LinkEnd) -> None:
+        if end.incarnation is None:
+            end.connection.abort("no hello")
+
+    def _say(self, trouble: RostraError | str) -> None:
+        """Once for each change, and not once for each try."""
+        text = str(trouble)
+        if text == self._trouble:
+            return
+        self._trouble = text
+        event = "link_refused" if isinstance(trouble, RostraError) else "link_unreachable"
+        code = trouble.code if isinstance(trouble, PeerError | RostraError) else ""
+        self._process.record.note(
+            event,
+            node=self._resident.path,
+            peer=self._peer,
+            address=str(self._address),
+            code=code,
+            because=text,
+        )

@@ -1,0 +1,381 @@
+"""A process: one or several nodes on a real machine, and the turns in which they live.
+
+    sockets, timers ──▶ step the nodes, as input arrives            ┐
+                        let the nodes of this process talk it out   │ one turn
+                        write once to every peer and every program  ┘
+
+Everything that is ready when the loop wakes up is stepped first; only then are the nodes flushed, and each
+peer is written to once. Under load a turn grows and its costs are shared by more messages; without load a
+turn is one message long and nothing waits. All events of one turn happen at one instant, and no two turns at
+the same.
+
+Nodes in one process exchange the same packets as nodes far apart, in the same turn and without bytes (C-017).
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from rostra.names import ROOT, Domain, dials, parent
+from rostra.node import Node, Output
+from rostra.protocols.effects import (
+    Answer,
+    CancelTimer,
+    Event,
+    Ignored,
+    LinkDown,
+    LinkUp,
+    Noted,
+    Persist,
+    SetTimer,
+    Tell,
+    TimerFired,
+    TimerKey,
+)
+from rostra.protocols.links.events import (
+    ChannelOpened,
+    Evidence,
+    PacketArrived,
+    Removed,
+    Suspected,
+    Transmit,
+    Trusted,
+)
+from rostra.runtime.config import World
+from rostra.runtime.connection import Connection
+from rostra.runtime.inspect import document
+from rostra.runtime.links import Dialler, LinkEnd
+from rostra.runtime.programs import WATCH_TICK_S, Programs
+from rostra.runtime.record import Record
+from rostra.runtime.store import Store
+from rostra.wire import Encoder, Goodbye
+
+DRAIN_TIMEOUT_S: Final = 5.0
+"""How long a clean shutdown waits for the neighbours to acknowledge what we said last."""
+
+DRAIN_LOOK_S: Final = 0.01
+
+Writer = Any  # LinkEnd | Program: has something to write when the turn ends
+
+
+class Writes(Protocol):
+    def write(self) -> None: ...
+
+
+class Resident:
+    """A node of this process, and what it needs of the machine."""
+
+    def __init__(self, node: Node, store: Store, *, is_agent: bool) -> None:
+        self.node = node
+        self.path = node.path
+        self.store = store
+        self.is_agent = is_agent
+        self.channels: dict[Domain, LinkEnd] = {}
+        self.timers: dict[TimerKey, asyncio.TimerHandle] = {}
+        self.evidence: dict[
+            Domain, Evidence
+        ] = {}  # behind the present suspicion, or the last removal, of each peer
+
+
+class Process:
+    def __init__(self, world: World, record: Record) -> None:
+        self.world = world
+        self.record = record
+        self.loop = asyncio.get_running_loop()
+        self.encoder = Encoder(world.name)
+        self.residents: dict[Domain, Resident] = {}
+        self.programs: dict[Domain, Programs] = {}
+        self.turn = 0
+        self.now = time.monotonic()
+        self.failed: asyncio.Future[BaseException] = self.loop.create_future()
+        self._in_turn = False
+        self._inner: deque[tuple[Resident, Event]] = deque()  # between nodes of this process
+        self._writers: list[Writes] = []
+        self._resume: list[Connection] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopped = False
+        self._do: dict[type, Callable[[Resident, Any], None]] = {
+            Tell: self._tell,
+            Answer: self._answer,
+            Transmit: self._transmit,
+            Ignored: self._ignored,
+            Noted: self._noted,
+            SetTimer: self._set_timer,
+            CancelTimer: self._cancel_timer,
+            Persist: self._persist,
+            LinkUp: self._link_up,
+            LinkDown: self._link_down,
+            Suspected: self._suspected,
+            Trusted: self._trusted,
+            Removed: self._removed,
+        }
+
+    # The nodes
+
+    def host(self, resident: Resident) -> None:
+        self.residents[resident.path] = resident
+        self.programs[resident.path] = Programs(self, resident)
+
+    def start(self) -> None:
+        """Set the nodes going: timers, links inside the process, calls to the neighbours outside."""
+        self._begin_turn()
+        for resident in self.residents.values():
+            self._carry_out(resident, resident.node.start(self.now))
+            self.record.note(
+                "node_started",
+                node=resident.path,
+                world=self.world.name,
+                incarnation=resident.node.incarnation,
+            )
+        for resident in self.residents.values():
+            for other in self.residents:
+                if other != resident.path and self.accepts(resident, other):
+                    self.step(resident, ChannelOpened(other))
+            for peer in list(resident.node.links):
+                if peer not in self.residents and peer in self.world.servers and dials(resident.path, peer):
+                    self._spawn(Dialler(self, resident, peer, self.world.servers[peer]).run())
+        self._spawn(self._watch_programs())
+
+    def accepts(self, resident: Resident, path: Domain) -> bool:
+        """Is a server of this path a neighbour of that node?"""
+        if path in resident.node.links:
+            return True
+        return not resident.is_agent and path != ROOT and parent(path) == resident.path
+
+    def default_resident(self) -> Resident:
+        """Whom a program meets that names nobody: the agent, or the lowest domain server."""
+        return max(
+            self.residents.values(), key=lambda resident: (resident.is_agent, resident.path.count("."))
+        )
+
+    def inspect(self, resident: Resident, core: bytes) -> bytes:
+        return msgspec.json.encode(document(self, resident, core), enc_hook=str)
+
+    # A turn
+
+    def step(self, resident: Resident, event: Event) -> None:
+        self._begin_turn()
+        try:
+            outputs = resident.node.step(self.now, event)
+            if outputs:
+                self._carry_out(resident, outputs)
+        except Exception as error:
+            self._fail(error)
+            raise
+
+    def write_at_end_of_turn(self, writer: Writes) -> None:
+        self._begin_turn()
+        self._writers.append(writer)
+
+    def resume_next_turn(self, connection: Connection) -> None:
+        self._begin_turn()
+        connection.pause_reading()
+        self._resume.append(connection)
+
+    def _begin_turn(self) -> None:
+        if not self._in_turn:
+            self._in_turn = True
+            self.turn += 1
+            self.now = max(time.monotonic(), self.now + 1e-9)
+            self.loop.call_soon(self._end_turn)
+
+    def _end_turn(self) -> None:
+        try:
+            self._flush()
+        except Exception as error:
+            self._fail(error)
+            raise
+        writers, self._writers = self._writers, []
+        for writer in writers:
+            writer.write()
+        self.encoder.turn_ends()
+        self._in_turn = False
+        if self._resume:
+            resume, self._resume = self._resume, []
+            for connection in resume:
+                connection.resume_reading()
+
+    def _flush(self) -> None:
+        """Let the nodes of this process talk until they have nothing left to say to each other."""
+        residents = self.residents.values()
+        while True:
+            for resident in residents:
+                outputs = resident.node.flush(self.now)
+                if outputs:
+                    self._carry_out(resident, outputs)
+            if not self._inner:
+                return
+            while self._inner:
+                resident, event = self._inner.popleft()
+                self._carry_out(resident, resident.node.step(self.now, event))
+
+    def _carry_out(self, resident: Resident, outputs: Iterable[Output]) -> None:
+        do = self._do
+        for output in outputs:
+            do[type(output)](resident, output)
+
+    # Orders
+
+    def _tell(self, resident: Resident, tell: Tell) -> None:
+        self.programs[resident.path].tell(tell)
+
+    def _answer(self, resident: Resident, answer: Answer) -> None:
+        self.programs[resident.path].answer(answer)
+
+    def _transmit(self, resident: Resident, transmit: Transmit) -> None:
+        neighbour = self.residents.get(transmit.to)
+        if neighbour is not None:
+            self._inner.append((neighbour, PacketArrived(resident.path, transmit.packet)))
+            return
+        channel = resident.channels.get(transmit.to)
+        if channel is not None:
+            channel.send(transmit.packet)
+        else:
+            self.record.count("packets_without_channel")
+
+    def _set_timer(self, resident: Resident, order: SetTimer) -> None:
+        if (running := resident.timers.pop(order.timer, None)) is not None:
+            running.cancel()
+        resident.timers[order.timer] = self.loop.call_later(
+            order.after_s, self._timer_fired, resident, order.timer
+        )
+
+    def _cancel_timer(self, resident: Resident, order: CancelTimer) -> None:
+        if (running := resident.timers.pop(order.timer, None)) is not None:
+            running.cancel()
+
+    def _timer_fired(self, resident: Resident, timer: TimerKey) -> None:
+        resident.timers.pop(timer, None)
+        if not self._stopped:
+            self.step(resident, TimerFired(timer))
+
+    def _persist(self, resident: Resident, order: Persist) -> None:
+        resident.store.persist(order.record)
+
+    def _ignored(self, resident: Resident, ignored: Ignored) -> None:
+        self.record.count("ignored", ignored.why)
+
+    def _noted(self, resident: Resident, noted: Noted) -> None:
+        self.record.count("noted", noted.what)
+
+    # Reports about neighbours
+
+    def _link_up(self, resident: Resident, report: LinkUp) -> None:
+        resident.evidence.pop(report.peer, None)
+        self.record.note("link_up", node=resident.path, peer=report.peer, incarnation=report.incarnation)
+
+    def _link_down(self, resident: Resident, report: LinkDown) -> None:
+        because = report.because
+        self.record.note(
+            "link_down", node=resident.path, peer=report.peer, because=because.what, accuser=because.accuser
+        )
+        channel = resident.channels.get(report.peer)
+        if channel is not None and because.what in ("silent", "overflow"):
+            # The connection may be as good as dead, and TCP would take minutes to say so. Our last words
+            # still go out on it, in case the peer can hear us.
+            self.loop.call_soon(channel.connection.close, f"link down: {because.what}")
+
+    def _suspected(self, resident: Resident, report: Suspected) -> None:
+        resident.evidence[report.peer] = report.evidence
+        self.record.note("link_suspected", node=resident.path, peer=report.peer, **_grounds(report.evidence))
+
+    def _trusted(self, resident: Resident, report: Trusted) -> None:
+        resident.evidence.pop(report.peer, None)
+        self.record.note("link_trusted", node=resident.path, peer=report.peer, after_s=report.after_s)
+
+    def _removed(self, resident: Resident, report: Removed) -> None:
+        resident.evidence[report.because.accused] = report.evidence
+        self.record.note(
+            "link_removed",
+            node=resident.path,
+            peer=report.because.accused,
+            because=report.because.what,
+            **_grounds(report.evidence),
+        )
+
+    # The end
+
+    async def shut_down(self, why: str) -> None:
+        """Leave every group for every program, wait until the neighbours have it, and say goodbye."""
+        self.record.note("shutting_down", because=why)
+        for programs in self.programs.values():
+            programs.draining = True
+            for program in list(programs.by_number.values()):
+                programs.close_all(program)
+        await self._drained()
+        goodbye = self.encoder.to_program(Goodbye(why))
+        self._begin_turn()
+        for resident in self.residents.values():
+            self._carry_out(resident, resident.node.stop(self.now, why))
+        self._stopped = True
+        for programs in self.programs.values():
+            for program in list(programs.by_number.values()):
+                program.say(goodbye)
+                program.connection.close(why)
+        await asyncio.sleep(0)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for resident in self.residents.values():
+            for channel in list(resident.channels.values()):
+                channel.connection.close(why)
+            for timer in resident.timers.values():
+                timer.cancel()
+            resident.store.close()
+        self.record.note("stopped", because=why)
+
+    async def _drained(self) -> None:
+        """Until every neighbour that is up has acknowledged everything, or patience ends."""
+        deadline = time.monotonic() + DRAIN_TIMEOUT_S
+        while True:
+            await asyncio.sleep(DRAIN_LOOK_S)
+            undrained = [
+                f"{resident.path}-{peer}"
+                for resident in self.residents.values()
+                for peer, link in resident.node.links.items()
+                if not link.drained
+            ]
+            if not undrained:
+                return
+            if time.monotonic() > deadline:
+                self.record.note(
+                    "shutdown_not_acknowledged", links=", ".join(undrained), after_s=DRAIN_TIMEOUT_S
+                )
+                return
+
+    def _fail(self, error: BaseException) -> None:
+        """A node that could not finish a step is in no state to go on: stopping is safe, going on is not."""
+        if not self.failed.done():
+            self.failed.set_result(error)
+
+    def _spawn(self, work: Any) -> None:
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fail(error)
+
+    async def _watch_programs(self) -> None:
+        while True:
+            await asyncio.sleep(WATCH_TICK_S)
+            self._begin_turn()
+            for programs in self.programs.values():
+                programs.tick()
+
+
+def _grounds(evidence: Evidence) -> dict[str, Any]:
+    return {
+        "silence_s": round(evidence.silence_s, 3),
+        "expected_s": round(evidence.expected_s, 3),
+        "phi": round(evidence.phi, 1),
+        "down_after_s": evidence.down_after_s,
+        "own_lateness_s": round(evidence.own_lateness_s, 3),
+        "channel_open": evidence.channel_open,
+    }

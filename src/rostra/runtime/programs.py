@@ -1,0 +1,462 @@
+"""The programs of one node: what they ask goes to its core, what the core says goes to them.
+
+One connection per program, any number of endpoints on it. Everything that a program is told in one turn
+leaves as one frame. A program that dies is known by its socket, at once; one that lives and says nothing is
+pinged.
+
+A program that does not read:
+
+    Reading ── its buffer is full: read no more of its questions ──▶ Full ── too much queued ──▶ Behind
+       ▲                                                              │                            │
+       └────── drained ───────────────────────────────────────────────┴─ drained: Gap, baselines ──┘
+
+While it is behind, notices are dropped and counted; when it reads again it is told how many it missed
+(`Gap`), and its core gives every group concerned a new baseline. Answers are never dropped: a program that
+does not take even those is disconnected, and then knows that it was.
+"""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from rostra.errors import BadInput, TooLarge, Unreachable
+from rostra.names import Endpoint, Group, incarnation_of
+from rostra.protocols.detect.programs import (
+    Ping as PingOrder,
+)
+from rostra.protocols.detect.programs import (
+    ProgramClosed,
+    ProgramHeard,
+    ProgramOpened,
+    ProgramRemoved,
+    ProgramSuspected,
+    ProgramTrusted,
+    ProgramWatch,
+)
+from rostra.protocols.effects import Answer, Asked, Effect, EndpointGone, FellBehind, Ignored, Tell
+from rostra.protocols.links.events import Ticked
+from rostra.protocols.resolve.local import LocalServer
+from rostra.protocols.resolve.requests import (
+    Absolute,
+    Close,
+    Done,
+    Gap,
+    Inspected,
+    Join,
+    Joined,
+    Life,
+    Message,
+    NotDelivered,
+    Open,
+    Opened,
+    SetOnline,
+    Watch,
+    denied,
+)
+from rostra.runtime.connection import Connection
+from rostra.wire import (
+    NO_ENDPOINT,
+    Answered,
+    Arrived,
+    Ask,
+    BadAsk,
+    Goodbye,
+    Ping,
+    Pong,
+    ProgramHello,
+    ProgramWelcome,
+    Refusal,
+    Told,
+)
+
+if TYPE_CHECKING:
+    from rostra.runtime.process import Process, Resident
+
+QUEUE_RECORDS_MAX: Final = 20_000
+"""Notices (and member records in them) queued for a program that does not read, before it falls behind. A
+record is about 200 bytes. Raising it: longer stalls without a `Gap`, more memory for each program that
+stalls."""
+
+ANSWER_RECORDS_MAX: Final = 200_000
+"""Answers queued for a program that does not read, before it is disconnected."""
+
+WATCH_TICK_S: Final = 0.25
+"""How often programs are looked at: small beside the bounds of `DetectConfig`."""
+
+NODES_OWN_TOKEN: Final = 0
+"""Stands for a program's number in questions that the process asks itself."""
+
+_TOKEN_BITS: Final = 40
+_TOKEN_MASK: Final = (1 << _TOKEN_BITS) - 1
+
+_NEW_WORK: Final = (Open, Join, Watch, SetOnline)
+"""What an agent that is shutting down refuses."""
+
+
+class Program:
+    """One program's connection, once it has said hello."""
+
+    __slots__ = (
+        "_answers",
+        "_asked",
+        "_full",
+        "_items",
+        "_missed",
+        "_programs",
+        "_queued",
+        "_waiting",
+        "connection",
+        "endpoints",
+        "missed_total",
+        "name",
+        "number",
+    )
+
+    def __init__(self, programs: "Programs", number: int, name: str, connection: Connection) -> None:
+        self.number = number
+        self.name = name
+        self.connection = connection
+        self.endpoints: dict[int, Endpoint] = {}
+        self.missed_total = 0
+        self._programs = programs
+        self._asked = 0
+        self._waiting: dict[
+            int, tuple[int, Endpoint]
+        ] = {}  # our token -> its token, and the endpoint it closes
+        self._items: list[Answered | Told] = []
+        self._queued = 0  # records in items that are notices
+        self._answers = 0  # records in items that are answers
+        self._full = False
+        self._missed: dict[Endpoint, _Missed] | None = None  # while behind
+
+    # To the program
+
+    def answer(self, token: int, result: Any) -> None:
+        if not self._items:
+            self._programs.process.write_at_end_of_turn(self)
+        self._items.append(Answered(token, result))
+        self._answers += 1 + _records(result)
+        if self._full and self._answers > ANSWER_RECORDS_MAX:
+            self._programs.process.record.count("program_disconnected", "answers not read")
+            self.connection.abort("it does not read its answers")
+
+    def tell(self, numbers: tuple[int, ...], notice: Any) -> None:
+        full = self._full and self._queued > QUEUE_RECORDS_MAX
+        if (full or self._missed is not None) and type(notice) not in _NEVER_DROPPED:
+            self._miss(numbers, notice)
+            return
+        if not self._items:
+            self._programs.process.write_at_end_of_turn(self)
+        self._items.append(Told(numbers, notice))
+        self._queued += 1 + _records(notice)
+
+    def write(self) -> None:
+        if self._full or not self._items:
+            return
+        items, self._items = self._items, []
+        self._queued = self._answers = 0
+        try:
+            self.connection.write(self._programs.process.encoder.tells(items))
+        except TooLarge as error:
+            self.connection.refuse(error)
+
+    def say(self, frame: bytes) -> None:
+        """Something outside the stream of answers and notices."""
+        self.connection.write(frame)
+
+    @property
+    def is_behind(self) -> bool:
+        return self._missed is not None
+
+    def _miss(self, numbers: tuple[int, ...], notice: Any) -> None:
+        if self._missed is None:
+            self._missed = {}
+            self._programs.process.record.note(
+                "program_fell_behind",
+                node=self._programs.resident.path,
+                program=self.name,
+                number=self.number,
+            )
+        for number in numbers:
+            endpoint = self.endpoints[number]
+            missed = self._missed.setdefault(endpoint, _Missed())
+            if type(notice) is Message:
+                missed.messages += 1
+            else:
+                missed.notices += 1
+                group = getattr(notice, "group", None)
+                missed.groups.update(self._programs.followed_by(endpoint) if group is None else (group,))
+        self.missed_total += len(numbers)
+        self._programs.process.record.count("notices_missed", by=len(numbers))
+
+    # From the connection
+
+    def arrived(self, items: list[Arrived]) -> None:
+        programs = self._programs
+        programs.heard(self)
+        for item in items:
+            match item:
+                case Ask(token, number, request):
+                    self._ask(token, number, request)
+                case BadAsk(token):
+                    self.answer(token, item.denial())
+                case Ping(number):
+                    self.say(programs.process.encoder.to_program(Pong(number)))
+                case Pong():
+                    pass
+                case Goodbye():
+                    programs.close_all(self)
+                    self.connection.close("said goodbye")
+                    return
+                case _:
+                    self.connection.refuse(BadInput(f"{type(item).__name__} after the handshake"))
+                    return
+
+    def refused(self, refusal: Refusal) -> None:
+        programs = self._programs
+        programs.process.record.note(
+            "program_refused_us", node=programs.resident.path, program=self.name, because=refusal.what
+        )
+
+    def lost(self, why: str) -> None:
+        self._programs.lost(self, why)
+
+    def full(self) -> None:
+        """No more of its questions until it takes the answers to those it asked."""
+        self._full = True
+        self._programs.full[self] = self.connection.unread_bytes
+        self.connection.pause_reading()
+
+    def drained(self) -> None:
+        self._full = False
+        self._programs.full.pop(self, None)
+        self._programs.heard(self)
+        self.connection.resume_reading()
+        self.write()
+        if self._missed is not None:
+            missed, self._missed = self._missed, None
+            self._programs.catch_up(self, missed)
+
+    def _ask(self, token: int, number: int, request: Any) -> None:
+        programs = self._programs
+        if number == NO_ENDPOINT:
+            endpoint = Endpoint("")
+        else:
+            known = self.endpoints.get(number)
+            if known is None:
+                self.answer(
+                    token, denied(BadInput(f"endpoint {number} is not open here", fix="open one first"))
+                )
+                return
+            endpoint = known
+        if programs.draining and isinstance(request, _NEW_WORK):
+            leaving = Unreachable(
+                f"{programs.resident.path} is shutting down", fix="try again, or another agent"
+            )
+            self.answer(token, denied(leaving))
+            return
+        self._asked += 1
+        self._waiting[self._asked] = (token, endpoint if type(request) is Close else Endpoint(""))
+        programs.process.step(
+            programs.resident, Asked(endpoint, self.number << _TOKEN_BITS | self._asked, request)
+        )
+
+    def settle(self, our_token: int) -> tuple[int, Endpoint]:
+        return self._waiting.pop(our_token)
+
+
+class _Missed:
+    __slots__ = ("groups", "messages", "notices")
+
+    def __init__(self) -> None:
+        self.notices = 0
+        self.messages = 0
+        self.groups: set[Group] = set()
+
+
+class Programs:
+    """All programs of one node."""
+
+    def __init__(self, process: "Process", resident: "Resident") -> None:
+        self.process = process
+        self.resident = resident
+        self.draining = False
+        self.by_number: dict[int, Program] = {}
+        self.full: dict[Program, int] = {}  # those that do not read: what was unread when we last looked
+        self._places: dict[Endpoint, tuple[Program, int]] = {}
+        self._watch = ProgramWatch(process.world.links.detect)
+        self._numbered = NODES_OWN_TOKEN
+        self._asked_by_us = 0
+        self._tick_due = process.now + WATCH_TICK_S
+
+    def welcome(self, hello: ProgramHello, connection: Connection) -> Program:
+        self._numbered += 1
+        program = Program(self, self._numbered, hello.program, connection)
+        self.by_number[program.number] = program
+        self._carry_out(self._watch.step(self.process.now, ProgramOpened(program.number)))
+        node = self.resident.node
+        program.say(self.process.encoder.to_program(ProgramWelcome(node.world, node.path, node.incarnation)))
+        self.process.record.count("program_connected")
+        return program
+
+    # From the core
+
+    def tell(self, tell: Tell) -> None:
+        notice = tell.notice
+        if len(tell.endpoints) == 1:
+            place = self._places.get(tell.endpoints[0])
+            if place is not None:
+                place[0].tell((place[1],), notice)
+            return
+        told: dict[Program, list[int]] = {}
+        for endpoint in tell.endpoints:
+            place = self._places.get(endpoint)
+            if place is not None:
+                program, number = place
+                numbers = told.get(program)
+                if numbers is None:
+                    told[program] = [number]
+                else:
+                    numbers.append(number)
+        for program, numbers in told.items():
+            program.tell(tuple(numbers), notice)
+
+    def answer(self, answer: Answer) -> None:
+        program = self.by_number.get(answer.token >> _TOKEN_BITS)
+        if program is None:
+            return  # asked by the process itself, or by a program that is gone
+        token, closed = program.settle(answer.token & _TOKEN_MASK)
+        result = answer.result
+        if type(result) is Opened:
+            number = incarnation_of(result.endpoint)
+            # On disk before anybody hears of it: no later life may hand out this number again.
+            self.resident.store.reserve_above(number)
+            program.endpoints[number] = result.endpoint
+            self._places[result.endpoint] = (program, number)
+        elif type(result) is Inspected:
+            result = Inspected(self.process.inspect(self.resident, result.document))
+        elif closed and type(result) is Done:
+            self._forget(program, closed)
+        program.answer(token, result)
+
+    # From the programs
+
+    def heard(self, program: Program) -> None:
+        self._carry_out(self._watch.step(self.process.now, ProgramHeard(program.number)))
+
+    def lost(self, program: Program, why: str) -> None:
+        """Its socket is closed: whatever it had open died with it."""
+        del self.by_number[program.number]
+        self.full.pop(program, None)
+        self._carry_out(self._watch.step(self.process.now, ProgramClosed(program.number)))
+        endpoints = list(program.endpoints.values())
+        for endpoint in endpoints:
+            self._places.pop(endpoint, None)
+        for unknown, times in program.connection.unknown.items():
+            self.process.record.count("unknown", unknown, times)
+        if endpoints:
+            self.process.record.note(
+                "program_gone",
+                node=self.resident.path,
+                program=program.name,
+                endpoints=len(endpoints),
+                because=why,
+            )
+        for endpoint in endpoints:
+            self.process.step(self.resident, EndpointGone(endpoint))
+
+    def close_all(self, program: Program) -> None:
+        """Leave every group on its behalf, so that others hear of a leave and not of a crash."""
+        for endpoint in list(program.endpoints.values()):
+            self._forget(program, endpoint)
+            self._asked_by_us += 1
+            self.process.step(self.resident, Asked(endpoint, self._asked_by_us, Close()))
+
+    def catch_up(self, program: Program, missed: dict[Endpoint, _Missed]) -> None:
+        """It reads again: say what it missed, then give every group concerned a new baseline."""
+        for endpoint in sorted(missed):
+            what = missed[endpoint]
+            place = self._places.get(endpoint)
+            if place is None:
+                continue
+            groups = tuple(sorted(what.groups))
+            if what.messages:
+                program.tell((place[1],), Gap(what.messages, ()))
+            if what.notices:
+                program.tell((place[1],), Gap(what.notices, groups))
+                self.process.step(self.resident, FellBehind(endpoint, groups))
+        self.process.record.note(
+            "program_caught_up", node=self.resident.path, program=program.name, missed=program.missed_total
+        )
+
+    def followed_by(self, endpoint: Endpoint) -> list[Group]:
+        core = self.resident.node.core
+        if not isinstance(core, LocalServer) or endpoint not in core.endpoints:
+            return []
+        presence = core.endpoints[endpoint]
+        return [g for g in presence.groups | presence.watched if core.groups[g].is_followed_by(endpoint)]
+
+    # As time passes
+
+    def tick(self) -> None:
+        now = self.process.now
+        for program, unread in self.full.items():
+            # We read nothing of it, not even answers to pings; but whoever takes what we wrote lives.
+            self.full[program] = program.connection.unread_bytes
+            if self.full[program] < unread:
+                self.heard(program)
+        late_s = max(0.0, now - self._tick_due)
+        self._tick_due = now + WATCH_TICK_S
+        self._carry_out(self._watch.step(now, Ticked(late_s)))
+
+    @property
+    def suspected(self) -> tuple[int, ...]:
+        return self._watch.suspected
+
+    def _carry_out(self, effects: list[Effect]) -> None:
+        record, node = self.process.record, self.resident.path
+        for effect in effects:
+            match effect:
+                case PingOrder(number):
+                    program = self.by_number[number]
+                    program.say(self.process.encoder.to_program(Ping(number)))
+                case ProgramSuspected(number, evidence):
+                    program = self.by_number[number]
+                    record.note(
+                        "program_suspected",
+                        node=node,
+                        program=program.name,
+                        number=number,
+                        endpoints=len(program.endpoints),
+                        quiet_s=evidence.quiet_s,
+                        unanswered_s=evidence.unanswered_s,
+                        down_after_s=evidence.down_after_s,
+                    )
+                case ProgramTrusted(number, after_s):
+                    name = self.by_number[number].name
+                    record.note("program_trusted", node=node, program=name, number=number, after_s=after_s)
+                case ProgramRemoved(number, evidence):
+                    program = self.by_number[number]
+                    record.note(
+                        "program_removed",
+                        node=node,
+                        program=program.name,
+                        number=number,
+                        unanswered_s=evidence.unanswered_s,
+                        because="silent",
+                    )
+                    program.connection.abort("it did not answer for too long")
+                case Ignored(_, why):
+                    record.count("ignored", why)
+
+    def _forget(self, program: Program, endpoint: Endpoint) -> None:
+        self._places.pop(endpoint, None)
+        program.endpoints.pop(incarnation_of(endpoint), None)
+
+
+_NEVER_DROPPED: Final = (Gap, Life, NotDelivered)
+"""Small, rare, and not to be had again by asking."""
+
+_LISTS: Final = (Absolute, Joined)
+
+
+def _records(said: Any) -> int:
+    return len(said.members) if type(said) in _LISTS else 0

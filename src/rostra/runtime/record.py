@@ -1,0 +1,101 @@
+"""What a process says about itself: log lines, counters, and a bounded memory of what happened lately.
+
+A log line is an event's name, its values and its cause, on stderr:
+
+    2026-11-15T20:40:00.123Z link_down node=eu.fr peer=us because=silent silence_s=4.1
+
+The same events are kept in a ring, the **flight recorder**, and shown by `Inspect`: when somebody asks why a
+member was removed, the answer is still there without anybody having collected logs. What happens too often
+for a line each, such as ignored messages, is counted by reason.
+"""
+
+import math
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TextIO
+
+import msgspec
+
+RECENT_MAX: Final = 512
+"""Events kept in the flight recorder. An event is a few hundred bytes."""
+
+
+RARE_S: Final = 60.0
+RARE_KEYS_MAX: Final = 1024
+
+
+class Recent(msgspec.Struct, frozen=True, gc=False):
+    at: str  # wall clock, UTC, for people
+    event: str
+    values: dict[str, Any]
+
+
+class Record:
+    def __init__(self, *, json: bool = False, quiet: bool = False, stream: TextIO | None = None) -> None:
+        self.counters: Counter[tuple[str, str]] = Counter()
+        self.recent: deque[Recent] = deque(maxlen=RECENT_MAX)
+        self.forgotten = 0  # events that fell out of the ring: the memory is bounded and says so
+        self._noted_at: dict[str, float] = {}
+        self._stream = stream
+        self._quiet = quiet
+        self._format: Callable[[Recent], str] = _as_json if json else _as_text
+
+    def note(self, event: str, **values: Any) -> None:
+        """Something happened: keep it, count it, and write a line."""
+        recent = Recent(
+            _utc_now(), event, {name: value for name, value in values.items() if value not in ("", None)}
+        )
+        if len(self.recent) == RECENT_MAX:
+            self.forgotten += 1
+        self.recent.append(recent)
+        self.counters["event", event] += 1
+        if not self._quiet:
+            # Looked up late, so that whoever replaced sys.stderr (a test, a supervisor) gets the line.
+            print(self._format(recent), file=self._stream or sys.stderr, flush=True)
+
+    def note_rarely(self, key: str, event: str, **values: Any) -> None:
+        """Like `note`, for what strangers can cause as often as they like: a line a minute for each key."""
+        now = time.monotonic()
+        if len(self._noted_at) >= RARE_KEYS_MAX:
+            self._noted_at.clear()
+        if now - self._noted_at.get(key, -math.inf) >= RARE_S:
+            self._noted_at[key] = now
+            self.note(event, **values)
+        else:
+            self.counters["event", event] += 1
+
+    def count(self, thing: str, label: str = "", by: int = 1) -> None:
+        """Something too frequent for a line happened. Labels come from small fixed sets, never from peers."""
+        self.counters[thing, label] += by
+
+    def counted(self) -> dict[str, int]:
+        """Counters for a document: ``ignored{late reply}`` -> 3."""
+        return {
+            f"{thing}{{{label}}}" if label else thing: number
+            for (thing, label), number in sorted(self.counters.items())
+        }
+
+
+def _as_text(recent: Recent) -> str:
+    return f"{recent.at} {recent.event} " + " ".join(
+        f"{name}={_word(v)}" for name, v in recent.values.items()
+    )
+
+
+def _as_json(recent: Recent) -> str:
+    line: Mapping[str, Any] = {"at": recent.at, "event": recent.event, **recent.values}
+    return msgspec.json.encode(line, enc_hook=str).decode()
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.3f}".rstrip("0").rstrip(".")
+    text = str(value)
+    return text if text and text.isprintable() and " " not in text and '"' not in text else repr(text)
+
+
+def _utc_now() -> str:
+    now = time.time()
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03d}Z"

@@ -1,0 +1,202 @@
+"""From settings to a running process, and back to nothing.
+
+first SIGTERM or SIGINT    leave every group, wait until the domain has acknowledged it, say goodbye, exit 0
+second one                 exit at once
+"""
+
+import asyncio
+import contextlib
+import os
+import resource
+import signal
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+
+from rostra.errors import BadInput, RostraError
+from rostra.names import Domain
+from rostra.node import Node
+from rostra.protocols.effects import Core
+from rostra.protocols.resolve.config import ResolveConfig
+from rostra.protocols.resolve.domain import DomainServer
+from rostra.protocols.resolve.local import LocalServer
+from rostra.runtime.addresses import SocketPath, TcpAddress, default_socket
+from rostra.runtime.config import World
+from rostra.runtime.door import Door
+from rostra.runtime.process import Process, Resident
+from rostra.runtime.record import Record
+from rostra.runtime.store import open_store
+from rostra.wire import FrameKind
+
+EXIT_OK: Final = 0
+EXIT_FAILED: Final = 1
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """What one process is to be."""
+
+    world: World
+    domains: tuple[Domain, ...] = ()  # to serve
+    host: Domain | None = None  # to be the agent of
+    socket: SocketPath | None = None  # for the agent's programs; none: the usual place
+    programs_at: TcpAddress | None = None  # for the agent's programs, over TCP
+    listen: TcpAddress | None = None  # instead of what the world file says, for all domains
+    state: Path | None = None
+
+    def check(self) -> None:
+        for domain in self.domains:
+            self.world.check_domain(domain)
+        if self.host is not None:
+            self.world.check_host(self.host)
+        if not self.domains and self.host is None:
+            raise BadInput("nothing to run", fix="name a domain or a host")
+
+
+def run(settings: Settings, record: Record) -> int:
+    """Run until told to stop; the answer is the exit code."""
+    settings.check()
+    _allow_many_files()
+    return _new_runner().run(_main(settings, record))
+
+
+async def _main(settings: Settings, record: Record) -> int:
+    async with running(settings, record) as process:
+        stop: asyncio.Future[str] = process.loop.create_future()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            process.loop.add_signal_handler(number, _on_signal, stop, number)
+        either: set[asyncio.Future[Any]] = {stop, process.failed}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if process.failed.done():
+            error = process.failed.result()
+            record.note("failed", because=str(error) or type(error).__name__)
+            if not isinstance(error, RostraError):
+                raise error
+            return EXIT_FAILED
+        await process.shut_down(stop.result())
+    return EXIT_OK
+
+
+def _on_signal(stop: "asyncio.Future[str]", number: signal.Signals) -> None:
+    if stop.done():
+        os._exit(128 + number)
+    stop.set_result(f"{number.name} received")
+
+
+class running:
+    """A process with its doors open: ``async with running(settings, record) as process``."""
+
+    def __init__(self, settings: Settings, record: Record) -> None:
+        self._settings = settings
+        self._record = record
+        self._doors: list[Door] = []
+
+    async def __aenter__(self) -> Process:
+        settings = self._settings
+        process = Process(settings.world, self._record)
+        try:
+            for domain in settings.domains:
+                process.host(_domain_server(settings, domain))
+            if settings.host is not None:
+                process.host(_agent(settings, settings.host))
+            await self._open_doors(process)
+        except BaseException:
+            self._close(process)
+            raise
+        process.start()
+        return process
+
+    async def __aexit__(self, *_: object) -> None:
+        for door in self._doors:
+            door.close()
+
+    async def _open_doors(self, process: Process) -> None:
+        settings = self._settings
+        if settings.domains:
+            addresses = (
+                {settings.listen}
+                if settings.listen
+                else {settings.world.servers[d] for d in settings.domains}
+            )
+            for address in sorted(addresses):
+                await self._open(Door(process, FrameKind.LINK, FrameKind.TO_AGENT), address)
+        if settings.host is not None:
+            mode = settings.world.agents.socket_mode
+            await self._open(Door(process, FrameKind.TO_AGENT), settings.socket or default_socket(), mode)
+            if settings.programs_at is not None:
+                await self._open(Door(process, FrameKind.TO_AGENT), settings.programs_at)
+
+    async def _open(self, door: Door, address: TcpAddress | SocketPath, mode: int = 0o660) -> None:
+        where = await door.listen(address, mode)
+        self._doors.append(door)
+        self._record.note("listening", address=str(where))
+
+    def _close(self, process: Process) -> None:
+        for door in self._doors:
+            door.close()
+        for resident in process.residents.values():
+            resident.store.close()
+
+
+def _domain_server(settings: Settings, domain: Domain) -> Resident:
+    world = settings.world
+    store = open_store(settings.state, domain)
+    core = DomainServer(
+        domain,
+        cluster=world.is_cluster(domain),
+        incarnation=store.incarnation,
+        config=_resolve_config(world),
+        registry=store.registry(),
+    )
+    node = _node(world, domain, core, store.incarnation, world.siblings(domain), accepts_children=True)
+    return Resident(node, store, is_agent=False)
+
+
+def _agent(settings: Settings, host: Domain) -> Resident:
+    world = settings.world
+    store = open_store(settings.state, host)
+    core = LocalServer(
+        host, incarnation=store.incarnation, config=_resolve_config(world), registry=store.registry()
+    )
+    node = _node(world, host, core, store.incarnation, (), accepts_children=False)
+    return Resident(node, store, is_agent=True)
+
+
+def _node(
+    world: World,
+    path: Domain,
+    core: Core,
+    incarnation: int,
+    siblings: tuple[Domain, ...],
+    *,
+    accepts_children: bool,
+) -> Node:
+    return Node(
+        world.name,
+        path,
+        core,
+        incarnation=incarnation,
+        config=world.links,
+        siblings=siblings,
+        accepts_children=accepts_children,
+    )
+
+
+def _resolve_config(world: World) -> ResolveConfig:
+    return ResolveConfig.lan() if world.profile == "lan" else ResolveConfig.wan()
+
+
+def _new_runner() -> asyncio.Runner:
+    """On uvloop where there is one."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.Runner()
+    return asyncio.Runner(loop_factory=uvloop.new_event_loop)
+
+
+def _allow_many_files() -> None:
+    """One connection is one file; the soft limit of 1024 is for programs that use select()."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

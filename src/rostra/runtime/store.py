@@ -1,0 +1,148 @@
+"""What a node must remember across restarts: how far its numbers went, and the permanent groups.
+
+One SQLite file per node, held exclusively for the life of the process, so that a second process that claims
+to be the same node with the same state directory does not start.
+
+**Numbers.** Incarnations of a server, and the numbers of the endpoints its agent opens, come from one growing
+sequence: endpoint numbers count up from the incarnation. Numbers are reserved on disk in blocks *before* they
+are used, and a new life begins above everything reserved, whatever it used of it. The sequence also never
+falls behind the wall clock in milliseconds: a machine whose state directory was lost, or that never had one,
+still begins above its earlier lives as long as its clock is sane (C-005).
+"""
+
+import sqlite3
+import time
+from pathlib import Path
+from typing import Final, Protocol
+
+import msgspec
+
+from rostra.errors import BadInput, RostraError
+from rostra.names import Domain
+from rostra.protocols.resolve.registry import Registry, RegistryRecord
+
+BLOCK: Final = 1024
+"""Numbers reserved at a time. Larger: fewer disk writes; much larger: restarts would outrun the wall
+clock."""
+
+
+class StoreFailed(RostraError):
+    """The disk did not take what must not be lost. The node stops: a crash is safe, forgetting is not."""
+
+    code = "STORE_FAILED"
+
+
+class Store(Protocol):
+    incarnation: int
+
+    def reserve_above(self, number: int) -> None:
+        """Make sure that no later life of this node uses a number up to this one and some way beyond."""
+
+    def registry(self) -> Registry: ...
+
+    def persist(self, record: RegistryRecord) -> None:
+        """On disk when this returns."""
+
+    def close(self) -> None: ...
+
+
+class Memory:
+    """No state directory: numbers from the wall clock, permanent groups relearnt from the servers above."""
+
+    def __init__(self) -> None:
+        self.incarnation = _wall_clock_ms()
+
+    def reserve_above(self, number: int) -> None:
+        pass
+
+    def registry(self) -> Registry:
+        return Registry()
+
+    def persist(self, record: RegistryRecord) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Disk:
+    def __init__(self, directory: Path, path: Domain) -> None:
+        self._file = directory / f"{path}.sqlite"
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(self._file, timeout=0, isolation_level=None)
+            self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
+            self._db.execute("PRAGMA synchronous = FULL")
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.execute("CREATE TABLE IF NOT EXISTS numbers (reserved INTEGER NOT NULL)")
+            self._db.execute(
+                "CREATE TABLE IF NOT EXISTS registry"
+                " (scope TEXT PRIMARY KEY, version INTEGER NOT NULL, names TEXT NOT NULL)"
+            )
+            row = self._db.execute("SELECT max(reserved) FROM numbers").fetchone()
+            self.incarnation = max(_wall_clock_ms(), (row[0] or 0) + 1)
+            self._reserve(self.incarnation + BLOCK)
+            self._db.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            if "locked" in str(error):
+                raise BadInput(
+                    f"another process is running as {path} and holds {self._file}",
+                    fix="stop it first, or give this one another --state directory",
+                ) from None
+            raise BadInput(
+                f"cannot use {self._file}: {error}", fix="check the directory's owner and space"
+            ) from None
+        except (OSError, sqlite3.DatabaseError) as error:
+            raise BadInput(
+                f"cannot use {self._file}: {error}", fix="check that it is a directory we may write"
+            ) from None
+
+    def reserve_above(self, number: int) -> None:
+        if number + BLOCK // 2 >= self._reserved:
+            self._write(lambda: self._reserve(number + BLOCK))
+
+    def registry(self) -> Registry:
+        rows = self._db.execute("SELECT scope, version, names FROM registry ORDER BY scope").fetchall()
+        return Registry.of(
+            RegistryRecord(Domain(scope), version, msgspec.json.decode(names, type=tuple[str, ...]))
+            for scope, version, names in rows
+        )
+
+    def persist(self, record: RegistryRecord) -> None:
+        names = msgspec.json.encode(record.names).decode()
+        self._write(
+            lambda: self._db.execute(
+                "INSERT OR REPLACE INTO registry (scope, version, names) VALUES (?, ?, ?)",
+                (record.scope, record.version, names),
+            )
+        )
+
+    def close(self) -> None:
+        self._db.close()
+
+    def _reserve(self, number: int) -> None:
+        self._db.execute("DELETE FROM numbers")
+        self._db.execute("INSERT INTO numbers (reserved) VALUES (?)", (number,))
+        self._reserved = number
+
+    def _write(self, change: "Change") -> None:
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            change()
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise StoreFailed(
+                f"cannot write {self._file}: {error}", fix="free some space and start again"
+            ) from error
+
+
+class Change(Protocol):
+    def __call__(self) -> object: ...
+
+
+def open_store(directory: Path | None, path: Domain) -> Store:
+    return Memory() if directory is None else Disk(directory, path)
+
+
+def _wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
