@@ -10,8 +10,8 @@
        │  PacketArrived ▲                ▼ Transmit
     neighbours
 
-A node is as sans-IO as the cores in it. Its driver feeds events to `step` and, when it has run out of input for the
-moment, calls `flush`, which makes one packet per neighbour out of everything that was said to it since.
+A node is as sans-IO as the cores in it. Its driver feeds events to `step` and, when it has run out of input
+for the moment, calls `flush`, which makes one packet per neighbour out of everything said to it since.
 """
 
 from collections.abc import Iterable
@@ -70,6 +70,7 @@ class Node:
         self._accepts_children = accepts_children
         self._outbox: dict[Domain, list[object]] = {}
         self._tick_due: Instant = 0.0
+        self._stopped = False
         for peer in (*(() if path == ROOT else (parent(path),)), *sorted(siblings)):
             self.links[peer] = self._new_link(peer)
 
@@ -79,17 +80,24 @@ class Node:
         return [SetTimer(TICK, self._config.tick_s)]
 
     def step(self, now: Instant, event: Event) -> list[Output]:
+        if self._stopped:
+            return [Ignored(type(event).__name__, why="stopped")]
         outputs: list[Output] = []
         match event:
-            case PacketArrived(peer) | ChannelOpened(peer) | ChannelClosed(peer):
+            case PacketArrived(peer) | ChannelOpened(peer):
                 link = self.links.get(peer) or self._adopt(peer)
                 if link is None:
                     return [Ignored(type(event).__name__, why="not a neighbour")]
                 self._report(now, link.step(now, event), outputs)
+            case ChannelClosed(peer):
+                link = self.links.get(peer)
+                if link is None:
+                    return [Ignored("ChannelClosed", why="not a neighbour")]
+                self._report(now, link.step(now, event), outputs)
             case TimerFired(timer) if timer == TICK:
-                late_s = max(0.0, now - self._tick_due)
+                ticked = Ticked(max(0.0, now - self._tick_due))
                 for link in list(self.links.values()):
-                    self._report(now, link.step(now, Ticked(late_s)), outputs)
+                    self._report(now, link.step(now, ticked), outputs)
                 self._tick_due = now + self._config.tick_s
                 outputs.append(SetTimer(TICK, self._config.tick_s))
             case _:
@@ -98,16 +106,17 @@ class Node:
 
     def flush(self, now: Instant) -> list[Output]:
         """One packet for each neighbour that something was said to since the last flush."""
-        if not self._outbox:
-            return []
         outputs: list[Output] = []
-        outbox, self._outbox = self._outbox, {}
-        for peer, messages in outbox.items():
-            self._report(now, self.links[peer].step(now, Submitted(tuple(messages))), outputs)
+        # More than one round only if a link overflows: what the core then says to others is said now as well.
+        while self._outbox:
+            outbox, self._outbox = self._outbox, {}
+            for peer, messages in outbox.items():
+                self._report(now, self.links[peer].step(now, Submitted(tuple(messages))), outputs)
         return outputs
 
     def stop(self, now: Instant, why: str) -> list[Output]:
         """Say goodbye on every link. The core is not told that they are down: it ends with us."""
+        self._stopped = True
         self._outbox.clear()
         reports = [report for link in self.links.values() for report in link.step(now, Stopped(why))]
         return [report for report in reports if not isinstance(report, Received)]

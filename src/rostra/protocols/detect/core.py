@@ -71,6 +71,12 @@ class Detector:
             self._longest_gap_s = 0.0
             self._sampled_at = now
 
+    def stepped_back(self, now: Instant) -> None:
+        """Our clock jumped back: nothing can have been heard later than now."""
+        self._heard_at = min(self._heard_at, now)
+        self._sampled_at = min(self._sampled_at, now)
+        self._ticked_at = now
+
     def judge(self, now: Instant) -> Verdict:
         silence_s = now - self._heard_at
         config = self._config

@@ -65,6 +65,7 @@ class Link:
         "_incarnation",
         "_mine",
         "_peer_incarnation",
+        "_ticked_at",
         "_world",
         "_yours",
         "config",
@@ -84,6 +85,7 @@ class Link:
         self._yours = NOBODY
         self._peer_incarnation = 0
         self._channel_open = False
+        self._ticked_at: Instant = 0.0
         self._detector = Detector(config.detect)
         # Half a tick early rather than half a tick late: ticks are not exact.
         self._beat_after_s = config.detect.heartbeat_interval_s - config.tick_s / 2
@@ -313,6 +315,9 @@ class Link:
 
     def _ticked(self, now: Instant, late_s: float) -> list[Report]:
         state = self.state
+        if now < self._ticked_at:
+            self._stepped_back(now)
+        self._ticked_at = now
         self._detector.ticked(now, late_s)
         if isinstance(state, Apart):
             return self._seek(now, state)
@@ -328,6 +333,16 @@ class Link:
         if self._channel_open:
             self._keep_alive(now, state, reports)
         return reports
+
+    def _stepped_back(self, now: Instant) -> None:
+        """A clock that jumps forward looks like a late tick; one that jumps back must not stop our beats."""
+        self._detector.stepped_back(now)
+        state = self.state
+        if isinstance(state, Apart):
+            state.hello_at = min(state.hello_at, now + state.backoff_s)
+        elif isinstance(state, Together):
+            state.sent_at = min(state.sent_at, now)
+            state.progress_at = min(state.progress_at, now)
 
     def _seek(self, now: Instant, apart: Apart) -> list[Report]:
         if not self._channel_open or now < apart.hello_at:

@@ -1,0 +1,111 @@
+"""Local programs that live and do not answer."""
+
+import pytest
+
+from rostra.protocols.detect.config import DetectConfig
+from rostra.protocols.detect.programs import (
+    Ping,
+    ProgramClosed,
+    ProgramHeard,
+    ProgramOpened,
+    ProgramRemoved,
+    ProgramSuspected,
+    ProgramTrusted,
+    ProgramWatch,
+)
+from rostra.protocols.effects import Effect, Ignored
+from rostra.protocols.links.events import Ticked
+
+CONFIG = DetectConfig.wan()
+
+
+def watching(*programs: int) -> ProgramWatch:
+    watch = ProgramWatch(CONFIG)
+    for program in programs:
+        assert watch.step(0.0, ProgramOpened(program)) == []
+    return watch
+
+
+def tick(watch: ProgramWatch, start: float, until: float) -> list[tuple[float, Effect]]:
+    """Every effect of the ticks in (start, until], with its time."""
+    effects: list[tuple[float, Effect]] = []
+    now = start
+    while now + CONFIG.tick_s <= until:
+        now += CONFIG.tick_s
+        effects += [(now, effect) for effect in watch.step(now, Ticked())]
+    return effects
+
+
+def test_a_quiet_program_is_pinged_once_and_an_answer_is_all_it_owes() -> None:
+    watch = watching(1)
+    assert tick(watch, 0.0, 1.0) == [(0.5, Ping(1))]
+    assert watch.step(1.0, ProgramHeard(1)) == []
+    assert tick(watch, 1.0, 1.5) == [(1.5, Ping(1))]
+
+
+def test_a_program_that_talks_is_not_pinged() -> None:
+    watch = watching(1)
+    for count in range(1, 100):
+        watch.step(count * 0.25, ProgramHeard(1))
+        assert watch.step(count * 0.25, Ticked()) == []
+
+
+@pytest.mark.spec("C-176")
+def test_a_program_stopped_for_two_seconds_is_suspected_and_keeps_its_place() -> None:
+    watch = watching(1)
+    effects = tick(watch, 0.0, 2.0)
+
+    assert [type(effect) for _, effect in effects] == [Ping, ProgramSuspected]
+    assert effects[1][0] <= 1.75
+    assert watch.suspected == (1,)
+    assert watch.step(2.0, ProgramHeard(1)) == [ProgramTrusted(1, after_s=2.0)]
+    assert watch.suspected == ()
+
+
+@pytest.mark.spec("C-176")
+def test_a_program_that_never_answers_is_removed_with_evidence() -> None:
+    watch = watching(1)
+    effects = tick(watch, 0.0, 20.0)
+
+    [(removed_at, removed)] = [(at, effect) for at, effect in effects if isinstance(effect, ProgramRemoved)]
+    assert removed_at == 0.5 + CONFIG.program_down_after_s
+    assert removed.evidence.quiet_s == removed_at
+    assert removed.evidence.unanswered_s == CONFIG.program_down_after_s
+    assert watch.step(20.0, ProgramHeard(1)) == [Ignored("ProgramHeard", "unknown program")]
+
+
+def test_programs_are_judged_one_by_one() -> None:
+    watch = watching(1, 2, 3)
+    suspected: list[Effect] = []
+    for count in range(1, 13):
+        watch.step(count * 0.25, ProgramHeard(2))
+        suspected += [
+            effect for effect in watch.step(count * 0.25, Ticked()) if isinstance(effect, ProgramSuspected)
+        ]
+    assert watch.suspected == (1, 3)
+    assert len(suspected) == 2
+
+
+def test_while_the_agent_itself_was_away_its_programs_owed_nothing() -> None:
+    watch = watching(1)
+    tick(watch, 0.0, 0.5)
+
+    assert watch.step(30.75, Ticked(late_s=30.0)) == []
+    assert watch.step(31.0, ProgramHeard(1)) == [], "it was never suspected"
+
+
+def test_after_the_agents_absence_a_stalled_program_is_suspected_as_usual() -> None:
+    watch = watching(1)
+    tick(watch, 0.0, 0.5)
+    watch.step(30.75, Ticked(late_s=30.0))
+
+    effects = tick(watch, 30.75, 32.0)
+
+    assert [type(effect) for _, effect in effects] == [ProgramSuspected]
+
+
+def test_a_program_that_closed_is_forgotten() -> None:
+    watch = watching(1)
+    assert watch.step(0.1, ProgramClosed(1)) == []
+    assert tick(watch, 0.0, 20.0) == []
+    assert watch.step(1.0, ProgramClosed(1)) == [Ignored("ProgramClosed", "unknown program")]
