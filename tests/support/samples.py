@@ -8,6 +8,7 @@ from rostra.protocols.links.packets import NOBODY, Beat, Bye, Data, Hello
 from rostra.protocols.resolve import messages as server
 from rostra.protocols.resolve import requests as program
 from rostra.protocols.resolve.messages import Cause, Interest, Member, MessageId, Part
+from rostra.wire.frames import ANY_WORLD
 from rostra.wire.programs import (
     NO_ENDPOINT,
     Answered,
@@ -119,7 +120,7 @@ ASKS: list[Any] = [Ask(token, NO_ENDPOINT if token == 0 else 7, each) for token,
 
 TO_AGENT: list[Any] = [
     ProgramHello(WORLD, "web.py"),
-    ProgramHello(WORLD, "web.py", "s3cret"),
+    ProgramHello(ANY_WORLD, "web.py", "s3cret", PARIS),
     Asks(tuple(ASKS)),
     Ping(1),
     Pong(1),

@@ -31,7 +31,18 @@ from rostra.errors import BadName, Malformed, PeerError, WrongVersion, WrongWorl
 from rostra.names import parse_endpoint, parse_group_name, parse_scope
 from rostra.protocols.links.packets import Data
 from rostra.protocols.resolve.messages import Member
-from rostra.wire import Answered, Ask, BadAsk, Encoder, FrameKind, FrameReader, Refusal, Told, world_tag
+from rostra.wire import (
+    ANY_WORLD,
+    Answered,
+    Ask,
+    BadAsk,
+    Encoder,
+    FrameKind,
+    FrameReader,
+    Refusal,
+    Told,
+    world_tag,
+)
 from rostra.wire.frames import (
     AFTER_LENGTH,
     BODY_BOUND,
@@ -40,7 +51,7 @@ from rostra.wire.frames import (
     HEADER,
     WIRE_VERSION,
 )
-from rostra.wire.programs import Asks, Tells
+from rostra.wire.programs import Asks, ProgramHello, ProgramWelcome, Tells
 from tests.support import samples
 from tests.support.samples import WORLD
 
@@ -76,6 +87,7 @@ class Case(Struct, frozen=True):
     octets: bytes
     meant: tuple[Any, ...]  # what it said before it was bent
     cuts: tuple[int, ...]
+    world: str = WORLD  # that the reader is of
 
 
 class Broken(AssertionError):
@@ -101,7 +113,8 @@ def make_case(seed: int, number: int) -> Case:
         bent_by.append(bend_stream.__name__)
     cuts = tuple(sorted(luck.randrange(len(octets) + 1) for _ in range(luck.choice((1, 2, 3, 30)))))
     harmless = {split_into_parts.__name__}
-    return Case(kind, tuple(bent_by), octets, () if set(bent_by) - harmless else meant, cuts)
+    world = ANY_WORLD if kind is FrameKind.TO_PROGRAM and luck.random() < 0.5 else WORLD
+    return Case(kind, tuple(bent_by), octets, () if set(bent_by) - harmless else meant, cuts, world)
 
 
 def conversation(kind: FrameKind, luck: Random) -> tuple[list[bytes], tuple[Any, ...]]:
@@ -130,7 +143,8 @@ def conversation(kind: FrameKind, luck: Random) -> tuple[list[bytes], tuple[Any,
                     asks = some(samples.ASKS)
                     say(encoder.asks(asks), *asks)
                 else:
-                    say(encoder.to_agent(said), said)
+                    world = said.world if isinstance(said, ProgramHello) and greet else WORLD
+                    say(Encoder(world).to_agent(said), said)
             case _:
                 said = luck.choice(samples.TO_PROGRAM[:2] if greet else samples.TO_PROGRAM)
                 if isinstance(said, Tells):
@@ -359,7 +373,7 @@ def walk(value: Any) -> Iterator[Any]:
 
 def check(case: Case, *, weigh: bool = False) -> list[Any]:
     """Raise `Broken` unless every promise holds for this input; what was read."""
-    reader = FrameReader(WORLD, case.kind)
+    reader = FrameReader(case.world, case.kind)
     if weigh:
         tracemalloc.start()
     try:
@@ -410,7 +424,7 @@ def is_canonical(name: str, parse: Callable[[str], object]) -> bool:
 
 
 def read_in_pieces(case: Case) -> list[Any]:
-    reader = FrameReader(WORLD, case.kind)
+    reader = FrameReader(case.world, case.kind)
     items: list[Any] = []
     greeted = False
     for start, end in zip((0, *case.cuts), (*case.cuts, len(case.octets)), strict=True):
@@ -434,7 +448,9 @@ def comparable(item: Any) -> Any:
 
 
 def read_again(kind: FrameKind, items: list[Any]) -> list[Any]:
-    encoder, reader = Encoder(WORLD), FrameReader(WORLD, kind)
+    # A program that left its world open has learnt it from the welcome.
+    world = items[0].world if items and isinstance(items[0], ProgramWelcome) else WORLD
+    encoder, reader = Encoder(world), FrameReader(world, kind)
     out: list[Any] = []
     for item in items:
         match item:
@@ -492,7 +508,7 @@ def shrunk(case: Case, tries: int = 300) -> bytes:
             shorter = octets[:at] + octets[at + step :]
             try:
                 cuts = tuple(min(cut, len(shorter)) for cut in case.cuts)
-                check(Case(case.kind, case.bent_by, shorter, (), cuts))
+                check(msgspec.structs.replace(case, octets=shorter, meant=(), cuts=cuts))
             except Broken:
                 octets = shorter
             else:

@@ -13,6 +13,7 @@ from rostra.protocols.links.packets import Beat, Data, Hello
 from rostra.protocols.resolve.messages import Cause, EndpointsJoined, Member
 from rostra.protocols.resolve.requests import Open, SendTo
 from rostra.wire import (
+    ANY_WORLD,
     FRAME_BYTES_MAX,
     HANDSHAKE_BYTES_MAX,
     MESSAGE_BYTES_MAX,
@@ -240,6 +241,31 @@ def test_a_world_name_that_is_not_fit_to_print_is_not_printed() -> None:
         and error.what.isprintable()
         and world_tag("\x1b[2J").hex() in error.what
     )
+
+
+def test_a_program_may_leave_its_world_open_and_learns_it_from_the_welcome() -> None:
+    open_end = Encoder(ANY_WORLD)
+    agent = FrameReader(WORLD, FrameKind.TO_AGENT)
+    assert agent.feed(open_end.to_agent(ProgramHello(ANY_WORLD, "web.py"))) == [
+        ProgramHello(ANY_WORLD, "web.py")
+    ]
+    assert agent.feed(ENCODER.to_agent(Ping(1))) == [Ping(1)]
+    assert isinstance(only(agent.feed(open_end.to_agent(Ping(1)))), WrongWorld)
+
+    program = FrameReader(ANY_WORLD, FrameKind.TO_PROGRAM)
+    welcome = samples.TO_PROGRAM[0]
+    assert program.feed(ENCODER.to_program(welcome)) == [welcome] and program.world == WORLD
+    assert isinstance(only(program.feed(Encoder("mars").to_program(Ping(1)))), WrongWorld)
+
+
+def test_nobody_but_a_program_may_leave_its_world_open() -> None:
+    open_end = Encoder(ANY_WORLD)
+    hello = Hello(3, 0, ANY_WORLD, H1, 7, 0)
+    assert isinstance(only(link().feed(open_end.packet(hello))), WrongWorld)
+    assert isinstance(only(link().feed(ENCODER.packet(hello))), WrongWorld)
+    welcome = open_end.to_program(samples.ProgramWelcome(ANY_WORLD, H1, 7))
+    assert isinstance(only(FrameReader(ANY_WORLD, FrameKind.TO_PROGRAM).feed(welcome)), Malformed)
+    assert isinstance(only(FrameReader(WORLD, FrameKind.TO_PROGRAM).feed(welcome)), WrongWorld)
 
 
 # The handshake

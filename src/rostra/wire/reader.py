@@ -195,6 +195,8 @@ class FrameReader:
     def _greet(self, kind: FrameKind, world: str) -> None:
         """The first frame says which world the peer is of, and what it will speak from now on."""
         if kind == FrameKind.TO_PROGRAM and self.world == ANY_WORLD:
+            if world == ANY_WORLD:
+                raise Malformed("a welcome that does not say to which world")
             self.world, self._tag = world, world_tag(world)
         elif world != self.world and not (kind == FrameKind.TO_AGENT and world == ANY_WORLD):
             raise self._wrong_world(f"world {world!r}")
