@@ -1,13 +1,14 @@
 """The words every core shares.
 
-A core is driven through one door, ``step(now, event) -> effects``. **Events** are things that happened and are named
-in the past tense; **effects** are orders to whoever drives the core, and the driver carries them out in the order of
-the list. Time comes in as `now`, waiting goes out as `SetTimer`, chance comes in as data.
+A core is driven through one door, ``step(now, event) -> effects``. **Events** are things that happened and
+are named in the past tense; **effects** are orders to whoever drives the core, and the driver carries them
+out in the order of the list. Time comes in as `now`, waiting goes out as `SetTimer`, chance comes in as data.
 
     driver ── Received, LinkUp, LinkDown, TimerFired, Asked ──▶ core
     driver ◀── Send, Tell, Answer, SetTimer, Persist, Ignored, Noted ── core
 
-Two drivers exist: `rostra.runtime` over asyncio and `rostra.sim` in virtual time. They run the very same cores.
+Two drivers exist: `rostra.runtime` over asyncio and `rostra.sim` in virtual time. They run the very same
+cores.
 """
 
 from collections.abc import Sequence
@@ -71,6 +72,12 @@ class TimerFired(Event, frozen=True):
     timer: TimerKey
 
 
+class Ticked(Event, frozen=True):
+    """The tick timer fired; `late_s` later than it was due, which is our own fault and not the peers'."""
+
+    late_s: float = 0.0
+
+
 class Asked(Event, frozen=True):
     """A program asked something on behalf of one of its endpoints. `token` names the question in `Answer`."""
 
@@ -86,7 +93,7 @@ class EndpointGone(Event, frozen=True):
 
 
 class FellBehind(Event, frozen=True):
-    """A program read too slowly and lost notices of these groups; it was told `Gap` and needs a new baseline."""
+    """A program read too slowly and lost notices of these groups: it was told `Gap`, and needs a baseline."""
 
     endpoint: Endpoint
     groups: tuple[Group, ...]

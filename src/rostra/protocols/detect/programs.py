@@ -16,8 +16,7 @@ nothing.
 from msgspec import Struct
 
 from rostra.protocols.detect.config import DetectConfig
-from rostra.protocols.effects import Effect, Event, Ignored, Instant
-from rostra.protocols.links.events import Ticked
+from rostra.protocols.effects import Effect, Event, Ignored, Instant, Ticked
 
 Program = int
 """The driver's number for one program's connection; never used twice."""

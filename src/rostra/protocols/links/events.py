@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from rostra.names import Domain
 from rostra.protocols.effects import Because, Effect, Event
+from rostra.protocols.effects import Ticked as Ticked
 from rostra.protocols.links.packets import AnyPacket
 
 
@@ -29,12 +30,6 @@ class ChannelClosed(Event, frozen=True):
 class PacketArrived(Event, frozen=True):
     peer: Domain
     packet: AnyPacket
-
-
-class Ticked(Event, frozen=True):
-    """The tick timer fired; `late_s` later than it was due, which is our own fault and not the peers'."""
-
-    late_s: float = 0.0
 
 
 class Submitted(Event, frozen=True):
