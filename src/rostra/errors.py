@@ -2,7 +2,8 @@
 
     RostraError
     ├── BadInput                    you wrote something that cannot be right
-    │   └── BadName                     a domain, endpoint or group name that breaks the grammar
+    │   ├── BadName                     a domain, endpoint or group name that breaks the grammar
+    │   └── BadStory                    a simulator story that cannot be read or run
     ├── Refused                     the agent or server understood and said no
     │   ├── NotInScope                  the caller's host is outside the group's scope
     │   ├── NoSuchPermanentGroup        asked for as permanent, never registered
@@ -14,14 +15,13 @@
     │   └── NotAllowed
     ├── Unreachable                 nobody answered (retriable)
     │   └── DeadlineExceeded            the answer did not come in time
-    ├── PeerError                   the other side broke the protocol
-    │   ├── Malformed                   bytes that are no message
-    │   ├── WrongWorld                  a server of another world
-    │   └── WrongVersion                a wire version we do not speak
-    └── BadStory                    a simulator story that cannot be read or run
+    └── PeerError                   the other side broke the protocol
+        ├── Malformed                   bytes that are no message
+        ├── WrongWorld                  a server of another world
+        └── WrongVersion                a wire version we do not speak
 
-Each class knows if trying again can help (`retriable`) and has a stable `code` for programs; each instance says
-what happened, to what, and what to try (`fix`).
+Each class knows if trying again can help (`retriable`) and has a stable `code` for programs; each instance
+says what happened, to what, and what to try (`fix`).
 """
 
 from typing import ClassVar

@@ -4,9 +4,9 @@ A world is a tree. A **domain** is named by its path, root first: ``eu``, ``eu.f
 itself is ``world``. A **host** is a domain of one host, one label below its cluster: ``eu.fr.paris.h3``. A
 **scope** is a domain, used to say how far a group reaches.
 
-A name *is* its canonical text. The same string is hashed, sorted, printed, and put on the wire, so there is no
-second form to keep in step, and two equal names are equal byte for byte. `parse_domain` is the door: what has
-passed it needs no further checks.
+A name *is* its canonical text. The same string is hashed, sorted, printed, and put on the wire, so there is
+no second form to keep in step, and two equal names are equal byte for byte. `parse_domain` is the door: what
+has passed it needs no further checks.
 
 Where we differ from the paper: Congress compares prefixes of ATM addresses; we compare whole labels, because
 ``eu.fr`` is a text prefix of ``eu.france`` and contains none of it.
@@ -38,7 +38,9 @@ def parse_host(text: str) -> Domain:
     """Read a host path: a cluster's path and one label more, so never the root."""
     host = _parse_path(text, "host", HOST_LABELS_MAX)
     if host == ROOT:
-        raise BadName(f"{ROOT!r} is the whole world, not a host", fix="name a host inside a cluster: eu.paris.h1")
+        raise BadName(
+            f"{ROOT!r} is the whole world, not a host", fix="name a host inside a cluster: eu.paris.h1"
+        )
     return host
 
 
@@ -62,7 +64,9 @@ def _parse_path(text: str, kind: str, labels_max: int) -> Domain:
                 fix=f"use 1 to {LABEL_LENGTH_MAX} of a-z, 0-9 and '-', separated by single dots",
             )
     if path[0] == ROOT:
-        raise BadName(f"{kind} path {text!r} starts with {ROOT!r}", fix=f"leave the root out: {text[len(ROOT) + 1 :]}")
+        raise BadName(
+            f"{kind} path {text!r} starts with {ROOT!r}", fix=f"leave the root out: {text[len(ROOT) + 1 :]}"
+        )
     return Domain(text)
 
 

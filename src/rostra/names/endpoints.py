@@ -1,8 +1,8 @@
 """Who: endpoints, a program's presence on a host.
 
 ``eu.fr.paris.h3/web-1#7`` is the endpoint that a program opened as ``web-1`` on host ``eu.fr.paris.h3``, in
-incarnation 7. A host's agent hands out incarnations in growing order, across restarts too, so an address is never
-used twice and the newer of two endpoints with one name has the larger number.
+incarnation 7. A host's agent hands out incarnations in growing order, across restarts too, so an address is
+never used twice and the newer of two endpoints with one name has the larger number.
 """
 
 import re
@@ -33,7 +33,9 @@ def parse_endpoint(text: str) -> Endpoint:
     host, slash, rest = text.partition("/")
     name, sharp, incarnation = rest.partition("#")
     if not slash or not sharp:
-        raise BadName(f"{_short(text)} is not an endpoint", fix="write host/name#incarnation: eu.paris.h3/web-1#7")
+        raise BadName(
+            f"{_short(text)} is not an endpoint", fix="write host/name#incarnation: eu.paris.h3/web-1#7"
+        )
     if not _INCARNATION.fullmatch(incarnation) or int(incarnation) > INCARNATION_MAX:
         raise BadName(f"{_short(incarnation)} is not an incarnation", fix="write a number from 0 to 2^63-1")
     return endpoint(parse_host(host), parse_endpoint_name(name), int(incarnation))

@@ -1,14 +1,14 @@
 """What programs meet in: groups, named and scoped.
 
-A **group** is the pair of a name and a scope; ``chess@eu`` and ``chess@world`` are strangers. Names come in the
-three kinds of Auerbach et al.:
+A **group** is the pair of a name and a scope; ``chess@eu`` and ``chess@world`` are strangers. Names come in
+the three kinds of Auerbach et al.:
 
     lounge/chess                     public      anybody who knows the name may join
     acme/hr!payroll                  restricted  the authority left of '!' says who may join
     eu.paris.h3/web-1#7~7-1718-5     transient   made by its owner, whose endpoint stands left of '~'
 
-The kinds differ in who may join, which is the business of led membership. Relaxed membership treats all three as
-opaque and compares them byte for byte.
+The kinds differ in who may join, which is the business of led membership. Relaxed membership treats all three
+as opaque and compares them byte for byte.
 """
 
 import unicodedata
@@ -78,7 +78,9 @@ def check_group_name(text: str) -> None:
     except UnicodeEncodeError:
         raise BadName("group name is not valid Unicode", fix="send the name as UTF-8") from None
     if not 1 <= size <= GROUP_NAME_BYTES_MAX:
-        raise BadName(f"group name is {size} bytes long", fix=f"use 1 to {GROUP_NAME_BYTES_MAX} bytes of UTF-8")
+        raise BadName(
+            f"group name is {size} bytes long", fix=f"use 1 to {GROUP_NAME_BYTES_MAX} bytes of UTF-8"
+        )
     if not text.isprintable():
         raise BadName(f"group name {text!r} has invisible characters", fix="use printable characters only")
     if unicodedata.normalize("NFC", text) != text:
@@ -104,6 +106,6 @@ def _segments(part: str, whole: str) -> tuple[str, ...]:
     if not all(segments) or any(char in part for char in "!~"):
         raise BadName(
             f"{whole!r} is not a group name",
-            fix="write a/b (public), authority!a/b (restricted) or endpoint~a/b (transient), no segment empty",
+            fix="write a/b (public), authority!a/b (restricted) or endpoint~a/b (transient); leave no segment empty",
         )
     return segments

@@ -4,9 +4,9 @@
            │      └─ eu.de  └─ eu.fr.c2 ── hosts h1 h2
            └─ us ─ ...
 
-A server's neighbours follow from the paths alone: its parent is one label shorter, its siblings share that parent,
-its children are one label longer. Siblings are fully meshed; hosts of one cluster are not linked to each other
-(C-018).
+A server's neighbours follow from the paths alone: its parent is one label shorter, its siblings share that
+parent, its children are one label longer. Siblings are fully meshed; hosts of one cluster are not linked to
+each other (C-018).
 """
 
 from collections.abc import Iterable
