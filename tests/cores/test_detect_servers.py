@@ -173,6 +173,19 @@ def test_time_in_which_our_own_loop_was_away_is_not_silence() -> None:
     assert detector.own_lateness_s == 9.75
 
 
+@pytest.mark.spec("C-029")
+def test_a_node_that_was_late_itself_suspects_later_but_not_much() -> None:
+    config = DetectConfig.wan()
+    late = watching(config)
+    late.own_lateness_s = 30.0
+
+    extra_s = silence_until(late, config, Verdict.OVERDUE) - silence_until(
+        watching(config), config, Verdict.OVERDUE
+    )
+
+    assert extra_s == config.stretch_max_s == 0.75
+
+
 def test_our_own_absence_does_not_teach_us_that_the_peer_is_slow() -> None:
     config = DetectConfig.wan()
     detector = watching(config)
@@ -289,6 +302,30 @@ def test_a_clock_that_jumps_gives_nobody_up_and_stops_no_beats(step_s: float) ->
     for end in (pair.a, pair.b):
         [down_at] = end.when(LinkDown)
         assert down_at - cut_at <= 5.0
+
+
+@pytest.mark.spec("C-029")
+def test_a_peer_that_dies_as_our_clock_jumps_back_is_given_up_within_the_bound() -> None:
+    pair = Pair(LinkConfig.wan())
+    pair.run(5.0)
+    pair.b.clock_ahead_s = -3600.0
+    pair.cut()
+    cut_at = pair.now
+    pair.run(6.0)
+
+    [down_at] = pair.b.when(LinkDown)
+    assert down_at - cut_at <= 5.25
+
+
+def test_a_clock_that_jumps_back_while_apart_does_not_stop_the_hellos() -> None:
+    pair = Pair(LinkConfig.wan())
+    pair.cut()
+    pair.run(30.0)
+    pair.a.clock_ahead_s = pair.b.clock_ahead_s = -3600.0
+    pair.heal()
+    pair.run(6.0)
+
+    assert_settled(pair)
 
 
 # Settings
