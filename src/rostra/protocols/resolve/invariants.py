@@ -1,81 +1,165 @@
-"""What holds after every step of a server, as plain functions.
+"""What holds after every step, as plain functions: a list of sentences, empty if all is well (C-159).
 
-Each looks at one server and answers with what is wrong, in words; nothing wrong is an empty list. The
-simulator and the tests ask after every step, so a broken promise is caught where it broke and not where
-it showed.
+They look at one server alone and cost time in proportion to what it holds; drivers call them in tests and
+in the simulator, never in production.
 """
 
+from collections.abc import Iterator
+
 from rostra.names import Group, inside, name_of
+from rostra.protocols.resolve.collection import Collection, Kind, Side
+from rostra.protocols.resolve.domain import DomainServer
 from rostra.protocols.resolve.local import LocalServer
-from rostra.protocols.resolve.local_state import AUTO, Kind, LocalGroup
+from rostra.protocols.resolve.local_state import AUTO, LocalGroup, OpenResolve
 from rostra.protocols.resolve.messages import Interest
+from rostra.protocols.resolve.neighbours import Relation
+
+
+def domain_server_violations(server: DomainServer) -> list[str]:
+    return [*_rows(server), *_collections(server), *_questions(server)]
+
+
+def _rows(server: DomainServer) -> Iterator[str]:
+    neighbours = server.neighbours
+    for group, row in server.table.rows.items():
+        if neighbours.reach(group) is None:
+            yield f"a row for {group}, which is out of scope"
+            continue
+        for peer in sorted({*row.entries, *row.unconfirmed}):
+            relation = neighbours.up.get(peer)
+            if relation is None:
+                yield f"{group} has an entry for {peer}, which is down"
+            elif not neighbours.in_range(group, relation):
+                yield f"{group} has an entry for {peer}, which is out of range"
+        children = {
+            peer: interest
+            for peer, interest in row.entries.items()
+            if neighbours.up.get(peer) is Relation.CHILD
+        }
+        if row.holders != tuple(sorted(peer for peer, interest in children.items() if interest)):
+            yield f"{group} forgot who has members: {row.holders} of {children}"
+        if row.listeners != tuple(
+            sorted(peer for peer, interest in children.items() if interest is Interest.ALL)
+        ):
+            yield f"{group} forgot who listens: {row.listeners} of {children}"
+        if row.inner is Interest.NONE:
+            yield f"a row for {group} without anybody inside"
+        if row.told is not row.inner:
+            yield f"{group} told {row.told.name} outward and is {row.inner.name}"
+        if row.outer is not server.table.outer(group):
+            yield f"{group} told {row.outer.name} inward and is {server.table.outer(group).name}"
+
+
+def _collections(server: DomainServer) -> Iterator[str]:
+    for collection in server.collections:
+        what = f"{collection.kind.value} of {collection.group}"
+        if server.neighbours.reach(collection.group) is None:
+            yield f"{what} is out of scope"
+        for peer in sorted(collection.waiting):
+            if peer not in server.neighbours.up:
+                yield f"{what} waits for {peer}, which is down"
+        if collection not in server.collections.of(collection.group):
+            yield f"{what} is not found by its group"
+        if server.collections.find(collection.id, collection.side) is not collection:
+            yield f"{what} is not found by its id"
+        if collection.kind is Kind.RESOLVE:
+            if not collection.questions:
+                yield f"{what} serves nobody"
+        else:
+            yield from _merge(server, collection, what)
+
+
+def _merge(server: DomainServer, collection: Collection, what: str) -> Iterator[str]:
+    peer, group = collection.peer, collection.group
+    if peer is None or peer not in server.neighbours.up:
+        yield f"{what} is for {peer}, which is down"
+        return
+    if not collection.waiting:
+        yield f"{what} waits for nobody and is open"
+    if collection.kind is Kind.PUSH and server.table.want(group, peer) < Interest.ALL:
+        yield f"{what} for {peer}, which does not want it"
+    if collection.kind is Kind.PULL and server.table.inner(group) < Interest.ALL:
+        yield f"{what} for children that do not want it"
+
+
+def _questions(server: DomainServer) -> Iterator[str]:
+    collections = server.collections
+    for question in collections.questions.values():
+        if question.source not in server.neighbours.up:
+            yield f"a question of {question.source}, which is down"
+        if question.answered:
+            yield f"a question of {question.source} has all its answers and is open"
+        for part in question.parts:
+            if collections.find(part.id, part.side) is not part or question not in part.questions:
+                yield f"a question of {question.source} rests on a closed collection"
+            if question.source in part.waiting:
+                yield f"a question of {question.source} waits for its own source"
+    for collection in collections:
+        shared = collections.shared(collection.group, collection.side)
+        state = server.table.inner if collection.side is Side.OUTER else server.table.outer
+        if shared is not None and state(collection.group) is not Interest.ALL:
+            yield f"a collection of {collection.group} is shared by those who do not hear every change"
 
 
 def local_server_violations(server: LocalServer) -> list[str]:
-    return [*_group_violations(server), *_endpoint_violations(server), *_queue_violations(server)]
+    return [*_tables(server), *_mirrors(server), *_queue(server)]
 
 
-def _group_violations(server: LocalServer) -> list[str]:
-    wrong = []
+def _tables(server: LocalServer) -> Iterator[str]:
     for group, table in server.groups.items():
         if table.is_empty():
-            wrong.append(f"{group} has an entry and nobody in it")  # C-085
+            yield f"an entry for {group} with nobody in it"
         if not inside(group.scope, server.host):
-            wrong.append(f"{group} is here and {server.host} is not in its scope")  # C-008
+            yield f"an entry for {group}, which is out of scope"
         if not table.online <= table.members.keys():
-            wrong.append(f"{group} has online endpoints that are not members")
+            yield f"{group} has online endpoints that are not members"
         if table.followers() != tuple(sorted(table.online | table.watchers)):
-            wrong.append(f"{group} tells {table.followers()}, not its online members and watchers")
+            yield f"{group} tells {table.followers()}, which are not its online members and watchers"
         if table.records() != tuple(table.members[endpoint] for endpoint in sorted(table.members)):
-            wrong.append(f"{group} lists {table.records()}, not its members")
-        if any(endpoint != member.endpoint for endpoint, member in table.members.items()):
-            wrong.append(f"{group} has a member under another's name")
-    return wrong
+            yield f"{group} lists {table.records()}, which are not its members"
 
 
-def _endpoint_violations(server: LocalServer) -> list[str]:
-    wrong = []
+def _mirrors(server: LocalServer) -> Iterator[str]:
+    """What is kept twice, for quick look-up from either side, is kept the same."""
     if server.names != {name_of(endpoint): endpoint for endpoint in server.endpoints}:
-        wrong.append("names and endpoints differ")
-    joined = {(e, group) for e, presence in server.endpoints.items() for group in presence.groups}
-    if joined != {(e, group) for group, table in server.groups.items() for e in table.members}:
-        wrong.append("endpoints and groups disagree on who is a member")
-    watched = {(e, group) for e, presence in server.endpoints.items() for group in presence.watched}
-    if watched != {(e, group) for group, table in server.groups.items() for e in table.watchers}:
-        wrong.append("endpoints and groups disagree on who is watching")
-    asked = {(e, token) for e, presence in server.endpoints.items() for token in presence.questions}
-    if asked != {(question.endpoint, token) for token, question in server.questions.items()}:
-        wrong.append("endpoints and questions disagree on who has asked")
-    return wrong
-
-
-def _queue_violations(server: LocalServer) -> list[str]:
-    wrong = []
-    if server.open and not server.up:
-        wrong.append("requests are open while the link is down")  # C-159
-    by_group: dict[Group, list[object]] = {}
+        yield "names and endpoints differ"
+    present, groups = server.endpoints.items(), server.groups.items()
+    if {(e, g) for e, at in present for g in at.groups} != {(e, g) for g, t in groups for e in t.members}:
+        yield "endpoints and groups disagree on who is a member"
+    if {(e, g) for e, at in present for g in at.watched} != {(e, g) for g, t in groups for e in t.watchers}:
+        yield "endpoints and groups disagree on who is watching"
+    if {t: e for e, at in present for t in at.questions} != {
+        t: q.endpoint for t, q in server.questions.items()
+    }:
+        yield "endpoints and questions disagree on who has asked"
+    by_group: dict[Group, list[OpenResolve]] = {}
     for entry in server.open.values():
         by_group.setdefault(entry.group, []).append(entry)
+    if by_group != {group: list(entries.values()) for group, entries in server.open_of.items()}:
+        yield "the open requests and their order by group differ"
+
+
+def _queue(server: LocalServer) -> Iterator[str]:
+    if server.open and not server.up:
+        yield "requests are open while the link is down"
+    for entry in server.open.values():
+        what = f"{entry.kind.value} of {entry.group}"
         table = server.groups.get(entry.group, LocalGroup())
         if entry.group.scope == server.host:
-            wrong.append(f"{entry.group} was asked of others and is this host's alone")
+            yield f"{what} was sent to others and is this host's own business"
         if not entry.waiters:
-            wrong.append(f"nobody waits for {entry.id}")
+            yield f"{what} serves nobody"
         if entry.fresh and table.interest() is not Interest.ALL:
-            wrong.append(f"{entry.id} is fresh and our interest in {entry.group} is not ALL")
+            yield f"{what} is fresh without our hearing every change"
         for endpoint, token in entry.waiters:
-            if token is AUTO and not table.is_followed_by(endpoint):
-                wrong.append(f"{endpoint} waits for a baseline of {entry.group} and does not follow it")
-            if token is not AUTO and entry.kind is Kind.MERGE:
-                wrong.append(f"{endpoint}'s question {token} waits for a merge")
-            if token is not AUTO and entry.id not in server.questions[token].waits_for:
-                wrong.append(f"{entry.id} has a waiter that does not know it: question {token}")
-    if by_group != {group: list(entries.values()) for group, entries in server.open_of.items()}:
-        wrong.append("the open requests and their order by group differ")
+            if token is AUTO:
+                if not table.is_followed_by(endpoint):
+                    yield f"{what} serves {endpoint}, which does not follow the group"
+            elif token not in server.questions or entry.id not in server.questions[token].waits_for:
+                yield f"{what} serves a question that does not wait for it"
     for token, question in server.questions.items():
         if not question.waits_for:
-            wrong.append(f"question {token} waits for nothing")
+            yield f"question {token} waits for nothing"
         for id, entry in question.waits_for.items():
             if server.open.get(id) is not entry or (question.endpoint, token) not in entry.waiters:
-                wrong.append(f"question {token} waits for {id}, which does not wait for it")
-    return wrong
+                yield f"question {token} waits for a request that does not serve it"

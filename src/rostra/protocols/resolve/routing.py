@@ -1,0 +1,102 @@
+"""Messages of the layers above, carried along the unique path (C-152, C-157).
+
+    agent ─▶ cluster ─▶ ... up ... ─▶ across one sibling link ─▶ ... down ... ─▶ cluster ─▶ agent
+
+The same unique path that membership takes (C-019), over the same links, so what one source says and what is
+said about it stay in order (C-153). A message to many is split where their ways part. Where the next link
+is down it turns into word to the sender: `Undeliverable`, or a `LifeTold` that says unreachable (C-156).
+Such word can itself get lost; the failure notice for the broken link does not.
+"""
+
+from collections.abc import Callable, Iterable
+
+from msgspec.structs import replace
+
+from rostra.names import Domain, Endpoint, host_of
+from rostra.protocols.effects import Effect, Ignored, Send
+from rostra.protocols.resolve.messages import (
+    LifeAsked,
+    LifeTold,
+    MessageId,
+    Routed,
+    ServerMessage,
+    Undeliverable,
+)
+from rostra.protocols.resolve.neighbours import Neighbours, Relation
+
+Routable = Routed | Undeliverable | LifeAsked | LifeTold
+
+
+class Router:
+    def __init__(self, neighbours: Neighbours, new_id: Callable[[], MessageId]) -> None:
+        self._neighbours = neighbours
+        self._new_id = new_id
+
+    def step(self, sender: Domain, relation: Relation, message: Routable) -> list[Effect]:
+        match message:
+            case Routed(source=source) if self._neighbours.next_hop(host_of(source)) == sender:
+                return self._split(sender, relation, message)
+            case Undeliverable(source=source):
+                return self._forward(sender, relation, host_of(source), message)
+            case LifeAsked(watcher=watcher, endpoint=endpoint) if (
+                self._neighbours.next_hop(watcher) == sender
+            ):
+                effects = self._forward(sender, relation, host_of(endpoint), message)
+                if isinstance(effects[0], Ignored) and not message.stop:
+                    unreachable = LifeTold(self._new_id(), watcher, endpoint, False, "unreachable")
+                    effects.append(Send(sender, unreachable))
+                return effects
+            case LifeTold(watcher=watcher):
+                return self._forward(sender, relation, watcher, message)
+            case _:
+                return [_ignored(message, "source outside the sender's side")]
+
+    def _split(self, sender: Domain, relation: Relation, message: Routed) -> list[Effect]:
+        by_hop: dict[Domain | None, list[Endpoint]] = {}
+        for destination in message.destinations:
+            by_hop.setdefault(self._hop(sender, relation, host_of(destination)), []).append(destination)
+        nowhere = by_hop.pop(None, ())
+        effects: list[Effect] = []
+        for hop, destinations in sorted((hop, way) for hop, way in by_hop.items() if hop is not None):
+            if hop in self._neighbours.up:
+                part = tuple(destinations)
+                whole = part == message.destinations
+                effects.append(Send(hop, message if whole else replace(message, destinations=part)))
+            else:
+                why = f"{self._neighbours.domain} cannot reach {hop}"
+                effects += self._undeliverable(sender, message, destinations, "next hop is down", why)
+        if nowhere:
+            why = f"{self._neighbours.domain} knows no way there"
+            effects += self._undeliverable(sender, message, nowhere, "off the unique path", why)
+        return effects
+
+    def _undeliverable(
+        self, sender: Domain, message: Routed, destinations: Iterable[Endpoint], reason: str, why: str
+    ) -> list[Effect]:
+        word = Undeliverable(self._new_id(), message.source, tuple(destinations), why)
+        return [_ignored(message, reason), Send(sender, word)]
+
+    def _forward(
+        self, sender: Domain, relation: Relation, host: Domain, message: ServerMessage
+    ) -> list[Effect]:
+        hop = self._hop(sender, relation, host)
+        if hop is None:
+            return [_ignored(message, "off the unique path")]
+        if hop not in self._neighbours.up:
+            return [_ignored(message, "next hop is down")]
+        return [Send(hop, message)]
+
+    def _hop(self, sender: Domain, relation: Relation, host: Domain) -> Domain | None:
+        """Where a message from this neighbour goes next; None where none may go: back, across a second
+        sibling link, or from child to child past the link that they share (C-118)."""
+        hop = self._neighbours.next_hop(host)
+        if hop is None or hop == sender:
+            return None
+        downward = self._neighbours.relation(hop) is Relation.CHILD
+        if relation is Relation.CHILD:
+            return hop if self._neighbours.cluster or not downward else None
+        return hop if downward else None
+
+
+def _ignored(message: ServerMessage, why: str) -> Ignored:
+    return Ignored(type(message).__name__, why)
