@@ -119,7 +119,10 @@ class BadStory(BadInput):
 BY_CODE: dict[str, type[RostraError]] = {
     error.code: error
     for error in (
+        RostraError,
         BadInput,
+        BadStory,
+        Refused,
         NotInScope,
         NoSuchPermanentGroup,
         GroupIsPermanent,
@@ -130,6 +133,7 @@ BY_CODE: dict[str, type[RostraError]] = {
         NotAllowed,
         Unreachable,
         DeadlineExceeded,
+        PeerError,
         Malformed,
         WrongWorld,
         WrongVersion,

@@ -28,7 +28,7 @@ import msgspec
 from msgspec import Struct
 
 from rostra.errors import BadName, Malformed, PeerError, WrongVersion, WrongWorld
-from rostra.names import parse_endpoint, parse_group_name, parse_scope
+from rostra.names import parse_endpoint, parse_group_name, parse_scope, relayed_group_name
 from rostra.protocols.links.packets import Data
 from rostra.protocols.resolve.messages import Member
 from rostra.wire import (
@@ -405,7 +405,9 @@ def check(case: Case, *, weigh: bool = False) -> list[Any]:
         require(items == list(case.meant), "a valid conversation was not read as it was meant")
     good = items[: len(items) - len(ends)]
     if case.kind is not FrameKind.TO_PROGRAM:
-        for name, parse in names_in(good):
+        for name, parse in names_in(
+            good, relayed_group_name if case.kind is FrameKind.LINK else parse_group_name
+        ):
             require(is_canonical(name, parse), f"{name!r} got through")
     require(told(read_again(case.kind, good)) == told(good), "what was read cannot be written and read again")
     return items
@@ -469,13 +471,15 @@ def read_again(kind: FrameKind, items: list[Any]) -> list[Any]:
     return out
 
 
-def names_in(value: Any) -> Iterator[tuple[str, Callable[[str], object]]]:
+def names_in(
+    value: Any, group_name: Callable[[str], object]
+) -> Iterator[tuple[str, Callable[[str], object]]]:
     """Every name in what was read, found by looking for the fields that hold one."""
     if isinstance(value, list | tuple):
         for each in value:
-            yield from names_in(each)
+            yield from names_in(each, group_name)
     elif isinstance(value, samples.Group):
-        yield value.name, parse_group_name
+        yield value.name, group_name
         yield value.scope, parse_scope
     elif isinstance(value, Struct):
         for field in value.__struct_fields__:
@@ -490,9 +494,9 @@ def names_in(value: Any) -> Iterator[tuple[str, Callable[[str], object]]]:
             elif field == "destinations":
                 yield from ((each, parse_endpoint) for each in held)
             elif field == "names":
-                yield from ((each, parse_group_name) for each in held)
+                yield from ((each, group_name) for each in held)
             else:
-                yield from names_in(held)
+                yield from names_in(held, group_name)
 
 
 # Running

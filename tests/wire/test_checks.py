@@ -119,5 +119,28 @@ def test_a_peer_that_invents_names_for_ever_cannot_fill_our_memory(monkeypatch: 
     for number in range(1000):
         checks.check_request(samples.program.Watch(samples.Group(f"g{number}", Domain(f"d{number}"))))
         checks.check_request(samples.program.WatchLife(Endpoint(f"eu.h{number}/a#1")))
-    for good in (checks._good_group_names, checks._good_paths, checks._good_endpoints):
+        checks.check_packet(
+            Data(3, 4, 1, 0, (samples.server.RegistryTold(samples.ID, samples.ROOT, 1, (f"g{number}",)),))
+        )
+    for good in (
+        checks._good_own_names,
+        checks._good_relayed_names,
+        checks._good_paths,
+        checks._good_endpoints,
+    ):
         assert len(good) <= 100
+
+
+NEW_TO_US = (
+    "party/\U0003fffd"  # no version of Unicode knows it yet, so none of ours can say if it is printable
+)
+
+
+def test_a_character_from_a_newer_unicode_is_relayed_and_not_let_in() -> None:
+    joined = samples.server.ResolveRequest(samples.ID, samples.Group(NEW_TO_US, samples.ROOT))
+    data = Data(3, 4, 1, 0, (joined,))
+    assert FrameReader(WORLD, FrameKind.LINK).feed(HELLO + Encoder(WORLD).packet(data))[1:] == [data]
+
+    watch = [Ask(1, 7, samples.program.Watch(samples.Group(NEW_TO_US, samples.ROOT)))]
+    _, bad = FrameReader(WORLD, FrameKind.TO_AGENT).feed(PROGRAM_HELLO + Encoder(WORLD).asks(watch))
+    assert isinstance(bad, BadAsk)

@@ -33,7 +33,9 @@ from rostra.names.groups import (
     make_group,
     parse_group,
     parse_group_name,
+    relayed_group_name,
 )
+from rostra.names.text import has_controls
 from rostra.names.tree import Tree, dials
 
 __all__ = [
@@ -52,6 +54,7 @@ __all__ = [
     "dials",
     "enclosing",
     "endpoint",
+    "has_controls",
     "host_of",
     "incarnation_of",
     "inside",
@@ -66,5 +69,6 @@ __all__ = [
     "parse_group_name",
     "parse_host",
     "parse_scope",
+    "relayed_group_name",
     "strictly_inside",
 ]

@@ -19,6 +19,7 @@ from msgspec import Struct
 from rostra.errors import BadName
 from rostra.names.domains import Domain, parse_scope
 from rostra.names.endpoints import Endpoint, parse_endpoint
+from rostra.names.text import has_controls
 
 GROUP_NAME_BYTES_MAX: Final = 255
 
@@ -62,6 +63,23 @@ GroupName = PublicName | RestrictedName | TransientName
 def parse_group_name(text: str) -> GroupName:
     """Read a group name of any kind; ``str()`` of the result is the text again."""
     check_group_name(text)
+    return _kind(text)
+
+
+def relayed_group_name(text: str) -> GroupName:
+    """Read a name that another server has let in.
+
+    What is printable and what is normal depends on the version of Unicode, and two servers may have two. A
+    name with a character that is new to us was checked by an agent that knows it; we refuse only what no
+    version allows, so that one new emoji cannot part two neighbours for ever.
+    """
+    _check_size(text)
+    if has_controls(text):
+        raise BadName(f"group name {text!a} has control characters", fix="use printable characters only")
+    return _kind(text)
+
+
+def _kind(text: str) -> GroupName:
     if "~" in text:
         owner, _, suffix = text.partition("~")
         return TransientName(parse_endpoint(owner), _segments(suffix, text))
@@ -73,6 +91,14 @@ def parse_group_name(text: str) -> GroupName:
 
 def check_group_name(text: str) -> None:
     """Refuse what no kind of name may be: empty, too long, not normalised, or with invisible characters."""
+    _check_size(text)
+    if not text.isprintable():
+        raise BadName(f"group name {text!r} has invisible characters", fix="use printable characters only")
+    if unicodedata.normalize("NFC", text) != text:
+        raise BadName(f"group name {text!r} is not in Unicode normal form C", fix="normalise the name to NFC")
+
+
+def _check_size(text: str) -> None:
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
@@ -81,10 +107,6 @@ def check_group_name(text: str) -> None:
         raise BadName(
             f"group name is {size} bytes long", fix=f"use 1 to {GROUP_NAME_BYTES_MAX} bytes of UTF-8"
         )
-    if not text.isprintable():
-        raise BadName(f"group name {text!r} has invisible characters", fix="use printable characters only")
-    if unicodedata.normalize("NFC", text) != text:
-        raise BadName(f"group name {text!r} is not in Unicode normal form C", fix="normalise the name to NFC")
 
 
 def parse_group(text: str) -> Group:
@@ -106,6 +128,6 @@ def _segments(part: str, whole: str) -> tuple[str, ...]:
     if not all(segments) or any(char in part for char in "!~"):
         raise BadName(
             f"{whole!r} is not a group name",
-            fix="write a/b (public), authority!a/b (restricted) or endpoint~a/b (transient); leave no segment empty",
+            fix="write a/b (public), authority!a/b (restricted) or endpoint~a/b (transient), no part empty",
         )
     return segments

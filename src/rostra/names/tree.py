@@ -29,12 +29,17 @@ class Tree(Struct, frozen=True):
         hosts = tuple(sorted(set(hosts)))
         if not hosts:
             raise BadInput("a world without hosts", fix="name at least one host")
+        if ROOT in hosts:
+            raise BadInput(f"{ROOT!r} among the hosts", fix="name hosts inside a cluster: eu.paris.h1")
         children: dict[Domain, set[Domain]] = {}
         for host in hosts:
             below = host
             for domain in enclosing(host)[1:]:
                 children.setdefault(domain, set()).add(below)
                 below = domain
+        for host in hosts:
+            if host in children:
+                raise BadInput(f"{host} is both a host and a domain", fix="give one of them another name")
         clusters = frozenset(parent(host) for host in hosts)
         for cluster in sorted(clusters):
             if not children[cluster] <= set(hosts):

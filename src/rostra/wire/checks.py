@@ -8,6 +8,9 @@ remains are values that have the right type and are still wrong, and each of the
 - every text meant for people is short and printable, so that it can go to a log;
 - every duration is a finite number of seconds.
 
+A group name is checked in full where a program brings it in, and by the rules that all versions share where a
+server relays it (see `rostra.names.groups.relayed_group_name`).
+
 A name is parsed when it is seen for the first time. After that it is found in a set of names known to be
 good, which costs a tenth; the sets are bounded, and start over when full.
 """
@@ -16,7 +19,14 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from rostra.errors import BadInput, BadName
-from rostra.names import parse_endpoint, parse_endpoint_name, parse_group_name, parse_scope
+from rostra.names import (
+    has_controls,
+    parse_endpoint,
+    parse_endpoint_name,
+    parse_group_name,
+    parse_scope,
+    relayed_group_name,
+)
 from rostra.names.groups import Group
 from rostra.protocols.effects import Because
 from rostra.protocols.links.packets import AnyPacket, Beat, Bye, Data, Hello
@@ -63,7 +73,8 @@ DURATION_S_MAX: Final = 1e9
 
 _good_paths: set[str] = set()
 _good_endpoints: set[str] = set()
-_good_group_names: set[str] = set()
+_good_relayed_names: set[str] = set()  # group names, from servers
+_good_own_names: set[str] = set()  # group names, from programs
 
 
 def check_packet(packet: AnyPacket) -> None:
@@ -135,16 +146,26 @@ def _endpoint(endpoint: str) -> None:
         _learn(_good_endpoints, endpoint, parse_endpoint)
 
 
-def _group_name(name: str) -> None:
-    if name not in _good_group_names:
-        _learn(_good_group_names, name, parse_group_name)
+def _relayed_name(name: str) -> None:
+    if name not in _good_relayed_names:
+        _learn(_good_relayed_names, name, relayed_group_name)
 
 
-def _group(group: Group) -> None:
-    if group.name not in _good_group_names:
-        _learn(_good_group_names, group.name, parse_group_name)
+def _relayed_group(group: Group) -> None:
+    if group.name not in _good_relayed_names:
+        _learn(_good_relayed_names, group.name, relayed_group_name)
     if group.scope not in _good_paths:
         _learn(_good_paths, group.scope, parse_scope)
+
+
+def _own_name(name: str) -> None:
+    if name not in _good_own_names:
+        _learn(_good_own_names, name, parse_group_name)
+
+
+def _own_group(group: Group) -> None:
+    _own_name(group.name)
+    _path(group.scope)
 
 
 def _number(number: int) -> None:
@@ -165,7 +186,7 @@ def _duration(seconds: float) -> None:
 
 def check_text(text: str) -> None:
     """Raise `BadInput` unless the text can be shown to people and put into a log."""
-    if len(text) > TEXT_LENGTH_MAX or not text.isprintable():
+    if len(text) > TEXT_LENGTH_MAX or has_controls(text):
         raise BadInput(
             "a text is too long or has invisible characters", fix=f"use {TEXT_LENGTH_MAX} printable ones"
         )
@@ -209,14 +230,14 @@ def _because(because: Because) -> None:
 
 def _endpoints_joined(message: EndpointsJoined) -> None:
     _id(message.id)
-    _group(message.group)
+    _relayed_group(message.group)
     _members(message.members)
     _part(message.complete_for)
 
 
 def _endpoint_left(message: EndpointLeft) -> None:
     _id(message.id)
-    _group(message.group)
+    _relayed_group(message.group)
     _endpoint(message.endpoint)
     _stamp(message.stamp)
 
@@ -224,19 +245,19 @@ def _endpoint_left(message: EndpointLeft) -> None:
 def _domain_failed(message: DomainFailed) -> None:
     _id(message.id)
     for group in message.groups:
-        _group(group)
+        _relayed_group(group)
     _path(message.domain)
     _because(message.because)
 
 
 def _group_alone(message: ResolveRequest | InterestChanged) -> None:
     _id(message.id)
-    _group(message.group)
+    _relayed_group(message.group)
 
 
 def _resolve_reply(message: ResolveReply) -> None:
     _id(message.id)
-    _group(message.group)
+    _relayed_group(message.group)
     _members(message.members)
 
 
@@ -275,7 +296,7 @@ def _registry_told(message: RegistryTold) -> None:
     _path(message.scope)
     _number(message.version)
     for name in message.names:
-        _group_name(name)
+        _relayed_name(name)
 
 
 _MESSAGE_CHECKS: Final[dict[type, Callable[[Any], None]]] = {
@@ -306,11 +327,11 @@ def _nothing(request: Close | Inspect) -> None:
 
 
 def _one_group(request: Join | Leave | SetOnline | Watch | Unwatch | Register | Unregister) -> None:
-    _group(request.group)
+    _own_group(request.group)
 
 
 def _resolve(request: Resolve) -> None:
-    _group_name(request.name)
+    _own_name(request.name)
     if request.scope is not None:
         _path(request.scope)
     if request.deadline_s is not None:

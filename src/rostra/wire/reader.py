@@ -358,7 +358,7 @@ class FrameReader:
 
 
 _UNKNOWN_ANSWER: Final = Denied(
-    "UNKNOWN_ANSWER", "the agent's answer is of an unknown kind", "upgrade this program"
+    WrongVersion.code, "the agent answered in a way that this program does not know", "upgrade this program"
 )
 
 

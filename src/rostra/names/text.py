@@ -1,0 +1,22 @@
+"""Characters that no name and no text on the wire may hold, in any version of Unicode.
+
+Controls move the cursor, end lines, reverse the direction of reading or take up no room at all: in a log or a
+table they make one thing look like another. The list is fixed for ever, so that two servers never disagree.
+"""
+
+import re
+from typing import Final
+
+_CONTROLS: Final = re.compile(
+    "["
+    "\x00-\x1f\x7f-\x9f"  # C0 and C1
+    "\xad\u061c\u180e\u200b-\u200f"  # no width, or a change of direction
+    "\u2028-\u202e\u2060-\u206f"  # lines and paragraphs, direction, joiners, isolates
+    "\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"  # byte order mark, annotations, tags
+    "\ud800-\udfff"  # halves of a character
+    "]"
+)
+
+
+def has_controls(text: str) -> bool:
+    return _CONTROLS.search(text) is not None
