@@ -7,7 +7,7 @@ import typer
 from rostra.cli.common import JsonLogs, ProgramsAt, Socket, StateDirectory, WorldFile, command
 from rostra.names import parse_domain, parse_host
 from rostra.runtime.addresses import parse_socket_path, parse_tcp
-from rostra.runtime.config import load_world
+from rostra.runtime.config import AgentSettings, load_world
 from rostra.runtime.record import Record
 from rostra.runtime.run import Settings, run
 
@@ -39,13 +39,14 @@ def server(
 ) -> int:
     """Run the server of a domain: it links the servers above, beside and below it."""
     file = load_world(world)
+    agents = file.agents if with_agent else AgentSettings()
     return run(
         Settings(
             world=file,
             domains=tuple(dict.fromkeys(parse_domain(each) for each in domain)),
             host=None if with_agent is None else parse_host(with_agent),
-            socket=file.agents.socket if socket is None else parse_socket_path(socket),
-            programs_at=file.agents.listen if programs_at is None else parse_tcp(programs_at),
+            socket=agents.socket if socket is None else parse_socket_path(socket),
+            programs_at=agents.listen if programs_at is None else parse_tcp(programs_at),
             listen=None if listen is None else parse_tcp(listen),
             state=state or file.agents.state,
         ),

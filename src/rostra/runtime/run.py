@@ -39,7 +39,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     world: World
     domains: tuple[Domain, ...] = ()  # to serve
     host: Domain | None = None  # to be the agent of
-    socket: SocketPath | None = None  # for the agent's programs; none: the usual place
+    socket: SocketPath | None = None  # for programs and administrators; none: an agent's usual place
     programs_at: TcpAddress | None = None  # for the agent's programs, over TCP
     listen: TcpAddress | None = None  # instead of what the world file says, for all domains
     state: Path | None = None
@@ -120,11 +120,14 @@ class running:
             )
             for address in sorted(addresses):
                 await self._open(Door(process, FrameKind.LINK, FrameKind.TO_AGENT), address)
-        if settings.host is not None:
-            mode = settings.world.agents.socket_mode
-            await self._open(Door(process, FrameKind.TO_AGENT), settings.socket or default_socket(), mode)
-            if settings.programs_at is not None:
-                await self._open(Door(process, FrameKind.TO_AGENT), settings.programs_at)
+        programs = FrameKind.TO_AGENT
+        socket = (
+            default_socket() if settings.socket is None and settings.host is not None else settings.socket
+        )
+        if socket is not None:
+            await self._open(Door(process, programs), socket, settings.world.agents.socket_mode)
+        if settings.programs_at is not None:
+            await self._open(Door(process, programs), settings.programs_at)
 
     async def _open(self, door: Door, address: TcpAddress | SocketPath, mode: int = 0o660) -> None:
         where = await door.listen(address, mode)

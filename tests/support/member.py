@@ -1,0 +1,16 @@
+"""A program that is in one group until it is killed: ``python member.py SOCKET NAME GROUP SCOPE``."""
+
+import asyncio
+import sys
+
+from rostra.client import connect
+
+
+async def main(socket: str, name: str, group: str, scope: str) -> None:
+    async with connect(socket, name=name) as me, me.join(group, scope) as membership:
+        print(me.endpoint, flush=True)
+        async for _ in membership:
+            pass
+
+
+asyncio.run(main(*sys.argv[1:]))
