@@ -5,9 +5,10 @@ import datetime
 import os
 import platform
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from rich.console import Console
@@ -17,11 +18,17 @@ from benchmarks.crew import run
 from benchmarks.figures import Bar, Measures, Row, judge, middle, show
 from benchmarks.peers.base import Missing, Service
 from benchmarks.peers.echo import EchoService
+from benchmarks.peers.rostra import Deployment, RostraService
 from benchmarks.workloads import Size
 
 RESULTS: Final = Path(__file__).parent / "results"
 
+Make = Callable[[], Service]
 Measure = Callable[[Service, Size], Awaitable[Measures]]
+
+
+def echo() -> Service:
+    return EchoService()
 
 
 def redis(*, shared: bool = False, ttl_ms: int = 10_000) -> Service:
@@ -30,51 +37,82 @@ def redis(*, shared: bool = False, ttl_ms: int = 10_000) -> Service:
     return RedisService(shared=shared, ttl_ms=ttl_ms)
 
 
-PLAN: Final[dict[str, tuple[str, list[tuple[Callable[[], Service], Measure]]]]] = {
-    "W1": (
+def ours(deployment: Deployment, **options: Any) -> Make:
+    return lambda: RostraService(deployment, **options)
+
+
+FAST: Final[Make] = partial(redis, ttl_ms=300)
+REDIS: Final[list[Make]] = [redis, partial(redis, shared=True)]
+OURS: Final = [ours(deployment) for deployment in Deployment]
+LAN: Final = {"profile": "lan", "note": "lan"}
+
+
+class Planned(NamedTuple):
+    title: str
+    work: Sequence[tuple[Make, Measure]]
+
+
+PLAN: Final = {
+    "W1": Planned(
         "50 watching members in 5 processes: until the last of them knows of a join",
-        [
-            (EchoService, workloads.join_until_all_know),
-            (redis, workloads.join_until_all_know),
-            (lambda: redis(shared=True), workloads.join_until_all_know),
-        ],
+        [(peer, workloads.join_until_all_know) for peer in (echo, *REDIS, *OURS)],
     ),
-    "W2": (
+    "W2": Planned(
         "who is in a group of 100?",
-        [
-            (EchoService, workloads.who_is_there),
-            (redis, workloads.who_is_there),
-        ],
+        [(peer, workloads.who_is_there) for peer in (echo, redis, *OURS)]
+        + [(ours(Deployment.APART), workloads.own_copy)],
     ),
-    "W3": (
+    "W3": Planned(
         "a member's program is killed, falls silent, or stops for a moment: when do the other 20 know?",
         [
-            (EchoService, workloads.killed_until_all_know),
-            (lambda: redis(ttl_ms=300), workloads.killed_until_all_know),
-            (lambda: redis(ttl_ms=300), workloads.silent_until_all_know),
-            (lambda: redis(ttl_ms=300), workloads.stopped_and_continued),
+            (echo, workloads.killed_until_all_know),
+            (FAST, workloads.killed_until_all_know),
+            (FAST, workloads.silent_until_all_know),
+            (FAST, workloads.program_stopped),
             (redis, workloads.killed_until_all_know),
-            (redis, workloads.stopped_and_continued),
+            (redis, workloads.program_stopped),
+            (ours(Deployment.APART), workloads.killed_until_all_know),
+            (ours(Deployment.TWO_AGENTS), workloads.killed_until_all_know),
+            (ours(Deployment.TWO_AGENTS), workloads.program_stopped),
+            (ours(Deployment.TWO_AGENTS), workloads.host_stopped),
+            (ours(Deployment.TWO_AGENTS), workloads.silent_until_all_know),
+            (ours(Deployment.TWO_AGENTS, **LAN), workloads.killed_until_all_know),
+            (ours(Deployment.TWO_AGENTS, **LAN), workloads.silent_until_all_know),
+            (ours(Deployment.TWO_AGENTS, **LAN), workloads.program_stopped),
         ],
     ),
-    "W6": (
+    "W6": Planned(
         "joins and leaves per second while the last of 100 watchers knows within 250 ms (p99)",
-        [
-            (EchoService, workloads.storm),
-            (redis, workloads.storm),
-            (lambda: redis(shared=True), workloads.storm),
-        ],
+        [(peer, workloads.storm) for peer in (echo, *REDIS, *OURS)],
     ),
-    "W7": (
+    "W7": Planned(
         "server memory per idle watching member",
         [
-            (redis, workloads.memory_per_member),
-            (lambda: redis(shared=True), workloads.memory_per_member),
+            (peer, workloads.memory_per_member)
+            for peer in (
+                *REDIS,
+                ours(Deployment.APART),
+                ours(Deployment.APART, separate=True, note="one connection per member"),
+            )
         ],
     ),
 }
 
-BARS: Final[tuple[Bar, ...]] = ()
+MAIN: Final = Deployment.APART.value
+"""The deployment that the bars are about: a host's agent and its cluster's server, each a process."""
+
+BARS: Final = (
+    Bar("W1", "join seen by the last of 50: 3x faster than Redis (p50)", MAIN, "p50 ms", 1 / 3, "redis"),
+    Bar("W1", "its p99 not worse than Redis's p50", MAIN, "p99 ms", 1, "redis", "p50 ms"),
+    Bar("W2", "resolve, 1 at a time: 2x Redis", MAIN, "1: per s", 2, "redis", less_is_better=False),
+    Bar("W2", "resolve, 16 at a time: 10x Redis", MAIN, "16: per s", 10, "redis", less_is_better=False),
+    Bar("W2", "own copy: a million reads per second", MAIN, "own copy: per s", 1e6, less_is_better=False),
+    Bar("W3", "kill -9: all others told in about 10 ms", MAIN, "p50 ms", 10),
+    Bar("W3", "kill -9, two hosts: about 10 ms", Deployment.TWO_AGENTS.value, "p50 ms", 10),
+    Bar("W3", "silent host, lan: 1.5 s", f"{Deployment.TWO_AGENTS.value}, lan", "silent: max ms", 1500),
+    Bar("W6", "joins and leaves per second: 2x Redis", MAIN, "per s", 2, "redis", less_is_better=False),
+    Bar("W7", "under 5 KB of server memory per member", MAIN, "KB per member", 5),
+)
 
 
 async def measure(names: list[str], size: Size, repeats: int, console: Console) -> list[Row]:
@@ -83,7 +121,7 @@ async def measure(names: list[str], size: Size, repeats: int, console: Console) 
     missing: set[str] = set()
     for repeat in range(1, repeats + 1):
         for workload in names:
-            for make, work in PLAN[workload][1]:
+            for make, work in PLAN[workload].work:
                 service = make()
                 console.print(f"[dim]{repeat}/{repeats} {workload} {service.label}: {work.__name__}[/dim]")
                 try:
@@ -121,7 +159,7 @@ def main(arguments: list[str]) -> int:
 
     results = middle(rows)
     for workload, peers in results.items():
-        show(answers, workload, PLAN[workload][0], peers, against="redis")
+        show(answers, workload, PLAN[workload].title, peers, against="redis")
     for bar in BARS:
         if verdict := judge(bar, results):
             answers.print(verdict)

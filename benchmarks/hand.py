@@ -137,6 +137,19 @@ class Duties:
             "p99_ms": took_ns[len(took_ns) * 99 // 100] / 1e6,
         }
 
+    async def read_copy(self, group: str, members: int, for_s: float) -> float:
+        """Read the program's own copy again and again, in turns of a thousand; reads per second."""
+        await self.program.follow(group)
+        reads, began = 0, time.monotonic()
+        while (seconds := time.monotonic() - began) < for_s:
+            for _ in range(1000):
+                found = await self.program.copied_members(group)
+            reads += 1000
+            if found != members:
+                raise AssertionError(f"{found} members instead of {members}")
+            await asyncio.sleep(0)
+        return reads / seconds
+
 
 if __name__ == "__main__":
     run(obey(Duties()))

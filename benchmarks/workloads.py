@@ -14,7 +14,6 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -102,16 +101,26 @@ async def who_is_there(service: Service, size: Size) -> Measures:
             expected = size.listed if service.keeps_lists else 0
             asked = await asker.do("ask", group=GROUP, members=expected, for_s=size.ask_s, at_once=at_once)
             measures |= {
-                f"{at_once} at a time: per s": asked["per_s"],
+                f"{at_once}: per s": asked["per_s"],
                 f"{at_once}: p50 ms": asked["p50_ms"],
                 f"{at_once}: p99 ms": asked["p99_ms"],
             }
         return measures
 
 
+async def own_copy(service: Service, size: Size) -> Measures:
+    """W2, for whoever follows the group: the answer is in the program already."""
+    async with Crew() as crew:
+        (holder, reader) = await crew.hire(2, service.name, **service.door())
+        await holder.do("hold", group=GROUP, names=_names("member", size.listed))
+        await asyncio.sleep(size.settle_s)
+        per_s = await reader.do("read_copy", group=GROUP, members=size.listed, for_s=size.ask_s)
+        return {"own copy: per s": per_s}
+
+
 async def killed_until_all_know(service: Service, size: Size, within_s: float = 30.0) -> Measures:
     """W3, first part: kill -9 of a program that is a member; until the other 20 have been told."""
-    took = []
+    took: list[int] = []
     async with Crew() as crew:
         watchers = await _watchers(crew, service, size.told, 4 if size.told >= 20 else 2)
         for nth in range(size.kills):
@@ -125,12 +134,10 @@ async def killed_until_all_know(service: Service, size: Size, within_s: float = 
     return {"p50 ms": percentile(took, 0.5) / 1e6, "max ms": max(took) / 1e6}
 
 
-async def silent_until_all_know(
-    service: Service, size: Size, stop: Sequence[int] = (), within_s: float = 30.0
-) -> Measures:
+async def silent_until_all_know(service: Service, size: Size, within_s: float = 30.0) -> Measures:
     """W3, second part: SIGSTOP for good of what speaks for a member; until the other 20 have been told.
 
-    `stop` are the processes to stop (a host's agent); without it, the member's own program.
+    That is its host's agent where there is one, else the member's own program.
     """
     took = []
     for nth in range(max(1, size.kills // 3)):
@@ -141,7 +148,7 @@ async def silent_until_all_know(
             await hand.do("idle", group=GROUP, names=[victim])
             await _settled(watchers, size)
             stopped_ns = time.monotonic_ns()
-            pids = stop or (hand.pid,)
+            pids = service.speaks_for(service.places - 1) or (hand.pid,)
             for pid in pids:
                 os.kill(pid, signal.SIGSTOP)
             try:
@@ -153,8 +160,17 @@ async def silent_until_all_know(
     return {"silent: p50 ms": percentile(took, 0.5) / 1e6, "silent: max ms": max(took) / 1e6}
 
 
-async def stopped_and_continued(service: Service, size: Size, stop: Sequence[int] = ()) -> Measures:
-    """W3, third part: SIGSTOP for two seconds. Is the member thrown out for it?"""
+async def program_stopped(service: Service, size: Size) -> Measures:
+    """W3, third part: a member's program is stopped for two seconds. Is it thrown out for it?"""
+    return await _stopped(service, size, "program", ())
+
+
+async def host_stopped(service: Service, size: Size) -> Measures:
+    """W3, fourth part: the same for the agent of a member's host."""
+    return await _stopped(service, size, "agent", service.speaks_for(service.places - 1))
+
+
+async def _stopped(service: Service, size: Size, what: str, stop: tuple[int, ...]) -> Measures:
     async with Crew() as crew:
         watchers = await _watchers(crew, service, size.told, 4 if size.told >= 20 else 2, place=0)
         (hand,) = await crew.hire(1, service.name, **service.door(place=service.places - 1))
@@ -173,12 +189,12 @@ async def stopped_and_continued(service: Service, size: Size, stop: Sequence[int
         seen = await everybody(watchers, "seen")
         changes = [last for one in seen for _, last in one.get("paused", ())]
         kept = f"thrown out after {(min(changes) - stopped_ns) / 1e9:.2f} s" if changes else "kept"
-        return {f"stopped {size.stop_s:g} s": kept, "suspected meanwhile": suspected}
+        return {f"{what} stopped {size.stop_s:g} s": kept, f"{what} suspected": suspected}
 
 
 async def storm(service: Service, size: Size) -> Measures:
     """W6. The offered rate rises until the last watcher's p99 exceeds 250 ms."""
-    best: Measures = {"changes per s": 0.0}
+    best: Measures = {"per s": 0.0}
     async with Crew() as crew:
         watchers = await _watchers(crew, service, size.storm_watching, size.processes)
         generators = await _spread(crew, service, 2)
@@ -218,7 +234,7 @@ async def storm(service: Service, size: Size) -> Measures:
             if len(took) < changes or p99_ms > 250:
                 best["gave out at"] = float(rate)
                 break
-            best = {"changes per s": changes / size.storm_s, "notice p50 ms": percentile(took, 0.5) / 1e6}
+            best = {"per s": changes / size.storm_s, "notice p50 ms": percentile(took, 0.5) / 1e6}
             best["notice p99 ms"] = p99_ms
     return best
 
@@ -298,5 +314,5 @@ async def _gone(watchers: list[Hand], who: str, members: int, within_s: float) -
         await asyncio.sleep(0.25)
         seen = await everybody(watchers, "seen")
         if _all_told(seen, who, 0, members):
-            return max(one[who][0][1] for one in seen)
+            return max(int(one[who][0][1]) for one in seen)
     raise Incomplete(f"after {within_s:g} s not all watchers know that {who} is gone")

@@ -40,6 +40,10 @@ class Service(ABC):
     places: int = 1
     keeps_lists: bool = True  # can it say who is in a group?
 
+    def speaks_for(self, place: int) -> tuple[int, ...]:
+        """The processes that give a host's sign of life to others; none if each program gives its own."""
+        return ()
+
     def weighed(self) -> dict[str, int]:
         """Which kinds of server process there are, if they are to be weighed apart."""
         return {}
@@ -85,6 +89,14 @@ class Program(ABC):
     @abstractmethod
     async def members(self, group: str) -> int:
         """Ask who is in the group, as a program that does not follow it; how many there are."""
+
+    async def follow(self, group: str) -> None:
+        """Keep a copy of who is in the group, if this peer's client can."""
+        raise NotImplementedError
+
+    async def copied_members(self, group: str) -> int:
+        """How many there are, from the program's own copy."""
+        raise NotImplementedError
 
 
 def nobody(who: str, joined: bool) -> None:

@@ -1,20 +1,26 @@
 """Server processes of the peers: start, wait until they listen, stop, weigh."""
 
 import asyncio
-import os
+import contextlib
 import signal
 from pathlib import Path
 
 READY_WITHIN_S = 15.0
 
 
-async def start(*command: str, env: dict[str, str] | None = None) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        *command,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
-        env=None if env is None else {**os.environ, **env},
-    )
+class Died(RuntimeError):
+    """A server process ended while it was being measured."""
+
+
+async def start(*command: str, log: Path | None = None) -> asyncio.subprocess.Process:
+    """`log` for those whose remarks of normal operation go to stderr."""
+    with log.open("ab") if log is not None else contextlib.nullcontext(None) as remarks:
+        return await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=remarks,
+        )
 
 
 async def listening(path: str) -> None:

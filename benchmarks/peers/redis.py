@@ -90,7 +90,7 @@ class RedisProgram(Program):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for subscription in self._subscriptions:
-            await subscription.aclose()
+            await subscription.aclose()  # type: ignore[no-untyped-call]
         for client in (self._asking, *self._clients.values()):
             await client.aclose()
 

@@ -1,0 +1,214 @@
+"""Rostra as its users run it: real agents and servers, all guarantees on, programs on the Unix socket.
+
+one agent            groups of host scope: the agent answers alone
+agent with server    agent and cluster server in one process; groups of cluster scope
+agent and server     the same in two processes, over TCP
+two agents           two hosts' agents and their cluster's server, three processes; members on both hosts
+"""
+
+import asyncio
+import contextlib
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import rostra
+from benchmarks.peers.base import OnChange, Program, Service, nobody
+from benchmarks.peers.processes import READY_WITHIN_S, Died, listening, start, stop
+from rostra.client import Gap, Joined, Left, Me, Membership, Only, View, Without, connect_admin
+from rostra.client.group import Followed
+from rostra.errors import RostraError
+from rostra.names import name_of
+
+CLUSTER = "lab"
+
+
+class Deployment(Enum):
+    ONE_AGENT = "rostra, one agent"
+    TOGETHER = "rostra, agent with server"
+    APART = "rostra, agent and server"
+    TWO_AGENTS = "rostra, two agents"
+
+
+class RostraService(Service):
+    name = "rostra"
+
+    def __init__(
+        self, deployment: Deployment, *, profile: str = "wan", separate: bool = False, note: str = ""
+    ) -> None:
+        self._deployment = deployment
+        self._profile = profile
+        self._separate = separate  # every member on a connection of its own, instead of one per process
+        self.places = 2 if deployment is Deployment.TWO_AGENTS else 1
+        self.label = deployment.value + (f", {note}" if note else "")
+        self._processes: dict[str, asyncio.subprocess.Process] = {}
+
+    async def start(self) -> None:
+        self._home = tempfile.TemporaryDirectory(prefix="rostra-bench-")
+        self._server = f"127.0.0.1:{_free_port()}"
+        world = Path(self._home.name) / "world.toml"
+        world.write_text(
+            f'[world]\nname = "bench"\nprofile = "{self._profile}"\n[servers]\n{CLUSTER} = "{self._server}"\n'
+        )
+        if self._deployment is Deployment.TOGETHER:
+            await self._run(
+                "agent 0",
+                "server",
+                "-d",
+                CLUSTER,
+                "--with-agent",
+                f"{CLUSTER}.h0",
+                "--socket",
+                self._socket(0),
+            )
+        else:
+            if self._deployment is not Deployment.ONE_AGENT:
+                await self._run("server", "server", "-d", CLUSTER)
+            for place in range(self.places):
+                await self._run(
+                    f"agent {place}", "agent", f"{CLUSTER}.h{place}", "--socket", self._socket(place)
+                )
+        for place in range(self.places):
+            await listening(self._socket(place))
+        if self._deployment is not Deployment.ONE_AGENT:
+            await self._linked()
+
+    async def stop(self) -> None:
+        died = [what for what, process in self._processes.items() if process.returncode is not None]
+        await asyncio.gather(*(stop(process) for process in self._processes.values()))
+        last_words = [(Path(self._home.name) / f"{what}.log").read_text()[-2000:] for what in died]
+        self._home.cleanup()
+        if died:
+            raise Died(f"{', '.join(died)} ended too early: {' '.join(last_words)}")
+
+    def pids(self) -> list[int]:
+        return [process.pid for process in self._processes.values()]
+
+    def weighed(self) -> dict[str, int]:
+        return {what: process.pid for what, process in self._processes.items()}
+
+    def speaks_for(self, place: int) -> tuple[int, ...]:
+        return (self._processes[f"agent {place}"].pid,)
+
+    def door(self, place: int = 0) -> dict[str, Any]:
+        return {"address": self._socket(place), "scope": self._scope(place), "separate": self._separate}
+
+    async def suspected(self) -> str:
+        """Does the server doubt a host, or an agent one of its programs?"""
+        doubted = [link["suspected"] for _, link in await self._links()]
+        for place in range(self.places):
+            with contextlib.suppress(RostraError, TimeoutError):
+                async with asyncio.timeout(0.2), connect_admin(self._socket(place)) as agent:
+                    doubted += [program["suspected"] for program in (await agent.inspect())["programs"]]
+        return "yes" if any(doubted) else "no"
+
+    async def _links(self) -> list[tuple[str, dict[str, Any]]]:
+        if self._deployment is Deployment.ONE_AGENT:
+            return []
+        async with connect_admin(self._server, domain=CLUSTER) as server:
+            return list((await server.inspect())["links"].items())
+
+    async def _linked(self) -> None:
+        async with asyncio.timeout(READY_WITHIN_S):
+            while sum(link["up"] for _, link in await self._links()) < self.places:
+                await asyncio.sleep(0.05)
+
+    async def _run(self, what: str, *arguments: str) -> None:
+        home = Path(self._home.name)
+        self._processes[what] = await start(
+            sys.executable,
+            "-m",
+            "rostra",
+            *arguments,
+            "--world",
+            str(home / "world.toml"),
+            "--state",
+            str(home / "state"),
+            log=home / f"{what}.log",
+        )
+
+    def _socket(self, place: int) -> str:
+        return str(Path(self._home.name) / f"agent-{place}")
+
+    def _scope(self, place: int) -> str:
+        return f"{CLUSTER}.h{place}" if self._deployment is Deployment.ONE_AGENT else CLUSTER
+
+
+class RostraProgram(Program):
+    def __init__(self, address: str, scope: str, separate: bool) -> None:
+        self._address = address
+        self._scope = scope
+        self._separate = separate
+        self._endpoints: dict[str, Me] = {}
+        self._memberships: dict[tuple[str, str], Membership] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def begin(self) -> None:
+        self._me = await rostra.connect(self._address)
+
+    async def end(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for endpoint in (*self._endpoints.values(), self._me):
+            await endpoint.close()
+
+    async def prepare(self, name: str) -> None:
+        if name not in self._endpoints:
+            self._endpoints[name] = await (
+                rostra.connect(self._address, name=name) if self._separate else self._me.open(name)
+            )
+
+    async def enter(self, group: str, name: str, on_change: OnChange) -> None:
+        await self.prepare(name)
+        membership = await self._endpoints[name].join(group, self._scope)
+        self._memberships[group, name] = await membership.ready()
+        if on_change is not nobody:
+            self._tasks.append(asyncio.create_task(_report(membership, on_change)))
+
+    async def join(self, group: str, name: str) -> None:
+        await self.prepare(name)
+        self._memberships[group, name] = await self._endpoints[name].join(group, self._scope, online=False)
+
+    async def leave(self, group: str, name: str) -> None:
+        await self._memberships.pop((group, name)).leave()
+
+    async def members(self, group: str) -> int:
+        return len((await self._me.resolve(group, self._scope)).members)
+
+    async def follow(self, group: str) -> None:
+        await (await self._me.watch(group, self._scope)).ready()
+
+    async def copied_members(self, group: str) -> int:
+        resolution = await self._me.resolve(group, self._scope)
+        assert resolution.from_copy
+        return len(resolution.members)
+
+
+async def _report(followed: Followed, on_change: OnChange) -> None:
+    async for change in followed:
+        for who, joined in _changes(change):
+            on_change(who, joined)
+
+
+def _changes(change: object) -> Iterator[tuple[str, bool]]:
+    match change:
+        case Joined(members):
+            yield from ((name_of(member.endpoint), True) for member in members)
+        case Left(endpoints) | Without(_, endpoints) | Only(_, endpoints):
+            yield from ((name_of(endpoint), False) for endpoint in endpoints)
+        case Gap(missed):
+            raise AssertionError(f"a watcher missed {missed} changes")
+        case View():
+            pass
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
