@@ -1,6 +1,11 @@
 """What every test may ask for."""
 
 import pytest
+from hypothesis import settings
+
+# A machine that is busy with something else is no reason to fail; a failure must print how to repeat it.
+settings.register_profile("rostra", deadline=None, print_blob=True)
+settings.load_profile("rostra")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

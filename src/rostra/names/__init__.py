@@ -35,7 +35,7 @@ from rostra.names.groups import (
     parse_group_name,
     relayed_group_name,
 )
-from rostra.names.text import has_controls
+from rostra.names.text import has_controls, quoted
 from rostra.names.tree import Tree, dials
 
 __all__ = [
@@ -69,6 +69,7 @@ __all__ = [
     "parse_group_name",
     "parse_host",
     "parse_scope",
+    "quoted",
     "relayed_group_name",
     "strictly_inside",
 ]

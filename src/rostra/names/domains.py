@@ -16,6 +16,7 @@ import re
 from typing import Final, NewType
 
 from rostra.errors import BadName
+from rostra.names.text import quoted
 
 Domain = NewType("Domain", str)
 
@@ -56,17 +57,15 @@ def _parse_path(text: str, kind: str, labels_max: int) -> Domain:
         raise BadName(f"{kind} path is {len(text)} characters long", fix=f"use at most {_PATH_LENGTH_MAX}")
     path = text.split(".")
     if len(path) > labels_max:
-        raise BadName(f"{kind} path {text!r} has {len(path)} labels", fix=f"use at most {labels_max}")
+        raise BadName(f"{kind} path {quoted(text)} has {len(path)} labels", fix=f"use at most {labels_max}")
     for label in path:
         if not _LABEL.fullmatch(label):
             raise BadName(
-                f"{label!r} in {kind} path {text!r} is not a label",
+                f"{quoted(label)} in {kind} path {quoted(text)} is not a label",
                 fix=f"use 1 to {LABEL_LENGTH_MAX} of a-z, 0-9 and '-', separated by single dots",
             )
     if path[0] == ROOT:
-        raise BadName(
-            f"{kind} path {text!r} starts with {ROOT!r}", fix=f"leave the root out: {text[len(ROOT) + 1 :]}"
-        )
+        raise BadName(f"{kind} path {quoted(text)} starts with {ROOT!r}", fix="leave the root out")
     return Domain(text)
 
 

@@ -10,6 +10,7 @@ from typing import Final, NewType
 
 from rostra.errors import BadName
 from rostra.names.domains import Domain, parse_host
+from rostra.names.text import quoted
 
 Endpoint = NewType("Endpoint", str)
 
@@ -23,7 +24,7 @@ def parse_endpoint_name(text: str) -> str:
     """Check the part that a program chooses: ``web-1``."""
     if not _NAME.fullmatch(text):
         raise BadName(
-            f"{_short(text)} is not an endpoint name",
+            f"{quoted(text)} is not an endpoint name",
             fix="use 1 to 63 of a-z, A-Z, 0-9, '.', '_' and '-', beginning with a letter or digit",
         )
     return text
@@ -34,10 +35,10 @@ def parse_endpoint(text: str) -> Endpoint:
     name, sharp, incarnation = rest.partition("#")
     if not slash or not sharp:
         raise BadName(
-            f"{_short(text)} is not an endpoint", fix="write host/name#incarnation: eu.paris.h3/web-1#7"
+            f"{quoted(text)} is not an endpoint", fix="write host/name#incarnation: eu.paris.h3/web-1#7"
         )
     if not _INCARNATION.fullmatch(incarnation) or int(incarnation) > INCARNATION_MAX:
-        raise BadName(f"{_short(incarnation)} is not an incarnation", fix="write a number from 0 to 2^63-1")
+        raise BadName(f"{quoted(incarnation)} is not an incarnation", fix="write a number from 0 to 2^63-1")
     return endpoint(parse_host(host), parse_endpoint_name(name), int(incarnation))
 
 
@@ -55,7 +56,3 @@ def name_of(endpoint: Endpoint) -> str:
 
 def incarnation_of(endpoint: Endpoint) -> int:
     return int(endpoint.rpartition("#")[2])
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 80 else f"{text[:77]}...")

@@ -19,7 +19,7 @@ from msgspec import Struct
 from rostra.errors import BadName
 from rostra.names.domains import Domain, parse_scope
 from rostra.names.endpoints import Endpoint, parse_endpoint
-from rostra.names.text import has_controls
+from rostra.names.text import has_controls, quoted
 
 GROUP_NAME_BYTES_MAX: Final = 255
 
@@ -75,7 +75,9 @@ def relayed_group_name(text: str) -> GroupName:
     """
     _check_size(text)
     if has_controls(text):
-        raise BadName(f"group name {text!a} has control characters", fix="use printable characters only")
+        raise BadName(
+            f"group name {quoted(text)} has control characters", fix="use printable characters only"
+        )
     return _kind(text)
 
 
@@ -93,9 +95,13 @@ def check_group_name(text: str) -> None:
     """Refuse what no kind of name may be: empty, too long, not normalised, or with invisible characters."""
     _check_size(text)
     if not text.isprintable():
-        raise BadName(f"group name {text!r} has invisible characters", fix="use printable characters only")
+        raise BadName(
+            f"group name {quoted(text)} has invisible characters", fix="use printable characters only"
+        )
     if unicodedata.normalize("NFC", text) != text:
-        raise BadName(f"group name {text!r} is not in Unicode normal form C", fix="normalise the name to NFC")
+        raise BadName(
+            f"group name {quoted(text)} is not in Unicode normal form C", fix="normalise the name to NFC"
+        )
 
 
 def _check_size(text: str) -> None:
@@ -127,7 +133,7 @@ def _segments(part: str, whole: str) -> tuple[str, ...]:
     segments = tuple(part.split("/"))
     if not all(segments) or any(char in part for char in "!~"):
         raise BadName(
-            f"{whole!r} is not a group name",
+            f"{quoted(whole)} is not a group name",
             fix="write a/b (public), authority!a/b (restricted) or endpoint~a/b (transient), no part empty",
         )
     return segments

@@ -1,4 +1,4 @@
-"""Characters that no name and no text on the wire may hold, in any version of Unicode.
+"""How names are shown when they are wrong, and what no name and no text may hold in any version of Unicode.
 
 Controls move the cursor, end lines, reverse the direction of reading or take up no room at all: in a log or a
 table they make one thing look like another. The list is fixed for ever, so that two servers never disagree.
@@ -6,6 +6,8 @@ table they make one thing look like another. The list is fixed for ever, so that
 
 import re
 from typing import Final
+
+QUOTED_LENGTH_MAX: Final = 80
 
 _CONTROLS: Final = re.compile(
     "["
@@ -20,3 +22,11 @@ _CONTROLS: Final = re.compile(
 
 def has_controls(text: str) -> bool:
     return _CONTROLS.search(text) is not None
+
+
+def quoted(text: str) -> str:
+    """A text from anywhere, fit for one line of an error: short, and printable."""
+    shown = repr(text[:QUOTED_LENGTH_MAX])
+    if len(text) > QUOTED_LENGTH_MAX or len(shown) > QUOTED_LENGTH_MAX + 2:
+        return f"{shown[: QUOTED_LENGTH_MAX - 3]}...{shown[-1]}"
+    return shown

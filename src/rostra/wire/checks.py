@@ -25,6 +25,7 @@ from rostra.names import (
     parse_endpoint_name,
     parse_group_name,
     parse_scope,
+    quoted,
     relayed_group_name,
 )
 from rostra.names.groups import Group
@@ -130,7 +131,7 @@ def check_program_frame(said: ProgramHello | ProgramWelcome | Ping | Pong | Good
 
 def _learn(good: set[str], name: str, parse: Callable[[str], object]) -> None:
     if str(parse(name)) != name:
-        raise BadName(f"{name!r} is not in canonical form", fix=f"send it as {parse(name)}")
+        raise BadName(f"{quoted(name)} is not in canonical form", fix=f"send it as {parse(name)}")
     if len(good) >= KNOWN_NAMES_MAX:
         good.clear()
     good.add(name)
