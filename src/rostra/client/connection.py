@@ -50,6 +50,7 @@ class AgentConnection:
 
     def __init__(self, address: Address, program: str) -> None:
         self.address = address
+        self.name = str(address)
         self.turn = 0  # for `Connection`: a program reads all that comes
         self.encoder = Encoder(ANY_WORLD)
         self.world = ""
@@ -227,6 +228,9 @@ class AgentConnection:
         connection.pause_reading()
         self.turn += 1
         self._loop.call_soon(connection.resume_reading)
+
+    def hanging_up(self, connection: Connection, error: RostraError) -> None:
+        self._end(error)
 
     def _welcome(self, welcome: ProgramWelcome) -> None:
         if not self._welcomed.done():

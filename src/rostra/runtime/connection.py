@@ -37,6 +37,10 @@ _shared_buffer: Final = memoryview(bytearray(READ_BYTES))
 class Role(Protocol):
     """What a connection is for, once that is known."""
 
+    @property
+    def name(self) -> str:
+        """Who is at the other end, for people; empty if we do not know."""
+
     def arrived(self, items: list[Arrived]) -> None: ...
 
     def refused(self, refusal: Refusal) -> None:
@@ -59,6 +63,9 @@ class Turns(Protocol):
 
     def resume_next_turn(self, connection: "Connection") -> None:
         """This connection had its share and is paused."""
+
+    def hanging_up(self, connection: "Connection", error: RostraError) -> None:
+        """This connection is being closed, for that reason."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -153,6 +160,7 @@ class Connection(asyncio.BufferedProtocol):
     def refuse(self, error: RostraError) -> None:
         """Hang up, saying why."""
         if self.is_open:
+            self._turns.hanging_up(self, error)
             self.write(self._turns.encoder.refusal(error))
             self.close(str(error))
 

@@ -12,11 +12,11 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rostra.errors import BadInput, Malformed, NotAllowed, Unreachable
+from rostra.errors import BadInput, Malformed, NotAllowed, RostraError, Unreachable
 from rostra.protocols.links.packets import Hello
 from rostra.runtime.addresses import SocketPath, TcpAddress
 from rostra.runtime.connection import Connection
-from rostra.runtime.links import HANDSHAKE_TIMEOUT_S, LinkEnd, why_not_let_in
+from rostra.runtime.links import HANDSHAKE_TIMEOUT_S, LinkEnd, let_in
 from rostra.wire import Arrived, FrameKind, FrameReader, ProgramHello, Refusal
 
 if TYPE_CHECKING:
@@ -33,19 +33,22 @@ BACKLOG: Final = 4096
 class Stranger:
     """A caller that has not said who it is."""
 
-    __slots__ = ("_connection", "_door", "_timeout")
+    __slots__ = ("_connection", "_door", "_timeout", "name")
 
     def __init__(self, door: "Door", connection: Connection) -> None:
         self._door = door
         self._connection = connection
+        self.name = ""
         self._timeout = door.process.loop.call_later(HANDSHAKE_TIMEOUT_S, self._too_slow)
         door.strangers += 1
 
     def arrived(self, items: list[Arrived]) -> None:
         first, *rest = items
         if isinstance(first, Hello):
+            self.name = first.path
             self._let_neighbour_in(first, items)
         elif isinstance(first, ProgramHello):
+            self.name = first.program
             self._let_program_in(first, rest)
         else:
             self._connection.refuse(Malformed(f"{type(first).__name__} before the handshake"))
@@ -55,13 +58,7 @@ class Stranger:
 
     def lost(self, why: str) -> None:
         self._gone()
-        self._door.process.record.note_rarely(
-            f"{self._door.name} {why[:40]}",
-            "caller_gone",
-            door=self._door.name,
-            peer=self._connection.peer,
-            because=why,
-        )
+        self._door.process.record.count("callers_gone")
 
     def full(self) -> None:
         self._connection.abort("it does not read")
@@ -71,18 +68,9 @@ class Stranger:
 
     def _let_neighbour_in(self, hello: Hello, items: list[Arrived]) -> None:
         process = self._door.process
-        resident, error = why_not_let_in(process, hello)
-        if error is not None or resident is None:
-            assert error is not None
-            process.record.note_rarely(
-                f"{hello.path} {error.code}",
-                "neighbour_refused",
-                peer=hello.path,
-                address=self._connection.peer,
-                code=error.code,
-                because=error.what,
-            )
-            self._connection.refuse(error)
+        resident = let_in(process, hello)
+        if isinstance(resident, RostraError):
+            self._connection.refuse(resident)
             return
         end = LinkEnd(process, resident, hello.path, self._connection)
         self._gone()
@@ -120,6 +108,8 @@ class Stranger:
 
 class Turned:
     """A caller that came when too many strangers were waiting: nothing is read from it."""
+
+    name = ""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

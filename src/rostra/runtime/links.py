@@ -45,6 +45,10 @@ class LinkEnd:
         self.closed: asyncio.Future[str] = process.loop.create_future()
         self._packets: list[AnyPacket] = []
 
+    @property
+    def name(self) -> str:
+        return self.peer
+
     def open(self) -> None:
         """From now on this is the way to the peer; an older one is closed."""
         channels = self.resident.channels
@@ -106,18 +110,17 @@ class LinkEnd:
         return None
 
 
-def why_not_let_in(process: "Process", hello: Hello) -> tuple["Resident | None", RostraError | None]:
-    """Who of this process a caller wants to reach, and why it may not: the accepting side's half of the
-    handshake."""
+def let_in(process: "Process", hello: Hello) -> "Resident | RostraError":
+    """Whom of this process a caller reaches, or why nobody: the accepting side of the handshake."""
     resident = process.residents.get(hello.to)
     if resident is None:
         here = ", ".join(process.residents)
-        return None, NotAllowed(
+        return NotAllowed(
             f"{hello.path} looks for {hello.to or 'nobody'} and found {here}",
             fix=f"check the address of {hello.to} under [servers]",
         )
     if not process.accepts(resident, hello.path):
-        return None, NotAllowed(
+        return NotAllowed(
             f"{hello.path} is no neighbour of {resident.path}",
             fix="a child's path is one label longer than its parent's; siblings stand in the same world file",
         )
@@ -132,11 +135,11 @@ def why_not_let_in(process: "Process", hello: Hello) -> tuple["Resident | None",
     ):
         # A second process under the same name (C-016). One that merely restarted has lost its old connection,
         # or will be suspected soon; it calls again and is let in then.
-        return None, NameInUse(
+        return NameInUse(
             f"{hello.path} is served by another process, at {present.connection.peer}, which is alive",
             fix="stop one of the two, or give this one another path",
         )
-    return resident, None
+    return resident
 
 
 class Dialler:

@@ -20,6 +20,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from rostra.errors import RostraError
 from rostra.names import ROOT, Domain, dials, parent
 from rostra.node import Node, Output
 from rostra.protocols.effects import (
@@ -175,6 +176,18 @@ class Process:
         self._begin_turn()
         connection.pause_reading()
         self._resume.append(connection)
+
+    def hanging_up(self, connection: Connection, error: RostraError) -> None:
+        self.record.count("refused", error.code)
+        who = connection.role.name or connection.peer.rpartition(":")[0] or connection.peer
+        self.record.note_rarely(
+            f"{who} {error.code}",
+            "refused",
+            who=who,
+            peer=connection.peer,
+            code=error.code,
+            because=error.what,
+        )
 
     def _begin_turn(self) -> None:
         if not self._in_turn:

@@ -70,7 +70,7 @@ from rostra.wire import (
 if TYPE_CHECKING:
     from rostra.runtime.process import Process, Resident
 
-QUEUE_RECORDS_MAX: Final = 20_000
+QUEUE_RECORDS_MAX: Final = 4_096
 """Notices (and member records in them) queued for a program that does not read, before it falls behind. A
 record is about 200 bytes. Raising it: longer stalls without a `Gap`, more memory for each program that
 stalls."""
