@@ -10,7 +10,7 @@ from support.samples import CHESS, H1, ID, WORLD
 from rostra.names import Endpoint
 from rostra.protocols.links.packets import Data
 from rostra.protocols.resolve.messages import Cause, EndpointsJoined, Member, ResolveReply
-from rostra.protocols.resolve.requests import Absolute, Joined, Resolved
+from rostra.protocols.resolve.requests import Absolute, Joined
 from rostra.wire import Answered, Encoder, Told, encoder
 from rostra.wire.encoder import SHARED_FROM
 
@@ -59,16 +59,14 @@ def test_a_long_message_to_many_neighbours_is_encoded_once_per_turn(
 
 @pytest.mark.parametrize(
     "said",
-    [Absolute(CHESS, MANY), Joined(CHESS, MANY, Cause.MERGE), Resolved(((H1, FEW), (samples.ROOT, FEW)))],
+    [Absolute(CHESS, MANY), Joined(CHESS, MANY, Cause.MERGE)],
     ids=lambda said: type(said).__name__,
 )
 def test_a_long_answer_or_notice_to_many_programs_is_encoded_once_per_turn(
     said: Any, counting: CountingEncoder
 ) -> None:
     ours = Encoder(WORLD)
-    items: list[Any] = (
-        [Answered(1, said)] if isinstance(said, Resolved) else [Answered(1, said), Told((7,), said)]
-    )
+    items: list[Any] = [Answered(1, said), Told((7,), said)]
     written = [ours.tells(items) for _ in range(50)]
     assert counting.encoded.count(said) == 1
     assert all(frame[10:] == msgspec.msgpack.encode(samples.Tells(tuple(items))) for frame in written)

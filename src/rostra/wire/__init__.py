@@ -8,7 +8,7 @@
     checks     no hostile name, number or text gets past here
     shapes     how bodies are decoded: whole, or piece by piece when a newer peer says something unknown
 
-`docs/decisions/wire.md` says what is promised, and what it costs.
+`docs/decisions/0008-what-the-wire-promises.md` says what is promised, and what it costs.
 """
 
 from rostra.wire.encoder import Encoder

@@ -207,7 +207,9 @@ def _members(members: Members) -> None:
     for member in members:
         if member.endpoint not in _good_endpoints:
             _learn(_good_endpoints, member.endpoint, parse_endpoint)
-        _stamp(member.stamp)
+        incarnation, counter = member.stamp
+        if not (0 <= incarnation <= NUMBER_MAX and 0 <= counter <= NUMBER_MAX):
+            _stamp(member.stamp)
 
 
 def _endpoints(endpoints: Iterable[str]) -> None:
@@ -323,8 +325,15 @@ def _open(request: Open) -> None:
     parse_endpoint_name(request.name)
 
 
-def _nothing(request: Close | Inspect) -> None:
+def _nothing(request: Close) -> None:
     pass
+
+
+def _inspect(request: Inspect) -> None:
+    if request.after < 0:
+        raise Malformed(f"event number {request.after} is negative")
+    if request.wait_s:
+        _duration(request.wait_s)
 
 
 def _one_group(request: Join | Leave | SetOnline | Watch | Unwatch | Register | Unregister) -> None:
@@ -361,5 +370,5 @@ _REQUEST_CHECKS: Final[dict[type, Callable[[Any], None]]] = {
     UnwatchLife: _one_endpoint,
     Register: _one_group,
     Unregister: _one_group,
-    Inspect: _nothing,
+    Inspect: _inspect,
 }

@@ -3,20 +3,19 @@
 MessagePack encodes a small message in less time than it takes to look it up, so small ones are simply encoded
 again for each peer, the whole packet in one call. Long ones (a membership list after a merge, an answer that
 many programs asked for) are encoded once per turn and pasted into every packet that carries them. The border
-was measured; see `docs/decisions/wire.md`.
+was measured; see `docs/decisions/0008-what-the-wire-promises.md`.
 """
 
-from collections.abc import Callable, Sized
-from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
 from rostra.errors import RostraError, TooLarge
 from rostra.protocols.links.packets import AnyPacket, Data
 from rostra.protocols.resolve.messages import EndpointsJoined, ResolveReply
-from rostra.protocols.resolve.requests import Absolute, Joined, Resolved
+from rostra.protocols.resolve.requests import Absolute, Joined
 from rostra.wire.frames import BODY_BOUND, PACKET_MESSAGES_MAX, FrameKind, Refusal, frame, world_tag
 from rostra.wire.programs import (
     Answered,
@@ -34,13 +33,8 @@ from rostra.wire.programs import (
 SHARED_FROM: Final = 8
 """A list of this many records is worth encoding once and keeping until the end of the turn."""
 
-_LISTS: Final[dict[type, Callable[[Any], Sized]]] = {
-    EndpointsJoined: attrgetter("members"),
-    ResolveReply: attrgetter("members"),
-    Absolute: attrgetter("members"),
-    Joined: attrgetter("members"),
-    Resolved: lambda said: [member for _, members in said.parts for member in members],
-}
+_LISTS: Final = frozenset({EndpointsJoined, ResolveReply, Absolute, Joined})
+"""What may hold a long list of members."""
 
 _encoder: Final = msgspec.msgpack.Encoder()
 
@@ -55,7 +49,7 @@ class Encoder:
     def __init__(self, world: str) -> None:
         self.world = world
         self._tag = world_tag(world)
-        self._shared: dict[int, tuple[Any, Raw]] = {}
+        self._kept: dict[int, tuple[Any, Raw]] = {}
 
     def packet(self, packet: AnyPacket) -> bytes:
         """Whole frames, ready to write, for one packet of a link."""
@@ -64,12 +58,10 @@ class Encoder:
                 raise TooLarge(
                     f"a packet of {len(packet.messages)} messages", fix=f"at most {PACKET_MESSAGES_MAX}"
                 )
-            # A Raw in the place of a message is pasted as it is; see `_share`.
-            messages = tuple(
-                [self._share(each) if type(each) in _LISTS else each for each in packet.messages]
+            packet = replace(
+                packet, messages=tuple([self._pasted(m) if _is_long(m) else m for m in packet.messages])
             )
-            packet = Data(packet.mine, packet.yours, packet.number, packet.received, messages)
-        return frame(FrameKind.LINK, self._tag, _encoder.encode(packet))
+        return self._frame(FrameKind.LINK, packet)
 
     def tells(self, items: list[Answered | Told]) -> bytes:
         """Everything that an agent has to say to one program this turn."""
@@ -94,21 +86,23 @@ class Encoder:
         return self._frame(FrameKind.REFUSAL, Refusal.of(error))
 
     def turn_ends(self) -> None:
-        self._shared.clear()
+        self._kept.clear()
 
     def _frame(self, kind: FrameKind, said: object) -> bytes:
         return frame(kind, self._tag, _encoder.encode(said))
 
     def _item(self, item: Answered | Told) -> Answered | Told:
         if isinstance(item, Told):
-            return Told(item.endpoints, self._share(item.notice)) if type(item.notice) in _LISTS else item
-        return Answered(item.token, self._share(item.answer)) if type(item.answer) in _LISTS else item
+            return Told(item.endpoints, self._pasted(item.notice)) if _is_long(item.notice) else item
+        return Answered(item.token, self._pasted(item.answer)) if _is_long(item.answer) else item
 
-    def _share(self, said: Any) -> Any:
-        """The message itself, or the bytes that it was turned into earlier in this turn."""
-        if len(_LISTS[type(said)](said)) < SHARED_FROM:
-            return said
-        kept = self._shared.get(id(said))
+    def _pasted(self, said: Any) -> Any:
+        """The bytes of a long message, to be pasted into whatever carries it."""
+        kept = self._kept.get(id(said))
         if kept is None:
-            kept = self._shared[id(said)] = (said, Raw(_encoder.encode(said)))
+            kept = self._kept[id(said)] = (said, Raw(_encoder.encode(said)))
         return kept[1]
+
+
+def _is_long(said: Any) -> bool:
+    return type(said) in _LISTS and len(said.members) >= SHARED_FROM

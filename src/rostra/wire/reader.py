@@ -56,6 +56,9 @@ from rostra.wire.shapes import Body
 
 ANY_WORLD_TAG: Final = world_tag(ANY_WORLD)
 
+_LINK: Final = FrameKind.LINK
+_TO_AGENT: Final = FrameKind.TO_AGENT
+
 UNKNOWN_KINDS_MAX: Final = 64
 """How many unknown numbers are counted one by one; the rest shares one counter."""
 
@@ -93,6 +96,7 @@ class FrameReader:
         self._tag = world_tag(world)
         self._kinds = kinds
         self._greeted = False
+        self._usual = b""  # what follows the length in most frames, once the peer has greeted us
         self._body_bound = HANDSHAKE_BYTES_MAX
         self._pending = bytearray()  # the beginning of a frame
         self._needed = HEADER.size  # how long `pending` must be before it is worth looking at again
@@ -135,15 +139,26 @@ class FrameReader:
         view = memoryview(data)
         at = 0
         while len(data) - at >= HEADER.size:
-            length, version, kind, tag = HEADER.unpack_from(data, at)
-            self._check_header(length, version, kind)
+            length = int.from_bytes(data[at : at + LENGTH_BYTES], "big")
+            # Nearly every frame has the same six bytes after its length, and nothing to be joined to.
+            usual = (
+                data[at + LENGTH_BYTES : at + HEADER.size] == self._usual
+                and AFTER_LENGTH <= length <= FRAME_BYTES_MAX - LENGTH_BYTES
+                and not self._parts
+            )
+            if not usual:
+                _, version, kind, tag = HEADER.unpack_from(data, at)
+                self._check_header(length, version, kind)
             end = at + LENGTH_BYTES + length
             if end > len(data):
                 self._needed = end - at
                 return at
-            self._frame(kind, tag, view[at + HEADER.size : end], items)
-            if self.over:
-                return len(data)
+            if usual:
+                self._body(self._kinds[0], view[at + HEADER.size : end], items)
+            else:
+                self._frame(kind, tag, view[at + HEADER.size : end], items)
+                if self.over:
+                    return len(data)
             at = end
         self._needed = HEADER.size
         return at
@@ -185,9 +200,12 @@ class FrameReader:
             whole, self._parts = self._parts, bytearray()
             whole += body
             body = whole
-        if kind == FrameKind.LINK:
+        self._body(FrameKind(kind), body, items)
+
+    def _body(self, kind: FrameKind, body: Body, items: list[Arrived]) -> None:
+        if kind is _LINK:
             self._packet(body, items)
-        elif kind == FrameKind.TO_AGENT:
+        elif kind is _TO_AGENT:
             self._to_agent(body, items)
         else:
             self._to_program(body, items)
@@ -203,6 +221,7 @@ class FrameReader:
         self._greeted = True
         self._kinds = (kind,)
         self._body_bound = BODY_BOUND[kind]
+        self._usual = HEADER.pack(0, WIRE_VERSION, kind, self._tag)[LENGTH_BYTES:]
 
     def _world_is_open(self, kind: int, tag: bytes) -> bool:
         """A program may leave open, until the handshake is over, which world it is of."""
@@ -219,7 +238,7 @@ class FrameReader:
 
     def _require_greeting(self, said: str) -> None:
         if not self._greeted:
-            raise Malformed(f"{said} before the handshake", fix="say hello first")
+            raise _too_early(said)
 
     # What neighbours say
 
@@ -237,9 +256,9 @@ class FrameReader:
         except BadInput as error:
             raise Malformed(f"{type(packet).__name__}: {error.what}", fix=error.fix) from None
         if type(packet) is Hello:
-            self._greet(FrameKind.LINK, packet.world)
-        else:
-            self._require_greeting(type(packet).__name__)
+            self._greet(_LINK, packet.world)
+        elif not self._greeted:
+            raise _too_early(type(packet).__name__)
         items.append(packet)
 
     def _data_piecewise(self, body: Body) -> Data:
@@ -360,6 +379,10 @@ class FrameReader:
 _UNKNOWN_ANSWER: Final = Denied(
     WrongVersion.code, "the agent answered in a way that this program does not know", "upgrade this program"
 )
+
+
+def _too_early(said: str) -> Malformed:
+    return Malformed(f"{said} before the handshake", fix="say hello first")
 
 
 def _checked(ask: Ask) -> Ask | BadAsk:
