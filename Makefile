@@ -55,7 +55,7 @@ storm: $(READY)  ## random worlds, churn, crashes and cuts, checked: SEEDS=1000
 	@$(BIN)/rostra sim storm --seeds $(SEEDS) --jobs 2 $(ARGS)
 
 goldens: $(READY)  ## rewrite the golden traces of the stories; the diff is the review
-	@$(BIN)/pytest -q tests/stories --rewrite-goldens $(ARGS)
+	@$(BIN)/pytest -q tests/stories tests/wire --rewrite-goldens $(ARGS)
 
 bench: $(READY)  ## real processes beside Redis and a bare echo, as ratios (ARGS=--quick, ARGS="--only W1")
 	@$(BIN)/python -m benchmarks $(ARGS)

@@ -16,7 +16,7 @@ from rich.console import Console
 from benchmarks import workloads
 from benchmarks.crew import run
 from benchmarks.figures import Bar, Measures, Row, judge, middle, show
-from benchmarks.peers.base import Missing, Service
+from benchmarks.peers.base import Service
 from benchmarks.peers.echo import EchoService
 from benchmarks.peers.rostra import Deployment, RostraService
 from benchmarks.workloads import Size
@@ -123,12 +123,12 @@ async def measure(names: list[str], size: Size, repeats: int, console: Console) 
         for workload in names:
             for make, work in PLAN[workload].work:
                 service = make()
-                console.print(f"[dim]{repeat}/{repeats} {workload} {service.label}: {work.__name__}[/dim]")
-                try:
-                    async with service:
-                        rows.append(Row(workload, service.label, repeat, await work(service, size)))
-                except Missing as lacks:
+                if lacks := service.missing():
                     missing.add(f"NOT MEASURED: {service.label}. {lacks}")
+                    continue
+                console.print(f"[dim]{repeat}/{repeats} {workload} {service.label}: {work.__name__}[/dim]")
+                async with service:
+                    rows.append(Row(workload, service.label, repeat, await work(service, size)))
     for what in sorted(missing):
         console.print(f"[bold red]{what}[/bold red]")
     return rows

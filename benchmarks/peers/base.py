@@ -13,15 +13,15 @@ OnChange = Callable[[str, bool], None]
 """Called in a watching member for each change: which member, and has it joined (or gone)?"""
 
 
-class Missing(Exception):
-    """This machine lacks something the peer needs; says what to install."""
-
-
 class Service(ABC):
     """One deployment of one peer."""
 
     name: ClassVar[str]  # a key of `programs()`
     label: str  # as tables print it
+
+    def missing(self) -> str:
+        """What this machine lacks to run it, and how to install that; nothing if it can run."""
+        return ""
 
     @abstractmethod
     async def start(self) -> None: ...
@@ -53,7 +53,11 @@ class Service(ABC):
         return "no such thing"
 
     async def __aenter__(self) -> Self:
-        await self.start()
+        try:
+            await self.start()
+        except BaseException:
+            await self.stop()
+            raise
         return self
 
     async def __aexit__(

@@ -22,7 +22,7 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
 
-from benchmarks.peers.base import Missing, OnChange, Program, Service, nobody
+from benchmarks.peers.base import OnChange, Program, Service, nobody
 from benchmarks.peers.processes import listening, start, stop
 
 BEATS_PER_TTL = 3
@@ -33,16 +33,18 @@ class RedisService(Service):
     name = "redis"
 
     def __init__(self, *, shared: bool = False, ttl_ms: int = 10_000) -> None:
+        self._server = shutil.which("redis-server")
         self._shared = shared
         self._ttl_ms = ttl_ms
         self.label = "redis, one connection per process" if shared else "redis"
         if ttl_ms != 10_000:
             self.label += f", expiry {ttl_ms} ms"
 
+    def missing(self) -> str:
+        return "" if self._server else "redis-server is not installed: apt-get install -y redis-server"
+
     async def start(self) -> None:
-        server = shutil.which("redis-server")
-        if server is None:
-            raise Missing("redis-server is not installed: apt-get install -y redis-server")
+        assert self._server is not None
         self._home = tempfile.TemporaryDirectory(prefix="rostra-bench-")
         self._path = str(Path(self._home.name) / "redis")
         options = {
@@ -55,7 +57,7 @@ class RedisService(Service):
             "maxclients": "10000",
         }
         arguments = [word for option, value in options.items() for word in (f"--{option}", value)]
-        self._process = await start(server, *arguments)
+        self._process = await start(self._server, *arguments)
         await listening(self._path)
 
     async def stop(self) -> None:

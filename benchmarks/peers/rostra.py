@@ -21,7 +21,7 @@ from benchmarks.peers.base import OnChange, Program, Service, nobody
 from benchmarks.peers.processes import READY_WITHIN_S, Died, listening, start, stop
 from rostra.client import Gap, Joined, Left, Me, Membership, Only, View, Without, connect_admin
 from rostra.client.group import Followed
-from rostra.errors import RostraError
+from rostra.errors import RostraError, Unreachable
 from rostra.names import name_of
 
 CLUSTER = "lab"
@@ -114,7 +114,10 @@ class RostraService(Service):
 
     async def _linked(self) -> None:
         async with asyncio.timeout(READY_WITHIN_S):
-            while sum(link["up"] for _, link in await self._links()) < self.places:
+            while True:
+                with contextlib.suppress(Unreachable):  # the server does not listen yet
+                    if sum(link["up"] for _, link in await self._links()) == self.places:
+                        return
                 await asyncio.sleep(0.05)
 
     async def _run(self, what: str, *arguments: str) -> None:

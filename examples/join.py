@@ -1,0 +1,14 @@
+import asyncio
+import sys
+
+import rostra
+
+
+async def main(group: str) -> None:
+    async with rostra.connect() as me, me.join(group, scope="world") as members:
+        async for change in members:
+            print(change)
+            print("here now:", *[member.endpoint for member in members.members], flush=True)
+
+
+asyncio.run(main(sys.argv[1]))

@@ -1,0 +1,139 @@
+"""The benchmarks measure what they say they do. Nothing here looks at how fast anything was."""
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from benchmarks import workloads
+from benchmarks.__main__ import BARS, PLAN
+from benchmarks.crew import Crew, HandFailed
+from benchmarks.figures import Bar, Measures, Row, judge, middle, percentile
+from benchmarks.peers.base import Service
+from benchmarks.peers.echo import EchoService
+from benchmarks.peers.rostra import Deployment, RostraService
+from benchmarks.workloads import Incomplete, Size
+
+pytestmark = pytest.mark.live
+
+SMOKE = Size.smoke()
+
+
+def run(service: Service, work: Callable[[Service, Size], Awaitable[Measures]]) -> Measures:
+    async def measured() -> Measures:
+        async with service:
+            return await work(service, SMOKE)
+
+    return asyncio.run(measured())
+
+
+def redis() -> Service:
+    if shutil.which("redis-server") is None:
+        pytest.skip("redis-server is not installed: apt-get install -y redis-server")
+    from benchmarks.peers.redis import RedisService
+
+    return RedisService(ttl_ms=300)
+
+
+def apart() -> Service:
+    return RostraService(Deployment.APART, profile="lan")
+
+
+def two_agents() -> Service:
+    return RostraService(Deployment.TWO_AGENTS, profile="lan")
+
+
+@pytest.mark.parametrize("make", [EchoService, redis, apart, two_agents])
+@pytest.mark.parametrize(
+    ("work", "measure"),
+    [
+        (workloads.join_until_all_know, "p50 ms"),
+        (workloads.who_is_there, "16: per s"),
+        (workloads.killed_until_all_know, "max ms"),
+        (workloads.storm, "per s"),
+    ],
+)
+def test_every_workload_runs_on_every_peer(make, work, measure):
+    assert run(make(), work)[measure] > 0
+
+
+@pytest.mark.parametrize("make", [redis, two_agents])
+def test_a_silent_member_is_removed(make):
+    assert run(make(), workloads.silent_until_all_know)["silent: max ms"] > 0
+
+
+@pytest.mark.parametrize("work", [workloads.program_stopped, workloads.host_stopped])
+def test_a_short_stop_costs_nobody_a_membership(work):
+    measures = run(RostraService(Deployment.TWO_AGENTS), work)
+
+    assert "kept" in measures.values()
+
+
+@pytest.mark.parametrize("make", [redis, apart])
+def test_memory_is_weighed(make):
+    assert "KB per member" in run(make(), workloads.memory_per_member)
+
+
+def test_a_followed_group_is_read_from_the_programs_own_copy():
+    assert run(apart(), workloads.own_copy)["own copy: per s"] > 0
+
+
+def test_a_notice_that_does_not_reach_everybody_ends_the_run():
+    class Forgetful(EchoService):
+        async def start(self) -> None:
+            await super().start()
+            self._asked = 0
+
+        def door(self, place: int = 0):
+            self._asked += 1
+            # The last program to connect, the joiner, is sent to a hub of its own.
+            return {"path": self._path if self._asked <= SMOKE.processes else self._other}
+
+    async def measured() -> None:
+        async with EchoService() as other, Forgetful() as service:
+            service._other = other._path
+            with pytest.raises(Incomplete):
+                await workloads.join_until_all_know(service, SMOKE)
+
+    asyncio.run(measured())
+
+
+def test_a_failure_in_a_client_process_is_shown():
+    async def hired() -> None:
+        async with Crew() as crew:
+            with pytest.raises(HandFailed, match="no peer named 'nobody'"):
+                await crew.hire(1, "nobody")
+
+    asyncio.run(hired())
+
+
+def test_a_percentile_is_a_value_that_was_measured():
+    assert percentile([3, 1, 2], 0.5) == 2
+    assert percentile(range(1, 101), 0.99) == 99
+    assert percentile([7], 0.99) == 7
+
+
+def test_the_middle_of_repeats_is_shown_and_words_are_not_averaged():
+    rows = [
+        Row("W1", "redis", n, {"p50 ms": p50, "stopped": "kept"}) for n, p50 in enumerate([9.0, 1.0, 2.0])
+    ]
+
+    assert middle(rows) == {"W1": {"redis": {"p50 ms": 2.0, "stopped": "kept"}}}
+
+
+def test_a_bar_is_judged_against_the_peer_of_the_same_run():
+    results = {"W1": {"ours": {"p50 ms": 2.0}, "redis": {"p50 ms": 3.0}}}
+    easy = Bar("W1", "not slower", "ours", "p50 ms", 1, "redis")
+    hard = Bar("W1", "3x faster", "ours", "p50 ms", 1 / 3, "redis")
+
+    assert "reached" in judge(easy, results)
+    assert "missed by 2x" in judge(hard, results)
+    assert judge(hard, {"W1": {"ours": {"p50 ms": 2.0}}}) is None
+
+
+def test_every_bar_is_about_something_that_is_planned():
+    for bar in BARS:
+        labels = {make().label for make, _ in PLAN[bar.workload].work}
+        assert bar.ours in labels
+        assert not bar.of_peer or bar.of_peer in labels
