@@ -1,12 +1,13 @@
 """A world of real servers over the simplest network there is: one queue per direction of each link, no clock.
 
-Whatever waits at the head of a queue may be delivered next, and a seed says which; so every interleaving that first in,
-first out allows can happen. Links are cut and heal, servers crash and return with an empty memory. Both ends of
-a link learn of the end of an epoch, each at its own time, after an arbitrary prefix of what was under way
-(C-026..C-031). There is no failure detector and no link layer here: those have their own tests.
+Whatever waits at the head of a queue may be delivered next, and a seed says which; so every interleaving
+that first in, first out allows can happen. Links are cut and heal, servers crash and return with an empty
+memory. Both ends of a link learn of the end of an epoch, each at its own time, after an arbitrary prefix of
+what was under way (C-026..C-031). There is no failure detector and no link layer here: those have their own
+tests.
 
-Beside the servers runs a model that knows nothing of messages: who joined what, and which servers and links work.
-One host sees another exactly if everything on the one path between them works (C-072).
+Beside the servers runs a model that knows nothing of messages: who joined what, and which servers and links
+work. One host sees another exactly if everything on the one path between them works (C-072).
 """
 
 from collections import Counter, deque
@@ -87,7 +88,9 @@ class Program:
     joined: set[Group] = field(default_factory=set)
     online: set[Group] = field(default_factory=set)
     watched: set[Group] = field(default_factory=set)
-    asked: dict[int, tuple[Group, bool]] = field(default_factory=dict)  # token: group, does it touch the view?
+    asked: dict[int, tuple[Group, bool]] = field(
+        default_factory=dict
+    )  # token: group, does it touch the view?
     stamps: dict[tuple[Group, Endpoint], Stamp] = field(default_factory=dict)
     notices: list[Any] = field(default_factory=list)
 
@@ -288,7 +291,7 @@ class FifoNet:
     def _answer(self, token: int, result: Any) -> None:
         for program in self.programs.values():
             if token in program.asked:
-                group, touches = program.asked.pop(token)
+                _, touches = program.asked.pop(token)
                 if touches and isinstance(result, Absolute):
                     program.told(result)
 
@@ -462,7 +465,11 @@ class FifoNet:
                             truth = other.table.outer(group)
                     if want < truth or (relation is Relation.CHILD and want != truth):
                         yield f"{server} takes {peer} for {want.name} in {group}, it is {truth.name}"
-            assert all(isinstance(entry, Interest) for row in core.table.rows.values() for entry in row.entries.values())
+            assert all(
+                isinstance(entry, Interest)
+                for row in core.table.rows.values()
+                for entry in row.entries.values()
+            )
 
 
 def path_between(a: Domain, b: Domain) -> list[Domain]:

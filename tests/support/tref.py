@@ -1,10 +1,10 @@
 """The reference tree of the specification, T-REF, and a few other worlds that tests return to.
 
-    world ─┬─ eu ─┬─ eu.fr ─┬─ eu.fr.c1 ── h1 h2
-           │      │         └─ eu.fr.c2 ── h1 h2
-           │      └─ eu.de ── the same
-           └─ us ─┬─ us.ny ── the same
-                  └─ us.ca ── the same           16 agents, 15 domain servers, 37 links
+world ─┬─ eu ─┬─ eu.fr ─┬─ eu.fr.c1 ── h1 h2
+       │      │         └─ eu.fr.c2 ── h1 h2
+       │      └─ eu.de ── the same
+       └─ us ─┬─ us.ny ── the same
+              └─ us.ca ── the same           16 agents, 15 domain servers, 37 links
 """
 
 from rostra.names import Domain, Tree
@@ -17,11 +17,16 @@ T_REF = Tree.of(
 )
 
 UNEVEN = Tree.of(
-    map(
-        Domain,
-        ("lab.h1", "lab.h2", "eu.paris.h1", "eu.paris.h2", "eu.rome.h1")
-        + ("us.ca.sf.h1", "us.ca.la.h1", "us.ca.la.h2", "us.ny.nyc.h1"),
-    )
+    Domain(f"{cluster}.{host}")
+    for cluster, hosts in {
+        "lab": ("h1", "h2"),
+        "eu.paris": ("h1", "h2"),
+        "eu.rome": ("h1",),
+        "us.ca.sf": ("h1",),
+        "us.ca.la": ("h1", "h2"),
+        "us.ny.nyc": ("h1",),
+    }.items()
+    for host in hosts
 )
 """Clusters at depths 1, 2 and 3 (C-183)."""
 
