@@ -77,6 +77,7 @@ REQUESTS: list[Any] = [
     program.Register(PAYROLL),
     program.Unregister(PAYROLL),
     program.Inspect(),
+    program.Inspect(after=512, wait_s=2.0),
 ]
 
 ANSWERS: list[Any] = [

@@ -330,10 +330,9 @@ def _nothing(request: Close) -> None:
 
 
 def _inspect(request: Inspect) -> None:
-    if request.after < 0:
-        raise Malformed(f"event number {request.after} is negative")
-    if request.wait_s:
-        _duration(request.wait_s)
+    if not 0 <= request.after <= NUMBER_MAX:
+        raise BadInput(f"{request.after} is not the number of an event", fix="use 0 to 2^63-1")
+    _duration(request.wait_s)
 
 
 def _one_group(request: Join | Leave | SetOnline | Watch | Unwatch | Register | Unregister) -> None:

@@ -94,7 +94,15 @@ class Unregister(Request, frozen=True, tag=13):
 
 
 class Inspect(Request, frozen=True, tag=14):
-    """What does this node know and remember? For tests, tools and people."""
+    """What does this node know and remember? For tests, tools and people.
+
+    Of what it remembers, only what it recorded after number `after`. If there is nothing, the answer may wait
+    up to `wait_s` for something to happen: a reader that asks again with the last number it got hears of
+    everything once, when it happens, and is never sent more than it takes.
+    """
+
+    after: int = 0
+    wait_s: float = 0.0
 
 
 AnyRequest = (
