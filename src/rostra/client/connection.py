@@ -12,14 +12,13 @@ import itertools
 from collections.abc import Callable
 from typing import Any, Final
 
-from rostra.errors import BY_CODE, BadInput, Refused, RostraError, Unreachable
-from rostra.names import Domain, Endpoint, incarnation_of
+from rostra.errors import BY_CODE, Refused, RostraError, Unreachable
+from rostra.names import Domain, incarnation_of
 from rostra.protocols.resolve.requests import AnyNotice, AnyRequest, Close, Denied, Opened
 from rostra.runtime.addresses import Address, TcpAddress
 from rostra.runtime.connection import Connection
 from rostra.wire import (
     ANY_WORLD,
-    NO_ENDPOINT,
     Answered,
     Arrived,
     Ask,
@@ -125,18 +124,16 @@ class AgentConnection:
         if hear in self._at_end:
             self._at_end.remove(hear)
 
-    def check(self) -> None:
-        if self.ended is not None:
-            raise again(self.ended)
-
     # Asking
 
-    async def ask(self, endpoint: Endpoint | None, request: AnyRequest, *, share: bool = False) -> Any:
-        """The answer, or the error that it means. With `share`, an equal question of this tick is asked
-        once."""
+    async def ask(self, number: int, request: AnyRequest, *, share: bool = False) -> Any:
+        """The answer, or the error that it means. `number` is the asking endpoint's, or NO_ENDPOINT."""
         if not self._writable.is_set():
             await self._writable.wait()
-        return await self.settle(self.post(endpoint, request, share=share))
+        answer = await self.post(number, request, share=share)
+        if type(answer) is Denied:
+            raise as_error(answer)
+        return answer
 
     async def settle(self, posted: "asyncio.Future[Any]") -> Any:
         """Wait for the answer to what was posted; raise if it is a refusal."""
@@ -145,13 +142,14 @@ class AgentConnection:
             raise as_error(answer)
         return answer
 
-    def post(
-        self, endpoint: Endpoint | None, request: AnyRequest, *, share: bool = False
-    ) -> "asyncio.Future[Any]":
-        """Ask without waiting. The question is on its way when this returns, whatever becomes of the
-        caller."""
-        self.check()
-        number = NO_ENDPOINT if endpoint is None else incarnation_of(endpoint)
+    def post(self, number: int, request: AnyRequest, *, share: bool = False) -> "asyncio.Future[Any]":
+        """Ask without waiting: the question is on its way when this returns, whatever becomes of the caller.
+
+        With `share`, an equal question of this tick is asked once; each asker has its own future, so that
+        none can cancel another's.
+        """
+        if self.ended is not None:
+            raise again(self.ended)
         future = self._loop.create_future()
         if share:
             token = self._asking.get((number, request))
@@ -167,11 +165,11 @@ class AgentConnection:
         self._asks.append(Ask(token, number, request))
         return future
 
-    def listen(self, endpoint: Endpoint, hear: OnNotice) -> None:
-        self._listeners[incarnation_of(endpoint)] = hear
+    def listen(self, number: int, hear: OnNotice) -> None:
+        self._listeners[number] = hear
 
-    def deafen(self, endpoint: Endpoint) -> None:
-        self._listeners.pop(incarnation_of(endpoint), None)
+    def deafen(self, number: int) -> None:
+        self._listeners.pop(number, None)
 
     def _flush(self) -> None:
         if self._asks:
@@ -185,14 +183,17 @@ class AgentConnection:
         self._heard_at = self._loop.time()
         listeners = self._listeners
         for item in items:
+            # The two that come by the thousand first.
+            if type(item) is Told:
+                for number in item.endpoints:
+                    hear = listeners.get(number)
+                    if hear is not None:
+                        hear(item.notice)
+                continue
+            if type(item) is Answered:
+                self._answered(item.token, item.answer)
+                continue
             match item:
-                case Told(numbers, notice):
-                    for number in numbers:
-                        hear = listeners.get(number)
-                        if hear is not None:
-                            hear(notice)
-                case Answered(token, answer):
-                    self._answered(token, answer)
                 case Ping(number):
                     self._connection.write(self.encoder.to_agent(Pong(number)))
                 case Pong():
@@ -250,7 +251,7 @@ class AgentConnection:
                 taken = True
         if not taken and type(answer) is Opened and self.ended is None:
             # Whoever wanted this endpoint was cancelled meanwhile; nobody else would ever close it.
-            self.post(answer.endpoint, Close())
+            self.post(incarnation_of(answer.endpoint), Close())
 
     def _end(self, why: RostraError) -> None:
         if self.ended is not None:
@@ -286,8 +287,3 @@ def as_error(denied: Denied) -> RostraError:
 def again(error: RostraError) -> RostraError:
     """A fresh copy for each who hears of it: one exception raised twice would collect both tracebacks."""
     return type(error)(error.what, fix=error.fix)
-
-
-def check_positive(name: str, seconds: float | None) -> None:
-    if seconds is not None and not seconds > 0:
-        raise BadInput(f"{name} is {seconds}", fix="use a positive number of seconds, or None to wait")

@@ -5,14 +5,15 @@ import contextlib
 import itertools
 import os
 import sys
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from rostra.client.changes import Gap, Life, Message, NotDelivered, Resolution
-from rostra.client.connection import AgentConnection, check_positive
+from rostra.client.connection import AgentConnection, again
 from rostra.client.group import Entering, Follow, Membership, Watch, Watching
 from rostra.client.streams import Stream
 from rostra.errors import BadInput, DeadlineExceeded, RostraError, Unreachable
@@ -21,6 +22,7 @@ from rostra.names import (
     Endpoint,
     Group,
     host_of,
+    incarnation_of,
     make_group,
     name_of,
     parse_endpoint,
@@ -32,6 +34,7 @@ from rostra.protocols.resolve import requests
 from rostra.protocols.resolve.requests import AnyNotice, AnyRequest
 from rostra.protocols.resolve.view import ViewChanged, Views
 from rostra.runtime.addresses import find_agent, parse_address
+from rostra.wire import NO_ENDPOINT
 
 CONNECT_TIMEOUT_S: Final = 10.0
 
@@ -83,6 +86,7 @@ class Me:
 
     def __init__(self, connection: AgentConnection, endpoint: Endpoint, *, owns_connection: bool) -> None:
         self.endpoint = endpoint
+        self._number = incarnation_of(endpoint)
         self._connection = connection
         self._owns_connection = owns_connection
         self._closed = False
@@ -92,12 +96,12 @@ class Me:
         self._copies: dict[tuple[str, str | None], Follow] = {}  # by name and scope as the program wrote them
         self._mail: Stream[Message | NotDelivered | Gap] | None = None
         self._lives: dict[Endpoint, list[Stream[Life]]] = {}
-        connection.listen(endpoint, self._hear)
+        connection.listen(self._number, self._hear)
         connection.at_end(self._end)
 
     @classmethod
     async def _open(cls, connection: AgentConnection, name: str, *, owns_connection: bool) -> "Me":
-        opened = await connection.ask(None, requests.Open(name))
+        opened = await connection.ask(NO_ENDPOINT, requests.Open(name))
         return cls(connection, opened.endpoint, owns_connection=owns_connection)
 
     def __repr__(self) -> str:
@@ -134,8 +138,8 @@ class Me:
             await self._connection.close()
         elif self._connection.ended is None:
             with contextlib.suppress(Unreachable):
-                await self._connection.ask(self.endpoint, requests.Close())
-        self._connection.deafen(self.endpoint)
+                await self._connection.ask(self._number, requests.Close())
+        self._connection.deafen(self._number)
         self._connection.forget_at_end(self._end)
         self._end(None)
 
@@ -210,29 +214,17 @@ class Me:
         return await self._resolve(group, scope, deadline)
 
     async def _resolve(self, group: str, scope: str | None, deadline: float | None) -> Resolution:
-        check_positive("deadline", deadline)
-        parse_group_name(group)
-        where = None if scope is None else parse_scope(scope)
-        period = 0 if where is None else self._views.period(Group(group, where))
-        question = self._ask(requests.Resolve(group, where, deadline), share=True)
-        if deadline is None:
-            answer = await question
-        else:
-            try:
-                async with asyncio.timeout(deadline + DEADLINE_GRACE_S):
-                    answer = await question
-            except TimeoutError as late:
-                if isinstance(late, RostraError):
-                    raise
-                raise DeadlineExceeded(
-                    f"the agent did not answer within {deadline} s", fix="allow more time, or check the agent"
-                ) from None
-        if isinstance(answer, requests.Resolved):
+        question = _question(group, scope, deadline)
+        period = self._views.period(Group(group, question.scope)) if self._follows and question.scope else 0
+        asking = self._ask(question, share=True)
+        answer = await (asking if deadline is None else _in_time(asking, deadline))
+        if type(answer) is requests.Resolved:
             everybody = {member.endpoint: member for _, members in answer.parts for member in members}
             members = tuple([everybody[endpoint] for endpoint in sorted(everybody)])
             return Resolution(members, answer.isolated, scopes=answer.parts)
-        for report in self._views.answered(answer, period):
-            self._report(report)
+        if period:
+            for report in self._views.answered(answer, period):
+                self._report(report)
         return Resolution(answer.members, answer.isolated)
 
     # Messages and lives
@@ -384,20 +376,43 @@ class Me:
 
     async def _ask(self, request: AnyRequest, *, share: bool = False) -> Any:
         self._check_open()
-        return await self._connection.ask(self.endpoint, request, share=share)
+        return await self._connection.ask(self._number, request, share=share)
 
     def _post(self, request: AnyRequest) -> "asyncio.Future[Any]":
         self._check_open()
-        return self._connection.post(self.endpoint, request)
+        return self._connection.post(self._number, request)
 
     def _post_if_open(self, request: AnyRequest) -> None:
         if self.is_open:
             self._post(request)
 
     def _check_open(self) -> None:
-        self._connection.check()
+        if self._connection.ended is not None:
+            raise again(self._connection.ended)
         if self._closed:
             raise BadInput(f"{self.endpoint} is closed", fix="open a new endpoint")
+
+
+@lru_cache(maxsize=1024)
+def _question(group: str, scope: str | None, deadline: float | None) -> requests.Resolve:
+    """Checked once; programs ask the same questions again and again."""
+    if deadline is not None and not deadline > 0:
+        raise BadInput(f"a deadline of {deadline} s", fix="use a positive number of seconds, or None to wait")
+    parse_group_name(group)
+    return requests.Resolve(group, None if scope is None else parse_scope(scope), deadline)
+
+
+async def _in_time(asking: Coroutine[Any, Any, Any], deadline: float) -> Any:
+    """The agent keeps deadlines; this is for when even its refusal does not come."""
+    try:
+        async with asyncio.timeout(deadline + DEADLINE_GRACE_S):
+            return await asking
+    except TimeoutError as late:
+        if isinstance(late, RostraError):
+            raise
+        raise DeadlineExceeded(
+            f"the agent did not answer within {deadline} s", fix="allow more time, or check the agent"
+        ) from None
 
 
 class Admin:
@@ -413,10 +428,10 @@ class Admin:
 
     async def register(self, group: str, scope: str | None = None) -> None:
         """Make this a permanent group of the server's own domain (C-012)."""
-        await self._connection.ask(None, requests.Register(make_group(group, scope or self.path)))
+        await self._connection.ask(NO_ENDPOINT, requests.Register(make_group(group, scope or self.path)))
 
     async def unregister(self, group: str, scope: str | None = None) -> None:
-        await self._connection.ask(None, requests.Unregister(make_group(group, scope or self.path)))
+        await self._connection.ask(NO_ENDPOINT, requests.Unregister(make_group(group, scope or self.path)))
 
     async def inspect(self) -> dict[str, Any]:
         return await _inspect(self._connection)
@@ -441,6 +456,6 @@ def connect_admin(
 
 
 async def _inspect(connection: AgentConnection) -> dict[str, Any]:
-    inspected = await connection.ask(None, requests.Inspect())
+    inspected = await connection.ask(NO_ENDPOINT, requests.Inspect())
     document: dict[str, Any] = msgspec.json.decode(inspected.document)
     return document

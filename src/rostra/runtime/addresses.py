@@ -1,6 +1,7 @@
 """Where to reach a process: ``h3:7700`` or ``[::1]:7700`` over TCP, ``/run/rostra/agent.sock`` on this
 machine."""
 
+import fcntl
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,6 +12,8 @@ from msgspec import Struct
 from rostra.errors import BadInput
 
 SOCKET_NAME: Final = "agent.sock"
+SMALL_WORLD_PREFIX: Final = "up-"
+LOCK_NAME: Final = "lock"
 SOCKET_PATH_BYTES_MAX: Final = (
     100  # the kernel's own limit is 108 on Linux and 104 elsewhere, its zero included
 )
@@ -76,13 +79,36 @@ def default_socket(environ: Mapping[str, str] = os.environ) -> SocketPath:
     return SocketPath(str(next(iter(runtime_directories(environ))) / SOCKET_NAME))
 
 
+def small_worlds(environ: Mapping[str, str] = os.environ) -> list[Path]:
+    """The directories of the worlds that `rostra up` runs at this moment, the one that began first first."""
+    found = [
+        path
+        for directory in runtime_directories(environ)
+        for path in directory.glob(f"{SMALL_WORLD_PREFIX}*")
+        if is_held(path / LOCK_NAME)
+    ]
+    return sorted(found, key=lambda path: (path / LOCK_NAME).stat().st_mtime_ns)
+
+
+def is_held(lock: Path) -> bool:
+    """Does a living process hold this lock file? The system lets go for those that were killed."""
+    try:
+        with lock.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
 def find_agent(environ: Mapping[str, str] = os.environ) -> Address:
-    """Where a program that was not told otherwise meets its agent: ``$ROSTRA_AGENT``, or the nearest
-    socket."""
+    """Where a program that was not told otherwise meets its agent: ``$ROSTRA_AGENT``, the nearest socket, or
+    a host of a world that `rostra up` runs."""
     if told := environ.get("ROSTRA_AGENT"):
         return parse_address(told)
     places = [directory / SOCKET_NAME for directory in runtime_directories(environ)]
-    for place in places:
+    for place in (*places, *(world / SOCKET_NAME for world in small_worlds(environ))):
         if place.is_socket():
             return SocketPath(str(place))
     return SocketPath(str(places[0]))

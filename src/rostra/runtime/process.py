@@ -94,6 +94,7 @@ class Process:
         self.now = time.monotonic()
         self.failed: asyncio.Future[BaseException] = self.loop.create_future()
         self._in_turn = False
+        self._stepped: dict[Resident, None] = {}  # may have something to say to their neighbours
         self._inner: deque[tuple[Resident, Event]] = deque()  # between nodes of this process
         self._writers: list[Writes] = []
         self._resume: list[Connection] = []
@@ -160,6 +161,7 @@ class Process:
 
     def step(self, resident: Resident, event: Event) -> None:
         self._begin_turn()
+        self._stepped[resident] = None
         try:
             outputs = resident.node.step(self.now, event)
             if outputs:
@@ -214,16 +216,15 @@ class Process:
 
     def _flush(self) -> None:
         """Let the nodes of this process talk until they have nothing left to say to each other."""
-        residents = self.residents.values()
-        while True:
-            for resident in residents:
+        while self._stepped:
+            stepped, self._stepped = self._stepped, {}
+            for resident in stepped:
                 outputs = resident.node.flush(self.now)
                 if outputs:
                     self._carry_out(resident, outputs)
-            if not self._inner:
-                return
             while self._inner:
                 resident, event = self._inner.popleft()
+                self._stepped[resident] = None
                 self._carry_out(resident, resident.node.step(self.now, event))
 
     def _carry_out(self, resident: Resident, outputs: Iterable[Output]) -> None:

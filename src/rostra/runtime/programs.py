@@ -78,6 +78,9 @@ stalls."""
 ANSWER_RECORDS_MAX: Final = 200_000
 """Answers queued for a program that does not read, before it is disconnected."""
 
+HEARD_EVERY_S: Final = 0.1
+"""Signs of life closer together than this count as one."""
+
 WATCH_TICK_S: Final = 0.25
 """How often programs are looked at: small beside the bounds of `DetectConfig`."""
 
@@ -105,6 +108,7 @@ class Program:
         "_waiting",
         "connection",
         "endpoints",
+        "heard_at",
         "missed_total",
         "name",
         "number",
@@ -116,6 +120,7 @@ class Program:
         self.connection = connection
         self.endpoints: dict[int, Endpoint] = {}
         self.missed_total = 0
+        self.heard_at = programs.process.now
         self._programs = programs
         self._asked = 0
         self._waiting: dict[
@@ -283,6 +288,7 @@ class Programs:
         self.full: dict[Program, int] = {}  # those that do not read: what was unread when we last looked
         self._places: dict[Endpoint, tuple[Program, int]] = {}
         self._watch = ProgramWatch(process.world.links.detect)
+        self._pinged: set[int] = set()  # those that owe us a sign of life
         self._numbered = NODES_OWN_TOKEN
         self._asked_by_us = 0
         self._tick_due = process.now + WATCH_TICK_S
@@ -340,12 +346,18 @@ class Programs:
     # From the programs
 
     def heard(self, program: Program) -> None:
+        """Any bytes are a sign of life; one every now and then is all that the watch needs."""
+        if self.process.now - program.heard_at < HEARD_EVERY_S and program.number not in self._pinged:
+            return
+        program.heard_at = self.process.now
+        self._pinged.discard(program.number)
         self._carry_out(self._watch.step(self.process.now, ProgramHeard(program.number)))
 
     def lost(self, program: Program, why: str) -> None:
         """Its socket is closed: whatever it had open died with it."""
         del self.by_number[program.number]
         self.full.pop(program, None)
+        self._pinged.discard(program.number)
         self._carry_out(self._watch.step(self.process.now, ProgramClosed(program.number)))
         endpoints = list(program.endpoints.values())
         for endpoint in endpoints:
@@ -416,8 +428,8 @@ class Programs:
         for effect in effects:
             match effect:
                 case PingOrder(number):
-                    program = self.by_number[number]
-                    program.say(self.process.encoder.to_program(Ping(number)))
+                    self._pinged.add(number)
+                    self.by_number[number].say(self.process.encoder.to_program(Ping(number)))
                 case ProgramSuspected(number, evidence):
                     program = self.by_number[number]
                     record.note(
