@@ -7,7 +7,8 @@ SEEDS   ?= 1000
 ARGS    ?=
 
 BIN   := .venv/bin
-READY := .venv/ready
+READY := .venv/ready-to-work
+RUNS  := .venv/ready-to-run
 # Cuts between real processes need network namespaces and a packet filter; nothing else here needs the system.
 LIVE_TOOLS := iproute2 iptables
 LIVE_OK    := $(shell [ "$$(id -u)" = 0 ] && PATH=$$PATH:/usr/sbin:/sbin command -v ip >/dev/null \
@@ -19,7 +20,7 @@ LIVE_OK    := $(shell [ "$$(id -u)" = 0 ] && PATH=$$PATH:/usr/sbin:/sbin command
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-up: $(READY)  ## a small real world on this machine: two regions, two clusters, until Ctrl-C
+up: $(RUNS)  ## a small real world on this machine: two regions, two clusters, until Ctrl-C
 	@$(BIN)/python examples/up.py $(ARGS)
 
 test: lint types unit live  ## all that must hold: format, lint, types, every test
@@ -29,7 +30,7 @@ fmt: $(READY)  ## rewrite the sources in the house's format
 	@$(BIN)/ruff check --fix --quiet .
 
 lint: $(READY)  ## is it formatted, and free of the usual slips?
-	@$(BIN)/ruff format --check --quiet . || { echo "not formatted: run  make fmt" >&2; exit 1; }
+	@$(BIN)/ruff format --check --quiet . >/dev/null || { echo "not formatted: run  make fmt" >&2; exit 1; }
 	@$(BIN)/ruff check --quiet .
 
 types: $(READY)  ## strict types
@@ -67,12 +68,17 @@ clean:  ## forget everything that can be made again
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .rostra build dist report benchmarks/results
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(READY): pyproject.toml
+$(READY): $(RUNS)
+	@echo "adding what the workshop needs (once)" >&2
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(RUNS): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	  || { echo "Rostra needs Python 3.11 or newer: apt-get install -y python3 python3-venv" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
 	  || { echo "this Python cannot make environments: apt-get install -y python3-venv" >&2; exit 1; }
 	@echo "setting up .venv (once)" >&2
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
