@@ -1,0 +1,118 @@
+"""The world file: what it says, and what is said about a bad one."""
+
+from pathlib import Path
+
+import pytest
+
+from rostra.errors import BadInput
+from rostra.names import Domain
+from rostra.protocols.links.config import LinkConfig
+from rostra.runtime.addresses import SocketPath, TcpAddress
+from rostra.runtime.config import AgentSettings, load_world, parse_world
+
+FILE = """
+[world]
+name = "acme"
+profile = "lan"
+
+[servers]
+world = "10.0.0.1:7700"
+eu = "10.0.0.1:7700"
+"eu.fr" = "10.0.0.1:7700"
+"eu.fr.c1" = "10.0.1.1:7700"
+"eu.fr.c2" = "[fd00::1]:7700"
+us = "us.example.org:7700"
+
+[agents]
+socket = "/run/rostra/agent.sock"
+socket_mode = "0600"
+listen = "127.0.0.1:7701"
+state = "/var/lib/rostra"
+"""
+
+
+def test_a_world_file_says_everything_once() -> None:
+    world = parse_world(FILE)
+
+    assert (world.name, world.links) == ("acme", LinkConfig.lan())
+    assert world.servers[Domain("eu.fr.c2")] == TcpAddress("fd00::1", 7700)
+    assert world.siblings(Domain("eu.fr.c1")) == ("eu.fr.c2",)
+    assert world.siblings(Domain("eu")) == ("us",)
+    assert world.siblings(Domain("world")) == ()
+    assert world.clusters == ("eu.fr.c1", "eu.fr.c2", "us")
+    assert world.agents == AgentSettings(
+        SocketPath("/run/rostra/agent.sock"), 0o600, TcpAddress("127.0.0.1", 7701), Path("/var/lib/rostra")
+    )
+
+
+def test_the_smallest_world_is_two_lines() -> None:
+    world = parse_world('[world]\nname = "w"\n[servers]\nlab = "h:1"')
+    assert (world.profile, world.clusters, world.agents) == ("wan", ("lab",), AgentSettings())
+
+
+@pytest.mark.parametrize(
+    ("change", "what", "fix"),
+    [
+        (('name = "acme"', ""), "[world] name is missing", 'add name = "..."'),
+        (('name = "acme"', "name = 5"), "[world] name is 5", "write it as a text, in quotes"),
+        (('name = "acme"', 'name = "a\\nb"'), "is not a world's name", "printable"),
+        (('"lan"', '"moon"'), "[world] profile 'moon' is unknown", "lan, wan"),
+        (("[agents]", "[agent]"), "the file has an unknown key 'agent'", "did you mean 'agents'?"),
+        (("listen =", "lissten ="), "[agents] has an unknown key 'lissten'", "did you mean 'listen'?"),
+        (('"0600"', '"0777"'), "[agents] socket_mode '0777' is not usable", '"0660"'),
+        (('us = "us.', 'us.ny = "us.'), "[servers] us is a table", '"us.ny"'),
+        (
+            ('us = "us.example.org:7700"', 'us = "us.example.org"'),
+            "'us.example.org' is not an address",
+            "host:port",
+        ),
+        (('us = "us.example.org:7700"', 'us = "fd00::1:7700"'), "is ambiguous", "[fd00::1]:7700"),
+        (('us = "us.example.org:7700"', 'us = "h:70000"'), "'h:70000' is not an address", "host:port"),
+        (('eu = "10.0.0.1:7700"\n', ""), "its enclosing domain eu has no server", '"eu" = "address:port"'),
+        (("us =", "US ="), "'US' in domain path 'US' is not a label", "a-z"),
+        (("[servers]", "[servers"), "not valid TOML", "quotes"),
+    ],
+)
+def test_a_mistake_is_named_with_its_fix(change: tuple[str, str], what: str, fix: str) -> None:
+    assert change[0] in FILE
+    with pytest.raises(BadInput) as caught:
+        parse_world(FILE.replace(*change, 1))
+    assert what in caught.value.what
+    assert fix in caught.value.fix
+
+
+def test_a_missing_table_is_named() -> None:
+    with pytest.raises(BadInput, match=r"\[servers\] is missing"):
+        parse_world('[world]\nname = "w"')
+    with pytest.raises(BadInput, match=r"\[servers\] is empty"):
+        parse_world('[world]\nname = "w"\n[servers]')
+    with pytest.raises(BadInput, match="agents is not a table"):
+        parse_world('agents = 1\n[world]\nname = "w"\n[servers]\nlab = "h:1"')
+
+
+def test_an_error_in_a_file_names_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "world.toml"
+    file.write_bytes(b"\xff")
+    with pytest.raises(BadInput, match="is not UTF-8"):
+        load_world(file)
+    file.write_text("[world]")
+    with pytest.raises(BadInput, match=str(file)):
+        load_world(file)
+
+
+@pytest.mark.spec("C-021")
+@pytest.mark.parametrize(
+    ("host", "what"),
+    [
+        ("eu.fr.h1", "eu.fr holds domains"),
+        ("eu.de.c1.h1", "has no server for eu.de.c1"),
+        ("h1", "world holds domains"),
+    ],
+)
+def test_a_host_needs_a_cluster(host: str, what: str) -> None:
+    world = parse_world(FILE)
+    world.check_host(Domain("eu.fr.c1.h1"))
+    with pytest.raises(BadInput) as caught:
+        world.check_host(Domain(host))
+    assert what in caught.value.what
+    assert "eu.fr.c1" in caught.value.fix or "eu.de.c1" in caught.value.fix
