@@ -11,7 +11,7 @@ work. One host sees another exactly if everything on the one path between them w
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from random import Random
@@ -28,6 +28,7 @@ from rostra.protocols.effects import (
     Ignored,
     LinkDown,
     LinkUp,
+    Persist,
     Received,
     Send,
     Tell,
@@ -47,6 +48,7 @@ from rostra.protocols.resolve.messages import (
     Stamp,
 )
 from rostra.protocols.resolve.neighbours import Relation
+from rostra.protocols.resolve.registry import Registry, RegistryRecord
 from rostra.protocols.resolve.requests import (
     Absolute,
     Denied,
@@ -54,12 +56,16 @@ from rostra.protocols.resolve.requests import (
     Joined,
     Leave,
     Left,
+    Message,
+    NotDelivered,
     Only,
     Open,
     Opened,
+    Register,
     Resolve,
-    Resolved,
+    SendTo,
     SetOnline,
+    Unregister,
     Unwatch,
     Watch,
     Without,
@@ -92,6 +98,9 @@ class Program:
         default_factory=dict
     )  # token: group, does it touch the view?
     stamps: dict[tuple[Group, Endpoint], Stamp] = field(default_factory=dict)
+    sent: int = 0
+    heard: dict[Endpoint, int] = field(default_factory=dict)  # the number of each source's last message
+    undelivered: list[tuple[Endpoint, ...]] = field(default_factory=list)
     notices: list[Any] = field(default_factory=list)
 
     def follows(self, group: Group) -> bool:
@@ -119,6 +128,11 @@ class Program:
             case Without(domain):
                 for view in self.views.values():
                     view -= {each for each in view if inside(domain, each)}
+            case Message(source, data):
+                assert int(data) > self.heard.get(source, 0), f"{self.endpoint} heard {source} out of order"
+                self.heard[source] = int(data)
+            case NotDelivered(destinations):
+                self.undelivered.append(destinations)
             case _:
                 raise AssertionError(f"an unexpected notice: {notice}")
 
@@ -146,14 +160,14 @@ class FifoNet:
         self.answers: dict[int, Any] = {}
         self.counts: Counter[str] = Counter()
         self.ignored: Counter[tuple[str, str]] = Counter()
-        self.tap: Callable[[Domain, Domain, Any], None] | None = None
         self.ever_joined: set[tuple[Group, Endpoint]] = set()
+        self.disks: dict[Domain, list[RegistryRecord]] = {server: [] for server in tree.servers}
         self._up: set[tuple[Domain, Domain]] = set()  # (a, b): a's core believes that b is up
         self._ready: list[Direction] = []
         self._apart: set[Link] = set(tree.links())
         self._seen: set[tuple[Domain, str, MessageId]] = set()
+        self.now = 0.0  # only says that whatever was delivered took time
         self._token = 0
-        self._answered: Counter[tuple[Domain, Domain, MessageId]] = Counter()
         for a, b in tree.links():
             self.ways[a, b] = Direction(a, b)
             self.ways[b, a] = Direction(b, a)
@@ -166,12 +180,18 @@ class FifoNet:
         assert server not in self.cores
         self.lives[server] += 1
         incarnation = 1000 * self.lives[server]
+        registry = Registry.of(self.disks[server])
         if server in self.tree.hosts:
-            self.cores[server] = LocalServer(server, incarnation=incarnation, config=self.config)
+            self.cores[server] = LocalServer(
+                server, incarnation=incarnation, config=self.config, registry=registry
+            )
         else:
-            cluster = server in self.tree.clusters
             self.cores[server] = DomainServer(
-                server, cluster=cluster, incarnation=incarnation, config=self.config
+                server,
+                cluster=server in self.tree.clusters,
+                incarnation=incarnation,
+                config=self.config,
+                registry=registry,
             )
 
     def crash(self, server: Domain) -> None:
@@ -216,6 +236,15 @@ class FifoNet:
             way.epoch = True
             self._put(way, True)
 
+    def meet_all(self, server: Domain) -> None:
+        """All links of a server that has just started come up before anybody says anything on them."""
+        peers = list(self.tree.neighbours(server))
+        self.luck.shuffle(peers)
+        for peer in peers:
+            self._meet(*_link(server, peer))
+        for peer in peers:
+            self._deliver(self.ways[peer, server])
+
     # Time passes
 
     def _put(self, way: Direction, item: Any) -> None:
@@ -240,6 +269,7 @@ class FifoNet:
         return True
 
     def _deliver(self, way: Direction) -> None:
+        self.now += 1.0
         item = way.queue.popleft()
         if way.to not in self.cores:
             return
@@ -265,7 +295,7 @@ class FifoNet:
 
     def step(self, server: Domain, event: Event) -> list[Effect]:
         core = self.cores[server]
-        effects = core.step(0.0, event)
+        effects = core.step(self.now, event)
         for effect in effects:
             match effect:
                 case Send(to, message):
@@ -281,6 +311,8 @@ class FifoNet:
                     assert token not in self.answers, f"two answers to {token}"
                     self.answers[token] = result
                     self._answer(token, result)
+                case Persist(record):
+                    self.disks[server].append(record)
                 case Ignored(what, why):
                     self.ignored[what, why] += 1
         if self.check and isinstance(core, DomainServer):
@@ -312,8 +344,6 @@ class FifoNet:
         if isinstance(message, EndpointsJoined | ResolveReply):
             for member in message.members:
                 assert (message.group, member.endpoint) in self.ever_joined, f"invented {member}"
-        if self.tap is not None:
-            self.tap(sender, to, message)
 
     # Programs
 
@@ -362,6 +392,15 @@ class FifoNet:
         self.ask(host_of(program.endpoint), program.endpoint, Resolve(group.name, group.scope))
         return token
 
+    def send(self, program: Program, destinations: Iterable[Endpoint]) -> None:
+        """Messages of one program are numbered, so that a receiver can tell order and repetition."""
+        program.sent += 1
+        send = SendTo(tuple(destinations), str(program.sent).encode())
+        self._granted(self.ask(host_of(program.endpoint), program.endpoint, send))
+
+    def register(self, group: Group, permanent: bool) -> None:
+        self._granted(self.ask(group.scope, "", Register(group) if permanent else Unregister(group)))
+
     def kill(self, program: Program) -> None:
         del self.programs[program.endpoint]
         self.step(host_of(program.endpoint), EndpointGone(program.endpoint))
@@ -393,8 +432,14 @@ class FifoNet:
         }
 
     def discrepancies(self) -> list[str]:
-        """What a quiet world gets wrong: views, open business, rows and interest."""
-        return [*self._wrong_views(), *self._open_business(), *self._wrong_rows(), *self._low_interest()]
+        """What a quiet world gets wrong."""
+        return [
+            *self._wrong_views(),
+            *self._open_business(),
+            *self._wrong_rows(),
+            *self._low_interest(),
+            *self._wrong_registries(),
+        ]
 
     def _wrong_views(self) -> Iterable[str]:
         for program in self.programs.values():
@@ -442,34 +487,38 @@ class FifoNet:
 
     def _low_interest(self) -> Iterable[str]:
         """Child entries are exact, outer ones never too low (C-103)."""
-        groups = {group for core in self.cores.values() for group in _groups_of(core)}
+        groups = sorted({group for core in self.cores.values() for group in _groups_of(core)})
         for server, core in self.cores.items():
             if not isinstance(core, DomainServer):
                 continue
             for peer, relation in core.neighbours.up.items():
-                other = self.cores[peer]
                 for group in groups:
-                    if not core.neighbours.in_range(group, relation):
-                        continue
-                    want = core.table.want(group, peer)
-                    if isinstance(other, LocalServer):
-                        truth = other.interest(group)
-                    else:
-                        back = Relation.PARENT if relation is Relation.CHILD else Relation.SIBLING
-                        if relation is Relation.PARENT:
-                            back = Relation.CHILD
-                        if other.neighbours.reach(group) is None:
-                            continue
-                        truth = other.table.advertised(group, back)
-                        if back is Relation.CHILD and group not in other.table.rows:
-                            truth = other.table.outer(group)
-                    if want < truth or (relation is Relation.CHILD and want != truth):
-                        yield f"{server} takes {peer} for {want.name} in {group}, it is {truth.name}"
-            assert all(
-                isinstance(entry, Interest)
-                for row in core.table.rows.values()
-                for entry in row.entries.values()
-            )
+                    if core.neighbours.in_range(group, relation):
+                        want, truth = core.table.want(group, peer), self._interest_of(peer, server, group)
+                        if want < truth or (relation is Relation.CHILD and want != truth):
+                            yield f"{server} takes {peer} for {want.name} in {group}, it is {truth.name}"
+
+    def _interest_of(self, server: Domain, peer: Domain, group: Group) -> Interest:
+        """What a server would tell this neighbour if asked."""
+        core = self.cores[server]
+        if isinstance(core, LocalServer):
+            return core.interest(group)
+        if core.neighbours.relation(peer) is Relation.CHILD:
+            return core.table.outer(group)
+        return core.table.inner(group)
+
+    def _wrong_registries(self) -> Iterable[str]:
+        """Whoever hears the server of a scope holds its list; nobody outside the scope holds any (C-012)."""
+        for server, core in self.cores.items():
+            for record in core.registry.records():
+                if not inside(record.scope, server):
+                    yield f"{server} holds the list of {record.scope}"
+            for scope in enclosing(server):
+                owner = self.cores.get(scope)
+                if owner is not None and self._rises_to(server, scope):
+                    theirs = [each for each in owner.registry.records() if each.scope == scope]
+                    if theirs != [each for each in core.registry.records() if each.scope == scope]:
+                        yield f"{server} does not hold {theirs}"
 
 
 def path_between(a: Domain, b: Domain) -> list[Domain]:
@@ -489,6 +538,3 @@ def _groups_of(core: LocalServer | DomainServer) -> Iterable[Group]:
 
 def _link(a: Domain, b: Domain) -> Link:
     return (min(a, b), max(a, b))
-
-
-__all__ = ["FifoNet", "Program", "Resolved", "path_between"]
