@@ -22,10 +22,14 @@ ROOMS = [
     "sim",
     "client",
     "history",
-    "cli",
     "web",
+    "up",
+    "cli",
 ]
-"""From the ground up: a room leans only on those before it. `names` and `errors` share the ground floor."""
+"""From the ground up: a room leans only on those before it. A command may start anything, so `cli` is on top."""
+
+FRONT_DOOR = "client"
+"""Where one comes in by ``import rostra``."""
 
 MAY_NOT_EITHER = {
     "node": {"wire"},  # a node speaks in messages; only its driver knows that they are bytes somewhere
@@ -118,7 +122,7 @@ def trespasses(path: str, source: str) -> list[str]:
 def not_in_order(path: str, room: str, module: str) -> str:
     other, _, below = module.partition(".")
     if other not in ROOMS:
-        return "a room that is not on the plan" if room in PURE else ""
+        other = FRONT_DOOR
     if ROOMS.index(other) > ROOMS.index(room):
         return f"{room} comes before {other}"
     if other in MAY_NOT_EITHER.get(room, ()):
@@ -172,7 +176,9 @@ def test_every_room_is_on_the_plan() -> None:
         ("protocols/resolve/registry.py", "open('/etc/passwd')"),
         ("protocols/links/core.py", "from rostra.protocols.resolve.messages import Message"),
         ("protocols/detect/core.py", "from rostra.protocols.links.core import Link"),
-        ("protocols/resolve/local.py", "from rostra.mystery import box"),
+        ("protocols/resolve/local.py", "import rostra"),
+        ("runtime/process.py", "from rostra import connect"),
+        ("web/places.py", "from rostra.cli.members import table"),
         ("node.py", "import threading"),
         ("node.py", "from rostra.wire import Encoder"),
         ("node.py", "from rostra.runtime.links import Links"),
