@@ -433,8 +433,10 @@ class Admin:
     async def unregister(self, group: str, scope: str | None = None) -> None:
         await self._connection.ask(NO_ENDPOINT, requests.Unregister(make_group(group, scope or self.path)))
 
-    async def inspect(self) -> dict[str, Any]:
-        return await _inspect(self._connection)
+    async def inspect(self, *, after: int = 0, wait_s: float = 0.0) -> dict[str, Any]:
+        """What the server knows, and what it recorded after that number: at once, or as soon as there is
+        something, or after `wait_s`."""
+        return await _inspect(self._connection, after, wait_s)
 
     async def close(self) -> None:
         await self._connection.close()
@@ -455,7 +457,7 @@ def connect_admin(
     return Entering(enter)
 
 
-async def _inspect(connection: AgentConnection) -> dict[str, Any]:
-    inspected = await connection.ask(NO_ENDPOINT, requests.Inspect())
+async def _inspect(connection: AgentConnection, after: int = 0, wait_s: float = 0.0) -> dict[str, Any]:
+    inspected = await connection.ask(NO_ENDPOINT, requests.Inspect(after, wait_s))
     document: dict[str, Any] = msgspec.json.decode(inspected.document)
     return document

@@ -1,6 +1,12 @@
-"""What a process knows about one of its nodes, as a document for people, tools and tests."""
+"""What a process knows about one of its nodes, as a document for people, tools and tests.
 
-from typing import TYPE_CHECKING, Any
+Whoever asks may wait for news: the answer then comes when something was recorded, a moment later, so that a
+burst of events is one document.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -9,8 +15,41 @@ from rostra.protocols.links.core import Link
 if TYPE_CHECKING:
     from rostra.runtime.process import Process, Resident
 
+GATHER_S: Final = 0.05
+"""From an event to the answers that waited for it. Raising it: fewer and larger documents, later news."""
 
-def document(process: "Process", resident: "Resident", core: bytes) -> dict[str, Any]:
+
+class Patience:
+    """Questions that wait for something to be recorded: one of each asker, for its own time at most."""
+
+    def __init__(self, process: "Process") -> None:
+        self._loop = process.loop
+        self._waiting: dict[object, tuple[asyncio.TimerHandle, Callable[[], None]]] = {}
+        self._gathering = False
+        process.record.on_note = self._recorded
+
+    def wait(self, asker: object, at_most_s: float, ask: Callable[[], None]) -> None:
+        self._ask(asker)  # an earlier question of the same asker waits no longer
+        self._waiting[asker] = (self._loop.call_later(at_most_s, self._ask, asker), ask)
+
+    def _recorded(self) -> None:
+        if self._waiting and not self._gathering:
+            self._gathering = True
+            self._loop.call_later(GATHER_S, self._gathered)
+
+    def _gathered(self) -> None:
+        self._gathering = False
+        for asker in list(self._waiting):
+            self._ask(asker)
+
+    def _ask(self, asker: object) -> None:
+        if asker in self._waiting:
+            timer, ask = self._waiting.pop(asker)
+            timer.cancel()
+            ask()
+
+
+def document(process: "Process", resident: "Resident", core: bytes, after: int) -> dict[str, Any]:
     """`core` is what the node's core says of itself; the rest is what only the machine under it can know."""
     node = resident.node
     programs = process.programs[resident.path]
@@ -35,7 +74,8 @@ def document(process: "Process", resident: "Resident", core: bytes) -> dict[str,
             for number, program in sorted(programs.by_number.items())
         ],
         "counters": process.record.counted(),
-        "recent": list(process.record.recent),
+        "recent": process.record.since(after),
+        "recorded": process.record.recorded,  # the number of the last of these
         "forgotten": process.record.forgotten,
     }
 
@@ -48,6 +88,7 @@ def _link(process: "Process", resident: "Resident", link: Link) -> dict[str, Any
         "suspected": link.suspected,
         "drained": link.drained,
         "silence_s": round(evidence.silence_s, 3),
+        "heard_s": None if link.arrived_at is None else round(process.now - link.arrived_at, 3),
         "phi": round(min(evidence.phi, 1e6), 2),
         "expected_s": round(evidence.expected_s, 3),
         "channel": "this process"

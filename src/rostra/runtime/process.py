@@ -48,7 +48,7 @@ from rostra.protocols.links.events import (
 )
 from rostra.runtime.config import World
 from rostra.runtime.connection import Connection
-from rostra.runtime.inspect import document
+from rostra.runtime.inspect import Patience, document
 from rostra.runtime.links import Dialler, LinkEnd
 from rostra.runtime.programs import WATCH_TICK_S, Programs
 from rostra.runtime.record import Record
@@ -88,6 +88,7 @@ class Process:
         self.record = record
         self.loop = asyncio.get_running_loop()
         self.encoder = Encoder(world.name)
+        self.patience = Patience(self)
         self.residents: dict[Domain, Resident] = {}
         self.programs: dict[Domain, Programs] = {}
         self.turn = 0
@@ -154,8 +155,8 @@ class Process:
             self.residents.values(), key=lambda resident: (resident.is_agent, resident.path.count("."))
         )
 
-    def inspect(self, resident: Resident, core: bytes) -> bytes:
-        return msgspec.json.encode(document(self, resident, core), enc_hook=str)
+    def inspect(self, resident: Resident, core: bytes, after: int) -> bytes:
+        return msgspec.json.encode(document(self, resident, core, after), enc_hook=str)
 
     # A turn
 

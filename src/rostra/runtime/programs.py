@@ -39,6 +39,7 @@ from rostra.protocols.resolve.requests import (
     Close,
     Done,
     Gap,
+    Inspect,
     Inspected,
     Join,
     Joined,
@@ -258,11 +259,26 @@ class Program:
             )
             self.answer(token, denied(leaving))
             return
+        if type(request) is Inspect and self._waits_for_news(token, number, request):
+            return
         self._asked += 1
         self._waiting[self._asked] = (token, endpoint if type(request) is Close else Endpoint(""))
         programs.process.step(
             programs.resident, Asked(endpoint, self.number << _TOKEN_BITS | self._asked, request)
         )
+
+    def _waits_for_news(self, token: int, number: int, inspect: Inspect) -> bool:
+        programs, process = self._programs, self._programs.process
+        if not inspect.wait_s or process.record.recorded > inspect.after:
+            programs.read_until[self.number] = inspect.after
+            return False
+
+        def ask_now() -> None:
+            if self.connection.is_open:
+                self._ask(token, number, Inspect(inspect.after))
+
+        process.patience.wait(self, inspect.wait_s, ask_now)
+        return True
 
     def settle(self, our_token: int) -> tuple[int, Endpoint]:
         return self._waiting.pop(our_token)
@@ -286,6 +302,7 @@ class Programs:
         self.draining = False
         self.by_number: dict[int, Program] = {}
         self.full: dict[Program, int] = {}  # those that do not read: what was unread when we last looked
+        self.read_until: dict[int, int] = {}  # by program: the number of the last event that it knows
         self._places: dict[Endpoint, tuple[Program, int]] = {}
         self._watch = ProgramWatch(process.world.links.detect)
         self._pinged: set[int] = set()  # those that owe us a sign of life
@@ -338,7 +355,8 @@ class Programs:
             program.endpoints[number] = result.endpoint
             self._places[result.endpoint] = (program, number)
         elif type(result) is Inspected:
-            result = Inspected(self.process.inspect(self.resident, result.document))
+            after = self.read_until.pop(program.number, 0)
+            result = Inspected(self.process.inspect(self.resident, result.document, after))
         elif closed and type(result) is Done:
             self._forget(program, closed)
         program.answer(token, result)

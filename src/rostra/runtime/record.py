@@ -14,6 +14,7 @@ import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any, Final, TextIO
 
 import msgspec
@@ -37,6 +38,7 @@ class Record:
         self.counters: Counter[tuple[str, str]] = Counter()
         self.recent: deque[Recent] = deque(maxlen=RECENT_MAX)
         self.forgotten = 0  # events that fell out of the ring: the memory is bounded and says so
+        self.on_note: Callable[[], None] = lambda: None
         self._noted_at: dict[str, float] = {}
         self._stream = stream
         self._quiet = quiet
@@ -51,6 +53,7 @@ class Record:
             self.forgotten += 1
         self.recent.append(recent)
         self.counters["event", event] += 1
+        self.on_note()
         if not self._quiet:
             # Looked up late, so that whoever replaced sys.stderr (a test, a supervisor) gets the line.
             print(self._format(recent), file=self._stream or sys.stderr, flush=True)
@@ -65,6 +68,16 @@ class Record:
             self.note(event, **values)
         else:
             self.counters["event", event] += 1
+
+    @property
+    def recorded(self) -> int:
+        """The number of the latest event; the first of a life is 1."""
+        return self.forgotten + len(self.recent)
+
+    def since(self, number: int) -> list[Recent]:
+        """What was recorded after that number and is still remembered."""
+        new = min(self.recorded - number, len(self.recent))
+        return list(islice(self.recent, len(self.recent) - new, None)) if new > 0 else []
 
     def count(self, thing: str, label: str = "", by: int = 1) -> None:
         """Something too frequent for a line happened. Labels come from small fixed sets, never from peers."""

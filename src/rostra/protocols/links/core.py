@@ -68,6 +68,7 @@ class Link:
         "_ticked_at",
         "_world",
         "_yours",
+        "arrived_at",
         "config",
         "me",
         "peer",
@@ -85,6 +86,7 @@ class Link:
         self._yours = NOBODY
         self._peer_incarnation = 0
         self._channel_open = False
+        self.arrived_at: Instant | None = None  # anything at all, also from a peer that does not hear us
         self._ticked_at: Instant = 0.0
         self._detector = Detector(config.detect)
         # Half a tick early rather than half a tick late: ticks are not exact.
@@ -128,6 +130,7 @@ class Link:
 
     def _arrived(self, now: Instant, packet: AnyPacket) -> list[Report]:
         state = self.state
+        self.arrived_at = now
         if isinstance(state, Over):
             return [Ignored(type(packet).__name__, why="link is over")]
         if isinstance(packet, Hello):
