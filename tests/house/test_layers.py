@@ -26,7 +26,7 @@ ROOMS = [
     "up",
     "cli",
 ]
-"""From the ground up: a room leans only on those before it. A command may start anything, so `cli` is on top."""
+"""From the ground up: a room leans only on those before it. A command may start anything: `cli` is on top."""
 
 FRONT_DOOR = "client"
 """Where one comes in by ``import rostra``."""
@@ -34,6 +34,13 @@ FRONT_DOOR = "client"
 MAY_NOT_EITHER = {
     "node": {"wire"},  # a node speaks in messages; only its driver knows that they are bytes somewhere
     "sim": {"runtime"},  # virtual time and real sockets never meet
+}
+
+DOORS = {"__init__", "__main__"}
+"""They open onto every room."""
+
+ALLOWED = {
+    ("up/child.py", "rostra.cli.main"),  # a process of a small world runs the command that anybody would type
 }
 
 PROTOCOLS = ["effects", "detect", "links", "resolve", "sets", "views", "adhoc", "atomic"]
@@ -102,8 +109,8 @@ def imports(source: str) -> Iterator[Import]:
 def trespasses(path: str, source: str) -> list[str]:
     """What this file, named from `src/rostra/`, imports and should not."""
     room = path.partition("/")[0].removesuffix(".py")
-    if room == "__init__":
-        return []  # the front door opens onto every room
+    if room in DOORS:
+        return []
     found = []
     for each in imports(source):
         top, _, below = each.module.partition(".")
@@ -114,7 +121,7 @@ def trespasses(path: str, source: str) -> list[str]:
             if top in SURPRISES | SPARK
             else ""
         )
-        if forbidden:
+        if forbidden and (path, each.module) not in ALLOWED:
             found.append(f"{path}:{each.line} imports {each.module}: {forbidden}")
     return found
 
@@ -151,7 +158,7 @@ def test_every_file_leans_only_on_what_is_below_it(path: str) -> None:
 
 
 def test_every_room_is_on_the_plan() -> None:
-    rooms = {path.partition("/")[0].removesuffix(".py") for path in source_files()} - {"__init__", "__main__"}
+    rooms = {path.partition("/")[0].removesuffix(".py") for path in source_files()} - DOORS
     assert rooms <= set(ROOMS)
     protocols = {
         path.split("/")[1].removesuffix(".py") for path in source_files() if path.startswith("protocols/")

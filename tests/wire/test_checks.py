@@ -74,7 +74,7 @@ def test_a_spoiled_server_message_ends_the_stream(message: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "packet", every_way([packet for packet in samples.PACKETS if not isinstance(packet, Data)])
+    "packet", every_way([packet for packet in samples.PACKETS if packet is not samples.PACKETS[2]])
 )
 def test_a_spoiled_packet_ends_the_stream(packet: Any) -> None:
     *_, arrived = FrameReader(WORLD, FrameKind.LINK).feed(HELLO + Encoder(WORLD).packet(packet))
