@@ -205,13 +205,9 @@ class DomainServer:
     def _spread(self, sender: Domain, relation: Relation, group: Group, message: ServerMessage) -> None:
         """Pass a change on to everybody on the other side who wants all of them (C-118)."""
         if relation is CHILD:
-            for peer in self.table.outer_listeners(group):
-                self._send(peer, message)
-            if not self.cluster:
-                return
-        for peer in self.table.child_listeners(group):
-            if peer != sender:
-                self._send(peer, message)
+            self._send_all(self.table.outer_listeners(group), message)
+        if relation is not CHILD or self.cluster:
+            self._send_all([peer for peer in self.table.child_listeners(group) if peer != sender], message)
 
     def _domain_failed(self, sender: Domain, relation: Relation, message: DomainFailed) -> None:
         lost = Part(not message.keep, message.domain)
@@ -276,12 +272,10 @@ class DomainServer:
             self._effects.append(Noted("row dropped", str(group)))
         if shift.outward is not None:
             outward = InterestChanged(self._new_id(), group, shift.outward)
-            for peer in self.neighbours.outer(group):
-                self._send(peer, outward)
+            self._send_all(self.neighbours.outer(group), outward)
         if shift.inward is not None and not self.cluster:
             inward = InterestChanged(self._new_id(), group, shift.inward)
-            for peer in self.table.rows[group].holders:
-                self._send(peer, inward)
+            self._send_all(self.table.rows[group].holders, inward)
         open_now = self.collections.of(group)
         if open_now:
             if self.table.inner(group) is not ALL:
@@ -345,8 +339,7 @@ class DomainServer:
                 self._open(part)
                 self._offer(part)
         self.collections.ask(question)
-        for peer in targets:
-            self._send(peer, message)
+        self._send_all(targets, message)
         if question.answered:
             self._answer(question)
 
@@ -505,8 +498,7 @@ class DomainServer:
         request = ResolveRequest(self._new_id(), group)
         rise = self.table.rise_of(group)
         self._open(Collection(request.id, group, kind, side, targets, rise=rise, peer=peer))
-        for target in targets:
-            self._send(target, request)
+        self._send_all(targets, request)
 
     # Permanent groups
 
@@ -557,9 +549,7 @@ class DomainServer:
             self._tell_registry(record)
 
     def _tell_registry(self, record: RegistryRecord) -> None:
-        told = self._registry_message(record)
-        for peer in self.neighbours.children:
-            self._send(peer, told)
+        self._send_all(self.neighbours.children, self._registry_message(record))
 
     def _registry_message(self, record: RegistryRecord) -> RegistryTold:
         return RegistryTold(self._new_id(), record.scope, record.version, record.names)
@@ -577,6 +567,9 @@ class DomainServer:
 
     def _send(self, to: Domain, message: ServerMessage) -> None:
         self._effects.append(Send(to, message))
+
+    def _send_all(self, peers: Iterable[Domain], message: ServerMessage) -> None:
+        self._effects += [Send(peer, message) for peer in peers]
 
     def _ignore(self, what: object, why: str) -> None:
         self._effects.append(Ignored(type(what).__name__, why))
