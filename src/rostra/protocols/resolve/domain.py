@@ -579,7 +579,8 @@ class DomainServer:
         up = self.neighbours.up
         return msgspec.json.encode(
             {
-                "server": self.domain,
+                "server": "domain",
+                "path": self.domain,
                 "cluster": self.cluster,
                 "incarnation": self.incarnation,
                 "neighbours": {
@@ -608,10 +609,7 @@ class DomainServer:
                     }
                     for collection in self.collections
                 ],
-                "permanent": {
-                    record.scope: {"version": record.version, "names": record.names}
-                    for record in self.registry.records()
-                },
+                "registry": self.registry.records(),
             }
         )
 
