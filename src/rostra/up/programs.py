@@ -1,0 +1,101 @@
+"""The people of one host: programs that come and go, so that a small world lives.
+
+    lounge@world        whoever is around
+    chess@eu            two or more of a region, for a game
+    web@eu.paris        a server that is there nearly always, and is sometimes replaced
+
+They are ordinary programs over the public API, at a human pace, with the luck of a seed:
+``python -m rostra.up.programs HOST SOCKET SEED NAME...``. A host that loses
+its agent loses them all; they wait, and come back when it does.
+"""
+
+import asyncio
+import contextlib
+import signal
+import sys
+from random import Random
+from typing import Final
+
+import rostra
+from rostra.client import Me
+from rostra.errors import RostraError
+from rostra.names import Domain, labels, parent
+
+NAMES: Final = (
+    *("ann", "bob", "cleo", "dan", "eve", "finn", "gwen", "hugo", "ida", "jon", "kim", "leo"),
+    *("mia", "noah", "olga", "paul", "quinn", "rosa", "sam", "tess", "uma", "vera", "will", "yara"),
+)
+PEOPLE_PER_HOST: Final = 2
+
+LOUNGE: Final = "lounge"
+CHESS: Final = "chess"
+WEB: Final = "web"
+
+ASK_AGAIN_S: Final = 0.2
+
+
+def people_of(number: int) -> tuple[str, ...]:
+    """Who lives on host number so and so, counted from 0. Names repeat in a large world, but on no host."""
+    first = number * PEOPLE_PER_HOST
+    return tuple(NAMES[(first + each) % len(NAMES)] for each in range(PEOPLE_PER_HOST))
+
+
+class Pace:
+    """How long things take, in seconds: a seed's luck, the same for every run."""
+
+    def __init__(self, seed: str) -> None:
+        self._luck = Random(seed)
+
+    async def between(self, shortest_s: float, longest_s: float) -> None:
+        await asyncio.sleep(self._luck.uniform(shortest_s, longest_s))
+
+    def likely(self, chance: float) -> bool:
+        return self._luck.random() < chance
+
+
+async def person(me: Me, name: str, pace: Pace) -> None:
+    """Comes to the lounge, plays a game now and then, goes, and comes back as a new incarnation."""
+    region = labels(me.host)[0]
+    while True:
+        async with me.open(name) as self, self.join(LOUNGE):
+            await pace.between(4, 20)
+            if pace.likely(0.6):
+                async with self.join(CHESS, scope=region):
+                    await pace.between(10, 60)
+            await pace.between(4, 30)
+        await pace.between(4, 20)
+
+
+async def web_server(me: Me, pace: Pace) -> None:
+    """Serves its cluster; is replaced every few minutes."""
+    while True:
+        async with me.open("web-1") as self, self.join(WEB, scope=parent(me.host)):
+            await pace.between(60, 240)
+        await pace.between(2, 5)
+
+
+async def live(host: Domain, socket: str, seed: str, people: tuple[str, ...]) -> None:
+    """Everybody's life on one host, and again after its agent was away."""
+    while True:
+        try:
+            async with rostra.connect(socket, name="concierge") as me, asyncio.TaskGroup() as lives:
+                lives.create_task(web_server(me, Pace(f"{seed} {host} web")))
+                for name in people:
+                    lives.create_task(person(me, name, Pace(f"{seed} {host} {name}")))
+        except* RostraError:
+            pass  # the agent is not there, or went away: its host is starting, or crashed
+        await asyncio.sleep(ASK_AGAIN_S)
+
+
+async def run_until_told(host: Domain, socket: str, seed: str, people: tuple[str, ...]) -> None:
+    lives = asyncio.create_task(live(host, socket, seed, people))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, lives.cancel)
+    with contextlib.suppress(asyncio.CancelledError):
+        await lives
+
+
+if __name__ == "__main__":
+    _, host, socket, seed, *people = sys.argv
+    asyncio.run(run_until_told(Domain(host), socket, seed, tuple(people)))

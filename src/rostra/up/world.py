@@ -1,0 +1,376 @@
+"""A small world: real processes, real sockets, and everything that can be done to them.
+
+    supervisor ─┬─ rostra server -d eu          one process for each domain,
+                ├─ rostra agent eu.paris.h1     one for each host,
+                ├─ the programs of that host    one for each host that people live on
+                └─ cables                       between any two of the first two kinds
+
+The supervisor takes no part in the protocol. It starts processes, carries what they say to each other, and
+breaks both on demand. It is the dashboard's `Lab`.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import json
+import socket
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+
+from rostra.client import connect, connect_admin
+from rostra.errors import BadInput, RostraError
+from rostra.names import Domain, host_of, inside
+from rostra.runtime.addresses import TcpAddress
+from rostra.up.cables import LOOPBACK, Cable, Way
+from rostra.up.children import Child, in_words
+from rostra.up.home import Home
+from rostra.up.plan import Plan
+from rostra.up.programs import LOUNGE, people_of
+from rostra.web.lab import Cut, LabState
+
+READY_WITHIN_S: Final = 60.0
+LOOK_AGAIN_S: Final = 0.1
+END_WITHIN_S: Final = 3.0
+
+HOSTS_WITH_PEOPLE_MAX: Final = 12
+"""Enough to see something everywhere; in a larger world the hosts between stay empty."""
+
+NOWHERE: Final = TcpAddress(LOOPBACK, 1)
+"""The address, in a node's world file, of every server that it has no cable to: nothing goes around a cut."""
+
+
+class NotUp(RostraError):
+    """The world did not come up."""
+
+    code = "NOT_UP"
+
+
+class Starting(Struct, frozen=True):
+    """How far the world has come."""
+
+    ready: int
+    of: int
+    people: int
+    waiting_for: tuple[Domain, ...]
+
+
+class SmallWorld:
+    def __init__(
+        self, plan: Plan, home: Home, *, seed: str = "1", wan_delay_s: float = 0.0, say: Callable[[str], None]
+    ) -> None:
+        self.plan = plan
+        self.home = home
+        self.children: dict[tuple[Domain, ...], Child] = {}
+        self.programs: dict[Domain, Child] = {}
+        self._seed = seed
+        self._wan_delay_s = wan_delay_s
+        self._say = say
+        self._ports: dict[tuple[Domain, ...], socket.socket] = {}
+        self._cables: list[Cable] = []
+        self._cuts: dict[int, Cut] = {}
+        self._cut_numbers = itertools.count(1)
+        self._listeners: list[Callable[[LabState], None]] = []
+        self._is_up = False
+        self._first_death: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._we_ended: set[Child] = set()
+
+    # Beginning
+
+    async def start(self, tell: Callable[[Starting], None]) -> None:
+        """Start everything, and wait until every link is up and the people of every host are seen."""
+        await self._lay_cables()
+        for nodes in self.plan.processes:
+            self._new_node(nodes).start()
+            await asyncio.sleep(0)
+        for number, host in enumerate(self._hosts_with_people()):
+            self._new_programs(host, number).start()
+            await asyncio.sleep(0)
+        self.home.lead_to(self.plan.hosts[0])
+        ready = asyncio.create_task(self._ready(tell))
+        try:
+            either: set[asyncio.Future[Any]] = {ready, self._first_death}
+            await asyncio.wait(either, timeout=READY_WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
+            if self._first_death.done():
+                raise NotUp(self._first_death.result())
+            if not ready.done():
+                raise NotUp(
+                    f"the world did not come up within {READY_WITHIN_S:g} s",
+                    fix=f"see the logs in {self.home.path}/logs",
+                )
+            await ready
+        finally:
+            ready.cancel()
+        self._is_up = True
+        self._changed()
+
+    async def _lay_cables(self) -> None:
+        """Open every cable and every port, and write down for each process where its neighbours are."""
+        for nodes in self.plan.processes:
+            self._ports[nodes] = _reserve_port()
+        files: dict[tuple[Domain, ...], dict[Domain, TcpAddress]] = {}
+        for nodes in self.plan.processes:
+            files[nodes] = dict.fromkeys(self.plan.servers, NOWHERE)
+            files[nodes] |= {node: self._address(nodes) for node in nodes if node in files[nodes]}
+        for (process, server), links in self.plan.cables().items():
+            cable = Cable(links, self._address(self.plan.process_of(server)))
+            self._cables.append(cable)
+            files[process][server] = await cable.open()
+        for nodes, servers in files.items():
+            self.home.world_file(nodes[0]).write_text(world_file(self.plan, servers), encoding="utf-8")
+        self._apply_cuts()
+
+    def _address(self, process: tuple[Domain, ...]) -> TcpAddress:
+        host, port = self._ports[process].getsockname()
+        return TcpAddress(host, port)
+
+    def _new_node(self, nodes: tuple[Domain, ...]) -> Child:
+        name = nodes[0]
+        what = ("agent", name) if name in self.plan.hosts else ("server", *_each("--domain", nodes))
+        command = (
+            *("rostra", *what),
+            *("--world", str(self.home.world_file(name))),
+            *("--socket", str(self.home.socket(name))),
+            *("--state", str(self.home.state)),
+        )
+        child = Child(name, nodes, command, self.home.log(name), self._died)
+        self.children[nodes] = child
+        return child
+
+    def _new_programs(self, host: Domain, number: int) -> Child:
+        where = str(self.home.socket(host))
+        command = ("rostra.up.programs", host, where, self._seed, *people_of(number))
+        name = f"programs of {host}"
+        child = Child(name, (), command, self.home.log(f"{host}.programs"), self._died)
+        self.programs[host] = child
+        return child
+
+    def _hosts_with_people(self) -> tuple[Domain, ...]:
+        hosts = self.plan.hosts
+        every = -(-len(hosts) // HOSTS_WITH_PEOPLE_MAX)
+        return hosts[::every]
+
+    async def _ready(self, tell: Callable[[Starting], None]) -> None:
+        waiting = dict.fromkeys(self.plan.nodes)
+        seen: set[Domain] = set()
+
+        def report() -> None:
+            done = len(self.plan.nodes) - len(waiting)
+            tell(Starting(done, len(self.plan.nodes), len(seen), tuple(waiting)))
+
+        async def one(node: Domain) -> None:
+            await self._linked(node)
+            del waiting[node]
+            report()
+
+        async with asyncio.TaskGroup() as looks:
+            for node in self.plan.nodes:
+                looks.create_task(one(node))
+        async for host in self._sightings():
+            seen.add(host)
+            report()
+            if seen >= self.programs.keys():
+                return
+
+    async def _linked(self, node: Domain) -> None:
+        """Until the node answers, and says that its links to all neighbours are up."""
+        neighbours = self.plan.neighbours(node)
+        while True:
+            with contextlib.suppress(RostraError):
+                async with connect_admin(str(self.home.socket(self.leader(node))), domain=node) as admin:
+                    while True:
+                        links = (await admin.inspect())["links"]
+                        if all(links.get(peer, {}).get("up") for peer in neighbours):
+                            return
+                        await asyncio.sleep(LOOK_AGAIN_S)
+            await asyncio.sleep(LOOK_AGAIN_S)
+
+    async def _sightings(self) -> AsyncIterator[Domain]:
+        """Hosts whose people the first host has seen in the lounge."""
+        async with (
+            connect(str(self.home.front_door), name="supervisor") as me,
+            me.watch(LOUNGE) as lounge,
+        ):
+            async for _ in lounge:
+                for member in lounge.members:
+                    yield host_of(member.endpoint)
+
+    def leader(self, node: Domain) -> Domain:
+        """After whom the process of that node, its socket and its log are named."""
+        return self.plan.process_of(node)[0]
+
+    # The end
+
+    async def stop(self) -> None:
+        """End every process: those who speak first, those who carry what they say last."""
+        self._is_up = False
+        agents = [child for nodes, child in self.children.items() if nodes[0] in self.plan.hosts]
+        servers = [child for nodes, child in self.children.items() if nodes[0] not in self.plan.hosts]
+        try:
+            for kind in (list(self.programs.values()), agents, servers):
+                self._we_ended |= set(kind)
+                await asyncio.gather(*(child.end(END_WITHIN_S) for child in kind))
+        finally:
+            await self.kill()
+
+    async def kill(self) -> None:
+        """End every process at once, and put the cables away."""
+        everybody = [*self.programs.values(), *self.children.values()]
+        self._we_ended |= set(everybody)
+        await asyncio.gather(*(child.kill() for child in everybody if child.is_running))
+        for cable in self._cables:
+            cable.close()
+        for port in self._ports.values():
+            port.close()
+
+    def _died(self, child: Child, code: int) -> None:
+        if child in self._we_ended:
+            self._we_ended.discard(child)
+            return
+        words = f"{child.name} {in_words(code)}"
+        lines = "".join(f"\n  {line}" for line in child.last_words())
+        self._say(f"{words}; its log ends with:{lines}" if lines else words)
+        if not self._first_death.done():
+            self._first_death.set_result(words)
+        self._changed()
+
+    # The lab
+
+    @property
+    def state(self) -> LabState:
+        children = self.children.values()
+        return LabState(
+            cuts=tuple(self._cuts.values()),
+            crashed=tuple(sorted(n for child in children if not child.is_running for n in child.nodes)),
+            paused=tuple(sorted(n for child in children if child.is_paused for n in child.nodes)),
+        )
+
+    def listen(self, hear: Callable[[LabState], None]) -> None:
+        self._listeners.append(hear)
+
+    async def cut(
+        self, here: Domain, there: Domain | None = None, *, one_way: bool = False, link_only: bool = False
+    ) -> Cut:
+        for path in (here, there):
+            if path is not None and not any(inside(path, node) for node in self.plan.nodes):
+                raise BadInput(f"nothing of this world is in {path}", fix="name a domain or a host of it")
+        for same in self._cuts.values():
+            if (same.here, same.there, same.one_way, same.link_only) == (here, there, one_way, link_only):
+                return same
+        new = Cut(next(self._cut_numbers), here, there, one_way, link_only)
+        if not any(new.loses(a, b) or new.loses(b, a) for cable in self._cables for a, b in cable.links):
+            raise BadInput(
+                f"no cable runs between {here} and {there or 'the rest of the world'}",
+                fix="cut between neighbours: a domain and the one around it, or two domains of the same one",
+            )
+        self._cuts[new.number] = new
+        self._apply_cuts()
+        self._say(f"cut {new}")
+        self._changed()
+        return new
+
+    async def heal(self, number: int | None = None) -> None:
+        if number is not None and number not in self._cuts:
+            cuts = ", ".join(f"{cut.number} ({cut})" for cut in self._cuts.values())
+            raise BadInput(f"there is no cut {number}", fix=f"there are: {cuts or 'none'}")
+        healed = [self._cuts.pop(each) for each in ([*self._cuts] if number is None else [number])]
+        self._apply_cuts()
+        for cut in healed:
+            self._say(f"healed {cut}")
+        self._changed()
+
+    async def crash(self, server: Domain) -> None:
+        child = self._running(server)
+        victims = [child, *(self.programs[node] for node in child.nodes if node in self.programs)]
+        victims = [victim for victim in victims if victim.is_running]
+        self._we_ended |= set(victims)
+        await asyncio.gather(*(victim.kill() for victim in victims))
+        self._say(f"crashed {', '.join(victim.name for victim in victims)}")
+        self._changed()
+
+    async def restart(self, server: Domain) -> None:
+        child = self._child(server)
+        if child.is_running:
+            raise BadInput(f"{server} is running", fix="crash it first")
+        child.start()
+        for node in child.nodes:
+            if node in self.programs and not self.programs[node].is_running:
+                self.programs[node].start()
+        self._say(f"restarted {child.name}")
+        self._changed()
+
+    async def pause(self, server: Domain) -> None:
+        child = self._running(server)
+        if not child.is_paused:
+            child.pause()
+            self._say(f"paused {child.name}")
+            self._changed()
+
+    async def resume(self, server: Domain) -> None:
+        child = self._running(server)
+        if child.is_paused:
+            child.resume()
+            self._say(f"resumed {child.name}")
+            self._changed()
+
+    def _child(self, server: Domain) -> Child:
+        return self.children[self.plan.process_of(server)]
+
+    def _running(self, server: Domain) -> Child:
+        child = self._child(server)
+        if not child.is_running:
+            raise BadInput(f"{server} is not running", fix="restart it first")
+        return child
+
+    def _apply_cuts(self) -> None:
+        cuts = self._cuts.values()
+        for cable in self._cables:
+            cable.lay(
+                Way(any(cut.loses(a, b) for cut in cuts for a, b in cable.links), self._delay_s(cable)),
+                Way(any(cut.loses(b, a) for cut in cuts for a, b in cable.links), self._delay_s(cable)),
+            )
+
+    def _delay_s(self, cable: Cable) -> float:
+        is_wan = any("." not in a and "." not in b for a, b in cable.links)
+        return self._wan_delay_s if is_wan else 0.0
+
+    def _changed(self) -> None:
+        if not self._is_up:
+            return
+        state = self.state
+        living = [host for host in self.plan.hosts if host not in state.crashed]
+        if living:
+            self.home.lead_to(living[0])
+        for hear in self._listeners:
+            hear(state)
+
+
+def world_file(plan: Plan, servers: Mapping[Domain, TcpAddress]) -> str:
+    """The world as one process is to see it."""
+    lines = [
+        "[world]",
+        f"name = {_quoted(plan.name)}",
+        f"profile = {_quoted(plan.profile)}",
+        "",
+        "[servers]",
+        *(f"{_quoted(server)} = {_quoted(str(address))}" for server, address in servers.items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)  # a JSON string is a TOML string
+
+
+def _reserve_port() -> socket.socket:
+    """A port that is ours for as long as this socket is open. It does not listen, so a server of ours may
+    still do so there, again and again, and nobody else is given the number meanwhile."""
+    port = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    port.bind((LOOPBACK, 0))
+    return port
+
+
+def _each(option: str, values: Iterable[str]) -> list[str]:
+    return [word for value in values for word in (option, value)]
