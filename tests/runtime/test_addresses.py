@@ -1,5 +1,8 @@
 """Where an agent is, as a user writes it and as a program finds it."""
 
+import contextlib
+import fcntl
+import os
 import socket
 from pathlib import Path
 
@@ -33,3 +36,22 @@ def test_a_program_finds_the_agent_it_is_told_of_or_the_nearest_socket(tmp_path:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(f"{tmp_path}/rostra/agent.sock")
         assert find_agent(usual) == default_socket(usual)
+
+
+def test_without_an_agent_a_world_that_is_up_is_found_while_it_lives(tmp_path: Path) -> None:
+    usual = {"XDG_RUNTIME_DIR": str(tmp_path)}
+    worlds = [tmp_path / "rostra" / name for name in ("up-2", "up-1")]  # in the order in which they began
+    with contextlib.ExitStack() as open_files:
+        for number, world in enumerate(worlds):
+            world.mkdir(parents=True)
+            listener = open_files.enter_context(socket.socket(socket.AF_UNIX))
+            listener.bind(str(world / "agent.sock"))
+            lock = open_files.enter_context((world / "lock").open("w"))
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            os.utime(world / "lock", ns=(number, number))
+        assert find_agent(usual) == SocketPath(f"{worlds[0]}/agent.sock")
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(f"{tmp_path}/rostra/agent.sock")
+            assert find_agent(usual) == default_socket(usual)
+        (tmp_path / "rostra" / "agent.sock").unlink()
+    assert find_agent(usual) == default_socket(usual)  # both were killed: their files say nothing any more

@@ -87,7 +87,14 @@ def small_worlds(environ: Mapping[str, str] = os.environ) -> list[Path]:
         for path in directory.glob(f"{SMALL_WORLD_PREFIX}*")
         if is_held(path / LOCK_NAME)
     ]
-    return sorted(found, key=lambda path: (path / LOCK_NAME).stat().st_mtime_ns)
+    return sorted(found, key=_made_at)
+
+
+def _made_at(directory: Path) -> int:
+    try:
+        return (directory / LOCK_NAME).stat().st_mtime_ns
+    except OSError:
+        return 0  # gone meanwhile
 
 
 def is_held(lock: Path) -> bool:
