@@ -27,8 +27,10 @@ agent
 - A watcher follows a group without being in it. For the servers it is interest; it is in no list.
 """
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterable
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Final
 
 from msgspec import json
@@ -150,6 +152,7 @@ from rostra.protocols.resolve.requests import (
 DEADLINE: Final = "deadline"  # with the token of a question: the timer that ends its patience
 
 _DONE: Final = Done()
+_endpoint_of: Final = attrgetter("endpoint")
 
 
 class LocalServer:
@@ -503,15 +506,22 @@ class LocalServer:
         return Absolute(group, () if table is None else table.records(), isolated=group.scope != self.host)
 
     def _with_local(self, group: Group, members: Members) -> Members:
-        """A list from the servers, united with the local members of this moment."""
+        """A list from the servers, united with the local members of this moment.
+
+        The servers were asked about everybody else, and in sorted order all endpoints of one host stand
+        together: ours belong where none of theirs are, and the union is a matter of copying.
+        """
         table = self.groups.get(group)
         if table is None or not table.members:
             return members
-        if not members:
-            return table.records()
-        united = {member.endpoint: member for member in members}
-        unite(united, table.records())
-        return by_endpoint(united)
+        start = bisect_left(members, f"{self.host}/", key=_endpoint_of)
+        end = bisect_left(members, f"{self.host}0", lo=start, key=_endpoint_of)  # '0' comes after '/'
+        ours = table.records()
+        if start < end:
+            united = {member.endpoint: member for member in members[start:end]}
+            unite(united, ours)
+            ours = by_endpoint(united)
+        return (*members[:start], *ours, *members[end:])
 
     # Leaving, by one's own will or not
 
