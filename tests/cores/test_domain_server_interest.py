@@ -136,22 +136,18 @@ def test_unknown_outer_neighbours_want_everything_and_unknown_children_nothing()
     bench = Bench(C1, "eu.fr.c1.h1", "eu.fr.c2", "eu.fr", cluster=True)
     assert (bench.want("eu.fr.c2"), bench.want("eu.fr")) == (ALL, ALL)
     assert bench.want("eu.fr.c1.h1") is NONE
-    assert bench.server.table.want_resolves(G, Domain("eu.fr.c1.h1")) is NONE
+    assert bench.server.table.child_holders(G) == ()
 
 
 @pytest.mark.spec("C-094", "C-101")
 def test_an_unsynced_child_is_asked_but_not_told():
     bench = Bench(C1, "eu.fr.c1.h1", cluster=True, synced=False)
     table = bench.server.table
-    assert (table.want(G, Domain("eu.fr.c1.h1")), table.want_resolves(G, Domain("eu.fr.c1.h1"))) == (
-        NONE,
-        ALL,
-    )
+    assert (bench.want("eu.fr.c1.h1"), table.child_holders(G)) == (NONE, ("eu.fr.c1.h1",))
+    assert table.child_listeners(G) == ()
     bench.tell("eu.fr.c1.h1", RESOLVE)
-    assert (table.want(G, Domain("eu.fr.c1.h1")), table.want_resolves(G, Domain("eu.fr.c1.h1"))) == (
-        RESOLVE,
-        RESOLVE,
-    )
+    assert (bench.want("eu.fr.c1.h1"), table.child_holders(G)) == (RESOLVE, ("eu.fr.c1.h1",))
+    assert table.child_holders(group("us")) == ()
 
 
 @pytest.mark.spec("C-094", "C-099")
