@@ -12,9 +12,23 @@ import itertools
 from collections.abc import Callable
 from typing import Any, Final
 
+from rostra.client.copies import Copies
+from rostra.client.streams import again
 from rostra.errors import BY_CODE, Refused, RostraError, Unreachable
 from rostra.names import Domain, incarnation_of
-from rostra.protocols.resolve.requests import AnyNotice, AnyRequest, Close, Denied, Opened
+from rostra.protocols.resolve.requests import (
+    Absolute,
+    AnyNotice,
+    AnyRequest,
+    Close,
+    Denied,
+    Gap,
+    Joined,
+    Left,
+    Only,
+    Opened,
+    Without,
+)
 from rostra.runtime.addresses import Address, TcpAddress
 from rostra.runtime.connection import Connection
 from rostra.wire import (
@@ -41,6 +55,9 @@ no socket says so (it may be on another machine)."""
 NOBODY_IN_PARTICULAR: Final = Domain("")
 """Whom to reach at an address: its agent, or its lowest domain server."""
 
+MEMBERSHIP: Final = frozenset((Absolute, Joined, Left, Only, Without, Gap))
+"""The notices that edit copies; all others are for one endpoint."""
+
 OnNotice = Callable[[AnyNotice], None]
 
 
@@ -61,6 +78,7 @@ class AgentConnection:
         self._connection = Connection(self, FrameReader(ANY_WORLD, FrameKind.TO_PROGRAM))
         self._connection.role = self
         self._welcomed: asyncio.Future[None] = self._loop.create_future()
+        self.copies = Copies()
         self._tokens = itertools.count(1)
         self._asks: list[Ask] = []
         self._asking: dict[tuple[int, AnyRequest], int] = {}  # what was asked this tick: its token
@@ -185,10 +203,14 @@ class AgentConnection:
         for item in items:
             # The two that come by the thousand first.
             if type(item) is Told:
+                notice = item.notice
+                if type(notice) in MEMBERSHIP and not (type(notice) is Gap and not notice.groups):
+                    self.copies.told(item.endpoints, notice, self.path)
+                    continue
                 for number in item.endpoints:
                     hear = listeners.get(number)
                     if hear is not None:
-                        hear(item.notice)
+                        hear(notice)
                 continue
             if type(item) is Answered:
                 self._answered(item.token, item.answer)
@@ -268,6 +290,7 @@ class AgentConnection:
                 if not future.done():
                     future.set_exception(again(why))
                     future.exception()  # read once, so that an asker who went away is nobody's error
+        self.copies.end(why)
         for hear in list(self._at_end):
             hear(why)
 
@@ -282,8 +305,3 @@ class AgentConnection:
 def as_error(denied: Denied) -> RostraError:
     """A refusal as the exception that it means."""
     return BY_CODE.get(denied.code, Refused)(denied.what, fix=denied.fix)
-
-
-def again(error: RostraError) -> RostraError:
-    """A fresh copy for each who hears of it: one exception raised twice would collect both tracebacks."""
-    return type(error)(error.what, fix=error.fix)

@@ -13,9 +13,10 @@ from typing import Any, Final
 import msgspec
 
 from rostra.client.changes import Gap, Life, Message, NotDelivered, Resolution
-from rostra.client.connection import AgentConnection, again
-from rostra.client.group import Entering, Follow, Membership, Watch, Watching
-from rostra.client.streams import Stream
+from rostra.client.connection import AgentConnection
+from rostra.client.copies import Follow
+from rostra.client.group import Entering, Membership, Watch, Watching
+from rostra.client.streams import Stream, again
 from rostra.errors import BadInput, DeadlineExceeded, RostraError, Unreachable
 from rostra.names import (
     Domain,
@@ -32,7 +33,6 @@ from rostra.names import (
 )
 from rostra.protocols.resolve import requests
 from rostra.protocols.resolve.requests import AnyNotice, AnyRequest
-from rostra.protocols.resolve.view import ViewChanged, Views
 from rostra.runtime.addresses import find_agent, parse_address
 from rostra.wire import NO_ENDPOINT
 
@@ -88,12 +88,10 @@ class Me:
         self.endpoint = endpoint
         self._number = incarnation_of(endpoint)
         self._connection = connection
+        self._copies = connection.copies
         self._owns_connection = owns_connection
         self._closed = False
-        self._views = Views()
-        self._follows: dict[Group, Follow] = {}
-        self._reasons: dict[Group, int] = {}  # why a group is followed: as a member, as a watcher, or both
-        self._copies: dict[tuple[str, str | None], Follow] = {}  # by name and scope as the program wrote them
+        self._follows: dict[tuple[str, str | None], Follow] = {}  # by name and scope
         self._mail: Stream[Message | NotDelivered | Gap] | None = None
         self._lives: dict[Endpoint, list[Stream[Life]]] = {}
         connection.listen(self._number, self._hear)
@@ -164,7 +162,7 @@ class Me:
         async def enter() -> Membership:
             membership = Membership(self, key)
             if online:
-                membership._follow = self._begin_follow(key, (group, scope))
+                membership._follow = self._begin_follow(key)
             try:
                 await self._ask(requests.Join(key, online, permanent, meta))
             except BaseException as error:
@@ -184,7 +182,7 @@ class Me:
 
         async def enter() -> Watch:
             watch = Watch(self, key)
-            watch._follow = self._begin_follow(key, (group, scope))
+            watch._follow = self._begin_follow(key)
             try:
                 await self._ask(requests.Watch(key))
             except BaseException as error:
@@ -206,16 +204,18 @@ class Me:
         without an answer, `DeadlineExceeded`.
         """
         if not fresh:
-            follow = self._copies.get((group, scope))
+            follow = self._follows.get((group, scope))
             if follow is not None:
                 copy = follow.resolution
                 if copy is not None:
                     return copy
-        return await self._resolve(group, scope, deadline)
-
-    async def _resolve(self, group: str, scope: str | None, deadline: float | None) -> Resolution:
         question = _question(group, scope, deadline)
-        period = self._views.period(Group(group, question.scope)) if self._follows and question.scope else 0
+        if question.scope != scope and not fresh:
+            return await self.resolve(group, question.scope, deadline=deadline)
+        return await self._resolve(group, question, deadline)
+
+    async def _resolve(self, group: str, question: requests.Resolve, deadline: float | None) -> Resolution:
+        period = self._copies.period(Group(group, question.scope)) if self._follows and question.scope else 0
         asking = self._ask(question, share=True)
         answer = await (asking if deadline is None else _in_time(asking, deadline))
         if type(answer) is requests.Resolved:
@@ -223,8 +223,7 @@ class Me:
             members = tuple([everybody[endpoint] for endpoint in sorted(everybody)])
             return Resolution(members, answer.isolated, scopes=answer.parts)
         if period:
-            for report in self._views.answered(answer, period):
-                self._report(report)
+            self._copies.answered(answer, period)
         return Resolution(answer.members, answer.isolated)
 
     # Messages and lives
@@ -289,7 +288,7 @@ class Me:
     async def _set_online(self, membership: Membership, online: bool) -> None:
         group = membership.group
         if online:
-            membership._follow = self._begin_follow(group, (group.name, group.scope))
+            membership._follow = self._begin_follow(group)
             try:
                 await self._ask(requests.SetOnline(group, True))
             except BaseException:
@@ -302,26 +301,16 @@ class Me:
             self._end_follow(group)
             await self._connection.settle(done)
 
-    def _begin_follow(self, group: Group, written: tuple[str, str]) -> Follow:
+    def _begin_follow(self, group: Group) -> Follow:
         self._check_open()
-        follow = self._follows.get(group)
-        if follow is None:
-            follow = self._follows[group] = Follow(self._views.follow(group))
-            self._reasons[group] = 0
-        self._reasons[group] += 1
-        self._copies[written] = self._copies[group.name, group.scope] = follow
+        follow = self._follows[group.name, group.scope] = self._copies.follow(group, self._number)
         return follow
 
     def _end_follow(self, group: Group) -> None:
-        follow = self._follows.get(group)
-        if follow is None:
-            return
-        self._reasons[group] -= 1
-        if self._reasons[group] == 0:
-            del self._follows[group], self._reasons[group]
-            self._copies = {written: other for written, other in self._copies.items() if other is not follow}
-            self._views.unfollow(group)
-            follow.end(None)
+        self._copies.unfollow(group, self._number)
+        follow = self._follows.get((group.name, group.scope))
+        if follow is not None and follow.ended is not None:
+            del self._follows[group.name, group.scope]
 
     # What arrives
 
@@ -336,36 +325,14 @@ class Me:
             case requests.Life(endpoint, alive, why):
                 for stream in self._lives.get(endpoint, ()):
                     stream.put(Life(endpoint, alive, why))
-            case requests.Gap(missed, groups):
-                self._views.apply(notice)
-                for group in groups:
-                    if group in self._follows:
-                        self._follows[group].fell_behind(missed)
-                if not groups and self._mail is not None:
+            case requests.Gap(missed):
+                if self._mail is not None:
                     self._mail.miss(missed)
-            case requests.Absolute(group, _, isolated) if (
-                group in self._follows and self._follows[group].view.behind
-            ):
-                self._views.apply(notice)
-                self._follows[group].caught_up(isolated)
-            case _:
-                for report in self._views.apply(notice):
-                    self._report(report)
-
-    def _report(self, report: object) -> None:
-        if isinstance(report, ViewChanged):
-            follow = self._follows.get(report.group)
-            if follow is not None:
-                follow.changed(report)
 
     def _end(self, reason: RostraError | None) -> None:
         """The connection or this endpoint is gone, and with it everything that it followed."""
-        for follow in self._follows.values():
-            follow.end(reason)
+        self._copies.forget(self._number, reason)
         self._follows.clear()
-        self._reasons.clear()
-        self._copies.clear()
-        self._views = Views()
         if self._mail is not None:
             self._mail.end(reason)
         for streams in self._lives.values():

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final, Generic, Self, TypeVar
 
-from rostra.client.connection import again
 from rostra.errors import RostraError
 
 T = TypeVar("T")
@@ -53,6 +52,10 @@ class Stream(Generic[T]):
             self._missed += count
             self._wake()
 
+    @property
+    def is_behind(self) -> bool:
+        return self._missed > 0
+
     def look_again(self) -> None:
         """What `catch_up` lacked may be known now."""
         self._wake()
@@ -89,3 +92,8 @@ class Stream(Generic[T]):
     def _wake(self) -> None:
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
+
+
+def again(error: RostraError) -> RostraError:
+    """A fresh copy for each who hears of it: one exception raised twice would collect both tracebacks."""
+    return type(error)(error.what, fix=error.fix)
