@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from msgspec import Struct
 
 from benchmarks.congress_report.counts import LEVELS
-from rostra.names import Domain, Group, depth, enclosing, host_of, inside, parent
+from rostra.names import ROOT, Domain, Group, depth, enclosing, host_of, inside, parent
 from rostra.node import Output
 from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.effects import LinkDown, LinkUp
@@ -50,9 +50,9 @@ class Scale(Struct, frozen=True):
     delays_s: tuple[float, ...] = (0.005, 0.02, 0.05, 0.1)
     fan_out: int = 10
     endpoints_per_host: int = 10
-    samples: int = 300
+    samples: int = 100
     patience_s: tuple[float, ...] = (1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
-    hours: float = 1.0
+    hours: float = 0.5
 
     @classmethod
     def smoke(cls) -> "Scale":
@@ -356,7 +356,7 @@ class _Ups:
 
     def noted(self, at: float, server: Domain, what: Output) -> None:
         match what:
-            case LinkUp():
+            case LinkUp(peer=peer) if ROOT not in (peer, server):  # the root carries nothing
                 self.up_at = at
             case LinkDown():
                 self.down_at = at
@@ -384,7 +384,6 @@ def _changes(world: World, programs: list[Program], ups: _Ups) -> dict[str, floa
     top = next(domain for domain in world.tree.domains if depth(domain) == 1)
     world.cut(top).settle()
     world.heal()
-    # A merge begins when the last of the cut links is up; a later heartbeat may not move this.
     merged = _until(world, _all_see, others, without)
     measured["merge"] = max(0.0, merged - ups.up_at)
     return measured
