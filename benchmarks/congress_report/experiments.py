@@ -208,8 +208,8 @@ def memory(scale: Scale) -> Experiment:
     for groups, colour in zip(group_counts, (SEA, MOSS, RUST), strict=True):
         axes.plot(scale.members, rows[groups], marker="o", color=colour, label=f"{groups} groups")
     axes.set_xscale("log", base=2)
-    axes.set_ylim(bottom=0)
-    axes.legend(frameon=False)
+    axes.set_ylim(0, 1.25 * max(group_counts))
+    axes.legend(frameon=False, loc="upper center", ncols=len(group_counts))
     exact = all(set(found) == {groups} for groups, found in rows.items())
     neighbours = len(T_REF.neighbours(watched))
     return Experiment(
@@ -481,7 +481,7 @@ def failure_sensitivity(scale: Scale) -> Experiment:
     twin.set_ylabel("hosts removed for a stall, per hour")
     twin.set_ylim(bottom=0)
     twin.spines["top"].set_visible(False)
-    figure.legend(loc="upper center", frameon=False, ncols=2)
+    figure.legend(loc="outside upper center", frameon=False, ncols=2)
     return Experiment(
         "E-7",
         "Failure sensitivity",
