@@ -105,64 +105,6 @@ class InterestTable:
             return NONE if row is None else row.entries.get(peer, NONE)
         return ALL if row is None else _want_of_outer(row, peer)
 
-    def inner(self) -> Interest:
-        return ALL if self.listeners else RESOLVE if self.holders else NONE
-
-    def enter_child(self, child: Domain, interest: Interest) -> None:
-        self._repeat(child, self.entries.get(child, NONE), interest)
-        self.entries[child] = interest
-
-    def forget_child(self, child: Domain) -> None:
-        self._repeat(child, self.entries.pop(child, NONE), NONE)
-
-    def forget_outer(self, peer: Domain) -> None:
-        self.entries.pop(peer, None)
-        self.unconfirmed -= {peer}
-
-    def _repeat(self, child: Domain, before: Interest, now: Interest) -> None:
-        if (before > NONE) is not (now > NONE):
-            self.holders = _with(self.holders, child) if now else _without(self.holders, child)
-        if (before is ALL) is not (now is ALL):
-            self.listeners = _with(self.listeners, child) if now is ALL else _without(self.listeners, child)
-
-
-class Shift(Struct, frozen=True):
-    """What a change to a row means for others."""
-
-    outward: Interest | None = None  # tell siblings and parent in range
-    inward: Interest | None = None  # tell the children that have members
-    made: bool = False
-    dropped: bool = False
-
-
-NO_SHIFT = Shift()
-
-
-class InterestTable:
-    def __init__(self, neighbours: Neighbours) -> None:
-        self.rows: dict[Group, Row] = {}
-        self._neighbours = neighbours
-        self._rises = 0
-
-    # What is known
-
-    def want(self, group: Group, peer: Domain) -> Interest:
-        """What this neighbour needs to hear about the group (C-094)."""
-        relation = self._neighbours.up.get(peer)
-        if relation is None or not self._neighbours.in_range(group, relation):
-            return NONE
-        row = self.rows.get(group)
-        if relation is Relation.CHILD:
-            return NONE if row is None else row.entries.get(peer, NONE)
-        return ALL if row is None else _want_of_outer(row, peer)
-
-    def want_resolves(self, group: Group, peer: Domain) -> Interest:
-        """The same for resolve requests: a child that has not told us all it has may have members (T-14)."""
-        if peer in self._neighbours.unsynced and self._neighbours.reach(group) is not None:
-            row = self.rows.get(group)
-            return ALL if row is None else row.entries.get(peer, ALL)
-        return self.want(group, peer)
-
     def inner(self, group: Group) -> Interest:
         row = self.rows.get(group)
         return NONE if row is None else row.inner
