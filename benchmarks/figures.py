@@ -24,12 +24,12 @@ class Bar(Struct, frozen=True):
 
     workload: str
     what: str
-    ours: str  # the label of our row
     measure: str
     bound: float
     of_peer: str = ""
     of_measure: str = ""
     less_is_better: bool = True
+    only: str = ""  # part of the label of those rows of ours that it is about
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -92,20 +92,47 @@ def _cell(value: float | str | None, reference: float | str | None, ratio: bool)
     return text
 
 
-def judge(bar: Bar, results: dict[str, dict[str, Measures]]) -> str | None:
-    """A sentence: reached or missed, and by how much; nothing if this run did not measure it."""
-    ours = results.get(bar.workload, {}).get(bar.ours, {}).get(bar.measure)
-    if not isinstance(ours, float | int):
+class Verdict(Struct, frozen=True):
+    reached: bool
+    ours: float
+    bound: float
+
+    def __str__(self) -> str:
+        figures = f"{_cell(self.ours, None, False)} / {_cell(self.bound, None, False)}"
+        if self.reached:
+            return f"[green]reached[/green] {figures}"
+        factor = max(self.ours, self.bound) / min(self.ours, self.bound)
+        return f"[red]missed by {factor:.2g}x[/red] {figures}"
+
+
+def judge(bar: Bar, peers: dict[str, Measures], label: str) -> Verdict | None:
+    """Was the bar reached by our row of this label? Nothing if this run did not measure it."""
+    ours = peers.get(label, {}).get(bar.measure)
+    theirs = peers.get(bar.of_peer, {}).get(bar.of_measure or bar.measure) if bar.of_peer else 1.0
+    if not isinstance(ours, float | int) or not isinstance(theirs, float | int):
         return None
-    bound: float = bar.bound
-    if bar.of_peer:
-        theirs = results.get(bar.workload, {}).get(bar.of_peer, {}).get(bar.of_measure or bar.measure)
-        if not isinstance(theirs, float | int):
-            return None
-        bound *= theirs
-    if ours <= bound if bar.less_is_better else ours >= bound:
-        verdict = "[green]reached[/green]"
-    else:
-        verdict = f"[red]missed by {max(ours, bound) / min(ours, bound):.2g}x[/red]"
-    figures = f"{_cell(ours, None, False)} against {_cell(bound, None, False)}"
-    return f"{bar.workload}  {bar.what}: {verdict}  ({figures})"
+    bound = bar.bound * theirs
+    return Verdict(ours <= bound if bar.less_is_better else ours >= bound, ours, bound)
+
+
+def show_bars(console: Console, bars: Iterable[Bar], results: dict[str, dict[str, Measures]]) -> None:
+    """Every bar against every deployment of ours that was measured for it."""
+    table = Table(title="the bars (ours / the bar)", title_justify="left", title_style="bold")
+    table.add_column("")
+    judged: list[tuple[str, dict[str, Verdict]]] = []
+    for bar in bars:
+        peers = results.get(bar.workload, {})
+        found = {
+            label: judge(bar, peers, label)
+            for label in peers
+            if label.startswith("rostra") and bar.only in label
+        }
+        judged.append((f"{bar.workload} {bar.what}", {label: v for label, v in found.items() if v}))
+    labels = list(dict.fromkeys(label for _, verdicts in judged for label in verdicts))
+    for label in labels:
+        table.add_column(label.removeprefix("rostra, "))
+    for what, verdicts in judged:
+        if verdicts:
+            table.add_row(what, *(str(verdicts.get(label, "")) for label in labels))
+    if labels:
+        console.print(table)

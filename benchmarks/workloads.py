@@ -16,6 +16,7 @@ import signal
 import time
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from benchmarks.crew import Crew, Hand, everybody
 from benchmarks.figures import Measures, percentile, spread_ms
@@ -132,6 +133,11 @@ async def killed_until_all_know(service: Service, size: Size, within_s: float = 
             hand.signal(signal.SIGKILL)
             took.append(await _gone(watchers, victim, size.told, within_s) - killed_ns)
     return {"p50 ms": percentile(took, 0.5) / 1e6, "max ms": max(took) / 1e6}
+
+
+async def few_killed(service: Service, size: Size) -> Measures:
+    """The same for a service that takes its time."""
+    return await killed_until_all_know(service, replace(size, kills=max(1, size.kills // 3)))
 
 
 async def silent_until_all_know(service: Service, size: Size, within_s: float = 30.0) -> Measures:
