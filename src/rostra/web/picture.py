@@ -1,0 +1,251 @@
+"""Servers and links, up or not, put together from what all places say.
+
+Nobody knows the whole world. Each place knows its own links, and each link has two ends that may see it
+differently; so a server's state here is a judgement, and `why` says what it rests on.
+
+    up           it answers us, or a neighbour hears it, and nobody doubts it
+    suspected    a neighbour is overdue to hear of it, or it stopped answering us and its neighbours do not
+                 know yet
+    cut off      it answers us, and none of the servers above and beside it can be heard
+    down         whoever had heard of it has given it up
+    unseen       nobody we can ask has ever heard of it
+    none         a domain without a server of its own: the root often has none
+
+A link is judged from its ends. It is **one way** when one end hears the other and is not heard.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+
+from rostra.names import ROOT, Domain, depth, enclosing, parent
+
+ServerState = Literal["up", "suspected", "cut off", "down", "unseen", "none"]
+EndState = Literal["up", "suspected", "down", "unseen", "unknown"]
+LinkState = Literal["up", "suspected", "one way", "down", "unseen"]
+Kind = Literal["host", "cluster", "domain"]
+
+HEARD_LATELY_BEATS: Final = 4.0
+"""An end hears its peer if something came within this many of the usual gaps between two signs of life."""
+
+HEARD_LATELY_LEAST_S: Final = 1.0
+
+
+class End(Struct, frozen=True):
+    """One server's end of a link: how it sees its peer."""
+
+    state: EndState
+    silence_s: float | None = None  # since a sign of life in this epoch, or since the last one
+    heard_s: float | None = (
+        None  # since anything at all came, hellos of a peer that does not hear us included
+    )
+    expected_s: float | None = None
+    phi: float | None = None
+    because: str = ""  # why it is down, as this end recorded it
+
+    @property
+    def hears(self) -> bool:
+        """Does something arrive here?"""
+        latest = self.silence_s if self.state in ("up", "suspected") else self.heard_s
+        if latest is None:
+            return False
+        return latest <= max(HEARD_LATELY_LEAST_S, HEARD_LATELY_BEATS * (self.expected_s or 0.0))
+
+
+UNKNOWN: Final = End("unknown")
+
+
+class Link(Struct, frozen=True):
+    """A link between two neighbours, `a` the smaller name; what each end thinks, and what that comes to."""
+
+    a: Domain
+    b: Domain
+    state: LinkState
+    a_sees: EndState
+    b_sees: EndState
+    deaf: Domain | None = None  # of a link that is one way: the end that does not hear
+
+
+class Server(Struct, frozen=True):
+    path: Domain
+    kind: Kind
+    state: ServerState
+    why: str
+    speaks: bool  # we have a place there: it can tell us what it sees
+
+
+class Picture(Struct, frozen=True):
+    servers: tuple[Server, ...] = ()  # every domain and host, parents before children
+    links: tuple[Link, ...] = ()
+
+
+class Report(Struct, frozen=True):
+    """What is known of one place: the last thing it said, and whether it still answers."""
+
+    path: Domain
+    answers: bool
+    document: Mapping[str, Any] | None = None
+    silent_why: str = ""
+    ends: Mapping[Domain, End] = {}  # by peer
+
+    @property
+    def is_agent(self) -> bool:
+        return self.document is not None and self.document["core"].get("server") == "agent"
+
+
+def ends_of(document: Mapping[str, Any], reasons: Mapping[Domain, str]) -> dict[Domain, End]:
+    """A node's own view of its links. `reasons`: why each peer was given up, as far as recorded."""
+    return {
+        Domain(peer): _end(link, reasons.get(Domain(peer), "")) for peer, link in document["links"].items()
+    }
+
+
+def _end(link: Mapping[str, Any], because: str) -> End:
+    if link["up"]:
+        state: EndState = "suspected" if link["suspected"] else "up"
+    elif link.get("last_evidence") is not None:
+        state = "down"
+    else:
+        return End("unseen", heard_s=link.get("heard_s"))
+    return End(
+        state,
+        silence_s=link["silence_s"],
+        heard_s=link.get("heard_s"),
+        expected_s=link["expected_s"],
+        phi=link["phi"],
+        because=because if state == "down" else "",
+    )
+
+
+def draw(reports: Iterable[Report]) -> Picture:
+    """The whole picture from all reports."""
+    by_path = {report.path: report for report in reports}
+    pairs = sorted({(min(p, q), max(p, q)) for p, report in by_path.items() for q in report.ends})
+    paths = {path for pair in pairs for path in pair} | set(by_path)
+    everywhere = sorted({domain for path in paths for domain in enclosing(path)}, key=_in_order)
+    kinds = _kinds(everywhere, by_path)
+    links = tuple(_link(a, b, _end_at(by_path, a, b), _end_at(by_path, b, a)) for a, b in pairs)
+    servers = tuple(_server(path, kinds[path], by_path) for path in everywhere)
+    nobody = {server.path for server in servers if server.state == "none"}
+    return Picture(servers, tuple(link for link in links if not nobody & {link.a, link.b}))
+
+
+def _in_order(path: Domain) -> tuple[bool, tuple[str, ...]]:
+    return path != ROOT, tuple(path.split("."))
+
+
+def _end_at(by_path: Mapping[Domain, Report], me: Domain, peer: Domain) -> End:
+    report = by_path.get(me)
+    return UNKNOWN if report is None or not report.answers else report.ends.get(peer, UNKNOWN)
+
+
+def _kinds(paths: Iterable[Domain], by_path: Mapping[Domain, Report]) -> dict[Domain, Kind]:
+    """What each path is. Those that speak say it; the rest follows from their neighbours and their depth."""
+    kinds: dict[Domain, Kind] = {}
+    for path in paths:
+        report = by_path.get(path)
+        core = report.document["core"] if report is not None and report.document is not None else None
+        if core is not None:
+            kinds[path] = (
+                "host" if core.get("server") == "agent" else "cluster" if core["cluster"] else "domain"
+            )
+        elif path != ROOT and kinds.get(parent(path)) == "cluster":
+            kinds[path] = "host"
+        else:
+            kinds[path] = "domain"
+    for path, kind in kinds.items():
+        if kind == "host" and kinds[parent(path)] == "domain":
+            kinds[parent(path)] = "cluster"
+    return kinds
+
+
+def _link(a: Domain, b: Domain, at_a: End, at_b: End) -> Link:
+    ends = {at_a.state, at_b.state}
+    deaf = _deaf(a, b, at_a, at_b)
+    state: LinkState
+    if deaf is not None:
+        state = "one way"
+    elif "down" in ends:
+        state = "down"
+    elif "suspected" in ends:
+        state = "suspected"
+    elif "up" in ends:
+        state = "up"
+    else:
+        state = "unseen"
+    return Link(a, b, state, at_a.state, at_b.state, deaf)
+
+
+def _deaf(a: Domain, b: Domain, at_a: End, at_b: End) -> Domain | None:
+    """The end that does not hear a peer which hears it.
+
+    While the link is up its silences tell: in a two-way cut both grow together. Once it is down, so do hellos
+    that still arrive; and where there are none, who gave up first: an end that was left by its peer had heard
+    it until then.
+    """
+    for me, mine, theirs in ((a, at_a, at_b), (b, at_b, at_a)):
+        if mine.state == "suspected" and theirs.state == "up" and theirs.hears:
+            return me
+        if mine.state == theirs.state == "down":
+            if theirs.hears and not mine.hears:
+                return me
+            if (mine.because, theirs.because) == ("silent", "ended by peer") and not mine.hears:
+                return me
+    return None
+
+
+def _server(path: Domain, kind: Kind, by_path: Mapping[Domain, Report]) -> Server:
+    own = by_path.get(path)
+    seen = {
+        report.path: report.ends[path]
+        for report in by_path.values()
+        if report.answers and path in report.ends
+    }
+    if own is None and path == ROOT and all(end.state == "unseen" for end in seen.values()):
+        return Server(path, kind, "none", "the root has no server of its own", speaks=False)
+    if own is None and not seen and not _is_peer(path, by_path):
+        return Server(path, kind, "none", "no server of its own", speaks=False)
+    state, why = _judge(own, seen)
+    return Server(path, kind, state, why, speaks=own is not None)
+
+
+def _is_peer(path: Domain, by_path: Mapping[Domain, Report]) -> bool:
+    return any(path in report.ends for report in by_path.values())
+
+
+def _judge(own: Report | None, seen: Mapping[Domain, End]) -> tuple[ServerState, str]:
+    by_state: dict[EndState, list[Domain]] = {}
+    for peer in sorted(seen):
+        by_state.setdefault(seen[peer].state, []).append(peer)
+    suspecting, parted = by_state.get("suspected", []), by_state.get("down", [])
+    if own is not None and own.answers:
+        above = [
+            end for peer, end in own.ends.items() if depth(peer) <= depth(own.path) and end.state != "unseen"
+        ]
+        if above and all(end.state == "down" for end in above):
+            return "cut off", "it answers us, and hears none of the servers above and beside it"
+        if suspecting:
+            return "suspected", f"overdue at {_names(suspecting)}"
+        return "up", "it answers" + (f"; given up by {_names(parted)}" if parted else "")
+    if by_state.get("up"):
+        if own is not None and own.document is not None:
+            return (
+                "suspected",
+                f"it does not answer us ({own.silent_why}); its neighbours have not noticed yet",
+            )
+        return "up", f"heard by {_names(by_state['up'])}"
+    if suspecting:
+        return "suspected", f"overdue at {_names(suspecting)}"
+    if parted:
+        return "down", f"given up by {_names(parted)}"
+    if own is not None and own.document is not None:
+        return "down", f"it does not answer us: {own.silent_why}"
+    return (
+        "unseen",
+        own.silent_why if own is not None and own.silent_why else "nobody we can ask has heard of it",
+    )
+
+
+def _names(paths: list[Domain], most: int = 3) -> str:
+    return ", ".join(paths[:most]) + (f" and {len(paths) - most} more" if len(paths) > most else "")

@@ -1,0 +1,198 @@
+"""Where the world is looked at from.
+
+A **place** is a node that tells us what it knows: its links, the groups it follows, what it remembers. After
+a cut two places rightly disagree, so everything that the dashboard shows says whose word it is.
+
+    place ── Known: its document ────────────────▶ observatory
+          ── Happened: what it has recorded ─────▶
+          ── Seen: a group's members, from here ─▶
+          ── Silent: it does not answer ─────────▶
+
+There is one kind of place: a node reached through its program socket, as any program would. The node whose
+process serves the dashboard is no exception. What protects it from slow programs then protects it from slow
+dashboards too.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final, Protocol
+
+from msgspec import Struct
+
+from rostra.client import Admin, Change, Gap, Me, Members, View, connect, connect_admin
+from rostra.errors import Refused, RostraError, Unreachable
+from rostra.names import Domain, Group
+
+CONNECT_TIMEOUT_S: Final = 5.0
+RETRY_AFTER_S: Final = 0.25
+RETRY_AFTER_MAX_S: Final = 2.0
+
+FRESH_S: Final = 2.0
+"""A node says what it knows when something happens, and at least this often, for what changes all the time:
+silences and suspicion levels. Lowering it: fresher numbers, more work for every node that is watched."""
+
+ANSWER_TIMEOUT_S: Final = 5.0
+"""Beyond `FRESH_S`: a node that accepted our connection and then says nothing counts as silent."""
+
+
+class News(Struct, frozen=True):
+    """What a place says. All times are seconds since 1970."""
+
+    at: float
+
+
+class Known(News, frozen=True):
+    """The node answers, and this is what it knows (`runtime/inspect.py`), its memory of events left out."""
+
+    document: Mapping[str, Any]
+
+
+class Happened(News, frozen=True):
+    """The node's flight recorder has this. Numbers grow by one within a life."""
+
+    number: int
+    event: str
+    values: Mapping[str, Any]
+
+
+class Forgotten(News, frozen=True):
+    """So many events fell out of the node's memory before we could read them."""
+
+    count: int
+
+
+class Seen(News, frozen=True):
+    """The members of a group as this place sees them now; `change` is how that came, if step by step."""
+
+    group: Group
+    members: Members
+    isolated: bool
+    change: Change | None = None
+
+
+class Unseen(News, frozen=True):
+    """The group is not followed from here any more, or cannot be."""
+
+    group: Group
+    why: str
+
+
+class Silent(News, frozen=True):
+    """The node does not answer."""
+
+    why: str
+
+
+AnyNews = Known | Happened | Forgotten | Seen | Unseen | Silent
+Hear = Callable[[AnyNews], None]
+
+
+class Place(Protocol):
+    @property
+    def path(self) -> Domain: ...
+
+    @property
+    def address(self) -> str:
+        """Where people reach this node: what `ROSTRA_AGENT` would be."""
+
+    async def run(self, hear: Hear) -> None:
+        """Report until cancelled, through every failure of the node."""
+
+    def follow(self, groups: Iterable[Group]) -> None:
+        """From now on, report these groups and no others. Only agents can."""
+
+
+class ClientPlace:
+    """A node behind an address. `path` says which, if several live there."""
+
+    def __init__(self, path: Domain, address: str) -> None:
+        self.path = path
+        self.address = address
+        self._wanted: frozenset[Group] = frozenset()
+        self._wanted_changed = asyncio.Event()
+
+    def follow(self, groups: Iterable[Group]) -> None:
+        groups = frozenset(groups)
+        if groups != self._wanted:
+            self._wanted = groups
+            self._wanted_changed.set()
+
+    async def run(self, hear: Hear) -> None:
+        retry_s = RETRY_AFTER_S
+        while True:
+            began = time.monotonic()
+            try:
+                async with connect_admin(
+                    self.address, domain=self.path, timeout_s=CONNECT_TIMEOUT_S
+                ) as admin:
+                    await self._report(admin, hear)
+            except* RostraError as errors:
+                hear(Silent(time.time(), str(errors.exceptions[0])))
+            # A node that answered for a while is tried again at once; one that keeps refusing, less and less.
+            retry_s = RETRY_AFTER_S if time.monotonic() - began > RETRY_AFTER_MAX_S else retry_s
+            await asyncio.sleep(retry_s)
+            retry_s = min(2 * retry_s, RETRY_AFTER_MAX_S)
+
+    async def _report(self, admin: Admin, hear: Hear) -> None:
+        """Everything the node has to say, until it stops answering."""
+        async with asyncio.TaskGroup() as tasks:
+            following: asyncio.Task[None] | None = None
+            after = 0
+            while True:
+                try:
+                    async with asyncio.timeout(FRESH_S + ANSWER_TIMEOUT_S):
+                        document = await admin.inspect(after=after, wait_s=FRESH_S if after else 0.0)
+                except TimeoutError:
+                    raise Unreachable(f"{self.path} does not answer", fix="see its log") from None
+                after = _tell(document, after, hear)
+                if following is None and document["core"].get("server") == "agent":
+                    following = tasks.create_task(self._follow_groups(hear))
+
+    async def _follow_groups(self, hear: Hear) -> None:
+        """Watch the groups that are wanted. The endpoint this takes is in nobody's list."""
+        name = f"dashboard-{os.getpid()}"
+        async with (
+            connect(self.address, name=name, timeout_s=CONNECT_TIMEOUT_S) as me,
+            asyncio.TaskGroup() as tasks,
+        ):
+            watches: dict[Group, asyncio.Task[None]] = {}
+            while True:
+                self._wanted_changed.clear()
+                for group in sorted(watches.keys() - self._wanted):
+                    watches.pop(group).cancel()
+                    hear(Unseen(time.time(), group, "not followed any more"))
+                for group in sorted(self._wanted - watches.keys()):
+                    watches[group] = tasks.create_task(_watch(me, group, hear))
+                await self._wanted_changed.wait()
+
+
+def _tell(document: dict[str, Any], after: int, hear: Hear) -> int:
+    """Pass on what a node answered, and return the number of the last event that it remembers."""
+    recent = document.pop("recent")
+    first = document["recorded"] - len(recent) + 1
+    if after and first > after + 1:
+        hear(Forgotten(time.time(), first - after - 1))
+    for number, event in enumerate(recent, first):
+        hear(Happened(_seconds(event["at"]), number, event["event"], event["values"]))
+    hear(Known(time.time(), document))
+    return int(document["recorded"])
+
+
+async def _watch(me: Me, group: Group, hear: Hear) -> None:
+    try:
+        async with me.watch(group.name, group.scope) as watch:
+            isolated = False
+            async for change in watch:
+                isolated = change.isolated if isinstance(change, View) else isolated
+                step = None if isinstance(change, View | Gap) else change
+                hear(Seen(time.time(), group, watch.members, isolated, step))
+    except Refused as refusal:
+        # Outside the group's scope, say: true of this group and no reason to stop following the others.
+        hear(Unseen(time.time(), group, refusal.what))
+
+
+def _seconds(utc: str) -> float:
+    return datetime.fromisoformat(utc).timestamp()

@@ -1,0 +1,60 @@
+"""HTTP inside the process that has something to show: on its own loop, without touching its signals."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Iterator
+from typing import Final
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from rostra.errors import BadInput
+from rostra.runtime.addresses import TcpAddress
+
+BACKLOG: Final = 128
+GOODBYE_S: Final = 1
+"""How long answers that are under way may take when we stop. Streams never end by themselves."""
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are the process's own business."""
+        yield
+
+
+@contextlib.asynccontextmanager
+async def serving(app: ASGIApp, address: TcpAddress) -> AsyncIterator[TcpAddress]:
+    """Serve while inside; yields where, with the real number if a free port was asked for."""
+    listener = _listen(address)
+    config = uvicorn.Config(
+        app,
+        access_log=False,
+        log_config=None,
+        lifespan="off",
+        loop="none",
+        server_header=False,
+        timeout_graceful_shutdown=GOODBYE_S,
+        ws="none",
+    )
+    server = _Server(config)
+    running = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        yield TcpAddress(address.host, listener.getsockname()[1])
+    finally:
+        server.should_exit = True
+        await asyncio.wait([running], timeout=2 * GOODBYE_S)
+        running.cancel()
+        listener.close()
+
+
+def _listen(address: TcpAddress) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    try:
+        return socket.create_server((address.host, address.port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise BadInput(
+            f"cannot serve HTTP at {address}: {error.strerror or error}",
+            fix="stop whatever listens there (ss -ltnp shows what), or choose another address",
+        ) from None

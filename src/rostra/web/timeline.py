@@ -1,0 +1,358 @@
+"""What happened, each thing once, however many places saw it.
+
+A join that eight hosts hear of is one line, with eight witnesses. A cut is one line for each side: those who
+go on without a domain, whichever groups they lost members in, tell of the same loss. An entry is **open** for
+a while, and whoever reports the same thing in that time is added to it; its words follow its witnesses, from
+``eu.paris.h1 goes on without us`` to ``eu goes on without us``.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, Literal
+
+from msgspec import Struct, field
+
+from rostra.client import Cause, Change, Joined, Left, Only, Without
+from rostra.names import ROOT, Domain, Endpoint, Group, enclosing, host_of, inside
+from rostra.protocols.effects import Because
+
+ENTRIES_MAX: Final = 1_000
+"""Entries remembered. One is a few hundred bytes, and each new page is sent all of them."""
+
+OPEN_S: Final = 15.0
+"""How long after its last witness an entry takes more. Longer than news of one thing takes to spread in a
+world that heals; two cuts of one domain within it are told apart by a place that reports both."""
+
+NAMES_MAX: Final = 8
+"""Members that an entry names; it counts all of them."""
+
+Topic = Literal["members", "suspicions", "cuts", "merges", "servers", "lab"]
+
+TOPICS: Final[Mapping[str, Topic]] = {
+    "joined": "members",
+    "left": "members",
+    "crashed": "members",
+    "suspected": "suspicions",
+    "trusted": "suspicions",
+    "stalled": "suspicions",
+    "lost": "cuts",
+    "alone": "cuts",
+    "parted": "cuts",
+    "merged": "merges",
+    "linked": "merges",
+    "started": "servers",
+    "stopped": "servers",
+    "silent": "servers",
+    "answers": "servers",
+    "noted": "servers",
+    "lab": "lab",
+}
+
+
+class Entry(Struct):
+    """One thing that happened. It is sent again, under its number, when more is known about it."""
+
+    number: int
+    kind: str
+    topic: Topic
+    at: float  # when the first place knew
+    last: float  # when the latest one did
+    text: str
+    because: str = ""
+    about: tuple[str, ...] = ()  # whom and what it is about, widest first
+    groups: dict[str, int] = field(default_factory=dict)  # and how many members of each were concerned
+    members: tuple[str, ...] = ()  # the first few
+    seen_by: dict[Domain, float] = field(default_factory=dict)
+    command: str = ""  # what to ask to know more
+
+
+class _Open(Struct):
+    """An entry that may still grow."""
+
+    entry: Entry
+    told: set[tuple[Domain, str]]  # which place has told of which group
+    members: dict[str, set[str]]  # by group
+
+
+Key = tuple[str, ...]
+
+
+class Timeline:
+    def __init__(self) -> None:
+        self._entries: deque[Entry] = deque(maxlen=ENTRIES_MAX)
+        self._open: dict[Key, _Open] = {}
+        self._numbered = 0
+        self._grounds: dict[tuple[Domain, Domain], str] = {}  # why each server last gave up each of its peers
+
+    def __iter__(self) -> Iterator[Entry]:
+        """The oldest first."""
+        return iter(self._entries)
+
+    # What places saw of groups
+
+    def changed(self, at: float, place: Domain, group: Group, change: Change) -> list[Entry]:
+        match change:
+            case Joined(members, Cause.MERGE):
+                by_domain: dict[Domain, list[Endpoint]] = {}
+                for member in members:
+                    by_domain.setdefault(_other_side(place, member.endpoint), []).append(member.endpoint)
+                return [
+                    self._add(("merged", domain), at, place, str(group), endpoints, about=(domain,))
+                    for domain, endpoints in sorted(by_domain.items())
+                ]
+            case Joined(members):
+                return [self._member("joined", at, place, group, member.endpoint) for member in members]
+            case Left(endpoints, cause):
+                # A merge showed that they had gone while we were apart: how, nobody here can know.
+                kind = "crashed" if cause is Cause.CRASH else "left"
+                return [self._member(kind, at, place, group, endpoint) for endpoint in endpoints]
+            case Without(domain, endpoints, because):
+                return [self._loss("lost", at, place, group, domain, endpoints, because)]
+            case Only(domain, endpoints, because):
+                return [self._loss("alone", at, place, group, domain, endpoints, because)]
+        return []
+
+    def _member(self, kind: str, at: float, place: Domain, group: Group, endpoint: Endpoint) -> Entry:
+        # A crash takes an endpoint out of all its groups at once; a join or a leave is of one group.
+        key = (kind, endpoint) if kind == "crashed" else (kind, endpoint, str(group))
+        because = {"crashed": "its process ended without saying goodbye"}.get(kind, "")
+        command = "" if kind == "joined" else f"rostra why {endpoint}"
+        return self._add(
+            key, at, place, str(group), (endpoint,), about=(endpoint,), because=because, command=command
+        )
+
+    def _loss(
+        self,
+        kind: str,
+        at: float,
+        place: Domain,
+        group: Group,
+        domain: Domain,
+        endpoints: Iterable[Endpoint],
+        because: Because,
+    ) -> Entry:
+        grounds = self._grounds.get((because.accuser, because.accused), because.what)
+        return self._add(
+            (kind, domain, because.accuser, because.accused),
+            at,
+            place,
+            str(group),
+            endpoints,
+            about=(domain, because.accuser, because.accused),
+            because=f"{because.accuser} gave up {because.accused}: {grounds}",
+            command=next((f"rostra why {endpoint}" for endpoint in endpoints), ""),
+        )
+
+    # What nodes recorded
+
+    def recorded(self, at: float, place: Domain, event: str, values: Mapping[str, Any]) -> list[Entry]:
+        """An event of a node's flight recorder; nothing if it is not worth a line here."""
+        node = Domain(str(values.get("node", place)))
+        peer = Domain(str(values.get("peer", "")))
+        match event:
+            case "link_suspected":
+                key = ("suspected", node, peer)
+                return [self._add(key, at, place, about=(peer, node), because=_overdue(values), once=True)]
+            case "link_trusted":
+                because = f"heard after {_seconds(values.get('after_s'))}"
+                return [
+                    self._add(
+                        ("trusted", node, peer), at, place, about=(peer, node), because=because, once=True
+                    )
+                ]
+            case "link_removed":
+                grounds = self._grounds[node, peer] = _grounds(values)
+                return [self._add(("parted", node, peer), at, place, about=(peer, node), because=grounds)]
+            case "link_down":
+                # It follows its evidence, which has said why; alone only if that was forgotten.
+                because = self._grounds.get((node, peer)) or str(values.get("because", ""))
+                return [self._add(("parted", node, peer), at, place, about=(peer, node), because=because)]
+            case "link_up":
+                self._close(("parted", node, peer))
+                a, b = min(node, peer), max(node, peer)
+                return [self._add(("linked", a, b), at, place, about=(a, b))]
+            case "node_started":
+                because = f"incarnation {values.get('incarnation')}"
+                return [self._add(("started", node), at, place, about=(node,), because=because, once=True)]
+            case "shutting_down":
+                because = str(values.get("because", ""))
+                return [self._add(("stopped", place), at, place, about=(place,), because=because, once=True)]
+            case "program_suspected" | "program_trusted" | "program_removed" | "program_fell_behind":
+                program = str(values.get("program", ""))
+                return [
+                    self._noted(
+                        "stalled", at, place, f"program {program} on {node} {_PROGRAMS[event]}", values
+                    )
+                ]
+            case "failed" | "refused" | "shutdown_not_acknowledged" | "loop_late":
+                words = event.replace("_", " ")
+                return [self._noted("noted", at, place, f"{place}: {words}", values)]
+        return []
+
+    def _noted(self, kind: str, at: float, place: Domain, text: str, values: Mapping[str, Any]) -> Entry:
+        because = str(values.get("because", "")) or _unanswered(values)
+        return self._add((kind, text), at, place, about=(place,), because=because, text=text, once=True)
+
+    # What the observatory and the lab know themselves
+
+    def silent(self, at: float, place: Domain, why: str) -> list[Entry]:
+        self._close(("answers", place))
+        return [self._add(("silent", place), at, place, about=(place,), because=why)]
+
+    def answers(self, at: float, place: Domain) -> list[Entry]:
+        self._close(("silent", place))
+        return [self._add(("answers", place), at, place, about=(place,), once=True)]
+
+    def lab(self, at: float, text: str, about: Iterable[str]) -> list[Entry]:
+        return [self._add(("lab", text), at, None, about=tuple(about), text=text, once=True)]
+
+    # One thing, once
+
+    def _add(
+        self,
+        key: Key,
+        at: float,
+        place: Domain | None,
+        group: str = "",
+        members: Iterable[str] = (),
+        *,
+        about: tuple[str, ...] = (),
+        because: str = "",
+        command: str = "",
+        text: str = "",
+        once: bool = False,
+    ) -> Entry:
+        """`once`: each report is a thing of its own."""
+        kind, members = key[0], tuple(members)
+        open_ = None if once else self._open.get(key)
+        if open_ is not None and (
+            at - open_.entry.last > OPEN_S or ((place, group) in open_.told and kind not in _IN_PARTS)
+        ):
+            open_ = None
+        if open_ is None:
+            self._numbered += 1
+            entry = Entry(self._numbered, kind, TOPICS[kind], at, at, text, because, about, command=command)
+            self._entries.append(entry)
+            open_ = _Open(entry, set(), {})
+            if not once:
+                self._forget_old(at)
+                self._open[key] = open_
+        entry = open_.entry
+        entry.last = max(entry.last, at)
+        entry.because = because or entry.because
+        entry.command = entry.command or command
+        if place is not None:
+            open_.told.add((place, group))
+            entry.seen_by.setdefault(place, at)
+        if group:
+            concerned = open_.members.setdefault(group, set())
+            concerned.update(members)
+            entry.groups[group] = len(concerned)
+            entry.members = tuple(sorted({m for each in open_.members.values() for m in each})[:NAMES_MAX])
+        entry.text = text or _words(entry, key)
+        return entry
+
+    def _close(self, key: Key) -> None:
+        self._open.pop(key, None)
+
+    def _forget_old(self, now: float) -> None:
+        """Keys of things that are over; looked at only when something new happens."""
+        for key in [key for key, each in self._open.items() if now - each.entry.last > OPEN_S]:
+            del self._open[key]
+
+
+_IN_PARTS: Final = frozenset({"merged", "parted", "silent"})
+"""A merge comes in several notices, a parting as its evidence and its end, a silence at every attempt."""
+
+_PROGRAMS: Final = {
+    "program_suspected": "is suspected",
+    "program_trusted": "answers again",
+    "program_removed": "was given up",
+    "program_fell_behind": "reads too slowly",
+}
+
+
+def _words(entry: Entry, key: Key) -> str:
+    match key:
+        case ("joined", endpoint, group):
+            return f"{endpoint} joined {group}"
+        case ("left", endpoint, group):
+            return f"{endpoint} left {group}"
+        case ("crashed", endpoint):
+            return f"{endpoint} crashed"
+        case ("lost", domain, *_):
+            side = common_domain(entry.seen_by)
+            if inside(side, domain):
+                return f"{domain} is lost; the rest of {side} goes on without it"
+            return f"{side} goes on without {domain}"
+        case ("alone", domain, *_):
+            return f"{domain} goes on alone"
+        case ("merged", domain):
+            side = common_domain(entry.seen_by)
+            return f"{f'the rest of {side}' if inside(side, domain) else side} sees {domain} again"
+        case ("suspected", node, peer):
+            return f"{node} suspects {peer}"
+        case ("trusted", node, peer):
+            return f"{node} trusts {peer} again"
+        case ("parted", node, peer):
+            return f"{node} gave up {peer}"
+        case ("linked", a, b):
+            return f"{a} and {b} are linked"
+        case ("started", node):
+            return f"{node} started"
+        case ("stopped", node):
+            return f"{node} is shutting down"
+        case ("silent", node):
+            return f"{node} does not answer the dashboard"
+        case ("answers", node):
+            return f"{node} answers the dashboard"
+    raise AssertionError(f"no words for {key}")
+
+
+def common_domain(paths: Iterable[Domain]) -> Domain:
+    """The smallest domain that holds all of these."""
+    first, *others = paths
+    return next(domain for domain in enclosing(first) if all(inside(domain, other) for other in others))
+
+
+def _other_side(place: Domain, endpoint: Endpoint) -> Domain:
+    """The largest domain that this endpoint is in and this place is not: what a cut had put out of sight."""
+    around = enclosing(host_of(endpoint))
+    return next((domain for domain in reversed(around) if not inside(domain, place)), around[0])
+
+
+def _overdue(values: Mapping[str, Any]) -> str:
+    return (
+        f"silent for {_seconds(values.get('silence_s'))}, "
+        f"usually heard every {_seconds(values.get('expected_s'))} (phi {values.get('phi', '?')})"
+    )
+
+
+def _grounds(values: Mapping[str, Any]) -> str:
+    match str(values.get("because", "")):
+        case "silent":
+            allowed = _seconds(values.get("down_after_s"))
+            return f"silent for {_seconds(values.get('silence_s'))}; {allowed} are allowed"
+        case "ended by peer":
+            return "the other side had ended the link"
+        case "closed":
+            return "it said goodbye"
+        case "restarted":
+            return "it came back as a new incarnation"
+        case "overflow":
+            return "too much was waiting to be sent to it"
+        case other:
+            return other
+
+
+def _unanswered(values: Mapping[str, Any]) -> str:
+    return f"no answer for {_seconds(values['unanswered_s'])}" if "unanswered_s" in values else ""
+
+
+def _seconds(value: Any) -> str:
+    if not isinstance(value, int | float):
+        return "an unknown time"
+    return f"{value:.0f} s" if value >= 100 else f"{value:.2f}".rstrip("0").rstrip(".") + " s"
+
+
+__all__ = ["ENTRIES_MAX", "OPEN_S", "ROOT", "TOPICS", "Entry", "Timeline", "Topic", "common_domain"]

@@ -1,0 +1,196 @@
+"""A real Chromium, driven headless through chromedriver's own protocol: plain JSON over HTTP.
+
+with Browser.open() as browser:
+    browser.go("http://127.0.0.1:7780/")
+    browser.click("#theme")
+    browser.until("the theme is dark", "return document.documentElement.dataset.theme === 'dark'")
+"""
+
+import base64
+import contextlib
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--force-color-profile=srgb",
+    "--hide-scrollbars",
+)
+START_TIMEOUT_S = 30.0
+WAIT_S = 15.0
+LOOK_S = 0.05
+KEYS = {
+    "Enter": "\ue007",
+    "Tab": "\ue004",
+    "ArrowDown": "\ue015",
+    "ArrowRight": "\ue014",
+    "ArrowUp": "\ue013",
+}
+
+
+def why_no_browser() -> str | None:
+    missing = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
+    return (
+        f"{' and '.join(missing)} missing: apt-get install -y chromium chromium-driver" if missing else None
+    )
+
+
+class BrowserError(AssertionError):
+    pass
+
+
+class Browser:
+    def __init__(self, base: str, session: str) -> None:
+        self._base = f"{base}/session/{session}"
+
+    @classmethod
+    @contextlib.contextmanager
+    def open(cls, width: int = 1280, height: int = 900, *, dark: bool = False) -> Iterator["Browser"]:
+        """A fresh browser with nothing remembered, closed at the end with all its processes."""
+        with (
+            tempfile.TemporaryDirectory(prefix="rostra-chromium-", ignore_cleanup_errors=True) as profile,
+            _driver() as base,
+        ):
+            flags = [*FLAGS, f"--user-data-dir={profile}", f"--window-size={width},{height}"]
+            if dark:
+                flags.append("--blink-settings=preferredColorScheme=0")
+            wanted = {
+                "alwaysMatch": {
+                    "goog:chromeOptions": {"binary": shutil.which("chromium"), "args": flags},
+                    "goog:loggingPrefs": {"browser": "ALL"},
+                }
+            }
+            session = _ask("POST", f"{base}/session", {"capabilities": wanted})["sessionId"]
+            browser = cls(base, session)
+            try:
+                browser.resize(width, height)
+                browser.set_dark(dark)
+                yield browser
+            finally:
+                with contextlib.suppress(OSError, BrowserError):
+                    _ask("DELETE", browser._base)
+
+    # Looking
+
+    def go(self, address: str) -> None:
+        self._post("url", url=address)
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        """Run a function's body in the page."""
+        return self._post("execute/sync", script=script, args=list(arguments))
+
+    def until(self, what: str, script: str, *arguments: Any, wait_s: float = WAIT_S) -> Any:
+        """Wait until the script gives something true; fail with `what` if it never does."""
+        deadline = time.monotonic() + wait_s
+        while not (answer := self.run(script, *arguments)):
+            if time.monotonic() > deadline:
+                raise BrowserError(f"not within {wait_s:g} s: {what}\n{self.text('main')[:3000]}")
+            time.sleep(LOOK_S)
+        return answer
+
+    def text(self, selector: str) -> str:
+        return str(self.run("return document.querySelector(arguments[0])?.innerText ?? ''", selector))
+
+    def until_text(self, selector: str, text: str, *, wait_s: float = WAIT_S) -> None:
+        script = "return document.querySelector(arguments[0])?.innerText.includes(arguments[1])"
+        self.until(f"{text!r} in {selector}", script, selector, text, wait_s=wait_s)
+
+    def shoot(self, path: Path, *, whole_page: bool = False) -> None:
+        """A screenshot of the window, or of the page from top to bottom."""
+        if whole_page:
+            self.run("scrollTo(0, 0)")
+            size = self.run("const e = document.documentElement; return [e.scrollWidth, e.scrollHeight]")
+            clip = {"x": 0, "y": 0, "width": size[0], "height": size[1], "scale": 1}
+            shot = self._devtools("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)["data"]
+        else:
+            shot = _ask("GET", f"{self._base}/screenshot")
+        path.write_bytes(base64.b64decode(shot))
+
+    def complaints(self) -> list[str]:
+        """What the browser wrote to its console about our pages, warnings included."""
+        log = self._post("se/log", type="browser")
+        return [line["message"] for line in log if line["level"] in ("WARNING", "SEVERE")]
+
+    # Acting, as a person would
+
+    def click(self, selector: str) -> None:
+        found = self._post("element", using="css selector", value=selector)
+        (element,) = found.values()
+        self._post(f"element/{element}/click")
+
+    def press(self, *keys: str) -> None:
+        """Keys to whatever has the focus."""
+        actions = [
+            {"type": kind, "value": KEYS.get(key, key)} for key in keys for kind in ("keyDown", "keyUp")
+        ]
+        self._post("actions", actions=[{"type": "key", "id": "keyboard", "actions": actions}])
+
+    def choose(self, selector: str, value: str) -> None:
+        script = (
+            "const s = document.querySelector(arguments[0]); s.value = arguments[1];"
+            "s.dispatchEvent(new Event('change', {bubbles: true})); return s.value === arguments[1]"
+        )
+        assert self.run(script, selector, value), f"{selector} has no {value}"
+
+    # The window
+
+    def resize(self, width: int, height: int) -> None:
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self._devtools("Emulation.setDeviceMetricsOverride", **metrics)
+
+    def set_dark(self, dark: bool) -> None:
+        """What the system's setting says."""
+        features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+        self._devtools("Emulation.setEmulatedMedia", features=features)
+
+    def _devtools(self, method: str, **parameters: Any) -> Any:
+        return self._post("goog/cdp/execute", cmd=method, params=parameters)
+
+    def _post(self, path: str, **content: Any) -> Any:
+        return _ask("POST", f"{self._base}/{path}", content)
+
+
+@contextlib.contextmanager
+def _driver() -> Iterator[str]:
+    """A chromedriver of our own, on a free port that it chooses."""
+    with subprocess.Popen(
+        ["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if "started successfully on port" in line:
+                    port = int("".join(char for char in line.rpartition("port")[2] if char.isdigit()))
+                    break
+            else:
+                raise BrowserError("chromedriver did not start")
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+
+
+def _ask(method: str, url: str, content: Any = None) -> Any:
+    body = None if method == "GET" else json.dumps(content or {}).encode()
+    request = urllib.request.Request(url, body, {"content-type": "application/json"}, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=START_TIMEOUT_S) as answer:
+            return json.load(answer)["value"]
+    except urllib.error.HTTPError as error:
+        said = json.load(error)["value"]
+        raise BrowserError(f"{said['error']}: {said['message'].splitlines()[0]}") from None
