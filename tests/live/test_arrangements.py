@@ -1,0 +1,113 @@
+"""The same world arranged differently: in one process or in many, on these ports or on others."""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.lab import Lab, until
+
+from rostra.client import Joined, Left, View
+from rostra.names import name_of
+
+SERVERS = ("world", "eu", "eu.c1", "eu.c2")
+HOSTS = ("eu.c1.h1", "eu.c2.h1")
+LEVELS_TOGETHER = (("world", "eu", "eu.c1", "eu.c2"),)
+
+
+def words(change: Any) -> str:
+    """A change without what differs from life to life."""
+    match change:
+        case View():
+            return f"view {sorted(name_of(member.endpoint) for member in change.members)}"
+        case Joined():
+            return (
+                f"joined {sorted(name_of(member.endpoint) for member in change.members)} {change.cause.value}"
+            )
+        case Left():
+            return f"left {sorted(map(name_of, change.endpoints))} {change.cause.value}"
+    return type(change).__name__
+
+
+async def life(lab: Lab) -> tuple[list[str], dict[str, Any]]:
+    """What one member is told while others come and go, and what each server's core then says of itself."""
+    heard: list[str] = []
+    async with lab.program("eu.c1.h1", "ann") as ann, ann.join("g") as group:
+        changes = aiter(group)
+        heard.append(words(await anext(changes)))
+        async with lab.program("eu.c2.h1", "bob") as bob, bob.join("g"):
+            heard.append(words(await anext(changes)))
+            async with lab.program("eu.c1.h1", "eve") as eve, eve.join("g", "eu"), eve.join("g"):
+                heard.append(words(await anext(changes)))
+                found = await bob.resolve("g", fresh=True)
+                heard.append(f"resolved {sorted(map(name_of, found.endpoints))}")
+            heard.append(words(await anext(changes)))
+        heard.append(words(await anext(changes)))
+        await until(lambda: same_rows(lab, "g@world"), "all servers hold the one row that is left")
+        rows = {path: (await lab.inspect(path))["core"]["rows"] for path in ("eu.c1", "eu.c2", "eu")}
+    return heard, rows
+
+
+async def same_rows(lab: Lab, row: str) -> bool:
+    return (await lab.inspect("eu.c2"))["core"]["rows"] == {} and list(
+        (await lab.inspect("eu.c1"))["core"]["rows"]
+    ) == [row]
+
+
+@pytest.mark.spec("C-017", "C-091")
+async def test_one_process_or_many_and_other_ports_give_the_same_traces(tmp_path: Path) -> None:
+    told = []
+    for number, together in enumerate(((), LEVELS_TOGETHER)):
+        place = tmp_path / str(number)
+        place.mkdir()
+        lab = Lab(place, servers=SERVERS, hosts=HOSTS, together=together, namespaces=False)
+        try:
+            await lab.start()
+            told.append(await life(lab))
+        finally:
+            await asyncio.to_thread(lab.close)
+    separate, one_process = told
+    assert separate == one_process
+    assert separate[0] == [
+        "view ['ann']",
+        "joined ['bob'] join",
+        "joined ['eve'] join",
+        "resolved ['ann', 'bob', 'eve']",
+        "left ['eve'] leave",
+        "left ['bob'] leave",
+    ]
+
+
+@pytest.mark.spec("C-055")
+async def test_membership_opens_no_data_sockets(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, servers=("eu",), hosts=("eu.h1", "eu.h2"), namespaces=False)
+    try:
+        await lab.start()
+        async with (
+            lab.program("eu.h1", "ann") as ann,
+            lab.program("eu.h2", "bob") as bob,
+            ann.join("g"),
+            bob.join("g") as group,
+        ):
+            await until(lambda: len(group.members) == 2, "both see each other")
+            for agent in (lab["eu.h1"], lab["eu.h2"]):
+                # One control link to the cluster's server; no datagrams, and nothing between agents.
+                assert len(inet_sockets(agent.pid, "tcp")) == 1
+                assert inet_sockets(agent.pid, "udp") == []
+    finally:
+        await asyncio.to_thread(lab.close)
+
+
+def inet_sockets(pid: int, kind: str) -> list[str]:
+    """The open internet sockets of one process, as the kernel lists them."""
+    inodes = set()
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        target = os.readlink(link)
+        if target.startswith("socket:["):
+            inodes.add(target[len("socket:[") : -1])
+    rows = []
+    for family in ("", "6"):
+        table = Path(f"/proc/{pid}/net/{kind}{family}")
+        rows += [line for line in table.read_text().splitlines()[1:] if line.split()[9] in inodes]
+    return rows
