@@ -11,7 +11,6 @@ import contextlib
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from benchmarks.peers.processes import READY_WITHIN_S, Died, listening, start, s
 from rostra.client import Gap, Joined, Left, Me, Membership, Only, View, Without, connect_admin
 from rostra.client.group import Followed
 from rostra.errors import RostraError, Unreachable
-from rostra.names import name_of
+from rostra.names import Endpoint, name_of
 
 CLUSTER = "lab"
 
@@ -149,6 +148,7 @@ class RostraProgram(Program):
         self._endpoints: dict[str, Me] = {}
         self._memberships: dict[tuple[str, str], Membership] = {}
         self._tasks: list[asyncio.Task[None]] = []
+        self._names = _Names()
 
     async def begin(self) -> None:
         self._me = await rostra.connect(self._address)
@@ -171,7 +171,7 @@ class RostraProgram(Program):
         membership = await self._endpoints[name].join(group, self._scope)
         self._memberships[group, name] = await membership.ready()
         if on_change is not nobody:
-            self._tasks.append(asyncio.create_task(_report(membership, on_change)))
+            self._tasks.append(asyncio.create_task(_report(membership, on_change, self._names)))
 
     async def join(self, group: str, name: str) -> None:
         await self.prepare(name)
@@ -192,22 +192,27 @@ class RostraProgram(Program):
         return len(resolution.members)
 
 
-async def _report(followed: Followed, on_change: OnChange) -> None:
+class _Names(dict[Endpoint, str]):
+    """Short names, worked out once each: the harness must not cost more than the client."""
+
+    def __missing__(self, endpoint: Endpoint) -> str:
+        self[endpoint] = name = name_of(endpoint)
+        return name
+
+
+async def _report(followed: Followed, on_change: OnChange, names: _Names) -> None:
     async for change in followed:
-        for who, joined in _changes(change):
-            on_change(who, joined)
-
-
-def _changes(change: object) -> Iterator[tuple[str, bool]]:
-    match change:
-        case Joined(members):
-            yield from ((name_of(member.endpoint), True) for member in members)
-        case Left(endpoints) | Without(_, endpoints) | Only(_, endpoints):
-            yield from ((name_of(endpoint), False) for endpoint in endpoints)
-        case Gap(missed):
-            raise AssertionError(f"a watcher missed {missed} changes")
-        case View():
-            pass
+        match change:
+            case Joined(members):
+                for member in members:
+                    on_change(names[member.endpoint], True)
+            case Left(endpoints) | Without(_, endpoints) | Only(_, endpoints):
+                for endpoint in endpoints:
+                    on_change(names[endpoint], False)
+            case Gap(missed):
+                raise AssertionError(f"a watcher missed {missed} changes")
+            case View():
+                pass
 
 
 def _free_port() -> int:
