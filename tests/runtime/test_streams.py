@@ -1,6 +1,8 @@
 """The client's streams: bounded, complete up to a `Gap`, and ended with a reason."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Coroutine
 from typing import Any
 
@@ -111,6 +113,37 @@ def test_a_cancelled_reader_loses_nothing() -> None:
         await asyncio.sleep(0)
         stream.put("a")
         assert await anext(stream) == "a"
+
+    run(test())
+
+
+def test_a_task_that_only_reads_is_not_forgotten() -> None:
+    """Whoever feeds streams holds them weakly; a reader that nobody else holds must live on all the same."""
+
+    async def test() -> None:
+        seen: list[str] = []
+
+        async def read(stream: Stream[str]) -> None:
+            async for item in stream:
+                seen.append(item)  # noqa: PERF401 (each as it comes)
+
+        def begin() -> weakref.ref[Stream[str]]:
+            stream: Stream[str] = Stream(counting)
+            asyncio.get_running_loop().create_task(read(stream))
+            return weakref.ref(stream)
+
+        feed = begin()
+        await asyncio.sleep(0.01)
+        gc.collect()
+        stream = feed()
+        assert stream is not None
+        stream.put("a")
+        stream.end()
+        await asyncio.sleep(0.01)
+        assert seen == ["a"]
+        del stream
+        gc.collect()
+        assert feed() is None
 
     run(test())
 

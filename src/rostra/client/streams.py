@@ -8,7 +8,7 @@ program never delays the others. What a slow reader missed is counted and told: 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Final, Generic, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
 from rostra.errors import RostraError
 
@@ -16,6 +16,11 @@ T = TypeVar("T")
 
 STREAM_LENGTH_MAX: Final = 10_000
 """Items kept for a reader that is late. Larger: more memory before a `Gap`; the copy itself is never late."""
+
+
+_read: Final[set["Stream[Any]"]] = set()
+"""Those that somebody waits for. Whoever feeds a stream refers to it weakly, so that dropping it is enough to
+end it; a task that waits must not be dropped with it."""
 
 
 class Stream(Generic[T]):
@@ -84,10 +89,12 @@ class Stream(Generic[T]):
                     "two tasks read one stream; give each its own, by iterating over the group again"
                 )
             self._reader = asyncio.get_running_loop().create_future()
+            _read.add(self)
             try:
                 await self._reader
             finally:
                 self._reader = None
+                _read.discard(self)
 
     def _wake(self) -> None:
         if self._reader is not None and not self._reader.done():
