@@ -6,6 +6,8 @@
     │ core      LocalServer or DomainServer │   who is in which group, and who must hear of it
     ├───────────────────────────────────────┤
     │ links     one per neighbour           │   once and in order, or the epoch ends; is it alive?
+    ├───────────────────────────────────────┤
+    │ trail     what both have seen         │   beside the way: asked by `rostra why`, and by nobody else
     └──┬─────────────────────────────────┬──┘
        │  PacketArrived ▲                ▼ Transmit
     neighbours
@@ -19,6 +21,8 @@ from typing import Final
 
 from rostra.names import ROOT, Domain, parent
 from rostra.protocols.effects import (
+    Answer,
+    Asked,
     Core,
     Effect,
     Event,
@@ -41,6 +45,10 @@ from rostra.protocols.links.events import (
     Submitted,
     Ticked,
 )
+from rostra.protocols.resolve.local import LocalServer
+from rostra.protocols.resolve.messages import Inquiry, Report
+from rostra.protocols.resolve.requests import Recall, Recalled
+from rostra.protocols.resolve.trail import Trail
 
 TICK: Final = ("tick",)
 
@@ -66,6 +74,7 @@ class Node:
         self.core = core
         self.incarnation = incarnation
         self.links: dict[Domain, Link] = {}
+        self.trail = Trail(path, config)
         self._config = config
         self._accepts_children = accepts_children
         self._outbox: dict[Domain, list[object]] = {}
@@ -76,6 +85,7 @@ class Node:
 
     def start(self, now: Instant) -> list[Output]:
         """The first effects, before any event."""
+        self.trail.began(now)
         self._tick_due = now + self._config.tick_s
         return [SetTimer(TICK, self._config.tick_s)]
 
@@ -96,12 +106,15 @@ class Node:
                 self._report(now, link.step(now, event), outputs)
             case TimerFired(timer) if timer == TICK:
                 ticked = Ticked(max(0.0, now - self._tick_due))
+                self.trail.ticked(now, ticked.late_s)
                 for link in list(self.links.values()):
                     self._report(now, link.step(now, ticked), outputs)
                 self._tick_due = now + self._config.tick_s
                 outputs.append(SetTimer(TICK, self._config.tick_s))
+            case Asked(_, token, Recall(about, of)) if of == self.path:
+                outputs.append(Answer(token, Recalled(self._recall(now, about, self.path))))
             case _:
-                self._perform(self.core.step(now, event), outputs)
+                self._drive(now, event, outputs)
         return outputs
 
     def flush(self, now: Instant) -> list[Output]:
@@ -129,18 +142,34 @@ class Node:
         """Pass a link's reports to the core, in order, and its orders to the driver."""
         for report in reports:
             match report:
-                case Received():
-                    self._perform(self.core.step(now, report), outputs)
+                case Received(sender, message):
+                    if type(message) is Inquiry and message.to == self.path:
+                        memory = self._recall(now, message.about, message.asker)
+                        answer = Report(message.id, message.asker, self.path, memory)
+                        self._outbox.setdefault(sender, []).append(answer)
+                    else:
+                        self._drive(now, report, outputs)
                 case LinkDown(peer):
                     # What was still waiting to be said belonged to the epoch that has just ended.
                     self._outbox.pop(peer, None)
                     outputs.append(report)
-                    self._perform(self.core.step(now, report), outputs)
+                    self._drive(now, report, outputs)
                 case LinkUp():
+                    self.trail.linked(now, report)
                     outputs.append(report)
-                    self._perform(self.core.step(now, report), outputs)
+                    self._drive(now, report, outputs)
                 case Effect():
+                    self.trail.linked(now, report)
                     outputs.append(report)
+
+    def _drive(self, now: Instant, event: Event, outputs: list[Output]) -> None:
+        effects = self.core.step(now, event)
+        self.trail.saw(now, event, effects)
+        self._perform(effects, outputs)
+
+    def _recall(self, now: Instant, about: str, asker: Domain) -> bytes:
+        present = self.core.present(about) if isinstance(self.core, LocalServer) else ()
+        return self.trail.about(now, about, asker, self.links, present)
 
     def _perform(self, effects: Iterable[Effect], outputs: list[Output]) -> None:
         for effect in effects:

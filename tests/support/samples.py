@@ -57,6 +57,10 @@ MESSAGES: list[Any] = [
     server.LifeTold(ID, H1, BOB, True),
     server.LifeTold(ID, H1, BOB, False, "unknown endpoint"),
     server.RegistryTold(ID, Domain("eu"), 3, ("acme/hr!payroll", "lounge/chess")),
+    server.Inquiry(ID, H1, Domain("us"), BOB),
+    server.Inquiry(ID, H1, H2, "eu.fr.paris.h2/bob"),
+    server.Report(ID, H1, H2, b"{}"),
+    server.Report(ID, H1, Domain("us"), b"", "eu cannot reach us"),
 ]
 
 REQUESTS: list[Any] = [
@@ -78,6 +82,7 @@ REQUESTS: list[Any] = [
     program.Unregister(PAYROLL),
     program.Inspect(),
     program.Inspect(after=512, wait_s=2.0),
+    program.Recall(BOB, H2),
 ]
 
 ANSWERS: list[Any] = [
@@ -87,6 +92,7 @@ ANSWERS: list[Any] = [
     program.Denied("NAME_IN_USE", "web-1 is open", "choose another name", retriable=True),
     program.Resolved(((PARIS, MEMBERS), (ROOT, ())), isolated=True),
     program.Inspected(b"{}"),
+    program.Recalled(b"{}"),
 ]
 
 NOTICES: list[Any] = [

@@ -16,12 +16,14 @@ from rostra.names.domains import (
 )
 from rostra.names.endpoints import (
     Endpoint,
+    concerns,
     endpoint,
     host_of,
     incarnation_of,
     name_of,
     parse_endpoint,
     parse_endpoint_name,
+    parse_subject,
 )
 from rostra.names.groups import (
     Group,
@@ -36,7 +38,7 @@ from rostra.names.groups import (
     relayed_group_name,
 )
 from rostra.names.text import has_controls, quoted
-from rostra.names.tree import Tree, dials
+from rostra.names.tree import Tree, dials, route
 
 __all__ = [
     "ROOT",
@@ -50,6 +52,7 @@ __all__ = [
     "Tree",
     "check_group_name",
     "child",
+    "concerns",
     "depth",
     "dials",
     "enclosing",
@@ -69,7 +72,9 @@ __all__ = [
     "parse_group_name",
     "parse_host",
     "parse_scope",
+    "parse_subject",
     "quoted",
     "relayed_group_name",
+    "route",
     "strictly_inside",
 ]

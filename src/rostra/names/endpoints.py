@@ -9,7 +9,7 @@ import re
 from typing import Final, NewType
 
 from rostra.errors import BadName
-from rostra.names.domains import Domain, parse_host
+from rostra.names.domains import Domain, inside, parse_host, parse_scope
 from rostra.names.text import quoted
 
 Endpoint = NewType("Endpoint", str)
@@ -40,6 +40,22 @@ def parse_endpoint(text: str) -> Endpoint:
     if not _INCARNATION.fullmatch(incarnation) or int(incarnation) > INCARNATION_MAX:
         raise BadName(f"{quoted(incarnation)} is not an incarnation", fix="write a number from 0 to 2^63-1")
     return endpoint(parse_host(host), parse_endpoint_name(name), int(incarnation))
+
+
+def parse_subject(text: str) -> str:
+    """Read what may be asked about: an endpoint, one in any incarnation (``eu.paris.h3/web-1``), a host or a
+    domain."""
+    if "/" not in text:
+        return parse_scope(text)
+    if "#" in text:
+        return parse_endpoint(text)
+    host, _, name = text.partition("/")
+    return f"{parse_host(host)}/{parse_endpoint_name(name)}"
+
+
+def concerns(subject: str, endpoint: str) -> bool:
+    """Is this endpoint the subject, an incarnation of it, or inside it?"""
+    return f"{endpoint}#".startswith(f"{subject}#") or inside(Domain(subject), endpoint)
 
 
 def endpoint(host: Domain, name: str, incarnation: int) -> Endpoint:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from rostra.errors import BadInput
-from rostra.names.domains import ROOT, Domain, enclosing, parent
+from rostra.names.domains import ROOT, Domain, child, depth, enclosing, inside, labels, parent
 
 
 class Tree(Struct, frozen=True):
@@ -83,3 +83,21 @@ def dials(me: Domain, peer: Domain) -> bool:
     if peer != ROOT and parent(peer) == me:
         return False
     return me < peer
+
+
+def route(start: Domain, to: Domain, *, from_host: bool = True) -> tuple[Domain, ...]:
+    """Every server on the unique path between two, both included (C-019).
+
+    `from_host`: `start` is a host, whose agent is linked to its cluster's server only.
+    """
+    if start == to:
+        return (start,)
+    way = [start, parent(start)] if from_host else [start]
+    while not inside(way[-1], to) and not inside(parent(way[-1]), to):
+        way.append(parent(way[-1]))
+    if not inside(way[-1], to):
+        around = parent(way[-1])
+        way.append(to if to == around else child(around, labels(to)[depth(around)]))
+    while way[-1] != to:
+        way.append(child(way[-1], labels(to)[depth(way[-1])]))
+    return tuple(way)

@@ -90,6 +90,8 @@ class EndpointGone(Event, frozen=True):
     """The program behind a local endpoint died, as the operating system or its closed socket says (C-034)."""
 
     endpoint: Endpoint
+    why: str = ""  # for people
+    evidence: Any = None  # of a program that was given up: what that rests on
 
 
 class FellBehind(Event, frozen=True):

@@ -25,6 +25,7 @@ from rostra.names import (
     parse_endpoint_name,
     parse_group_name,
     parse_scope,
+    parse_subject,
     quoted,
     relayed_group_name,
 )
@@ -32,9 +33,11 @@ from rostra.names.groups import Group
 from rostra.protocols.effects import Because
 from rostra.protocols.links.packets import AnyPacket, Beat, Bye, Data, Hello
 from rostra.protocols.resolve.messages import (
+    REPORT_BYTES_MAX,
     DomainFailed,
     EndpointLeft,
     EndpointsJoined,
+    Inquiry,
     InterestChanged,
     LifeAsked,
     LifeTold,
@@ -42,6 +45,7 @@ from rostra.protocols.resolve.messages import (
     MessageId,
     Part,
     RegistryTold,
+    Report,
     ResolveReply,
     ResolveRequest,
     Routed,
@@ -55,6 +59,7 @@ from rostra.protocols.resolve.requests import (
     Join,
     Leave,
     Open,
+    Recall,
     Register,
     Resolve,
     SendTo,
@@ -145,6 +150,14 @@ def _path(path: str) -> None:
 def _endpoint(endpoint: str) -> None:
     if endpoint not in _good_endpoints:
         _learn(_good_endpoints, endpoint, parse_endpoint)
+
+
+def _subject(about: str) -> None:
+    if about not in _good_endpoints:
+        if "#" in about:
+            _endpoint(about)
+        elif parse_subject(about) != about:
+            raise BadName(f"{quoted(about)} is not in canonical form", fix=f"send {parse_subject(about)}")
 
 
 def _relayed_name(name: str) -> None:
@@ -302,6 +315,22 @@ def _registry_told(message: RegistryTold) -> None:
         _relayed_name(name)
 
 
+def _inquiry(message: Inquiry) -> None:
+    _id(message.id)
+    _path(message.asker)
+    _path(message.to)
+    _subject(message.about)
+
+
+def _report(message: Report) -> None:
+    _id(message.id)
+    _path(message.asker)
+    _path(message.of)
+    check_text(message.why)
+    if len(message.document) > REPORT_BYTES_MAX:
+        raise BadInput(f"a memory of {len(message.document)} bytes", fix=f"send at most {REPORT_BYTES_MAX}")
+
+
 _MESSAGE_CHECKS: Final[dict[type, Callable[[Any], None]]] = {
     EndpointsJoined: _endpoints_joined,
     EndpointLeft: _endpoint_left,
@@ -315,6 +344,8 @@ _MESSAGE_CHECKS: Final[dict[type, Callable[[Any], None]]] = {
     LifeAsked: _life_asked,
     LifeTold: _life_told,
     RegistryTold: _registry_told,
+    Inquiry: _inquiry,
+    Report: _report,
 }
 
 
@@ -351,6 +382,11 @@ def _send_to(request: SendTo) -> None:
     _endpoints(request.destinations)
 
 
+def _recall(request: Recall) -> None:
+    _subject(request.about)
+    _path(request.of)
+
+
 def _one_endpoint(request: WatchLife | UnwatchLife) -> None:
     _endpoint(request.endpoint)
 
@@ -370,4 +406,5 @@ _REQUEST_CHECKS: Final[dict[type, Callable[[Any], None]]] = {
     Register: _one_group,
     Unregister: _one_group,
     Inspect: _inspect,
+    Recall: _recall,
 }

@@ -15,10 +15,12 @@ from rostra.protocols.resolve.messages import (
     DomainFailed,
     EndpointLeft,
     EndpointsJoined,
+    Inquiry,
     InterestChanged,
     LifeAsked,
     LifeTold,
     RegistryTold,
+    Report,
     ResolveReply,
     ResolveRequest,
     Routed,
@@ -43,6 +45,8 @@ from rostra.protocols.resolve.requests import (
     Only,
     Open,
     Opened,
+    Recall,
+    Recalled,
     Register,
     Resolve,
     Resolved,
@@ -90,6 +94,8 @@ MESSAGES: Final[Numbers] = {
     10: LifeAsked,
     11: LifeTold,
     12: RegistryTold,
+    13: Inquiry,
+    14: Report,
 }
 
 REQUESTS: Final[Numbers] = {
@@ -107,6 +113,7 @@ REQUESTS: Final[Numbers] = {
     12: Register,
     13: Unregister,
     14: Inspect,
+    15: Recall,
 }
 
 # Answers have 1 to 15, notices 16 and more; `Absolute` is both.
@@ -116,6 +123,7 @@ SAID: Final[Numbers] = {
     3: Denied,
     4: Resolved,
     5: Inspected,
+    6: Recalled,
     16: Absolute,
     17: Joined,
     18: Left,

@@ -43,6 +43,14 @@ class ResolveConfig(Struct, frozen=True):
     """An agent that has not asked again about a life for this long is told about it no more. Keep it above
     twice the largest `life_refresh_s` in the world; raising it keeps a crashed agent's questions longer."""
 
+    inquiry_deadline_s: float = 2.0
+    """How long another server may take to say what it remembers. Raising it: `rostra why` waits longer for
+    servers that will not answer."""
+
+    inquiries_max: int = 256
+    """Memories that one host's programs may ask for at once. Each answer is up to 32 KB on the control
+    links."""
+
     resolve_deadline_s: float | None = None
     """When a resolve gives up if its caller named no deadline (C-185); None waits until the servers have
     answered or the failure detector has given them up. Setting it turns slow answers into none: nothing

@@ -5,7 +5,8 @@
                 InterestChanged, SyncDone ────────▶ the interest table; tell what changed
                 ResolveRequest ───────────────────▶ open a collection, ask whoever may have members
                 ResolveReply ─────────────────────▶ the collection; answer when nobody is waited for
-                Routed, Undeliverable, Life* ─────▶ the next hop on the unique path (`routing`)
+                Routed, Undeliverable, Life*,
+                Inquiry, Report ──────────────────▶ the next hop on the unique path (`routing`)
                 RegistryTold ─────────────────────▶ disk and children
     LinkDown ─────▶ tell those who shared groups with that side; stop waiting for it; forget what it said
     LinkUp ───────▶ of a child: it does the work. Of a sibling or parent: tell interest, merge both ways
@@ -61,6 +62,7 @@ from rostra.protocols.resolve.messages import (
     DomainFailed,
     EndpointLeft,
     EndpointsJoined,
+    Inquiry,
     Interest,
     InterestChanged,
     LifeAsked,
@@ -69,6 +71,7 @@ from rostra.protocols.resolve.messages import (
     MessageId,
     Part,
     RegistryTold,
+    Report,
     ResolveReply,
     ResolveRequest,
     Routed,
@@ -161,7 +164,7 @@ class DomainServer:
                 self._domain_failed(sender, relation, message)
             case SyncDone():
                 self._sync_done(sender, message)
-            case Routed() | Undeliverable() | LifeAsked() | LifeTold():
+            case Routed() | Undeliverable() | LifeAsked() | LifeTold() | Inquiry() | Report():
                 self._effects += self._router.step(sender, relation, message)
             case RegistryTold():
                 self._registry_told(relation, message)

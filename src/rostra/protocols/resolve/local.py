@@ -5,7 +5,8 @@
       Resolve ────────────────────────▶ │ LocalServer │ ──▶ ResolveRequest
       Absolute, Joined, Left ◀───────── │   groups    │ ◀── ResolveReply, EndpointsJoined, EndpointLeft
       Only, Without ◀────────────────── │   open      │ ◀── DomainFailed
-      Message, Life ◀─────────────────▶ └─────────────┘ ◀─▶ Routed, Undeliverable, LifeAsked, LifeTold
+      Message, Life ◀─────────────────▶ │             │ ◀─▶ Routed, Undeliverable, LifeAsked, LifeTold
+      Recall ─────────────────────────▶ └─────────────┘ ◀─▶ Inquiry, Report
 
 Its link to the domain server is down or up (`up`), and that is all the state there is besides its tables:
 
@@ -54,6 +55,7 @@ from rostra.names import (
     Endpoint,
     Group,
     check_group_name,
+    concerns,
     enclosing,
     endpoint,
     host_of,
@@ -86,6 +88,7 @@ from rostra.protocols.effects import (
     TimerKey,
 )
 from rostra.protocols.resolve.config import ResolveConfig
+from rostra.protocols.resolve.inquiries import INQUIRY, Inquiries
 from rostra.protocols.resolve.liveness import CLOSED, CRASHED, REFRESH, UNKNOWN, Liveness
 from rostra.protocols.resolve.local_state import (
     AUTO,
@@ -110,6 +113,7 @@ from rostra.protocols.resolve.messages import (
     MessageId,
     Part,
     RegistryTold,
+    Report,
     ResolveReply,
     ResolveRequest,
     Routed,
@@ -135,6 +139,7 @@ from rostra.protocols.resolve.requests import (
     Only,
     Open,
     Opened,
+    Recall,
     Register,
     Resolve,
     Resolved,
@@ -178,6 +183,7 @@ class LocalServer:
         self.open_of: dict[Group, dict[MessageId, OpenResolve]] = {}  # the same by group, in the same order
         self.questions: dict[int, Question] = {}
         self.life = Liveness(host, self.config, self._new_id)
+        self.inquiries = Inquiries(host, self.config, self._new_id)
         self._around = frozenset(enclosing(host))  # every scope that contains this host
         self._sequence = 0
         self._counter = 0
@@ -215,6 +221,11 @@ class LocalServer:
         table = self.groups.get(group)
         return Interest.NONE if table is None else table.interest()
 
+    def present(self, about: str) -> list[tuple[Endpoint, tuple[Group, ...]]]:
+        """The open endpoints that this is, or holds, and what each is in; the newest first."""
+        found = [each for each in reversed(self.endpoints) if concerns(about, each)]
+        return [(each, tuple(sorted(self.endpoints[each].groups))) for each in found]
+
     # What programs ask. Each handler refuses before it changes anything, so a refused call leaves no trace.
 
     def _asked(self, now: Instant, me: Endpoint, token: int, request: Any, out: list[Effect]) -> None:
@@ -228,6 +239,8 @@ class LocalServer:
                     self._unregister(group, token, out)
                 case Inspect():
                     out.append(Answer(token, Inspected(self._document())))
+                case Recall():
+                    self.inquiries.ask(token, request, self.up, out)
                 case _ if me not in self.endpoints:
                     raise BadInput(f"no endpoint {_short(me)} is open on {self.host}", fix="open it first")
                 case Resolve():
@@ -257,7 +270,7 @@ class LocalServer:
                     self._close(me, token, out)
                 case _:
                     raise BadInput(f"{type(request).__name__} is no question for an agent")
-        except (BadInput, Refused) as refusal:
+        except (BadInput, Refused, Unreachable) as refusal:
             out.append(Answer(token, denied(refusal)))
 
     def _open(self, name: str, token: int, out: list[Effect]) -> None:
@@ -611,6 +624,8 @@ class LocalServer:
                 self.life.asked(now, message, message.endpoint in self.endpoints, out)
             case LifeTold():
                 self.life.told(message, out)
+            case Report():
+                self.inquiries.reported(message, out)
             case RegistryTold(_, scope, version, names):
                 self._registry_told(scope, version, names, out)
             case _:
@@ -709,6 +724,7 @@ class LocalServer:
             else:
                 self._close_entry(entry)
         self.life.link_down(out)
+        self.inquiries.link_down(out)
 
     def _timer_fired(self, now: Instant, timer: TimerKey, out: list[Effect]) -> None:
         match timer:
@@ -723,6 +739,8 @@ class LocalServer:
                 out.append(Answer(token, denied(late)))
             case _ if timer == REFRESH:
                 self.life.refresh(now, out)
+            case (str(kind), int(token)) if kind == INQUIRY:
+                self.inquiries.expired(token, out)
             case _:
                 out.append(Ignored("TimerFired", why="nothing waits for it"))
 

@@ -9,13 +9,15 @@ here each meaning is a message of its own, so a message with the wrong fields ca
     registration_update HD_FAILURE      DomainFailed       FILTER_IN -> keep=True, FILTER_OUT -> keep=False
     resolve_request / resolve_reply     ResolveRequest / ResolveReply
     update_online_state                 InterestChanged
-    (none)                              SyncDone, Routed, Undeliverable, LifeAsked, LifeTold, RegistryTold
+    (none)                              SyncDone, Routed, Undeliverable, LifeAsked, LifeTold, RegistryTold,
+                                        Inquiry, Report
 
 Every message has an id that is unique for ever. A request keeps its id end to end, and a notice keeps it while it is
 forwarded, so that a tap can tell one event from another.
 """
 
 from enum import Enum, IntEnum
+from typing import Final
 
 from msgspec import Struct
 
@@ -166,6 +168,27 @@ class RegistryTold(ServerMessage, frozen=True, tag=12):
     names: tuple[str, ...]
 
 
+class Inquiry(ServerMessage, frozen=True, tag=13):
+    """What does that server remember about this endpoint or domain? Asked by an agent, for `rostra why`."""
+
+    asker: Domain  # the asking host
+    to: Domain  # whose memory: a host's agent or a domain's server
+    about: str  # as `rostra.names.parse_subject` reads it
+
+
+class Report(ServerMessage, frozen=True, tag=14):
+    """The answer, under the inquiry's id, on its way back to `asker`: a memory, or why it cannot be asked."""
+
+    asker: Domain
+    of: Domain
+    document: bytes  # JSON, at most REPORT_BYTES_MAX
+    why: str = ""
+
+
+REPORT_BYTES_MAX: Final = 32_768
+"""A memory on its way through the world. Raising it makes membership notices wait longer behind it."""
+
+
 Message = (
     EndpointsJoined
     | EndpointLeft
@@ -179,6 +202,8 @@ Message = (
     | LifeAsked
     | LifeTold
     | RegistryTold
+    | Inquiry
+    | Report
 )
 
 

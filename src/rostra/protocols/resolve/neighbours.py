@@ -140,6 +140,10 @@ class Neighbours:
             return None
         return child(above, labels(host)[depth(above)])
 
+    def hop_towards(self, server: Domain) -> Domain | None:
+        """The same for any server, of a host or of a domain; None if it is ourselves."""
+        return server if server == self.parent else self.next_hop(server)
+
     def _reach_of(self, scope: Domain) -> Relation | None:
         if scope == self.domain:
             return Relation.CHILD if self.cluster else None

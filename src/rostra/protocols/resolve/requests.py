@@ -105,6 +105,14 @@ class Inspect(Request, frozen=True, tag=14):
     wait_s: float = 0.0
 
 
+class Recall(Request, frozen=True, tag=15):
+    """What is remembered about this endpoint or domain: by this node, or by another server that this agent
+    can reach?"""
+
+    about: str
+    of: Domain
+
+
 AnyRequest = (
     Open
     | Close
@@ -120,6 +128,7 @@ AnyRequest = (
     | Register
     | Unregister
     | Inspect
+    | Recall
 )
 
 # Answers and notices: agent to program
@@ -153,6 +162,12 @@ class Resolved(Said, frozen=True, tag=4):
 
 class Inspected(Said, frozen=True, tag=5):
     """A JSON document."""
+
+    document: bytes
+
+
+class Recalled(Said, frozen=True, tag=6):
+    """A memory: a JSON document, made by `protocols/resolve/trail.py`."""
 
     document: bytes
 
@@ -217,7 +232,7 @@ class Gap(Said, frozen=True, tag=24):
     groups: tuple[Group, ...]
 
 
-AnyAnswer = Opened | Done | Denied | Resolved | Inspected | Absolute
+AnyAnswer = Opened | Done | Denied | Resolved | Inspected | Recalled | Absolute
 AnyNotice = Absolute | Joined | Left | Only | Without | Message | NotDelivered | Life | Gap
 AnySaid = (
     Opened
@@ -225,6 +240,7 @@ AnySaid = (
     | Denied
     | Resolved
     | Inspected
+    | Recalled
     | Absolute
     | Joined
     | Left

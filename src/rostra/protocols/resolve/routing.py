@@ -4,7 +4,8 @@
 
 The same unique path that membership takes (C-019), over the same links, so what one source says and what is
 said about it stay in order (C-153). A message to many is split where their ways part. Where the next link
-is down it turns into word to the sender: `Undeliverable`, or a `LifeTold` that says unreachable (C-156).
+is down it turns into word to the sender: `Undeliverable`, or a `LifeTold` or `Report` that says unreachable
+(C-156).
 Such word can itself get lost; the failure notice for the broken link does not.
 """
 
@@ -15,16 +16,18 @@ from msgspec.structs import replace
 from rostra.names import Domain, Endpoint, host_of
 from rostra.protocols.effects import Effect, Ignored, Send
 from rostra.protocols.resolve.messages import (
+    Inquiry,
     LifeAsked,
     LifeTold,
     MessageId,
+    Report,
     Routed,
     ServerMessage,
     Undeliverable,
 )
 from rostra.protocols.resolve.neighbours import Neighbours, Relation
 
-Routable = Routed | Undeliverable | LifeAsked | LifeTold
+Routable = Routed | Undeliverable | LifeAsked | LifeTold | Inquiry | Report
 
 
 class Router:
@@ -48,13 +51,23 @@ class Router:
                 return effects
             case LifeTold(watcher=watcher):
                 return self._forward(sender, relation, watcher, message)
+            case Inquiry(id=id, asker=asker, to=to) if self._neighbours.next_hop(asker) == sender:
+                hop = self._neighbours.hop_towards(to)
+                effects = self._pass(sender, relation, hop, message)
+                if isinstance(effects[0], Ignored):
+                    why = f"{self._neighbours.domain} cannot reach {hop or to}"
+                    effects.append(Send(sender, Report(id, asker, to, b"", why)))
+                return effects
+            case Report(asker=asker):
+                return self._forward(sender, relation, asker, message)
             case _:
                 return [_ignored(message, "source outside the sender's side")]
 
     def _split(self, sender: Domain, relation: Relation, message: Routed) -> list[Effect]:
         by_hop: dict[Domain | None, list[Endpoint]] = {}
         for destination in message.destinations:
-            by_hop.setdefault(self._hop(sender, relation, host_of(destination)), []).append(destination)
+            hop = self._neighbours.next_hop(host_of(destination))
+            by_hop.setdefault(self._allowed(sender, relation, hop), []).append(destination)
         nowhere = by_hop.pop(None, ())
         effects: list[Effect] = []
         for hop, destinations in sorted((hop, way) for hop, way in by_hop.items() if hop is not None):
@@ -79,17 +92,21 @@ class Router:
     def _forward(
         self, sender: Domain, relation: Relation, host: Domain, message: ServerMessage
     ) -> list[Effect]:
-        hop = self._hop(sender, relation, host)
+        return self._pass(sender, relation, self._neighbours.next_hop(host), message)
+
+    def _pass(
+        self, sender: Domain, relation: Relation, hop: Domain | None, message: ServerMessage
+    ) -> list[Effect]:
+        hop = self._allowed(sender, relation, hop)
         if hop is None:
             return [_ignored(message, "off the unique path")]
         if hop not in self._neighbours.up:
             return [_ignored(message, "next hop is down")]
         return [Send(hop, message)]
 
-    def _hop(self, sender: Domain, relation: Relation, host: Domain) -> Domain | None:
+    def _allowed(self, sender: Domain, relation: Relation, hop: Domain | None) -> Domain | None:
         """Where a message from this neighbour goes next; None where none may go: back, across a second
         sibling link, or from child to child past the link that they share (C-118)."""
-        hop = self._neighbours.next_hop(host)
         if hop is None or hop == sender:
             return None
         downward = self._neighbours.relation(hop) is Relation.CHILD
