@@ -9,15 +9,17 @@ and every table must be what the twin says. A seed and a shape are a whole storm
 fails has its one-line replay.
 """
 
-from collections.abc import Callable
 from random import Random
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rostra.errors import RostraError
-from rostra.names import Domain, Endpoint, Group, enclosing, inside
+from rostra.names import ROOT, Domain, Endpoint, Group, enclosing, inside
 from rostra.protocols.links.config import LinkConfig
+from rostra.protocols.resolve.domain import DomainServer
+from rostra.protocols.resolve.local import LocalServer
 from rostra.protocols.resolve.messages import Members
 from rostra.protocols.resolve.requests import Absolute, Joined
 from rostra.sim.checkers import (
@@ -27,7 +29,7 @@ from rostra.sim.checkers import (
     watch_complete,
 )
 from rostra.sim.history import MembershipChanged, Told
-from rostra.sim.network import LAN, WAN, WILD, LinkModel
+from rostra.sim.network import WILD, LinkModel, Uniform
 from rostra.sim.programs import Call, Program
 from rostra.sim.rest import check_at_rest
 from rostra.sim.shapes import shape
@@ -36,6 +38,11 @@ from rostra.sim.twin import Twin
 from rostra.sim.world import World
 
 ANSWER_WITHIN_S: Final = 30.0
+
+_SLOWEST_S: Final = (0.002, 0.05, 0.3, 0.6)
+"""How slow a line may be: each gets one of these, so that one path can be hundreds of times faster than the
+next. With heartbeats every 0.2 s and 1 s of patience the slowest are just good enough while nothing is done
+to them."""
 
 
 class StormFailed(RostraError):
@@ -71,27 +78,78 @@ def storm(seed: int, shape_name: str) -> Outcome:
         ) from error
 
 
+class Weather(Struct, frozen=True):
+    """What kind of storm: the more it does at once, the more it finds; the less, the more often it can
+    try."""
+
+    timers: LinkConfig
+    patient: bool  # wait, whenever it is calm, for all silence that began earlier to be noticed
+    churn: tuple[str, ...]  # what programs do: names of methods of `_Storm`
+    faults: tuple[str, ...]
+    rounds: tuple[int, int]
+    gusts: tuple[int, ...]  # things done between two calms
+    pace_s: tuple[float, ...]  # the time from one to the next
+
+
+_MEMBERS: Final = ("start", "start", "join", "join", "leave", "leave", "switch", "switch", "resolve", "kill")
+
+GALE: Final = Weather(
+    LinkConfig.lan(),
+    patient=True,
+    churn=(*_MEMBERS, "start", "watch", "everywhere", "send", "close", "deafen", "watch_life", "register"),
+    faults=(
+        *("crash", "crash", "restart", "restart", "restart", "pause", "resume", "cut", "cut", "heal"),
+        *("reset", "hold", "release", "delay", "lose", "slow", "step_clock"),
+    ),
+    rounds=(2, 6),
+    gusts=(4, 10, 25),
+    pace_s=(0.01, 0.1, 0.5),
+)
+"""Everything that can go wrong does: whole worlds come apart and together again."""
+
+RACE: Final = Weather(
+    LinkConfig.wan(),
+    patient=False,
+    churn=(*("toggle",) * 10, "resolve", "watch", "kill"),
+    faults=("restart_here", "restart_here", "restart", "reset"),
+    rounds=(15, 30),
+    gusts=(2, 3, 6),
+    pace_s=(0.001, 0.05, 0.2),
+)
+"""A few programs that come and go, on a slow network: every order in which two messages can cross is
+tried."""
+
+
 class _Storm:
     def __init__(self, seed: int, shape_name: str) -> None:
         self.seed = seed
         self.shape = shape_name
-        self.luck = Random(f"{shape_name} {seed}")
+        luck = self.luck = Random(f"{shape_name} {seed}")
+        self.weather = luck.choice((GALE, RACE))
         tree = shape(shape_name)
         self.world = World(
             seed,
             tree,
             links=self._network(),
-            timers=LinkConfig.lan().over_datagrams(self.luck.choice((0.01, 0.25, 1.0))),
-            wire=self.luck.random() < 0.1,
-            stagger=self.luck.random() < 0.8,
+            timers=self.weather.timers.over_datagrams(luck.choice((0.01, 0.25, 1.0))),
+            wire=luck.random() < 0.1,
+            stagger=luck.random() < 0.8,
             watching=tapped(Scopes(tree), OneCopy(), Invariants()),
         )
-        self.hosts = tree.hosts
+        for line in self.world.lines():
+            line.quality = replace(line.quality, delay=Uniform(0.0, luck.choice(_SLOWEST_S)))
+        # Few places and few groups, so that what happens happens to the same ones at the same time.
+        self.hosts = tuple(sorted(luck.sample(tree.hosts, min(len(tree.hosts), luck.randint(2, 5)))))
+        self.names = ("chess",) if luck.random() < 0.6 else ("chess", "go")
+        self.wide = luck.choice((0.5, 0.9, 1.0))
+        self.eager = luck.choice((0.2, 0.5, 0.8))  # how many join to hear of changes
         self.servers = tree.servers
         self.twin = Twin(tree.hosts)
         self.joined_at: dict[tuple[Group, Endpoint], float] = {}
         self.groups: set[Group] = set()
+        self.registered: set[Group] = set()
         self.probes: dict[Domain, Program] = {}
+        self.cast: dict[Domain, Program] = {}
         self.calls: list[Call] = []
         self.comparisons = 0
         self._read = 0
@@ -99,23 +157,24 @@ class _Storm:
 
     def blow_over(self) -> Outcome:
         if self.luck.random() < 0.8:
-            self.world.settle()
-        for _ in range(self.luck.randint(1, 3)):
-            self._blow(self.luck.choice((10, 25, 60)))
+            self._settle()
+        for _ in range(self.luck.randint(*self.weather.rounds)):
+            self._blow(self.luck.choice(self.weather.gusts))
             self._calm(everything=self.luck.random() < 0.4)
             self._compare()
         self._calm(everything=True)
         self._compare()
+        self._permanent_names_are_known()
         for program in self._alive():
             program.close()
-        self.world.settle()
+        self._settle()
         self._compare()
         self._rows_are_gone()
         verdicts = self._verdicts()
         return Outcome(self.seed, self.shape, self.world.now, self.world.events, self.comparisons, verdicts)
 
     def _network(self) -> LinkModel:
-        links = self.luck.choice((LAN, LAN, WAN, WILD))
+        links = WILD
         if self.luck.random() < 0.3:
             links = links.losing(self.luck.choice((0.01, 0.05, 0.2)))
         if self.luck.random() < 0.3:
@@ -128,12 +187,12 @@ class _Storm:
 
     def _blow(self, gusts: int) -> None:
         faults = self.luck.choice((0.0, 0.1, 0.3, 0.5))
-        pace_s = self.luck.choice((0.01, 0.1, 0.5))
+        pace_s = self.luck.choice(self.weather.pace_s)
         for _ in range(gusts):
-            if self.luck.random() < faults:
-                self.luck.choice(_FAULTS)(self)
-            else:
-                self.luck.choice(_CHURN)(self)
+            deed = self.luck.choice(
+                self.weather.faults if self.luck.random() < faults else self.weather.churn
+            )
+            getattr(self, f"_{deed}")()
             if self.luck.random() < 0.7:
                 self.world.run(self.luck.expovariate(1.0 / pace_s))
 
@@ -157,21 +216,39 @@ class _Storm:
     def _join(self, program: Program | None = None) -> None:
         program = program or self._some()
         if program is not None:
-            self.calls.append(program.join(self._group_around(program.host), online=self.luck.random() < 0.7))
+            self.calls.append(
+                program.join(self._group_around(program.host), online=self.luck.random() < self.eager)
+            )
 
     def _group_around(self, host: Domain) -> Group:
-        group = Group(self.luck.choice(("chess", "go")), self.luck.choice(enclosing(host)))
-        if self.luck.random() < 0.5:
-            group = Group("chess", enclosing(host)[-1])
+        scope = ROOT if self.luck.random() < self.wide else self.luck.choice(enclosing(host))
+        group = Group(self.luck.choice(self.names), scope)
         self.groups.add(group)
         return group
+
+    def _toggle(self) -> None:
+        """One program for each place, which is now in the group, now not."""
+        host = self.luck.choice(self.hosts)
+        if self.world.processes[host].node is None:
+            return
+        program = self.cast.get(host)
+        if program is None or not program.alive:
+            self._named += 1
+            program = self.cast[host] = self.world.program(host, f"p{self._named}")
+        if not program.online:
+            self._join(program)
+        elif self.luck.random() < 0.5:
+            self.calls.append(program.leave(self.luck.choice(sorted(program.online))))
+        else:
+            self._switch(program)
 
     def _leave(self) -> None:
         if (program := self._some()) and program.online:
             self.calls.append(program.leave(self.luck.choice(sorted(program.online))))
 
-    def _switch(self) -> None:
-        if (program := self._some()) and program.online:
+    def _switch(self, program: Program | None = None) -> None:
+        program = program or self._some()
+        if program is not None and program.online:
             group = self.luck.choice(sorted(program.online))
             self.calls.append(
                 program.go_offline(group) if program.online[group] else program.go_online(group)
@@ -189,7 +266,7 @@ class _Storm:
             for _ in range(self.luck.choice((1, 1, 3))):
                 self.calls.append(program.resolve(self._group_around(program.host)))
 
-    def _resolve_everywhere(self) -> None:
+    def _everywhere(self) -> None:
         if program := self._some():
             self.calls.append(program.resolve_everywhere("chess"))
 
@@ -213,12 +290,24 @@ class _Storm:
         if (program := self._some()) and (other := self._some()):
             self.calls.append(program.watch_life(other))
 
+    def _register(self) -> None:
+        """Permanent names come and go; these are nobody's groups, so that joins stay welcome."""
+        group = Group("news", self.luck.choice(self.world.tree.domains))
+        if self.world.processes[group.scope].works:
+            known = group in self.registered
+            (self.registered.discard if known else self.registered.add)(group)
+            (self.world.unregister if known else self.world.register)(group)
+
     def _crash(self) -> None:
         self.world.crash(self.luck.choice(self.servers))
 
     def _restart(self) -> None:
         down = [path for path in self.servers if self.world.processes[path].node is None]
         self.world.restart(self.luck.choice(down if down and self.luck.random() < 0.8 else self.servers))
+
+    def _restart_here(self) -> None:
+        """A server on the way between programs: the likelier one to matter."""
+        self.world.restart(self.luck.choice(enclosing(self.luck.choice(self.hosts))))
 
     def _pause(self) -> None:
         self.world.pause(self.luck.choice(self.servers))
@@ -239,7 +328,8 @@ class _Storm:
 
     def _reset(self) -> None:
         a, b = self.luck.choice(self.world.tree.links())
-        self.world.reset(f"link {a} | {b}", away_s=self.luck.choice((0.0, 0.1, 0.5, 3.0)))
+        away_s = self.luck.choice((0.0, 0.1, 0.5, 3.0) if self.weather.patient else (0.0, 0.1))
+        self.world.reset(f"link {a} | {b}", away_s=away_s)
 
     def _hold(self) -> None:
         a, b = self.luck.choice(self.world.tree.links())
@@ -283,7 +373,13 @@ class _Storm:
         for program in self._alive():
             if program.missed is not None:
                 world.undeafen(program)
-        world.settle()
+        self._settle()
+
+    def _settle(self) -> None:
+        """Once nothing is under way nothing can happen, unless a silence is being kept: then wait it out."""
+        detect = self.world.timers.detect
+        patience_s = detect.down_after_s + detect.heartbeat_interval_s
+        self.world.settle(quiet_s=patience_s if self.weather.patient else 0.1)
 
     def _compare(self) -> None:
         self._read_history()
@@ -328,7 +424,7 @@ class _Storm:
     def _answers_are_true(self) -> None:
         """C-071: whoever asks, from wherever, gets the truth."""
         asked: list[tuple[Program, Group, Call]] = []
-        for host in self.hosts:
+        for host in self.world.tree.hosts:
             if not self.world.processes[host].works:
                 continue
             probe = self.probes.get(host)
@@ -341,13 +437,13 @@ class _Storm:
             ]
         give_up = self.world.now + ANSWER_WITHIN_S
         while any(call.result is None for _, _, call in asked) and self.world.now < give_up:
-            self.world.run(1.0)
+            self.world.run(0.2)
         for probe, group, call in asked:
             truth = self.twin.seen_from(probe.host, group)
             assert isinstance(call.result, Absolute), f"{probe} asked for {group}, got {call.result}"
             answer = tuple(member.endpoint for member in call.result.members)
             assert answer == truth, f"{probe} was answered {group} is {answer}, truly {truth}"
-        self.world.settle()
+        self._settle()
         self._read_history()
 
     def _every_call_was_answered(self) -> None:
@@ -362,6 +458,16 @@ class _Storm:
         for domain in self.world.tree.domains:
             assert not self.twin.rows(domain), f"{domain} should have no rows"
 
+    def _permanent_names_are_known(self) -> None:
+        """C-012: once all is well, every server inside a scope knows its permanent groups, and no other
+        does."""
+        for path, process in self.world.processes.items():
+            assert isinstance(process.core, DomainServer | LocalServer)
+            for domain in self.world.tree.domains:
+                group = Group("news", domain)
+                truth = group in self.registered and inside(domain, path)
+                assert process.core.registry.is_permanent(group) == truth, f"{path} is wrong about {group}"
+
     def _verdicts(self) -> tuple[Verdict, ...]:
         history = self.world.history
         assert history is not None
@@ -369,44 +475,3 @@ class _Storm:
         for verdict in verdicts:
             assert not verdict.broken, f"{verdict}: {verdict.where}"
         return verdicts
-
-
-_CHURN: Final[tuple[Callable[[_Storm], None], ...]] = (
-    _Storm._start,
-    _Storm._start,
-    _Storm._start,
-    _Storm._join,
-    _Storm._join,
-    _Storm._leave,
-    _Storm._leave,
-    _Storm._switch,
-    _Storm._switch,
-    _Storm._watch,
-    _Storm._resolve,
-    _Storm._resolve_everywhere,
-    _Storm._send,
-    _Storm._kill,
-    _Storm._close,
-    _Storm._deafen,
-    _Storm._watch_life,
-)
-
-_FAULTS: Final[tuple[Callable[[_Storm], None], ...]] = (
-    _Storm._crash,
-    _Storm._crash,
-    _Storm._restart,
-    _Storm._restart,
-    _Storm._restart,
-    _Storm._pause,
-    _Storm._resume,
-    _Storm._cut,
-    _Storm._cut,
-    _Storm._heal,
-    _Storm._reset,
-    _Storm._hold,
-    _Storm._release,
-    _Storm._delay,
-    _Storm._lose,
-    _Storm._slow,
-    _Storm._step_clock,
-)

@@ -44,6 +44,7 @@ from rostra.protocols.effects import (
     TimerKey,
 )
 from rostra.protocols.links.config import LinkConfig
+from rostra.protocols.links.core import Link
 from rostra.protocols.links.events import (
     ChannelClosed,
     ChannelOpened,
@@ -54,6 +55,7 @@ from rostra.protocols.links.events import (
     Trusted,
 )
 from rostra.protocols.links.packets import NOBODY, AnyPacket, Data, Hello
+from rostra.protocols.links.state import Together
 from rostra.protocols.resolve.config import ResolveConfig
 from rostra.protocols.resolve.domain import DomainServer
 from rostra.protocols.resolve.local import LocalServer
@@ -261,7 +263,8 @@ class World:
 
     def settle(self, *, quiet_s: float | None = None, at_most_s: float = 600.0) -> "World":
         """Run until nothing is in flight, every link is up that can be and down that cannot, and nothing but
-        heartbeats was heard for `quiet_s` (twice the time after which silence counts as failure)."""
+        heartbeats was heard for `quiet_s`: twice the time after which silence counts as failure, unless a
+        test is in a hurry."""
         quiet = self.timers.detect.down_after_s * 2 if quiet_s is None else quiet_s
         give_up = self.now + at_most_s
         self._busy_at = self.now
@@ -291,6 +294,8 @@ class World:
                 fine = process.works and other.works and not line.cut and not back.cut
                 if process.works and process.node is not None and process.node.is_up(peer) != fine:
                     return f"{path} should see {peer} {'up' if fine else 'down'}"
+                if fine and process.node is not None and not _at_rest(process.node.links[peer]):
+                    return f"{path} has not got everything across to {peer}"
         return ""
 
     def _at(self, when: float, what: Callable[[Any, Any], None], whom: Any, about: Any) -> None:
@@ -790,6 +795,10 @@ class _Wire:
     def decode(self, frame: bytes) -> Arrived:
         (packet,) = self._reader.feed(frame)
         return packet
+
+
+def _at_rest(link: Link) -> bool:
+    return link.drained and isinstance(link.state, Together) and link.state.flowing
 
 
 def _apart(a: Domain, b: Domain, sender: Domain, to: Domain) -> bool:
