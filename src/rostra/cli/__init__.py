@@ -2,7 +2,7 @@
 
 import typer
 
-from rostra.cli import agent, server, sim
+from rostra.cli import agent, server, sim, up
 
 app = typer.Typer(
     name="rostra",
@@ -14,6 +14,7 @@ app = typer.Typer(
 agent.register(app)
 server.register(app)
 sim.register(app)
+up.register(app)
 
 
 @app.callback()

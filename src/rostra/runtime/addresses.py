@@ -80,14 +80,14 @@ def default_socket(environ: Mapping[str, str] = os.environ) -> SocketPath:
 
 
 def small_worlds(environ: Mapping[str, str] = os.environ) -> list[Path]:
-    """The directories of the worlds that `rostra up` runs at this moment, the one that began first first."""
-    found = [
+    """The directories of the worlds that `rostra up` runs at this moment: most personal first, and of those
+    in one place the one that began first."""
+    return [
         path
         for directory in runtime_directories(environ)
-        for path in directory.glob(f"{SMALL_WORLD_PREFIX}*")
+        for path in sorted(directory.glob(f"{SMALL_WORLD_PREFIX}*"), key=_made_at)
         if is_held(path / LOCK_NAME)
     ]
-    return sorted(found, key=_made_at)
 
 
 def _made_at(directory: Path) -> int:

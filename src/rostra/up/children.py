@@ -73,10 +73,7 @@ class Child:
         await self._ended.wait()
 
     async def end(self, within_s: float) -> None:
-        """Ask it to leave in good order; kill it if it does not in time. A paused one cannot."""
-        if self.is_paused:
-            await self.kill()
-            return
+        """Ask it to leave in good order; kill it if it does not in time."""
         self._signal(signal.SIGTERM)
         try:
             async with asyncio.timeout(within_s):

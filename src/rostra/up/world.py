@@ -15,6 +15,7 @@ import itertools
 import json
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct
@@ -27,7 +28,7 @@ from rostra.up.cables import LOOPBACK, Cable, Way
 from rostra.up.children import Child, in_words
 from rostra.up.home import Home
 from rostra.up.plan import Plan
-from rostra.up.programs import LOUNGE, people_of
+from rostra.up.programs import LOUNGE, PEOPLE_PER_HOST, people_of
 from rostra.web.lab import Cut, LabState
 
 READY_WITHIN_S: Final = 60.0
@@ -178,7 +179,7 @@ class SmallWorld:
         neighbours = self.plan.neighbours(node)
         while True:
             with contextlib.suppress(RostraError):
-                async with connect_admin(str(self.home.socket(self.leader(node))), domain=node) as admin:
+                async with connect_admin(str(self.socket(node)), domain=node) as admin:
                     while True:
                         links = (await admin.inspect())["links"]
                         if all(links.get(peer, {}).get("up") for peer in neighbours):
@@ -196,33 +197,44 @@ class SmallWorld:
                 for member in lounge.members:
                     yield host_of(member.endpoint)
 
-    def leader(self, node: Domain) -> Domain:
-        """After whom the process of that node, its socket and its log are named."""
-        return self.plan.process_of(node)[0]
+    @property
+    def people(self) -> int:
+        return PEOPLE_PER_HOST * len(self.programs)
+
+    def socket(self, node: Domain) -> Path:
+        """Where programs and administrators reach that node. Nodes of one process share a socket."""
+        return self.home.socket(self.plan.process_of(node)[0])
 
     # The end
 
     async def stop(self) -> None:
-        """End every process: those who speak first, those who carry what they say last."""
+        """End every process: those who speak first, those who carry what they say last. Those that are paused
+        cannot be asked, and would let the others wait."""
         self._is_up = False
+        paused = [child for child in self.children.values() if child.is_paused]
         agents = [child for nodes, child in self.children.items() if nodes[0] in self.plan.hosts]
         servers = [child for nodes, child in self.children.items() if nodes[0] not in self.plan.hosts]
         try:
+            await self._kill(paused)
             for kind in (list(self.programs.values()), agents, servers):
-                self._we_ended |= set(kind)
-                await asyncio.gather(*(child.end(END_WITHIN_S) for child in kind))
+                running = [child for child in kind if child.is_running]
+                self._we_ended |= set(running)
+                await asyncio.gather(*(child.end(END_WITHIN_S) for child in running))
         finally:
             await self.kill()
 
     async def kill(self) -> None:
         """End every process at once, and put the cables away."""
-        everybody = [*self.programs.values(), *self.children.values()]
-        self._we_ended |= set(everybody)
-        await asyncio.gather(*(child.kill() for child in everybody if child.is_running))
+        await self._kill([*self.programs.values(), *self.children.values()])
         for cable in self._cables:
             cable.close()
         for port in self._ports.values():
             port.close()
+
+    async def _kill(self, children: Iterable[Child]) -> None:
+        running = [child for child in children if child.is_running]
+        self._we_ended |= set(running)
+        await asyncio.gather(*(child.kill() for child in running))
 
     def _died(self, child: Child, code: int) -> None:
         if child in self._we_ended:
@@ -283,9 +295,7 @@ class SmallWorld:
     async def crash(self, server: Domain) -> None:
         child = self._running(server)
         victims = [child, *(self.programs[node] for node in child.nodes if node in self.programs)]
-        victims = [victim for victim in victims if victim.is_running]
-        self._we_ended |= set(victims)
-        await asyncio.gather(*(victim.kill() for victim in victims))
+        await self._kill(victims)
         self._say(f"crashed {', '.join(victim.name for victim in victims)}")
         self._changed()
 

@@ -1,0 +1,168 @@
+"""`rostra up`: a whole small world on this machine, with a dashboard, until Ctrl-C.
+
+Exit codes: 0 it was up and was told to end; 1 it did not come up; 2 it could not be started: a wrong shape, a
+world file that cannot be read, a port that is taken.
+"""
+
+import asyncio
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from rostra.cli.common import command
+from rostra.errors import BadInput
+from rostra.runtime.config import load_world
+from rostra.up.plan import SHAPE, Plan, of_file, of_shape
+
+if TYPE_CHECKING:
+    from rostra.up.run import Up
+    from rostra.up.world import Starting
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(command(up))
+
+
+def up(
+    shape: Annotated[
+        str | None,
+        typer.Option("--shape", help=f"Regions x clusters in each x hosts in each; {SHAPE} if not said."),
+    ] = None,
+    world: Annotated[
+        Path | None,
+        typer.Option("--world", "-w", help="The world that this file describes, on this machine."),
+    ] = None,
+    hosts: Annotated[int, typer.Option("--hosts", min=1, help="With --world: hosts in each cluster.")] = 2,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", min=0, max=65535, help="Of the dashboard; 7780 or the next free one."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the dashboard's address only.")] = False,
+    wan_delay_ms: Annotated[
+        float, typer.Option("--wan-delay-ms", min=0, help="What regions say to each other takes this long.")
+    ] = 0.0,
+    seed: Annotated[str, typer.Option("--seed", help="The luck of the people who come and go.")] = "1",
+) -> int:
+    """Run a whole small world on this machine: real servers, agents and programs, and a dashboard.
+
+    Two regions, four clusters and eight hosts, unless --shape or --world says otherwise; every link runs over
+    a cable that the dashboard can cut. Ctrl-C ends every process and leaves nothing behind.
+
+    rostra up --shape 3x3x4        three regions, nine clusters, 36 hosts
+
+    rostra up --world acme.toml    the domains of a world file, as processes on this machine
+    """
+    # Only who needs an HTTP server waits for its import.
+    from rostra.up.run import Settings, run
+
+    settings = Settings(plan=_plan(shape, world, hosts), port=port, seed=seed, wan_delay_s=wan_delay_ms / 1e3)
+    with _new_runner() as runner:
+        return runner.run(run(settings, QuietScreen() if quiet else TerminalScreen()))
+
+
+def _plan(shape: str | None, world: Path | None, hosts: int) -> Plan:
+    if world is None:
+        return of_shape(shape or SHAPE)
+    if shape is not None:
+        raise BadInput("--shape and --world both say which world to run", fix="leave one of them out")
+    return of_file(load_world(world), hosts)
+
+
+class QuietScreen:
+    """One line on stdout, for scripts: where the dashboard is. Trouble still goes to stderr."""
+
+    def starting(self, starting: "Starting") -> None:
+        pass
+
+    def up(self, up: "Up") -> None:
+        print(up.dashboard, flush=True)
+
+    def say(self, what: str) -> None:
+        print(what, file=sys.stderr, flush=True)
+
+    def ending(self) -> None:
+        pass
+
+
+class TerminalScreen:
+    """Progress and remarks on stderr; on stdout, what to do with a world that is up."""
+
+    def __init__(self) -> None:
+        self._remarks = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._answers = Console(highlight=False, soft_wrap=True)
+        self._progress = Progress(
+            TextColumn("starting"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.description}"),
+            console=self._remarks,
+            transient=True,
+        )
+        self._task = self._progress.add_task("processes", total=None)
+        if self._remarks.is_terminal:
+            self._progress.start()
+        else:
+            self.say("starting a small world")
+
+    def starting(self, starting: "Starting") -> None:
+        first, *more = starting.waiting_for or ("people",)
+        waiting = f"waiting for {first}" + (f" and {len(more)} more" if more else "")
+        self._progress.update(self._task, total=starting.of, completed=starting.ready, description=waiting)
+
+    def up(self, up: "Up") -> None:
+        self._progress.stop()
+        other = up.socket(up.plan.hosts[-1])
+        front = str(up.home.front_door)
+        rostra = _rostra() if up.is_found else f"ROSTRA_AGENT={front} {_rostra()}"
+        connect = "rostra.connect()" if up.is_found else f'rostra.connect("{front}")'
+        rows = [
+            ("dashboard", f"[bold]{up.dashboard}[/]"),
+            ("", "cut a link, crash a host, heal, and see what each side is told"),
+            ("try", f"{escape(rostra)} members lounge"),
+            ("Python", f"{escape(connect)}  on {up.plan.hosts[0]}, or"),
+            ("", escape(f'rostra.connect("{other}")')),
+            ("logs", escape(f"{up.home.path}/logs")),
+            ("end", "Ctrl-C"),
+        ]
+        self._answers.print(
+            f"a small world is up: {up.plan.describe()}, {up.people} people ({up.took_s:.1f} s)\n"
+        )
+        for label, text in rows:
+            self._answers.print(f"  [dim]{label:<11}[/]{text}")
+        self._answers.print()
+        for each in up.others:
+            self.say(f"another small world is up already, at {each.dashboard} (process {each.pid})")
+
+    def say(self, what: str) -> None:
+        self._remarks.print(what, markup=False)
+
+    def ending(self) -> None:
+        self._progress.stop()
+        self.say("ending every process")
+
+
+def _rostra() -> str:
+    """How to call this command from here."""
+    here = Path(sys.argv[0]).absolute()
+    if here.name != "rostra":
+        return "python -m rostra"
+    found = shutil.which("rostra")
+    if found and Path(found).resolve() == here.resolve():
+        return "rostra"
+    return str(here.relative_to(Path.cwd()) if here.is_relative_to(Path.cwd()) else here)
+
+
+def _new_runner() -> asyncio.Runner:
+    """On uvloop where there is one."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.Runner()
+    return asyncio.Runner(loop_factory=uvloop.new_event_loop)

@@ -1,0 +1,135 @@
+"""From a plan to a world that is up, until somebody says that it is enough.
+
+first Ctrl-C, SIGTERM or SIGHUP    every program leaves, every process ends in good order, exit 0
+second one                         every process is killed
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Coroutine, Iterator
+from typing import Any, Final, Protocol
+
+from msgspec import Struct
+
+from rostra.names import Domain
+from rostra.runtime.addresses import SocketPath, find_agent
+from rostra.up.dashboard import dashboard_of
+from rostra.up.home import About, Home, others
+from rostra.up.plan import Plan
+from rostra.up.world import NotUp, SmallWorld, Starting
+
+EXIT_OK: Final = 0
+EXIT_FAILED: Final = 1
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    plan: Plan
+    port: int | None = None  # of the dashboard; none: the first free one from 7780 on
+    seed: str = "1"
+    wan_delay_s: float = 0.0
+
+
+class Up(Struct, frozen=True):
+    """What there is to say about a world that is up."""
+
+    plan: Plan
+    took_s: float
+    people: int
+    dashboard: str
+    home: Home
+    is_found: bool  # commands and programs that are told nothing find this world
+    others: tuple[About, ...]
+
+    def socket(self, host: Domain) -> str:
+        return str(self.home.socket(host))
+
+
+class Screen(Protocol):
+    """Whoever tells the user."""
+
+    def starting(self, starting: Starting) -> None: ...
+    def up(self, up: Up) -> None: ...
+    def say(self, what: str) -> None: ...
+    def ending(self) -> None: ...
+
+
+async def run(settings: Settings, screen: Screen) -> int:
+    began = time.monotonic()
+    with _home() as home:
+        world = SmallWorld(
+            settings.plan, home, seed=settings.seed, wan_delay_s=settings.wan_delay_s, say=screen.say
+        )
+        # The dashboard outlasts the world: whoever looks sees it end, and nobody asks what cannot answer.
+        async with dashboard_of(world, settings.port) as dashboard:
+            with _told_to_stop(world) as stop:
+                try:
+                    if not await _unless(stop, world.start(screen.starting)):
+                        return EXIT_OK
+                    earlier = tuple(others())
+                    home.tell(About(os.getpid(), dashboard))
+                    screen.up(
+                        Up(
+                            plan=settings.plan,
+                            took_s=time.monotonic() - began,
+                            people=world.people,
+                            dashboard=dashboard,
+                            home=home,
+                            is_found=find_agent() == SocketPath(str(home.front_door)),
+                            others=earlier,
+                        )
+                    )
+                    await stop.wait()
+                except NotUp as error:
+                    screen.say(f"error: {error.what}" + (f"\n  {error.fix}" if error.fix else ""))
+                    return EXIT_FAILED
+                finally:
+                    screen.ending()
+                    await world.stop()
+    return EXIT_OK
+
+
+async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Do this, unless we are told to stop meanwhile; was it done?"""
+    working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()
+        return working.done()
+    finally:
+        working.cancel()
+        stopping.cancel()
+        await asyncio.gather(working, stopping, return_exceptions=True)
+
+
+@contextlib.contextmanager
+def _told_to_stop(world: SmallWorld) -> Iterator[asyncio.Event]:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    killing: list[asyncio.Task[None]] = []
+
+    def told() -> None:
+        if stop.is_set() and not killing:
+            killing.append(loop.create_task(world.kill()))
+        stop.set()
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    for number in numbers:
+        loop.add_signal_handler(number, told)
+    try:
+        yield stop
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+
+@contextlib.contextmanager
+def _home() -> Iterator[Home]:
+    home = Home.make()
+    try:
+        yield home
+    finally:
+        home.remove()
