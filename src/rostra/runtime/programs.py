@@ -24,6 +24,7 @@ from rostra.protocols.detect.programs import (
 )
 from rostra.protocols.detect.programs import (
     ProgramClosed,
+    ProgramEvidence,
     ProgramHeard,
     ProgramOpened,
     ProgramRemoved,
@@ -109,6 +110,7 @@ class Program:
         "_waiting",
         "connection",
         "endpoints",
+        "given_up",
         "heard_at",
         "missed_total",
         "name",
@@ -122,6 +124,7 @@ class Program:
         self.endpoints: dict[int, Endpoint] = {}
         self.missed_total = 0
         self.heard_at = programs.process.now
+        self.given_up: ProgramEvidence | None = None  # what that rests on, if we did
         self._programs = programs
         self._asked = 0
         self._waiting: dict[
@@ -391,7 +394,7 @@ class Programs:
                 because=why,
             )
         for endpoint in endpoints:
-            self.process.step(self.resident, EndpointGone(endpoint))
+            self.process.step(self.resident, EndpointGone(endpoint, why, program.given_up))
 
     def close_all(self, program: Program) -> None:
         """Leave every group on its behalf, so that others hear of a leave and not of a crash."""
@@ -473,6 +476,7 @@ class Programs:
                         unanswered_s=evidence.unanswered_s,
                         because="silent",
                     )
+                    program.given_up = evidence
                     program.connection.abort("it did not answer for too long")
                 case Ignored(_, why):
                     record.count("ignored", why)
