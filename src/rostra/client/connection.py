@@ -8,7 +8,6 @@ questions and streams end with an error that says why.
 """
 
 import asyncio
-import itertools
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -79,7 +78,7 @@ class AgentConnection:
         self._connection.role = self
         self._welcomed: asyncio.Future[None] = self._loop.create_future()
         self.copies = Copies()
-        self._tokens = itertools.count(1)
+        self.asked = 0  # questions so far; also the last one's token
         self._asks: list[Ask] = []
         self._asking: dict[tuple[int, AnyRequest], int] = {}  # what was asked this tick: its token
         self._waiting: dict[int, list[asyncio.Future[Any]]] = {}
@@ -174,7 +173,7 @@ class AgentConnection:
             if token is not None:
                 self._waiting[token].append(future)
                 return future
-        token = next(self._tokens)
+        self.asked = token = self.asked + 1
         if share:
             self._asking[number, request] = token
         self._waiting[token] = [future]

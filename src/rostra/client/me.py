@@ -5,6 +5,7 @@ import contextlib
 import itertools
 import os
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Coroutine, Iterable
 from functools import lru_cache
 from pathlib import Path
@@ -92,6 +93,7 @@ class Me:
         self._owns_connection = owns_connection
         self._closed = False
         self._follows: dict[tuple[str, str | None], Follow] = {}  # by name and scope
+        self._watches: Counter[Group] = Counter()
         self._mail: Stream[Message | NotDelivered | Gap] | None = None
         self._lives: dict[Endpoint, list[Stream[Life]]] = {}
         connection.listen(self._number, self._hear)
@@ -183,12 +185,13 @@ class Me:
         async def enter() -> Watch:
             watch = Watch(self, key)
             watch._follow = self._begin_follow(key)
+            self._watches[key] += 1
             try:
                 await self._ask(requests.Watch(key))
             except BaseException as error:
-                self._end_follow(key)
-                if isinstance(error, asyncio.CancelledError):
-                    self._post_if_open(requests.Unwatch(key))
+                ended = self._end_watch(key, tell=isinstance(error, asyncio.CancelledError))
+                if ended is not None:
+                    ended.cancel()  # nobody waits for the answer
                 raise
             return watch
 
@@ -281,9 +284,20 @@ class Me:
         await self._connection.settle(left)
 
     async def _unwatch(self, group: Group) -> None:
-        ended = self._post(requests.Unwatch(group))
+        ended = self._end_watch(group, tell=True)
+        if ended is not None:
+            await self._connection.settle(ended)
+
+    def _end_watch(self, group: Group, *, tell: bool) -> "asyncio.Future[Any] | None":
+        """One watch less. For the agent an endpoint watches a group or does not, so only the last one tells
+        it."""
+        self._watches[group] -= 1
+        last = not self._watches[group]
+        if last:
+            del self._watches[group]
+        ended = self._post(requests.Unwatch(group)) if last and tell and self.is_open else None
         self._end_follow(group)
-        await self._connection.settle(ended)
+        return ended
 
     async def _set_online(self, membership: Membership, online: bool) -> None:
         group = membership.group
