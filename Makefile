@@ -20,8 +20,8 @@ LIVE_OK    := $(shell [ "$$(id -u)" = 0 ] && PATH=$$PATH:/usr/sbin:/sbin command
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-up: $(RUNS)  ## a small real world on this machine: two regions, two clusters, until Ctrl-C
-	@$(BIN)/python examples/up.py $(ARGS)
+up: $(RUNS)  ## a whole small world on this machine, with a dashboard, until Ctrl-C (ARGS="--shape 3x3x4")
+	@$(BIN)/rostra up $(ARGS)
 
 test: lint types unit live  ## all that must hold: format, lint, types, every test
 
