@@ -318,9 +318,11 @@ class Observatory:
         known: dict[Group, bool] = {}
         lively: set[Group] = set()
         for station in self._stations.values():
-            core = (station.document or {}).get("core", {})
+            document = station.document or {}
+            core, watches = document.get("core", {}), document.get("watches", {})
             for text, table in core.get("groups", {}).items():
-                followers = [*table["members"], *table["watchers"], *table["online"]]
+                watchers = watches.get(text, {}).get("watchers", ())
+                followers = [*table["members"], *watchers, *table["online"]]
                 if any("/dashboard-" not in str(each) for each in followers):
                     known.setdefault(parse_group(text), False)
                     lively.add(parse_group(text))

@@ -83,6 +83,7 @@ class Timeline:
         self._open: dict[Key, _Open] = {}
         self._numbered = 0
         self._grounds: dict[tuple[Domain, Domain], str] = {}  # why each server last gave up each of its peers
+        self._was_whole = True  # nothing was ever lost: whoever is seen is seen for the first time
 
     def __iter__(self) -> Iterator[Entry]:
         """The oldest first."""
@@ -131,7 +132,9 @@ class Timeline:
         endpoints: Iterable[Endpoint],
         because: Because,
     ) -> Entry:
-        grounds = self._grounds.get((because.accuser, because.accused), because.what)
+        self._was_whole = False
+        for key in [key for key in self._open if key[0] == "merged"]:
+            self._close(key)  # what is seen again after this is another merge
         return self._add(
             (kind, domain, because.accuser, because.accused),
             at,
@@ -139,7 +142,7 @@ class Timeline:
             str(group),
             endpoints,
             about=(domain, because.accuser, because.accused),
-            because=f"{because.accuser} gave up {because.accused}: {grounds}",
+            because=self._accusation(because.accuser, because.accused, because.what),
             command=next((f"rostra why {endpoint}" for endpoint in endpoints), ""),
         )
 
@@ -162,13 +165,15 @@ class Timeline:
                 ]
             case "link_removed":
                 grounds = self._grounds[node, peer] = _grounds(values)
-                return [self._add(("parted", node, peer), at, place, about=(peer, node), because=grounds)]
+                parted = self._add(("parted", node, peer), at, place, about=(peer, node), because=grounds)
+                return [parted, *self._explain(node, peer)]
             case "link_down":
                 # It follows its evidence, which has said why; alone only if that was forgotten.
                 because = self._grounds.get((node, peer)) or str(values.get("because", ""))
                 return [self._add(("parted", node, peer), at, place, about=(peer, node), because=because)]
             case "link_up":
                 self._close(("parted", node, peer))
+                self._grounds.pop((node, peer), None)
                 a, b = min(node, peer), max(node, peer)
                 return [self._add(("linked", a, b), at, place, about=(a, b))]
             case "node_started":
@@ -188,6 +193,20 @@ class Timeline:
                 words = event.replace("_", " ")
                 return [self._noted("noted", at, place, f"{place}: {words}", values)]
         return []
+
+    def _explain(self, accuser: Domain, accused: Domain) -> list[Entry]:
+        """Losses that were told before their evidence came."""
+        explained = [
+            each.entry
+            for key, each in self._open.items()
+            if key[0] in ("lost", "alone") and key[2:] == (accuser, accused)
+        ]
+        for entry in explained:
+            entry.because = self._accusation(accuser, accused)
+        return explained
+
+    def _accusation(self, accuser: Domain, accused: Domain, what: str = "") -> str:
+        return f"{accuser} gave up {accused}: {self._grounds.get((accuser, accused), what)}"
 
     def _noted(self, kind: str, at: float, place: Domain, text: str, values: Mapping[str, Any]) -> Entry:
         because = str(values.get("because", "")) or _unanswered(values)
@@ -250,6 +269,8 @@ class Timeline:
             entry.groups[group] = len(concerned)
             entry.members = tuple(sorted({m for each in open_.members.values() for m in each})[:NAMES_MAX])
         entry.text = text or _words(entry, key)
+        if kind == "merged" and self._was_whole:
+            entry.text = entry.text.removesuffix(" again")
         return entry
 
     def _close(self, key: Key) -> None:

@@ -56,11 +56,18 @@ export function sync(parent, items, key, make, update) {
 
 export const byId = (id) => document.getElementById(id);
 
+/** A text in which the numbers of endpoints and incarnations stand back: they matter, but seldom. */
+export function spell(element, text) {
+  if (element.textContent === text) return;
+  const parts = text.split(/(#\d+)/);
+  element.replaceChildren(...parts.map((part, i) => (i % 2 ? el("span", { class: "number" }, part) : part)));
+}
+
 /** A command that a click copies. Its text is what a person would type. */
 export function command(text) {
   const button = el(
     "button",
-    { type: "button", class: "command", title: "Copy this command", "aria-label": `Copy: ${text}` },
+    { type: "button", class: "command", title: `Copy: ${text}`, "aria-label": `Copy: ${text}` },
     el("code", {}, text),
     svg("svg", { viewBox: "0 0 16 16", "aria-hidden": "true" }, svg("path", { d: "M5.5 5.5v-3h8v8h-3M2.5 5.5h8v8h-8z" })),
   );

@@ -27,10 +27,16 @@ function draw() {
   if (model.at === null) return;
   const names = model.groups.map((each) => each.group);
   if (choice.group && !names.includes(choice.group)) names.push(choice.group);
-  const group = choice.group || model.groups[0]?.group || "";
+  const group = choice.group || widest();
   drawList(names, group);
   drawMembers(group);
   if (choice.group) follow(choice.group);
+}
+
+/** What to show first: the group that reaches farthest, because that is where places come to differ. */
+function widest() {
+  const depth = ({ scope }) => (scope === "world" ? 0 : scope.split(".").length);
+  return model.groups.reduce((best, each) => (best && depth(best) <= depth(each) ? best : each), undefined)?.group ?? "";
 }
 
 // The list

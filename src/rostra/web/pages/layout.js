@@ -3,9 +3,9 @@
 
 import { inside, labelOf, parentOf } from "./model.js";
 
-const HOST = { w: 56, wMax: 92, h: 58 };
-const PAD = 14;
-const GAP = 16;
+const HOST = { w: 56, h: 58 };
+const LOOSE = { host: HOST.w, hostMax: 92, pad: 14, gap: 16 };
+const DENSE = { host: 38, hostMax: 64, pad: 8, gap: 9 };
 const HEAD = 58; // a territory's server and its name
 const TRUNK = 18; // from a server to the territories inside it
 const LETTER = 7.2; // a wide guess of a letter's width, for names longer than their territory
@@ -36,37 +36,41 @@ export function layOut(servers, links, width) {
 function spread(root, width) {
   if (width < 560) return null;
   const most = Math.max(1, ...everyNode(root).map((node) => (node.kind === "cluster" ? node.children.length : 0)));
-  for (let columns = most; columns >= 1; columns -= 1) {
-    const hostWidth = fittingHostWidth(root, columns, width);
-    if (hostWidth >= HOST.w) return place(root, measure(root, columns, hostWidth), width);
+  for (const style of [LOOSE, DENSE]) {
+    for (let columns = most; columns >= 1; columns -= 1) {
+      const hostWidth = fittingHostWidth(root, columns, style, width);
+      if (hostWidth >= style.host) return place(measure(root, columns, hostWidth, style), style, width);
+    }
   }
   return null;
 }
 
 /** How wide hosts may be so that all fits; less than the least if it does not. */
-function fittingHostWidth(root, columns, width) {
-  const least = measure(root, columns, HOST.w).w;
+function fittingHostWidth(root, columns, style, width) {
+  const { host, hostMax } = style;
+  const least = measure(root, columns, host, style).w;
   if (least > width) return 0;
-  const most = measure(root, columns, HOST.wMax).w;
-  if (most <= width) return HOST.wMax;
-  return HOST.w + ((HOST.wMax - HOST.w) * (width - least)) / (most - least);
+  const most = measure(root, columns, hostMax, style).w;
+  if (most <= width) return hostMax;
+  return host + ((hostMax - host) * (width - least)) / (most - least);
 }
 
-function measure(node, columns, hostWidth) {
-  const name = labelOf(node.path).length * LETTER + 2 * PAD;
+function measure(node, columns, hostWidth, style) {
+  const { pad, gap } = style;
+  const name = labelOf(node.path).length * LETTER + 2 * pad;
   if (node.kind === "host") return { node, w: hostWidth, h: HOST.h, inner: [] };
-  const inner = node.children.map((child) => measure(child, columns, hostWidth));
+  const inner = node.children.map((child) => measure(child, columns, hostWidth, style));
   if (node.kind === "cluster" || inner.every((each) => each.node.kind === "host")) {
     const across = Math.min(columns, Math.max(1, inner.length));
     const down = Math.ceil(inner.length / across);
-    return { node, inner, across, w: Math.max(name, across * hostWidth + 2 * PAD), h: HEAD + 8 + down * HOST.h + 4 };
+    return { node, inner, across, w: Math.max(name, across * hostWidth + 2 * pad), h: HEAD + 8 + down * HOST.h + 4 };
   }
-  const w = inner.reduce((sum, each) => sum + each.w, 0) + GAP * (inner.length - 1) + 2 * PAD;
-  const h = HEAD + TRUNK + Math.max(...inner.map((each) => each.h)) + PAD;
+  const w = inner.reduce((sum, each) => sum + each.w, 0) + gap * (inner.length - 1) + 2 * pad;
+  const h = HEAD + TRUNK + Math.max(...inner.map((each) => each.h)) + pad;
   return { node, inner, w: Math.max(name, w), h };
 }
 
-function place(root, measured, width) {
+function place(measured, { pad, gap }, width) {
   const spots = new Map();
   const territories = [];
 
@@ -77,30 +81,32 @@ function place(root, measured, width) {
     spots.set(node.path, { x: centre, y: y + 22, r, label: "below", kind: node.kind });
     if (depth > 0) territories.push({ path: node.path, x, y, w, h, depth });
     if (box.across) {
-      const step = (w - 2 * PAD) / box.across;
+      const step = (w - 2 * pad) / box.across;
       inner.forEach((each, i) => {
         const [column, row] = [i % box.across, Math.floor(i / box.across)];
         spots.set(each.node.path, {
-          x: x + PAD + step * (column + 0.5),
+          x: x + pad + step * (column + 0.5),
           y: y + HEAD + 8 + HOST.h * row + 16,
           r: 8,
           label: "below",
           kind: "host",
+          // Hosts in several rows are met from the side, so that no line runs through a name.
+          rail: inner.length > box.across ? x + pad + step * column + Math.max(3, step / 2 - 24) : null,
         });
       });
       return;
     }
-    const spare = w - 2 * PAD - inner.reduce((sum, each) => sum + each.w, 0) - GAP * (inner.length - 1);
-    let left = x + PAD + (depth === 0 ? spare / 2 : 0);
+    const spare = w - 2 * pad - inner.reduce((sum, each) => sum + each.w, 0) - gap * (inner.length - 1);
+    let left = x + pad + (depth === 0 ? spare / 2 : 0);
     const more = depth === 0 ? 0 : spare / inner.length;
     for (const each of inner) {
-      put(each, left, y + HEAD + TRUNK, each.w + more, depth === 0 ? each.h : h - HEAD - TRUNK - PAD, depth + 1);
-      left += each.w + more + GAP;
+      put(each, left, y + HEAD + TRUNK, each.w + more, depth === 0 ? each.h : h - HEAD - TRUNK - pad, depth + 1);
+      left += each.w + more + gap;
     }
   };
   put(measured, 0, 0, width, measured.h, 0);
 
-  return { width, height: measured.h - PAD + 2, spots, territories, route: (link) => spreadRoute(spots, link) };
+  return { width, height: measured.h - pad + 2, spots, territories, route: (link) => spreadRoute(spots, link) };
 }
 
 function spreadRoute(spots, { a, b }) {
@@ -109,6 +115,10 @@ function spreadRoute(spots, { a, b }) {
     const [up, low] = from.y < to.y ? [from, to] : [to, from];
     const [y0, y1] = [up.y + up.r + (up.kind === "cluster" || up.kind === "domain" ? 24 : 0), low.y - low.r - 3];
     const bend = y0 + Math.min(12, (y1 - y0) / 2);
+    if (low.rail) {
+      const d = `M${up.x} ${y0}V${y0 + 8}H${low.rail}V${low.y - 5}Q${low.rail} ${low.y} ${low.rail + 5} ${low.y}H${low.x - low.r - 2}`;
+      return { d, middle: [low.rail, low.y - 14], angle: Math.atan2(to.y - from.y, 0) };
+    }
     return {
       d: elbow(up.x, y0, low.x, y1, bend),
       middle: [Math.abs(low.x - up.x) < 40 ? low.x : (up.x + low.x) / 2, Math.abs(low.x - up.x) < 40 ? (y0 + y1) / 2 : bend],
@@ -146,7 +156,7 @@ function outlined(root, width) {
 
   const put = (node, depth) => {
     const x = 18 + depth * INDENT;
-    const top = y - 20;
+    const top = y - 22;
     spots.set(node.path, { x, y, r: depth === 0 ? 10 : 8.5, label: "right", kind: node.kind });
     y += ROW;
     if (node.children.length && node.children.every((child) => child.kind === "host")) {
@@ -159,7 +169,10 @@ function outlined(root, width) {
     } else {
       node.children.forEach((child) => put(child, depth + 1));
     }
-    if (depth > 0) territories.push({ path: node.path, x: x - 18, y: top, w: width - x + 18, h: y - top - 12, depth });
+    if (depth > 0) {
+      territories.push({ path: node.path, x: x - 18, y: top, w: width - x + 18 - 5 * (depth - 1), h: y - 22 - top, depth });
+      y += 6;
+    }
   };
   put(root, 0);
   territories.sort((one, other) => one.depth - other.depth);

@@ -1,6 +1,6 @@
 // What happened, the latest first: live, by topic, by name, each with its reason and its witnesses.
 
-import { byId, command, el, set, sync, write } from "./dom.js";
+import { byId, command, el, set, spell, sync, write } from "./dom.js";
 import { choice, choose, model, on } from "./model.js";
 import { timeOfDay } from "./time.js";
 
@@ -72,7 +72,7 @@ function fill(item, entry) {
   const version = `${entry.last} ${entry.text} ${entry.because} ${Object.keys(entry.seen_by).length}`;
   if (item.dataset.version === version) return;
   item.dataset.version = version;
-  write(item.querySelector(".what"), entry.text);
+  spell(item.querySelector(".what"), entry.text);
   const because = item.querySelector(".because");
   write(because, entry.because);
   because.hidden = !entry.because;

@@ -150,6 +150,7 @@ function update() {
     const key = `${link.a}|${link.b}`;
     const group = root.querySelector(`[data-link="${CSS.escape(key)}"]`);
     const severed = [cutNow.has(`${link.a}>${link.b}`), cutNow.has(`${link.b}>${link.a}`)];
+    if (link.state !== "up" && group.dataset.state !== link.state) group.parentNode.append(group); // above what is well
     group.dataset.state = link.state;
     group.dataset.chosen = String(choice.link === key);
     group.dataset.severed = String(severed.some(Boolean));
