@@ -11,7 +11,7 @@ import asyncio
 import random
 from typing import TYPE_CHECKING, Final
 
-from rostra.errors import Malformed, NameInUse, NotAllowed, PeerError, RostraError
+from rostra.errors import Malformed, NameInUse, NotAllowed, PeerError, RostraError, TooLarge
 from rostra.names import Domain
 from rostra.protocols.links.events import ChannelClosed, ChannelOpened, PacketArrived
 from rostra.protocols.links.packets import AnyPacket, Hello
@@ -66,7 +66,12 @@ class LinkEnd:
     def write(self) -> None:
         packets, self._packets = self._packets, []
         encode = self.process.encoder.packet
-        self.connection.write(encode(packets[0]) if len(packets) == 1 else b"".join(map(encode, packets)))
+        try:
+            frames = encode(packets[0]) if len(packets) == 1 else b"".join(map(encode, packets))
+        except TooLarge as error:
+            self.connection.refuse(error)
+            return
+        self.connection.write(frames)
         if self.connection.unread_bytes > UNREAD_BYTES_MAX:
             self.connection.abort("the peer does not read")
 

@@ -202,14 +202,15 @@ class Process:
     def _end_turn(self) -> None:
         try:
             self._flush()
+            writers, self._writers = self._writers, []
+            for writer in writers:
+                writer.write()
         except Exception as error:
             self._fail(error)
             raise
-        writers, self._writers = self._writers, []
-        for writer in writers:
-            writer.write()
-        self.encoder.turn_ends()
-        self._in_turn = False
+        finally:
+            self.encoder.turn_ends()
+            self._in_turn = False
         if self._resume:
             resume, self._resume = self._resume, []
             for connection in resume:
