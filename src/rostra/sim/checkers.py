@@ -347,6 +347,8 @@ def both_sides_told(history: Iterable[AnyRecord], *, bound_s: float) -> Verdict:
                     }
                     kept += len(due) - len(still) if isinstance(record, Told) else 0
                     due = still
+        if due:
+            return "the history ends before everybody must have been told"
         return "" if kept else "nobody lost sight of anybody for long enough"
 
     return _judge("both-sides-told", check)
@@ -396,6 +398,8 @@ def heals_alone(history: Iterable[AnyRecord], *, bound_s: float) -> Verdict:
                     }
                     healed += len(due) - len(still) if isinstance(record, Told) else 0
                     due = still
+        if due:
+            return "the history ends before everybody must have been seen again"
         return "" if healed else "nobody came back into sight"
 
     return _judge("heals-alone", check)
