@@ -1,0 +1,187 @@
+"""`rostra why`: the stories that memories add up to, told in a simulated world."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from support.tref import T_REF
+
+from rostra.client.why import Explanation, Memory, seconds, tell
+from rostra.names import Domain, Endpoint, host_of, route
+from rostra.protocols.detect.programs import ProgramEvidence
+from rostra.protocols.effects import EndpointGone
+from rostra.protocols.links.config import LinkConfig
+from rostra.protocols.resolve.requests import Close, Recall, Recalled
+from rostra.sim import World
+
+ANN_AT, BOB_AT, CID_AT = "eu.fr.c1.h1", "eu.fr.c2.h1", "us.ny.c1.h1"
+
+
+class Tale:
+    """T-REF in the lan profile: ann and bob play chess in eu.fr, ann and cid are in a lounge of the world."""
+
+    def __init__(self) -> None:
+        self.world = World(7, T_REF, timers=LinkConfig.lan().over_datagrams(0.1))
+        self.world.settle()
+        self.ann, self.bob, self.cid = (
+            self.world.program(host, name)
+            for host, name in ((ANN_AT, "ann"), (BOB_AT, "bob"), (CID_AT, "cid"))
+        )
+        self.ann.join("chess@eu.fr")
+        self.bob.join("chess@eu.fr")
+        self.ann.join("lounge@world")
+        self.cid.join("lounge@world")
+        self.world.settle()
+
+    def why(self, about: str, asker: str = ANN_AT) -> Explanation:
+        way = route(Domain(asker), host_of(Endpoint(about)))
+        calls = {node: self.world.administer(asker, Recall(about, node)) for node in way}
+        self.world.run(for_s=3.0)
+        memories: dict[Domain, Memory] = {}
+        unseen: dict[Domain, str] = {}
+        for node, call in calls.items():
+            if isinstance(call.result, Recalled):
+                memories[node] = Memory(msgspec.json.decode(call.result.document), call.answered_at or 0.0)
+            else:
+                unseen[node] = call.result.what.removeprefix(f"{node} is out of sight: ")
+        return tell(about, way, memories, unseen)
+
+
+def told(story: Explanation, node: str) -> list[str]:
+    return [step.text for step in story.steps if step.node == node]
+
+
+def test_what_was_never_removed_is_there():
+    tale = Tale()
+    story = tale.why(tale.bob.address)
+    assert (story.verdict, story.steps, story.now) == ("there", (), "it is open, in chess@eu.fr")
+    assert story.summary == f"{tale.bob.address} is there, and nothing removed it"
+
+
+def test_a_killed_program_is_a_crash_whose_notice_can_be_followed_from_hop_to_hop():
+    tale = Tale()
+    tale.world.kill(tale.bob)
+    tale.world.settle()
+    story = tale.why(f"{BOB_AT}/bob")  # the newest of that name
+    assert (story.about, story.verdict, story.settings) == (tale.bob.address, "crashed", ())
+    assert [(step.node, step.text) for step in story.steps] == [
+        (BOB_AT, "told eu.fr.c2: it is gone"),
+        ("eu.fr.c2", f"heard from {BOB_AT}, told eu.fr.c1: it is gone"),
+        ("eu.fr.c1", f"heard from eu.fr.c2, told {ANN_AT}: it is gone"),
+        (ANN_AT, "heard from eu.fr.c1, told 1 endpoint here: it is gone"),
+    ]
+
+
+def test_a_stalled_program_names_the_setting_that_would_have_kept_it():
+    tale = Tale()
+    evidence = ProgramEvidence(at=0.0, quiet_s=10.6, unanswered_s=10.1, suspect_s=0.75, down_after_s=10.0)
+    gone = EndpointGone(tale.bob.address, "it did not answer for too long", evidence)
+    tale.world._inject(tale.world.processes[Domain(BOB_AT)], gone)
+    tale.world.settle()
+    story = tale.why(tale.bob.address)
+    assert story.verdict == "stalled"
+    assert "left a ping unanswered for 10 s, and 10 s is allowed" in story.summary
+    assert [(each.name, each.value) for each in story.settings] == [("detect.program_down_after_s", 10.0)]
+
+
+def test_a_host_that_stood_still_is_told_from_both_sides():
+    tale = Tale()
+    tale.world.pause(BOB_AT).run(for_s=3.0).resume(BOB_AT).settle()
+    story = tale.why(tale.bob.address)
+    assert (story.verdict, story.accuser, story.accused) == ("there", "eu.fr.c2", BOB_AT)
+    assert "is there again; it was out of sight for" in story.summary
+    first, second, *_ = told(story, "eu.fr.c2")
+    assert first.startswith(f"suspected {BOB_AT}: silent 0.5 s, usually heard every 0.2 s (phi 9")
+    assert second == f"gave up {BOB_AT}: silent 1.0 s, limit 1.0 s"
+    assert story.health["eu.fr.c2"] == "was on time"
+    assert story.health[BOB_AT] == "stood still for 3.0 s"
+    (setting,) = story.settings
+    assert (setting.name, setting.value) == ("detect.down_after_s", 1.0)
+    assert "above 3.1 s nobody would have been removed; the wan profile has 4.0 s" in setting.text
+
+
+def test_a_cut_is_told_from_our_side_and_the_other_is_said_to_be_out_of_sight():
+    tale = Tale()
+    tale.world.cut("eu | us").settle()
+    story = tale.why(tale.cid.address)
+    assert (story.verdict, story.accuser, story.accused) == ("lost", "eu", "us")
+    assert "eu heard nothing from us for 1.0 s" in story.summary
+    assert story.unseen == dict.fromkeys(["us", "us.ny", "us.ny.c1", CID_AT], "eu cannot reach us")
+    assert story.health["us"] == "not known: eu cannot reach us"
+    assert told(story, ANN_AT) == ["heard from eu.fr.c1, told 1 endpoint here: us is lost"]
+
+
+def test_who_is_cut_off_itself_says_so():
+    tale = Tale()
+    tale.world.cut(f"eu.fr.c1 | {ANN_AT}").settle()
+    story = tale.why(tale.cid.address)
+    assert (story.verdict, story.accuser, story.accused) == ("lost", ANN_AT, "eu.fr.c1")
+    assert told(story, ANN_AT)[-1] == f"told 1 endpoint here: only {ANN_AT} remains"
+
+
+def test_a_host_that_was_left_by_its_server_repeats_what_its_server_missed():
+    """One way: the cluster does not hear the host, ends the epoch, and the host learns of it."""
+    tale = Tale()
+    tale.world.cut(f"{BOB_AT} > eu.fr.c2").run(for_s=2.0).heal().settle()
+    story = tale.why("eu.fr.c1", asker=BOB_AT)
+    assert (story.accuser, story.accused) == (BOB_AT, "eu.fr.c2")
+    assert f"eu.fr.c2 heard nothing from {BOB_AT} for 1.0 s" in story.summary
+
+
+@pytest.mark.parametrize(("server", "what"), [(BOB_AT, "its process had died"), ("eu.fr.c2", "had died")])
+def test_a_restart_is_told_as_one(server, what):
+    tale = Tale()
+    tale.world.restart(server).settle()
+    story = tale.why(tale.bob.address)
+    assert story.accused == server and what in story.summary
+    assert story.settings == ()
+    assert "began a new life" in story.health[server]
+
+
+def test_a_program_that_leaves_says_so_and_nothing_is_to_blame():
+    tale = Tale()
+    tale.bob.leave("chess@eu.fr")
+    tale.world.settle()
+    story = tale.why(tale.bob.address)
+    assert (story.verdict, story.now) == ("there", "it is open, in no group that reaches here")
+    assert story.summary.endswith("it left chess@eu.fr by itself")
+    tale.bob.ask(Close())
+    tale.world.settle()
+    assert tale.why(tale.bob.address).verdict == "left"
+
+
+def test_a_refusal_is_told_with_its_reason():
+    tale = Tale()
+    tale.bob.join("chess@us")
+    tale.world.run(for_s=0.1)
+    assert "it was refused: eu.fr.c2.h1 is outside us" in tale.why(tale.bob.address).summary
+
+    taken = Tale()
+    taken.world.program(BOB_AT, "taken")
+    taken.world.program(BOB_AT, "taken")
+    taken.world.run(for_s=0.1)
+    assert "is open already" in taken.why(f"{BOB_AT}/taken").summary
+
+
+def test_what_nobody_remembers_is_not_made_up():
+    tale = Tale()
+    story = tale.why(f"{BOB_AT}/nobody#3")
+    assert story.verdict == "unknown" and "nobody on the way" in story.summary
+    assert tale.why("eu.fr.c2.h9/nobody#3").summary.endswith("eu.fr.c2.h9 is out of sight")
+
+
+def test_a_domain_can_be_asked_about_too():
+    tale = Tale()
+    assert tale.why("us").verdict == "there"
+    tale.world.cut("eu | us").settle()
+    assert tale.why("us").verdict == "lost"
+    tale.world.heal().settle()
+    assert "us is there again; it was out of sight for" in tale.why("us").summary
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(0.0, "0.00 s"), (0.05, "0.05 s"), (1.04, "1.0 s"), (42.4, "42 s"), (600.0, "10 min"), (9e4, "25 h")],
+)
+def test_durations_are_for_people(value: float, words: Any):
+    assert seconds(value) == words
