@@ -236,17 +236,21 @@ def watch_complete(history: Iterable[AnyRecord]) -> Verdict:
                 return "the history does not begin with its world"
             twin.take(record)
             match record:
+                case Told(endpoint=observer, notice=Gap(groups=groups)):
+                    for group in groups:
+                        if group in reports.of.get(observer, {}):
+                            owed.setdefault((observer, group), record)
+                            gapped.add((observer, group))
                 case Told(endpoint=observer, notice=notice):
-                    seen = {g: dict(r.members) for g, r in reports.of.get(observer, {}).items()}
+                    followed = reports.of.get(observer, {})
+                    named = getattr(notice, "group", None)
+                    before = {g: set(r.members) for g, r in followed.items() if named in (None, g)}
                     reports.take(record)
-                    for group, report in reports.of.get(observer, {}).items():
-                        key = (observer, group)
-                        _list_changes(told.setdefault(key, {}), notice, group, seen[group], report.members)
-                        if isinstance(notice, Gap) and group in notice.groups:
-                            owed.setdefault(key, record)
-                            gapped.add(key)
-                        elif isinstance(notice, Absolute) and notice.group == group:
-                            owed.pop(key, None)
+                    for group, members in before.items():
+                        after = set(followed[group].members)
+                        _list_changes(told.setdefault((observer, group), {}), notice, members, after)
+                    if isinstance(notice, Absolute):
+                        owed.pop((observer, notice.group), None)
                     continue
                 case MembershipChanged(endpoint=source, group=group, change=change):
                     way = "joined" if change == "joined" else "left"
@@ -429,23 +433,19 @@ def _difference(told: Iterable[Endpoint], truth: Iterable[Endpoint]) -> str:
 
 
 def _list_changes(
-    heard: dict[Endpoint, list[str]],
-    notice: AnyNotice,
-    group: Group,
-    before: dict[Endpoint, Stamp],
-    after: dict[Endpoint, Stamp],
+    heard: dict[Endpoint, list[str]], notice: AnyNotice, before: set[Endpoint], after: set[Endpoint]
 ) -> None:
     """Write down what a notice said had happened, also if it had been said already: once means once."""
     match notice:
-        case Joined(group=named, members=members, cause=Cause.JOIN) if named == group:
+        case Joined(members=members, cause=Cause.JOIN):
             for member in members:
                 heard.setdefault(member.endpoint, []).append("joined")
-        case Left(group=named, endpoint=endpoint) if named == group:
+        case Left(endpoint=endpoint):
             heard.setdefault(endpoint, []).append("left")
         case _:
-            for endpoint in sorted(set(after) - set(before)):
+            for endpoint in sorted(after - before):
                 heard.setdefault(endpoint, []).append("joined")
-            for endpoint in sorted(set(before) - set(after)):
+            for endpoint in sorted(before - after):
                 heard.setdefault(endpoint, []).append("left")
 
 

@@ -1,77 +1,156 @@
-"""Looking into the servers of a world at rest: do their tables say what the twin says they should?"""
+"""A world at rest, compared with the twin: views, answers, and the tables of every server.
 
-from rostra.names import Domain, Group
+Nothing is in flight, so what must hold *eventually* must hold now. Servers may be down and lines cut: the
+twin knows what can be seen from where.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from rostra.names import Domain, Endpoint, Group, inside
 from rostra.protocols.resolve.domain import DomainServer
 from rostra.protocols.resolve.local import LocalServer
-from rostra.protocols.resolve.messages import Interest
+from rostra.protocols.resolve.messages import Interest, Members
 from rostra.protocols.resolve.neighbours import Relation
+from rostra.protocols.resolve.requests import Absolute, Joined
+from rostra.sim.history import MembershipChanged, Told
+from rostra.sim.programs import Call, Program
 from rostra.sim.twin import Twin
 from rostra.sim.world import World
 
+ANSWER_WITHIN_S: Final = 30.0
 
-def check_at_rest(world: World, twin: Twin) -> None:
-    """Everything that must hold in every working server once nothing is in flight; raises on what does
-    not."""
-    for path, process in world.processes.items():
-        if not process.works:
-            continue
-        match process.core:
-            case DomainServer() as server:
-                _nothing_is_open(path, len(server.collections) + len(server.collections.questions))
-                _rows_are_right(server, twin)
-                _interest_is_sound(world, server)
-            case LocalServer() as agent:
-                _nothing_is_open(path, len(agent.open) + len(agent.questions))
+PROBE: Final = "probe"
+"""The name of the programs that ask from every host and never join."""
 
 
-def _nothing_is_open(path: Domain, open_questions: int) -> None:
-    assert not open_questions, f"{path} still has {open_questions} open questions"
+class Comparison:
+    """Reads a world's history as it grows, and compares whenever it is asked to."""
 
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.twin = Twin(world.tree.hosts)
+        self.groups: set[Group] = set()  # everything that anybody ever joined
+        self._joined_at: dict[tuple[Group, Endpoint], float] = {}
+        self._probes: dict[Domain, Program] = {}
+        self._read = 0
 
-def _rows_are_right(server: DomainServer, twin: Twin) -> None:
-    """C-146: a row for every handled group with somebody below, and no other."""
-    rows, truth = tuple(sorted(server.table.rows)), twin.rows(server.domain)
-    assert rows == truth, f"{server.domain} has rows for {_text(rows)}, should for {_text(truth)}"
+    def check(self) -> None:
+        """Everything that must hold of a world at rest. Answers are asked for last, and arrive before it
+        ends."""
+        self.read_history()
+        self._views_are_true()
+        self._tables_are_right()
+        self._answers_are_true()
+        self.read_history()
 
+    def read_history(self) -> None:
+        history = self.world.history
+        assert history is not None, "a world without a history cannot be compared"
+        fresh = history[self._read :]
+        self._read = len(history)
+        for record in fresh:
+            self.twin.take(record)
+            if isinstance(record, MembershipChanged):
+                self.groups.add(record.group)
+                self._joined_at.setdefault((record.group, record.endpoint), record.at)
+        for record in fresh:
+            match record:
+                case Told(
+                    notice=Absolute(group=group, members=members) | Joined(group=group, members=members)
+                ):
+                    self._nobody_is_invented(record, group, members)
 
-def _interest_is_sound(world: World, server: DomainServer) -> None:
-    """C-103: a child's entry is the child's state; what an outer neighbour is thought to want is never too
-    little."""
-    for peer, relation in server.neighbours.up.items():
-        other = world.processes[peer].core
-        groups = set(server.table.rows) | set(_groups(other))
-        for group in sorted(groups):
-            if not server.neighbours.in_range(group, relation):
+    def _nobody_is_invented(self, record: Told, group: Group, members: Members) -> None:
+        """C-075: whoever is named as a member has joined."""
+        for member in members:
+            joined_at = self._joined_at.get((group, member.endpoint))
+            assert joined_at is not None and joined_at <= record.at, (
+                f"{record.endpoint} was told of {member.endpoint}, which had not joined {group}"
+            )
+
+    def _views_are_true(self) -> None:
+        """C-070, C-073."""
+        for program in self.world.programs:
+            if program.alive and self.world.processes[program.host].works:
+                for group in sorted(program.following):
+                    view, truth = program.members(group), self.twin.seen_from(program.host, group)
+                    assert view == truth, f"{program} sees {group} as {_text(view)}, truly {_text(truth)}"
+
+    def _answers_are_true(self) -> None:
+        """C-071: whoever asks, from wherever, member or not, gets the truth."""
+        asked: list[tuple[Program, Group, Call]] = []
+        for host in self.world.tree.hosts:
+            if not self.world.processes[host].works:
                 continue
-            want = server.table.want(group, peer)
-            state = _state(other, group, relation)
-            if relation is Relation.CHILD:
-                fine = want == state
-            else:
-                fine = want >= state or group not in server.table.rows
-            assert fine, f"{server.domain} thinks {peer} wants {want.name} of {group}, it wants {state.name}"
+            probe = self._probes.get(host)
+            if probe is None or not probe.alive:
+                probe = self._probes[host] = self.world.program(host, PROBE)
+            asked += [(probe, g, probe.resolve(g)) for g in sorted(self.groups) if inside(g.scope, host)]
+        give_up = self.world.now + ANSWER_WITHIN_S
+        while any(call.result is None for _, _, call in asked) and self.world.now < give_up:
+            self.world.run(0.2)
+        for probe, group, call in asked:
+            truth = self.twin.seen_from(probe.host, group)
+            assert isinstance(call.result, Absolute), f"{probe} asked for {group}, got {call.result}"
+            answer = tuple(member.endpoint for member in call.result.members)
+            assert answer == truth, f"{probe} was told {group} is {_text(answer)}, truly {_text(truth)}"
+
+    def _tables_are_right(self) -> None:
+        for path, process in self.world.processes.items():
+            if not process.works:
+                continue
+            match process.core:
+                case DomainServer() as server:
+                    waiting = len(server.collections) + len(server.collections.questions)
+                    self._rows_are_right(server)
+                    self._interest_is_sound(server)
+                case LocalServer() as agent:
+                    waiting = len(agent.open) + len(agent.questions)
+                case core:
+                    raise AssertionError(f"{path} runs {core!r}")
+            assert not waiting, f"{path} still waits for {waiting} answers"
+
+    def _rows_are_right(self, server: DomainServer) -> None:
+        """C-146: a row for every handled group with somebody below, and no other."""
+        rows, truth = tuple(sorted(server.table.rows)), self.twin.rows(server.domain)
+        assert rows == truth, f"{server.domain} has rows for {_text(rows)}, should have for {_text(truth)}"
+
+    def _interest_is_sound(self, server: DomainServer) -> None:
+        """C-103: a child's entry is the child's state; what an outer neighbour wants is never underrated."""
+        for peer, relation in server.neighbours.up.items():
+            other = self.world.processes[peer].core
+            for group in sorted({*server.table.rows, *_groups(other)}):
+                if not server.neighbours.in_range(group, relation):
+                    continue
+                want, state = server.table.want(group, peer), _state(other, group, relation)
+                if relation is Relation.CHILD:
+                    fine = want == state
+                else:
+                    fine = want >= state or group not in server.table.rows
+                assert fine, f"{server.domain} thinks {peer} wants {want.name} of {group}, not {state.name}"
 
 
-def _state(core: object, group: Group, relation: Relation) -> Interest:
-    """What a server advertises to one that calls it by this relation."""
-    if isinstance(core, LocalServer):
-        return core.interest(group)
-    assert isinstance(core, DomainServer)
-    return core.table.advertised(group, _THE_OTHER_WAY[relation])
-
-
-_THE_OTHER_WAY = {
+_THE_OTHER_WAY: Final = {
     Relation.CHILD: Relation.PARENT,
     Relation.SIBLING: Relation.SIBLING,
     Relation.PARENT: Relation.CHILD,
 }
 
 
-def _groups(core: object) -> tuple[Group, ...]:
+def _state(core: object, group: Group, relation: Relation) -> Interest:
+    """What a server advertises to a neighbour that calls it by this relation."""
     if isinstance(core, LocalServer):
-        return tuple(core.groups)
-    return tuple(core.table.rows) if isinstance(core, DomainServer) else ()
+        return core.interest(group)
+    assert isinstance(core, DomainServer)
+    return core.table.advertised(group, _THE_OTHER_WAY[relation])
 
 
-def _text(groups: tuple[Group, ...]) -> str:
-    return ", ".join(map(str, groups)) or "nothing"
+def _groups(core: object) -> Iterable[Group]:
+    if isinstance(core, LocalServer):
+        return core.groups
+    return core.table.rows if isinstance(core, DomainServer) else ()
+
+
+def _text(things: Iterable[object]) -> str:
+    return " ".join(map(str, things)) or "nobody"

@@ -16,28 +16,22 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rostra.errors import RostraError
-from rostra.names import ROOT, Domain, Endpoint, Group, enclosing, inside
+from rostra.names import ROOT, Domain, Group, enclosing, inside
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.resolve.domain import DomainServer
 from rostra.protocols.resolve.local import LocalServer
-from rostra.protocols.resolve.messages import Members
-from rostra.protocols.resolve.requests import Absolute, Joined
 from rostra.sim.checkers import (
     Verdict,
     per_source_order,
     stable_truth,
     watch_complete,
 )
-from rostra.sim.history import MembershipChanged, Told
 from rostra.sim.network import WILD, LinkModel, Uniform
 from rostra.sim.programs import Call, Program
-from rostra.sim.rest import check_at_rest
+from rostra.sim.rest import PROBE, Comparison
 from rostra.sim.shapes import shape
 from rostra.sim.taps import Invariants, OneCopy, Scopes, tapped
-from rostra.sim.twin import Twin
 from rostra.sim.world import World
-
-ANSWER_WITHIN_S: Final = 30.0
 
 _SLOWEST_S: Final = (0.002, 0.05, 0.3, 0.6)
 """How slow a line may be: each gets one of these, so that one path can be hundreds of times faster than the
@@ -144,15 +138,11 @@ class _Storm:
         self.wide = luck.choice((0.5, 0.9, 1.0))
         self.eager = luck.choice((0.2, 0.5, 0.8))  # how many join to hear of changes
         self.servers = tree.servers
-        self.twin = Twin(tree.hosts)
-        self.joined_at: dict[tuple[Group, Endpoint], float] = {}
-        self.groups: set[Group] = set()
+        self.comparison = Comparison(self.world)
         self.registered: set[Group] = set()
-        self.probes: dict[Domain, Program] = {}
         self.cast: dict[Domain, Program] = {}
         self.calls: list[Call] = []
         self.comparisons = 0
-        self._read = 0
         self._named = 0
 
     def blow_over(self) -> Outcome:
@@ -200,7 +190,7 @@ class _Storm:
         return [
             program
             for program in self.world.programs
-            if program.alive and program.endpoint is not None and program.name != "probe"
+            if program.alive and program.endpoint is not None and program.name != PROBE
         ]
 
     def _some(self) -> Program | None:
@@ -222,9 +212,7 @@ class _Storm:
 
     def _group_around(self, host: Domain) -> Group:
         scope = ROOT if self.luck.random() < self.wide else self.luck.choice(enclosing(host))
-        group = Group(self.luck.choice(self.names), scope)
-        self.groups.add(group)
-        return group
+        return Group(self.luck.choice(self.names), scope)
 
     def _toggle(self) -> None:
         """One program for each place, which is now in the group, now not."""
@@ -382,69 +370,10 @@ class _Storm:
         self.world.settle(quiet_s=patience_s if self.weather.patient else 0.1)
 
     def _compare(self) -> None:
-        self._read_history()
-        self._views_are_true()
-        self._answers_are_true()
+        self.comparison.check()
         self._every_call_was_answered()
-        check_at_rest(self.world, self.twin)
-        self.comparisons += 1
-
-    def _read_history(self) -> None:
-        history = self.world.history
-        assert history is not None
-        fresh = history[self._read :]
-        self._read = len(history)
-        for record in fresh:
-            self.twin.take(record)
-            if isinstance(record, MembershipChanged) and record.change == "joined":
-                self.joined_at.setdefault((record.group, record.endpoint), record.at)
-        for record in fresh:
-            match record:
-                case Told(
-                    notice=Absolute(group=group, members=members) | Joined(group=group, members=members)
-                ):
-                    self._nobody_is_invented(record, group, members)
-
-    def _nobody_is_invented(self, record: Told, group: Group, members: Members) -> None:
-        """C-075: whoever is named as a member has joined."""
-        for member in members:
-            joined_at = self.joined_at.get((group, member.endpoint))
-            assert joined_at is not None and joined_at <= record.at, (
-                f"{record.endpoint} was told of {member.endpoint}, which had not joined {group}"
-            )
-
-    def _views_are_true(self) -> None:
-        """C-070, C-073."""
-        for program in self._alive():
-            if self.world.processes[program.host].works:
-                for group in sorted(program.following):
-                    view, truth = program.members(group), self.twin.seen_from(program.host, group)
-                    assert view == truth, f"{program} sees {group} as {view}, truly {truth}"
-
-    def _answers_are_true(self) -> None:
-        """C-071: whoever asks, from wherever, gets the truth."""
-        asked: list[tuple[Program, Group, Call]] = []
-        for host in self.world.tree.hosts:
-            if not self.world.processes[host].works:
-                continue
-            probe = self.probes.get(host)
-            if probe is None or not probe.alive:
-                probe = self.probes[host] = self.world.program(host, "probe")
-            asked += [
-                (probe, group, probe.resolve(group))
-                for group in sorted(self.groups)
-                if inside(group.scope, host)
-            ]
-        give_up = self.world.now + ANSWER_WITHIN_S
-        while any(call.result is None for _, _, call in asked) and self.world.now < give_up:
-            self.world.run(0.2)
-        for probe, group, call in asked:
-            truth = self.twin.seen_from(probe.host, group)
-            assert isinstance(call.result, Absolute), f"{probe} asked for {group}, got {call.result}"
-            answer = tuple(member.endpoint for member in call.result.members)
-            assert answer == truth, f"{probe} was answered {group} is {answer}, truly {truth}"
         self._settle()
-        self._read_history()
+        self.comparisons += 1
 
     def _every_call_was_answered(self) -> None:
         """C-040: exactly one answer to each call, unless the caller died; two would have failed at once."""
@@ -456,7 +385,7 @@ class _Storm:
     def _rows_are_gone(self) -> None:
         """C-011: when everybody has left, nothing is left of any group, anywhere."""
         for domain in self.world.tree.domains:
-            assert not self.twin.rows(domain), f"{domain} should have no rows"
+            assert not self.comparison.twin.rows(domain), f"{domain} should have no rows"
 
     def _permanent_names_are_known(self) -> None:
         """C-012: once all is well, every server inside a scope knows its permanent groups, and no other

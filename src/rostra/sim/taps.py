@@ -83,7 +83,7 @@ class Invariants:
             case DomainServer():
                 wrong = invariants.domain_server_violations(core)
             case LocalServer():
-                wrong = getattr(invariants, "local_server_violations", lambda _: [])(core)
+                wrong = invariants.local_server_violations(core)
             case _:
                 wrong = []
         if wrong:

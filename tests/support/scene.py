@@ -1,0 +1,74 @@
+"""A scene of the specification's reference world: random delays, taps on every server, comparisons at every
+rest."""
+
+import os
+
+from rostra.protocols.links.config import LinkConfig
+from rostra.protocols.resolve.requests import AnyNotice
+from rostra.sim import T_REF, LinkModel, Program, Quality, Uniform, World
+from rostra.sim.checkers import per_source_order, stable_truth, watch_complete
+from rostra.sim.history import Told
+from rostra.sim.rest import Comparison
+from rostra.sim.taps import Invariants, OneCopy, Scopes, Tally, tapped
+
+SEEDS = range(int(os.environ.get("ROSTRA_SEEDS", "8")))
+"""Each acceptance scenario runs over this many random networks; `ROSTRA_SEEDS=200` is what the spec asks
+for."""
+
+DELAYS = LinkModel(lan=Quality(Uniform(0.0002, 0.002)), wan=Quality(Uniform(0.001, 0.15)))
+
+
+class Scene:
+    def __init__(self, seed: int, *, links: LinkModel = DELAYS) -> None:
+        self.tally = Tally()
+        self.world = World(
+            seed,
+            T_REF,
+            links=links,
+            timers=LinkConfig.wan().over_datagrams(0.35),
+            stagger=True,
+            watching=tapped(Scopes(T_REF), OneCopy(), Invariants(), self.tally),
+        )
+        self.luck = self.world.luck
+        self.comparison = Comparison(self.world)
+        self._mark = 0
+        self.rest()
+
+    def rest(self) -> None:
+        """Settle, and compare everything with the twin."""
+        detect = self.world.timers.detect
+        self.world.settle(quiet_s=detect.down_after_s + detect.heartbeat_interval_s)
+        self.comparison.check()
+
+    def end(self) -> None:
+        """What the checkers say of the whole history."""
+        history = self.world.history
+        assert history is not None
+        for verdict in (per_source_order(history), stable_truth(history), watch_complete(history)):
+            assert not verdict.broken, f"{verdict} {verdict.where}"
+
+    def program(self, host: str, name: str = "app") -> Program:
+        return self.world.program(host, name)
+
+    def member(self, host: str, group: str = "g", *, online: bool = True, name: str = "app") -> Program:
+        program = self.program(host, name)
+        program.join(group, online=online)
+        return program
+
+    def mark(self) -> None:
+        """From here on: what is told before does not count."""
+        assert self.world.history is not None
+        self._mark = len(self.world.history)
+
+    def told(self, program: Program) -> list[AnyNotice]:
+        """What this program was told since the mark."""
+        assert self.world.history is not None
+        return [
+            record.notice
+            for record in self.world.history[self._mark :]
+            if isinstance(record, Told) and record.endpoint == program.endpoint
+        ]
+
+    def run(self, up_to_s: float) -> None:
+        """Let some time pass, at random not more than this."""
+        self.world.run(self.luck.random() * up_to_s)
