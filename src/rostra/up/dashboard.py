@@ -27,7 +27,8 @@ async def dashboard_of(world: SmallWorld, port: int | None) -> AsyncIterator[str
             ports = range(PORT, PORT + PORTS_TRIED) if port is None else (port,)
             for number in ports:
                 try:
-                    address = await stack.enter_async_context(serving(app, TcpAddress(LOOPBACK, number)))
+                    served = serving(app, TcpAddress(LOOPBACK, number), closing=observatory.end_streams)
+                    address = await stack.enter_async_context(served)
                     break
                 except BadInput:
                     if number == ports[-1]:

@@ -107,6 +107,10 @@ class _Station:
 
     def __init__(self, place: Place) -> None:
         self.place = place
+        self.forget()
+
+    def forget(self) -> None:
+        place = self.place
         self.shown = PlaceShown(place.path, place.address, "waiting")
         self.document: Mapping[str, Any] | None = None
         self.reasons: dict[Domain, str] = {}  # why its peers were given up
@@ -125,7 +129,7 @@ class TooManySubscribers(Exception):
 
 class Observatory:
     def __init__(self, places: Iterable[Place], *, lab: Lab | None = None, stays_awake: bool = False) -> None:
-        self.life = secrets.token_hex(4)  # numbers of another life mean nothing here
+        self.life = _new_life()  # numbers of another life mean nothing here
         self.lab = lab
         self.timeline = Timeline()
         self.picture = Picture()
@@ -137,7 +141,9 @@ class Observatory:
         self._subscribers: set[_Subscriber] = set()
         self._tasks: list[asyncio.Task[None]] = []
         self._sleep: asyncio.TimerHandle | None = None
-        self._first_words = asyncio.Event()
+        self._first_words = asyncio.Event()  # every place has answered, or failed to
+        if not self._stations:
+            self._first_words.set()
         self._world: dict[str, str] = {}
         self._sightings_due: asyncio.TimerHandle | None = None
         if lab is not None:
@@ -155,9 +161,13 @@ class Observatory:
         for timer in (self._sleep, self._sightings_due):
             if timer is not None:
                 timer.cancel()
-        for subscriber in list(self._subscribers):
-            subscriber.end()
+        self.end_streams()
         await self._fall_asleep()
+
+    def end_streams(self) -> None:
+        """Nothing more will be told to anybody."""
+        for subscriber in self._subscribers:
+            subscriber.end()
 
     async def awake(self) -> None:
         """Somebody wants to know something: be awake, and have heard of every place or have waited for it."""
@@ -168,7 +178,7 @@ class Observatory:
         self._stay_awake_for_a_while()
 
     def _wake(self) -> None:
-        if not self._tasks:
+        if not self._tasks and self._stations:
             self._first_words.clear()
             self._tasks = [asyncio.create_task(self._watch(each)) for each in self._stations.values()]
         if self._sleep is not None:
@@ -183,10 +193,16 @@ class Observatory:
             self._sleep = loop.call_later(LINGER_S, lambda: loop.create_task(self._fall_asleep()))
 
     async def _fall_asleep(self) -> None:
+        """Ask nothing more, and forget what will not be true any longer. What happened stays."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self.life = _new_life()
+        self.picture, self.groups = Picture(), {}
+        for station in self._stations.values():
+            station.place.follow(())
+            station.forget()
 
     async def _watch(self, station: _Station) -> None:
         await station.place.run(lambda news: self.hear(station.place.path, news))
@@ -496,6 +512,10 @@ class _Subscriber:
         frames = list(self._frames)
         self._frames.clear()
         return frames
+
+
+def _new_life() -> str:
+    return secrets.token_hex(4)
 
 
 def _sighting(

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Final
 
 import uvicorn
@@ -14,7 +14,7 @@ from rostra.runtime.addresses import TcpAddress
 
 BACKLOG: Final = 128
 GOODBYE_S: Final = 1
-"""How long answers that are under way may take when we stop. Streams never end by themselves."""
+"""How long answers that are under way may take when we stop."""
 
 
 class _Server(uvicorn.Server):
@@ -25,8 +25,11 @@ class _Server(uvicorn.Server):
 
 
 @contextlib.asynccontextmanager
-async def serving(app: ASGIApp, address: TcpAddress) -> AsyncIterator[TcpAddress]:
-    """Serve while inside; yields where, with the real number if a free port was asked for."""
+async def serving(
+    app: ASGIApp, address: TcpAddress, *, closing: Callable[[], None] = lambda: None
+) -> AsyncIterator[TcpAddress]:
+    """Serve while inside; yields where, with the real number if a free port was asked for. `closing` is called
+    first in the end, to end what would never end by itself: streams."""
     listener = _listen(address)
     config = uvicorn.Config(
         app,
@@ -43,6 +46,7 @@ async def serving(app: ASGIApp, address: TcpAddress) -> AsyncIterator[TcpAddress
     try:
         yield TcpAddress(address.host, listener.getsockname()[1])
     finally:
+        closing()
         server.should_exit = True
         await asyncio.wait([running], timeout=2 * GOODBYE_S)
         running.cancel()
