@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from rostra.cli.common import command
 from rostra.errors import BadInput
@@ -99,13 +99,12 @@ class TerminalScreen:
         self._progress = Progress(
             TextColumn("starting"),
             BarColumn(bar_width=24),
-            MofNCompleteColumn(),
             TimeElapsedColumn(),
             TextColumn("{task.description}"),
             console=self._remarks,
             transient=True,
         )
-        self._task = self._progress.add_task("processes", total=None)
+        self._task = self._progress.add_task("", total=None)
         if self._remarks.is_terminal:
             self._progress.start()
         else:
@@ -114,7 +113,7 @@ class TerminalScreen:
     def starting(self, starting: "Starting") -> None:
         first, *more = starting.waiting_for or ("people",)
         waiting = f"waiting for {first}" + (f" and {len(more)} more" if more else "")
-        self._progress.update(self._task, total=starting.of, completed=starting.ready, description=waiting)
+        self._progress.update(self._task, total=starting.steps, completed=starting.done, description=waiting)
 
     def up(self, up: "Up") -> None:
         self._progress.stop()

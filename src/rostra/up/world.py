@@ -48,13 +48,12 @@ class NotUp(RostraError):
     code = "NOT_UP"
 
 
-class Starting(Struct, frozen=True):
-    """How far the world has come."""
+class Starting(Struct):
+    """How far the world has come: nodes answer, then all their links are up, then their people are seen."""
 
-    ready: int
-    of: int
-    people: int
-    waiting_for: tuple[Domain, ...]
+    waiting_for: list[Domain]  # nodes that do not answer or are not linked yet
+    steps: int  # from the first process to the last person seen
+    done: int = 0
 
 
 class SmallWorld:
@@ -86,20 +85,17 @@ class SmallWorld:
             self._new_node(nodes).start()
             await asyncio.sleep(0)
         for number, host in enumerate(self._hosts_with_people()):
-            self._new_programs(host, number).start()
-            await asyncio.sleep(0)
+            self._new_programs(host, number)
         self.home.lead_to(self.plan.hosts[0])
-        ready = asyncio.create_task(self._ready(tell))
+        starting = Starting([*self.plan.nodes], 2 * len(self.plan.nodes) + len(self.programs))
+        ready = asyncio.create_task(self._ready(starting, tell))
         try:
             either: set[asyncio.Future[Any]] = {ready, self._first_death}
             await asyncio.wait(either, timeout=READY_WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
             if self._first_death.done():
                 raise NotUp(self._first_death.result())
             if not ready.done():
-                raise NotUp(
-                    f"the world did not come up within {READY_WITHIN_S:g} s",
-                    fix=f"see the logs in {self.home.path}/logs",
-                )
+                raise self._too_slow(starting)
             await ready
         finally:
             ready.cancel()
@@ -152,40 +148,51 @@ class SmallWorld:
         every = -(-len(hosts) // HOSTS_WITH_PEOPLE_MAX)
         return hosts[::every]
 
-    async def _ready(self, tell: Callable[[Starting], None]) -> None:
-        waiting = dict.fromkeys(self.plan.nodes)
-        seen: set[Domain] = set()
-
-        def report() -> None:
-            done = len(self.plan.nodes) - len(waiting)
-            tell(Starting(done, len(self.plan.nodes), len(seen), tuple(waiting)))
+    async def _ready(self, starting: Starting, tell: Callable[[Starting], None]) -> None:
+        def done(steps: int = 1) -> None:
+            starting.done += steps
+            tell(starting)
 
         async def one(node: Domain) -> None:
-            await self._linked(node)
-            del waiting[node]
-            report()
+            await self._links(node)
+            done()
+            if node in self.programs:
+                self.programs[node].start()
+            neighbours = self.plan.neighbours(node)
+            while not {*neighbours} <= await self._links(node):
+                await asyncio.sleep(LOOK_AGAIN_S)
+            starting.waiting_for.remove(node)
+            done()
 
+        done(0)
         async with asyncio.TaskGroup() as looks:
             for node in self.plan.nodes:
                 looks.create_task(one(node))
+        seen: set[Domain] = set()
         async for host in self._sightings():
-            seen.add(host)
-            report()
-            if seen >= self.programs.keys():
-                return
+            if host in self.programs and host not in seen:
+                seen.add(host)
+                done()
+                if len(seen) == len(self.programs):
+                    return
 
-    async def _linked(self, node: Domain) -> None:
-        """Until the node answers, and says that its links to all neighbours are up."""
-        neighbours = self.plan.neighbours(node)
+    async def _links(self, node: Domain) -> set[str]:
+        """Those of its links that are up, as soon as the node answers."""
         while True:
             with contextlib.suppress(RostraError):
                 async with connect_admin(str(self.socket(node)), domain=node) as admin:
-                    while True:
-                        links = (await admin.inspect())["links"]
-                        if all(links.get(peer, {}).get("up") for peer in neighbours):
-                            return
-                        await asyncio.sleep(LOOK_AGAIN_S)
+                    links = (await admin.inspect())["links"]
+                    return {peer for peer, link in links.items() if link["up"]}
             await asyncio.sleep(LOOK_AGAIN_S)
+
+    def _too_slow(self, starting: Starting) -> NotUp:
+        waiting = starting.waiting_for
+        last_words = self.children[self.plan.process_of(waiting[0])].last_words() if waiting else []
+        return NotUp(
+            f"the world did not come up within {READY_WITHIN_S:g} s:"
+            f" still waiting for {', '.join(waiting) or 'its people'}",
+            fix="\n  ".join([*(f"{waiting[0]}: {line}" for line in last_words), "try a smaller --shape"]),
+        )
 
     async def _sightings(self) -> AsyncIterator[Domain]:
         """Hosts whose people the first host has seen in the lounge."""
