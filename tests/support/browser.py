@@ -61,15 +61,13 @@ class Browser:
 
     @classmethod
     @contextlib.contextmanager
-    def open(cls, width: int = 1280, height: int = 900, *, dark: bool = False) -> Iterator["Browser"]:
+    def open(cls, width: int = 1280, height: int = 900) -> Iterator["Browser"]:
         """A fresh browser with nothing remembered, closed at the end with all its processes."""
         with (
             tempfile.TemporaryDirectory(prefix="rostra-chromium-", ignore_cleanup_errors=True) as profile,
             _driver() as base,
         ):
             flags = [*FLAGS, f"--user-data-dir={profile}", f"--window-size={width},{height}"]
-            if dark:
-                flags.append("--blink-settings=preferredColorScheme=0")
             wanted = {
                 "alwaysMatch": {
                     "goog:chromeOptions": {"binary": shutil.which("chromium"), "args": flags},
@@ -79,12 +77,19 @@ class Browser:
             session = _ask("POST", f"{base}/session", {"capabilities": wanted})["sessionId"]
             browser = cls(base, session)
             try:
-                browser.resize(width, height)
-                browser.set_dark(dark)
+                browser.reset(width, height)
                 yield browser
             finally:
                 with contextlib.suppress(OSError, BrowserError):
                     _ask("DELETE", browser._base)
+
+    def reset(self, width: int = 1280, height: int = 900) -> None:
+        """Leave the page, and forget what pages wanted remembered, and what was complained about."""
+        self.go("about:blank")
+        self._devtools("Storage.clearDataForOrigin", origin="*", storageTypes="all")
+        self.resize(width, height)
+        self.set_dark(False)
+        self.complaints()
 
     # Looking
 

@@ -314,7 +314,12 @@ async def pretending(
     pretend.world.run(for_s=2.0)
     observatory = Observatory(pretend.places.values(), lab=pretend.lab if lab else None, stays_awake=True)
     running = asyncio.create_task(pretend.run())
-    async with observatory, serving(dashboard(observatory), TcpAddress("127.0.0.1", port)) as address:
+    async with (
+        observatory,
+        serving(
+            dashboard(observatory), TcpAddress("127.0.0.1", port), closing=observatory.end_streams
+        ) as address,
+    ):
         try:
             yield pretend, address
         finally:

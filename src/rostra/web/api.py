@@ -90,7 +90,7 @@ def dashboard(
             *(Route(f"/api/lab/{name}", order, methods=["POST"]) for name, order in lab.orders.items()),
         ]
     pages = _pages()
-    routes += [Route("/", pages["index.html"])]
+    routes += [Route("/", pages["index.html"]), Route("/favicon.ico", pages["icon.svg"])]
     routes += [Route(f"/pages/{name}", page) for name, page in pages.items() if name != "index.html"]
     return Starlette(
         routes=routes,
@@ -227,13 +227,13 @@ class _Api:
     async def timeline(self, request: Request) -> Response:
         await self._observatory.awake()
         query = request.query_params
-        topic, about = query.get("topic"), query.get("about")
+        topic, about, after = query.get("topic"), query.get("about"), _number(query.get("after", "0"))
         entries = [
             entry
             for entry in self._observatory.timeline
             if (topic is None or entry.topic == topic)
             and (about is None or about in (*entry.about, *entry.groups, *entry.members))
-            and entry.number > _number(query.get("after", "0"))
+            and entry.number > after
         ]
         return _json({"now": time.time(), "entries": entries[-TIMELINE_MAX:]})
 

@@ -113,6 +113,8 @@ class ClientPlace:
         self.address = address
         self._wanted: frozenset[Group] = frozenset()
         self._wanted_changed = asyncio.Event()
+        self._incarnation: int | None = None
+        self._read = 0  # the number of the last event of that life which we passed on
 
     def follow(self, groups: Iterable[Group]) -> None:
         groups = frozenset(groups)
@@ -130,7 +132,7 @@ class ClientPlace:
                 ) as admin:
                     await self._report(admin, hear)
             except* RostraError as errors:
-                hear(Silent(time.time(), str(errors.exceptions[0])))
+                hear(Silent(time.time(), _first(errors).what))
             # A node that answered for a while is tried again at once; one that keeps refusing, less and less.
             retry_s = RETRY_AFTER_S if time.monotonic() - began > RETRY_AFTER_MAX_S else retry_s
             await asyncio.sleep(retry_s)
@@ -138,18 +140,28 @@ class ClientPlace:
 
     async def _report(self, admin: Admin, hear: Hear) -> None:
         """Everything the node has to say, until it stops answering."""
+        document = await self._ask(admin, wait_s=0.0)
+        if document["incarnation"] != self._incarnation:
+            # A life that we know nothing of: its memory begins anew, and so do its numbers.
+            self._incarnation = document["incarnation"]
+            if self._read:
+                self._read = 0
+                document = await self._ask(admin, wait_s=0.0)
         async with asyncio.TaskGroup() as tasks:
-            following: asyncio.Task[None] | None = None
-            after = 0
+            if document["core"].get("server") == "agent":
+                tasks.create_task(self._follow_groups(hear))
             while True:
-                try:
-                    async with asyncio.timeout(FRESH_S + ANSWER_TIMEOUT_S):
-                        document = await admin.inspect(after=after, wait_s=FRESH_S if after else 0.0)
-                except TimeoutError:
-                    raise Unreachable(f"{self.path} does not answer", fix="see its log") from None
-                after = _tell(document, after, hear)
-                if following is None and document["core"].get("server") == "agent":
-                    following = tasks.create_task(self._follow_groups(hear))
+                self._read = _tell(document, self._read, hear)
+                document = await self._ask(admin, wait_s=FRESH_S)
+
+    async def _ask(self, admin: Admin, wait_s: float) -> dict[str, Any]:
+        try:
+            async with asyncio.timeout(wait_s + ANSWER_TIMEOUT_S):
+                return await admin.inspect(after=self._read, wait_s=wait_s)
+        except TimeoutError as late:
+            if isinstance(late, RostraError):
+                raise
+            raise Unreachable(f"{self.path} does not answer", fix="see its log") from None
 
     async def _follow_groups(self, hear: Hear) -> None:
         """Watch the groups that are wanted. The endpoint this takes is in nobody's list."""
@@ -192,6 +204,11 @@ async def _watch(me: Me, group: Group, hear: Hear) -> None:
     except Refused as refusal:
         # Outside the group's scope, say: true of this group and no reason to stop following the others.
         hear(Unseen(time.time(), group, refusal.what))
+
+
+def _first(errors: BaseExceptionGroup[RostraError]) -> RostraError:
+    error = errors.exceptions[0]
+    return error if isinstance(error, RostraError) else _first(error)
 
 
 def _seconds(utc: str) -> float:
