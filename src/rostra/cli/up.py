@@ -84,6 +84,9 @@ class QuietScreen:
         print(up.dashboard, flush=True)
 
     def say(self, what: str) -> None:
+        pass
+
+    def complain(self, what: str) -> None:
         print(what, file=sys.stderr, flush=True)
 
     def ending(self) -> None:
@@ -141,6 +144,9 @@ class TerminalScreen:
 
     def say(self, what: str) -> None:
         self._remarks.print(what, markup=False)
+
+    def complain(self, what: str) -> None:
+        self.say(what)
 
     def ending(self) -> None:
         self._progress.stop()

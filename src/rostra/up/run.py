@@ -53,6 +53,7 @@ class Screen(Protocol):
     def starting(self, starting: Starting) -> None: ...
     def up(self, up: Up) -> None: ...
     def say(self, what: str) -> None: ...
+    def complain(self, what: str) -> None: ...
     def ending(self) -> None: ...
 
 
@@ -60,35 +61,36 @@ async def run(settings: Settings, screen: Screen) -> int:
     began = time.monotonic()
     with _home() as home:
         world = SmallWorld(
-            settings.plan, home, seed=settings.seed, wan_delay_s=settings.wan_delay_s, say=screen.say
+            settings.plan,
+            home,
+            seed=settings.seed,
+            wan_delay_s=settings.wan_delay_s,
+            say=screen.say,
+            complain=screen.complain,
         )
         # The dashboard outlasts the world: whoever looks sees it end, and nobody asks what cannot answer.
-        async with dashboard_of(world, settings.port) as dashboard:
-            with _told_to_stop(world) as stop:
+        with _told_to_stop(world) as stop:
+            async with dashboard_of(world, settings.port) as dashboard:
                 try:
                     if not await _unless(stop, world.start(screen.starting)):
                         return EXIT_OK
-                    earlier = tuple(others())
-                    home.tell(About(os.getpid(), dashboard))
-                    screen.up(
-                        Up(
-                            plan=settings.plan,
-                            took_s=time.monotonic() - began,
-                            people=world.people,
-                            dashboard=dashboard,
-                            home=home,
-                            is_found=find_agent() == SocketPath(str(home.front_door)),
-                            others=earlier,
-                        )
-                    )
+                    screen.up(_up(settings.plan, world, dashboard, time.monotonic() - began))
                     await stop.wait()
                 except NotUp as error:
-                    screen.say(f"error: {error.what}" + (f"\n  {error.fix}" if error.fix else ""))
+                    screen.complain(f"error: {error.what}" + (f"\n  {error.fix}" if error.fix else ""))
                     return EXIT_FAILED
                 finally:
                     screen.ending()
                     await world.stop()
     return EXIT_OK
+
+
+def _up(plan: Plan, world: SmallWorld, dashboard: str, took_s: float) -> Up:
+    """Say where this world is, to the user and to whoever finds its directory."""
+    earlier = tuple(others())
+    world.home.tell(About(os.getpid(), dashboard))
+    is_found = find_agent() == SocketPath(str(world.home.front_door))
+    return Up(plan, took_s, world.people, dashboard, world.home, is_found, earlier)
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:

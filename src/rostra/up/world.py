@@ -58,7 +58,14 @@ class Starting(Struct):
 
 class SmallWorld:
     def __init__(
-        self, plan: Plan, home: Home, *, seed: str = "1", wan_delay_s: float = 0.0, say: Callable[[str], None]
+        self,
+        plan: Plan,
+        home: Home,
+        *,
+        say: Callable[[str], None],
+        complain: Callable[[str], None],
+        seed: str = "1",
+        wan_delay_s: float = 0.0,
     ) -> None:
         self.plan = plan
         self.home = home
@@ -66,7 +73,8 @@ class SmallWorld:
         self.programs: dict[Domain, Child] = {}
         self._seed = seed
         self._wan_delay_s = wan_delay_s
-        self._say = say
+        self._say = say  # what was ordered
+        self._complain = complain  # what nobody ordered
         self._ports: dict[tuple[Domain, ...], socket.socket] = {}
         self._cables: list[Cable] = []
         self._cuts: dict[int, Cut] = {}
@@ -249,7 +257,7 @@ class SmallWorld:
             return
         words = f"{child.name} {in_words(code)}"
         lines = "".join(f"\n  {line}" for line in child.last_words())
-        self._say(f"{words}; its log ends with:{lines}" if lines else words)
+        self._complain(f"{words}; its log ends with:{lines}" if lines else words)
         if not self._first_death.done():
             self._first_death.set_result(words)
         self._changed()
@@ -271,6 +279,7 @@ class SmallWorld:
     async def cut(
         self, here: Domain, there: Domain | None = None, *, one_way: bool = False, link_only: bool = False
     ) -> Cut:
+        self._check_up()
         for path in (here, there):
             if path is not None and not any(inside(path, node) for node in self.plan.nodes):
                 raise BadInput(f"nothing of this world is in {path}", fix="name a domain or a host of it")
@@ -331,7 +340,12 @@ class SmallWorld:
             self._say(f"resumed {child.name}")
             self._changed()
 
+    def _check_up(self) -> None:
+        if not self._is_up:
+            raise BadInput("the world is not up", fix="wait until it has come up, or run it again")
+
     def _child(self, server: Domain) -> Child:
+        self._check_up()
         return self.children[self.plan.process_of(server)]
 
     def _running(self, server: Domain) -> Child:
