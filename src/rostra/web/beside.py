@@ -61,6 +61,7 @@ async def http_beside(process: Process, at: TcpAddress, own: Address) -> AsyncIt
     thread = threading.Thread(target=run, name="http", daemon=True)
     thread.start()
     where = await asyncio.wrap_future(started)
+    process.http = str(where)
     process.record.note("http_listening", address=str(where))
     try:
         yield

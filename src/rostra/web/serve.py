@@ -28,8 +28,10 @@ class _Server(uvicorn.Server):
 async def serving(
     app: ASGIApp, address: TcpAddress, *, closing: Callable[[], None] = lambda: None
 ) -> AsyncIterator[TcpAddress]:
-    """Serve while inside; yields where, with the real number if a free port was asked for. `closing` is called
-    first in the end, to end what would never end by itself: streams."""
+    """Serve while inside; yields where, with the real number if a free port was asked for.
+
+    `closing` is called first in the end, to end what would never end by itself: streams.
+    """
     listener = _listen(address)
     config = uvicorn.Config(
         app,
