@@ -134,6 +134,13 @@ class Node:
         reports = [report for link in self.links.values() for report in link.step(now, Stopped(why))]
         return [report for report in reports if not isinstance(report, Received)]
 
+    def meet(self, sibling: Domain) -> bool:
+        """A server that joined the world after us: have a link for it; is it new?"""
+        if sibling in self.links:
+            return False
+        self.links[sibling] = self._new_link(sibling)
+        return True
+
     def is_up(self, peer: Domain) -> bool:
         link = self.links.get(peer)
         return link is not None and link.up

@@ -4,16 +4,21 @@ from typing import Annotated
 
 import typer
 
-from rostra.cli.common import JsonLogs, ProgramsAt, Socket, StateDirectory, WorldFile, command
+from rostra.cli.common import (
+    Http,
+    JsonLogs,
+    Profile,
+    ProgramsAt,
+    Socket,
+    StateDirectory,
+    WorldFile,
+    command,
+)
 from rostra.names import parse_host
-from rostra.runtime.addresses import parse_socket_path, parse_tcp
-from rostra.runtime.config import load_world
-from rostra.runtime.record import Record
-from rostra.runtime.run import Settings, run
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(command(agent))
+    app.command(rich_help_panel="Daemons")(command(agent))
 
 
 def agent(
@@ -25,17 +30,29 @@ def agent(
     socket: Socket = None,
     programs_at: ProgramsAt = None,
     state: StateDirectory = None,
-    json_logs: JsonLogs = False,
+    http: Http = None,
+    profile: Profile = None,
+    json_logs: JsonLogs = None,
 ) -> int:
-    """Run the agent of a host: programs connect to it, it connects to its cluster's server."""
-    file = load_world(world)
-    return run(
-        Settings(
-            world=file,
-            host=parse_host(host),
-            socket=file.agents.socket if socket is None else parse_socket_path(socket),
-            programs_at=file.agents.listen if programs_at is None else parse_tcp(programs_at),
-            state=state or file.agents.state,
-        ),
-        Record(json=json_logs),
-    )
+    """Run the agent of a host: programs connect to it, it connects to its cluster's server.
+
+    SIGTERM: its programs leave their groups, the domain acknowledges it, and it ends. SIGHUP: it reads the
+    world file again. Flags count before ROSTRA_ variables, those before the file: rostra config show.
+
+    Examples:
+
+      rostra agent eu.paris.h1 --world acme.toml
+
+      rostra agent eu.paris.h1 -w acme.toml --http 127.0.0.1:7780 --json-logs
+    """
+    from rostra.cli.daemon import run_daemon
+
+    flags = {
+        "socket": socket,
+        "programs_at": programs_at,
+        "state": state,
+        "http": http,
+        "profile": profile,
+        "json_logs": "yes" if json_logs else None,
+    }
+    return run_daemon("agent", world, flags, host=parse_host(host))

@@ -1,30 +1,53 @@
-"""What commands share: common options, and how an error is shown.
+"""What commands share: options, exit codes, how an error is shown, and how a command ends.
 
-Exit codes: 0 all is well, 1 it failed while running, 2 it could not start: wrong use, names, files or
-addresses.
+Answers go to stdout and remarks to stderr. A command that fails says what happened, to what, and what to try;
+its exit code says which kind of trouble it was.
 """
 
-from collections.abc import Callable
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Coroutine
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Final, ParamSpec
+from typing import Annotated, Any, Final, ParamSpec, TypeVar
 
 import typer
 
-from rostra.errors import RostraError
+from rostra.errors import BadInput, DeadlineExceeded, PeerError, Refused, RostraError, Unreachable
 
+EXIT_OK: Final = 0
+EXIT_FAILED: Final = 1
 EXIT_MISUSE: Final = 2
+EXIT_REFUSED: Final = 3
+EXIT_UNREACHABLE: Final = 4
+EXIT_LATE: Final = 5
+EXIT_PEER: Final = 6
+EXIT_INTERRUPTED: Final = 130
+EXIT_PIPE: Final = 141
+
+EXIT_CODES: Final = (
+    (EXIT_OK, "all is well"),
+    (EXIT_FAILED, "it failed while running, or the answer is: nothing, nobody, no"),
+    (EXIT_MISUSE, "wrong use: an option, a name, a file or an address that cannot be right"),
+    (EXIT_REFUSED, "refused: the agent or server understood, and said no"),
+    (EXIT_UNREACHABLE, "nobody answered; trying again may help"),
+    (EXIT_LATE, "the answer did not come in time; trying again may help"),
+    (EXIT_PEER, "the other side is of another world or version, or broke the protocol"),
+    (EXIT_INTERRUPTED, "ended by Ctrl-C; join, watch and up end with 0, since nothing else ends them"),
+    (EXIT_PIPE, "whoever read our output went away"),
+)
 
 WorldFile = Annotated[
     Path,
     typer.Option("--world", "-w", envvar="ROSTRA_WORLD", help="The world file (TOML).", show_default=False),
 ]
 StateDirectory = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--state",
-        envvar="ROSTRA_STATE",
-        help="Keep incarnations and permanent groups here, across restarts.",
+        help="Keep incarnations and permanent groups here, across restarts. [env: ROSTRA_STATE]",
         show_default=False,
     ),
 ]
@@ -32,8 +55,7 @@ Socket = Annotated[
     str | None,
     typer.Option(
         "--socket",
-        envvar="ROSTRA_SOCKET",
-        help="Where the host's programs connect.",
+        help="Where the host's programs connect. [env: ROSTRA_SOCKET]",
         show_default="/run/rostra",
     ),
 ]
@@ -41,14 +63,43 @@ ProgramsAt = Annotated[
     str | None,
     typer.Option(
         "--programs-at",
-        envvar="ROSTRA_PROGRAMS_AT",
-        help="Let programs connect over TCP too: host:port.",
+        help="Let programs connect over TCP too: host:port. [env: ROSTRA_PROGRAMS_AT]",
         show_default=False,
     ),
 ]
-JsonLogs = Annotated[bool, typer.Option("--json-logs", envvar="ROSTRA_JSON_LOGS", help="Log lines as JSON.")]
+Http = Annotated[
+    str | None,
+    typer.Option(
+        "--http",
+        help="Health, metrics and the dashboard: 127.0.0.1:7780, or none. [env: ROSTRA_HTTP]",
+        show_default=False,
+    ),
+]
+Profile = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        help="How patient to be with silence: lan or wan. [env: ROSTRA_PROFILE]",
+        show_default=False,
+    ),
+]
+JsonLogs = Annotated[
+    bool | None, typer.Option("--json-logs", help="Log lines as JSON. [env: ROSTRA_JSON_LOGS]")
+]
+Agent = Annotated[
+    str | None,
+    typer.Option(
+        "--agent",
+        "-a",
+        envvar="ROSTRA_AGENT",
+        metavar="ADDRESS",
+        help="Whom to ask: a socket's path or host:port; else this machine's agent.",
+        show_default=False,
+    ),
+]
 
 P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def command(run: Callable[P, int]) -> Callable[P, None]:
@@ -58,11 +109,51 @@ def command(run: Callable[P, int]) -> Callable[P, None]:
     def wrapped(*args: P.args, **options: P.kwargs) -> None:
         try:
             code = run(*args, **options)
+            sys.stdout.flush()
         except RostraError as error:
-            typer.echo(f"error: {error.what}", err=True)
-            if error.fix:
-                typer.echo(f"  {error.fix}", err=True)
-            raise typer.Exit(EXIT_MISUSE) from None
+            complain(error)
+            raise typer.Exit(exit_code(error)) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(EXIT_INTERRUPTED) from None
+        except BrokenPipeError:
+            _forget_stdout()
+            raise typer.Exit(EXIT_PIPE) from None
         raise typer.Exit(code)
 
     return wrapped
+
+
+def exit_code(error: RostraError) -> int:
+    for kind, code in (
+        (BadInput, EXIT_MISUSE),
+        (Refused, EXIT_REFUSED),
+        (DeadlineExceeded, EXIT_LATE),
+        (Unreachable, EXIT_UNREACHABLE),
+        (PeerError, EXIT_PEER),
+    ):
+        if isinstance(error, kind):
+            return code
+    return EXIT_FAILED
+
+
+def complain(error: RostraError) -> None:
+    typer.echo(f"error: {error.what}", err=True)
+    for line in error.fix.splitlines():
+        typer.echo(f"  {line}", err=True)
+
+
+def remark(text: str) -> None:
+    """Something for the user beside the answer."""
+    typer.echo(text, err=True)
+
+
+def run_client(work: Coroutine[Any, Any, T]) -> T:
+    """Run what a command does as a program. Ctrl-C cancels it, so that it leaves in good order."""
+    with asyncio.Runner() as runner:
+        return runner.run(work)
+
+
+def _forget_stdout() -> None:
+    """Python would try to write what is left when it ends, and complain."""
+    with contextlib.suppress(OSError, ValueError):  # a test's stdout is no real file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

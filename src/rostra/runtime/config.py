@@ -15,26 +15,46 @@
     listen = "127.0.0.1:7701"            # programs over TCP
     state = "/var/lib/rostra"            # incarnations and permanent groups survive a restart here
 
+    [http]                           # health, metrics and the dashboard, on loopback; none unless asked for
+    agents = "127.0.0.1:7780"
+    servers = "127.0.0.1:7781"
+
+    [detect]                         # all optional: what differs from the profile
+    down_after_s = 2.5               # see `DetectConfig` for every name and what it costs
+
+    [logs]
+    json = true
+
 The file says nothing twice. Neighbours follow from paths, and a domain without a server below it is a
 cluster, whose children are hosts. A key that we do not know is an error that names the closest one we do: a
-misspelt setting that is silently ignored is worse than a daemon that does not start.
+misspelt setting that is silently ignored is worse than a daemon that does not start. What flags and variables
+may say instead is in `rostra.runtime.settings`.
 """
 
 import difflib
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import fields, replace
 
 from rostra.errors import BadInput, RostraError
 from rostra.names import ROOT, Domain, parent, parse_domain, strictly_inside
+from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.runtime.addresses import SocketPath, TcpAddress, parse_socket_path, parse_tcp
 
 PROFILES: Final = {"lan": LinkConfig.lan, "wan": LinkConfig.wan}
 WORLD_NAME_LENGTH_MAX: Final = 63
+SOCKET_MODES: Final = ("0600", "0660", "0666")
+LOOPBACK: Final = ("127.", "::1", "localhost")
+
+T = TypeVar("T")
+
+DETECT: Final[Mapping[str, type]] = {field.name: field.type for field in fields(DetectConfig)}
+"""The settings of failure detection, by name."""
 
 
 class AgentSettings(Struct, frozen=True):
@@ -44,15 +64,33 @@ class AgentSettings(Struct, frozen=True):
     state: Path | None = None
 
 
+class HttpSettings(Struct, frozen=True):
+    agents: TcpAddress | None = None
+    servers: TcpAddress | None = None
+
+
 class World(Struct, frozen=True):
     name: str
     servers: dict[Domain, TcpAddress]
     profile: str = "wan"
     agents: AgentSettings = AgentSettings()
+    http: HttpSettings = HttpSettings()
+    detect: dict[str, float] = {}  # what differs from the profile
+    json_logs: bool = False
 
     @property
     def links(self) -> LinkConfig:
-        return PROFILES[self.profile]()
+        links = PROFILES[self.profile]()
+        return replace(links, detect=replace(links.detect, **self.detect)) if self.detect else links
+
+    def check_detect(self) -> None:
+        """Do the settings of detection go together, with what the profile says?"""
+        try:
+            assert self.links
+        except BadInput as error:
+            raise BadInput(
+                error.what, fix=f"change it under [detect], or choose another profile than {self.profile!r}"
+            ) from None
 
     def is_cluster(self, domain: Domain) -> bool:
         return not any(strictly_inside(domain, other) for other in self.servers)
@@ -90,7 +128,22 @@ class World(Struct, frozen=True):
         return tuple(sorted(domain for domain in self.servers if self.is_cluster(domain)))
 
 
+class WorldFile(Struct, frozen=True):
+    """A world, and what its file says in so many words."""
+
+    path: Path
+    tables: dict[str, dict[str, Any]]
+    world: World
+
+    def says(self, table: str, key: str) -> bool:
+        return key in self.tables.get(table, {})
+
+
 def load_world(path: Path) -> World:
+    return read_world(path).world
+
+
+def read_world(path: Path) -> WorldFile:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -101,19 +154,27 @@ def load_world(path: Path) -> World:
     except UnicodeDecodeError:
         raise BadInput(f"world file {path} is not UTF-8", fix="save it as UTF-8") from None
     try:
-        return parse_world(text)
+        tables = _tables(text)
+        return WorldFile(path, tables, _world(tables))
     except RostraError as error:
         raise BadInput(f"world file {path}: {error.what}", fix=error.fix) from None
 
 
 def parse_world(text: str) -> World:
+    return _world(_tables(text))
+
+
+def _tables(text: str) -> dict[str, Any]:
     try:
-        file = tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise BadInput(
             f"not valid TOML: {error}", fix="texts need quotes, and so do keys with dots"
         ) from None
-    _known(file, "the file", ("world", "servers", "agents"))
+
+
+def _world(file: dict[str, Any]) -> World:
+    _known(file, "the file", ("world", "servers", "agents", "http", "detect", "logs"))
     world = _table(file, "world")
     _known(world, "[world]", ("name", "profile"))
     name = _text(world, "world", "name")
@@ -121,10 +182,17 @@ def parse_world(text: str) -> World:
         raise BadInput(
             f"{name!r} is not a world's name", fix=f"use 1 to {WORLD_NAME_LENGTH_MAX} printable characters"
         )
-    profile = _text(world, "world", "profile", default="wan")
-    if profile not in PROFILES:
-        raise BadInput(f"[world] profile {profile!r} is unknown", fix=f"use one of: {', '.join(PROFILES)}")
-    return World(name, _servers(_table(file, "servers")), profile, _agents(file.get("agents", {})))
+    described = World(
+        name,
+        _servers(_table(file, "servers")),
+        placed("[world] profile", parse_profile, _text(world, "world", "profile", default="wan")),
+        _agents(_optional(file, "agents")),
+        _http(_optional(file, "http")),
+        _detect(_optional(file, "detect")),
+        _logs(_optional(file, "logs")),
+    )
+    described.check_detect()
+    return described
 
 
 def _servers(table: Mapping[str, Any]) -> dict[Domain, TcpAddress]:
@@ -140,19 +208,79 @@ def _servers(table: Mapping[str, Any]) -> dict[Domain, TcpAddress]:
     return servers
 
 
-def _agents(table: object) -> AgentSettings:
-    if not isinstance(table, dict):
-        raise BadInput("agents is not a table", fix="write [agents] on a line of its own")
+def _agents(table: Mapping[str, Any]) -> AgentSettings:
     _known(table, "[agents]", ("socket", "socket_mode", "listen", "state"))
     mode = _text(table, "agents", "socket_mode", default="0660")
-    if mode not in ("0600", "0660", "0666"):
-        raise BadInput(f"[agents] socket_mode {mode!r} is not usable", fix='use "0600", "0660" or "0666"')
     return AgentSettings(
         socket=parse_socket_path(_text(table, "agents", "socket")) if "socket" in table else None,
-        socket_mode=int(mode, 8),
+        socket_mode=placed("[agents] socket_mode", parse_mode, mode),
         listen=parse_tcp(_text(table, "agents", "listen")) if "listen" in table else None,
         state=Path(_text(table, "agents", "state")) if "state" in table else None,
     )
+
+
+def _http(table: Mapping[str, Any]) -> HttpSettings:
+    _known(table, "[http]", ("agents", "servers"))
+    return HttpSettings(
+        **{key: placed(f"[http] {key}", parse_http, _text(table, "http", key)) for key in table}
+    )
+
+
+def _detect(table: Mapping[str, Any]) -> dict[str, float]:
+    _known(table, "[detect]", DETECT)
+    for name, value in table.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise BadInput(f"[detect] {name} is {value!r}", fix="write it as a number")
+    return {name: DETECT[name](value) for name, value in table.items()}
+
+
+def _logs(table: Mapping[str, Any]) -> bool:
+    _known(table, "[logs]", ("json",))
+    json = table.get("json", False)
+    if not isinstance(json, bool):
+        raise BadInput(f"[logs] json is {json!r}", fix="write true or false, without quotes")
+    return json
+
+
+# Values, as files, flags and variables write them
+
+
+def parse_profile(text: str) -> str:
+    if text not in PROFILES:
+        raise BadInput(f"{text!r} is unknown", fix=f"use one of: {', '.join(PROFILES)}")
+    return text
+
+
+def parse_mode(text: str) -> int:
+    if text not in SOCKET_MODES:
+        raise BadInput(f"{text!r} is not usable", fix='use "0600", "0660" or "0666"')
+    return int(text, 8)
+
+
+def parse_http(text: str) -> TcpAddress:
+    """Where to serve HTTP. There is no password in front of it, so it stays on the machine."""
+    address = parse_tcp(text)
+    if not address.host.startswith(LOOPBACK):
+        raise BadInput(
+            f"{text!r} can be reached from other machines, and HTTP here knows no passwords",
+            fix="use 127.0.0.1 and a port; put a proxy or a tunnel in front of it",
+        )
+    return address
+
+
+def placed(place: str, parse: Callable[[str], T], text: str) -> T:
+    """A value that somebody wrote somewhere, whose errors say where."""
+    try:
+        return parse(text)
+    except BadInput as error:
+        raise BadInput(f"{place} {error.what}", fix=error.fix) from None
+
+
+# Tables and keys
+
+
+def _optional(file: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    return _table(file, key) if key in file else {}
 
 
 def _table(file: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -171,6 +171,11 @@ class Door:
             ) from None
         self._socket_file = path
 
+    def set_mode(self, mode: int) -> None:
+        """Who may come in, from now on; a TCP port has no such thing."""
+        if self._socket_file is not None:
+            self._socket_file.chmod(mode)
+
     def close(self) -> None:
         if self._server is not None:
             self._server.close()

@@ -154,7 +154,7 @@ class Dialler:
         self._process = process
         self._resident = resident
         self._peer = peer
-        self._address = address
+        self.address = address  # where to call next
         self._trouble = ""  # as it was last logged
 
     async def run(self) -> None:
@@ -181,7 +181,7 @@ class Dialler:
 
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                await self._process.loop.create_connection(end, self._address.host, self._address.port)
+                await self._process.loop.create_connection(end, self.address.host, self.address.port)
         except TimeoutError:
             self._say("no answer")
             return None
@@ -219,7 +219,7 @@ class Dialler:
             event,
             node=self._resident.path,
             peer=self._peer,
-            address=str(self._address),
+            address=str(self.address),
             code=code,
             because=text,
         )

@@ -49,6 +49,7 @@ from rostra.protocols.links.events import (
 from rostra.runtime.config import World
 from rostra.runtime.connection import Connection
 from rostra.runtime.inspect import Patience, document
+from rostra.runtime.lag import Lag
 from rostra.runtime.links import Dialler, LinkEnd
 from rostra.runtime.programs import WATCH_TICK_S, Programs
 from rostra.runtime.record import Record
@@ -94,6 +95,9 @@ class Process:
         self.turn = 0
         self.now = time.monotonic()
         self.failed: asyncio.Future[BaseException] = self.loop.create_future()
+        self.lag = Lag(self.loop, record)
+        self.http: str | None = None  # where health, metrics and the dashboard are
+        self._diallers: dict[tuple[Domain, Domain], Dialler] = {}  # by node and peer
         self._in_turn = False
         self._stepped: dict[Resident, None] = {}  # may have something to say to their neighbours
         self._inner: deque[tuple[Resident, Event]] = deque()  # between nodes of this process
@@ -139,9 +143,30 @@ class Process:
                 if other != resident.path and self.accepts(resident, other):
                     self.step(resident, ChannelOpened(other))
             for peer in list(resident.node.links):
-                if peer not in self.residents and peer in self.world.servers and dials(resident.path, peer):
-                    self._spawn(Dialler(self, resident, peer, self.world.servers[peer]).run())
+                self._dial(resident, peer)
         self._spawn(self._watch_programs())
+        self.lag.start()
+
+    def take_over(self, world: World) -> None:
+        """The world file was read again: call neighbours where they are now, and meet new ones."""
+        self.world = world
+        for (_, peer), dialler in self._diallers.items():
+            dialler.address = world.servers.get(peer, dialler.address)
+        for resident in self.residents.values():
+            if not resident.is_agent:
+                for sibling in world.siblings(resident.path):
+                    if resident.node.meet(sibling):
+                        self._dial(resident, sibling)
+
+    def _dial(self, resident: Resident, peer: Domain) -> None:
+        if peer not in self.residents and peer in self.world.servers and dials(resident.path, peer):
+            dialler = Dialler(self, resident, peer, self.world.servers[peer])
+            self._diallers[resident.path, peer] = dialler
+            self._spawn(dialler.run())
+
+    @property
+    def is_draining(self) -> bool:
+        return any(programs.draining for programs in self.programs.values())
 
     def accepts(self, resident: Resident, path: Domain) -> bool:
         """Is a server of this path a neighbour of that node?"""
@@ -286,6 +311,7 @@ class Process:
 
     def _link_down(self, resident: Resident, report: LinkDown) -> None:
         because = report.because
+        self.record.count("links_down", because.what)
         self.record.note(
             "link_down", node=resident.path, peer=report.peer, because=because.what, accuser=because.accuser
         )
@@ -297,6 +323,7 @@ class Process:
 
     def _suspected(self, resident: Resident, report: Suspected) -> None:
         resident.evidence[report.peer] = report.evidence
+        self.record.count("links_suspected")
         self.record.note("link_suspected", node=resident.path, peer=report.peer, **_grounds(report.evidence))
 
     def _trusted(self, resident: Resident, report: Trusted) -> None:
@@ -318,6 +345,7 @@ class Process:
     async def shut_down(self, why: str) -> None:
         """Leave every group for every program, wait until the neighbours have it, and say goodbye."""
         self.record.note("shutting_down", because=why)
+        self.lag.stop()
         for programs in self.programs.values():
             programs.draining = True
             for program in list(programs.by_number.values()):

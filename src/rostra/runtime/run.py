@@ -2,6 +2,7 @@
 
 first SIGTERM or SIGINT    leave every group, wait until the domain has acknowledged it, say goodbye, exit 0
 second one                 exit at once
+SIGHUP                     read the world file again and take over what can be: see `reload`
 """
 
 import asyncio
@@ -9,6 +10,9 @@ import contextlib
 import os
 import resource
 import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,8 +28,10 @@ from rostra.protocols.resolve.local import LocalServer
 from rostra.runtime.addresses import SocketPath, TcpAddress, default_socket
 from rostra.runtime.config import World
 from rostra.runtime.door import Door
+from rostra.runtime.notify import Systemd
 from rostra.runtime.process import Process, Resident
 from rostra.runtime.record import Record
+from rostra.runtime.reload import reload
 from rostra.runtime.store import open_store
 from rostra.wire import FrameKind
 
@@ -53,18 +59,37 @@ class Settings(Struct, frozen=True, kw_only=True):
             raise BadInput("nothing to run", fix="name a domain or a host")
 
 
-def run(settings: Settings, record: Record) -> int:
+Beside = Callable[[Process], AbstractAsyncContextManager[None]]
+"""Something that runs beside the nodes while they run, and may not disturb them: HTTP."""
+
+
+def run(
+    settings: Settings,
+    record: Record,
+    *,
+    read_again: Callable[[], World] | None = None,
+    beside: Beside | None = None,
+) -> int:
     """Run until told to stop; the answer is the exit code."""
     settings.check()
     _allow_many_files()
-    return _new_runner().run(_main(settings, record))
+    return _new_runner().run(_main(settings, record, read_again, beside))
 
 
-async def _main(settings: Settings, record: Record) -> int:
-    async with running(settings, record) as process:
+async def _main(
+    settings: Settings, record: Record, read_again: Callable[[], World] | None, beside: Beside | None
+) -> int:
+    process_and_doors = running(settings, record)
+    async with process_and_doors as process, _nothing() if beside is None else beside(process):
         stop: asyncio.Future[str] = process.loop.create_future()
         for number in (signal.SIGTERM, signal.SIGINT):
             process.loop.add_signal_handler(number, _on_signal, stop, number)
+        systemd = Systemd()
+        if read_again is not None:
+            again = partial(_reload, process_and_doors, process, read_again, systemd)
+            process.loop.add_signal_handler(signal.SIGHUP, again)
+        systemd.ready(_status(process))
+        systemd.feed(process.loop)
         either: set[asyncio.Future[Any]] = {stop, process.failed}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if process.failed.done():
@@ -73,8 +98,38 @@ async def _main(settings: Settings, record: Record) -> int:
             if not isinstance(error, RostraError):
                 raise error
             return EXIT_FAILED
+        systemd.stopping(stop.result())
         await process.shut_down(stop.result())
+        systemd.close()
     return EXIT_OK
+
+
+@contextlib.asynccontextmanager
+async def _nothing() -> AsyncIterator[None]:
+    yield
+
+
+def _reload(
+    process_and_doors: "running", process: Process, read_again: Callable[[], World], systemd: Systemd
+) -> None:
+    record = process.record
+    systemd.reloading()
+    try:
+        taken = reload(process, process_and_doors.doors, read_again())
+    except RostraError as error:
+        record.note("reload_failed", because=str(error))
+    else:
+        record.note(
+            "reloaded",
+            changed=", ".join(taken.changed) or "nothing",
+            needs_restart=", ".join(taken.needs_restart),
+            because="SIGHUP received",
+        )
+    systemd.ready(_status(process))
+
+
+def _status(process: Process) -> str:
+    return f"{', '.join(process.residents)} of world {process.world.name}"
 
 
 def _on_signal(stop: "asyncio.Future[str]", number: signal.Signals) -> None:
@@ -89,7 +144,7 @@ class running:
     def __init__(self, settings: Settings, record: Record) -> None:
         self._settings = settings
         self._record = record
-        self._doors: list[Door] = []
+        self.doors: list[Door] = []
 
     async def __aenter__(self) -> Process:
         settings = self._settings
@@ -107,7 +162,7 @@ class running:
         return process
 
     async def __aexit__(self, *_: object) -> None:
-        for door in self._doors:
+        for door in self.doors:
             door.close()
 
     async def _open_doors(self, process: Process) -> None:
@@ -131,11 +186,11 @@ class running:
 
     async def _open(self, door: Door, address: TcpAddress | SocketPath, mode: int = 0o660) -> None:
         where = await door.listen(address, mode)
-        self._doors.append(door)
+        self.doors.append(door)
         self._record.note("listening", address=str(where))
 
     def _close(self, process: Process) -> None:
-        for door in self._doors:
+        for door in self.doors:
             door.close()
         for resident in process.residents.values():
             resident.store.close()

@@ -1,0 +1,74 @@
+"""What `rostra agent` and `rostra server` share: settings decided, doors named, HTTP beside the nodes."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from rostra.names import Domain
+from rostra.runtime.addresses import Address, TcpAddress, default_socket
+from rostra.runtime.config import World, read_world
+from rostra.runtime.record import Record
+from rostra.runtime.run import Beside, Settings, run
+from rostra.runtime.settings import BY_NAME, SETTINGS, Choices, Role, settle
+
+
+def run_daemon(
+    role: Role,
+    world: Path,
+    flags: Mapping[str, str | None],
+    *,
+    domains: tuple[Domain, ...] = (),
+    host: Domain | None = None,
+    listen: TcpAddress | None = None,
+) -> int:
+    choices = settle(read_world(world), role, flags)
+    settings = Settings(
+        world=choices.world,
+        domains=domains,
+        host=host,
+        socket=choices["socket"] if _is_for_programs(choices, "socket", host) else None,
+        programs_at=choices["programs_at"] if _is_for_programs(choices, "programs_at", host) else None,
+        listen=listen,
+        state=choices["state"],
+    )
+    settings.check()
+    record = Record(json=choices["json_logs"])
+    record.note("configured", world_file=str(world), **_told(choices))
+
+    def read_again() -> World:
+        return settle(read_world(world), role, flags).world
+
+    return run(settings, record, read_again=read_again, beside=_http(choices["http"], settings))
+
+
+def _is_for_programs(choices: Choices, name: str, host: Domain | None) -> bool:
+    """[agents] speaks of agents. A server that is none opens a door for administrators only if told to."""
+    setting = BY_NAME[name]
+    return host is not None or choices.chosen[name].origin in (setting.flag, setting.variable)
+
+
+def _told(choices: Choices) -> dict[str, str]:
+    """What somebody said, and who; what nobody said is in the documentation."""
+    return {
+        setting.name: f"{choices[setting.name]} (from {choices.chosen[setting.name].origin})"
+        for setting in SETTINGS
+        if not choices.is_default(setting.name)
+    }
+
+
+def _http(at: TcpAddress | None, settings: Settings) -> Beside | None:
+    if at is None:
+        return None
+    # Only who serves HTTP waits for its import, and not while its loop should turn.
+    from rostra.web.beside import http_beside
+
+    own = _own_address(settings)
+    return lambda process: http_beside(process, at, own)
+
+
+def _own_address(settings: Settings) -> Address:
+    """Where programs, and so the dashboard, reach the nodes of this process."""
+    if settings.socket is not None:
+        return settings.socket
+    if settings.host is not None:
+        return default_socket()
+    return settings.listen or settings.world.servers[settings.domains[0]]

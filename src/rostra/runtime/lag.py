@@ -1,0 +1,58 @@
+"""How late is our own loop? Measured all the time, because a loop that is late blames its peers.
+
+A timer that is due every quarter of a second finds out how much later than that it runs. Whoever asks gets a
+histogram; a long lateness is recorded, since it explains suspicions that others will have had of us.
+"""
+
+import asyncio
+from bisect import bisect_left
+from collections import deque
+from typing import Final
+
+from rostra.runtime.record import Record
+
+EVERY_S: Final = 0.25
+
+BUCKETS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+"""Upper bounds; one more bucket takes the rest."""
+
+LATE_S: Final = 0.5
+"""Recorded, at most once a minute."""
+
+WORST_OF: Final = 240
+"""The worst of this many looks is shown: of the last minute."""
+
+
+class Lag:
+    def __init__(self, loop: asyncio.AbstractEventLoop, record: Record) -> None:
+        self.counts = [0] * (len(BUCKETS_S) + 1)
+        self.sum_s = 0.0
+        self._latest: deque[float] = deque(maxlen=WORST_OF)
+        self._loop = loop
+        self._record = record
+        self._due = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        self._due = self._loop.time() + EVERY_S
+        self._timer = self._loop.call_at(self._due, self._look)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    @property
+    def worst_s(self) -> float:
+        """Of the last minute."""
+        return max(self._latest, default=0.0)
+
+    def _look(self) -> None:
+        late_s = max(0.0, self._loop.time() - self._due)
+        self.counts[bisect_left(BUCKETS_S, late_s)] += 1
+        self.sum_s += late_s
+        self._latest.append(late_s)
+        if late_s >= LATE_S:
+            self._record.note_rarely(
+                "loop_late", "loop_late", late_s=round(late_s, 3), because="busy or stopped"
+            )
+        self.start()

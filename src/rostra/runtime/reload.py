@@ -1,0 +1,68 @@
+"""SIGHUP: take over what a world file says now, as far as that can be done without a restart.
+
+    at once             addresses of servers, new neighbours, the mode of the socket
+    only by a restart   the world's name, the profile and [detect], where we listen ourselves, HTTP, logs;
+                        a cluster that got subdomains; a server that is no longer in the file
+
+A neighbour that left the file is still called: whether it is gone is for its own goodbye to say. Whatever
+could not be taken over is named in the log, so that nobody believes it counts.
+"""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rostra.runtime.config import World
+from rostra.runtime.door import Door
+from rostra.runtime.process import Process
+
+
+class Reloaded(Struct, frozen=True):
+    changed: tuple[str, ...]
+    needs_restart: tuple[str, ...]
+
+
+def reload(process: Process, doors: Iterable[Door], new: World) -> Reloaded:
+    old = process.world
+    changed: list[str] = []
+    restart: list[str] = []
+    if new.name != old.name:
+        # A server that changes its world in mid-life would be a stranger to everybody, itself included.
+        return Reloaded((), ("[world] name",))
+    restart += [f"[world] {key}" for key in ("profile",) if getattr(new, key) != getattr(old, key)]
+    restart += ["[detect]"] if new.detect != old.detect else []
+    restart += [
+        f"[agents] {key}"
+        for key in ("socket", "listen", "state")
+        if getattr(new.agents, key) != getattr(old.agents, key)
+    ]
+    restart += ["[http]"] if new.http != old.http else []
+    restart += ["[logs]"] if new.json_logs != old.json_logs else []
+    for domain in sorted(old.servers.keys() | new.servers.keys()):
+        if domain not in new.servers:
+            restart.append(f"[servers] {domain}: no longer there")
+        elif new.servers[domain] != old.servers.get(domain):
+            if domain in process.residents:
+                restart.append(f"[servers] {domain}: where we listen ourselves")
+            else:
+                changed.append(f"[servers] {domain}")
+    restart += [
+        f"[servers] {domain}: {'holds hosts' if new.is_cluster(domain) else 'holds domains'} now"
+        for domain in process.residents
+        if domain in old.servers
+        and domain in new.servers
+        and old.is_cluster(domain) != new.is_cluster(domain)
+    ]
+    if new.agents.socket_mode != old.agents.socket_mode:
+        changed.append("[agents] socket_mode")
+        for door in doors:
+            door.set_mode(new.agents.socket_mode)
+    process.take_over(_with_what_counts(old, new))
+    return Reloaded(tuple(changed), tuple(restart))
+
+
+def _with_what_counts(old: World, new: World) -> World:
+    """The new servers, and everything else as it was."""
+    agents = replace(old.agents, socket_mode=new.agents.socket_mode)
+    return replace(old, servers={**old.servers, **new.servers}, agents=agents)

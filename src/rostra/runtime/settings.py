@@ -1,0 +1,204 @@
+"""What a daemon is told, and by whom: flags first, then variables, then the file, then defaults.
+
+    --http 127.0.0.1:7780        flag
+    ROSTRA_HTTP=127.0.0.1:7780   variable
+    [http] agents = "..."        world file
+    (nothing)                    default
+
+Every setting stands once in `SETTINGS`. Daemons are started from it, and `rostra config show --origin` prints
+it: what is shown is what is used.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rostra.errors import BadInput
+from rostra.runtime.addresses import default_socket, parse_socket_path, parse_tcp
+from rostra.runtime.config import (
+    DETECT,
+    World,
+    WorldFile,
+    parse_http,
+    parse_mode,
+    parse_profile,
+    placed,
+)
+
+Role = Literal["agent", "server"]
+
+NONE: Final = "none"
+"""What a flag or variable says to take back what the file says."""
+
+
+class Setting(Struct, frozen=True):
+    name: str
+    what: str
+    parse: Callable[[str], Any]
+    in_file: tuple[str, str] | None = None  # table and key; for HTTP the key depends on the role
+    from_file: Callable[[World], Any] = lambda world: None
+    default: Callable[[], Any] = lambda: None
+    flag: str = ""  # none: no flag says this
+
+    @property
+    def variable(self) -> str:
+        return f"ROSTRA_{self.name.upper().replace('.', '_')}"
+
+    def place(self, role: Role) -> tuple[str, str] | None:
+        return ("http", f"{role}s") if self.name == "http" else self.in_file
+
+
+class Chosen(Struct, frozen=True):
+    value: Any
+    origin: str  # the flag, the variable, the place in the file, or "default"
+
+
+def _yes_or_no(text: str) -> bool:
+    words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False}
+    try:
+        return {**words, "off": False, "": False}[text.lower()]
+    except KeyError:
+        raise BadInput(f"{text!r} is neither yes nor no", fix="write yes or no") from None
+
+
+def _number_of(name: str) -> Callable[[str], float]:
+    def parse(text: str) -> float:
+        try:
+            number = float(text)
+            return int(text) if DETECT[name] is int else number
+        except ValueError:
+            raise BadInput(f"{text!r} is not a number", fix="write a number, such as 2.5") from None
+
+    return parse
+
+
+SETTINGS: Final = (
+    Setting(
+        "socket",
+        "where programs connect",
+        parse_socket_path,
+        ("agents", "socket"),
+        lambda world: world.agents.socket,
+        default_socket,
+        "--socket",
+    ),
+    Setting(
+        "socket_mode",
+        "who may open the socket",
+        parse_mode,
+        ("agents", "socket_mode"),
+        lambda world: world.agents.socket_mode,
+        lambda: 0o660,
+    ),
+    Setting(
+        "programs_at",
+        "where programs connect over TCP",
+        parse_tcp,
+        ("agents", "listen"),
+        lambda world: world.agents.listen,
+        flag="--programs-at",
+    ),
+    Setting(
+        "state",
+        "where incarnations and permanent groups survive a restart",
+        Path,
+        ("agents", "state"),
+        lambda world: world.agents.state,
+        flag="--state",
+    ),
+    Setting("http", "health, metrics and the dashboard", parse_http, flag="--http"),
+    Setting(
+        "profile",
+        "how patient to be with silence",
+        parse_profile,
+        ("world", "profile"),
+        lambda world: world.profile,
+        lambda: "wan",
+        "--profile",
+    ),
+    Setting(
+        "json_logs",
+        "log lines as JSON",
+        _yes_or_no,
+        ("logs", "json"),
+        lambda world: world.json_logs,
+        lambda: False,
+        "--json-logs",
+    ),
+    *(Setting(f"detect.{name}", "", _number_of(name), ("detect", name)) for name in DETECT),
+)
+
+BY_NAME: Final = {setting.name: setting for setting in SETTINGS}
+
+
+class Choices(Struct, frozen=True):
+    """What counts for one daemon, and who said so."""
+
+    chosen: dict[str, Chosen]
+    world: World  # with what flags and variables changed about it
+
+    def __getitem__(self, name: str) -> Any:
+        return self.chosen[name].value
+
+    def is_default(self, name: str) -> bool:
+        return self.chosen[name].origin.startswith("default")
+
+
+def settle(
+    file: WorldFile, role: Role, flags: Mapping[str, str | None], environ: Mapping[str, str] = os.environ
+) -> Choices:
+    """Decide every setting. `flags` are as they were typed, by the setting's name; None if they were not."""
+    chosen = {setting.name: _choose(setting, file, role, flags, environ) for setting in SETTINGS}
+    detect = {
+        name: chosen[f"detect.{name}"].value
+        for name in DETECT
+        if not chosen[f"detect.{name}"].origin.startswith("default")
+    }
+    world = replace(
+        file.world,
+        profile=chosen["profile"].value,
+        detect=detect,
+        agents=replace(file.world.agents, socket_mode=chosen["socket_mode"].value),
+    )
+    world.check_detect()
+    for name in DETECT:
+        if name not in detect:
+            value = getattr(world.links.detect, name)
+            chosen[f"detect.{name}"] = Chosen(value, f"default of profile {world.profile}")
+    return Choices(chosen, world)
+
+
+def _choose(
+    setting: Setting,
+    file: WorldFile,
+    role: Role,
+    flags: Mapping[str, str | None],
+    environ: Mapping[str, str],
+) -> Chosen:
+    if (told := flags.get(setting.name)) is not None:
+        return Chosen(_parse(setting, setting.flag, told), setting.flag)
+    if (told := environ.get(setting.variable)) is not None:
+        return Chosen(_parse(setting, setting.variable, told), setting.variable)
+    place = setting.place(role)
+    if place is not None and file.says(*place):
+        table, key = place
+        return Chosen(_from_file(setting, file.world, table, key), f"{file.path} [{table}] {key}")
+    return Chosen(setting.default(), "default")
+
+
+def _parse(setting: Setting, origin: str, text: str) -> Any:
+    if text == NONE and setting.default() is None:
+        return None
+    return placed(origin, setting.parse, text)
+
+
+def _from_file(setting: Setting, world: World, table: str, key: str) -> Any:
+    if table == "http":
+        return getattr(world.http, key)
+    if table == "detect":
+        return world.detect[key]
+    return setting.from_file(world)
