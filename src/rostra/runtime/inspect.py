@@ -58,7 +58,10 @@ def document(process: "Process", resident: "Resident", core: bytes, after: int) 
         "world": process.world.name,
         "profile": process.world.profile,
         "node": resident.path,
+        "nodes": list(process.residents),  # of this process
         "incarnation": node.incarnation,
+        "http": process.http,
+        "servers": {domain: str(address) for domain, address in process.world.servers.items()},
         "core": msgspec.Raw(core),
         "links": {peer: _link(process, resident, link) for peer, link in sorted(node.links.items())},
         "programs": [
