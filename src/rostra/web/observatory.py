@@ -28,7 +28,7 @@ from msgspec import Struct
 from rostra.names import Domain, Group, host_of, inside, name_of, parse_group
 from rostra.web.lab import Lab, LabState
 from rostra.web.picture import End, Picture, Report, draw, ends_of
-from rostra.web.places import AnyNews, Forgotten, Happened, Known, Place, Seen, Silent, Unseen
+from rostra.web.places import OURS, AnyNews, Forgotten, Happened, Known, Place, Seen, Silent, Unseen
 from rostra.web.timeline import Entry, Timeline
 
 FRAMES_KEPT: Final = 2_000
@@ -339,7 +339,7 @@ class Observatory:
             for text, table in core.get("groups", {}).items():
                 watchers = watches.get(text, {}).get("watchers", ())
                 followers = [*table["members"], *watchers, *table["online"]]
-                if any("/dashboard-" not in str(each) for each in followers):
+                if any(f"/{OURS}" not in str(each) for each in followers):
                     known.setdefault(parse_group(text), False)
                     lively.add(parse_group(text))
             for text in core.get("rows", {}):

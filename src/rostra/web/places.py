@@ -14,6 +14,7 @@ dashboards too.
 """
 
 import asyncio
+import itertools
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -29,6 +30,11 @@ from rostra.names import Domain, Group
 CONNECT_TIMEOUT_S: Final = 5.0
 RETRY_AFTER_S: Final = 0.25
 RETRY_AFTER_MAX_S: Final = 2.0
+
+OURS: Final = "dashboard-"
+"""How the endpoints that watch for a dashboard are called: a group that only they follow is nobody's."""
+
+_endpoints = itertools.count(1)
 
 FRESH_S: Final = 2.0
 """A node says what it knows when something happens, and at least this often, for what changes all the time:
@@ -165,7 +171,7 @@ class ClientPlace:
 
     async def _follow_groups(self, hear: Hear) -> None:
         """Watch the groups that are wanted. The endpoint this takes is in nobody's list."""
-        name = f"dashboard-{os.getpid()}"
+        name = f"{OURS}{os.getpid()}-{next(_endpoints)}"
         async with (
             connect(self.address, name=name, timeout_s=CONNECT_TIMEOUT_S) as me,
             asyncio.TaskGroup() as tasks,
