@@ -19,7 +19,6 @@ import rostra
 from benchmarks.peers.base import OnChange, Program, Service, nobody
 from benchmarks.peers.processes import READY_WITHIN_S, Died, listening, start, stop
 from rostra.client import Gap, Joined, Left, Me, Membership, Only, View, Without, connect_admin
-from rostra.client.group import Followed
 from rostra.errors import RostraError, Unreachable
 from rostra.names import Endpoint, name_of
 
@@ -200,7 +199,7 @@ class _Names(dict[Endpoint, str]):
         return name
 
 
-async def _report(followed: Followed, on_change: OnChange, names: _Names) -> None:
+async def _report(followed: Membership, on_change: OnChange, names: _Names) -> None:
     async for change in followed:
         match change:
             case Joined(members):

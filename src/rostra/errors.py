@@ -13,6 +13,7 @@
     │   ├── TooLarge                    an attachment or message above its bound
     │   ├── NameInUse                   an endpoint with this name is open on the host
     │   └── NotAllowed
+    ├── NotAvailable                this version cannot do it; a later one can
     ├── Unreachable                 nobody answered (retriable)
     │   └── DeadlineExceeded            the answer did not come in time
     └── PeerError                   the other side broke the protocol
@@ -87,6 +88,10 @@ class NotAllowed(Refused):
     code = "NOT_ALLOWED"
 
 
+class NotAvailable(RostraError, NotImplementedError):
+    code = "NOT_AVAILABLE"
+
+
 class Unreachable(RostraError, ConnectionError):
     code = "UNREACHABLE"
     retriable = True
@@ -131,6 +136,7 @@ BY_CODE: dict[str, type[RostraError]] = {
         TooLarge,
         NameInUse,
         NotAllowed,
+        NotAvailable,
         Unreachable,
         DeadlineExceeded,
         PeerError,

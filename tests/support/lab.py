@@ -289,7 +289,7 @@ class Lab:
     @contextlib.asynccontextmanager
     async def program(self, host: str, name: str) -> AsyncIterator[Me]:
         """This test, as a program on that host."""
-        async with connect(self.socket(host), name=name) as me:
+        async with connect(self.socket(host), name=name, on_lost="raise") as me:
             yield me
 
     async def inspect(self, node: str) -> dict[str, Any]:

@@ -74,6 +74,7 @@ REQUESTS: list[Any] = [
     program.Resolve("lounge/chess", None, deadline_s=2.5),
     program.SetOnline(CHESS, False),
     program.Watch(CAFE),
+    program.Watch(CAFE, 3, 2**40),
     program.Unwatch(CAFE),
     program.SendTo((ANN, BOB), b"e4"),
     program.WatchLife(BOB),
@@ -107,6 +108,12 @@ NOTICES: list[Any] = [
     program.NotDelivered((BOB,), "next hop down"),
     program.Life(BOB, False, "closed"),
     program.Gap(12, (CHESS, CAFE)),
+    program.Snapshot(CHESS, MEMBERS, 3, 17),
+    program.Snapshot(CHESS, (), 1, 0, isolated=True),
+    program.Changed(CHESS, 18, members=MEMBERS, cause=Cause.JOIN),
+    program.Changed(CHESS, 19, left=(ANN,), cause=Cause.LEAVE, meta=b"bye"),
+    program.Changed(CHESS, 20, left=(BOB,), by=program.Without(Domain("us"), SILENT)),
+    program.Changed(CHESS, 2**63 - 1, left=(BOB,), by=program.Only(PARIS, SILENT)),
 ]
 
 PACKETS: list[Any] = [

@@ -1,17 +1,27 @@
 """The API that applications import: connect to an agent, join, watch and resolve groups.
 
-changes       what a program hears
 me            an endpoint, and all it can do; `connect`
 group         a group that is joined or watched: its copy, its changes
+changes       what a program hears
+states        how it stands with its agent
+admin         servers, for administrators
+session       one standing with an agent, through every connection that it takes
+connection    one socket, shared by all endpoints of the program
+dialling      where connections come from
+copies        who is in the groups that the program is in
+watched       who is in the groups that it watches, by numbered changes
+follows       what both have in common
 streams       bounded queues that end with a reason
-connection    one socket to the agent, shared by all endpoints of the program
+choices       how strong a group is to be
 """
 
+from rostra.client.admin import Admin, connect_admin
 from rostra.client.changes import (
     Because,
     Cause,
     Change,
     Gap,
+    Item,
     Joined,
     Left,
     Life,
@@ -25,17 +35,21 @@ from rostra.client.changes import (
     Without,
 )
 from rostra.client.group import Membership, Watch
-from rostra.client.me import Admin, Me, connect, connect_admin
+from rostra.client.me import Me, connect
+from rostra.client.states import Connected, Lost, State, Suspended
 
 __all__ = [
     "Admin",
     "Because",
     "Cause",
     "Change",
+    "Connected",
     "Gap",
+    "Item",
     "Joined",
     "Left",
     "Life",
+    "Lost",
     "Me",
     "Member",
     "Members",
@@ -44,6 +58,8 @@ __all__ = [
     "NotDelivered",
     "Only",
     "Resolution",
+    "State",
+    "Suspended",
     "View",
     "Watch",
     "Without",

@@ -5,10 +5,13 @@
     Left       these left, or died one by one
     Without    a domain was lost; we go on without its members
     Only       we are in a domain that lost the rest; only its members remain
-    Gap        the program read too slowly: so many changes were not kept for it; a `View` follows
+    Gap        so many changes were not kept for us; a `View` follows
 
 Every change but `Gap` is a difference that really happened to the program's own copy: what changes nothing is
 not reported (C-141).
+
+The changes of a watch are numbered, one after the other, and each has a `token`: the place right after it.
+Keep the last one, and ``watch(..., resume=token)`` goes on from there.
 """
 
 from msgspec import Struct
@@ -22,6 +25,7 @@ __all__ = [
     "Cause",
     "Change",
     "Gap",
+    "Item",
     "Joined",
     "Left",
     "Life",
@@ -36,36 +40,51 @@ __all__ = [
 ]
 
 
-class View(Struct, frozen=True):
+class Numbered(Struct, frozen=True, kw_only=True):
+    """What all changes of a watch have."""
+
+    number: int = 0
+    period: str = ""  # which agent counts, and from which beginning; empty: this change is not numbered
+
+    @property
+    def token(self) -> str:
+        """For ``watch(..., resume=token)``: everything up to this change is known. Empty if there is none."""
+        return f"{self.period}:{self.number}" if self.period else ""
+
+
+class View(Numbered, frozen=True, repr_omit_defaults=True):
     members: Members
     isolated: bool = False  # only this host's part: its cluster's server cannot be reached
 
 
-class Joined(Struct, frozen=True):
+class Joined(Numbered, frozen=True, repr_omit_defaults=True):
     members: Members
     cause: Cause  # JOIN | MERGE
 
 
-class Left(Struct, frozen=True):
+class Left(Numbered, frozen=True, repr_omit_defaults=True):
     endpoints: tuple[Endpoint, ...]
     cause: Cause  # LEAVE | CRASH; MERGE: a merge showed that they had gone while we were apart
     meta: bytes = b""  # what the leaver said, with LEAVE
 
 
-class Without(Struct, frozen=True):
+class Without(Numbered, frozen=True, repr_omit_defaults=True):
     domain: Domain
     endpoints: tuple[Endpoint, ...]  # of this group, those that were lost with it
     because: Because
 
 
-class Only(Struct, frozen=True):
+class Only(Numbered, frozen=True, repr_omit_defaults=True):
     domain: Domain
-    endpoints: tuple[Endpoint, ...]
+    endpoints: tuple[Endpoint, ...]  # of this group, those that were lost with the rest
     because: Because
 
 
-class Gap(Struct, frozen=True):
-    missed: int
+class Gap(Numbered, frozen=True, repr_omit_defaults=True):
+    """Changes were missed: the program read too slowly, or was away. It has no token; the `View` that follows
+    has."""
+
+    missed: int | None = None  # None: nobody counted them
 
 
 Change = View | Joined | Left | Without | Only | Gap
@@ -76,6 +95,10 @@ class Message(Struct, frozen=True):
 
     source: Endpoint
     data: bytes
+
+
+Item = Change | Message
+"""What iterating over a joined group gives. Messages come with the deliveries that Rostra 0.2 brings."""
 
 
 class NotDelivered(Struct, frozen=True):

@@ -3,22 +3,30 @@
     ask(endpoint, request) ──▶ everything asked in one tick leaves as one frame ──▶ agent
     future of the answer   ◀── answers by token; notices by endpoint number      ◀── agent
 
-Equal questions of one tick share one request. A connection that ends takes everything with it, out loud: open
-questions and streams end with an error that says why.
+Equal questions of one tick share one request. A connection that ends says why to everybody who waits for an
+answer, and to its session, which knows what to do about it.
+
+An agent that says nothing for a while is asked for a sign of life; if none comes the connection is reported
+as silent, and in the end given up, even if no socket says so: the agent may be far away, or stopped.
 """
 
 import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
+from msgspec import Struct
+
 from rostra.client.copies import Copies
+from rostra.client.dialling import dialler
 from rostra.client.streams import again
-from rostra.errors import BY_CODE, Refused, RostraError, Unreachable
+from rostra.client.watched import Memory, Watched
+from rostra.errors import BY_CODE, NotAllowed, PeerError, Refused, RostraError, Unreachable
 from rostra.names import Domain, incarnation_of
 from rostra.protocols.resolve.requests import (
     Absolute,
     AnyNotice,
     AnyRequest,
+    Changed,
     Close,
     Denied,
     Gap,
@@ -26,9 +34,9 @@ from rostra.protocols.resolve.requests import (
     Left,
     Only,
     Opened,
+    Snapshot,
     Without,
 )
-from rostra.runtime.addresses import Address, TcpAddress
 from rostra.runtime.connection import Connection
 from rostra.wire import (
     ANY_WORLD,
@@ -48,8 +56,11 @@ from rostra.wire import (
 )
 
 SILENCE_S_MAX: Final = 30.0
-"""An agent pings its programs far more often than this; one that was not heard for so long is gone, even if
-no socket says so (it may be on another machine)."""
+"""When an agent that says nothing is given up, unless `connect` is told otherwise."""
+
+PING_AFTER: Final = 0.1
+SILENT_AFTER: Final = 0.2
+"""Of that time: when a quiet agent is asked for a sign of life, and when it counts as silent."""
 
 NOBODY_IN_PARTICULAR: Final = Domain("")
 """Whom to reach at an address: its agent, or its lowest domain server."""
@@ -60,24 +71,43 @@ MEMBERSHIP: Final = frozenset((Absolute, Joined, Left, Only, Without, Gap))
 OnNotice = Callable[[AnyNotice], None]
 
 
+class Silence(Struct, frozen=True):
+    since: float
+    deadline: float
+
+
 class AgentConnection:
     """The program's end. It is a `Role` of the same kind of connection that agents use."""
 
-    def __init__(self, address: Address, program: str) -> None:
-        self.address = address
-        self.name = str(address)
+    def __init__(
+        self,
+        where: Any,
+        *,
+        program: str = "",
+        token: str = "",
+        copies: Copies | None = None,
+        watched: Watched | None = None,
+        silence_s: float = SILENCE_S_MAX,
+    ) -> None:
+        self.address = where
+        self.name = str(where)
         self.turn = 0  # for `Connection`: a program reads all that comes
         self.encoder = Encoder(ANY_WORLD)
         self.world = ""
         self.path = Domain("")
+        self.memory = Memory(Domain(""), 0)
         self.ended: RostraError | None = None
         self.missed_answers = 0
-        self._program = program
+        self._dialler = dialler()
+        self._program = program or self._dialler.program()
+        self._token = token
+        self._silence_s = silence_s
         self._loop = asyncio.get_running_loop()
         self._connection = Connection(self, FrameReader(ANY_WORLD, FrameKind.TO_PROGRAM))
         self._connection.role = self
         self._welcomed: asyncio.Future[None] = self._loop.create_future()
-        self.copies = Copies()
+        self.copies = Copies() if copies is None else copies
+        self.watched = Watched() if watched is None else watched
         self.asked = 0  # questions so far; also the last one's token
         self._asks: list[Ask] = []
         self._asking: dict[tuple[int, AnyRequest], int] = {}  # what was asked this tick: its token
@@ -87,7 +117,10 @@ class AgentConnection:
         self._writable = asyncio.Event()
         self._writable.set()
         self._heard_at = self._loop.time()
+        self._silence: Silence | None = None
+        self._look_at = 0.0
         self._silence_timer: asyncio.TimerHandle | None = None
+        self.on_silence: Callable[[Silence | None], None] = _nobody_listens
 
     # Beginning and end
 
@@ -95,8 +128,9 @@ class AgentConnection:
         """Connect and shake hands; the agent says who it is."""
         try:
             async with asyncio.timeout(timeout_s):
-                await self._connect()
-                self._connection.write(self.encoder.to_agent(ProgramHello(ANY_WORLD, self._program, to=to)))
+                await self._dialler.dial(self.address, self._connection)
+                hello = ProgramHello(ANY_WORLD, self._program, self._token, to)
+                self._connection.write(self.encoder.to_agent(hello))
                 await self._welcomed
         except TimeoutError:
             self._connection.abort("timeout")
@@ -107,20 +141,22 @@ class AgentConnection:
         except OSError as error:
             if isinstance(error, RostraError):
                 raise
-            raise Unreachable(
-                f"no agent at {self.address}: {error.strerror or error}",
-                fix="start one with `rostra agent`, or say where it is: connect(address) or $ROSTRA_AGENT",
-            ) from None
+            raise self._not_there(error) from None
         except asyncio.CancelledError:
             self._connection.abort("cancelled")
             raise
         self._look_for_silence()
 
-    async def _connect(self) -> None:
-        if isinstance(self.address, TcpAddress):
-            await self._loop.create_connection(lambda: self._connection, self.address.host, self.address.port)
-        else:
-            await self._loop.create_unix_connection(lambda: self._connection, self.address.path)
+    def _not_there(self, error: OSError) -> RostraError:
+        if isinstance(error, PermissionError):
+            return NotAllowed(
+                f"no permission to use the agent's socket {self.address}",
+                fix=f"join the group that owns it (ls -l {self.address}), or run an agent of your own",
+            )
+        return Unreachable(
+            f"no agent at {self.address}: {error.strerror or error}",
+            fix="start one with `rostra agent`, or say where it is: connect(address) or $ROSTRA_AGENT",
+        )
 
     async def close(self) -> None:
         """Say goodbye: the agent leaves every group on our behalf, and closes."""
@@ -198,6 +234,16 @@ class AgentConnection:
 
     def arrived(self, items: list[Arrived]) -> None:
         self._heard_at = self._loop.time()
+        if self._silence is not None:
+            self._silence = None
+            self.on_silence(None)
+        try:
+            self._take(items)
+        except PeerError as error:
+            self._end(error)
+            self._connection.abort(error.what)
+
+    def _take(self, items: list[Arrived]) -> None:
         listeners = self._listeners
         for item in items:
             # The two that come by the thousand first.
@@ -205,6 +251,9 @@ class AgentConnection:
                 notice = item.notice
                 if type(notice) in MEMBERSHIP and not (type(notice) is Gap and not notice.groups):
                     self.copies.told(item.endpoints, notice, self.path)
+                    continue
+                if type(notice) is Changed or type(notice) is Snapshot:
+                    self.watched.told(item.endpoints, notice, self.memory)
                     continue
                 for number in item.endpoints:
                     hear = listeners.get(number)
@@ -257,6 +306,7 @@ class AgentConnection:
     def _welcome(self, welcome: ProgramWelcome) -> None:
         if not self._welcomed.done():
             self.world, self.path = welcome.world, welcome.path
+            self.memory = Memory(welcome.path, welcome.incarnation)
             self.encoder = Encoder(welcome.world)
             self._welcomed.set_result(None)
 
@@ -289,18 +339,37 @@ class AgentConnection:
                 if not future.done():
                     future.set_exception(again(why))
                     future.exception()  # read once, so that an asker who went away is nobody's error
-        self.copies.end(why)
         for hear in list(self._at_end):
             hear(why)
 
     def _look_for_silence(self) -> None:
-        silence_s = self._loop.time() - self._heard_at
-        if silence_s >= SILENCE_S_MAX:
+        """Ask for a sign of life, then worry aloud, then give up."""
+        now, most = self._loop.time(), self._silence_s
+        if self._look_at:
+            # While this program did something else, nobody can have been heard: that is no silence.
+            self._heard_at += max(0.0, now - self._look_at)
+        silence_s = now - self._heard_at
+        if silence_s >= most:
             self._connection.abort(f"the agent said nothing for {silence_s:.0f} s")
             return
-        self._silence_timer = self._loop.call_later(SILENCE_S_MAX - silence_s, self._look_for_silence)
+        if silence_s >= SILENT_AFTER * most:
+            if self._silence is None:
+                self._silence = Silence(self._heard_at, self._heard_at + most)
+                self.on_silence(self._silence)
+            next_s = most
+        elif silence_s >= PING_AFTER * most:
+            self._connection.write(self.encoder.to_agent(Ping(0)))
+            next_s = SILENT_AFTER * most
+        else:
+            next_s = PING_AFTER * most
+        self._look_at = self._heard_at + next_s
+        self._silence_timer = self._loop.call_at(self._look_at, self._look_for_silence)
 
 
 def as_error(denied: Denied) -> RostraError:
     """A refusal as the exception that it means."""
     return BY_CODE.get(denied.code, Refused)(denied.what, fix=denied.fix)
+
+
+def _nobody_listens(silence: Silence | None) -> None:
+    pass

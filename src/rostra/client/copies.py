@@ -1,23 +1,35 @@
-"""A program's own copies of the groups that it follows.
+"""A program's own copies of the groups that it is in.
 
 One copy for each group, however many endpoints of the program follow it: the agent tells all of them the
 same, in one stream, so every notice is decoded and applied once. What is each endpoint's own is since when it
 follows (`Follow.known`: from its first list on) and who reads its changes.
 
-    Told(endpoints, notice) ──▶ Copies ── once ──▶ GroupView ── changes ──▶ each Follow ──▶ its Streams
+    Told(endpoints, notice) ──▶ Copies ── once ──▶ GroupView ── changes ──▶ each MemberFollow ──▶ its Streams
 
 That one copy serves all rests on two things. A notice says what the agent knows, not what one endpoint does;
 and an endpoint that follows, as its agent sees it, is told everything that any other is told, but for its own
 joining and leaving. What was on its way to a follower that has left may still edit the copy, but nobody takes
 it for true before a list of its own has come.
+
+A copy does not outlive the agent that it came from: when that is lost, every member is alone (C-143), and
+what it hears first when it is back is a `Gap`.
 """
 
-import asyncio
-from weakref import ref
-
-from rostra.client.changes import Cause, Change, Gap, Joined, Left, Members, Only, Resolution, View, Without
-from rostra.client.streams import Stream, again
-from rostra.errors import NotMember, RostraError
+from rostra.client.changes import (
+    Cause,
+    Change,
+    Gap,
+    Joined,
+    Left,
+    Member,
+    Members,
+    Only,
+    Resolution,
+    View,
+    Without,
+)
+from rostra.client.follows import Follow
+from rostra.errors import RostraError
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.resolve import requests
 from rostra.protocols.resolve.requests import AnyNotice
@@ -31,7 +43,7 @@ class Copy:
 
     def __init__(self, view: GroupView) -> None:
         self.view = view
-        self.followers: dict[int, Follow] = {}  # by the endpoint's number
+        self.followers: dict[int, MemberFollow] = {}  # by the endpoint's number
         self._isolated = False
         self._resolution: Resolution | None = None
 
@@ -59,68 +71,52 @@ class Copy:
             if follow.known and follow.has_readers:
                 if news is None:
                     news = _as_changes(change)
-                follow.tell(news, mended=mended)
+                follow.changed(news, mended=mended)
+
+    def start_over(self, view: GroupView) -> None:
+        """Nothing that was known counts any more."""
+        self.view = view
+        self.isolated = False
 
 
-class Follow:
-    """One endpoint's following of one group, as a member, as a watcher, or both."""
+class MemberFollow(Follow):
+    """One endpoint's membership of one group, online."""
 
-    __slots__ = ("_copy", "_first_list", "_streams", "ended", "group", "known", "reasons")
+    __slots__ = ("_alone", "_copy")
 
     def __init__(self, group: Group, copy: Copy) -> None:
-        self.group = group
-        self.known = False  # the list that its own join or watch asked for has come
-        self.ended: RostraError | None = None
-        self.reasons = 0
+        super().__init__(group)
         self._copy = copy
-        self._streams: list[ref[Stream[Change]]] = []
-        self._first_list: asyncio.Future[None] | None = None
+        self._alone: Members | None = None  # while the agent is lost: ourselves
 
     @property
     def members(self) -> Members:
-        return self._copy.view.members
+        return self._copy.view.members if self._alone is None else self._alone
 
     @property
     def resolution(self) -> Resolution | None:
-        """The copy as an answer; none while it is not known, or known to be behind."""
         if self.known and not self._copy.view.behind:
             return self._copy.as_answer()
         return None
 
-    @property
-    def has_readers(self) -> bool:
-        return bool(self._streams)
+    def view(self) -> View | None:
+        if self._alone is not None:
+            return View(self._alone, isolated=True)
+        return View(self._copy.view.members, self._copy.isolated) if self.known else None
 
-    async def ready(self) -> None:
-        """Until the first list has come."""
-        while not self.known:
-            if self.ended is not None:
-                raise again(self.ended)
-            if self._first_list is None:
-                self._first_list = asyncio.get_running_loop().create_future()
-            await asyncio.shield(self._first_list)
-
-    def stream(self) -> Stream[Change]:
-        stream: Stream[Change] = Stream(self._catch_up)
-        # Whoever stops iterating just drops the stream.
-        self._streams.append(ref(stream, self._streams.remove))
-        if self.ended is not None:
-            stream.end(self.ended)
-        elif self.known:
-            stream.put(self._view())
-        return stream
+    def catch_up(self, missed: int) -> tuple[Change, ...]:
+        return () if self._copy.view.behind else super().catch_up(missed)
 
     def begin(self) -> None:
-        """The first list is here."""
-        self.known = True
-        view = self._view() if self._streams else None
-        for stream in self._readers():
-            assert view is not None
-            stream.put(view)
-        self._wake_first()
+        """The first list is here, or the first since we are back."""
+        was_away, self._alone = self._alone is not None, None
+        self.is_ready()
+        view = self.view()
+        assert view is not None
+        self.tell((Gap(), view) if was_away else (view,))
 
-    def tell(self, news: list[Change], *, mended: bool) -> None:
-        for stream in self._readers():
+    def changed(self, news: list[Change], *, mended: bool) -> None:
+        for stream in self.readers():
             if mended and stream.is_behind:
                 stream.look_again()
                 continue
@@ -128,52 +124,35 @@ class Follow:
                 stream.put(change)
 
     def fell_behind(self, missed: int) -> None:
-        for stream in self._readers():
+        for stream in self.readers():
             stream.miss(missed)
 
     def caught_up(self) -> None:
-        for stream in self._readers():
+        for stream in self.readers():
             stream.look_again()
 
-    def end(self, reason: RostraError | None) -> None:
-        self.ended = reason or NotMember(
-            f"{self.group} is not followed any more", fix="join or watch it again"
-        )
-        self.known = False
-        for stream in self._readers():
-            stream.end(reason)
-        self._wake_first()
-
-    def _readers(self) -> list[Stream[Change]]:
-        return [stream for each in self._streams if (stream := each()) is not None]
-
-    def _view(self) -> View:
-        return View(self._copy.view.members, self._copy.isolated)
-
-    def _catch_up(self, missed: int) -> tuple[Change, ...]:
-        return (Gap(missed), self._view()) if self.known and not self._copy.view.behind else ()
-
-    def _wake_first(self) -> None:
-        if self._first_list is not None:
-            self._first_list.set_result(None)
-            self._first_list = None
+    def lose(self, me: Member) -> None:
+        was_known, self.known = self.known, False
+        self._alone = (me,)
+        if was_known:
+            self.tell((View(self._alone, isolated=True),))
 
 
 class Copies:
-    """All that one program follows through one connection."""
+    """All groups that this program is in, through one agent."""
 
     def __init__(self) -> None:
         self._views = Views()
         self._copies: dict[Group, Copy] = {}
 
-    def follow(self, group: Group, number: int) -> Follow:
+    def follow(self, group: Group, number: int) -> MemberFollow:
         """This endpoint follows the group, for one more reason, from the question on that is asked now."""
         copy = self._copies.get(group)
         if copy is None:
             copy = self._copies[group] = Copy(self._views.follow(group))
         follow = copy.followers.get(number)
         if follow is None:
-            follow = copy.followers[number] = Follow(group, copy)
+            follow = copy.followers[number] = MemberFollow(group, copy)
         follow.reasons += 1
         return follow
 
@@ -198,6 +177,26 @@ class Copies:
         if not copy.followers:
             del self._copies[copy.view.group]
             self._views.unfollow(copy.view.group)
+
+    # Losing the agent, and finding one again
+
+    def start_over(self) -> None:
+        """The agent is gone: nothing is known of any group."""
+        self._views = Views()
+        for group, copy in self._copies.items():
+            copy.start_over(self._views.follow(group))
+
+    def lose(self, group: Group, number: int, me: Member) -> None:
+        """This endpoint is alone in the group now."""
+        self._copies[group].followers[number].lose(me)
+
+    def renumber(self, old: int, new: int) -> None:
+        """The endpoint is back, as a new incarnation."""
+        for copy in self._copies.values():
+            if old in copy.followers:
+                copy.followers[new] = copy.followers.pop(old)
+
+    # What arrives
 
     def told(self, numbers: tuple[int, ...], notice: AnyNotice, host: Domain) -> None:
         """Take in one notice about membership, told to these endpoints."""

@@ -1,17 +1,21 @@
 """A group as one endpoint sees it: joined, or watched from outside.
 
-Both read the program's own copy (`rostra.client.copies`), which costs a look-up, and report how it changes.
+Both read the program's own copy, which costs a look-up, and report how it changes.
 """
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, Self, TypeVar, cast
 
-from rostra.client.changes import Change, Members
-from rostra.client.copies import Follow
-from rostra.client.streams import Stream, again
-from rostra.errors import BadInput, NotMember, Unreachable
+from rostra.client.changes import Change, Item, Members
+from rostra.client.choices import COMES_WITH
+from rostra.client.copies import MemberFollow
+from rostra.client.follows import Follow
+from rostra.client.session import within
+from rostra.client.streams import BATCH_MAX, Stream, again
+from rostra.client.watched import WatchFollow
+from rostra.errors import BadInput, NotAvailable, NotMember, RostraError, Unreachable
 from rostra.names import Group
 
 if TYPE_CHECKING:
@@ -19,33 +23,35 @@ if TYPE_CHECKING:
 
 
 class Followed:
-    """What `Membership` and `Watch` share: reading the copy, and iterating over its changes."""
+    """What `Membership` and `Watch` share: reading the copy."""
 
-    __slots__ = ("_follow", "group", "me")
+    __slots__ = ("group", "me")
 
     def __init__(self, me: "Me", group: Group) -> None:
         self.me = me
         self.group = group
-        self._follow: Follow | None = None
+
+    @property
+    def _follow(self) -> Follow | None:
+        raise NotImplementedError
 
     @property
     def members(self) -> Members:
-        """Who is in the group, from this program's own copy: sorted, and the same tuple until it changes."""
+        """Who is in the group, from this program's own copy: sorted, and the same tuple until it changes.
+
+        While the agent is lost nobody is known but this endpoint itself.
+        """
         return self._followed().members
 
     @property
     def is_known(self) -> bool:
-        """Has the first list come?"""
+        """Has the first list come, and is the agent there to keep it true?"""
         return self._follow is not None and self._follow.known
 
-    async def ready(self) -> Self:
+    async def ready(self, *, deadline_s: float | None = None) -> Self:
         """Wait for the first list."""
-        await self._followed().ready()
+        await within(deadline_s, self._followed().ready(), f"who is in {self.group} was not known")
         return self
-
-    def __aiter__(self) -> Stream[Change]:
-        """Changes from now on, beginning with a `View`. Each loop over a group has its own stream."""
-        return self._followed().stream()
 
     def _followed(self) -> Follow:
         follow = self._follow
@@ -57,45 +63,101 @@ class Followed:
 
 
 class Membership(Followed):
-    """This endpoint is in the group, until `leave` or the end of its ``async with``."""
+    """This endpoint is in the group, until `leave` or the end of its ``async with``.
 
-    __slots__ = ("_left",)
+    Iterate over it for what happens, beginning with a `View`. Each loop has a stream of its own. If the
+    agent is lost, a loop hears `View` of this endpoint alone; when it is back, `Gap` and a new `View`.
+    """
 
-    def __init__(self, me: "Me", group: Group) -> None:
+    __slots__ = ("_left", "_online", "meta", "permanent")
+
+    def __init__(self, me: "Me", group: Group, *, meta: bytes = b"", permanent: bool = False) -> None:
         super().__init__(me, group)
-        self._left = False
+        self.meta = meta
+        self.permanent = permanent
+        self._online: MemberFollow | None = None
+        self._left: RostraError | None = None
 
-    async def leave(self, meta: bytes = b"") -> None:
+    @property
+    def _follow(self) -> MemberFollow | None:
+        return self._online
+
+    @property
+    def is_online(self) -> bool:
+        return self._online is not None
+
+    def __aiter__(self) -> Stream[Item]:
+        return self._followed().stream()
+
+    def batches(self, most: int = BATCH_MAX) -> AsyncIterator[list[Item]]:
+        """The same, as many at once as there are, up to `most`: for groups where much happens."""
+        return self._followed().stream().batches(most)
+
+    async def send(self, data: bytes) -> NoReturn:
+        """Say something to the group. It takes a delivery, which this version does not have."""
+        raise NotAvailable(
+            f"{self.group} has no delivery, so nothing can be sent to it; "
+            f'delivery="fifo" comes with Rostra {COMES_WITH["fifo"]}',
+            fix="to reach single members through the servers: me.send_to(endpoints, data)",
+        )
+
+    async def leave(self, meta: bytes = b"", *, deadline_s: float | None = None) -> None:
         """Leave the group; `meta` goes to the others as our last words."""
-        if self._left:
-            raise NotMember(f"{self.me.endpoint} has left {self.group} already", fix="join it again")
-        self._left = True
-        await self.me._leave(self.group, meta, was_online=self._follow is not None)
+        if self._left is not None:
+            raise again(self._left)
+        self._left = NotMember(f"{self.me.endpoint} has left {self.group} already", fix="join it again")
+        await within(deadline_s, self.me._leave(self, meta), f"leaving {self.group} was not confirmed")
 
-    async def set_online(self, online: bool) -> None:
+    async def set_online(self, online: bool, *, deadline_s: float | None = None) -> None:
         """Hear of changes, or only answer to others that we are here (Congress's SET_FLAG)."""
-        if online == (self._follow is not None):
-            return
-        await self.me._set_online(self, online)
+        if online != self.is_online:
+            change = self.me._set_online(self, online)
+            await within(deadline_s, change, f"going {'on' if online else 'off'}line was not confirmed")
 
     async def close(self) -> None:
         """Leave, if we have not; to be gone already is as good."""
-        if not self._left and self.me.is_open:
+        if self._left is None and not self.me.is_closed:
             with contextlib.suppress(Unreachable):
                 await self.leave()
 
+    def _refused(self, reason: RostraError) -> None:
+        """We were away, and were not let in again."""
+        self._left = reason
+
 
 class Watch(Followed):
-    """This endpoint follows the group from outside. It is in nobody's list."""
+    """This endpoint follows the group from outside. It is in nobody's list.
 
-    __slots__ = ("_ended",)
+    Iterate over it for what happens: a `View`, then numbered changes. Each loop has a stream of its own. If
+    the agent is lost, a loop hears nothing; when it is back, the changes since, or `Gap` and a new `View`.
+    """
 
-    def __init__(self, me: "Me", group: Group) -> None:
+    __slots__ = ("_ended", "_first", "_watched")
+
+    def __init__(self, me: "Me", group: Group, follow: WatchFollow, first: Stream[Item] | None) -> None:
         super().__init__(me, group)
+        self._watched = follow
+        self._first = first  # of a watch that was resumed: what came since is in here already
         self._ended = False
 
+    @property
+    def _follow(self) -> WatchFollow:
+        return self._watched
+
+    def __aiter__(self) -> Stream[Change]:
+        return self._stream()
+
+    def batches(self, most: int = BATCH_MAX) -> AsyncIterator[list[Change]]:
+        """The same, as many at once as there are, up to `most`: for groups where much happens."""
+        return self._stream().batches(most)
+
+    def _stream(self) -> Stream[Change]:
+        stream, self._first = self._first, None
+        # Only members are sent messages.
+        return cast(Stream[Change], self._followed().stream() if stream is None else stream)
+
     async def close(self) -> None:
-        if not self._ended and self.me.is_open:
+        if not self._ended:
             self._ended = True
             with contextlib.suppress(Unreachable):
                 await self.me._unwatch(self.group)
@@ -139,6 +201,11 @@ class Watching(Entering[Watch]):
 
     def __aiter__(self) -> AsyncIterator[Change]:
         return self._changes()
+
+    async def batches(self, most: int = BATCH_MAX) -> AsyncIterator[list[Change]]:
+        async with self as watch:
+            async for changes in watch.batches(most):
+                yield changes
 
     async def _changes(self) -> AsyncIterator[Change]:
         async with self as watch:

@@ -2,23 +2,23 @@
 
 import asyncio
 import contextlib
-import itertools
 import os
-import sys
-from collections import Counter
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Iterable
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
-from rostra.client.changes import Gap, Life, Message, NotDelivered, Resolution
-from rostra.client.connection import AgentConnection
-from rostra.client.copies import Follow
+from rostra.client import choices
+from rostra.client.admin import inspect
+from rostra.client.changes import Gap, Life, Member, Message, NotDelivered, Resolution
+from rostra.client.connection import SILENCE_S_MAX, AgentConnection
+from rostra.client.dialling import dialler, program_name
+from rostra.client.follows import Follow
 from rostra.client.group import Entering, Membership, Watch, Watching
+from rostra.client.session import OnLost, OnState, Session, within
+from rostra.client.states import Lost, State
 from rostra.client.streams import Stream, again
-from rostra.errors import BadInput, DeadlineExceeded, RostraError, Unreachable
+from rostra.client.watched import Place, WatchFollow, parse_token
+from rostra.errors import BadInput, RostraError, Unreachable
 from rostra.names import (
     Domain,
     Endpoint,
@@ -34,114 +34,153 @@ from rostra.names import (
 )
 from rostra.protocols.resolve import requests
 from rostra.protocols.resolve.requests import AnyNotice, AnyRequest
-from rostra.runtime.addresses import find_agent, parse_address
 from rostra.wire import NO_ENDPOINT
 
 CONNECT_TIMEOUT_S: Final = 10.0
+REJOIN_WITHIN_S: Final = 60.0
 
 DEADLINE_GRACE_S: Final = 1.0
-"""The agent keeps deadlines. If even its refusal does not come, this much later, the program stops waiting
-itself."""
-
-_unnamed = itertools.count(1)
+"""The agent keeps the deadlines of questions. If even its refusal does not come, this much later, the program
+stops waiting itself."""
 
 
 def connect(
-    address: str | None = None, *, name: str | None = None, timeout_s: float = CONNECT_TIMEOUT_S
+    address: str | None = None,
+    token: str | None = None,
+    *,
+    name: str | None = None,
+    timeout_s: float = CONNECT_TIMEOUT_S,
+    on_lost: OnLost = "rejoin",
+    rejoin_within_s: float | None = REJOIN_WITHIN_S,
+    silence_s: float = SILENCE_S_MAX,
+    on_state: OnState | None = None,
 ) -> "Entering[Me]":
     """Connect to an agent and open an endpoint there.
 
-    `address` is a socket's path or ``host:port``; without it, ``$ROSTRA_AGENT`` or this machine's agent.
-    `name` is what the endpoint is called; without it, the program's own name and process number.
-
         async with rostra.connect() as me: ...
         me = await rostra.connect("h3:7701", name="web-1"); ...; await me.close()
+
+    `address` is a socket's path or ``host:port``; without it, ``$ROSTRA_AGENT`` or this machine's agent.
+    `token` is what a remote agent may ask for; without it, ``$ROSTRA_TOKEN``. `name` is what the endpoint is
+    called; without it, the program's own name and process number. `timeout_s` is for connecting, this first
+    time.
+
+    If the agent is lost, ``on_lost="rejoin"`` calls it again for up to `rejoin_within_s` (None: for ever),
+    and takes up every group under a new incarnation; ``"raise"`` ends everything with the reason. An agent
+    that says nothing for `silence_s` is lost. `on_state` is told every `State` as it is entered.
     """
-    program = Path(sys.argv[0]).stem if sys.argv and sys.argv[0] else "python"
-    where = find_agent() if address is None else parse_address(address)
-    called = default_name(program) if name is None else parse_endpoint_name(name)
+    if name is not None:
+        parse_endpoint_name(name)
 
     async def enter() -> Me:
-        connection = AgentConnection(where, f"{program[:60]} pid {os.getpid()}")
-        await connection.open(timeout_s)
+        session = Session(
+            address,
+            token=token or os.environ.get("ROSTRA_TOKEN", ""),
+            on_lost=on_lost,
+            rejoin_within_s=rejoin_within_s,
+            silence_s=silence_s,
+            on_state=on_state,
+        )
+        await session.open(timeout_s)
         try:
-            return await Me._open(connection, called, owns_connection=True)
+            return await Me._open(session, name or dialler().name(program_name()), owns_session=True)
         except BaseException:
-            await connection.close()
+            await session.close()
             raise
 
     return Entering(enter)
 
 
-def default_name(program: str) -> str:
-    """A name that no other endpoint of this machine chooses by default."""
-    stem = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "-" for char in program)
-    number = next(_unnamed)
-    return parse_endpoint_name(
-        f"{stem.lstrip('._-')[:40] or 'python'}-{os.getpid()}" + (f"-{number}" if number > 1 else "")
-    )
-
-
 class Me:
-    """One endpoint. All methods belong to the event loop that it was opened in."""
+    """One endpoint. All methods belong to the event loop that it was opened in.
 
-    def __init__(self, connection: AgentConnection, endpoint: Endpoint, *, owns_connection: bool) -> None:
+    Its methods raise what is in `rostra.errors`. Whatever takes an answer from the agent can be cancelled,
+    and takes a `deadline_s`; both leave nothing behind.
+    """
+
+    def __init__(self, session: Session, endpoint: Endpoint, *, owns_session: bool) -> None:
         self.endpoint = endpoint
+        self.name = name_of(endpoint)
         self._number = incarnation_of(endpoint)
-        self._connection = connection
-        self._copies = connection.copies
-        self._owns_connection = owns_connection
+        self._session = session
+        self._connection = session.connection
+        self._copies = session.copies
+        self._watched = session.watched
+        self._owns_session = owns_session
         self._closed = False
         self._follows: dict[tuple[str, str | None], Follow] = {}  # by name and scope
-        self._watches: Counter[Group] = Counter()
+        self._memberships: dict[Group, Membership] = {}
+        self._watches: dict[Group, WatchFollow] = {}
         self._mail: Stream[Message | NotDelivered | Gap] | None = None
         self._lives: dict[Endpoint, list[Stream[Life]]] = {}
-        connection.listen(self._number, self._hear)
-        connection.at_end(self._end)
+        self._settling: list[tuple[Membership | None, asyncio.Future[Any]]] = []
+        self._connection.listen(self._number, self._hear)
+        session.endpoints.append(self)
 
     @classmethod
-    async def _open(cls, connection: AgentConnection, name: str, *, owns_connection: bool) -> "Me":
-        opened = await connection.ask(NO_ENDPOINT, requests.Open(name))
-        return cls(connection, opened.endpoint, owns_connection=owns_connection)
+    async def _open(cls, session: Session, name: str, *, owns_session: bool) -> "Me":
+        opened = await session.connection.ask(NO_ENDPOINT, requests.Open(name))
+        return cls(session, opened.endpoint, owns_session=owns_session)
 
     def __repr__(self) -> str:
-        return f"<{self.endpoint}{'' if self.is_open else ', closed'}>"
+        return f"<{self.endpoint}{'' if self.is_open else ', closed' if self._closed else ', lost'}>"
 
     @property
     def host(self) -> Domain:
         return host_of(self.endpoint)
 
     @property
-    def name(self) -> str:
-        return name_of(self.endpoint)
-
-    @property
     def world(self) -> str:
         return self._connection.world
 
     @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    @property
     def is_open(self) -> bool:
+        """Is there an agent to ask?"""
         return not self._closed and self._connection.ended is None
+
+    # How we stand with the agent
+
+    @property
+    def state(self) -> State:
+        """`Connected`, `Suspended` or `Lost`. All endpoints of a connection share it."""
+        return self._session.state
+
+    def states(self) -> Stream[State]:
+        """The present state, and every one that follows: ``async for state in me.states()``."""
+        return self._session.states()
+
+    async def connected(self, *, deadline_s: float | None = None) -> None:
+        """Wait until the agent answers. Raises the reason if it is lost for good."""
+        await within(deadline_s, self._session.connected(), "the agent did not come back")
 
     def open(self, name: str | None = None) -> "Entering[Me]":
         """One more endpoint on the same connection."""
-        called = default_name(name_of(self.endpoint)) if name is None else parse_endpoint_name(name)
-        return Entering(lambda: Me._open(self._connection, called, owns_connection=False))
+        called = None if name is None else parse_endpoint_name(name)
+
+        async def enter() -> Me:
+            self._check_open()
+            return await Me._open(self._session, called or dialler().name(self.name), owns_session=False)
+
+        return Entering(enter)
 
     async def close(self) -> None:
         """Leave every group. The endpoint that `connect` gave takes the connection, and all others on it,
         with it."""
         if self._closed:
             return
-        self._closed = True
-        if self._owns_connection:
-            await self._connection.close()
-        elif self._connection.ended is None:
+        if self._owns_session:
+            await self._session.close()
+            return
+        closed = self._post(requests.Close()) if self.is_open else None
+        self._session.endpoints.remove(self)
+        self.ended(None)
+        if closed is not None:
             with contextlib.suppress(Unreachable):
-                await self._connection.ask(self._number, requests.Close())
-        self._connection.deafen(self._number)
-        self._connection.forget_at_end(self._end)
-        self._end(None)
+                await self._connection.settle(closed)
 
     # Groups
 
@@ -150,60 +189,59 @@ class Me:
         group: str,
         scope: str = "world",
         *,
+        membership: choices.Membership = "relaxed",
+        delivery: choices.Delivery = "none",
         online: bool = True,
         meta: bytes = b"",
         permanent: bool = False,
+        deadline_s: float | None = None,
     ) -> Entering[Membership]:
         """Be in a group: ``async with me.join("chess", scope="eu") as chess``.
 
+        `membership` and `delivery` say what the group is to promise; this version has the weakest of both.
         `online`: hear of changes, and hold a copy of who is in it. `meta` is shown to everybody beside our
         address. `permanent`: the group must be one that an administrator registered.
         """
+        choices.check(membership, delivery)
         key = make_group(group, scope)
 
         async def enter() -> Membership:
-            membership = Membership(self, key)
-            if online:
-                membership._follow = self._begin_follow(key)
-            try:
-                await self._ask(requests.Join(key, online, permanent, meta))
-            except BaseException as error:
-                if online:
-                    self._end_follow(key)
-                if isinstance(error, asyncio.CancelledError):
-                    self._post_if_open(requests.Leave(key))
-                raise
-            return membership
+            joined = Membership(self, key, meta=meta, permanent=permanent)
+            await within(deadline_s, self._join(joined, online), f"joining {key} was not confirmed")
+            return joined
 
         return Entering(enter)
 
-    def watch(self, group: str, scope: str = "world") -> Watching:
+    def watch(
+        self,
+        group: str,
+        scope: str = "world",
+        *,
+        resume: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Watching:
         """Follow a group from outside: ``async for change in me.watch("chess")``, or ``async with`` for its
-        copy."""
+        copy.
+
+        First a `View`, then every change, numbered. With `resume`, the `token` of the last change that was
+        dealt with, by this or an earlier life of the program: every change since, if the agent still has
+        them, and otherwise a `Gap` and a `View`.
+        """
         key = make_group(group, scope)
+        place = parse_token(resume) if resume else None
 
         async def enter() -> Watch:
-            watch = Watch(self, key)
-            watch._follow = self._begin_follow(key)
-            self._watches[key] += 1
-            try:
-                await self._ask(requests.Watch(key))
-            except BaseException as error:
-                ended = self._end_watch(key, tell=isinstance(error, asyncio.CancelledError))
-                if ended is not None:
-                    ended.cancel()  # nobody waits for the answer
-                raise
-            return watch
+            return await within(deadline_s, self._watch(key, place), f"watching {key} was not confirmed")
 
         return Watching(enter)
 
     async def resolve(
-        self, group: str, scope: str | None = "world", *, deadline: float | None = None, fresh: bool = False
+        self, group: str, scope: str | None = "world", *, deadline_s: float | None = None, fresh: bool = False
     ) -> Resolution:
         """Who is in a group? Membership is not needed.
 
         A group that this endpoint follows is answered from its own copy, and the answer says so; `fresh` asks
-        the servers. With ``scope=None``, every group of that name around this host. After `deadline` seconds
+        the servers. With ``scope=None``, every group of that name around this host. After `deadline_s`
         without an answer, `DeadlineExceeded`.
         """
         if not fresh:
@@ -212,15 +250,18 @@ class Me:
                 copy = follow.resolution
                 if copy is not None:
                     return copy
-        question = _question(group, scope, deadline)
+        question = _question(group, scope, deadline_s)
         if question.scope != scope and not fresh:
-            return await self.resolve(group, question.scope, deadline=deadline)
-        return await self._resolve(group, question, deadline)
+            return await self.resolve(group, question.scope, deadline_s=deadline_s)
+        return await self._resolve(group, question, deadline_s)
 
-    async def _resolve(self, group: str, question: requests.Resolve, deadline: float | None) -> Resolution:
+    async def _resolve(self, group: str, question: requests.Resolve, deadline_s: float | None) -> Resolution:
         period = self._copies.period(Group(group, question.scope)) if self._follows and question.scope else 0
         asking = self._ask(question, share=True)
-        answer = await (asking if deadline is None else _in_time(asking, deadline))
+        if deadline_s is None:
+            answer = await asking
+        else:
+            answer = await within(deadline_s + DEADLINE_GRACE_S, asking, "the agent did not answer")
         if type(answer) is requests.Resolved:
             everybody = {member.endpoint: member for _, members in answer.parts for member in members}
             members = tuple([everybody[endpoint] for endpoint in sorted(everybody)])
@@ -231,17 +272,27 @@ class Me:
 
     # Messages and lives
 
-    async def send_to(self, endpoints: Endpoint | str | Iterable[Endpoint | str], data: bytes) -> None:
+    async def send_to(
+        self,
+        endpoints: Endpoint | str | Iterable[Endpoint | str],
+        data: bytes,
+        *,
+        deadline_s: float | None = None,
+    ) -> None:
         """Send a message through the servers to these endpoints. Returns when the agent has it."""
         each = (endpoints,) if isinstance(endpoints, str) else tuple(endpoints)
-        await self._ask(requests.SendTo(tuple([parse_endpoint(endpoint) for endpoint in each]), data))
+        order = requests.SendTo(tuple([parse_endpoint(endpoint) for endpoint in each]), data)
+        await within(deadline_s, self._ask(order), "the agent did not take the message")
 
     def messages(self) -> Stream[Message | NotDelivered | Gap]:
         """What is sent to this endpoint, from the first call of this on."""
         if self._mail is None:
             self._mail = Stream(lambda missed: (Gap(missed),))
-            if self._connection.ended is not None:
-                self._mail.end(self._connection.ended)
+            state = self.state
+            if self._closed:
+                self._mail.end()
+            elif isinstance(state, Lost) and state.is_final:
+                self._mail.end(state.reason)
         return self._mail
 
     async def watch_life(self, endpoint: Endpoint | str) -> AsyncIterator[Life]:
@@ -272,59 +323,154 @@ class Me:
 
     async def inspect(self) -> dict[str, Any]:
         """What the agent knows and remembers."""
-        return await _inspect(self._connection)
+        self._check_open()
+        return await inspect(self._connection)
 
     # For groups
 
-    async def _leave(self, group: Group, meta: bytes, *, was_online: bool) -> None:
-        left = self._post(requests.Leave(group, meta))
-        if was_online:
-            # Silence from the moment of the call (C-052): what still arrives was sent before the agent knew.
-            self._end_follow(group)
-        await self._connection.settle(left)
-
-    async def _unwatch(self, group: Group) -> None:
-        ended = self._end_watch(group, tell=True)
-        if ended is not None:
-            await self._connection.settle(ended)
-
-    def _end_watch(self, group: Group, *, tell: bool) -> "asyncio.Future[Any] | None":
-        """One watch less. For the agent an endpoint watches a group or does not, so only the last one tells
-        it."""
-        self._watches[group] -= 1
-        last = not self._watches[group]
-        if last:
-            del self._watches[group]
-        ended = self._post(requests.Unwatch(group)) if last and tell and self.is_open else None
-        self._end_follow(group)
-        return ended
-
-    async def _set_online(self, membership: Membership, online: bool) -> None:
-        group = membership.group
+    async def _join(self, joined: Membership, online: bool) -> None:
+        group = joined.group
+        self._check_open()
         if online:
-            membership._follow = self._begin_follow(group)
+            joined._online = self._copies.follow(group, self._number)
+        try:
+            await self._ask(requests.Join(group, online, joined.permanent, joined.meta))
+        except BaseException as error:
+            if online:
+                self._copies.unfollow(group, self._number)
+            if isinstance(error, asyncio.CancelledError) and group not in self._memberships:
+                self._post_if_open(requests.Leave(group))
+            raise
+        self._memberships[group] = joined
+        self._look_up(group)
+
+    async def _leave(self, joined: Membership, meta: bytes) -> None:
+        group = joined.group
+        left = self._post(requests.Leave(group, meta)) if self.is_open else None
+        # Silence from the moment of the call (C-052): what still arrives was sent before the agent knew.
+        self._memberships.pop(group, None)
+        if joined.is_online:
+            self._copies.unfollow(group, self._number)
+            self._look_up(group)
+        if left is not None:
+            await self._connection.settle(left)
+
+    async def _set_online(self, joined: Membership, online: bool) -> None:
+        group = joined.group
+        self._check_open()
+        if online:
+            joined._online = self._copies.follow(group, self._number)
             try:
                 await self._ask(requests.SetOnline(group, True))
             except BaseException:
-                membership._follow = None
-                self._end_follow(group)
+                joined._online = None
+                self._copies.unfollow(group, self._number)
                 raise
+            self._look_up(group)
         else:
-            membership._follow = None
+            joined._online = None
             done = self._post(requests.SetOnline(group, False))
-            self._end_follow(group)
+            self._copies.unfollow(group, self._number)
+            self._look_up(group)
             await self._connection.settle(done)
 
-    def _begin_follow(self, group: Group) -> Follow:
+    async def _watch(self, group: Group, resume: Place | None) -> Watch:
         self._check_open()
-        follow = self._follows[group.name, group.scope] = self._copies.follow(group, self._number)
-        return follow
+        follow = self._watched.follow(group, self._number)
+        self._watches[group] = follow
+        first = None if resume is None else follow.stream_from(resume)
+        period, number = follow.place_in(self._connection.memory)
+        try:
+            await self._ask(requests.Watch(group, period, number))
+        except BaseException as error:
+            last = self._end_watch(group)
+            if last and isinstance(error, asyncio.CancelledError):
+                self._post_if_open(requests.Unwatch(group))
+            raise
+        self._look_up(group)
+        return Watch(self, group, follow, first)
 
-    def _end_follow(self, group: Group) -> None:
-        self._copies.unfollow(group, self._number)
-        follow = self._follows.get((group.name, group.scope))
-        if follow is not None and follow.ended is not None:
-            del self._follows[group.name, group.scope]
+    async def _unwatch(self, group: Group) -> None:
+        """One watch less. For the agent an endpoint watches a group or does not, so only the last one tells
+        it."""
+        if self._end_watch(group) and self.is_open:
+            await self._connection.settle(self._post(requests.Unwatch(group)))
+
+    def _end_watch(self, group: Group) -> bool:
+        last = self._watched.unfollow(group, self._number)
+        if last:
+            self._watches.pop(group, None)
+            self._look_up(group)
+        return last
+
+    def _look_up(self, group: Group) -> None:
+        """Whom `resolve` asks first, if anybody."""
+        joined, watched = self._memberships.get(group), self._watches.get(group)
+        follow = watched if joined is None or joined._online is None else joined._online
+        if follow is None:
+            self._follows.pop((group.name, group.scope), None)
+        else:
+            self._follows[group.name, group.scope] = follow
+
+    # For the session
+
+    def lost(self) -> None:
+        """Alone, until we are reopened: in every group nobody is known but ourselves (C-143)."""
+        self._settling = []
+        for group, joined in self._memberships.items():
+            if joined._online is not None:
+                me = [member for member in joined._online.members if member.endpoint == self.endpoint]
+                self._copies.lose(
+                    group, self._number, me[0] if me else Member(self.endpoint, (0, 0), joined.meta)
+                )
+        if self._mail is not None:
+            self._mail.put(Gap())
+
+    def reopened(self, connection: AgentConnection, endpoint: Endpoint) -> None:
+        """Somebody new, of the same name. Everything is asked for at once, in the order of asking."""
+        old, self._number = self._number, incarnation_of(endpoint)
+        self.endpoint, self._connection = endpoint, connection
+        connection.listen(self._number, self._hear)
+        self._copies.renumber(old, self._number)
+        self._watched.renumber(old, self._number)
+        for group, joined in self._memberships.items():
+            order = requests.Join(group, joined.is_online, joined.permanent, joined.meta)
+            self._settling.append((joined, connection.post(self._number, order)))
+        for group, follow in self._watches.items():
+            watch = requests.Watch(group, *follow.place_in(connection.memory))
+            self._settling.append((None, connection.post(self._number, watch)))
+        for target in self._lives:
+            self._settling.append((None, connection.post(self._number, requests.WatchLife(target))))
+
+    async def settled(self) -> None:
+        settling, self._settling = self._settling, []
+        for joined, answer in settling:
+            try:
+                await self._connection.settle(answer)
+            except RostraError as refusal:
+                if joined is None or refusal.retriable:
+                    raise
+                # We were let in before, and are not any more: true of this group, and of no other.
+                self._memberships.pop(joined.group, None)
+                joined._refused(refusal)
+                if joined._online is not None:
+                    self._copies.unfollow(joined.group, self._number, refusal)
+                    self._look_up(joined.group)
+
+    def ended(self, reason: RostraError | None) -> None:
+        """There is no coming back: this endpoint is closed, or its agent lost for good."""
+        self._closed = self._closed or reason is None
+        self._connection.deafen(self._number)
+        self._copies.forget(self._number, reason)
+        self._watched.forget(self._number, reason)
+        self._follows.clear()
+        self._memberships.clear()
+        self._watches.clear()
+        if self._mail is not None:
+            self._mail.end(reason)
+        for streams in self._lives.values():
+            for stream in streams:
+                stream.end(reason)
 
     # What arrives
 
@@ -343,16 +489,6 @@ class Me:
                 if self._mail is not None:
                     self._mail.miss(missed)
 
-    def _end(self, reason: RostraError | None) -> None:
-        """The connection or this endpoint is gone, and with it everything that it followed."""
-        self._copies.forget(self._number, reason)
-        self._follows.clear()
-        if self._mail is not None:
-            self._mail.end(reason)
-        for streams in self._lives.values():
-            for stream in streams:
-                stream.end(reason)
-
     # Asking
 
     async def _ask(self, request: AnyRequest, *, share: bool = False) -> Any:
@@ -368,77 +504,24 @@ class Me:
             self._post(request)
 
     def _check_open(self) -> None:
-        if self._connection.ended is not None:
-            raise again(self._connection.ended)
         if self._closed:
             raise BadInput(f"{self.endpoint} is closed", fix="open a new endpoint")
+        if self._connection.ended is not None:
+            state = self.state
+            if isinstance(state, Lost) and not state.is_final:
+                raise Unreachable(
+                    f"{self.endpoint} has lost its agent: {state.reason.what}",
+                    fix="it is being called again: await me.connected(), or iterate over me.states()",
+                )
+            raise again(self._connection.ended)
 
 
 @lru_cache(maxsize=1024)
-def _question(group: str, scope: str | None, deadline: float | None) -> requests.Resolve:
+def _question(group: str, scope: str | None, deadline_s: float | None) -> requests.Resolve:
     """Checked once; programs ask the same questions again and again."""
-    if deadline is not None and not deadline > 0:
-        raise BadInput(f"a deadline of {deadline} s", fix="use a positive number of seconds, or None to wait")
+    if deadline_s is not None and not deadline_s > 0:
+        raise BadInput(
+            f"a deadline of {deadline_s} s", fix="use a positive number of seconds, or None to wait"
+        )
     parse_group_name(group)
-    return requests.Resolve(group, None if scope is None else parse_scope(scope), deadline)
-
-
-async def _in_time(asking: Coroutine[Any, Any, Any], deadline: float) -> Any:
-    """The agent keeps deadlines; this is for when even its refusal does not come."""
-    try:
-        async with asyncio.timeout(deadline + DEADLINE_GRACE_S):
-            return await asking
-    except TimeoutError as late:
-        if isinstance(late, RostraError):
-            raise
-        raise DeadlineExceeded(
-            f"the agent did not answer within {deadline} s", fix="allow more time, or check the agent"
-        ) from None
-
-
-class Admin:
-    """A connection to a server for administration: permanent groups, and what it knows."""
-
-    def __init__(self, connection: AgentConnection) -> None:
-        self._connection = connection
-
-    @property
-    def path(self) -> Domain:
-        """Whom we reached: the domain that is served here, or the agent's host."""
-        return self._connection.path
-
-    async def register(self, group: str, scope: str | None = None) -> None:
-        """Make this a permanent group of the server's own domain (C-012)."""
-        await self._connection.ask(NO_ENDPOINT, requests.Register(make_group(group, scope or self.path)))
-
-    async def unregister(self, group: str, scope: str | None = None) -> None:
-        await self._connection.ask(NO_ENDPOINT, requests.Unregister(make_group(group, scope or self.path)))
-
-    async def inspect(self, *, after: int = 0, wait_s: float = 0.0) -> dict[str, Any]:
-        """What the server knows, and what it recorded after that number: at once, or as soon as there is
-        something, or after `wait_s`."""
-        return await _inspect(self._connection, after, wait_s)
-
-    async def close(self) -> None:
-        await self._connection.close()
-
-
-def connect_admin(
-    address: str | None = None, *, domain: str | None = None, timeout_s: float = CONNECT_TIMEOUT_S
-) -> Entering[Admin]:
-    """Connect to the server of a domain (or to an agent). `domain` chooses among several at one address."""
-    where = find_agent() if address is None else parse_address(address)
-    to = Domain("") if domain is None else parse_scope(domain)
-
-    async def enter() -> Admin:
-        connection = AgentConnection(where, f"admin pid {os.getpid()}")
-        await connection.open(timeout_s, to)
-        return Admin(connection)
-
-    return Entering(enter)
-
-
-async def _inspect(connection: AgentConnection, after: int = 0, wait_s: float = 0.0) -> dict[str, Any]:
-    inspected = await connection.ask(NO_ENDPOINT, requests.Inspect(after, wait_s))
-    document: dict[str, Any] = msgspec.json.decode(inspected.document)
-    return document
+    return requests.Resolve(group, None if scope is None else parse_scope(scope), deadline_s)

@@ -76,6 +76,7 @@ def document(process: "Process", resident: "Resident", core: bytes, after: int) 
             }
             for number, program in sorted(programs.by_number.items())
         ],
+        "watches": {} if programs.watches is None else programs.watches.document(),
         "counters": process.record.counted(),
         "recent": process.record.since(after),
         "recorded": process.record.recorded,  # the number of the last of these

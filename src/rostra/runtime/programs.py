@@ -13,11 +13,15 @@ A program that does not read:
 While it is behind, notices are dropped and counted; when it reads again it is told how many it missed
 (`Gap`), and its core gives every group concerned a new baseline. Answers are never dropped: a program that
 does not take even those is disconnected, and then knows that it was.
+
+What programs watch, the agent itself follows: with an endpoint of its own, once for each group. What that is
+told goes to `Watches`, which numbers it, remembers it and tells all who watch.
 """
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from rostra.errors import BadInput, TooLarge, Unreachable
+from rostra.errors import BadInput, NameInUse, NotMember, TooLarge, Unreachable
 from rostra.names import Endpoint, Group, incarnation_of
 from rostra.protocols.detect.programs import (
     Ping as PingOrder,
@@ -37,6 +41,7 @@ from rostra.protocols.links.events import Ticked
 from rostra.protocols.resolve.local import LocalServer
 from rostra.protocols.resolve.requests import (
     Absolute,
+    Changed,
     Close,
     Done,
     Gap,
@@ -50,9 +55,12 @@ from rostra.protocols.resolve.requests import (
     Open,
     Opened,
     SetOnline,
+    Snapshot,
+    Unwatch,
     Watch,
     denied,
 )
+from rostra.protocols.resolve.watches import Watches
 from rostra.runtime.connection import Connection
 from rostra.wire import (
     NO_ENDPOINT,
@@ -88,6 +96,9 @@ WATCH_TICK_S: Final = 0.25
 
 NODES_OWN_TOKEN: Final = 0
 """Stands for a program's number in questions that the process asks itself."""
+
+OWN_NAME: Final = "rostra.watch"
+"""What the agent calls the endpoint with which it follows groups; with a number, if a program was first."""
 
 _TOKEN_BITS: Final = 40
 _TOKEN_MASK: Final = (1 << _TOKEN_BITS) - 1
@@ -127,9 +138,7 @@ class Program:
         self.given_up: ProgramEvidence | None = None  # what that rests on, if we did
         self._programs = programs
         self._asked = 0
-        self._waiting: dict[
-            int, tuple[int, Endpoint]
-        ] = {}  # our token -> its token, and the endpoint it closes
+        self._waiting: dict[int, tuple[int, Endpoint]] = {}  # our token -> its token, the endpoint it closes
         self._items: list[Answered | Told] = []
         self._queued = 0  # records in items that are notices
         self._answers = 0  # records in items that are answers
@@ -189,6 +198,10 @@ class Program:
             missed = self._missed.setdefault(endpoint, _Missed())
             if type(notice) is Message:
                 missed.messages += 1
+            elif type(notice) is Changed or type(notice) is Snapshot:
+                # What this watcher still knows is what came before the first that it missed.
+                known = notice.number - (type(notice) is Changed)
+                missed.watched.setdefault(notice.group, known)
             else:
                 missed.notices += 1
                 group = getattr(notice, "group", None)
@@ -264,6 +277,13 @@ class Program:
             return
         if type(request) is Inspect and self._waits_for_news(token, number, request):
             return
+        if endpoint and programs.watches is not None:
+            if type(request) is Watch:
+                programs.watch(self, token, endpoint, request)
+                return
+            if type(request) is Unwatch:
+                self.answer(token, programs.unwatch(endpoint, request.group))
+                return
         self._asked += 1
         self._waiting[self._asked] = (token, endpoint if type(request) is Close else Endpoint(""))
         programs.process.step(
@@ -288,12 +308,13 @@ class Program:
 
 
 class _Missed:
-    __slots__ = ("groups", "messages", "notices")
+    __slots__ = ("groups", "messages", "notices", "watched")
 
     def __init__(self) -> None:
         self.notices = 0
         self.messages = 0
         self.groups: set[Group] = set()
+        self.watched: dict[Group, int] = {}  # up to which change each is known
 
 
 class Programs:
@@ -312,6 +333,12 @@ class Programs:
         self._numbered = NODES_OWN_TOKEN
         self._asked_by_us = 0
         self._tick_due = process.now + WATCH_TICK_S
+        core = resident.node.core
+        self.watches = Watches(resident.path, core.config) if isinstance(core, LocalServer) else None
+        self._own: Endpoint | None = None  # the endpoint with which we follow groups
+        self._own_names = 0
+        self._own_tokens: dict[int, Callable[[Any], None]] = {}  # what we asked ourselves, and who hears
+        self._to_watch: list[tuple[Program, int, Endpoint, Watch]] = []  # while it is being opened
 
     def welcome(self, hello: ProgramHello, connection: Connection) -> Program:
         self._numbered += 1
@@ -331,6 +358,8 @@ class Programs:
             place = self._places.get(tell.endpoints[0])
             if place is not None:
                 place[0].tell((place[1],), notice)
+            elif tell.endpoints[0] == self._own:
+                self._hear(notice)
             return
         told: dict[Program, list[int]] = {}
         for endpoint in tell.endpoints:
@@ -342,13 +371,18 @@ class Programs:
                     told[program] = [number]
                 else:
                     numbers.append(number)
+            elif endpoint == self._own:
+                self._hear(notice)
         for program, numbers in told.items():
             program.tell(tuple(numbers), notice)
 
     def answer(self, answer: Answer) -> None:
         program = self.by_number.get(answer.token >> _TOKEN_BITS)
-        if program is None:
-            return  # asked by the process itself, or by a program that is gone
+        if program is None:  # asked by the process itself, or by a program that is gone
+            hear = self._own_tokens.pop(answer.token, None)
+            if hear is not None:
+                hear(answer.result)
+            return
         token, closed = program.settle(answer.token & _TOKEN_MASK)
         result = answer.result
         if type(result) is Opened:
@@ -383,6 +417,7 @@ class Programs:
         endpoints = list(program.endpoints.values())
         for endpoint in endpoints:
             self._places.pop(endpoint, None)
+            self._stop_watching(endpoint)
         for unknown, times in program.connection.unknown.items():
             self.process.record.count("unknown", unknown, times)
         if endpoints:
@@ -400,8 +435,7 @@ class Programs:
         """Leave every group on its behalf, so that others hear of a leave and not of a crash."""
         for endpoint in list(program.endpoints.values()):
             self._forget(program, endpoint)
-            self._asked_by_us += 1
-            self.process.step(self.resident, Asked(endpoint, self._asked_by_us, Close()))
+            self._ask_ourselves(endpoint, Close())
 
     def catch_up(self, program: Program, missed: dict[Endpoint, _Missed]) -> None:
         """It reads again: say what it missed, then give every group concerned a new baseline."""
@@ -416,6 +450,9 @@ class Programs:
             if what.notices:
                 program.tell((place[1],), Gap(what.notices, groups))
                 self.process.step(self.resident, FellBehind(endpoint, groups))
+            for group, number in sorted(what.watched.items()):
+                assert self.watches is not None
+                self._carry_out(self.watches.skipped(endpoint, group, number))
         self.process.record.note(
             "program_caught_up", node=self.resident.path, program=program.name, missed=program.missed_total
         )
@@ -427,10 +464,77 @@ class Programs:
         presence = core.endpoints[endpoint]
         return [g for g in presence.groups | presence.watched if core.groups[g].is_followed_by(endpoint)]
 
+    # Watches
+
+    def watch(self, program: Program, token: int, watcher: Endpoint, watch: Watch) -> None:
+        """Follow the group ourselves; what the core says to that is the watcher's answer."""
+        if self._own is None:
+            self._to_watch.append((program, token, watcher, watch))
+            if len(self._to_watch) == 1:
+                self._open_own()
+            return
+
+        def hear(result: Any) -> None:
+            assert self.watches is not None
+            if program.number in self.by_number:
+                program.answer(token, result)
+            if type(result) is Done:
+                self._carry_out(self.watches.watch(watcher, watch.group, (watch.period, watch.number)))
+                if watcher not in self._places:  # it died while we asked
+                    self._stop_watching(watcher)
+
+        self._ask_ourselves(self._own, watch, hear)
+
+    def unwatch(self, watcher: Endpoint, group: Group) -> Any:
+        assert self.watches is not None
+        try:
+            self.watches.unwatch(self.process.now, watcher, group)
+        except NotMember as error:
+            return denied(error)
+        return Done()
+
+    def _open_own(self) -> None:
+        self._own_names += 1
+        name = OWN_NAME if self._own_names == 1 else f"{OWN_NAME}-{self._own_names}"
+        self._ask_ourselves(Endpoint(""), Open(name), self._own_opened)
+
+    def _own_opened(self, answer: Any) -> None:
+        if type(answer) is Opened:
+            self._own = answer.endpoint
+            self.resident.store.reserve_above(incarnation_of(answer.endpoint))
+        elif answer.code == NameInUse.code:
+            self._open_own()
+            return
+        waiting, self._to_watch = self._to_watch, []
+        for program, token, watcher, watch in waiting:
+            if self._own is not None:
+                self.watch(program, token, watcher, watch)
+            elif program.number in self.by_number:
+                program.answer(token, answer)
+
+    def _hear(self, notice: Any) -> None:
+        assert self.watches is not None
+        self._carry_out(self.watches.told(notice))
+
+    def _stop_watching(self, watcher: Endpoint) -> None:
+        if self.watches is not None:
+            self.watches.gone(self.process.now, watcher)
+
+    def _ask_ourselves(
+        self, endpoint: Endpoint, request: Any, hear: Callable[[Any], None] | None = None
+    ) -> None:
+        self._asked_by_us += 1
+        if hear is not None:
+            self._own_tokens[self._asked_by_us] = hear
+        self.process.step(self.resident, Asked(endpoint, self._asked_by_us, request))
+
     # As time passes
 
     def tick(self) -> None:
         now = self.process.now
+        if self.watches is not None and self._own is not None:
+            for group in self.watches.expire(now):
+                self._ask_ourselves(self._own, Unwatch(group))
         for program, unread in self.full.items():
             # We read nothing of it, not even answers to pings; but whoever takes what we wrote lives.
             self.full[program] = program.connection.unread_bytes
@@ -444,10 +548,12 @@ class Programs:
     def suspected(self) -> tuple[int, ...]:
         return self._watch.suspected
 
-    def _carry_out(self, effects: list[Effect]) -> None:
+    def _carry_out(self, effects: Sequence[Effect]) -> None:
         record, node = self.process.record, self.resident.path
         for effect in effects:
             match effect:
+                case Tell():
+                    self.tell(effect)
                 case PingOrder(number):
                     self._pinged.add(number)
                     self.by_number[number].say(self.process.encoder.to_program(Ping(number)))
@@ -484,12 +590,13 @@ class Programs:
     def _forget(self, program: Program, endpoint: Endpoint) -> None:
         self._places.pop(endpoint, None)
         program.endpoints.pop(incarnation_of(endpoint), None)
+        self._stop_watching(endpoint)
 
 
 _NEVER_DROPPED: Final = (Gap, Life, NotDelivered)
 """Small, rare, and not to be had again by asking."""
 
-_LISTS: Final = (Absolute, Joined)
+_LISTS: Final = (Absolute, Joined, Snapshot, Changed)
 
 
 def _records(said: Any) -> int:

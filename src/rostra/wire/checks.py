@@ -366,8 +366,14 @@ def _inspect(request: Inspect) -> None:
     _duration(request.wait_s)
 
 
-def _one_group(request: Join | Leave | SetOnline | Watch | Unwatch | Register | Unregister) -> None:
+def _one_group(request: Join | Leave | SetOnline | Unwatch | Register | Unregister) -> None:
     _own_group(request.group)
+
+
+def _watch(request: Watch) -> None:
+    _own_group(request.group)
+    _number(request.period)
+    _number(request.number)
 
 
 def _resolve(request: Resolve) -> None:
@@ -398,7 +404,7 @@ _REQUEST_CHECKS: Final[dict[type, Callable[[Any], None]]] = {
     Leave: _one_group,
     Resolve: _resolve,
     SetOnline: _one_group,
-    Watch: _one_group,
+    Watch: _watch,
     Unwatch: _one_group,
     SendTo: _send_to,
     WatchLife: _one_endpoint,

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from rostra.errors import RostraError, TooLarge
 from rostra.protocols.links.packets import AnyPacket, Data
 from rostra.protocols.resolve.messages import EndpointsJoined, ResolveReply
-from rostra.protocols.resolve.requests import Absolute, Joined
+from rostra.protocols.resolve.requests import Absolute, Changed, Joined, Snapshot
 from rostra.wire.frames import BODY_BOUND, PACKET_MESSAGES_MAX, FrameKind, Refusal, frame, world_tag
 from rostra.wire.programs import (
     Answered,
@@ -33,7 +33,7 @@ from rostra.wire.programs import (
 SHARED_FROM: Final = 8
 """A list of this many records is worth encoding once and keeping until the end of the turn."""
 
-_LISTS: Final = frozenset({EndpointsJoined, ResolveReply, Absolute, Joined})
+_LISTS: Final = frozenset({EndpointsJoined, ResolveReply, Absolute, Joined, Snapshot, Changed})
 """What may hold a long list of members."""
 
 _encoder: Final = msgspec.msgpack.Encoder()

@@ -29,6 +29,7 @@ from rostra.protocols.resolve.messages import (
 )
 from rostra.protocols.resolve.requests import (
     Absolute,
+    Changed,
     Close,
     Denied,
     Done,
@@ -52,6 +53,7 @@ from rostra.protocols.resolve.requests import (
     Resolved,
     SendTo,
     SetOnline,
+    Snapshot,
     Unregister,
     Unwatch,
     UnwatchLife,
@@ -133,6 +135,8 @@ SAID: Final[Numbers] = {
     22: NotDelivered,
     23: Life,
     24: Gap,
+    25: Snapshot,
+    26: Changed,
 }
 
 PROGRAM_FRAMES: Final[Numbers] = {

@@ -63,6 +63,20 @@ class ResolveConfig(Struct, frozen=True):
     deadline_max_s: float = 3_600.0
     """The longest deadline that a caller may name. Raising it lets forgotten questions stay open longer."""
 
+    watch_changes_max: int = 1_024
+    """Changes of a watched group that its agent remembers, for watchers that come back. Raising it lets
+    them be away for longer without a gap, and costs memory for each group that is watched."""
+
+    watch_records_max: int = 8_192
+    """Member records in those changes. A record is about 200 bytes."""
+
+    watch_linger_s: float = 30.0
+    """How long a group is followed and remembered after its last watcher has gone. Raising it gives programs
+    more time to come back, while changes nobody reads still travel to this host."""
+
+    watch_idle_max: int = 256
+    """Groups that are remembered without a watcher; the one that has been waiting longest goes first."""
+
     @classmethod
     def wan(cls) -> "ResolveConfig":
         """Sites far apart: fewer refreshes."""

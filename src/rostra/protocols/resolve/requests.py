@@ -6,7 +6,7 @@
     RESOLVE(G, S)            Resolve       Absolute
     RESOLVE(G)               Resolve       Resolved, one entry per enclosing scope
     SET_FLAG                 SetOnline     Done                   Absolute once when going online
-    (beyond the paper)       Watch         Done                   like an online member's, without being one
+    (beyond the paper)       Watch         Done                   Snapshot, then numbered changes
 
 A question that cannot be granted is answered with `Denied`, which carries a code of `rostra.errors`.
 """
@@ -61,9 +61,12 @@ class SetOnline(Request, frozen=True, tag=6):
 
 
 class Watch(Request, frozen=True, tag=7):
-    """Follow a group without being in it."""
+    """Follow a group without being in it. Whoever knows everything up to a number of a period says so, and is
+    sent what came after (see `watches.py`)."""
 
     group: Group
+    period: int = 0
+    number: int = 0
 
 
 class Unwatch(Request, frozen=True, tag=8):
@@ -226,14 +229,40 @@ class Life(Said, frozen=True, tag=23):
 
 
 class Gap(Said, frozen=True, tag=24):
-    """You read too slowly: this many notices were not kept for you. A fresh `Absolute` of each group follows."""
+    """You read too slowly: this many notices were not kept for you. A fresh `Absolute` of each group
+    follows."""
 
     missed: int
     groups: tuple[Group, ...]
 
 
+class Snapshot(Said, frozen=True, tag=25):
+    """To a watcher: everybody who is in the group after change `number` of this period. If that is not where
+    the changes have brought it, it missed those in between."""
+
+    group: Group
+    members: Members
+    period: int
+    number: int
+    isolated: bool = False
+
+
+class Changed(Said, frozen=True, tag=26):
+    """To a watcher: the next change, one larger than the one before: `members` joined, or `left` left."""
+
+    group: Group
+    number: int
+    members: Members = ()
+    left: tuple[Endpoint, ...] = ()
+    cause: Cause | None = None
+    meta: bytes = b""
+    by: Only | Without | None = None  # what left was lost with a domain
+
+
 AnyAnswer = Opened | Done | Denied | Resolved | Inspected | Recalled | Absolute
-AnyNotice = Absolute | Joined | Left | Only | Without | Message | NotDelivered | Life | Gap
+AnyNotice = (
+    Absolute | Joined | Left | Only | Without | Message | NotDelivered | Life | Gap | Snapshot | Changed
+)
 AnySaid = (
     Opened
     | Done
@@ -250,6 +279,8 @@ AnySaid = (
     | NotDelivered
     | Life
     | Gap
+    | Snapshot
+    | Changed
 )
 
 

@@ -1,0 +1,65 @@
+"""A connection to a server for administration: permanent groups, and what it knows."""
+
+from typing import Any
+
+import msgspec
+
+from rostra.client.connection import AgentConnection
+from rostra.client.dialling import dialler
+from rostra.client.group import Entering
+from rostra.names import Domain, make_group, parse_scope
+from rostra.protocols.resolve import requests
+from rostra.wire import NO_ENDPOINT
+
+CONNECT_TIMEOUT_S = 10.0
+
+
+class Admin:
+    """One server, of a domain or a host. If its connection ends, everything raises the reason."""
+
+    def __init__(self, connection: AgentConnection) -> None:
+        self._connection = connection
+
+    @property
+    def path(self) -> Domain:
+        """Whom we reached: the domain that is served here, or the agent's host."""
+        return self._connection.path
+
+    async def register(self, group: str, scope: str | None = None) -> None:
+        """Make this a permanent group of the server's own domain (C-012)."""
+        await self._connection.ask(NO_ENDPOINT, requests.Register(make_group(group, scope or self.path)))
+
+    async def unregister(self, group: str, scope: str | None = None) -> None:
+        await self._connection.ask(NO_ENDPOINT, requests.Unregister(make_group(group, scope or self.path)))
+
+    async def inspect(self, *, after: int = 0, wait_s: float = 0.0) -> dict[str, Any]:
+        """What the server knows, and what it recorded after that number: at once, or as soon as there is
+        something, or after `wait_s`."""
+        return await inspect(self._connection, after, wait_s)
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+
+def connect_admin(
+    address: str | None = None,
+    token: str | None = None,
+    *,
+    domain: str | None = None,
+    timeout_s: float = CONNECT_TIMEOUT_S,
+) -> Entering[Admin]:
+    """Connect to the server of a domain (or to an agent). `domain` chooses among several at one address."""
+    to = Domain("") if domain is None else parse_scope(domain)
+
+    async def enter() -> Admin:
+        connection = AgentConnection(dialler().find(address), token=token or "")
+        await connection.open(timeout_s, to)
+        return Admin(connection)
+
+    return Entering(enter)
+
+
+async def inspect(connection: AgentConnection, after: int = 0, wait_s: float = 0.0) -> dict[str, Any]:
+    inspected = await connection.ask(NO_ENDPOINT, requests.Inspect(after, wait_s))
+    document: dict[str, Any] = msgspec.json.decode(inspected.document)
+    return document

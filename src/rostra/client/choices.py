@@ -1,0 +1,32 @@
+"""What a group can be: how strong its membership, how strong its delivery.
+
+The choice belongs to the group, not to its members; see `docs/api.md`. This version has relaxed membership
+without delivery. The other words are understood and refused by name, so that a program written for a later
+version says what it needs.
+"""
+
+from typing import Final, Literal
+
+from rostra.errors import BadInput, NotAvailable
+
+Membership = Literal["relaxed", "led", "agreed"]
+Delivery = Literal["none", "fifo", "atomic"]
+
+COMES_WITH: Final = {"fifo": "0.2", "led": "0.3", "agreed": "0.3", "atomic": "0.4"}
+
+_MEMBERSHIPS: Final = ("relaxed", "led", "agreed")
+_DELIVERIES: Final = ("none", "fifo", "atomic")
+
+
+def check(membership: str, delivery: str) -> None:
+    for setting, value, words in (
+        ("membership", membership, _MEMBERSHIPS),
+        ("delivery", delivery, _DELIVERIES),
+    ):
+        if value not in words:
+            raise BadInput(f"{setting}={value!r}", fix=f"use one of: {', '.join(words)}")
+        if value != words[0]:
+            raise NotAvailable(
+                f"{setting}={value!r} comes with Rostra {COMES_WITH[value]}",
+                fix=f"until then: {setting}={words[0]!r}, which is the default",
+            )

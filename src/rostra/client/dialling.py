@@ -1,0 +1,78 @@
+"""Where connections to agents come from.
+
+Usually from the sockets of this machine. An event loop may bring its own dialler instead: that of
+`rostra.testing` leads into a simulated world, where time and chance are pretended, too.
+"""
+
+import asyncio
+import itertools
+import os
+import sys
+from pathlib import Path
+from random import Random
+from typing import Any, Final, Protocol
+
+from rostra.names import parse_endpoint_name
+from rostra.runtime.addresses import Address, TcpAddress, find_agent, parse_address
+from rostra.runtime.connection import Connection
+
+NAME_LENGTH_MAX: Final = 40
+
+_unnamed = itertools.count(1)
+
+
+class Dialler(Protocol):
+    luck: Random  # for the pauses between attempts, so that programs do not come back all at once
+
+    def find(self, address: str | None) -> Any:
+        """What this address means here; None is whatever agent is nearest."""
+
+    async def dial(self, where: Any, connection: Connection) -> None: ...
+
+    def name(self, stem: str) -> str:
+        """A name for an endpoint that was given none. No other chooses the same by default."""
+
+    def program(self) -> str:
+        """Who we are, for the agent's log."""
+
+
+class Sockets:
+    """The real world."""
+
+    luck = Random()
+
+    def find(self, address: str | None) -> Address:
+        return find_agent() if address is None else parse_address(address)
+
+    async def dial(self, where: Any, connection: Connection) -> None:
+        loop = asyncio.get_running_loop()
+        if isinstance(where, TcpAddress):
+            await loop.create_connection(lambda: connection, where.host, where.port)
+        else:
+            await loop.create_unix_connection(lambda: connection, where.path)
+
+    def name(self, stem: str) -> str:
+        number = next(_unnamed)
+        return name_like(stem, f"-{os.getpid()}" + (f"-{number}" if number > 1 else ""))
+
+    def program(self) -> str:
+        return f"{program_name()[:60]} pid {os.getpid()}"
+
+
+_sockets: Final = Sockets()
+
+
+def dialler() -> Dialler:
+    """The one of the event loop that runs."""
+    own: Dialler | None = getattr(asyncio.get_running_loop(), "rostra_dialler", None)
+    return _sockets if own is None else own
+
+
+def program_name() -> str:
+    return Path(sys.argv[0]).stem if sys.argv and sys.argv[0] else "python"
+
+
+def name_like(stem: str, ending: str) -> str:
+    """An endpoint's name that reminds of this text, whatever is in it."""
+    plain = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "-" for char in stem)
+    return parse_endpoint_name((plain.lstrip("._-")[:NAME_LENGTH_MAX] or "python") + ending)

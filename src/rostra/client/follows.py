@@ -1,0 +1,103 @@
+"""One endpoint's following of one group: what it knows, and who reads how that changes.
+
+A member and a watcher hear of changes in different ways (`copies`, `watched`); what a program sees of it is
+the same, and is here.
+
+    begin ──▶ known ── lose ──▶ away ── begin ──▶ known ── end ──▶ ended, with a reason
+"""
+
+import asyncio
+from collections.abc import Iterable
+from weakref import ref
+
+from rostra.client.changes import Change, Gap, Item, Members, Resolution, View
+from rostra.client.streams import Stream, again
+from rostra.errors import NotMember, RostraError
+from rostra.names import Group
+
+
+class Follow:
+    __slots__ = ("_first_list", "_streams", "ended", "group", "known", "reasons")
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self.known = False  # the list that its own join or watch asked for has come
+        self.ended: RostraError | None = None
+        self.reasons = 0  # how many joins and watches share it
+        self._streams: list[ref[Stream[Item]]] = []
+        self._first_list: asyncio.Future[None] | None = None
+
+    @property
+    def members(self) -> Members:
+        """As far as is known now; while the agent is lost, nobody but ourselves (C-143)."""
+        raise NotImplementedError
+
+    @property
+    def resolution(self) -> Resolution | None:
+        """The copy as an answer; none while it is not known, or known to be behind."""
+        raise NotImplementedError
+
+    def view(self) -> View | None:
+        """What a reader that begins now gets first; none while nothing is known."""
+        raise NotImplementedError
+
+    @property
+    def has_readers(self) -> bool:
+        return bool(self._streams)
+
+    async def ready(self) -> None:
+        """Until the first list has come."""
+        while not self.known:
+            if self.ended is not None:
+                raise again(self.ended)
+            if self._first_list is None:
+                self._first_list = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._first_list)
+
+    def stream(self) -> Stream[Item]:
+        """For a reader that begins here."""
+        stream = self.new_stream()
+        if self.ended is not None:
+            stream.end(self.ended)
+        elif (view := self.view()) is not None:
+            stream.put(view)
+        return stream
+
+    def new_stream(self) -> Stream[Item]:
+        stream: Stream[Item] = Stream(self.catch_up)
+        # Whoever stops iterating just drops the stream.
+        self._streams.append(ref(stream, self._streams.remove))
+        return stream
+
+    def tell(self, news: Iterable[Change]) -> None:
+        if self._streams:
+            for stream in self.readers():
+                for change in news:
+                    stream.put(change)
+
+    def readers(self) -> list[Stream[Item]]:
+        return [stream for each in self._streams if (stream := each()) is not None]
+
+    def catch_up(self, missed: int) -> tuple[Change, ...]:
+        """In place of what a reader missed."""
+        view = self.view()
+        return () if view is None else (Gap(missed), view)
+
+    def is_ready(self) -> None:
+        """The list is here: whoever waits for it goes on."""
+        self.known = True
+        self._wake()
+
+    def end(self, reason: RostraError | None) -> None:
+        self.ended = reason or NotMember(
+            f"{self.group} is not followed any more", fix="join or watch it again"
+        )
+        self.known = False
+        for stream in self.readers():
+            stream.end(reason)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._first_list is not None:
+            self._first_list.set_result(None)
+            self._first_list = None
