@@ -23,6 +23,7 @@ import rostra
 from rostra.client import Cause, Change, Joined, Me, Only, View, Without
 from rostra.names import Domain
 from rostra.runtime.addresses import find_agent, small_worlds
+from rostra.runtime.config import load_world
 
 UP_WITHIN_S = 60.0
 TOLD_WITHIN_S = 15.0
@@ -38,6 +39,7 @@ class Supervisor:
         self.runtime_directory = runtime_directory or Path(tempfile.mkdtemp(prefix="up", dir="/tmp"))
         self.environ = {**os.environ, "XDG_RUNTIME_DIR": str(self.runtime_directory)}
         self.environ.pop("ROSTRA_AGENT", None)
+        self.environ["ROSTRA_LISTEN"] = "192.0.2.1:1"  # meant for one server, and so for none of these
         self._stderr = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed with us
         self.process = subprocess.Popen(
             (*ROSTRA, "up", "--quiet", *(options or ("--shape", "1x1x1", "--port", "0"))),
@@ -372,6 +374,7 @@ async def test_a_world_file_is_run_as_it_is_written(tmp_path: Path) -> None:
     file.write_text(
         '[world]\nname = "acme \\"quoted\\""\nprofile = "wan"\n\n[servers]\n'
         'north = "10.1.1.1:7700"\n"north.n1" = "10.1.1.1:7700"\nsouth = "10.1.1.2:7700"\n'
+        "\n[detect]\ndown_after_s = 2.5\n"
     )
     with supervisor("--world", str(file), "--hosts", "1", "--port", "0") as one:
         commands = one.wait_until_up().children.values()
@@ -380,6 +383,8 @@ async def test_a_world_file_is_run_as_it_is_written(tmp_path: Path) -> None:
             *("north", "north.n1", "north.n1.h1"),
             *("south", "south.h1"),
         }
+        seen_by_it = load_world(one.home / "files" / "north.n1.h1.toml")
+        assert (seen_by_it.profile, seen_by_it.detect) == ("wan", {"down_after_s": 2.5})
         async with rostra.connect(one.socket("north.n1.h1")) as me:
             assert me.world == 'acme "quoted"'
             members = (await me.resolve("lounge")).members

@@ -54,9 +54,13 @@ def up(
     Two regions, four clusters and eight hosts, unless --shape or --world says otherwise; every link runs over
     a cable that the dashboard can cut. Ctrl-C ends every process and leaves nothing behind.
 
-    rostra up --shape 3x3x4        three regions, nine clusters, 36 hosts
+    Examples:
 
-    rostra up --world acme.toml    the domains of a world file, as processes on this machine
+      rostra up
+
+      rostra up --shape 3x3x4 --wan-delay-ms 40
+
+      rostra up --world acme.toml --hosts 3
     """
     # Only who needs an HTTP server waits for its import.
     from rostra.up.run import Settings, run

@@ -45,6 +45,7 @@ class Child:
         return self._process.pid
 
     def start(self) -> None:
+        """What the supervisor's own environment says to agents and servers is not meant for all of these."""
         assert not self.is_running, f"{self.name} runs already"
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -52,6 +53,7 @@ class Child:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                env={name: value for name, value in os.environ.items() if not name.startswith("ROSTRA_")},
                 start_new_session=True,  # Ctrl-C is for the supervisor, which ends them in good order
             )
         self._ended.clear()

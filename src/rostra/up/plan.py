@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rostra.errors import BadInput
 from rostra.names import ROOT, Domain, Tree, child, dials, parse_host
@@ -36,6 +37,7 @@ class Plan(Struct, frozen=True):
     profile: str
     processes: tuple[tuple[Domain, ...], ...]  # domain servers, then one agent each
     hosts: tuple[Domain, ...]
+    detect: dict[str, float] = {}  # what differs from the profile
 
     def __post_init__(self) -> None:
         if len(self.processes) > PROCESSES_MAX:
@@ -115,13 +117,14 @@ def of_shape(text: str) -> Plan:
 
 
 def of_file(world: World, hosts_per_cluster: int) -> Plan:
-    """The world that a file describes, on this machine: same domains, same processes, same profile. The file
+    """The world that a file describes, on this machine: same domains, same processes, same patience. The file
     does not say which hosts there are, so every cluster gets some."""
     at: dict[TcpAddress, list[Domain]] = {}
     for server, address in world.servers.items():
         at.setdefault(address, []).append(server)
     processes = [tuple(sorted(servers)) for servers in at.values()]
-    return _plan(world.name, world.profile, processes, world.clusters, hosts_per_cluster)
+    plan = _plan(world.name, world.profile, processes, world.clusters, hosts_per_cluster)
+    return replace(plan, detect=world.detect)
 
 
 def _plan(

@@ -19,10 +19,9 @@ from rostra.runtime.addresses import SocketPath, find_agent
 from rostra.up.dashboard import dashboard_of
 from rostra.up.home import About, Home, others
 from rostra.up.plan import Plan
-from rostra.up.world import NotUp, SmallWorld, Starting
+from rostra.up.world import SmallWorld, Starting
 
 EXIT_OK: Final = 0
-EXIT_FAILED: Final = 1
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -76,9 +75,6 @@ async def run(settings: Settings, screen: Screen) -> int:
                         return EXIT_OK
                     screen.up(_up(settings.plan, world, dashboard, time.monotonic() - began))
                     await stop.wait()
-                except NotUp as error:
-                    screen.complain(f"error: {error.what}" + (f"\n  {error.fix}" if error.fix else ""))
-                    return EXIT_FAILED
                 finally:
                     screen.ending()
                     await world.stop()

@@ -386,6 +386,9 @@ def world_file(plan: Plan, servers: Mapping[Domain, TcpAddress]) -> str:
         "",
         "[servers]",
         *(f"{_quoted(server)} = {_quoted(str(address))}" for server, address in servers.items()),
+        "",
+        "[detect]",
+        *(f"{name} = {value}" for name, value in plan.detect.items()),
     ]
     return "\n".join(lines) + "\n"
 
