@@ -109,6 +109,18 @@ class Browser:
             time.sleep(LOOK_S)
         return answer
 
+    def until_served(self, address: str) -> None:
+        """Wait until something answers there."""
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while True:
+            try:
+                with urllib.request.urlopen(address, timeout=1.0):
+                    return
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    raise BrowserError(f"nobody serves {address}: {error}") from None
+                time.sleep(LOOK_S)
+
     def text(self, selector: str) -> str:
         return str(self.run("return document.querySelector(arguments[0])?.innerText ?? ''", selector))
 

@@ -45,7 +45,9 @@ async def http_beside(process: Process, at: TcpAddress, own: Address) -> AsyncIt
         try:
             async with (
                 Observatory(places) as observatory,
-                serving(dashboard(observatory, more=health(ask)), at) as where,
+                serving(
+                    dashboard(observatory, more=health(ask)), at, closing=observatory.end_streams
+                ) as where,
             ):
                 started.set_result(where)
                 await stop.wait()

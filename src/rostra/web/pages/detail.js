@@ -1,6 +1,6 @@
 // What is known about the server or the link that the reader chose, and what can be done to it.
 
-import { byId, command, el, svg, sync, write } from "./dom.js";
+import { byId, command, el, shell, svg, sync, write } from "./dom.js";
 import { actionsForLink, actionsForServer } from "./lab.js";
 import { choice, choose, linkBetween, model, on, server } from "./model.js";
 import { glyph } from "./shapes.js";
@@ -83,7 +83,8 @@ function fillServer(chosen) {
   if (place?.at) ageing(find(".about > .age"), place.at, `${lives(place)}as of`);
   else write(find(".about > .age"), chosen.speaks ? "it has not answered yet" : "seen through its neighbours only");
   actionsForServer(find(".actions"), chosen);
-  fillCommands(find(".commands"), place?.is_agent ? ["rostra groups", "rostra domains"] : ["rostra domains"], place);
+  const asked = place?.is_agent ? ["groups", "domains"].map((what) => `rostra ${what} --agent ${shell(place.address)}`) : ["rostra domains"];
+  sync(find(".commands"), asked, (text) => text, (text) => command(text));
   fillNeighbours(find(".neighbours"), chosen, place);
 }
 
@@ -94,11 +95,6 @@ function sentence({ state, why }) {
 
 function lives(place) {
   return place.incarnation === null ? "" : `incarnation ${place.incarnation}, `;
-}
-
-function fillCommands(box, texts, place) {
-  const commands = texts.map((text) => (place ? `ROSTRA_AGENT=${place.address} ${text}` : text));
-  sync(box, commands, (text) => text, (text) => command(text));
 }
 
 function fillNeighbours(box, chosen, place) {

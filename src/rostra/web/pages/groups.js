@@ -163,7 +163,7 @@ function fill(group, places, here, there) {
   const hidden = Math.max((left?.total ?? 0) - (left?.members.length ?? 0), (right?.total ?? 0) - (right?.members.length ?? 0));
   write(find(".more"), hidden > 0 ? `${hidden} more are not shown here.` : rows.length === 0 && left && right ? "Nobody is in it, as both see it." : "");
   const asked = `members ${shell(name)} --scope ${scope}`;
-  sync(find(".commands"), [...new Set([here, there])], (path) => `${path} ${asked}`, (path) => command(`ROSTRA_AGENT=${shell(model.places[path].address)} rostra ${asked}`));
+  sync(find(".commands"), [...new Set([here, there])], (path) => `${path} ${asked}`, (path) => command(`rostra ${asked} --agent ${shell(model.places[path].address)}`));
   const latest = Math.max(left?.at ?? 0, right?.at ?? 0);
   if (latest) ageing(byId("groups-age"), latest, "changed");
 }

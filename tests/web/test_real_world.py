@@ -1,0 +1,140 @@
+"""The dashboard of a real small world in a real browser: cut a region, see both sides told, heal, see the merge.
+And the dashboard that a node serves itself."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.browser import Browser
+from support.lab import ROSTRA
+
+pytestmark = [pytest.mark.browser, pytest.mark.live]
+
+TOLD_WITHIN_S = 30.0
+"""The lan profile takes a second or two; a machine with two busy cores may take more."""
+
+ENTRY = "return [...document.querySelectorAll('#entries .what')].some(e => e.textContent === arguments[0])"
+STATE = "return document.querySelector(`[data-path='${arguments[0]}']`)?.dataset.state"
+LINK = "return document.querySelector(`[data-link='${arguments[0]}']`)?.dataset.state"
+
+
+@contextlib.contextmanager
+def running(*words: str) -> Iterator[subprocess.Popen[str]]:
+    """A `rostra` command with a runtime directory of its own, ended as Ctrl-C would."""
+    directory = tempfile.mkdtemp(prefix="dash", dir="/tmp")
+    environ = {**os.environ, "XDG_RUNTIME_DIR": directory}
+    environ.pop("ROSTRA_AGENT", None)
+    with subprocess.Popen([*ROSTRA, *words], stdout=subprocess.PIPE, text=True, env=environ) as process:
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(30)
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """A small world, up: two regions, four clusters, eight hosts, and people on them."""
+    with running("up", "--quiet", "--port", "0") as up:
+        assert up.stdout is not None
+        line = up.stdout.readline().strip()
+        assert line.startswith("http://127.0.0.1:"), "it did not come up"
+        yield line
+
+
+def look(browser: Browser, address: str, servers: int = 14) -> None:
+    browser.go(address)
+    browser.until(
+        "all servers are up",
+        "return document.querySelectorAll('.tree .server[data-state=up]').length === arguments[0]",
+        servers,
+        wait_s=TOLD_WITHIN_S,
+    )
+
+
+def until_told(browser: Browser, *texts: str) -> None:
+    for text in texts:
+        browser.until(f"it is told that {text}", ENTRY, text, wait_s=TOLD_WITHIN_S)
+
+
+def choose_link(browser: Browser, key: str) -> None:
+    click = "dispatchEvent(new MouseEvent('click', {bubbles: true}))"
+    browser.run(f"document.querySelector(`[data-link='${{arguments[0]}}']`).{click}", key)
+
+
+def test_a_region_is_cut_in_the_page_both_sides_are_told_and_it_heals(browser: Browser, address: str) -> None:
+    look(browser, address)
+    browser.until_text("#members", "lounge@world")
+    choose_link(browser, "eu|us")
+    browser.click("[data-act='cut-between']")
+    browser.until("the link is down", f"{LINK} === 'down'", "eu|us", wait_s=TOLD_WITHIN_S)
+    until_told(browser, "eu goes on without us", "us goes on without eu")
+    browser.until("both are cut off", f"{STATE} === 'cut off'", "eu", wait_s=TOLD_WITHIN_S)
+    browser.until_text("#members", "difference", wait_s=TOLD_WITHIN_S)
+    reason = (
+        "return [...document.querySelectorAll('#entries > li')]"
+        ".find(e => e.querySelector('.what').textContent === 'eu goes on without us')"
+        ".querySelector('.because').textContent"
+    )
+    assert str(browser.run(reason)).startswith("eu gave up us: silent for "), "the reason, with its evidence"
+
+    browser.click("#lab .mend")
+    browser.until("the link is up", f"{LINK} === 'up'", "eu|us", wait_s=TOLD_WITHIN_S)
+    until_told(browser, "eu sees us again", "us sees eu again")
+    browser.until_text("#members", "both see the same", wait_s=TOLD_WITHIN_S)
+
+
+def test_a_crashed_host_is_lost_and_comes_back(browser: Browser, address: str) -> None:
+    look(browser, address)
+    host = "eu.rome.h1"
+    browser.click(f"[data-path='{host}']")
+    browser.click("[data-act='crash']")
+    browser.until("it is down", f"{STATE} === 'down'", host, wait_s=TOLD_WITHIN_S)
+    browser.until_text("#entries", f"{host} is lost", wait_s=TOLD_WITHIN_S)
+    browser.click("[data-act='restart']")
+    browser.until("it is up", f"{STATE} === 'up'", host, wait_s=TOLD_WITHIN_S)
+
+
+def test_a_paused_server_is_suspected_or_given_up_and_comes_back(browser: Browser, address: str) -> None:
+    look(browser, address)
+    browser.click("[data-path='us.boston']")
+    browser.click("[data-act='pause']")
+    browser.until("it is not up", f"{STATE} !== 'up'", "us.boston", wait_s=TOLD_WITHIN_S)
+    browser.click("[data-act='resume']")
+    browser.until("it is up", f"{STATE} === 'up'", "us.boston", wait_s=TOLD_WITHIN_S)
+
+
+def test_a_link_cut_one_way_is_marked(browser: Browser, address: str) -> None:
+    look(browser, address)
+    choose_link(browser, "eu|us")
+    browser.click("[data-act='cut-ab']")
+    browser.until("it is one way", f"{LINK} === 'one way'", "eu|us", wait_s=TOLD_WITHIN_S)
+    browser.until_text("#detail .why", "One way: eu hears us, and is not heard there.")
+    browser.click("#detail [data-act='heal']")
+    browser.until("it is up", f"{LINK} === 'up'", "eu|us", wait_s=TOLD_WITHIN_S)
+
+
+def test_an_agent_serves_the_dashboard_of_what_it_can_see(browser: Browser, tmp_path: Path) -> None:
+    """One server and one agent of a world that nobody watches over; the agent has HTTP."""
+    world = tmp_path / "world.toml"
+    world.write_text('[world]\nname = "alone"\nprofile = "lan"\n[servers]\nlab = "127.0.0.1:17893"\n')
+    socket = tempfile.mktemp(prefix="dash", suffix=".sock", dir="/tmp")
+    common = ("--world", str(world), "--http")
+    with (
+        running("server", "-d", "lab", *common, "none"),
+        running("agent", "lab.h1", "--socket", socket, *common, "127.0.0.1:17894"),
+    ):
+        browser.until_served("http://127.0.0.1:17894/livez")
+        look(browser, "http://127.0.0.1:17894/", servers=2)
+        assert browser.text("#world-name") == "alone, lan"
+        assert browser.run("return document.querySelector('#lab').hidden"), (
+            "a real world is nobody's to break"
+        )
+        browser.until_text("#members", "No groups yet.")
