@@ -142,8 +142,7 @@ class Duties:
         await self.program.follow(group)
         reads, began = 0, time.monotonic()
         while (seconds := time.monotonic() - began) < for_s:
-            for _ in range(1000):
-                found = await self.program.copied_members(group)
+            found = await self.program.read_copy(group, 1000)
             reads += 1000
             if found != members:
                 raise AssertionError(f"{found} members instead of {members}")

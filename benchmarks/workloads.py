@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from benchmarks.crew import Crew, Hand, everybody
 from benchmarks.figures import Measures, percentile, spread_ms
 from benchmarks.peers.base import Service
-from benchmarks.peers.processes import resident_kb
+from benchmarks.peers.processes import cpu_us, resident_kb
 
 GROUP = "bench"
 
@@ -100,11 +100,15 @@ async def who_is_there(service: Service, size: Size) -> Measures:
         measures: Measures = {}
         for at_once in (1, 16):
             expected = size.listed if service.keeps_lists else 0
+            pids = [asker.pid, *service.pids()]
+            used_us = cpu_us(pids)
             asked = await asker.do("ask", group=GROUP, members=expected, for_s=size.ask_s, at_once=at_once)
+            used_us = cpu_us(pids) - used_us
             measures |= {
                 f"{at_once}: per s": asked["per_s"],
                 f"{at_once}: p50 ms": asked["p50_ms"],
                 f"{at_once}: p99 ms": asked["p99_ms"],
+                f"{at_once}: cpu us": used_us / (asked["per_s"] * size.ask_s),
             }
         return measures
 

@@ -98,8 +98,8 @@ class Program(ABC):
         """Keep a copy of who is in the group, if this peer's client can."""
         raise NotImplementedError
 
-    async def copied_members(self, group: str) -> int:
-        """How many there are, from the program's own copy."""
+    async def read_copy(self, group: str, times: int) -> int:
+        """Ask the program's own copy so many times; how many members there are."""
         raise NotImplementedError
 
 

@@ -185,8 +185,10 @@ class RostraProgram(Program):
     async def follow(self, group: str) -> None:
         await (await self._me.watch(group, self._scope)).ready()
 
-    async def copied_members(self, group: str) -> int:
-        resolution = await self._me.resolve(group, self._scope)
+    async def read_copy(self, group: str, times: int) -> int:
+        resolve, scope = self._me.resolve, self._scope
+        for _ in range(times):
+            resolution = await resolve(group, scope)
         assert resolution.from_copy
         return len(resolution.members)
 
