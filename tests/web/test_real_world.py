@@ -1,5 +1,5 @@
-"""The dashboard of a real small world in a real browser: cut a region, see both sides told, heal, see the merge.
-And the dashboard that a node serves itself."""
+"""The dashboard of a real small world in a real browser: cut a region, see both sides told, heal, see the
+merge. And the dashboard that a node serves itself."""
 
 import contextlib
 import os
