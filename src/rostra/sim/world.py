@@ -17,6 +17,7 @@ time, counts bytes, and shows that what the cores say can be written down.
 """
 
 import heapq
+import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from random import Random
@@ -102,6 +103,10 @@ NUMBERS_PER_LIFE: Final = 1_000
 opened it."""
 
 
+OUTSIDE: Final = 1 << 62
+"""Tokens from here on belong to questions that came in through a door."""
+
+
 class DidNotSettle(RostraError):
     """The world kept changing, or a link that should be up or down was not."""
 
@@ -116,6 +121,14 @@ class Listener(Protocol):
     def answered(self, at: float, call: Call) -> None: ...
 
     def noted(self, at: float, server: Domain, what: Output) -> None: ...
+
+
+class Door(Protocol):
+    """Where programs that are not the world's own reach the agent of a host: see `rostra.testing`."""
+
+    def tell(self, tell: Tell) -> None: ...
+
+    def answer(self, answer: Answer) -> None: ...
 
 
 class Process:
@@ -196,6 +209,7 @@ class World:
         self.history: History | None = [] if history else None
         self.listeners: list[Listener] = list(listeners)
         self.programs: list[Program] = []
+        self.doors: dict[Domain, Door] = {}
         self.events = 0  # handled since the beginning
         self.packets = 0
         self.bytes = 0
@@ -234,8 +248,10 @@ class World:
         if self.history is not None:
             self.history.append(WorldMade(0.0, 0, self.tree.hosts))
         for process in self.processes.values():
-            wait_s = self.luck.random() * self.timers.tick_s if stagger else 0.0
-            self._at(wait_s, self._start, process, None)
+            if stagger:  # servers that were started by hand do not tick together
+                self._at(self.luck.random() * self.timers.tick_s, self._start, process, None)
+            else:
+                self._start(process, None)
 
     # Running
 
@@ -270,7 +286,7 @@ class World:
         self._busy_at = self.now
         while True:
             self.run_until(min(give_up, max(self._busy_at + quiet, self.now + self.timers.tick_s)))
-            odd = self._unsettled() if self.now >= self._busy_at + quiet else "messages were still under way"
+            odd = self.unsettled(quiet)
             if not odd:
                 break
             if self.now >= give_up:
@@ -279,8 +295,18 @@ class World:
             self.history.append(Settled(self.now, len(self.history)))
         return self
 
-    def _unsettled(self) -> str:
-        """What is not as it must be when the world is at rest; nothing if all is."""
+    @property
+    def next_at(self) -> float:
+        """When the next thing happens: now, if something has happened that is not carried out yet."""
+        if self._dirty:
+            return self.now
+        return self._heap[0][0] if self._heap else math.inf
+
+    def unsettled(self, quiet_s: float) -> str:
+        """What is not as it must be when the world is at rest, and was quiet for so long; nothing if all
+        is."""
+        if self.now < self._busy_at + quiet_s:
+            return "messages were still under way"
         if self._in_flight:
             return f"{self._in_flight} messages in flight"
         for path, process in self.processes.items():
@@ -437,7 +463,7 @@ class World:
     def program(self, host: str, name: str = "app") -> Program:
         """Start a program on a host; it opens its endpoint as soon as the agent answers."""
         process = self._process(host)
-        if process.path not in self.tree.hosts:
+        if process.path in self.tree.children:
             raise BadInput(f"{process.path} is not a host", fix=f"one of: {_some(self.tree.hosts)}")
         if process.node is None:
             raise BadInput(f"{process.path} is down, nothing can start there", fix="restart it first")
@@ -463,6 +489,11 @@ class World:
 
     def unregister(self, group: Group) -> Call:
         return self.administer(group.scope, Unregister(group))
+
+    def enter(self, host: Domain, event: Event) -> None:
+        """Something that comes in through a door. Its tokens are larger than any of ours."""
+        self._busy_at = self.now
+        self._inject(self.processes[host], event)
 
     def kill(self, program: Program) -> None:
         """The program dies; its agent notices at once (C-034)."""
@@ -506,9 +537,13 @@ class World:
             self._step(process, event)
 
     def _answer(self, process: Process, answer: Answer) -> None:
+        self._busy_at = self.now
+        if answer.token >= OUTSIDE:
+            if process.path in self.doors:
+                self.doors[process.path].answer(answer)
+            return
         call = self._calls.pop(answer.token)
         call.result, call.answered_at = answer.result, self.now
-        self._busy_at = self.now
         program = call.program
         if program is not None:
             self._take_answer(process, program, call)
@@ -572,6 +607,8 @@ class World:
             program = programs.get(endpoint)
             if program is not None:  # a dead program hears nothing, even if the agent does not know yet
                 self._hear(program, notice)
+        if process.path in self.doors:
+            self.doors[process.path].tell(order)
 
     def _hear(self, program: Program, notice: AnyNotice) -> None:
         if program.missed is not None:
