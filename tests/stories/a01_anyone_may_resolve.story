@@ -6,6 +6,6 @@ settle
 resolve g  us.ny.c1.h1
 settle
 ----
-  0.324  us.ca.c2.h2 g is {eu.de.c2.h1 eu.fr.c1.h1 us.ca.c2.h2}
-  0.404  eu.de.c2.h1 eu.fr.c1.h1 g is {eu.de.c2.h1 eu.fr.c1.h1 us.ca.c2.h2}
-  8.808  us.ny.c1.h1 answer:   g is {eu.de.c2.h1 eu.fr.c1.h1 us.ca.c2.h2}
+  0.324  us.ca.c2.h2   g is {eu.de.c2.h1 eu.fr.c1.h1 us.ca.c2.h2}
+  0.404  eu.de.c2.h1 eu.fr.c1.h1   g is {eu.de.c2.h1 eu.fr.c1.h1 us.ca.c2.h2}
+  8.808  us.ny.c1.h1   answer: g is {eu.de.c2.h1 eu.fr.c1.h1 us.ca.c2.h2}

@@ -8,6 +8,6 @@ settle
 join    g  us.ca.c2.h2
 settle
 ----
-  0.244  eu.fr.c1.h1 g is {eu.de.c1.h1 eu.fr.c1.h1}
-  8.452  eu.fr.c1.h1 us.ca.c2.h2 joined   g is {eu.de.c1.h1 eu.fr.c1.h1 us.ca.c2.h2}
-  8.654  us.ca.c2.h2 g is {eu.de.c1.h1 eu.fr.c1.h1 us.ca.c2.h2}
+  0.244  eu.fr.c1.h1   g is {eu.de.c1.h1 eu.fr.c1.h1}
+  8.452  eu.fr.c1.h1   us.ca.c2.h2 joined   g is {eu.de.c1.h1 eu.fr.c1.h1 us.ca.c2.h2}
+  8.654  us.ca.c2.h2   g is {eu.de.c1.h1 eu.fr.c1.h1 us.ca.c2.h2}

@@ -6,6 +6,6 @@ settle
 crash   eu.fr.c1.h2
 settle
 ----
-  0.404  eu.fr.c1.h1 eu.fr.c1.h2 eu.fr.c1.h2/second eu.fr.c1.h2/third us.ca.c2.h2 g is {eu.fr.c1.h1 eu.fr.c1.h2 eu.fr.c1.h2/second eu.fr.c1.h2/third us.ca.c2.h2}
- 11.751  eu.fr.c1.h1 without eu.fr.c1.h2   g is {eu.fr.c1.h1 us.ca.c2.h2}   because eu.fr.c1 lost eu.fr.c1.h2: silent
- 11.951  us.ca.c2.h2 without eu.fr.c1.h2   g is {eu.fr.c1.h1 us.ca.c2.h2}   because eu.fr.c1 lost eu.fr.c1.h2: silent
+  0.404  eu.fr.c1.h1 eu.fr.c1.h2 eu.fr.c1.h2/second eu.fr.c1.h2/third us.ca.c2.h2   g is {eu.fr.c1.h1 eu.fr.c1.h2 eu.fr.c1.h2/second eu.fr.c1.h2/third us.ca.c2.h2}
+ 11.751  eu.fr.c1.h1   without eu.fr.c1.h2   g is {eu.fr.c1.h1 us.ca.c2.h2}   because eu.fr.c1 lost eu.fr.c1.h2: silent
+ 11.951  us.ca.c2.h2   without eu.fr.c1.h2   g is {eu.fr.c1.h1 us.ca.c2.h2}   because eu.fr.c1 lost eu.fr.c1.h2: silent

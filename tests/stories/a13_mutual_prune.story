@@ -12,6 +12,6 @@ settle
 resolve g@eu.fr  eu.fr.c1.h1 eu.fr.c2.h1
 settle
 ----
-  0.084  eu.fr.c1.h1 eu.fr.c2.h1 g@fr is {eu.fr.c1.h1 eu.fr.c2.h1}
-  8.332  eu.fr.c1.h1 eu.fr.c2.h1 answer:   g@fr is {}
- 24.834  eu.fr.c1.h1 eu.fr.c2.h1 answer:   g@fr is {eu.fr.c1.h2 eu.fr.c2.h2}
+  0.084  eu.fr.c1.h1 eu.fr.c2.h1   g@fr is {eu.fr.c1.h1 eu.fr.c2.h1}
+  8.332  eu.fr.c1.h1 eu.fr.c2.h1   answer: g@fr is {}
+ 24.834  eu.fr.c1.h1 eu.fr.c2.h1   answer: g@fr is {eu.fr.c1.h2 eu.fr.c2.h2}

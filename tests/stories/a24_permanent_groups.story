@@ -14,11 +14,11 @@ settle
 resolve news@eu  eu.de.c2.h2
 settle
 ----
-  8.250  eu.de.c1.h1 refused: GROUP_IS_PERMANENT
-  8.250  us.ny.c1.h1 refused: NO_SUCH_PERMANENT_GROUP
-  8.412  eu.fr.c1.h1 news@eu is {eu.fr.c1.h1}
-  8.412  us.ny.c1.h1/other news@us is {us.ny.c1.h1/other}
- 24.912  eu.de.c2.h2 answer:   news@eu is {}
+  8.250  eu.de.c1.h1   refused: GROUP_IS_PERMANENT
+  8.250  us.ny.c1.h1   refused: NO_SUCH_PERMANENT_GROUP
+  8.412  eu.fr.c1.h1   news@eu is {eu.fr.c1.h1}
+  8.412  us.ny.c1.h1/other   news@us is {us.ny.c1.h1/other}
+ 24.912  eu.de.c2.h2   answer: news@eu is {}
 
 crash   eu.fr.c1.h1
 settle
@@ -27,4 +27,4 @@ settle
 join    news@eu  eu.fr.c1.h1/again
 settle
 ----
- 20.000  eu.fr.c1.h1/again refused: GROUP_IS_PERMANENT
+ 20.000  eu.fr.c1.h1/again   refused: GROUP_IS_PERMANENT

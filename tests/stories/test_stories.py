@@ -9,7 +9,10 @@ from rostra.sim.story import Story, tell
 STORIES = sorted(Path(__file__).parent.glob("*.story"))
 
 
-@pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, id=path.stem, marks=pytest.mark.spec(*Story.read(path).spec)) for path in STORIES],
+)
 def test_a_story_is_told_as_it_is_written(path, request):
     story = Story.read(path)
     told = story.text(tell(story))

@@ -106,7 +106,7 @@ class Trace:
 
     def _end_moment(self) -> None:
         for who, what in self._said:
-            self._lines.append(f"{self._moment:>7}  {' '.join(sorted(who)):<9} {what}".rstrip())
+            self._lines.append(f"{self._moment:>7}  {' '.join(sorted(who)):<7}   {what}".rstrip())
         self._said = []
 
     # What the world reports
@@ -158,8 +158,8 @@ class Trace:
             case Denied(code=code):
                 self.write(at, who, f"refused: {code}")
             case Absolute(group=group, members=members, isolated=isolated):
-                answer = f"{names.group(group)} is {{{names.members(members)}}}"
-                self.write(at, who, "answer:", answer, "isolated" if isolated else "")
+                answer = f"answer: {names.group(group)} is {{{names.members(members)}}}"
+                self.write(at, who, answer, "isolated" if isolated else "")
             case Resolved(parts=parts, isolated=isolated):
                 answers = [f"{names.server(scope)} {{{names.members(members)}}}" for scope, members in parts]
                 name = getattr(call.request, "name", "")
