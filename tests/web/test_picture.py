@@ -78,6 +78,12 @@ def test_a_host_that_died_is_suspected_until_its_neighbours_know_and_down_then()
     assert states(server("eu", cluster=True, eu_h1=DOWN), dead)["eu.h1"] == "down"
 
 
+def test_a_host_that_stands_still_is_suspected_although_its_last_words_were_good() -> None:
+    stopped = agent("eu.h1", eu=UP)
+    assert states(server("eu", cluster=True, eu_h1=DOWN), stopped)["eu.h1"] == "suspected"
+    assert states(server("eu", cluster=True, eu_h1=DOWN), silent(stopped))["eu.h1"] == "down"
+
+
 def test_a_server_that_answers_and_hears_nobody_above_is_cut_off() -> None:
     found = states(
         server("eu", us=DOWN, eu_paris=UP, world=UNSEEN),

@@ -4,8 +4,8 @@ Nobody knows the whole world. Each place knows its own links, and each link has 
 differently; so a server's state here is a judgement, and `why` says what it rests on.
 
     up           it answers us, or a neighbour hears it, and nobody doubts it
-    suspected    a neighbour is overdue to hear of it, or it stopped answering us and its neighbours do not
-                 know yet
+    suspected    a neighbour is overdue to hear of it; or it stopped answering us and its neighbours do not
+                 know yet; or they have given it up and it does not know yet
     cut off      it answers us, and none of the servers above and beside it can be heard
     down         whoever had heard of it has given it up
     unseen       nobody we can ask has ever heard of it
@@ -227,6 +227,9 @@ def _judge(own: Report | None, seen: Mapping[Domain, End]) -> tuple[ServerState,
             return "cut off", "it answers us, and hears none of the servers above and beside it"
         if suspecting:
             return "suspected", f"overdue at {_names(suspecting)}"
+        if parted and not by_state.get("up"):
+            # Its own word is older than theirs: it stands still, or is about to learn that it is cut off.
+            return "suspected", f"given up by {_names(parted)}, and has not said so itself yet"
         return "up", "it answers" + (f"; given up by {_names(parted)}" if parted else "")
     if by_state.get("up"):
         if own is not None and own.document is not None:

@@ -40,7 +40,7 @@ FRESH_S: Final = 2.0
 """A node says what it knows when something happens, and at least this often, for what changes all the time:
 silences and suspicion levels. Lowering it: fresher numbers, more work for every node that is watched."""
 
-ANSWER_TIMEOUT_S: Final = 5.0
+ANSWER_TIMEOUT_S: Final = 3.0
 """Beyond `FRESH_S`: a node that accepted our connection and then says nothing counts as silent."""
 
 
@@ -167,7 +167,7 @@ class ClientPlace:
         except TimeoutError as late:
             if isinstance(late, RostraError):
                 raise
-            raise Unreachable(f"{self.path} does not answer", fix="see its log") from None
+            raise Unreachable("it says nothing on a connection that is open", fix="see its log") from None
 
     async def _follow_groups(self, hear: Hear) -> None:
         """Watch the groups that are wanted. The endpoint this takes is in nobody's list."""
