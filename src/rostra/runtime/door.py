@@ -142,7 +142,7 @@ class Door:
             return address
         try:
             self._server = await self.process.loop.create_server(
-                self._caller, address.host, address.port, backlog=BACKLOG, reuse_address=True
+                self.caller, address.host, address.port, backlog=BACKLOG, reuse_address=True
             )
         except OSError as error:
             raise _cannot_listen(address, error) from None
@@ -162,7 +162,7 @@ class Door:
             finally:
                 os.umask(old)
             self._server = await self.process.loop.create_unix_server(
-                self._caller, sock=listener, backlog=BACKLOG
+                self.caller, sock=listener, backlog=BACKLOG
             )
         except OSError as error:
             raise BadInput(
@@ -183,7 +183,8 @@ class Door:
             with contextlib.suppress(FileNotFoundError):
                 self._socket_file.unlink()
 
-    def _caller(self) -> Connection:
+    def caller(self) -> Connection:
+        """Somebody knocks."""
         connection = Connection(self.process, FrameReader(self.process.world.name, *self.kinds))
         if self.strangers >= STRANGERS_MAX:
             self.process.record.count("callers_turned_away")

@@ -93,7 +93,7 @@ class Process:
         self.residents: dict[Domain, Resident] = {}
         self.programs: dict[Domain, Programs] = {}
         self.turn = 0
-        self.now = time.monotonic()
+        self.now = self.clock()
         self.failed: asyncio.Future[BaseException] = self.loop.create_future()
         self.lag = Lag(self.loop, record)
         self.http: str | None = None  # where health, metrics and the dashboard are
@@ -120,6 +120,10 @@ class Process:
             Trusted: self._trusted,
             Removed: self._removed,
         }
+
+    def clock(self) -> float:
+        """What time it is; another one where time is pretended."""
+        return time.monotonic()
 
     # The nodes
 
@@ -221,7 +225,7 @@ class Process:
         if not self._in_turn:
             self._in_turn = True
             self.turn += 1
-            self.now = max(time.monotonic(), self.now + 1e-9)
+            self.now = max(self.clock(), self.now + 1e-9)
             self.loop.call_soon(self._end_turn)
 
     def _end_turn(self) -> None:
