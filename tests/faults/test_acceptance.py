@@ -4,6 +4,8 @@ Whole nodes take part: cores, links and detectors. After every rest the scene co
 answer and every table with the twin, and asks the checkers (see `support.scene`).
 """
 
+import os
+
 import pytest
 from support.scene import Scene
 
@@ -484,3 +486,39 @@ def test_the_root_may_die_without_anybody_being_told(scene):
     scene.rest()
     assert all(scene.told(member) == [] for member in members.values())
     assert scene.tally.by_kind["DomainFailed"] == 0
+
+
+@pytest.mark.spec("A-23", "C-040", "C-041", "C-069")
+def test_everybody_is_answered_once_through_churn_and_cuts(scene):
+    """The spec's ten minutes at fifty events a second are `ROSTRA_LONG=1`; here it is a busy quarter of a
+    minute."""
+    long = bool(os.environ.get("ROSTRA_LONG"))
+    crowd, minutes = (200, 10.0) if long else (40, 0.25)
+    luck, world = scene.luck, scene.world
+    resolvers = [scene.program(host, "resolver") for host in (*T_REF.hosts, *T_REF.hosts[:4])[:16]]
+    alive = []
+    calls = []
+    ends = world.now + 60.0 * minutes
+    while world.now < ends:
+        match luck.choice(("join", "join", "leave", "kill", "resolve", "resolve", "cut")):
+            case "join" if len(alive) < crowd:
+                alive.append(scene.member(luck.choice(T_REF.hosts), name=f"p{world.now:.6f}"[:60]))
+            case "leave" if alive:
+                alive.pop(luck.randrange(len(alive))).close()
+            case "kill" if alive:
+                alive.pop(luck.randrange(len(alive))).kill()
+            case "resolve":
+                calls += [luck.choice(resolvers).resolve("g") for _ in range(2)]
+            case "cut" if luck.random() < 0.02:
+                world.heal()
+                world.cut("link {} | {}".format(*luck.choice(T_REF.links())))
+        world.run(luck.expovariate(50.0))
+    world.heal()
+    scene.rest()
+
+    assert len(calls) > 50
+    assert all(isinstance(call.result, Absolute) for call in calls)
+    by_caller: dict[object, list[float]] = {}
+    for call in calls:
+        by_caller.setdefault(call.program, []).append(call.answered_at)
+    assert all(answered == sorted(answered) for answered in by_caller.values())

@@ -1,12 +1,19 @@
 """The same nodes in a pretend world: virtual time, a seeded network, faults, histories and their checkers.
 
-shapes      worlds that come up again and again, by name
-network     delays, loss, duplication, reordering; lines that can be cut
-world       the engine: one heap, one clock, one source of chance; crash, pause, cut, heal
-programs    what runs on the hosts and asks
-history     what happened and what was said, as records
-twin        who is in which group as seen from where, by definition
-checkers    were the promises kept? yes, no, or cannot tell
+    shapes      worlds that come up again and again, by name
+    network     delays, loss, duplication, reordering; lines that can be cut
+    world       the engine: one heap, one clock, one source of chance; crash, pause, cut, heal
+    programs    what runs on the hosts and asks
+    taps        between a node and its core: scopes, single copies, invariants, counts
+    history     what happened and what was said, as records
+    twin        who is in which group as seen from where, by definition
+    rest        a world at rest, compared with the twin
+    checkers    were the promises kept? yes, no, or cannot tell
+    trace       what programs are told, as lines
+    story       commands above the line, the golden trace below
+    storm       random churn and faults, everything compared when it is calm
+
+`docs/simulator.md` has the language of stories and a worked example.
 """
 
 from rostra.sim.network import LAN, STEADY, WAN, WILD, Constant, LinkModel, Lognormal, Quality, Uniform

@@ -351,12 +351,10 @@ class _Teller:
             do(self.server(name))
 
     def slow(self, args: list[str]) -> None:
-        *names, step = args
-        self._servers(names, lambda path: self.world.slow(path, _seconds(step)))
+        self._servers(args[:-1], lambda path: self.world.slow(path, _seconds(args[-1])))
 
     def clock(self, args: list[str]) -> None:
-        *names, step = args
-        self._servers(names, lambda path: self.world.step_clock(path, _seconds(step)))
+        self._servers(args[:-1], lambda path: self.world.step_clock(path, _seconds(args[-1])))
 
     def cut(self, args: list[str]) -> None:
         self.world.cut(self.where(args))
