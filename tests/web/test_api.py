@@ -280,6 +280,9 @@ async def test_a_world_can_be_read_and_followed_and_broken() -> None:
         views = (await client.get("/api/members?group=kitchen&scope=eu&from=eu.rome.h1")).json()["views"]
         assert [each["name"] for each in views["eu.rome.h1"]["members"]] == ["eve", "fay"]
 
+        everywhere = (await client.get("/api/members?group=chess@world")).json()["views"]
+        assert {each["total"] for each in everywhere.values()} == {4} and len(everywhere) == 8
+
         seen: list[tuple[str, str]] = []
         last = ""
         async for number, kind, content in events(client):

@@ -239,6 +239,17 @@ async def test_it_sleeps_until_somebody_looks_and_a_while_after(monkeypatch: pyt
         assert place.hear is None
 
 
+async def test_a_group_that_nobody_followed_can_be_asked_about_once() -> None:
+    async with Watched() as watched:
+        for path in (PARIS, BOSTON):
+            watched.say(path, Known(1.0, document(path)))
+        asking = asyncio.create_task(watched.observatory.look_at(WEB))
+        await asyncio.sleep(0.01)
+        assert watched.places[PARIS].followed == {WEB} and not asking.done()
+        watched.say(PARIS, Seen(2.0, WEB, (member(),), False))
+        assert (await asyncio.wait_for(asking, 1.0)).keys() == {PARIS}, "Boston is outside its scope"
+
+
 async def test_who_asks_once_waits_for_the_first_words(monkeypatch: pytest.MonkeyPatch) -> None:
     place = FakePlace(PARIS)
     async with Observatory([place]) as observatory:

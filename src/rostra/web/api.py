@@ -29,10 +29,10 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rostra.errors import BadInput, NotAllowed, RostraError, Unreachable
+from rostra.errors import BadInput, NotAllowed, RostraError
 from rostra.names import Domain, Group, make_group, parse_group, parse_scope
 from rostra.web.lab import Lab
-from rostra.web.observatory import Frame, Observatory, TooManySubscribers
+from rostra.web.observatory import Frame, Observatory
 
 BEAT_S: Final = 5.0
 """A stream that has nothing to say says so this often, so that a page knows that it would hear."""
@@ -212,7 +212,7 @@ class _Api:
         group = _group(request)
         if group is None:
             raise BadInput("no group was named", fix="/api/members?group=chess&scope=eu")
-        views = self._observatory.views_of(group)
+        views = await self._observatory.look_at(group)
         if "from" in request.query_params:
             place = Domain(request.query_params["from"])
             if place not in self._observatory.places:
@@ -240,10 +240,7 @@ class _Api:
     async def events(self, request: Request) -> Response:
         after = request.headers.get("last-event-id") or request.query_params.get("after")
         subscription = self._observatory.subscribe(after=after, group=_group(request))
-        try:
-            subscriber = await subscription.__aenter__()
-        except TooManySubscribers:
-            raise Unreachable("too many pages are open", fix="close some, or read /api/snapshot") from None
+        subscriber = await subscription.__aenter__()
 
         async def stream() -> AsyncIterator[bytes]:
             try:

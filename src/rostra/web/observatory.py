@@ -25,6 +25,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
+from rostra.errors import Unreachable
 from rostra.names import Domain, Group, host_of, inside, name_of, parse_group
 from rostra.web.lab import Lab, LabState
 from rostra.web.picture import End, Picture, Report, draw, ends_of
@@ -122,9 +123,14 @@ class _Station:
         shown = self.shown
         return Report(shown.path, shown.state == "answers", self.document, shown.why, shown.links)
 
+    def can_see(self, group: Group) -> bool:
+        shown = self.shown
+        return shown.is_agent and shown.state == "answers" and inside(group.scope, shown.path)
 
-class TooManySubscribers(Exception):
-    pass
+
+class TooManySubscribers(Unreachable):
+    def __init__(self) -> None:
+        super().__init__("too many pages are open", fix="close some, or try again later")
 
 
 class Observatory:
@@ -425,6 +431,17 @@ class Observatory:
     def views_of(self, group: Group) -> dict[Domain, View]:
         return {path: each.views[group] for path, each in self._stations.items() if group in each.views}
 
+    async def look_at(self, group: Group) -> dict[Domain, View]:
+        """A group as each place inside its scope sees it, although nobody may have followed it before."""
+        async with self.subscribe(group=group) as news:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(WAKE_TIMEOUT_S):
+                    while not all(
+                        group in each.views for each in self._stations.values() if each.can_see(group)
+                    ):
+                        await news.next(WAKE_TIMEOUT_S)
+        return self.views_of(group)
+
     def snapshot(self) -> dict[str, Any]:
         """All there is to show, at this number."""
         return {
@@ -446,7 +463,7 @@ class Observatory:
     ) -> AsyncIterator["_Subscriber"]:
         """Frames from now on, beginning with a snapshot; or, for one who was here, after the last it has."""
         if len(self._subscribers) >= SUBSCRIBERS_MAX:
-            raise TooManySubscribers
+            raise TooManySubscribers()
         self._wake()
         subscriber = _Subscriber(group, self._missed_since(after), self._snapshot_frame)
         self._subscribers.add(subscriber)
