@@ -11,16 +11,32 @@ from typing import Any, Final
 
 import typer
 
-COMMANDS: Final = ("agent", "server", "sim", "up")
+from rostra.cli.house import HouseGroup
+
+COMMANDS: Final = (
+    *("join", "leave", "watch", "members", "resolve"),
+    *("groups", "domains", "why", "debug"),
+    *("agent", "server", "config"),
+    *("up", "sim"),
+    "completion",
+)
+
+HELP: Final = """Named groups of programs over many sites: who is in them, why they left, and what happened.
+
+Answers go to stdout, remarks to stderr. -o json and -o jsonl are for programs; NO_COLOR is respected.
+
+Examples:
+
+    rostra up                         a whole small world on this machine
+    rostra members lounge             who is in a group
+    rostra watch lounge -o jsonl      and how that changes
+    rostra why eu.paris.h1/ann        why somebody is gone
+"""
 
 
 def application(commands: Iterable[str] = COMMANDS) -> typer.Typer:
     app = typer.Typer(
-        name="rostra",
-        help="Named groups of programs over many sites: who is in them, why they left, and what happened.",
-        no_args_is_help=True,
-        add_completion=False,
-        pretty_exceptions_enable=False,
+        name="rostra", cls=HouseGroup, help=HELP, add_completion=False, pretty_exceptions_enable=False
     )
     app.callback()(_rostra)
     for command in commands:
@@ -33,8 +49,12 @@ def _rostra() -> None:
 
 
 def main() -> None:
+    if "_ROSTRA_COMPLETE" in sys.modules["os"].environ:
+        from rostra.cli.completion import begin
+
+        begin()
     asked = [word for word in sys.argv[1:2] if word in COMMANDS]
-    application(asked or COMMANDS)()
+    application(asked or COMMANDS)(prog_name="rostra")
 
 
 def __getattr__(name: str) -> Any:

@@ -14,11 +14,12 @@ from rostra.cli.common import (
     WorldFile,
     command,
 )
+from rostra.cli.house import HouseCommand
 from rostra.names import parse_host
 
 
 def register(app: typer.Typer) -> None:
-    app.command(rich_help_panel="Daemons")(command(agent))
+    app.command(cls=HouseCommand, rich_help_panel="Daemons")(command(agent))
 
 
 def agent(

@@ -14,12 +14,13 @@ from rostra.cli.common import (
     WorldFile,
     command,
 )
+from rostra.cli.house import HouseCommand
 from rostra.names import parse_domain, parse_host
 from rostra.runtime.addresses import parse_tcp
 
 
 def register(app: typer.Typer) -> None:
-    app.command(rich_help_panel="Daemons")(command(server))
+    app.command(cls=HouseCommand, rich_help_panel="Daemons")(command(server))
 
 
 def server(

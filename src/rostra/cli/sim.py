@@ -15,8 +15,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from typer.core import TyperGroup
 
+from rostra.cli.house import HouseCommand, HouseGroup
 from rostra.errors import BadInput, BadStory
 from rostra.sim.shapes import SHAPES
 from rostra.sim.storm import Outcome, StormFailed, storm
@@ -27,7 +27,7 @@ DIFFERS, BAD_STORY = 1, 2
 _remarks = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
-class _TellUnlessNamed(TyperGroup):
+class _TellUnlessNamed(HouseGroup):
     """`rostra sim FILE` means `rostra sim tell FILE`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -40,10 +40,10 @@ app = typer.Typer(cls=_TellUnlessNamed, no_args_is_help=True, help="Simulated wo
 
 
 def register(main: typer.Typer) -> None:
-    main.add_typer(app, name="sim")
+    main.add_typer(app, name="sim", rich_help_panel="On one machine")
 
 
-@app.command("tell")
+@app.command("tell", cls=HouseCommand)
 def tell_stories(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Story files.")],
     rewrite: Annotated[bool, typer.Option("--rewrite", help="Write the traces into the files.")] = False,
@@ -81,7 +81,7 @@ def tell_stories(
     raise typer.Exit(worst)
 
 
-@app.command("storm")
+@app.command("storm", cls=HouseCommand)
 def blow_storms(
     seed: Annotated[int | None, typer.Option(help="One storm, by its seed.")] = None,
     seeds: Annotated[int, typer.Option(help="So many storms, with seeds from --first on.")] = 100,

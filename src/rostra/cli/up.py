@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from rostra.cli.common import command
+from rostra.cli.house import HouseCommand
 from rostra.errors import BadInput
 from rostra.runtime.config import load_world
 from rostra.up.plan import SHAPE, Plan, of_file, of_shape
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(command(up))
+    app.command(cls=HouseCommand, rich_help_panel="On one machine")(command(up))
 
 
 def up(

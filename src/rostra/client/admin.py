@@ -7,7 +7,7 @@ import msgspec
 from rostra.client.connection import AgentConnection
 from rostra.client.dialling import dialler
 from rostra.client.group import Entering
-from rostra.names import Domain, make_group, parse_scope
+from rostra.names import Domain, make_group, parse_scope, parse_subject
 from rostra.protocols.resolve import requests
 from rostra.wire import NO_ENDPOINT
 
@@ -36,6 +36,14 @@ class Admin:
         """What the server knows, and what it recorded after that number: at once, or as soon as there is
         something, or after `wait_s`."""
         return await inspect(self._connection, after, wait_s)
+
+    async def recall(self, about: str, of: str | None = None) -> dict[str, Any]:
+        """What is remembered about an endpoint, a host or a domain: here, or, through the world, by another
+        server; see `rostra.client.why`."""
+        whose = self.path if of is None else parse_scope(of)
+        recalled = await self._connection.ask(NO_ENDPOINT, requests.Recall(parse_subject(about), whose))
+        memory: dict[str, Any] = msgspec.json.decode(recalled.document)
+        return memory
 
     async def close(self) -> None:
         await self._connection.close()

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rostra.errors import RostraError
 from rostra.names import Domain, Endpoint, concerns, host_of, incarnation_of, parse_subject, route
@@ -32,7 +33,8 @@ ON_TIME_S: Final = 0.05
 Verdict = Literal["there", "left", "crashed", "stalled", "lost", "refused", "unknown"]
 
 Recall = Callable[[Domain], Awaitable[Mapping[str, Any]]]
-"""Ask a server what it remembers about the subject; a `RostraError` says why it cannot be asked."""
+"""Ask a server what it remembers about the subject; a `RostraError` says why it cannot be asked. Whoever was
+asked past the world's own links says so in the document: ``"directly": true``."""
 
 
 class Step(Struct, frozen=True):
@@ -67,6 +69,7 @@ class Explanation(Struct, frozen=True):
     now: str = ""
     unseen: Mapping[Domain, str] = {}  # whose memory could not be asked, and why
     way: tuple[Domain, ...] = ()  # the unique path from here, over which everybody was asked
+    directly: tuple[Domain, ...] = ()  # who was asked past the world's own links, which do not reach them
 
 
 async def explain(about: str, start: Domain, recall: Recall, *, from_host: bool = True) -> Explanation:
@@ -86,7 +89,9 @@ async def explain(about: str, start: Domain, recall: Recall, *, from_host: bool 
         for node in way:
             asking.create_task(ask(node))
     ordered = {node: memories[node] for node in way if node in memories}
-    return tell(subject, way, ordered, {node: unseen[node] for node in way if node in unseen})
+    story = tell(subject, way, ordered, {node: unseen[node] for node in way if node in unseen})
+    directly = tuple(node for node, memory in ordered.items() if memory.document.get("directly"))
+    return replace(story, directly=directly)
 
 
 class Memory:
@@ -494,7 +499,7 @@ class _Story:
         if present is not None:
             groups = present["groups"]
             where = f"in {_listed(groups)}" if groups else "in no group that reaches here"
-            return f"it is open, {where}"
+            return f"it is open, {where}" if self._is_linked() else f"it is open there, {where}"
         if self.home is None:
             return f"{self.host} is out of sight: {self.unseen.get(self.host, 'it was not asked')}"
         if "/" not in self.about:

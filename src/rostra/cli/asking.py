@@ -1,0 +1,140 @@
+"""What commands that ask share: whom to ask, which group is meant, and what was probably meant."""
+
+import asyncio
+import contextlib
+import difflib
+import os
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Annotated, Any, Final
+
+import typer
+
+from rostra.client import Admin, Me, connect, connect_admin
+from rostra.client.sight import Sight, look
+from rostra.errors import BadInput
+from rostra.names import ROOT, Domain, Group, make_group, parse_group
+
+CONNECT_TIMEOUT_S: Final = 5.0
+
+OWN_ENDPOINTS: Final = ("/rostra.watch", "/rostra-cli", "/dashboard-", "/supervisor#", "/concierge#")
+"""Endpoints of Rostra itself, which follow groups and are in none."""
+
+GroupName = Annotated[
+    str,
+    typer.Argument(
+        metavar="GROUP",
+        help="A group's name, or name@scope.",
+        autocompletion=lambda incomplete: complete_group(incomplete),
+    ),
+]
+Scope = Annotated[
+    str | None,
+    typer.Option(
+        "--scope",
+        "-s",
+        metavar="SCOPE",
+        help="How far the group reaches: world, eu, eu.paris.",
+        show_default="world",
+    ),
+]
+
+
+def group_of(text: str, scope: str | None) -> Group:
+    """``chess``, ``chess@eu``, or ``chess`` with ``--scope eu``."""
+    if scope is None:
+        return parse_group(text)
+    if "@" in text:
+        raise BadInput(f"{text!r} and --scope {scope} both say the scope", fix="leave one of them out")
+    return make_group(text, scope)
+
+
+@contextlib.asynccontextmanager
+async def administer(address: str | None) -> AsyncIterator[Admin]:
+    async with connect_admin(address, timeout_s=CONNECT_TIMEOUT_S) as admin:
+        yield admin
+
+
+@contextlib.asynccontextmanager
+async def endpoint(address: str | None, name: str | None = None, **more: Any) -> AsyncIterator[Me]:
+    """An endpoint for the time of a question."""
+    async with connect(
+        address, name=name or unnamed(), timeout_s=CONNECT_TIMEOUT_S, **{"on_lost": "raise", **more}
+    ) as me:
+        yield me
+
+
+def unnamed() -> str:
+    """What a command calls itself if it was given no name: recognisable, so that lists can leave it out."""
+    return f"rostra-cli-{os.getpid()}"
+
+
+def known_groups(sight: Sight) -> dict[Group, set[Domain]]:
+    """Every group that somebody in sight knows, and who."""
+    found: dict[Group, set[Domain]] = {}
+    for node, document in sight.documents.items():
+        for group in groups_of(document):
+            found.setdefault(group, set()).add(node)
+    return found
+
+
+def groups_of(document: Mapping[str, Any]) -> Iterable[Group]:
+    core = document["core"]
+    for text, table in core.get("groups", {}).items():
+        followers = [*(_endpoint(each) for each in table["members"]), *table["watchers"]]
+        if any(not is_own(each) for each in followers):
+            yield parse_group(text)
+    for text in core.get("rows", {}):
+        yield parse_group(text)
+    yield from permanent_groups(document)
+
+
+def permanent_groups(document: Mapping[str, Any]) -> Iterable[Group]:
+    core = document["core"]
+    registry = core.get("permanent") or core.get("registry") or ()
+    records = registry.items() if isinstance(registry, dict) else ((each["scope"], each) for each in registry)
+    for scope, record in records:
+        yield from (Group(name, Domain(scope)) for name in record["names"])
+
+
+def members_of(document: Mapping[str, Any], group: Group) -> list[str]:
+    """Who of that node's own host is in it."""
+    table = document["core"].get("groups", {}).get(str(group))
+    return [_endpoint(each) for each in table["members"]] if table else []
+
+
+def _endpoint(member: Any) -> str:
+    return str(member["endpoint"] if isinstance(member, dict) else member[0])
+
+
+def is_own(endpoint: str) -> bool:
+    return any(mark in endpoint for mark in OWN_ENDPOINTS)
+
+
+async def nobody_there(admin: Admin, address: str | None, group: Group) -> str:
+    """What to say of a group that nobody is in: perhaps another was meant."""
+    sight = await look(admin, address)
+    known = sorted(known_groups(sight))
+    if group in known:
+        return f"nobody is in {group}"
+    lines = [f"{sight.start} knows no group {str(group)!r}"]
+    close = difflib.get_close_matches(group.name, {each.name for each in known}, n=3, cutoff=0.6)
+    meant = [str(each) for name in close for each in known if each.name == name]
+    if meant:
+        lines.append(f"  closest of the {len(known)} names it knows: {', '.join(meant[:4])}")
+    if group.scope != ROOT:
+        lines.append(f"  to ask a wider scope:  rostra resolve {group.name} --scope world")
+    return "\n".join(lines)
+
+
+def complete_group(incomplete: str) -> list[str]:
+    """Names of groups that the agent of this machine knows, for a shell; nothing if it does not answer."""
+
+    async def names() -> list[str]:
+        async with asyncio.timeout(0.5), connect_admin(timeout_s=0.5) as admin:
+            document = await admin.inspect()
+            return sorted({str(group) for group in groups_of(document)})
+
+    try:
+        return [name for name in asyncio.run(names()) if name.startswith(incomplete)]
+    except Exception:  # a shell that waits for Tab wants no traceback, whatever went wrong
+        return []

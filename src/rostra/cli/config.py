@@ -1,0 +1,147 @@
+"""`rostra config`: is a world file right, and what counts in the end?"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from msgspec import Struct
+
+from rostra.cli.common import EXIT_OK, WorldFile, command
+from rostra.cli.house import HouseCommand, HouseGroup
+from rostra.cli.output import Format, Output, show_json, show_rows, show_table
+from rostra.names import Tree, child
+from rostra.runtime.config import World, read_world
+from rostra.runtime.settings import SETTINGS, Choices, Role, settle
+
+HELP = """Look at a world file, and at what counts for a daemon that uses it.
+
+Flags count before ROSTRA_ variables, those before the world file, the file before defaults.
+
+Examples:
+
+    rostra config validate acme.toml
+    rostra config show --world acme.toml --origin
+"""
+
+
+def register(main: typer.Typer) -> None:
+    app = typer.Typer(cls=HouseGroup, no_args_is_help=True, help=HELP)
+    app.command("validate", cls=HouseCommand)(command(validate))
+    app.command("show", cls=HouseCommand)(command(show))
+    main.add_typer(app, name="config", rich_help_panel="Daemons")
+
+
+def validate(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", envvar="ROSTRA_WORLD", help="The world file (TOML).", show_default=False
+        ),
+    ],
+    output: Format = Output.TABLE,
+) -> int:
+    """Read a world file as a daemon would, and say what is wrong with it, or what it describes.
+
+    Exit code 2 if it is wrong.
+
+    Examples:
+
+        rostra config validate acme.toml
+        rostra config validate acme.toml -o json
+    """
+    world = read_world(file).world
+    if output is Output.TABLE:
+        typer.echo(f"{file} is right: {describe(world)}")
+    else:
+        show_json({"file": str(file), "name": world.name, "clusters": world.clusters, **facts(world)}, output)
+    return EXIT_OK
+
+
+def facts(world: World) -> dict[str, Any]:
+    return {
+        "profile": world.profile,
+        "servers": {domain: str(address) for domain, address in sorted(world.servers.items())},
+    }
+
+
+def describe(world: World) -> str:
+    """The tree in a few words, and how long failures take to be noticed in it."""
+    tree = Tree.of(child(cluster, "host") for cluster in world.clusters)
+    processes = len(set(world.servers.values()))
+    detect = world.links.detect
+    bound = detect.down_after_s + detect.heartbeat_interval_s
+    links = sum(1 for pair in tree.links() if all(end in world.servers for end in pair))
+    return (
+        f"world {world.name!r}, {len(world.servers)} domain servers at {processes} addresses, "
+        f"{len(world.clusters)} clusters, {links} links between servers, profile {world.profile} "
+        f"(a silent neighbour is given up within {bound:g} s)"
+    )
+
+
+class Row(Struct, frozen=True):
+    setting: str
+    value: Any
+    origin: str
+    variable: str
+    flag: str
+
+
+def show(
+    world: WorldFile,
+    role: Annotated[
+        str, typer.Option("--role", metavar="ROLE", help="For whom: an agent or a server.")
+    ] = "agent",
+    origin: Annotated[bool, typer.Option("--origin", help="Say where each value comes from.")] = False,
+    output: Format = Output.TABLE,
+) -> int:
+    """Show every setting as a daemon started here and now would use it.
+
+    The ROSTRA_ variables of this shell count. What a daemon's own flags would say is not known here; its log
+    begins with it (the event "configured").
+
+    Examples:
+
+        rostra config show --world acme.toml --origin
+        ROSTRA_PROFILE=lan rostra config show -w acme.toml --role server -o json
+    """
+    from rostra.errors import BadInput
+
+    if role not in ("agent", "server"):
+        raise BadInput(f"{role!r} is no role", fix="use agent or server")
+    chosen: Role = "agent" if role == "agent" else "server"
+    choices = settle(read_world(world), chosen, {})
+    rows = list(rows_of(choices))
+    if output is Output.TABLE:
+        columns = ("setting", "value", *(("from",) if origin else ()))
+        show_table(
+            columns,
+            ((row.setting, _shown(row), *((row.origin,) if origin else ())) for row in rows),
+            flexible=len(columns) - 1,
+        )
+    else:
+        show_rows(rows, output, {row.setting: {"value": row.value, "origin": row.origin} for row in rows})
+    return EXIT_OK
+
+
+def rows_of(choices: Choices) -> Iterator[Row]:
+    for setting in SETTINGS:
+        value = choices[setting.name]
+        plain = value if isinstance(value, bool | int | float) or value is None else str(value)
+        if setting.name == "socket_mode":
+            plain = f"{value:04o}"
+        yield Row(setting.name, plain, choices.chosen[setting.name].origin, setting.variable, setting.flag)
+    for domain, address in sorted(choices.world.servers.items()):
+        yield Row(f"servers.{domain}", str(address), "world file", "", "")
+
+
+def _shown(row: Row) -> str:
+    return (
+        "none"
+        if row.value is None
+        else "yes"
+        if row.value is True
+        else "no"
+        if row.value is False
+        else f"{row.value}"
+    )

@@ -1,0 +1,215 @@
+"""`rostra debug`: everything that helps to understand a problem, in one archive, secrets removed."""
+
+import io
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Any, Final
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import msgspec
+import typer
+from rich.progress import Progress, SpinnerColumn, TextColumn
+
+from rostra.cli.asking import administer
+from rostra.cli.common import EXIT_OK, Agent, command, run_client
+from rostra.cli.house import HouseCommand
+from rostra.cli.output import remarks
+from rostra.client.sight import Sight, look
+from rostra.errors import BadInput
+from rostra.runtime.addresses import SMALL_WORLD_PREFIX, SocketPath, find_agent, parse_address
+from rostra.wire import WIRE_VERSION
+
+LOG_BYTES_MAX: Final = 2 << 20
+"""Of each log, its end."""
+
+JOURNAL_LINES: Final = 5_000
+FETCH_WITHIN_S: Final = 2.0
+
+SECRET: Final = re.compile(r"(?i)(token|secret|passw|credential|key)")
+SECRET_IN_TEXT: Final = re.compile(
+    r"(?i)((?:token|secret|passw(?:or)?d|credential|api[_-]?key)[\"']?\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|\S+)"
+)
+REMOVED: Final = "(removed)"
+
+
+def register(app: typer.Typer) -> None:
+    app.command(cls=HouseCommand, rich_help_panel="The world")(command(debug))
+
+
+def debug(
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--file", "-f", metavar="FILE", help="Write it here.", show_default="rostra-debug-TIME.tar.gz"
+        ),
+    ] = None,
+    attachments: Annotated[
+        bool, typer.Option("--attachments", help="Keep what members attached to their addresses.")
+    ] = False,
+    agent: Agent = None,
+) -> int:
+    """Put state, recent events, logs and metrics of all nodes in sight into one archive.
+
+    Values of variables and settings whose name speaks of a token, secret, password or key are removed, and so
+    is what programs attached to their memberships. Names of groups, hosts and programs are kept: look at the
+    archive before you send it to anybody.
+
+    Examples:
+
+        rostra debug
+        rostra debug -f /tmp/before-restart.tar.gz
+    """
+    path = file or Path(f"rostra-debug-{time.strftime('%Y%m%d-%H%M%S')}.tar.gz")
+    console = remarks()
+    with Progress(
+        SpinnerColumn(), TextColumn("{task.description}"), console=console, transient=True
+    ) as progress:
+        task = progress.add_task("asking the nodes in sight")
+        sight = run_client(_look(agent))
+        progress.update(task, description="collecting logs and metrics")
+        parts = dict(collect(sight, agent, attachments=attachments))
+        progress.update(task, description=f"writing {path}")
+        write(path, parts)
+    typer.echo(path)
+    console.print(f"{len(parts)} files, {path.stat().st_size / 1024:.0f} KB; {sight.describe()}")
+    return EXIT_OK
+
+
+async def _look(agent: str | None) -> Sight:
+    async with administer(agent) as admin:
+        return await look(admin, agent)
+
+
+def collect(sight: Sight, agent: str | None, *, attachments: bool) -> Iterator[tuple[str, bytes]]:
+    yield "README.txt", _readme(sight).encode()
+    yield "machine.json", _json(machine())
+    yield "environment.json", _json(environment(os.environ))
+    for node, document in sorted(sight.documents.items()):
+        yield f"nodes/{node}.json", _json(document if attachments else without_attachments(document))
+        http = document.get("http")
+        if isinstance(http, str):
+            yield f"metrics/{node}.txt", fetch(f"http://{http}/metrics")
+            yield f"metrics/{node}.readyz.txt", fetch(f"http://{http}/readyz?verbose")
+    yield "unseen.json", _json(dict(sight.unseen))
+    yield from logs(agent)
+
+
+def _readme(sight: Sight) -> str:
+    return (
+        f"World {sight.world!r}, {time.strftime('%Y-%m-%d %H:%M:%S %z')}, {sight.describe()}.\n\n"
+        "nodes/        what each node knows, and its last events (recent)\n"
+        "metrics/      Prometheus text and readiness, of nodes that serve HTTP\n"
+        "logs/         ends of logs: of a world of rostra up, or of systemd\n"
+        "unseen.json   nodes that could not be asked, and why\n"
+    )
+
+
+def machine() -> dict[str, Any]:
+    versions: dict[str, str | None] = {}
+    for name in ("rostra", "msgspec", "uvloop", "typer", "starlette", "uvicorn", "prometheus-client"):
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            versions[name] = None
+    return {
+        "python": sys.version,
+        "platform": platform.platform(),
+        "processors": os.cpu_count(),
+        "load": os.getloadavg(),
+        "wire_version": WIRE_VERSION,
+        "versions": versions,
+    }
+
+
+def environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Ours only, and without what is nobody's business."""
+    return {
+        name: REMOVED if SECRET.search(name) else value
+        for name, value in sorted(environ.items())
+        if name.startswith("ROSTRA_")
+    }
+
+
+def without_attachments(value: Any) -> Any:
+    """The same document; attachments and whatever is called a secret are replaced."""
+    if isinstance(value, dict):
+        return {
+            key: REMOVED
+            if isinstance(each, str) and each and (key == "meta" or SECRET.search(key))
+            else without_attachments(each)
+            for key, each in value.items()
+        }
+    if isinstance(value, list):
+        # A member record: endpoint, stamp, attachment.
+        if len(value) == 3 and isinstance(value[1], list) and isinstance(value[2], str) and value[2]:
+            return [value[0], value[1], REMOVED]
+        return [without_attachments(each) for each in value]
+    return value
+
+
+def without_secrets(text: str) -> str:
+    return SECRET_IN_TEXT.sub(rf"\1{REMOVED}", text)
+
+
+def fetch(address: str) -> bytes:
+    try:
+        with urlopen(address, timeout=FETCH_WITHIN_S) as answer:
+            return bytes(answer.read())
+    except (URLError, OSError) as error:
+        body = getattr(error, "read", lambda: b"")()
+        return bytes(body) or f"not answered: {error}\n".encode()
+
+
+def logs(agent: str | None) -> Iterator[tuple[str, bytes]]:
+    where = find_agent() if agent is None else parse_address(agent)
+    if isinstance(where, SocketPath):
+        directory = Path(where.path).parent
+        if directory.name.startswith(SMALL_WORLD_PREFIX):
+            for file in sorted((directory / "logs").glob("*.log")):
+                yield f"logs/{file.name}", _scrubbed(_end_of(file))
+            return
+    if shutil.which("journalctl"):
+        done = subprocess.run(
+            ("journalctl", "--no-pager", "-o", "short-iso", "-n", str(JOURNAL_LINES), "-u", "rostra-*"),
+            capture_output=True,
+            timeout=20,
+        )
+        yield "logs/journal.txt", _scrubbed((done.stdout or done.stderr)[-LOG_BYTES_MAX:])
+
+
+def _end_of(file: Path) -> bytes:
+    with file.open("rb") as log:
+        log.seek(max(0, file.stat().st_size - LOG_BYTES_MAX))
+        return log.read()
+
+
+def _scrubbed(log: bytes) -> bytes:
+    return without_secrets(log.decode(errors="replace")).encode()
+
+
+def write(path: Path, parts: Mapping[str, bytes]) -> None:
+    stem = path.name.removesuffix(".gz").removesuffix(".tar").removesuffix(".tgz")
+    try:
+        # Nobody else may read it before its owner has.
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    except OSError as error:
+        raise BadInput(f"cannot write {path}: {error.strerror}", fix="choose another --file") from None
+    with os.fdopen(descriptor, "wb") as file, tarfile.open(fileobj=file, mode="w:gz") as archive:
+        for name, content in parts.items():
+            entry = tarfile.TarInfo(f"{stem}/{name}")
+            entry.size, entry.mtime, entry.mode = len(content), int(time.time()), 0o600
+            archive.addfile(entry, io.BytesIO(content))
+
+
+def _json(document: Any) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"

@@ -1,0 +1,114 @@
+"""`rostra groups`: which groups there are, as far as can be seen from here."""
+
+import asyncio
+from typing import Final
+
+import typer
+from msgspec import Struct
+
+from rostra.cli.asking import administer, endpoint, known_groups, members_of, permanent_groups
+from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, command, remark, run_client
+from rostra.cli.house import HouseCommand
+from rostra.cli.output import Format, Output, show_rows, show_table
+from rostra.client import Me
+from rostra.client.sight import Sight, look
+from rostra.errors import RostraError
+from rostra.names import Group, host_of, inside
+
+COUNTED_MAX: Final = 500
+"""Groups that are counted by asking the servers; of more, only what the nodes in sight have is counted."""
+
+
+class Row(Struct, frozen=True):
+    group: str
+    name: str
+    scope: str
+    members: int
+    complete: bool  # False: at least so many
+    hosts: int
+    permanent: bool
+    seen_by: list[str]
+
+
+def register(app: typer.Typer) -> None:
+    app.command(cls=HouseCommand, rich_help_panel="The world")(command(groups))
+
+
+def groups(agent: Agent = None, output: Format = Output.TABLE) -> int:
+    """List the groups that can be seen from here, and how many are in them.
+
+    Nobody knows all groups: an agent knows those that its host is in, a server those below it. The list is
+    what this agent, its servers, and in a world of rostra up all nodes know; whom it was asked of is said on
+    stderr. A number with + counts only what was in sight, because the group's scope ends before this host.
+
+    Examples:
+
+        rostra groups
+        rostra groups -o jsonl
+    """
+    return run_client(_groups(agent, output))
+
+
+async def _groups(agent: str | None, output: Output) -> int:
+    async with administer(agent) as admin:
+        sight = await look(admin, agent)
+    known = known_groups(sight)
+    permanent = {group for document in sight.documents.values() for group in permanent_groups(document)}
+    if sight.first["core"]["server"] == "agent":
+        async with endpoint(agent) as me:
+            counted = await count(me, list(known)[:COUNTED_MAX])
+    else:
+        counted = {}
+    rows = [
+        row_of(group, sorted(known[group]), counted.get(group), sight, group in permanent)
+        for group in sorted(known)
+    ]
+    rows = [row for row in rows if row.members or row.permanent]
+    if output is not Output.TABLE:
+        show_rows(rows, output, {"from": sorted(sight.documents), "unseen": sight.unseen, "groups": rows})
+    elif rows:
+        show_table(
+            ("group", "scope", "members", "hosts", "kind"),
+            (
+                (
+                    row.name,
+                    row.scope,
+                    f"{row.members}{'' if row.complete else '+'}",
+                    row.hosts,
+                    "permanent" if row.permanent else "spontaneous",
+                )
+                for row in rows
+            ),
+        )
+    remark(
+        f"{sight.describe()}; groups elsewhere are not shown" if rows else f"no group is {sight.describe()}"
+    )
+    return EXIT_OK if rows else EXIT_FAILED
+
+
+async def count(me: Me, groups: list[Group]) -> dict[Group, list[str]]:
+    """Who is in each of them, of those that reach this host."""
+    found: dict[Group, list[str]] = {}
+
+    async def one(group: Group) -> None:
+        try:
+            answer = await me.resolve(group.name, group.scope, fresh=True, deadline_s=5.0)
+        except RostraError:
+            return  # not in time: what is in sight counts
+        found[group] = [str(endpoint) for endpoint in answer.endpoints]
+
+    async with asyncio.TaskGroup() as asking:
+        for group in groups:
+            if inside(group.scope, me.host):
+                asking.create_task(one(group))
+    return found
+
+
+def row_of(group: Group, seen_by: list[str], members: list[str] | None, sight: Sight, permanent: bool) -> Row:
+    complete = members is not None
+    if members is None:
+        members = [each for document in sight.documents.values() for each in members_of(document, group)]
+    hosts = {host_of(each) for each in members}  # type: ignore[arg-type]
+    return Row(
+        str(group), group.name, group.scope, len(members), complete, len(hosts), permanent, list(seen_by)
+    )

@@ -1,0 +1,132 @@
+"""`rostra join`: be in a group from a terminal or a script."""
+
+import asyncio
+import os
+from collections.abc import Coroutine, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from rostra.cli.asking import GroupName, Scope, endpoint, group_of
+from rostra.cli.common import EXIT_OK, Agent, command, remark, run_client
+from rostra.cli.following import end, follow, start, told_states, until_told
+from rostra.cli.house import CommandAfter, after
+from rostra.cli.orders import Left, parse_order
+from rostra.cli.output import Format, Output
+from rostra.client import Me, Membership, Message
+from rostra.names import Group, host_of
+
+
+def register(app: typer.Typer) -> None:
+    app.command(cls=CommandAfter, rich_help_panel="Groups")(command(join))
+
+
+def join(
+    ctx: typer.Context,
+    group: GroupName,
+    scope: Scope = None,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            "--name", metavar="NAME", help="What the endpoint is called.", show_default="join and a number"
+        ),
+    ] = None,
+    note: Annotated[
+        str, typer.Option("--note", metavar="TEXT", help="Shown to everybody beside our address.")
+    ] = "",
+    permanent: Annotated[
+        bool, typer.Option("--permanent", help="The group must be one that an administrator registered.")
+    ] = False,
+    agent: Agent = None,
+    output: Format = Output.TABLE,
+) -> int:
+    """Join a group and stay in it: show every change until Ctrl-C, or until a command has ended.
+
+    With -- COMMAND, the command runs once, and the membership lasts as long as it does; its exit code is
+    ours. It finds its address in ROSTRA_ENDPOINT, the group in ROSTRA_GROUP and ROSTRA_SCOPE.
+
+    Ctrl-C, SIGTERM and rostra leave all leave the group in good order: the others hear of a leave and not of
+    a crash. If the agent goes away, we wait for it and join again under a new number.
+
+    Examples:
+
+        rostra join lounge --name ann
+        rostra join web --scope eu.paris --note port=8080 -- python3 -m http.server 8080
+    """
+    return run_client(_join(group_of(group, scope), name, note, permanent, agent, output, after(ctx)))
+
+
+async def _join(
+    group: Group,
+    name: str | None,
+    note: str,
+    permanent: bool,
+    agent: str | None,
+    output: Output,
+    words: Sequence[str],
+) -> int:
+    code = EXIT_OK
+    async with (
+        until_told(),
+        endpoint(
+            agent,
+            name or f"join-{os.getpid()}",
+            on_lost="rejoin",
+            rejoin_within_s=None,
+            on_state=told_states(),
+        ) as me,
+        me.join(group.name, group.scope, meta=note.encode(), permanent=permanent) as joined,
+    ):
+        remark(f"{me.endpoint} is in {group}")
+        work = _while_it_runs(words, me, group) if words else follow(joined, output)
+        code += await _until_ordered(work, me, joined)
+    return code
+
+
+async def _while_it_runs(words: Sequence[str], me: Me, group: Group) -> int:
+    variables = {"ROSTRA_ENDPOINT": me.endpoint, "ROSTRA_GROUP": group.name, "ROSTRA_SCOPE": group.scope}
+    process = await start(words, variables)
+    try:
+        code = await process.wait()
+    except asyncio.CancelledError:
+        await end(process)
+        raise
+    return code if code >= 0 else 128 - code
+
+
+async def _until_ordered(work: Coroutine[Any, Any, int], me: Me, joined: Membership) -> int:
+    """Do this until it is done, or until `rostra leave` on this host says that it is enough."""
+    orders = _Orders(me, joined)
+    working, ordered = asyncio.create_task(work), asyncio.create_task(orders.wait())
+    try:
+        await asyncio.wait({working, ordered}, return_when=asyncio.FIRST_COMPLETED)
+        if orders.taken:
+            # Whoever leaves hears no more changes, so the work may be done before the order is answered.
+            await ordered
+            return EXIT_OK
+        return await working
+    finally:
+        for task in (working, ordered):
+            task.cancel()
+        await asyncio.gather(working, ordered, return_exceptions=True)
+
+
+class _Orders:
+    def __init__(self, me: Me, joined: Membership) -> None:
+        self.taken = False
+        self._me = me
+        self._joined = joined
+
+    async def wait(self) -> None:
+        """Until somebody of this host says so; then leave, and answer."""
+        me, joined = self._me, self._joined
+        async for message in me.messages():
+            if not isinstance(message, Message) or host_of(message.source) != me.host:
+                continue
+            order = parse_order(message.data)
+            if order is not None and order.group in (str(joined.group), ""):
+                self.taken = True
+                await joined.leave(order.note.encode())
+                await me.send_to(message.source, Left(me.endpoint, str(joined.group)).encode())
+                remark(f"left {joined.group}, as rostra leave asked")
+                return

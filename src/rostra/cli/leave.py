@@ -1,0 +1,105 @@
+"""`rostra leave`: let a `rostra join` of this host leave its group."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+import typer
+
+from rostra.cli.asking import GroupName, Scope, endpoint, group_of, is_own, members_of
+from rostra.cli.common import EXIT_OK, Agent, command, remark, run_client
+from rostra.cli.house import HouseCommand
+from rostra.cli.orders import Leave, parse_answer
+from rostra.client import Me, Message
+from rostra.errors import NotAllowed, NotMember
+from rostra.names import Domain, Endpoint, Group, name_of
+
+ANSWER_WITHIN_S: Final = 3.0
+
+
+def register(app: typer.Typer) -> None:
+    app.command(cls=HouseCommand, rich_help_panel="Groups")(command(leave))
+
+
+def leave(
+    group: GroupName,
+    scope: Scope = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", metavar="NAME", help="Which one, if several of this host are in it."),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="All of this host that take orders.")] = False,
+    note: Annotated[str, typer.Option("--note", metavar="TEXT", help="Last words, for the others.")] = "",
+    agent: Agent = None,
+) -> int:
+    """Let endpoints that rostra join opened on this host leave a group.
+
+    A membership belongs to the program that has it, so this is a request: rostra join takes it from programs
+    of its own host, leaves, and ends. Other programs leave by themselves, or when they end.
+
+    Examples:
+
+        rostra leave lounge
+        rostra leave lounge --name ann --note "gone for lunch"
+        rostra leave web@eu.paris --all
+    """
+    return run_client(_leave(group_of(group, scope), name, every, note, agent))
+
+
+async def _leave(group: Group, name: str | None, every: bool, note: str, agent: str | None) -> int:
+    async with endpoint(agent) as me:
+        before = await me.inspect()
+        chosen = choose(before, group, me.host, name, every)
+        mail = me.messages()
+        await me.send_to(chosen, Leave(str(group), note).encode())
+        waiting = set(chosen)
+        try:
+            async with asyncio.timeout(ANSWER_WITHIN_S):
+                async for message in mail:
+                    answer = parse_answer(message.data) if isinstance(message, Message) else None
+                    if answer is not None and answer.endpoint in waiting:
+                        waiting.discard(Endpoint(answer.endpoint))
+                        remark(f"{answer.endpoint} left {group}")
+                    if not waiting:
+                        return EXIT_OK
+        except TimeoutError:
+            pass
+        after = await _still_in(me, group, waiting)
+        if after:
+            raise NotAllowed(
+                f"{', '.join(after)} did not leave {group}: {_held_by(before, after[0])} takes no orders",
+                fix="only rostra join does; end the program, or let it leave by itself",
+            )
+    return EXIT_OK
+
+
+def choose(
+    document: Mapping[str, Any], group: Group, host: Domain, name: str | None, every: bool
+) -> list[Endpoint]:
+    """Who is meant."""
+    here = [Endpoint(each) for each in members_of(document, group) if not is_own(each)]
+    chosen = [each for each in here if name is None or name_of(each) == name]
+    if not chosen:
+        others = ", ".join(sorted(here)) or "nobody"
+        who = f"{host}/{name}" if name else f"nobody of {host}"
+        raise NotMember(
+            f"{who} is {'not ' if name else ''}in {group}", fix=f"of this host, in the group: {others}"
+        )
+    if len(chosen) > 1 and not every:
+        names = ", ".join(sorted(name_of(each) for each in chosen))
+        raise NotMember(
+            f"{len(chosen)} endpoints of {host} are in {group}", fix=f"choose with --name, or --all: {names}"
+        )
+    return chosen
+
+
+async def _still_in(me: Me, group: Group, waiting: set[Endpoint]) -> list[str]:
+    members = members_of(await me.inspect(), group)
+    return sorted(each for each in waiting if each in members)
+
+
+def _held_by(document: Mapping[str, Any], who: str) -> str:
+    for program in document["programs"]:
+        if who in program["endpoints"]:
+            return f"{program['program']} ({program['peer']})"
+    return "its program"

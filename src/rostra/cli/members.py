@@ -1,0 +1,117 @@
+"""`rostra members`: who is in a group, and how they are."""
+
+from collections.abc import Iterator
+from time import perf_counter
+from typing import Any
+
+import typer
+from msgspec import Struct
+
+from rostra.cli.asking import GroupName, Scope, administer, endpoint, group_of, nobody_there
+from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, command, remark, run_client
+from rostra.cli.house import HouseCommand
+from rostra.cli.output import Format, Output, coloured, heading, show_rows, show_table, text_of
+from rostra.client import Members
+from rostra.client.sight import Sight, look
+from rostra.client.why import seconds
+from rostra.names import Group, host_of, incarnation_of, name_of, parent
+
+ALIVE = "alive"
+
+
+class Row(Struct, frozen=True):
+    endpoint: str
+    name: str
+    host: str
+    incarnation: int
+    health: str  # alive, or who doubts it
+    note: str = ""
+
+
+def register(app: typer.Typer) -> None:
+    app.command(cls=HouseCommand, rich_help_panel="Groups")(command(members))
+
+
+def members(group: GroupName, scope: Scope = None, agent: Agent = None, output: Format = Output.TABLE) -> int:
+    """Show who is in a group, where, and whether anybody in sight suspects them.
+
+    The members come from the servers, the health from the nodes that can be asked directly: this agent, its
+    servers, and in a world of rostra up all of them. Exit code 1 if nobody is there.
+
+    Examples:
+
+        rostra members lounge
+        rostra members chess@eu -o jsonl
+    """
+    return run_client(_members(group_of(group, scope), agent, output))
+
+
+async def _members(group: Group, agent: str | None, output: Output) -> int:
+    async with administer(agent) as admin:
+        async with endpoint(agent) as me:
+            began = perf_counter()
+            answer = await me.resolve(group.name, group.scope, fresh=True)
+            took_s = perf_counter() - began
+            host = me.host
+        if not answer.members:
+            if output is not Output.TABLE:
+                show_rows((), output, {"group": str(group), "isolated": answer.isolated, "members": []})
+            remark(await nobody_there(admin, agent, group))
+            return EXIT_FAILED
+        sight = await look(admin, agent)
+    rows = list(rows_of(answer.members, sight))
+    if output is not Output.TABLE:
+        whole = {"group": str(group), "isolated": answer.isolated, "from": host, "members": rows}
+        show_rows(rows, output, whole)
+    else:
+        count = f"{len(rows)} member{'s' * (len(rows) != 1)}"
+        heading(f"{group}   {count}   as {host} sees it   {took_s * 1e3:.0f} ms")
+        notes = any(row.note for row in rows)
+        show_table(
+            ("member", "host", "health", *(["note"] if notes else [])),
+            (
+                (
+                    f"{row.name}#{row.incarnation}",
+                    row.host,
+                    coloured(row.health, warn=row.health != ALIVE),
+                    *([row.note] if notes else []),
+                )
+                for row in rows
+            ),
+            flexible=2,
+        )
+        remark(f"health is {sight.describe()}")
+    if answer.isolated:
+        remark(f"{host} is cut off from {parent(host)}: only its own part is known")
+    return EXIT_OK
+
+
+def rows_of(members: Members, sight: Sight) -> Iterator[Row]:
+    doubts = dict(doubted(sight))
+    for member in members:
+        endpoint = member.endpoint
+        host = host_of(endpoint)
+        yield Row(
+            endpoint,
+            name_of(endpoint),
+            host,
+            incarnation_of(endpoint),
+            doubts.get(endpoint) or doubts.get(host) or ALIVE,
+            text_of(member.meta),
+        )
+
+
+def doubted(sight: Sight) -> Iterator[tuple[str, str]]:
+    """Endpoints and hosts that somebody in sight suspects, and who and since when."""
+    for node, document in sight.documents.items():
+        for peer, link in document["links"].items():
+            if link["up"] and link["suspected"]:
+                yield peer, f"suspected by {node}, silent {seconds(link['silence_s'])}"
+        for program in document["programs"]:
+            if program["suspected"]:
+                yield from _stalled(program, node)
+
+
+def _stalled(program: dict[str, Any], node: str) -> Iterator[tuple[str, str]]:
+    for each in program["endpoints"]:
+        yield each, f"suspected by {node}: its program does not answer"

@@ -1,0 +1,44 @@
+"""What `rostra leave` says to `rostra join`: two small messages between two programs of one host.
+
+They travel as any message between endpoints does. No program but `rostra join` understands them, and it obeys
+only endpoints of its own host: whoever may open one there could as well end the process.
+"""
+
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+LEAVE: Final = "rostra leave"
+LEFT: Final = "rostra left"
+
+
+class Leave(Struct, frozen=True, tag=LEAVE, tag_field="order"):
+    group: str  # as it prints; empty: whichever you are in
+    note: str = ""  # your last words
+
+    def encode(self) -> bytes:
+        return msgspec.json.encode(self)
+
+
+class Left(Struct, frozen=True, tag=LEFT, tag_field="order"):
+    endpoint: str
+    group: str
+
+    def encode(self) -> bytes:
+        return msgspec.json.encode(self)
+
+
+def parse_order(data: bytes) -> Leave | None:
+    """None if this is something else, which is not ours to judge."""
+    try:
+        return msgspec.json.decode(data, type=Leave)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def parse_answer(data: bytes) -> Left | None:
+    try:
+        return msgspec.json.decode(data, type=Left)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,75 @@
+"""`rostra watch`: how a group changes, from outside."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from rostra.cli.asking import GroupName, Scope, endpoint, group_of
+from rostra.cli.common import EXIT_OK, Agent, command, run_client
+from rostra.cli.following import follow, told_states, until_told
+from rostra.cli.house import CommandAfter, after
+from rostra.cli.output import Format, Output
+from rostra.names import Group
+
+
+def register(app: typer.Typer) -> None:
+    app.command(cls=CommandAfter, rich_help_panel="Groups")(command(watch))
+
+
+def watch(
+    ctx: typer.Context,
+    group: GroupName,
+    scope: Scope = None,
+    resume: Annotated[
+        str | None,
+        typer.Option("--resume", metavar="TOKEN", help="Go on after the change that had this token."),
+    ] = None,
+    changes: Annotated[
+        int | None, typer.Option("--changes", "-n", min=1, metavar="N", help="End after so many changes.")
+    ] = None,
+    stop_on_error: Annotated[
+        bool,
+        typer.Option("--stop-on-error", help="End with the first command that fails, and its exit code."),
+    ] = False,
+    agent: Agent = None,
+    output: Format = Output.TABLE,
+) -> int:
+    """Follow a group from outside: who is in it, then every change, until Ctrl-C.
+
+    With -- COMMAND, the command runs at every change, one at a time, and is told of it in its environment:
+    ROSTRA_CHANGE (view, joined, left, without, only, gap), ROSTRA_GROUP, ROSTRA_SCOPE, ROSTRA_COUNT (members
+    now), ROSTRA_ENDPOINTS (who came or went), ROSTRA_LEFT_OUT (how many of those found no room),
+    ROSTRA_CAUSE (join, merge, leave, crash), ROSTRA_DOMAIN, ROSTRA_BECAUSE and ROSTRA_ACCUSER (of a lost
+    domain), ROSTRA_AT, ROSTRA_RESUME (for --resume). The same is on its stdin, as one line of JSON.
+
+    If the agent goes away, the watch waits for it and goes on where it was.
+
+    Examples:
+
+        rostra watch lounge
+        rostra watch chess@eu -o jsonl
+        rostra watch web -- sh -c 'echo "$ROSTRA_CHANGE $ROSTRA_ENDPOINTS" >> web.log'
+    """
+    return run_client(
+        _watch(group_of(group, scope), resume, changes, stop_on_error, agent, output, after(ctx))
+    )
+
+
+async def _watch(
+    group: Group,
+    resume: str | None,
+    changes: int | None,
+    stop_on_error: bool,
+    agent: str | None,
+    output: Output,
+    at_each: Sequence[str],
+) -> int:
+    code = EXIT_OK
+    async with (
+        until_told(),
+        endpoint(agent, on_lost="rejoin", rejoin_within_s=None, on_state=told_states()) as me,
+        me.watch(group.name, group.scope, resume=resume) as watched,
+    ):
+        code += await follow(watched, output, at_each, most=changes, stop_on_error=stop_on_error)
+    return code
