@@ -163,6 +163,22 @@ def test_what_nodes_note_for_themselves_only_makes_no_entry() -> None:
     assert Timeline().recorded(1.0, PARIS1, "listening", {"address": "127.0.0.1:1"}) == []
 
 
+def test_what_a_node_forgot_unread_is_told() -> None:
+    timeline = Timeline()
+    timeline.forgot(1.0, PARIS1, 12)
+    assert texts(timeline) == ["eu.paris.h1: 12 events were forgotten unread"]
+
+
+def test_a_nodes_own_trouble_is_told_with_its_reason() -> None:
+    timeline = Timeline()
+    timeline.recorded(1.0, PARIS1, "refused", {"code": "WRONG_WORLD", "because": "a server of another world"})
+    timeline.recorded(1.0, PARIS1, "program_suspected", {"program": "web.py", "unanswered_s": 2.0})
+    assert [(entry.text, entry.because) for entry in timeline] == [
+        ("eu.paris.h1: refused", "a server of another world"),
+        ("program web.py on eu.paris.h1 is suspected", "no answer for 2 s"),
+    ]
+
+
 def test_the_oldest_entries_are_forgotten() -> None:
     timeline = Timeline()
     for number in range(ENTRIES_MAX + 10):

@@ -225,11 +225,7 @@ class Observatory:
                     station.reasons[Domain(str(values.get("peer", "")))] = str(values.get("because", ""))
                 self._publish_entries(self.timeline.recorded(at, path, event, values))
             case Forgotten(at, count):
-                self._publish_entries(
-                    self.timeline.recorded(
-                        at, path, "refused", {"because": f"{count} events were forgotten unread"}
-                    )
-                )
+                self._publish_entries(self.timeline.forgot(at, path, count))
             case Seen():
                 self._seen(station, news)
             case Unseen(_, group):

@@ -189,7 +189,14 @@ class Timeline:
                         "stalled", at, place, f"program {program} on {node} {_PROGRAMS[event]}", values
                     )
                 ]
-            case "failed" | "refused" | "shutdown_not_acknowledged" | "loop_late":
+            case (
+                "failed"
+                | "loop_late"
+                | "refused"
+                | "reload_failed"
+                | "reloaded"
+                | "shutdown_not_acknowledged"
+            ):
                 words = event.replace("_", " ")
                 return [self._noted("noted", at, place, f"{place}: {words}", values)]
         return []
@@ -213,6 +220,10 @@ class Timeline:
         return self._add((kind, text), at, place, about=(place,), because=because, text=text, once=True)
 
     # What the observatory and the lab know themselves
+
+    def forgot(self, at: float, place: Domain, count: int) -> list[Entry]:
+        """Events that a node had to forget before anybody read them."""
+        return [self._noted("noted", at, place, f"{place}: {count} events were forgotten unread", {})]
 
     def silent(self, at: float, place: Domain, why: str) -> list[Entry]:
         self._close(("answers", place))
