@@ -1,23 +1,103 @@
 """Rostra: named groups of programs over many sites; who is in them, why they left, and what happened.
 
-async with rostra.connect() as me:
-    async with me.join("chess", scope="eu") as chess:
-        async for change in chess:
-            ...
+    async with rostra.connect() as me:
+        async with me.join("chess", scope="eu") as chess:
+            async for item in chess:
+                ...
+
+`rostra.sync` is the same for threads, `rostra.testing` is for tests, `rostra.errors` has every exception. The
+reference is `docs/api.md`.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rostra.client import connect
+    import rostra.errors as errors
+    import rostra.sync as sync
+    import rostra.testing as testing
+    from rostra.client import (
+        Admin,
+        Because,
+        Cause,
+        Change,
+        Connected,
+        Gap,
+        Item,
+        Joined,
+        Left,
+        Life,
+        Lost,
+        Me,
+        Member,
+        Members,
+        Membership,
+        Message,
+        NotDelivered,
+        Only,
+        Resolution,
+        State,
+        Suspended,
+        View,
+        Watch,
+        Without,
+        connect,
+        connect_admin,
+    )
+    from rostra.errors import RostraError
+    from rostra.names import Domain, Endpoint, Group
 
-__all__ = ["connect"]
+_ROOMS = ("errors", "sync", "testing")
+_NAMES = ("Domain", "Endpoint", "Group")
+
+__all__ = [
+    "Admin",
+    "Because",
+    "Cause",
+    "Change",
+    "Connected",
+    "Domain",
+    "Endpoint",
+    "Gap",
+    "Group",
+    "Item",
+    "Joined",
+    "Left",
+    "Life",
+    "Lost",
+    "Me",
+    "Member",
+    "Members",
+    "Membership",
+    "Message",
+    "NotDelivered",
+    "Only",
+    "Resolution",
+    "RostraError",
+    "State",
+    "Suspended",
+    "View",
+    "Watch",
+    "Without",
+    "connect",
+    "connect_admin",
+    "errors",
+    "sync",
+    "testing",
+]
 
 
 def __getattr__(name: str) -> Any:
-    """The client is imported when asked for, so that cores can be used with no event loop in sight."""
-    if name in __all__:
-        from rostra import client
+    """Everything is imported when asked for, so that cores can be used with no event loop in sight."""
+    if name not in __all__:
+        raise AttributeError(f"module 'rostra' has no attribute {name!r}")
+    if name in _ROOMS:
+        return import_module(f"rostra.{name}")
+    home = "names" if name in _NAMES else "errors" if name == "RostraError" else "client"
+    value = getattr(import_module(f"rostra.{home}"), name)
+    globals()[name] = value
+    return value
 
-        return getattr(client, name)
-    raise AttributeError(f"module 'rostra' has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

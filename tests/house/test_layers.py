@@ -21,6 +21,8 @@ ROOMS = [
     "runtime",
     "sim",
     "client",
+    "sync",
+    "testing",
     "history",
     "web",
     "up",

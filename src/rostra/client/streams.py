@@ -84,22 +84,26 @@ class Stream(Generic[T]):
             await self._some()
         return self._items.popleft()
 
+    async def take(self, most: int = BATCH_MAX) -> list[T]:
+        """All items that are there, up to so many; waits for the first."""
+        if not self._items:
+            await self._some()
+        items = self._items
+        if len(items) > most:
+            return [items.popleft() for _ in range(most)]
+        batch = list(items)
+        items.clear()
+        return batch
+
     async def batches(self, most: int = BATCH_MAX) -> AsyncIterator[list[T]]:
-        """All items that are there, up to so many at once: cheaper than one by one when many come."""
+        """The same, again and again: cheaper than one by one when many come."""
         if most < 1:
             raise BadInput(f"batches of {most}", fix="read at least 1 at a time")
         while True:
-            if not self._items:
-                try:
-                    await self._some()
-                except StopAsyncIteration:
-                    return
-            items = self._items
-            if len(items) <= most:
-                batch = list(items)
-                items.clear()
-            else:
-                batch = [items.popleft() for _ in range(most)]
+            try:
+                batch = await self.take(most)
+            except StopAsyncIteration:
+                return
             yield batch
 
     async def _some(self) -> None:

@@ -1,0 +1,465 @@
+"""The same API for programs of threads: no event loop in sight.
+
+    with rostra.sync.connect() as me, me.join("chess", scope="eu") as chess:
+        for item in chess:
+            ...
+
+    your threads ── calls ──▶ │ one loop in a thread of its own │ ══ socket ══ agent
+                 ◀─ results ─ │ the asynchronous client         │
+
+Each `connect` starts one such thread and ends it when it is closed. All methods may be called from any
+thread, block until they have their answer, and take a `deadline_s`. Ctrl-C ends the wait and gives up what
+was asked. Names, errors, items and states are those of `rostra`.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from concurrent.futures import CancelledError
+from types import TracebackType
+from typing import Any, Generic, NoReturn, Self, TypeVar
+
+import rostra.client as client
+from rostra.client import Change, Gap, Item, Life, Members, Message, NotDelivered, Resolution, State
+from rostra.client.choices import Delivery
+from rostra.client.choices import Membership as MembershipKind
+from rostra.client.connection import SILENCE_S_MAX
+from rostra.client.me import CONNECT_TIMEOUT_S, REJOIN_WITHIN_S
+from rostra.client.session import OnLost, OnState, within
+from rostra.client.streams import BATCH_MAX
+from rostra.client.streams import Stream as AsyncStream
+from rostra.errors import BadInput, Unreachable
+from rostra.names import Domain, Endpoint, Group
+
+__all__ = ["Admin", "Me", "Membership", "Stream", "Watch", "connect", "connect_admin"]
+
+T = TypeVar("T")
+
+
+def connect(
+    address: str | None = None,
+    token: str | None = None,
+    *,
+    name: str | None = None,
+    timeout_s: float = CONNECT_TIMEOUT_S,
+    on_lost: OnLost = "rejoin",
+    rejoin_within_s: float | None = REJOIN_WITHIN_S,
+    silence_s: float = SILENCE_S_MAX,
+    on_state: OnState | None = None,
+) -> "Me":
+    """Connect to an agent and open an endpoint there; see `rostra.connect`. `on_state` is called in the
+    loop's thread, and must not wait for anything."""
+    portal = Portal()
+    try:
+        me = portal.call(
+            _entered(
+                client.connect(
+                    address,
+                    token,
+                    name=name,
+                    timeout_s=timeout_s,
+                    on_lost=on_lost,
+                    rejoin_within_s=rejoin_within_s,
+                    silence_s=silence_s,
+                    on_state=on_state,
+                )
+            )
+        )
+    except BaseException:
+        portal.close()
+        raise
+    return Me(portal, me, owns_portal=True)
+
+
+def connect_admin(
+    address: str | None = None,
+    token: str | None = None,
+    *,
+    domain: str | None = None,
+    timeout_s: float = CONNECT_TIMEOUT_S,
+) -> "Admin":
+    """Connect to the server of a domain (or to an agent); see `rostra.connect_admin`."""
+    portal = Portal()
+    try:
+        admin = portal.call(
+            _entered(client.connect_admin(address, token, domain=domain, timeout_s=timeout_s))
+        )
+    except BaseException:
+        portal.close()
+        raise
+    return Admin(portal, admin)
+
+
+class Portal:
+    """A loop in a thread of its own, and the way into it."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._live, name="rostra", daemon=True)
+        self._thread.start()
+
+    def _live(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+            tasks = asyncio.all_tasks(self._loop)
+            for task in tasks:
+                task.cancel()
+            self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        finally:
+            self._loop.close()
+
+    def call(self, doing: Coroutine[Any, Any, T]) -> T:
+        """Do it there, wait for it here. Whatever interrupts the wait ends what is done."""
+        if threading.current_thread() is self._thread:
+            doing.close()
+            raise BadInput(
+                "a blocking call from the loop's own thread", fix="call it from another thread than on_state"
+            )
+        try:
+            future = asyncio.run_coroutine_threadsafe(doing, self._loop)
+        except RuntimeError:  # the loop has ended
+            doing.close()
+            raise _closed_already() from None
+        try:
+            return future.result()
+        except CancelledError:
+            raise _closed_already() from None
+        except BaseException:
+            future.cancel()
+            raise
+
+    def read(self, look: Callable[[], T]) -> T:
+        """What the loop's thread sees: it alone may look at what it changes."""
+        return self.call(_seen(look))
+
+    def close(self) -> None:
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+
+
+def _closed_already() -> Unreachable:
+    return Unreachable("the connection was closed by this program", fix="connect again")
+
+
+class Stream(Generic[T]):
+    """Items one after the other; waiting for the next takes at most `timeout_s`, or as long as it takes."""
+
+    def __init__(self, portal: Portal, stream: AsyncStream[T], timeout_s: float | None = None) -> None:
+        self._portal = portal
+        self._stream = stream
+        self._timeout_s = timeout_s
+        self._here: deque[T] = deque()  # fetched, not read yet
+
+    def __iter__(self) -> Iterator[T]:
+        return self
+
+    def __next__(self) -> T:
+        return self.next(self._timeout_s)
+
+    def next(self, timeout_s: float | None = None) -> T:
+        """The next item. `DeadlineExceeded` if it does not come in time; StopIteration when there are no
+        more; whatever ended the stream, if that was trouble."""
+        if not self._here:
+            self._here.extend(self._fetch(timeout_s, BATCH_MAX))
+        return self._here.popleft()
+
+    def batches(self, most: int = BATCH_MAX) -> Iterator[list[T]]:
+        """All items that are there, up to so many at once."""
+        if most < 1:
+            raise BadInput(f"batches of {most}", fix="read at least 1 at a time")
+        while True:
+            if self._here:
+                yield [self._here.popleft() for _ in range(min(most, len(self._here)))]
+                continue
+            try:
+                batch = self._fetch(self._timeout_s, most)
+            except StopIteration:
+                return
+            yield batch
+
+    def _fetch(self, timeout_s: float | None, most: int) -> list[T]:
+        batch = self._portal.call(within(timeout_s, _taken(self._stream, most), "nothing happened"))
+        if batch is None:
+            raise StopIteration
+        return batch
+
+
+class _Closes:
+    """For ``with``."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+
+class Followed(_Closes):
+    """What `Membership` and `Watch` share: reading the copy."""
+
+    def __init__(self, portal: Portal, inner: client.Membership | client.Watch) -> None:
+        self._portal = portal
+        self._followed = inner
+
+    @property
+    def group(self) -> Group:
+        return self._followed.group
+
+    @property
+    def members(self) -> Members:
+        """Who is in the group, from this program's own copy."""
+        return self._portal.read(lambda: self._followed.members)
+
+    @property
+    def is_known(self) -> bool:
+        return self._portal.read(lambda: self._followed.is_known)
+
+    def ready(self, *, deadline_s: float | None = None) -> Self:
+        """Wait for the first list."""
+        self._portal.call(self._followed.ready(deadline_s=deadline_s))
+        return self
+
+
+class Membership(Followed):
+    """This endpoint is in the group, until `leave` or the end of its ``with``."""
+
+    def __init__(self, portal: Portal, inner: client.Membership) -> None:
+        super().__init__(portal, inner)
+        self._inner = inner
+
+    def __iter__(self) -> Stream[Item]:
+        return self.changes()
+
+    def changes(self, *, timeout_s: float | None = None) -> Stream[Item]:
+        """What happens from now on, beginning with a `View`; `DeadlineExceeded` if nothing does for
+        `timeout_s`."""
+        return Stream(self._portal, self._portal.read(self._inner.__aiter__), timeout_s)
+
+    def batches(self, most: int = BATCH_MAX, *, timeout_s: float | None = None) -> Iterator[list[Item]]:
+        return self.changes(timeout_s=timeout_s).batches(most)
+
+    def send(self, data: bytes) -> NoReturn:
+        """Say something to the group. It takes a delivery, which this version does not have."""
+        self._portal.call(self._inner.send(data))
+
+    def leave(self, meta: bytes = b"", *, deadline_s: float | None = None) -> None:
+        self._portal.call(self._inner.leave(meta, deadline_s=deadline_s))
+
+    def set_online(self, online: bool, *, deadline_s: float | None = None) -> None:
+        self._portal.call(self._inner.set_online(online, deadline_s=deadline_s))
+
+    def close(self) -> None:
+        if not self._inner.me.is_closed:
+            self._portal.call(self._inner.close())
+
+
+class Watch(Followed):
+    """This endpoint follows the group from outside, until the end of its ``with``."""
+
+    def __init__(self, portal: Portal, inner: client.Watch) -> None:
+        super().__init__(portal, inner)
+        self._inner = inner
+
+    def __iter__(self) -> Stream[Change]:
+        return self.changes()
+
+    def changes(self, *, timeout_s: float | None = None) -> Stream[Change]:
+        """What happens from now on; `DeadlineExceeded` if nothing does for `timeout_s`."""
+        return Stream(self._portal, self._portal.read(self._inner.__aiter__), timeout_s)
+
+    def batches(self, most: int = BATCH_MAX, *, timeout_s: float | None = None) -> Iterator[list[Change]]:
+        return self.changes(timeout_s=timeout_s).batches(most)
+
+    def close(self) -> None:
+        if not self._inner.me.is_closed:
+            self._portal.call(self._inner.close())
+
+
+class Me(_Closes):
+    """One endpoint; see `rostra.Me`. Its methods may be called from any thread."""
+
+    def __init__(self, portal: Portal, inner: client.Me, *, owns_portal: bool) -> None:
+        self._portal = portal
+        self._inner = inner
+        self._owns_portal = owns_portal
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return self._inner.endpoint
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    @property
+    def host(self) -> Domain:
+        return self._inner.host
+
+    @property
+    def world(self) -> str:
+        return self._inner.world
+
+    @property
+    def state(self) -> State:
+        return self._inner.state
+
+    @property
+    def is_open(self) -> bool:
+        return self._inner.is_open
+
+    def states(self, *, timeout_s: float | None = None) -> Stream[State]:
+        return Stream(self._portal, self._portal.read(self._inner.states), timeout_s)
+
+    def connected(self, *, deadline_s: float | None = None) -> None:
+        self._portal.call(self._inner.connected(deadline_s=deadline_s))
+
+    def open(self, name: str | None = None) -> "Me":
+        """One more endpoint on the same connection."""
+        return Me(self._portal, self._portal.call(_entered(self._inner.open(name))), owns_portal=False)
+
+    def close(self) -> None:
+        """Leave every group."""
+        if not self._inner.is_closed:
+            self._portal.call(self._inner.close())
+        if self._owns_portal:
+            self._portal.close()
+
+    def join(
+        self,
+        group: str,
+        scope: str = "world",
+        *,
+        membership: MembershipKind = "relaxed",
+        delivery: Delivery = "none",
+        online: bool = True,
+        meta: bytes = b"",
+        permanent: bool = False,
+        deadline_s: float | None = None,
+    ) -> Membership:
+        """Be in a group; see `rostra.Me.join`."""
+        joining = self._inner.join(
+            group,
+            scope,
+            membership=membership,
+            delivery=delivery,
+            online=online,
+            meta=meta,
+            permanent=permanent,
+            deadline_s=deadline_s,
+        )
+        return Membership(self._portal, self._portal.call(_entered(joining)))
+
+    def watch(
+        self,
+        group: str,
+        scope: str = "world",
+        *,
+        resume: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Watch:
+        """Follow a group from outside; see `rostra.Me.watch`."""
+        watching = self._inner.watch(group, scope, resume=resume, deadline_s=deadline_s)
+        return Watch(self._portal, self._portal.call(_entered(watching)))
+
+    def resolve(
+        self, group: str, scope: str | None = "world", *, deadline_s: float | None = None, fresh: bool = False
+    ) -> Resolution:
+        """Who is in a group? See `rostra.Me.resolve`."""
+        return self._portal.call(self._inner.resolve(group, scope, deadline_s=deadline_s, fresh=fresh))
+
+    def send_to(
+        self,
+        endpoints: Endpoint | str | Iterable[Endpoint | str],
+        data: bytes,
+        *,
+        deadline_s: float | None = None,
+    ) -> None:
+        self._portal.call(self._inner.send_to(endpoints, data, deadline_s=deadline_s))
+
+    def messages(self, *, timeout_s: float | None = None) -> Stream[Message | NotDelivered | Gap]:
+        """What is sent to this endpoint, from the first call of this on."""
+        return Stream(self._portal, self._portal.read(self._inner.messages), timeout_s)
+
+    def watch_life(self, endpoint: Endpoint | str) -> Iterator[Life]:
+        """Is that endpoint there, and when does it go?"""
+        lives = self._inner.watch_life(endpoint)
+        try:
+            while (life := self._portal.call(_next(lives))) is not None:
+                yield life
+        finally:
+            if not self._inner.is_closed:
+                self._portal.call(_closed(lives))
+
+    def register(self, group: str, scope: str) -> None:
+        self._portal.call(self._inner.register(group, scope))
+
+    def unregister(self, group: str, scope: str) -> None:
+        self._portal.call(self._inner.unregister(group, scope))
+
+    def inspect(self) -> dict[str, Any]:
+        """What the agent knows and remembers."""
+        return self._portal.call(self._inner.inspect())
+
+
+class Admin(_Closes):
+    """One server, for administration; see `rostra.Admin`."""
+
+    def __init__(self, portal: Portal, inner: client.Admin) -> None:
+        self._portal = portal
+        self._inner = inner
+
+    @property
+    def path(self) -> Domain:
+        return self._inner.path
+
+    def register(self, group: str, scope: str | None = None) -> None:
+        self._portal.call(self._inner.register(group, scope))
+
+    def unregister(self, group: str, scope: str | None = None) -> None:
+        self._portal.call(self._inner.unregister(group, scope))
+
+    def inspect(self, *, after: int = 0, wait_s: float = 0.0) -> dict[str, Any]:
+        return self._portal.call(self._inner.inspect(after=after, wait_s=wait_s))
+
+    def close(self) -> None:
+        self._portal.call(self._inner.close())
+        self._portal.close()
+
+
+async def _entered(entering: Any) -> Any:
+    return await entering
+
+
+async def _seen(look: Callable[[], T]) -> T:
+    return look()
+
+
+async def _taken(stream: AsyncStream[T], most: int) -> list[T] | None:
+    try:
+        return await stream.take(most)
+    except StopAsyncIteration:
+        return None
+
+
+async def _next(lives: Any) -> Life | None:
+    try:
+        life: Life = await anext(lives)
+        return life
+    except StopAsyncIteration:
+        return None
+
+
+async def _closed(lives: Any) -> None:
+    await lives.aclose()

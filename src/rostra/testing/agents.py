@@ -1,0 +1,129 @@
+"""The agent of a simulated host, as its programs see it: the real one.
+
+    program ══ pipe ══ Connection, Door, Programs, Watches     the runtime's, on a pretended clock
+                                   │ ▲
+                       questions   ▼ │ answers, notices
+                            LocalServer, links, network        the simulator's
+
+What slow readers, handshakes, pings and resumed watches do in production they do here, because it is the same
+code; only the node below it lives in the simulator's world and not in this process.
+"""
+
+import asyncio
+from typing import Any
+
+from msgspec.structs import asdict, replace
+
+from rostra.names import Domain
+from rostra.node import Node
+from rostra.protocols.effects import Answer, Asked, Event, Tell
+from rostra.runtime import config
+from rostra.runtime.connection import Connection
+from rostra.runtime.door import Door
+from rostra.runtime.process import Process, Resident
+from rostra.runtime.programs import WATCH_TICK_S, Programs
+from rostra.runtime.record import Record
+from rostra.runtime.store import Memory
+from rostra.sim.world import OUTSIDE, WORLD_NAME
+from rostra.sim.world import World as Sim
+from rostra.testing import pipes
+from rostra.testing.trace import Trace
+from rostra.wire import FrameKind
+
+
+class TracedPrograms(Programs):
+    def __init__(self, process: Process, resident: Resident, trace: Trace) -> None:
+        super().__init__(process, resident)
+        self._trace = trace
+
+    def tell(self, tell: Tell) -> None:
+        self._trace.says(tell.endpoints, tell.notice)
+        super().tell(tell)
+
+
+class AgentProcess(Process):
+    """One life of one host's agent."""
+
+    def __init__(self, sim: Sim, node: Node, trace: Trace) -> None:
+        self._sim = sim
+        self._trace = trace
+        detect: dict[str, Any] = asdict(sim.timers.detect)
+        super().__init__(config.World(WORLD_NAME, {}, detect=detect), Record(quiet=True))
+        self.path = node.path
+        self.host(Resident(node, Memory(), is_agent=True))
+        self._door = Door(self, FrameKind.TO_AGENT)
+        self._ends: list[pipes.PipeEnd] = []
+        self._moving = asyncio.Event()
+        self._moving.set()
+        self._spawn(self._watch_programs())
+
+    def host(self, resident: Resident) -> None:
+        super().host(resident)
+        self.programs[resident.path] = TracedPrograms(self, resident, self._trace)
+
+    def clock(self) -> float:
+        return self._sim.now
+
+    def call(self, program: Connection) -> None:
+        """A program knocks at our socket."""
+        self._ends = [end for end in self._ends if not end.is_closing()]
+        end = pipes.connect(self.loop, program, self._door.caller())
+        self._ends.append(end)
+        if not self._moving.is_set():
+            end.hold()
+
+    # To and from the node
+
+    def step(self, resident: Resident, event: Event) -> None:
+        self._begin_turn()
+        if isinstance(event, Asked):
+            event = replace(event, token=OUTSIDE + event.token)
+        self._sim.enter(self.path, event)
+
+    def tell(self, tell: Tell) -> None:
+        self.programs[self.path].tell(tell)
+
+    def answer(self, answer: Answer) -> None:
+        self.programs[self.path].answer(replace(answer, token=answer.token - OUTSIDE))
+
+    # What the world does to it
+
+    def pause(self) -> None:
+        self._moving.clear()
+        for end in self._ends:
+            end.hold()
+
+    def resume(self) -> None:
+        self._moving.set()
+        for end in self._ends:
+            end.release()
+
+    def drop(self) -> None:
+        for end in self._ends:
+            end.abort()
+            end.peer.abort()
+
+    def die(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        for end in self._ends:
+            end.vanish()
+
+    async def _watch_programs(self) -> None:
+        while True:
+            await asyncio.sleep(WATCH_TICK_S)
+            await self._moving.wait()
+            self._begin_turn()
+            self.programs[self.path].tick()
+
+
+def new_agent(sim: Sim, host: Domain, trace: Trace) -> AgentProcess | None:
+    """The agent that lives on this host now, if one does."""
+    node = sim.processes[host].node
+    if node is None:
+        return None
+    agent = AgentProcess(sim, node, trace)
+    sim.doors[host] = agent
+    if sim.processes[host].paused:
+        agent.pause()
+    return agent
