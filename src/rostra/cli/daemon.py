@@ -29,10 +29,10 @@ def run_daemon(
         programs_at=choices["programs_at"] if _is_for_programs(choices, "programs_at", host) else None,
         listen=listen,
         state=choices["state"],
+        told={"world_file": str(world), **_told(choices)},
     )
     settings.check()
     record = Record(json=choices["json_logs"])
-    record.note("configured", world_file=str(world), **_told(choices))
 
     def read_again() -> World:
         return settle(read_world(world), role, flags).world

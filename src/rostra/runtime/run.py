@@ -49,6 +49,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     programs_at: TcpAddress | None = None  # for the agent's programs, over TCP
     listen: TcpAddress | None = None  # instead of what the world file says, for all domains
     state: Path | None = None
+    told: dict[str, str] = {}  # what somebody said, and who: for the log
 
     def check(self) -> None:
         for domain in self.domains:
@@ -81,6 +82,7 @@ async def _main(
 ) -> int:
     process_and_doors = running(settings, record)
     async with process_and_doors as process, _nothing() if beside is None else beside(process):
+        record.note("configured", **settings.told)
         stop: asyncio.Future[str] = process.loop.create_future()
         for number in (signal.SIGTERM, signal.SIGINT):
             process.loop.add_signal_handler(number, _on_signal, stop, number)
