@@ -78,6 +78,7 @@ class Resident:
         self.is_agent = is_agent
         self.channels: dict[Domain, LinkEnd] = {}
         self.timers: dict[TimerKey, asyncio.TimerHandle] = {}
+        self.met: dict[Domain, int] = {}  # which incarnation of each peer we were linked with last
         self.evidence: dict[
             Domain, Evidence
         ] = {}  # behind the present suspicion, or the last removal, of each peer
@@ -311,7 +312,19 @@ class Process:
 
     def _link_up(self, resident: Resident, report: LinkUp) -> None:
         resident.evidence.pop(report.peer, None)
-        self.record.note("link_up", node=resident.path, peer=report.peer, incarnation=report.incarnation)
+        met = resident.met.get(report.peer)
+        resident.met[report.peer] = report.incarnation
+        self.record.note(
+            "link_up",
+            node=resident.path,
+            peer=report.peer,
+            incarnation=report.incarnation,
+            because="first contact"
+            if met is None
+            else "new incarnation"
+            if met < report.incarnation
+            else "heard again",
+        )
 
     def _link_down(self, resident: Resident, report: LinkDown) -> None:
         because = report.because
@@ -328,11 +341,23 @@ class Process:
     def _suspected(self, resident: Resident, report: Suspected) -> None:
         resident.evidence[report.peer] = report.evidence
         self.record.count("links_suspected")
-        self.record.note("link_suspected", node=resident.path, peer=report.peer, **_grounds(report.evidence))
+        self.record.note(
+            "link_suspected",
+            node=resident.path,
+            peer=report.peer,
+            because="overdue",
+            **_grounds(report.evidence),
+        )
 
     def _trusted(self, resident: Resident, report: Trusted) -> None:
         resident.evidence.pop(report.peer, None)
-        self.record.note("link_trusted", node=resident.path, peer=report.peer, after_s=report.after_s)
+        self.record.note(
+            "link_trusted",
+            node=resident.path,
+            peer=report.peer,
+            because="heard again",
+            after_s=report.after_s,
+        )
 
     def _removed(self, resident: Resident, report: Removed) -> None:
         resident.evidence[report.because.accused] = report.evidence

@@ -192,6 +192,7 @@ class Program:
                 node=self._programs.resident.path,
                 program=self.name,
                 number=self.number,
+                because="it reads too slowly",
             )
         for number in numbers:
             endpoint = self.endpoints[number]
@@ -454,7 +455,11 @@ class Programs:
                 assert self.watches is not None
                 self._carry_out(self.watches.skipped(endpoint, group, number))
         self.process.record.note(
-            "program_caught_up", node=self.resident.path, program=program.name, missed=program.missed_total
+            "program_caught_up",
+            node=self.resident.path,
+            program=program.name,
+            missed=program.missed_total,
+            because="it reads again",
         )
 
     def followed_by(self, endpoint: Endpoint) -> list[Group]:
@@ -568,10 +573,17 @@ class Programs:
                         quiet_s=evidence.quiet_s,
                         unanswered_s=evidence.unanswered_s,
                         down_after_s=evidence.down_after_s,
+                        because="a ping was not answered",
                     )
                 case ProgramTrusted(number, after_s):
-                    name = self.by_number[number].name
-                    record.note("program_trusted", node=node, program=name, number=number, after_s=after_s)
+                    record.note(
+                        "program_trusted",
+                        node=node,
+                        program=self.by_number[number].name,
+                        number=number,
+                        after_s=after_s,
+                        because="heard again",
+                    )
                 case ProgramRemoved(number, evidence):
                     program = self.by_number[number]
                     record.note(
