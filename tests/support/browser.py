@@ -147,6 +147,8 @@ class Browser:
     # Acting, as a person would
 
     def click(self, selector: str) -> None:
+        """Click on it, as soon as it is there."""
+        self.until(f"{selector} is there", "return document.querySelector(arguments[0]) !== null", selector)
         found = self._post("element", using="css selector", value=selector)
         (element,) = found.values()
         self._post(f"element/{element}/click")
