@@ -1,6 +1,8 @@
 """Which processes and cables a small world has, before any of them is started."""
 
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -83,22 +85,27 @@ def test_people_of_one_host_have_names_of_their_own_in_any_world() -> None:
         assert len(set(people_of(number))) == len(people_of(number))
 
 
-def test_a_home_leaves_nothing_and_sweeps_up_after_those_who_could_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    left = tmp_path / "rostra" / "up-1"
+@pytest.fixture
+def runtime_directory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Not below pytest's own directory, whose length decides whether a socket can be called by its node."""
+    with tempfile.TemporaryDirectory(prefix="r-") as directory:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", directory)
+        yield Path(directory)
+
+
+def test_a_home_leaves_nothing_and_sweeps_up_after_those_who_could_not(runtime_directory: Path) -> None:
+    left = runtime_directory / "rostra" / "up-1"
     (left / "logs").mkdir(parents=True)
     (left / "lock").touch()
     home = Home.make()
     assert not left.exists()
-    assert home.path == tmp_path / "rostra" / f"up-{os.getpid()}"
+    assert home.path == runtime_directory / "rostra" / f"up-{os.getpid()}"
     assert home.path.stat().st_mode & 0o777 == 0o700
     home.lead_to(Domain("eu.paris.h1"))
     home.lead_to(Domain("eu.paris.h2"))
     assert home.front_door.readlink() == Path("eu.paris.h2.sock")
     home.remove()
-    assert list(tmp_path.iterdir()) == []
+    assert list(runtime_directory.iterdir()) == []
 
 
 def test_sockets_of_deep_worlds_have_short_names_instead(
