@@ -13,6 +13,7 @@ The checkers share nothing with the servers and the library that they judge: the
 what an observer was told is folded here, by the plain words of C-139.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
@@ -304,7 +305,8 @@ def both_sides_told(history: Iterable[AnyRecord], *, bound_s: float) -> Verdict:
         reports = _Reports()
         due: dict[tuple[Endpoint, Group, Endpoint], tuple[float, AnyRecord]] = {}
         left: set[tuple[Endpoint, Group]] = set()
-        filters: set[tuple[Endpoint, str, str, str]] = set()
+        filters: Counter[tuple[Endpoint, str, str, str]] = Counter()
+        downs: Counter[tuple[str, str]] = Counter()
         kept = 0
         for record in history:
             for (observer, group, source), (by, cut) in due.items():
@@ -317,15 +319,14 @@ def both_sides_told(history: Iterable[AnyRecord], *, bound_s: float) -> Verdict:
                     endpoint=observer,
                     notice=Only(domain=domain, because=why) | Without(domain=domain, because=why),
                 ):
-                    failure = (observer, domain, why.accuser, why.accused)
-                    if failure in filters:
+                    filters[observer, domain, why.accuser, why.accused] += 1
+                    if filters[observer, domain, why.accuser, why.accused] > downs[why.accuser, why.accused]:
                         raise _Broken(f"{observer} was told twice of one failure of {why.accused}", record)
-                    filters.add(failure)
                 case Told(endpoint=observer, notice=Left(group=group, endpoint=source)):
                     if (observer, group, source) in due and (source, group) not in left:
                         raise _Broken(f"{observer} was told of {source} alone, not of its domain", record)
-                case Detected(server=server, peer=peer, change="up"):
-                    filters = {f for f in filters if f[2:] != (server, peer)}
+                case Detected(server=server, peer=peer, change="down"):
+                    downs[server, peer] += 1
                 case MembershipChanged(endpoint=source, group=group, change=change):
                     (left.discard if change == "joined" else left.add)((source, group))
             reports.take(record)
