@@ -13,9 +13,11 @@ RUNS  := .venv/ready-to-run
 LIVE_TOOLS := iproute2 iptables
 LIVE_OK    := $(shell [ "$$(id -u)" = 0 ] && PATH=$$PATH:/usr/sbin:/sbin command -v ip >/dev/null \
                 && PATH=$$PATH:/usr/sbin:/sbin command -v iptables >/dev/null && echo yes)
+BROWSER_TOOLS := chromium chromium-driver
+BROWSER_OK    := $(shell command -v chromium >/dev/null && command -v chromedriver >/dev/null && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help up test fmt lint types unit live fuzz storm goldens bench congress-report clean
+.PHONY: help up test fmt lint types unit live browser fuzz storm goldens bench congress-report clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,7 +25,7 @@ help:  ## this list
 up: $(RUNS)  ## a whole small world on this machine, with a dashboard, until Ctrl-C (ARGS="--shape 3x3x4")
 	@$(BIN)/rostra up $(ARGS)
 
-test: lint types unit live  ## all that must hold: format, lint, types, every test
+test: lint types unit live browser  ## all that must hold: format, lint, types, every test
 
 fmt: $(READY)  ## rewrite the sources in the house's format
 	@$(BIN)/ruff format .
@@ -37,16 +39,22 @@ types: $(READY)  ## strict types
 	@$(BIN)/mypy
 
 unit: $(READY)  ## cores, stories, properties, faults, wire: virtual time, no network
-	@$(BIN)/pytest -q -n 2 -m "not live" $(ARGS)
+	@$(BIN)/pytest -q -n 2 -m "not live and not browser" $(ARGS)
 
 # One at a time: these measure real seconds, and neighbours would be heard as silence.
-live: $(READY)  ## real processes in network namespaces: kill, stop, cut, heal (needs root)
-ifeq ($(LIVE_OK),yes)
-	@$(BIN)/pytest -q -m live $(ARGS)
-else ifdef ROSTRA_LIVE_REQUIRED
-	@echo "the live tests must run here; they need root, and: apt-get install -y $(LIVE_TOOLS)" >&2; exit 1
+live: $(READY)  ## real processes: kill, stop and, as root in network namespaces, cut and heal
+ifneq ($(LIVE_OK),yes)
+	@echo "NOT RUN: cuts between live processes. They need root, and: apt-get install -y $(LIVE_TOOLS)" >&2
+	@test -z "$(ROSTRA_ALL_REQUIRED)"
+endif
+	@$(BIN)/pytest -q -m "live and not browser" $(ARGS)
+
+browser: $(READY)  ## the dashboard in a real Chromium
+ifneq ($(BROWSER_OK),yes)
+	@echo "NOT RUN: the dashboard in a browser. It needs: apt-get install -y $(BROWSER_TOOLS)" >&2
+	@test -z "$(ROSTRA_ALL_REQUIRED)"
 else
-	@echo "NOT RUN: the live tests. They need root, and: apt-get install -y $(LIVE_TOOLS)" >&2
+	@$(BIN)/pytest -q -m browser $(ARGS)
 endif
 
 fuzz: $(READY)  ## throw mutated bytes at the wire for SECONDS=60
