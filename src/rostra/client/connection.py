@@ -320,8 +320,13 @@ class AgentConnection:
             if not future.done():
                 future.set_result(answer)
                 taken = True
-        if not taken and type(answer) is Opened and self.ended is None:
+        if not taken and self.ended is None:
             # Whoever wanted this endpoint was cancelled meanwhile; nobody else would ever close it.
+            self.close_endpoint(answer)
+
+    def close_endpoint(self, answer: Any) -> None:
+        """If this is the answer that opened one."""
+        if type(answer) is Opened:
             self.post(incarnation_of(answer.endpoint), Close())
 
     def _end(self, why: RostraError) -> None:

@@ -119,7 +119,15 @@ class Me:
 
     @classmethod
     async def _open(cls, session: Session, name: str, *, owns_session: bool) -> "Me":
-        opened = await session.connection.ask(NO_ENDPOINT, requests.Open(name))
+        connection = session.connection
+        answer = connection.post(NO_ENDPOINT, requests.Open(name))
+        try:
+            opened = await connection.settle(answer)
+        except asyncio.CancelledError:
+            if answer.done() and not answer.cancelled() and connection.ended is None:
+                # It was opened in the moment in which nobody wanted it any more.
+                connection.close_endpoint(answer.result())
+            raise
         return cls(session, opened.endpoint, owns_session=owns_session)
 
     def __repr__(self) -> str:
@@ -362,9 +370,11 @@ class Me:
             joined._online = self._copies.follow(group, self._number)
             try:
                 await self._ask(requests.SetOnline(group, True))
-            except BaseException:
+            except BaseException as error:
                 joined._online = None
                 self._copies.unfollow(group, self._number)
+                if isinstance(error, asyncio.CancelledError):
+                    self._post_if_open(requests.SetOnline(group, False))
                 raise
             self._look_up(group)
         else:

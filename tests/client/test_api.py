@@ -1,0 +1,202 @@
+"""The front door: what is there, what is refused and how, and that nothing is left behind. Virtual time."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rostra
+from rostra import Joined, View
+from rostra.errors import BY_CODE, BadInput, DeadlineExceeded, NotAvailable, RostraError, Unreachable
+from rostra.testing import World, Worlds
+
+ROOT = Path(__file__).parents[2]
+H1, FAR = "eu.paris.h1", "us.boston.h1"
+
+
+@pytest.fixture
+def world(rostra_world: Worlds) -> World:
+    return rostra_world({"eu.paris": 1, "us.boston": 1})
+
+
+def test_everything_that_is_promised_is_there() -> None:
+    assert [name for name in rostra.__all__ if getattr(rostra, name, None) is None] == []
+    assert set(rostra.__all__) <= set(dir(rostra))
+    with pytest.raises(AttributeError, match="no attribute 'conect'"):
+        rostra.conect  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_importing_rostra_imports_nothing_else() -> None:
+    code = "import sys, rostra; print(sorted(m for m in sys.modules if m in ('asyncio', 'msgspec', 'typer')))"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def test_a_users_program_is_checked_by_strict_types(tmp_path: Path) -> None:
+    program = ROOT / "tests" / "client" / "typed_program.py"
+    checked = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(program)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert (checked.stdout, checked.returncode) == ("", 0)
+
+
+@pytest.mark.parametrize(
+    ("choice", "release"),
+    [
+        ({"membership": "led"}, "0.3"),
+        ({"membership": "agreed"}, "0.3"),
+        ({"delivery": "fifo"}, "0.2"),
+        ({"delivery": "atomic"}, "0.4"),
+    ],
+)
+async def test_what_a_later_version_can_do_is_refused_by_name(
+    world: World, choice: dict[str, str], release: str
+) -> None:
+    async with rostra.connect(H1) as me:
+        with pytest.raises(NotAvailable, match=rf"comes with Rostra {release}") as refused:
+            me.join("chess", **choice)  # type: ignore[arg-type]
+        assert refused.value.code == "NOT_AVAILABLE" and not refused.value.retriable
+        with pytest.raises(BadInput, match="relaxed, led, agreed"):
+            me.join("chess", membership="strict")  # type: ignore[arg-type]
+
+
+async def test_sending_to_a_group_says_what_it_takes(world: World) -> None:
+    async with rostra.connect(H1) as me, me.join("chess", membership="relaxed", delivery="none") as chess:
+        with pytest.raises(NotAvailable, match=r'delivery="fifo" comes with Rostra 0\.2') as refused:
+            await chess.send(b"e4")
+        assert "send_to" in refused.value.fix
+
+
+def test_every_error_has_a_code_of_its_own_and_knows_if_trying_again_can_help() -> None:
+    def below(kind: type[RostraError]) -> set[type[RostraError]]:
+        return {kind}.union(*(below(each) for each in kind.__subclasses__() if "errors" in each.__module__))
+
+    tree = below(RostraError)
+    assert {error for error in tree if BY_CODE[error.code] is not error} <= {rostra.errors.BadName}
+    assert {error.__name__ for error in tree if error.retriable} == {
+        "Unreachable",
+        "DeadlineExceeded",
+        "NameInUse",
+    }
+
+
+async def test_an_address_is_a_host_of_the_world(world: World) -> None:
+    with pytest.raises(BadInput, match=r"eu\.paris\.h9 is not a host of this world"):
+        await rostra.connect("eu.paris.h9")
+    with pytest.raises(BadInput, match="on which host"):
+        await rostra.connect()
+    world.crash(H1)
+    with pytest.raises(Unreachable, match=r"no agent at eu\.paris\.h1"):
+        await rostra.connect(H1)
+
+
+async def test_no_wait_is_longer_than_its_deadline(world: World) -> None:
+    async with rostra.connect(H1) as me, me.join("kept") as kept:
+        await kept.ready()
+        offline = await me.join("offline", online=False)
+        world.pause(H1)
+        began = world.now
+        for slow in (
+            me.join("chess", deadline_s=2.0).__aenter__(),
+            me.watch("chess", deadline_s=2.0).__aenter__(),
+            me.resolve("chess", deadline_s=1.0),
+            me.send_to(me.endpoint, b"", deadline_s=2.0),
+            offline.set_online(True, deadline_s=2.0),
+            kept.leave(deadline_s=2.0),
+            rostra.connect(H1, timeout_s=2.0).__aenter__(),
+        ):
+            with pytest.raises(Unreachable):
+                await slow
+            assert world.now - began == pytest.approx(2.0)
+            began = world.now
+        with pytest.raises(BadInput, match="a deadline of 0"):
+            await me.resolve("chess", deadline_s=0)
+        world.resume(H1)
+        await world.settled()
+        # What was given up was taken back: only what was left stands.
+        for group in ("kept", "chess"):
+            assert (await me.resolve(group, fresh=True)).members == ()
+        document = await me.inspect()
+        assert document["core"]["groups"].keys() == {"chess@world", "offline@world"}
+        assert document["watches"]["chess@world"]["watchers"] == []
+        assert document["core"]["groups"]["offline@world"]["online"] == []
+
+
+async def test_a_wait_for_the_first_list_ends_with_the_deadline_or_with_the_end(world: World) -> None:
+    async with rostra.connect(H1) as me, rostra.connect(H1, on_lost="raise") as lost:
+        world.pause("eu.paris")  # nobody answers the agent's question
+        group, ended = await me.join("chess"), await lost.join("chess")
+        with pytest.raises(DeadlineExceeded, match="who is in chess@world was not known within 1 s"):
+            await group.ready(deadline_s=1.0)
+        waiting = asyncio.create_task(ended.ready())
+        await asyncio.sleep(0)
+        world.crash(H1)
+        with pytest.raises(Unreachable):
+            await waiting
+
+
+@pytest.mark.parametrize("turns", range(1, 10))
+async def test_cancelling_anything_at_any_moment_leaves_nothing_behind(world: World, turns: int) -> None:
+    """After so many turns of the loop; nine are enough for every one of these to be done."""
+    async with rostra.connect(FAR, name="judge") as judge, rostra.connect(H1, name="ann") as ann:
+        quiet = len(asyncio.all_tasks())
+        joined = await ann.join("left")
+        await judge.join("there")
+        for doing in (
+            rostra.connect(H1).__aenter__(),
+            ann.join("chess").__aenter__(),
+            ann.watch("chess").__aenter__(),
+            ann.open("second").__aenter__(),
+            ann.resolve("there"),
+            joined.leave(),
+        ):
+            task = asyncio.ensure_future(doing)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            (result,) = await asyncio.gather(task, return_exceptions=True)
+            if isinstance(result, rostra.Me | rostra.Membership | rostra.Watch):
+                await result.close()
+        await asyncio.sleep(35)
+        assert len(asyncio.all_tasks()) == quiet
+        for group in ("chess", "left"):
+            assert (await judge.resolve(group)).members == ()
+        document = await ann.inspect()
+        assert document["core"]["groups"] == {} and document["watches"] == {}
+        assert [each for each in document["core"]["endpoints"] if "rostra.watch" not in each] == [
+            ann.endpoint
+        ]
+        assert ann._memberships == {} and ann._watches == {} and ann._follows == {}
+        assert ann._copies._copies == {} and ann._connection._waiting == {}
+
+
+async def test_joining_twice_and_cancelling_the_second_does_not_end_the_first(world: World) -> None:
+    async with rostra.connect(H1) as me, me.join("chess") as chess:
+        second = asyncio.ensure_future(me.join("chess").__aenter__())
+        await asyncio.sleep(0)
+        second.cancel()
+        await asyncio.gather(second, return_exceptions=True)
+        await world.settled()
+        assert [m.endpoint for m in (await me.resolve("chess", fresh=True)).members] == [me.endpoint]
+        assert chess.members
+
+
+async def test_a_loop_hears_the_list_and_then_what_happens(world: World) -> None:
+    async with (
+        rostra.connect(H1) as ann,
+        rostra.connect(FAR, name="bob") as bob,
+        ann.join("chess", scope="world", meta=b"white") as chess,
+    ):
+        await chess.ready()
+        async for item in chess:
+            match item:
+                case View(members):
+                    assert [m.meta for m in members] == [b"white"]
+                    await bob.join("chess", meta=b"black")
+                case Joined(members, cause):
+                    assert ([m.meta for m in members], cause) == ([b"black"], rostra.Cause.JOIN)
+                    break
