@@ -187,7 +187,7 @@ def about(param: Any) -> str:
     shown = param.show_default
     if isinstance(shown, str):
         said.append(f"[default: {shown}]")
-    elif shown and param.default not in (None, False, [], ()) and not callable(param.default):
+    elif shown and param.default not in (None, False, "", [], ()) and not callable(param.default):
         default = getattr(param.default, "value", param.default)
         said.append(f"[default: {default}]")
     if param.required and param.param_type_name == "option":

@@ -30,10 +30,16 @@ Format = Annotated[
 ]
 
 
+class Answers(Console):
+    def on_broken_pipe(self) -> None:
+        """A reader that goes away is for the command to notice: see `common.command`."""
+        raise BrokenPipeError
+
+
 def answers() -> Console:
     """Made when it is needed, so that whoever replaced sys.stdout gets the answer."""
     width = None if sys.stdout.isatty() else PIPE_WIDTH
-    return Console(file=sys.stdout, highlight=False, markup=False, emoji=False, soft_wrap=False, width=width)
+    return Answers(file=sys.stdout, highlight=False, markup=False, emoji=False, soft_wrap=False, width=width)
 
 
 def remarks() -> Console:

@@ -1,19 +1,17 @@
 """`rostra why`: the evidence behind a removal, a refusal or a disappearance."""
 
-import sys
 import textwrap
 import time
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from rostra.cli.asking import administer
 from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, command, run_client
 from rostra.cli.house import HouseCommand
-from rostra.cli.output import Format, Output, show_json
+from rostra.cli.output import Format, Output, answers, show_json
 from rostra.client import Admin
 from rostra.client.sight import reach
 from rostra.client.why import Explanation, Step, explain, seconds
@@ -90,7 +88,7 @@ class _Asking:
 
 
 def show(story: Explanation) -> None:
-    console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    console = answers()
     when = f" ({seconds(time.time() - story.at)} ago)" if story.at is not None else ""
     for line in _wrapped(f"{story.summary}{when}", ""):
         console.print(Text(line, style="bold"))

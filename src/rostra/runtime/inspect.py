@@ -99,4 +99,5 @@ def _link(process: "Process", resident: "Resident", link: Link) -> dict[str, Any
         if link.peer in process.residents
         else (channel.connection.peer if channel is not None else None),
         "last_evidence": resident.evidence.get(link.peer),
+        "trouble": resident.trouble.get(link.peer),
     }

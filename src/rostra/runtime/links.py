@@ -212,7 +212,7 @@ class Dialler:
         text = str(trouble)
         if text == self._trouble:
             return
-        self._trouble = text
+        self._trouble = self._resident.trouble[self._peer] = text
         event = "link_refused" if isinstance(trouble, RostraError) else "link_unreachable"
         code = trouble.code if isinstance(trouble, PeerError | RostraError) else ""
         self._process.record.note(

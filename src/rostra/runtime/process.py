@@ -78,6 +78,7 @@ class Resident:
         self.is_agent = is_agent
         self.channels: dict[Domain, LinkEnd] = {}
         self.timers: dict[TimerKey, asyncio.TimerHandle] = {}
+        self.trouble: dict[Domain, str] = {}  # why a peer that we call cannot be reached, while that is so
         self.met: dict[Domain, int] = {}  # which incarnation of each peer we were linked with last
         self.evidence: dict[
             Domain, Evidence
@@ -312,6 +313,7 @@ class Process:
 
     def _link_up(self, resident: Resident, report: LinkUp) -> None:
         resident.evidence.pop(report.peer, None)
+        resident.trouble.pop(report.peer, None)
         met = resident.met.get(report.peer)
         resident.met[report.peer] = report.incarnation
         self.record.note(

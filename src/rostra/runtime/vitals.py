@@ -112,12 +112,13 @@ def _wanting(process: Process, resident: Resident) -> dict[Domain, str]:
     wanting: dict[Domain, str] = {}
     for peer, link in sorted(resident.node.links.items()):
         if peer in process.world.servers and not link.up:
-            evidence = resident.evidence.get(peer)
-            wanting[peer] = (
+            evidence, trouble = resident.evidence.get(peer), resident.trouble.get(peer)
+            seen = (
                 "never seen"
                 if evidence is None
                 else f"down, last heard {process.now - evidence.at + evidence.silence_s:.1f} s ago"
             )
+            wanting[peer] = f"{seen}: {trouble}" if trouble else seen
     return wanting
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Final
@@ -61,6 +62,6 @@ def _listen(address: TcpAddress) -> socket.socket:
         return socket.create_server((address.host, address.port), family=family, backlog=BACKLOG)
     except OSError as error:
         raise BadInput(
-            f"cannot serve HTTP at {address}: {error.strerror or error}",
+            f"cannot serve HTTP at {address}: {os.strerror(error.errno) if error.errno else error}",
             fix="stop whatever listens there (ss -ltnp shows what), or choose another address",
         ) from None

@@ -1,0 +1,165 @@
+"""Commands that ask: who is there, which groups, which domains; for people and for programs."""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Iterator
+
+import pytest
+from support.cluster import Cluster, rostra
+from support.lab import member
+
+pytestmark = pytest.mark.usefixtures("cluster")
+
+
+@contextlib.contextmanager
+def somebody(cluster: Cluster, group: str, scope: str = "world") -> Iterator[None]:
+    with (
+        member(cluster.socket("eu.h1"), "ann", group, scope),
+        member(cluster.socket("eu.h2"), "bob", group, scope),
+    ):
+        yield
+
+
+def test_resolve_prints_one_endpoint_per_line(cluster: Cluster) -> None:
+    with somebody(cluster, "plain"):
+        answer = cluster.run("resolve", "plain")
+    assert (answer.code, answer.err) == (0, "")
+    assert [line.partition("#")[0] for line in answer.lines] == ["eu.h1/ann", "eu.h2/bob"]
+
+
+def test_resolve_says_the_same_to_programs(cluster: Cluster) -> None:
+    with somebody(cluster, "programs"):
+        whole = cluster.run("resolve", "programs", "-o", "json").json
+        rows = cluster.run("resolve", "programs@world", "-o", "jsonl").jsonl
+    assert (whole["group"], whole["isolated"], len(whole["members"])) == ("programs@world", False, 2)
+    assert [row["endpoint"] for row in rows] == [each["endpoint"] for each in whole["members"]]
+
+
+def test_resolve_everywhere_asks_every_scope_around_the_host(cluster: Cluster) -> None:
+    with (
+        member(cluster.socket("eu.h1"), "ann", "scoped", "eu"),
+        member(cluster.socket("us.h1"), "cid", "scoped", "world"),
+    ):
+        answer = cluster.run("resolve", "scoped", "--everywhere", "-o", "json").json
+    found = {
+        part["group"]: [m["endpoint"].partition("#")[0] for m in part["members"]] for part in answer["scopes"]
+    }
+    assert found == {"scoped@eu.h1": [], "scoped@eu": ["eu.h1/ann"], "scoped@world": ["us.h1/cid"]}
+
+
+def test_members_is_a_table_that_fits_eighty_columns(cluster: Cluster) -> None:
+    with somebody(cluster, "table"):
+        answer = cluster.run("members", "table", env={"COLUMNS": "80"})
+    assert answer.code == 0
+    heading, columns, *rows = answer.lines
+    assert heading.startswith("table@world   2 members   as eu.h1 sees it   ")
+    assert columns.split() == ["MEMBER", "HOST", "HEALTH"]
+    assert [row.split()[1:] for row in rows] == [["eu.h1", "alive"], ["eu.h2", "alive"]]
+    assert all(len(line) <= 80 and line == line.rstrip() for line in answer.lines)
+    assert "health is seen from eu.h1" in answer.err
+
+
+def test_nothing_but_the_answer_is_on_stdout(cluster: Cluster) -> None:
+    with somebody(cluster, "remarks"):
+        answer = cluster.run("members", "remarks", "-o", "json")
+    assert {row["health"] for row in answer.json["members"]} == {"alive"}
+
+
+def test_a_group_that_nobody_is_in_names_the_closest(cluster: Cluster) -> None:
+    with somebody(cluster, "chess"):
+        answer = cluster.run("members", "ches")
+        programs = cluster.run("resolve", "ches", "-o", "json")
+    assert (answer.code, answer.out) == (1, "")
+    first, second = answer.err.splitlines()[:2]
+    assert first == "eu.h1 knows no group 'ches@world'"
+    assert second.startswith("  closest of the ") and second.endswith("names it knows: chess@world")
+    assert (programs.code, programs.json["members"]) == (1, [])
+
+
+def test_groups_says_from_where_it_was_seen_and_what_it_does_not_know(cluster: Cluster) -> None:
+    with (
+        somebody(cluster, "wide"),
+        member(cluster.socket("us.h1"), "cid", "far", "us"),
+    ):
+        answer = cluster.run("groups")
+        rows = {row["group"]: row for row in cluster.run("groups", "-o", "jsonl").jsonl}
+    assert answer.code == 0
+    assert (rows["wide@world"]["members"], rows["wide@world"]["complete"]) == (2, True)
+    # us tells its row; who is in it, nobody in sight knows.
+    assert "far@us" not in rows or rows["far@us"]["complete"] is False
+    assert answer.err.startswith("seen from eu.h1, eu, us")
+    assert "groups elsewhere are not shown" in answer.err
+
+
+def test_domains_shows_the_tree_as_it_is_seen(cluster: Cluster) -> None:
+    answer = cluster.run("domains")
+    states = {row.split()[0]: row.split()[2] for row in answer.lines[2:]}
+    assert states == dict.fromkeys(["eu", "eu.h1", "eu.h2", "us", "us.h1"], "up")
+    whole = cluster.run("domains", "-o", "json").json
+    assert whole["world"] == "lab" and {link["state"] for link in whole["links"]} == {"up"}
+
+
+def test_a_server_that_is_down_is_shown_as_down(cluster: Cluster) -> None:
+    cluster["us"].kill()
+    try:
+        for _ in range(50):
+            answer = cluster.run("domains", "-o", "json").json
+            if {s["path"]: s["state"] for s in answer["servers"]}["us"] == "down":
+                break
+            asyncio.run(asyncio.sleep(0.1))
+        else:
+            raise AssertionError(answer)
+        assert "us" in answer["unseen"]
+    finally:
+        cluster.calmly()
+
+
+# What cannot be right
+
+
+def test_a_scope_that_does_not_contain_the_host_is_refused_with_those_that_do(cluster: Cluster) -> None:
+    answer = cluster.run("resolve", "chess@us")
+    assert (answer.code, answer.out) == (3, "")
+    assert answer.err.splitlines() == [
+        "error: eu.h1 is outside us, the scope of chess@us",
+        "  use a scope that contains it: eu.h1, eu, world",
+    ]
+
+
+def test_a_question_that_takes_too_long_says_so(cluster: Cluster) -> None:
+    cluster["us"].signal(signal.SIGSTOP)
+    try:
+        answer = cluster.run("resolve", "late", "--deadline", "0.2")
+    finally:
+        cluster["us"].resume()
+        cluster.calmly()
+    assert answer.code in (1, 5)  # 1: the silent server was given up before, and the rest answered
+    if answer.code == 5:
+        assert answer.err.startswith("error: the servers did not answer in time\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["resolve", "a//b"], "'a//b' is not a group name"),
+        (["resolve", "chess@EU"], "'EU' in scope path 'EU' is not a label"),
+        (["resolve", "chess@eu", "--scope", "eu"], "'chess@eu' and --scope eu both say the scope"),
+        (["resolve", "chess@eu", "--everywhere"], "--everywhere and a scope"),
+        (["why", "EU/x"], "is not a label"),
+        (["watch", "chess", "--"], "nothing stands after --"),
+        (["join", "chess", "--name", "a b"], "is not an endpoint name"),
+    ],
+)
+def test_a_word_that_cannot_be_right_is_wrong_use(cluster: Cluster, words: list[str], said: str) -> None:
+    answer = cluster.run(*words)
+    assert (answer.code, answer.out) == (2, "")
+    assert said in answer.err and answer.err.startswith("error: ")
+
+
+def test_an_agent_that_is_not_there_is_unreachable(cluster: Cluster, tmp_path: object) -> None:
+    answer = rostra("members", "chess", "--agent", f"{tmp_path}/none.sock")
+    assert answer.code == 4
+    assert answer.err.startswith(
+        f"error: no agent at {tmp_path}/none.sock: No such file or directory\n  start one"
+    )

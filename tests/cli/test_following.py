@@ -1,0 +1,187 @@
+"""`join`, `watch` and `leave`: as a user at a terminal, and as a script."""
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.cluster import Cluster, python
+from support.lab import member
+
+pytestmark = pytest.mark.usefixtures("cluster")
+
+
+def first(process: "subprocess.Popen[str]", said: str) -> str:
+    """The first line on stdout that says this."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if said in line:
+            return line.rstrip("\n")
+    raise AssertionError(f"it never said {said!r}: {process.stderr and process.stderr.read()}")
+
+
+def remark(process: "subprocess.Popen[str]", said: str) -> str:
+    assert process.stderr is not None
+    for line in process.stderr:
+        if said in line:
+            return line.rstrip("\n")
+    raise AssertionError(f"it never remarked {said!r}")
+
+
+def test_watch_shows_a_list_and_then_every_change(cluster: Cluster) -> None:
+    with cluster.begin("watch", "shown") as watch:
+        assert first(watch, "=").endswith("= shown@world: 0 members")
+        with member(cluster.socket("eu.h2"), "bob", "shown", "world") as bob:
+            assert first(watch, "+").endswith(" joined")
+            os.kill(bob.pid, signal.SIGKILL)
+            assert first(watch, "-").endswith(" crashed")
+        watch.send_signal(signal.SIGINT)
+        assert watch.wait(10) == 0
+        assert watch.stderr is not None and watch.stderr.read() == ""
+
+
+def test_watch_is_one_document_per_line_for_programs_and_can_be_resumed(cluster: Cluster) -> None:
+    with cluster.begin("watch", "numbered", "-o", "jsonl") as watch:
+        view = json.loads(first(watch, "view"))
+        assert (view["count"], view["members"], view["isolated"]) == (0, [], False)
+        with member(cluster.socket("eu.h2"), "bob", "numbered", "world"):
+            joined = json.loads(first(watch, "joined"))
+            assert (joined["count"], joined["cause"], joined["number"]) == (1, "join", view["number"] + 1)
+            watch.send_signal(signal.SIGTERM)
+            assert watch.wait(10) == 0
+    answer = cluster.run("watch", "numbered", "--resume", joined["token"], "-n", "1", "-o", "jsonl")
+    assert [(row["change"], row["number"]) for row in answer.jsonl] == [("left", joined["number"] + 1)]
+
+
+def test_a_reader_that_goes_away_ends_a_watch_without_a_word(cluster: Cluster) -> None:
+    with cluster.begin("watch", "piped") as watch:
+        first(watch, "=")
+        assert watch.stdout is not None and watch.stderr is not None
+        watch.stdout.close()
+        with member(cluster.socket("eu.h2"), "bob", "piped", "world"):
+            assert watch.wait(10) == 141
+        assert watch.stderr.read() == ""
+
+
+def test_a_command_runs_at_every_change_and_is_told_of_it(cluster: Cluster, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    script = (
+        "import os, sys; say = {k[7:]: v for k, v in os.environ.items() if k.startswith('ROSTRA_')};"
+        f"print(say['CHANGE'], say['GROUP'], say['SCOPE'], say['COUNT'], say['ENDPOINTS'].partition('#')[0],"
+        f" say['CAUSE'], sys.stdin.read().count('token'), file=open({str(log)!r}, 'a'), flush=True)"
+    )
+    with cluster.begin("watch", "told", "-n", "3", "--", *python(script)) as watch:
+        while not log.exists() or not log.read_text():
+            assert watch.poll() is None
+        with member(cluster.socket("eu.h2"), "bob", "told", "world"):
+            while len(log.read_text().splitlines()) < 2:
+                assert watch.poll() is None
+        assert watch.wait(20) == 0
+    assert log.read_text().splitlines() == [
+        "view told world 0   1",
+        "joined told world 1 eu.h2/bob join 1",
+        "left told world 0 eu.h2/bob crash 1",
+    ]
+
+
+def test_a_command_that_fails_is_remarked_and_may_end_the_watch(cluster: Cluster) -> None:
+    goes_on = cluster.run("watch", "failing", "-n", "1", "--", "sh", "-c", "exit 3")
+    assert (goes_on.code, goes_on.err) == (0, "sh ended with exit code 3 at view\n")
+    ends = cluster.run("watch", "failing", "--stop-on-error", "--", "sh", "-c", "exit 3")
+    assert ends.code == 3
+
+
+def test_a_command_that_does_not_exist_is_wrong_use(cluster: Cluster) -> None:
+    answer = cluster.run("watch", "missing", "--", "no-such-program")
+    assert answer.code == 2
+    assert answer.err.startswith("error: cannot run 'no-such-program': No such file or directory\n")
+
+
+def test_join_stays_until_ctrl_c_and_then_leaves_in_good_order(cluster: Cluster) -> None:
+    with cluster.begin("watch", "stays", "-o", "jsonl", host="eu.h2") as watch:
+        first(watch, "view")
+        with cluster.begin("join", "stays", "--name", "zoe", "--note", "hi") as join:
+            assert "eu.h1/zoe#" in remark(join, "is in stays@world")
+            joined = json.loads(first(watch, "joined"))
+            assert joined["members"][0]["meta"] == "hi"
+            join.send_signal(signal.SIGINT)
+            assert join.wait(10) == 0
+        assert json.loads(first(watch, "left"))["cause"] == "leave"
+        watch.send_signal(signal.SIGINT)
+
+
+def test_join_lasts_as_long_as_its_command_and_ends_with_its_code(cluster: Cluster) -> None:
+    script = (
+        "import os; print(os.environ['ROSTRA_ENDPOINT'], os.environ['ROSTRA_GROUP']); raise SystemExit(7)"
+    )
+    with cluster.begin("join", "lasts", "--name", "kid", "--", *python(script)) as join:
+        assert first(join, "eu.h1/kid#").endswith(" lasts")
+        assert join.wait(10) == 7
+    assert cluster.run("resolve", "lasts").code == 1
+
+
+def test_sigterm_ends_the_command_of_a_join_first(cluster: Cluster) -> None:
+    with cluster.begin("join", "first", "--", "sleep", "60") as join:
+        remark(join, "is in first@world")
+        join.send_signal(signal.SIGTERM)
+        assert join.wait(10) == 0
+
+
+def test_a_name_that_is_taken_is_refused(cluster: Cluster) -> None:
+    with member(cluster.socket("eu.h1"), "ann", "taken", "world"):
+        answer = cluster.run("join", "taken", "--name", "ann")
+    assert answer.code == 3
+    assert answer.err.splitlines()[0].startswith("error: eu.h1/ann#")
+    assert answer.err.splitlines()[0].endswith(" is open already")
+
+
+def test_leave_asks_a_join_of_this_host_to_leave(cluster: Cluster) -> None:
+    with cluster.begin("watch", "asked", "-o", "jsonl") as watch:
+        first(watch, "view")
+        with cluster.begin("join", "asked", "--name", "zoe") as join:
+            remark(join, "is in asked@world")
+            answer = cluster.run("leave", "asked", "--note", "bye")
+            assert answer.code == 0 and answer.err.endswith(" left asked@world\n")
+            assert join.wait(10) == 0
+            assert join.stderr is not None
+            assert join.stderr.read() == "left asked@world, as rostra leave asked\n"
+        left = json.loads(first(watch, "left"))
+        assert (left["cause"], left["meta"]) == ("leave", "bye")
+        watch.send_signal(signal.SIGINT)
+
+
+def test_leave_says_who_could_be_meant(cluster: Cluster) -> None:
+    nobody = cluster.run("leave", "meant")
+    assert (nobody.code, nobody.err.splitlines()[0]) == (3, "error: nobody of eu.h1 is in meant@world")
+    with (
+        cluster.begin("join", "meant", "--name", "a") as one,
+        cluster.begin("join", "meant", "--name", "b") as two,
+    ):
+        for each in (one, two):
+            remark(each, "is in meant@world")
+        several = cluster.run("leave", "meant")
+        assert several.code == 3 and several.err.endswith("choose with --name, or --all: a, b\n")
+        assert cluster.run("leave", "meant", "--name", "c").code == 3
+        assert cluster.run("leave", "meant", "--all").code == 0
+        assert (one.wait(10), two.wait(10)) == (0, 0)
+
+
+def test_a_program_that_takes_no_orders_is_named(cluster: Cluster) -> None:
+    with member(cluster.socket("eu.h1"), "ann", "orders", "world") as ann:
+        answer = cluster.run("leave", "orders")
+    assert answer.code == 3
+    assert f"member pid {ann.pid}" in answer.err and "takes no orders" in answer.err
+
+
+def test_a_group_outside_the_scope_of_the_host_is_refused(cluster: Cluster) -> None:
+    for words in (["join", "chess@us"], ["watch", "chess@us"]):
+        answer = cluster.run(*words)
+        assert (answer.code, answer.out) == (3, "")
+        assert answer.err.startswith("error: eu.h1 is outside us, the scope of chess@us\n")
+
+
+def test_a_permanent_group_must_be_registered(cluster: Cluster) -> None:
+    answer = cluster.run("join", "news", "--permanent")
+    assert answer.code == 3 and "news@world is not registered as a permanent group" in answer.err

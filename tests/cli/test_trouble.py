@@ -1,0 +1,250 @@
+"""Bad input, tried and answered: what is said, and with which exit code."""
+
+import asyncio
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from support.cluster import Cluster, rostra, start
+from support.lab import ROSTRA
+
+from rostra.wire.frames import FrameKind
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Path:
+    file = tmp_path / "world.toml"
+    file.write_text('[world]\nname = "w"\n[servers]\neu = "127.0.0.1:0"\n')
+    return file
+
+
+# Words
+
+
+def test_a_mistyped_command_names_the_closest() -> None:
+    answer = rostra("memebrs", "chess")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.splitlines() == [
+        "error: there is no command 'memebrs'",
+        "  closest: members",
+        "  all of them: rostra --help",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "see"),
+    [
+        (["members"], "missing argument 'GROUP'", "rostra members --help"),
+        (["members", "chess", "--no-such"], "no such option: --no-such", "rostra members --help"),
+        (["members", "chess", "-o", "yaml"], "'yaml'", "rostra members --help"),
+        (["watch", "chess", "-n", "0"], "invalid value for '--changes'", "rostra watch --help"),
+        (["config", "shwo"], "there is no command 'shwo'", "closest: show"),
+    ],
+)
+def test_wrong_use_says_where_to_read_on(words: list[str], said: str, see: str) -> None:
+    answer = rostra(*words)
+    assert (answer.code, answer.out) == (2, "")
+    assert said in answer.err.splitlines()[0] and see in answer.err
+
+
+def test_help_is_on_stdout_with_examples_and_exit_codes() -> None:
+    for words in ([], ["--help"]):
+        answer = rostra(*words)
+        assert (answer.code, answer.err) == (0, "")
+        assert "Exit codes:" in answer.out and "Examples:" in answer.out
+        assert all(len(line) <= 80 for line in answer.lines)
+
+
+# Files
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[world", "not valid TOML"),
+        ('[world]\nname = "w"\n[server]\neu = "h:1"', "did you mean 'servers'?"),
+        (
+            '[world]\nname = "w"\n[servers]\neu = "h:1"\n[detect]\ndown_after = 3',
+            "did you mean 'down_after_s'?",
+        ),
+        ('[world]\nname = "w"\n[servers]\neu = "h:1"\n[detect]\ndown_after_s = "3"', "write it as a number"),
+        (
+            '[world]\nname = "w"\n[servers]\neu = "h:1"\n[detect]\ndown_after_s = 0.5',
+            "longer than a heartbeat",
+        ),
+        ('[world]\nname = "w"\n[servers]\neu = "h:1"\n[http]\nagents = "0.0.0.0:80"', "knows no passwords"),
+        ('[world]\nname = "w"\n[servers]\neu = "h:1"\n[logs]\njson = "yes"', "write true or false"),
+    ],
+)
+def test_a_wrong_world_file_is_found_by_validate(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "world.toml"
+    file.write_text(text)
+    answer = rostra("config", "validate", str(file))
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith(f"error: world file {file}: ") and said in answer.err
+
+
+def test_a_right_world_file_is_described(world: Path) -> None:
+    answer = rostra("config", "validate", str(world))
+    assert answer.code == 0
+    assert "world 'w', 1 domain servers" in answer.out and "within 5 s" in answer.out
+    assert rostra("config", "validate", str(world), "-o", "json").json["servers"] == {"eu": "127.0.0.1:0"}
+
+
+# Daemons
+
+
+def rostra_fails(*words: str, before: Sequence[str] = ()) -> tuple[int, list[str]]:
+    done = subprocess.run([*before, *ROSTRA, *words], capture_output=True, text=True, timeout=30)
+    return done.returncode, done.stderr.splitlines()
+
+
+def test_a_port_in_use_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        file = tmp_path / "world.toml"
+        file.write_text(f'[world]\nname = "w"\n[servers]\neu = "127.0.0.1:{port}"\n')
+        code, lines = rostra_fails("server", "-d", "eu", "-w", str(file))
+        assert (code, lines[0]) == (2, f"error: port {port} of 127.0.0.1 is in use")
+
+
+def test_an_http_port_in_use_is_named(world: Path, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, lines = rostra_fails(
+            *("agent", "eu.h1", "-w", str(world), "--socket", str(tmp_path / "s")),
+            *("--http", f"127.0.0.1:{port}"),
+        )
+    assert code == 2
+    assert f"error: cannot serve HTTP at 127.0.0.1:{port}: Address already in use" in lines
+
+
+def test_flags_and_variables_that_cannot_be_right_are_named(world: Path) -> None:
+    answer = rostra("agent", "eu.h1", "-w", str(world), "--http", "0.0.0.0:80")
+    assert (answer.code, answer.err.splitlines()[0]) == (
+        2,
+        "error: --http '0.0.0.0:80' can be reached from other machines, and HTTP here knows no passwords",
+    )
+    answer = rostra("agent", "eu.h1", "-w", str(world), env={"ROSTRA_PROFILE": "moon"})
+    assert (answer.code, answer.err.splitlines()[0]) == (2, "error: ROSTRA_PROFILE 'moon' is unknown")
+
+
+def without_privileges() -> list[str]:
+    """For root: what to put before a command so that the modes of files count for it, too."""
+    if os.geteuid() != 0:
+        return []
+    setpriv = shutil.which("setpriv")
+    if setpriv is None:
+        pytest.skip("root needs setpriv (util-linux) to give up its privileges")
+    return [setpriv, "--bounding-set", "-dac_override,-dac_read_search", "--"]
+
+
+def test_a_directory_that_may_not_be_written_is_named(world: Path, tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o500)
+    words = ("agent", "eu.h1", "-w", str(world), "--socket", str(closed / "agent.sock"))
+    code, lines = rostra_fails(*words, before=without_privileges())
+    assert code == 2
+    assert lines[0] == f"error: cannot listen at {closed}/agent.sock: Permission denied"
+
+
+# Agents that are not what they should be
+
+
+class FakeAgent:
+    """Answers every caller with these bytes."""
+
+    def __init__(self, path: Path, answer: bytes) -> None:
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(path))
+        self._listener.listen()
+        self._answer = answer
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                caller, _ = self._listener.accept()
+            except OSError:
+                return
+            with caller:
+                caller.recv(4096)
+                caller.sendall(self._answer)
+                caller.recv(4096)
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+@pytest.fixture
+def fake(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    agent = FakeAgent(tmp_path / "fake", request.param)
+    yield tmp_path / "fake"
+    agent.close()
+
+
+@pytest.mark.parametrize(
+    "fake", [struct.pack(">IBB4s", 6, 77, FrameKind.TO_PROGRAM, b"\0\0\0\0")], indirect=True
+)
+def test_an_agent_of_another_version_is_named(fake: Path) -> None:
+    answer = rostra("members", "chess", "-a", str(fake))
+    assert answer.code == 6
+    assert (
+        answer.err == "error: the peer speaks wire version 77, we speak 1\n  upgrade the older of the two\n"
+    )
+
+
+@pytest.mark.parametrize("fake", [b"HTTP/1.1 400 Bad Request\r\n\r\n"], indirect=True)
+def test_something_that_is_no_agent_is_named(fake: Path) -> None:
+    answer = rostra("members", "chess", "-a", str(fake))
+    assert answer.code == 6 and answer.err.startswith("error: ")
+
+
+def test_a_socket_that_may_not_be_opened_is_refused(cluster: Cluster) -> None:
+    path = Path(cluster.socket("eu.h1"))
+    path.chmod(0o000)
+    try:
+        code, lines = rostra_fails("members", "chess", "-a", str(path), before=without_privileges())
+    finally:
+        path.chmod(0o660)
+    assert code == 3
+    assert lines[0] == f"error: no permission to use the agent's socket {path}"
+    assert "ls -l" in lines[1]
+
+
+def test_an_agent_of_another_world_says_so_in_its_log_and_is_not_ready(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    file = tmp_path / "elsewhere.toml"
+    file.write_text(f'[world]\nname = "elsewhere"\n[servers]\neu = "{cluster.address("eu")}"\n')
+    words = ("agent", "eu.h9", "-w", str(file), "--socket", str(tmp_path / "s"), "--http", "127.0.0.1:0")
+    with start(*words) as agent:
+        try:
+            assert agent.stderr is not None
+            events: dict[str, str] = {}
+            while not {"link_refused", "http_listening"} <= events.keys():
+                _, event, *_ = line = agent.stderr.readline().split(" ")
+                events[event] = " ".join(line).strip()
+            assert "the peer is of world 'elsewhere', we are of world 'lab'" in events["link_refused"]
+            http = events["http_listening"].rpartition("address=")[2]
+            status, body = asyncio.run(_get(http, "/readyz?verbose"))
+        finally:
+            agent.kill()
+    assert status == 503
+    assert "[-] eu.h9 above: eu never seen: the peer is of world" in body
+
+
+async def _get(address: str, path: str) -> tuple[int, str]:
+    host, _, port = address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n".encode())
+    head, _, body = (await reader.read()).decode().partition("\r\n\r\n")
+    writer.close()
+    return int(head.split()[1]), body
