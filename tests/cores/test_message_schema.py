@@ -97,7 +97,7 @@ def test_an_open_collection_knows_what_for_on_whose_behalf_and_whom_it_waits_for
     while not len(cluster.collections):
         assert net.turn()
     (question,) = cluster.collections.questions.values()
-    # A cluster collects from its own agents and from the world outside apart (C-174); here only outside waits.
+    # A cluster collects from its agents and from the world outside apart (C-174); only outside waits here.
     (collection,) = [part for part in question.parts if part.waiting]
     assert (question.source, collection.kind, collection.group) == ("eu.fr.c1.h1", Kind.RESOLVE, G)
     assert collection.waiting == {"eu.fr", "eu.fr.c2"}

@@ -1,1 +1,1 @@
-"""The algorithms: no sockets, no clock, no disk, no threads, no dice. See `effects` for how they are driven."""
+"""The algorithms: no sockets, clock, disk, threads or dice. See `effects` for how they are driven."""

@@ -1,7 +1,7 @@
 """What the servers of `resolve` say to each other.
 
-Congress packs several meanings into one `registration_update` with fields that are valid for some of them only;
-here each meaning is a message of its own, so a message with the wrong fields cannot be written down (C-077).
+Congress packs several meanings into one `registration_update`, with fields that are valid for some of them
+only; here each meaning is a message of its own, so one with the wrong fields cannot be written down (C-077).
 
     paper                               here
     registration_update EP_JOIN         EndpointsJoined
@@ -12,8 +12,8 @@ here each meaning is a message of its own, so a message with the wrong fields ca
     (none)                              SyncDone, Routed, Undeliverable, LifeAsked, LifeTold, RegistryTold,
                                         Inquiry, Report
 
-Every message has an id that is unique for ever. A request keeps its id end to end, and a notice keeps it while it is
-forwarded, so that a tap can tell one event from another.
+Every message has an id that is unique for ever. A request keeps its id end to end, and a notice keeps it
+while it is forwarded, so that a tap can tell one event from another.
 """
 
 from enum import Enum, IntEnum
@@ -50,7 +50,7 @@ class Cause(Enum):
 
 
 class Member(Struct, frozen=True, array_like=True, gc=False):
-    """One membership. Lists of members are sets keyed by endpoint; of two records the larger stamp wins (C-082)."""
+    """One membership. Lists are sets keyed by endpoint; of two records the larger stamp wins (C-082)."""
 
     endpoint: Endpoint
     stamp: Stamp
@@ -81,7 +81,7 @@ class ServerMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
 
 
 class EndpointsJoined(ServerMessage, frozen=True, tag=1):
-    """Congress's EP_JOIN. With `complete_for` the list is a baseline for that part, and may be empty (C-059)."""
+    """Congress's EP_JOIN. With `complete_for` it is a baseline for that part, and may be empty (C-059)."""
 
     group: Group
     members: Members
