@@ -87,7 +87,11 @@ class World:
 
     def start(self, host: str, program: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         """Start a program on a host. It dies with the host; if it fails, so does the test."""
-        where = self._host(host)
+        try:
+            where = self._host(host)
+        except BadInput:
+            program.close()
+            raise
         context = contextvars.copy_context()
         context.run(HOST.set, where)
         task = self.loop.create_task(program, context=context)

@@ -1,0 +1,189 @@
+"""The same API for threads, against a real agent: blocking, interruptible, and gone when it is closed."""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import rostra
+from rostra import Cause, Connected, Joined, Left, Message, View
+from rostra.errors import BadInput, DeadlineExceeded, NameInUse, NotAvailable, NotMember, Unreachable
+
+
+def test_a_program_of_threads_joins_hears_and_leaves(agent: str) -> None:
+    with rostra.sync.connect(agent, name="ann") as ann, ann.join("chess", "lab.h1", meta=b"white") as chess:
+        assert isinstance(ann.state, Connected) and ann.is_open and ann.world == "test"
+        assert (ann.name, ann.host, chess.group.name) == ("ann", "lab.h1", "chess")
+        items = chess.changes(timeout_s=10)
+        assert isinstance(next(items), View)
+        assert [m.endpoint for m in chess.ready(deadline_s=10).members] == [ann.endpoint] and chess.is_known
+        with rostra.sync.connect(agent, name="bob") as bob:
+            with bob.join("chess", "lab.h1") as theirs:
+                joined = next(items)
+                assert isinstance(joined, Joined) and joined.members[0].endpoint == bob.endpoint
+                assert ann.resolve("chess", "lab.h1").from_copy
+                assert len(bob.resolve("chess", "lab.h1", fresh=True, deadline_s=10).members) == 2
+                theirs.set_online(False)
+                with pytest.raises(BadInput):
+                    assert theirs.members
+            assert next(items) == Left((bob.endpoint,), Cause.LEAVE)
+            mail = bob.messages(timeout_s=10)
+            ann.send_to(bob.endpoint, b"e4", deadline_s=10)
+            assert next(mail) == Message(ann.endpoint, b"e4")
+        chess.leave()
+        assert list(items) == []
+        with pytest.raises(NotMember):
+            chess.leave()
+        with pytest.raises(NotAvailable):
+            chess.send(b"e4")
+
+
+def test_a_watch_is_numbered_and_can_be_resumed(agent: str) -> None:
+    with rostra.sync.connect(agent) as me, rostra.sync.connect(agent) as other:
+        with me.watch("go", "lab.h1") as watch:
+            first = next(watch.changes(timeout_s=10))
+            assert watch.ready().members == ()
+        with other.join("go", "lab.h1"), me.watch("go", "lab.h1", resume=first.token) as watch:
+            change = next(watch.changes(timeout_s=10))
+            assert isinstance(change, Joined) and change.number == 1
+            assert [len(batch) for batch in _first(watch.batches(8, timeout_s=10))] == [1]
+
+
+def _first(batches: object) -> list[list[object]]:
+    return [next(batches)]  # type: ignore[call-overload]
+
+
+def test_waiting_ends_at_its_timeout_and_loses_nothing(agent: str) -> None:
+    with rostra.sync.connect(agent) as me, me.join("quiet", "lab.h1") as quiet:
+        items = quiet.changes(timeout_s=0.05)
+        assert isinstance(items.next(10), View)
+        for _ in range(3):
+            with pytest.raises(DeadlineExceeded, match="nothing happened within"):
+                next(items)
+        with rostra.sync.connect(agent) as other, other.join("quiet", "lab.h1"):
+            assert isinstance(items.next(10), Joined)
+        assert isinstance(items.next(10), Left)
+        with pytest.raises(BadInput):
+            next(items.batches(0))
+
+
+def test_many_threads_share_one_endpoint(agent: str) -> None:
+    with rostra.sync.connect(agent) as me:
+        counts: list[int] = []
+
+        def work(number: int) -> None:
+            with me.open(f"t{number}") as mine, mine.join("shared", "lab.h1") as shared:
+                for items in shared.batches(timeout_s=10):
+                    counts.append(len(items))
+                    if len(shared.members) == 8:
+                        break
+                barrier.wait(10)
+
+        barrier = threading.Barrier(8)
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(counts) >= 8
+        assert me.resolve("shared", "lab.h1", fresh=True).members == ()
+
+
+def test_lives_states_and_administration_have_their_place(agent: str) -> None:
+    with rostra.sync.connect(agent) as me:
+        other = rostra.sync.connect(agent)
+        lives = me.watch_life(other.endpoint)
+        assert next(lives).alive
+        other.close()
+        assert not next(lives).alive
+        lives.close()  # type: ignore[attr-defined]
+        assert isinstance(next(me.states(timeout_s=1)), Connected)
+        me.connected(deadline_s=1)
+        assert me.inspect()["node"] == "lab.h1"
+        me.register("kept", "lab.h1")
+        me.unregister("kept", "lab.h1")
+        with rostra.sync.connect_admin(agent) as admin:
+            assert admin.path == "lab.h1" and admin.inspect()["world"] == "test"
+            admin.register("kept")
+            admin.unregister("kept")
+
+
+def test_what_cannot_be_had_leaves_no_thread_behind(agent: str) -> None:
+    before = threading.active_count()
+    with pytest.raises(Unreachable, match="no agent at /nowhere/socket"):
+        rostra.sync.connect("/nowhere/socket")
+    with pytest.raises(Unreachable):
+        rostra.sync.connect_admin("/nowhere/socket")
+    with rostra.sync.connect(agent, name="taken"), pytest.raises(NameInUse):
+        rostra.sync.connect(agent, name="taken")
+    me = rostra.sync.connect(agent)
+    chess = me.join("chess", "lab.h1")
+    me.close()
+    me.close()
+    chess.close()
+    assert threading.active_count() == before
+    with pytest.raises((BadInput, Unreachable)):
+        me.resolve("chess")
+
+
+def test_closing_in_one_thread_ends_the_wait_of_another(agent: str) -> None:
+    me = rostra.sync.connect(agent)
+    items = me.join("chess", "lab.h1").changes()
+    next(items)
+    ended: list[object] = []
+    waiting = threading.Thread(target=lambda: ended.extend(items))
+    waiting.start()
+    time.sleep(0.1)
+    me.close()
+    waiting.join(10)
+    assert not waiting.is_alive() and ended == []
+
+
+def test_a_call_from_the_loops_own_thread_is_refused_instead_of_waiting_for_itself(agent: str) -> None:
+    refused: list[BaseException] = []
+    box: list[rostra.sync.Me] = []
+
+    def on_state(state: rostra.State) -> None:
+        if box:
+            try:
+                box[0].resolve("chess")
+            except BadInput as error:
+                refused.append(error)
+
+    with rostra.sync.connect(agent, on_state=on_state) as me:
+        box.append(me)
+        me._portal.read(lambda: on_state(me.state))
+        assert len(refused) == 1 and "own thread" in str(refused[0])
+
+
+PROGRAM = """
+import sys, rostra
+with rostra.sync.connect(sys.argv[1], name="busy") as me, me.join("work", "lab.h1") as work:
+    for item in work:
+        print(type(item).__name__, flush=True)
+"""
+
+
+def test_ctrl_c_ends_a_wait_and_leaves_every_group(agent: str) -> None:
+    with (
+        rostra.sync.connect(agent) as me,
+        me.watch("work", "lab.h1") as watch,
+        subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, agent],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as program,
+    ):
+        changes = watch.changes(timeout_s=20)
+        next(changes)
+        assert isinstance(next(changes), Joined)
+        assert program.stdout is not None and program.stdout.readline() == "View\n"
+        program.send_signal(signal.SIGINT)
+        _, error = program.communicate(timeout=20)
+        left = next(changes)
+        assert isinstance(left, Left) and left.cause is Cause.LEAVE
+        assert program.returncode != 0 and error.strip().endswith("KeyboardInterrupt")
