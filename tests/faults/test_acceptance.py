@@ -284,13 +284,14 @@ def test_interest_rises_at_the_moment_somebody_joins_far_away(scene):
 
 @pytest.mark.spec("A-15", "C-110", "C-128")
 def test_a_joiner_does_not_share_an_older_question(scene):
-    scene.member("us.ny.c1.h1", online=False)
+    for host in ("us.ny.c1.h1", "eu.de.c1.h1"):
+        scene.member(host, online=False)
     p = scene.member("eu.fr.c1.h1", online=False)
-    scene.rest()
+    scene.rest()  # by now the Germans know that the French do not want to hear of changes
     scene.world.delay(1.5, "link eu | us")
     p.resolve("g")
     scene.world.run(1.0)  # the German part has been answered
-    n = scene.member("eu.de.c1.h1", online=False)
+    n = scene.member("eu.de.c1.h2", online=False)
     scene.run(0.4)
     q = scene.member("eu.fr.c1.h1", name="q")
     scene.world.run(5.0)
@@ -317,19 +318,20 @@ def test_the_first_join_in_a_pruned_branch_is_in_the_answer(scene):
 @pytest.mark.spec("A-17", "C-052", "C-129")
 def test_a_join_overtaken_by_a_gap_in_interest_leaves_no_ghost(scene):
     observer = scene.member("eu.fr.c1.h1")
-    scene.rest()
-    scene.world.delay(scene.luck.uniform(0.3, 1.5), "link us > eu")
-    scene.member("us.ca.c2.h2")
-    scene.run(0.8)
+    other = scene.member("us.ny.c1.h1", online=False)
+    scene.rest()  # by now America takes Europe at its word
+    scene.world.delay(2.5, "link us > eu")
+    scene.member("us.ca.c2.h2", online=False)
+    scene.world.run(0.6)  # the join is on the slow line
     observer.leave("g")
+    scene.world.run(0.6)  # nobody in Europe wants to hear of changes any more
+    scene.world.restart("us.ca.c2.h2")
     scene.run(0.8)
-    scene.world.crash("us.ca.c2.h2")
-    scene.run(2.0)
-    observer.join("g")
-    scene.world.run(4.0)
+    observer.join("g")  # asks, while the join is still on its way
+    scene.world.run(6.0)
     scene.world.delay(0.0)
     scene.rest()
-    assert observer.members("g") == (observer.address,)
+    assert observer.members("g") == (observer.address, other.address)
 
 
 @pytest.mark.spec("A-18", "C-136")

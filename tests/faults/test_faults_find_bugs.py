@@ -1,12 +1,14 @@
-"""Storms can fail: each of these bugs, planted in a server, is found by a few dozen of them."""
+"""Storms and scenarios can fail: each of these bugs, planted in a server, is found by them."""
 
 from collections.abc import Callable
 
 import msgspec
 import pytest
+from faults import test_acceptance as scenarios
+from support.scene import Scene
 
 from rostra.protocols.links import core as links
-from rostra.protocols.resolve import collection, domain, interest, local, view
+from rostra.protocols.resolve import collection, domain, interest, local, local_state, neighbours, view
 from rostra.sim.storm import StormFailed, storm
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -80,6 +82,27 @@ def ends_epochs_for_one_side_only(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(links.Link, "_leave", keep_session)
 
 
+def shares_any_open_question(patch: pytest.MonkeyPatch) -> None:
+    """T-19."""
+    patch.setattr(
+        local_state.OpenResolve, "can_be_shared", lambda self, now: self.kind is local_state.Kind.RESOLVE
+    )
+
+
+def counts_those_who_still_owe_their_answer(patch: pytest.MonkeyPatch) -> None:
+    """T-26."""
+    patch.setattr(
+        collection.Collection,
+        "counts",
+        lambda self, peer, side: side is self.side and peer != self.besides,
+    )
+
+
+def believes_old_knowledge_after_a_rise(patch: pytest.MonkeyPatch) -> None:
+    """T-20."""
+    patch.setattr(neighbours.Neighbours, "outer_set", lambda self, group: frozenset())
+
+
 PLANTS: list[tuple[Plant, str]] = [
     (tells_nobody_inside_what_the_outside_wants, "uneven"),
     (keeps_the_lost_in_open_answers, "pair"),
@@ -97,3 +120,25 @@ def test_a_planted_bug_is_found(plant: Plant, shape: str, monkeypatch: pytest.Mo
     with pytest.raises(StormFailed):
         for seed in range(150):
             storm(seed, shape)
+
+
+RACES: list[tuple[Plant, Callable[[Scene], None]]] = [
+    (
+        believes_old_knowledge_after_a_rise,
+        scenarios.test_interest_rises_at_the_moment_somebody_joins_far_away,
+    ),
+    (shares_any_open_question, scenarios.test_a_joiner_does_not_share_an_older_question),
+    (counts_only_those_who_were_asked, scenarios.test_the_first_join_in_a_pruned_branch_is_in_the_answer),
+    (
+        counts_those_who_still_owe_their_answer,
+        scenarios.test_a_join_overtaken_by_a_gap_in_interest_leaves_no_ghost,
+    ),
+]
+
+
+@pytest.mark.parametrize(("plant", "scenario"), RACES, ids=[plant.__name__ for plant, _ in RACES])
+def test_a_race_that_a_planted_bug_loses_is_lost(plant, scenario, monkeypatch):
+    plant(monkeypatch)
+    with pytest.raises(AssertionError):
+        for seed in range(12):
+            scenario(Scene(seed))
