@@ -26,6 +26,7 @@ def run_daemon(
         domains=domains,
         host=host,
         socket=choices["socket"] if _is_for_programs(choices, "socket", host) else None,
+        token_file=choices["token_file"],
         programs_at=choices["programs_at"] if _is_for_programs(choices, "programs_at", host) else None,
         listen=listen,
         state=choices["state"],

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from rostra.client.connection import AgentConnection
-from rostra.client.dialling import dialler
+from rostra.client.dialling import dialler, own_token
 from rostra.client.group import Entering
 from rostra.names import Domain, make_group, parse_scope, parse_subject
 from rostra.protocols.resolve import requests
@@ -60,7 +60,7 @@ def connect_admin(
     to = Domain("") if domain is None else parse_scope(domain)
 
     async def enter() -> Admin:
-        connection = AgentConnection(dialler().find(address), token=token or "")
+        connection = AgentConnection(dialler().find(address), token=own_token(token))
         await connection.open(timeout_s, to)
         return Admin(connection)
 

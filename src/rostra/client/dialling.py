@@ -68,6 +68,11 @@ def dialler() -> Dialler:
     return _sockets if own is None else own
 
 
+def own_token(token: str | None) -> str:
+    """What to show to an agent that asks for a token."""
+    return os.environ.get("ROSTRA_TOKEN", "") if token is None else token
+
+
 def program_name() -> str:
     return Path(sys.argv[0]).stem if sys.argv and sys.argv[0] else "python"
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 from collections.abc import AsyncIterator, Iterable
 from functools import lru_cache
 from typing import Any, Final
@@ -11,7 +10,7 @@ from rostra.client import choices
 from rostra.client.admin import inspect
 from rostra.client.changes import Gap, Life, Member, Message, NotDelivered, Resolution
 from rostra.client.connection import SILENCE_S_MAX, AgentConnection
-from rostra.client.dialling import dialler, program_name
+from rostra.client.dialling import dialler, own_token, program_name
 from rostra.client.follows import Follow
 from rostra.client.group import Entering, Membership, Watch, Watching
 from rostra.client.session import OnLost, OnState, Session, within
@@ -75,7 +74,7 @@ def connect(
     async def enter() -> Me:
         session = Session(
             address,
-            token=token or os.environ.get("ROSTRA_TOKEN", ""),
+            token=own_token(token),
             on_lost=on_lost,
             rejoin_within_s=rejoin_within_s,
             silence_s=silence_s,

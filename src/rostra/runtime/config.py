@@ -13,6 +13,7 @@
     socket = "/run/rostra/agent.sock"    # where programs of the host connect
     socket_mode = "0660"                 # "0600" keeps it to the agent's own user
     listen = "127.0.0.1:7701"            # programs over TCP
+    token_file = "/etc/rostra/token"     # what those must show; programs on the socket need nothing
     state = "/var/lib/rostra"            # incarnations and permanent groups survive a restart here
 
     [http]                           # health, metrics and the dashboard, on loopback; none unless asked for
@@ -62,6 +63,7 @@ class AgentSettings(Struct, frozen=True):
     socket_mode: int = 0o660
     listen: TcpAddress | None = None
     state: Path | None = None
+    token_file: Path | None = None
 
 
 class HttpSettings(Struct, frozen=True):
@@ -209,12 +211,13 @@ def _servers(table: Mapping[str, Any]) -> dict[Domain, TcpAddress]:
 
 
 def _agents(table: Mapping[str, Any]) -> AgentSettings:
-    _known(table, "[agents]", ("socket", "socket_mode", "listen", "state"))
+    _known(table, "[agents]", ("socket", "socket_mode", "listen", "token_file", "state"))
     mode = _text(table, "agents", "socket_mode", default="0660")
     return AgentSettings(
         socket=parse_socket_path(_text(table, "agents", "socket")) if "socket" in table else None,
         socket_mode=placed("[agents] socket_mode", parse_mode, mode),
         listen=parse_tcp(_text(table, "agents", "listen")) if "listen" in table else None,
+        token_file=Path(_text(table, "agents", "token_file")) if "token_file" in table else None,
         state=Path(_text(table, "agents", "state")) if "state" in table else None,
     )
 

@@ -6,6 +6,7 @@ reason. However many of them come, they cannot take the place of those who have 
 
 import asyncio
 import contextlib
+import hmac
 import os
 import socket
 import stat
@@ -18,6 +19,7 @@ from rostra.runtime.addresses import SocketPath, TcpAddress
 from rostra.runtime.connection import Connection
 from rostra.runtime.links import HANDSHAKE_TIMEOUT_S, LinkEnd, let_in
 from rostra.wire import Arrived, FrameKind, FrameReader, ProgramHello, Refusal
+from rostra.wire.checks import check_text
 
 if TYPE_CHECKING:
     from rostra.runtime.process import Process
@@ -85,6 +87,14 @@ class Stranger:
             here = ", ".join(process.residents)
             self._connection.refuse(NotAllowed(f"{hello.to} is not served here", fix=f"here are: {here}"))
             return
+        if self._door.token and not hmac.compare_digest(hello.secret.encode(), self._door.token.encode()):
+            self._connection.refuse(
+                NotAllowed(
+                    f"{resident.path} lets programs in over TCP only with its token",
+                    fix="connect(address, token=...), or $ROSTRA_TOKEN",
+                )
+            )
+            return
         programs = process.programs[resident.path]
         if programs.draining or len(programs.by_number) >= PROGRAMS_MAX:
             why = "is shutting down" if programs.draining else f"serves {PROGRAMS_MAX} programs already"
@@ -124,11 +134,12 @@ class Turned:
 
 
 class Door:
-    """One listening socket."""
+    """One listening socket. With a token, programs must show it; neighbours need none."""
 
-    def __init__(self, process: "Process", *kinds: FrameKind) -> None:
+    def __init__(self, process: "Process", *kinds: FrameKind, token: str = "") -> None:
         self.process = process
         self.kinds = kinds
+        self.token = token
         self.name = ""
         self.strangers = 0
         self._server: asyncio.Server | None = None
@@ -193,6 +204,18 @@ class Door:
         else:
             connection.role = Stranger(self, connection)
         return connection
+
+
+def read_token(file: Path) -> str:
+    try:
+        token = file.read_text(encoding="utf-8").strip()
+        check_text(token)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not one line of text"
+        raise BadInput(f"cannot use the token file {file}: {why}", fix="write one line into it") from None
+    if not token:
+        raise BadInput(f"the token file {file} is empty", fix="write one line into it, the longer the better")
+    return token
 
 
 def _remove_if_dead(path: Path) -> None:

@@ -27,7 +27,7 @@ from rostra.protocols.resolve.domain import DomainServer
 from rostra.protocols.resolve.local import LocalServer
 from rostra.runtime.addresses import SocketPath, TcpAddress, default_socket
 from rostra.runtime.config import World
-from rostra.runtime.door import Door
+from rostra.runtime.door import Door, read_token
 from rostra.runtime.notify import Systemd
 from rostra.runtime.process import Process, Resident
 from rostra.runtime.record import Record
@@ -47,6 +47,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     host: Domain | None = None  # to be the agent of
     socket: SocketPath | None = None  # for programs and administrators; none: an agent's usual place
     programs_at: TcpAddress | None = None  # for the agent's programs, over TCP
+    token_file: Path | None = None  # holds what programs must show over TCP; none: nothing
     listen: TcpAddress | None = None  # instead of what the world file says, for all domains
     state: Path | None = None
     told: dict[str, str] = {}  # what somebody said, and who: for the log
@@ -169,6 +170,7 @@ class running:
 
     async def _open_doors(self, process: Process) -> None:
         settings = self._settings
+        token = "" if settings.token_file is None else read_token(settings.token_file)
         if settings.domains:
             addresses = (
                 {settings.listen}
@@ -176,7 +178,7 @@ class running:
                 else {settings.world.servers[d] for d in settings.domains}
             )
             for address in sorted(addresses):
-                await self._open(Door(process, FrameKind.LINK, FrameKind.TO_AGENT), address)
+                await self._open(Door(process, FrameKind.LINK, FrameKind.TO_AGENT, token=token), address)
         programs = FrameKind.TO_AGENT
         socket = (
             default_socket() if settings.socket is None and settings.host is not None else settings.socket
@@ -184,7 +186,7 @@ class running:
         if socket is not None:
             await self._open(Door(process, programs), socket, settings.world.agents.socket_mode)
         if settings.programs_at is not None:
-            await self._open(Door(process, programs), settings.programs_at)
+            await self._open(Door(process, programs, token=token), settings.programs_at)
 
     async def _open(self, door: Door, address: TcpAddress | SocketPath, mode: int = 0o660) -> None:
         where = await door.listen(address, mode)

@@ -103,6 +103,13 @@ SETTINGS: Final = (
         flag="--programs-at",
     ),
     Setting(
+        "token_file",
+        "holds what programs must show over TCP",
+        Path,
+        ("agents", "token_file"),
+        lambda world: world.agents.token_file,
+    ),
+    Setting(
         "state",
         "where incarnations and permanent groups survive a restart",
         Path,
