@@ -167,7 +167,19 @@ def test_what_nobody_remembers_is_not_made_up():
     tale = Tale()
     story = tale.why(f"{BOB_AT}/nobody#3")
     assert story.verdict == "unknown" and "nobody on the way" in story.summary
-    assert tale.why("eu.fr.c2.h9/nobody#3").summary.endswith("eu.fr.c2.h9 is out of sight")
+    stranger = tale.why("eu.fr.c2.h9/nobody#3")
+    assert stranger.summary.endswith("eu.fr.c2.h9 is out of sight, and no link was given up")
+
+
+def test_a_break_that_has_healed_does_not_explain_why_somebody_is_out_of_sight_now():
+    tale = Tale()
+    tale.world.pause(BOB_AT).run(for_s=3.0).resume(BOB_AT).settle()
+    tale.world.pause(BOB_AT)
+    story = tale.why(tale.bob.address)  # asked before its silence is too long
+    assert story.verdict in ("unknown", "lost")
+    if story.verdict == "unknown":
+        assert "no link was given up" in story.summary
+    assert tale.why(tale.bob.address).verdict == "lost"
 
 
 def test_a_domain_can_be_asked_about_too():

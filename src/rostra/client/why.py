@@ -27,6 +27,9 @@ BEFORE_S: Final = 15.0
 AFTER_S: Final = 60.0
 """What happened this long before and after a removal may belong to it."""
 
+SAME_S: Final = 1.0
+"""Two memories of one event lie no farther apart than this: it takes a detector longer to find the next."""
+
 ON_TIME_S: Final = 0.05
 """A loop that is late by less than this is not worth a word."""
 
@@ -158,6 +161,8 @@ class _Story:
         is_there = self._present() is not None if is_endpoint else self.home is not None
         if departure is not None and not is_there and (broken is None or departure[0] >= broken.at):
             return self._departed(*departure)
+        if broken is not None and self.home is None and self._back_at(broken) is not None:
+            return self._unknown()  # that break has healed, so something else is wrong now
         if broken is not None and not (is_there and self._is_linked()):
             return self._lost(broken)
         if is_there:
@@ -237,7 +242,7 @@ class _Story:
         # The accuser knew first; those who merely heard of it remember the same break a little later.
         latest = max(found, key=lambda each: each.at)
         same = [each for each in found if (each.accuser, each.accused) == (latest.accuser, latest.accused)]
-        return min((each for each in same if latest.at - each.at < 5.0), key=lambda each: each.at)
+        return min((each for each in same if latest.at - each.at < SAME_S), key=lambda each: each.at)
 
     def _is_linked(self) -> bool:
         """Is every link on the way up, as those say that we could ask?"""
@@ -370,7 +375,9 @@ class _Story:
 
     def _unknown(self) -> Explanation:
         if self.home is None:
-            summary = f"nothing is known of {self.about}: {self.host} is out of sight"
+            summary = (
+                f"nothing is known of {self.about}: {self.host} is out of sight, and no link was given up"
+            )
         else:
             age = seconds(self.home.document["age_s"])
             summary = (
@@ -391,7 +398,7 @@ class _Story:
         found = [
             (at, note)
             for at, note in accuser.link(broken.accused)
-            if note["what"] == "down" and abs(at - broken.at) < 5.0
+            if note["what"] == "down" and abs(at - broken.at) < SAME_S
         ]
         if not found:
             return None, None, None
@@ -402,11 +409,14 @@ class _Story:
         return evidence, (None if back_at is None else back_at - last_heard), back_at
 
     def _back_at(self, broken: _Break) -> float | None:
+        """When the accuser was linked with the accused again; of one that cannot be asked, when others heard
+        that what was lost is there again."""
         accuser = self.memories.get(broken.accuser)
+        if accuser is None:
+            returns = [at for memory in self.memories.values() for at, _ in memory.notes("returns")]
+            return min((at for at in returns if at > broken.at), default=None)
         ups = [
-            at
-            for at, note in (accuser.link(broken.accused) if accuser is not None else ())
-            if note["what"] == "up" and at > broken.at - 0.001
+            at for at, note in accuser.link(broken.accused) if note["what"] == "up" and at > broken.at - 0.001
         ]
         return min(ups, default=None)
 
@@ -543,6 +553,9 @@ class _Story:
             ):
                 loss = f"only {note['domain']} remains" if note["keep"] else f"{note['domain']} is lost"
                 yield Step(at, node, "told", f"{_passed(note)}: {loss}")
+        for at, note in memory.notes("returns"):
+            if broken is not None and at > broken.at:
+                yield Step(at, node, "up", f"heard from {note['heard_from']} that all {note['part']} is back")
         for at, note in memory.notes("departures"):
             if note["endpoint"] == self.about and broken is None:
                 verb = "left" if note["cause"] == "leave" else "is gone"

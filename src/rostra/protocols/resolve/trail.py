@@ -5,6 +5,7 @@ saw of it; put together, these memories are the whole story (`rostra.client.why`
 
     links        ups and downs of each neighbour, and the evidence behind each suspicion
     failures     domains that were given up: on whose word, from whom we heard it, to whom we passed it on
+    returns      parts of the world that were announced anew: a merge
     departures   endpoints that left, died or stalled
     refusals     what programs asked for and were denied
     late         when our own loop stood still, which makes everybody else look silent
@@ -38,11 +39,19 @@ from rostra.protocols.effects import (
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.core import Link
 from rostra.protocols.links.events import Evidence, Removed, Suspected, Trusted
-from rostra.protocols.resolve.messages import REPORT_BYTES_MAX, Cause, DomainFailed, EndpointLeft
+from rostra.protocols.resolve.messages import (
+    REPORT_BYTES_MAX,
+    Cause,
+    DomainFailed,
+    EndpointLeft,
+    EndpointsJoined,
+    Part,
+)
 from rostra.protocols.resolve.requests import Close, Denied, Leave, Left, Only, Open, Without
 
 LINK_NOTES_MAX: Final = 16  # of each neighbour
 FAILURES_MAX: Final = 256
+RETURNS_MAX: Final = 256
 DEPARTURES_MAX: Final = 2_048
 REFUSALS_MAX: Final = 128
 LATE_MAX: Final = 32
@@ -121,6 +130,7 @@ class Trail:
         self._since: Instant = 0.0
         self._links: dict[Domain, deque[LinkNote]] = {}
         self._failures: deque[Failure] = deque(maxlen=FAILURES_MAX)
+        self._returns: dict[Part, tuple[Instant, Domain]] = {}  # when, and from whom; the latest last
         self._departures: dict[tuple[Endpoint, Cause], Departure] = {}  # the latest last
         self._refusals: deque[Refusal] = deque(maxlen=REFUSALS_MAX)
         self._late: deque[tuple[Instant, float]] = deque(maxlen=LATE_MAX)
@@ -152,7 +162,10 @@ class Trail:
         kind = type(event)
         if kind is Received:
             message = event.message  # type: ignore[attr-defined]
-            if type(message) is EndpointLeft:
+            if type(message) is EndpointsJoined:
+                if message.cause is Cause.MERGE and message.complete_for is not None:
+                    self._returned(now, event.sender, message.complete_for)  # type: ignore[attr-defined]
+            elif type(message) is EndpointLeft:
                 self._left(now, event.sender, message, effects)  # type: ignore[attr-defined]
             elif type(message) is DomainFailed:
                 self._failed(now, event.sender, message, effects)  # type: ignore[attr-defined]
@@ -176,6 +189,13 @@ class Trail:
         telling.about(message.groups)
         _tally(telling, effects)
         self._failures.append(Failure(now, message.domain, message.keep, message.because, telling))
+
+    def _returned(self, now: Instant, sender: Domain, part: Part) -> None:
+        """One message for each group, and one note for all of them."""
+        self._returns.pop(part, None)
+        if len(self._returns) >= RETURNS_MAX:
+            del self._returns[next(iter(self._returns))]
+        self._returns[part] = (now, sender)
 
     def _link_down(self, now: Instant, down: LinkDown, effects: Sequence[Effect]) -> None:
         """The failure that a lost neighbour means, if it concerned anybody."""
@@ -264,6 +284,7 @@ class Trail:
     ) -> dict[str, Any]:
         relevant = sorted(links, key=lambda peer: self._relevance(peer, path))
         failures = [each for each in self._failures if each.loses(path)]
+        returns = [(at, part, sender) for part, (at, sender) in self._returns.items() if part.covers(path)]
         departures = [each for each in self._departures.values() if concerns(about, each.endpoint)]
         refusals = [each for each in self._refusals if concerns(about, each.endpoint)]
         return {
@@ -287,6 +308,10 @@ class Trail:
                     **_telling(each.telling, asker),
                 }
                 for each in _last(failures, size)
+            ],
+            "returns": [
+                {"ago_s": _age(now, at), "part": str(part), "heard_from": sender}
+                for at, part, sender in _last(returns, size)
             ],
             "departures": [
                 {

@@ -1,0 +1,108 @@
+"""`rostra why` over real processes: programs that die, agents that stand still, servers that go away."""
+
+import os
+import signal
+import time
+from typing import Any
+
+import pytest
+from support.cluster import Answer, Cluster
+from support.lab import member
+
+pytestmark = pytest.mark.usefixtures("cluster")
+
+
+def until(cluster: Cluster, *words: str, host: str = "eu.h1", verdict: str) -> dict[str, Any]:
+    """The story, once it is this one."""
+    deadline = time.monotonic() + 15
+    while True:
+        story: dict[str, Any] = cluster.run("why", *words, "-o", "json", host=host).json
+        if story["verdict"] == verdict:
+            return story
+        assert time.monotonic() < deadline, story
+        time.sleep(0.1)
+
+
+def told(story: dict[str, Any], node: str) -> list[str]:
+    return [step["text"] for step in story["steps"] if step["node"] == node]
+
+
+def endpoint_of(answer: Answer) -> str:
+    (line,) = answer.lines
+    return line
+
+
+def test_a_program_that_was_killed_is_a_crash_told_along_the_way(cluster: Cluster) -> None:
+    watcher = cluster.begin("watch", "killed", "-o", "jsonl")
+    with watcher, member(cluster.socket("us.h1"), "bob", "killed", "world") as bob:
+        endpoint = endpoint_of(cluster.run("resolve", "killed"))
+        os.kill(bob.pid, signal.SIGKILL)
+        story = until(cluster, "us.h1/bob", verdict="crashed")
+        watcher.send_signal(signal.SIGINT)
+    assert story["about"] == endpoint and story["settings"] == []
+    assert story["way"] == ["eu.h1", "eu", "us", "us.h1"]
+    assert told(story, "us.h1") == ["told us: it is gone (closed by the peer)"]
+    assert told(story, "eu") == ["heard from us, told eu.h1: it is gone"]
+    assert told(story, "eu.h1")[0].startswith("heard from eu, told 1 endpoint here")
+
+
+def test_an_agent_that_stood_still_is_told_from_both_sides(cluster: Cluster) -> None:
+    watcher = cluster.begin("watch", "stopped", "-o", "jsonl")
+    with watcher, member(cluster.socket("us.h1"), "bob", "stopped", "world"):
+        endpoint = endpoint_of(cluster.run("resolve", "stopped"))
+        cluster["us.h1"].signal(signal.SIGSTOP)
+        lost = until(cluster, endpoint, verdict="lost")
+        assert (lost["accuser"], lost["accused"]) == ("us", "us.h1")
+        assert lost["evidence"]["silence_s"] >= lost["evidence"]["down_after_s"] == 1.0
+        assert lost["health"]["us.h1"] == "not known: us cannot reach us.h1"
+        for_people = cluster.run("why", endpoint, env={"COLUMNS": "80"})
+        cluster["us.h1"].signal(signal.SIGCONT)
+        back = until(cluster, endpoint, verdict="there")
+        watcher.send_signal(signal.SIGINT)
+    assert for_people.code == 0 and all(len(line) <= 80 for line in for_people.lines)
+    assert "us heard nothing from us.h1 for" in " ".join(for_people.out.split())
+    assert "is there again; it was out of sight for" in back["summary"]
+    assert back["health"]["us.h1"].startswith("stood still for ")
+    assert any(step["what"] == "suspected" for step in back["steps"])
+    (setting,) = back["settings"]
+    assert setting["name"] == "detect.down_after_s" and "nobody would have been removed" in setting["text"]
+
+
+def test_a_program_that_stood_still_is_told_with_the_bound_that_it_broke(cluster: Cluster) -> None:
+    with member(cluster.socket("eu.h2"), "bob", "hangs", "world") as bob:
+        endpoint = endpoint_of(cluster.run("resolve", "hangs"))
+        os.kill(bob.pid, signal.SIGSTOP)
+        story = until(cluster, endpoint, verdict="stalled")
+        os.kill(bob.pid, signal.SIGKILL)
+    assert "left a ping unanswered for 10 s, and 10 s is allowed" in story["summary"]
+    assert [each["name"] for each in story["settings"]] == ["detect.program_down_after_s"]
+
+
+def test_a_server_that_is_gone_is_out_of_sight_and_said_to_be(cluster: Cluster) -> None:
+    cluster["us"].kill()
+    try:
+        story = until(cluster, "us.h1", verdict="lost")
+    finally:
+        cluster.calmly()
+    assert (story["accuser"], story["accused"]) == ("eu", "us")
+    assert story["unseen"] == {"us": "eu cannot reach us", "us.h1": "eu cannot reach us"}
+
+
+def test_a_refusal_is_told_with_its_reason(cluster: Cluster) -> None:
+    with member(cluster.socket("eu.h1"), "ann", "refusals", "world"):
+        assert cluster.run("join", "refusals", "--name", "ann").code == 3
+        story = cluster.run("why", "eu.h1/ann", "-o", "json").json
+    assert "it was refused: eu.h1/ann#" in story["summary"]
+
+
+def test_what_nobody_remembers_is_exit_code_1(cluster: Cluster) -> None:
+    answer = cluster.run("why", "eu.h2/nobody#1")
+    assert answer.code == 1
+    assert "nobody on the way to eu.h2 remembers eu.h2/nobody#1" in " ".join(answer.out.split())
+
+
+def test_a_server_can_be_asked_instead_of_an_agent(cluster: Cluster) -> None:
+    """It asks nobody for us, so the others are asked directly, where the world file says."""
+    answer = cluster.run("why", "us", "-o", "json", env={"ROSTRA_AGENT": cluster.socket("eu")})
+    assert answer.json["verdict"] in ("there", "lost")
+    assert answer.json["directly"] == ["us"]
