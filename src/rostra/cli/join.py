@@ -51,7 +51,7 @@ def join(
     Examples:
 
         rostra join lounge --name ann
-        rostra join web --scope eu.paris --note port=8080 -- python3 -m http.server 8080
+        rostra join web@eu.paris --note port=8080 -- python3 -m http.server 8080
     """
     return run_client(_join(group_of(group, scope), name, note, permanent, agent, output, after(ctx)))
 
