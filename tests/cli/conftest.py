@@ -23,5 +23,5 @@ def cluster(shared_cluster: Cluster) -> Iterator[Cluster]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "cluster" in getattr(item, "fixturenames", ()):
+        if "cli" in item.path.parts and "cluster" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.live)

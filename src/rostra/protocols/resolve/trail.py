@@ -13,6 +13,9 @@ saw of it; put together, these memories are the whole story (`rostra.client.why`
 Nothing that a server decides rests on this memory, so it may be bounded and lost: a domain server still
 stores no membership (C-023). The oldest is forgotten first. All times go out as ages: clocks of two machines
 need not agree.
+
+Endpoints come and go by the thousand and are asked about one at a time, so a departure is a small note, and
+notes about one endpoint are put together only when somebody asks.
 """
 
 from collections import deque
@@ -52,7 +55,7 @@ from rostra.protocols.resolve.requests import Close, Denied, Leave, Left, Only, 
 LINK_NOTES_MAX: Final = 16  # of each neighbour
 FAILURES_MAX: Final = 256
 RETURNS_MAX: Final = 256
-DEPARTURES_MAX: Final = 2_048
+DEPARTURES_MAX: Final = 2_048  # that were asked for; and as many that were not
 REFUSALS_MAX: Final = 128
 LATE_MAX: Final = 32
 NAMES_MAX: Final = 8
@@ -60,6 +63,10 @@ NAMES_MAX: Final = 8
 
 TOLD_MAX: Final = 16
 """Notes of each kind in one answer."""
+
+
+HERE: Final = Domain("")
+"""In the place of whom we heard it from: it was decided here."""
 
 
 class LinkNote(Struct, frozen=True):
@@ -102,13 +109,17 @@ class Failure(Struct):
         return inside(self.domain, path) is not self.keep
 
 
-class Departure(Struct):
-    """An endpoint left groups, or is gone."""
+class Departure(Struct, frozen=True, gc=False):
+    """An endpoint left a group, or is gone. One that was in many groups is told of many times."""
 
     at: Instant
     endpoint: Endpoint
     cause: Cause
-    telling: Telling
+    heard_from: Domain
+    passed_to: tuple[Domain, ...]
+    told: int
+    groups: tuple[Group, ...]  # the first few
+    more_groups: int = 0
     gone: bool = False  # from its host, and not only from some groups
     why: str = ""
     evidence: Any = None
@@ -131,7 +142,8 @@ class Trail:
         self._links: dict[Domain, deque[LinkNote]] = {}
         self._failures: deque[Failure] = deque(maxlen=FAILURES_MAX)
         self._returns: dict[Part, tuple[Instant, Domain]] = {}  # when, and from whom; the latest last
-        self._departures: dict[tuple[Endpoint, Cause], Departure] = {}  # the latest last
+        self._leaves: deque[Departure] = deque(maxlen=DEPARTURES_MAX)
+        self._crashes: deque[Departure] = deque(maxlen=DEPARTURES_MAX)
         self._refusals: deque[Refusal] = deque(maxlen=REFUSALS_MAX)
         self._late: deque[tuple[Instant, float]] = deque(maxlen=LATE_MAX)
 
@@ -158,16 +170,17 @@ class Trail:
                 self._note(because.accused, LinkNote(now, "down", because.what, evidence))
 
     def saw(self, now: Instant, event: Event, effects: Sequence[Effect]) -> None:
-        """The core took a step; most steps are about something else."""
+        """The core took a step; most steps are about something else, so that is found out first."""
         kind = type(event)
         if kind is Received:
             message = event.message  # type: ignore[attr-defined]
-            if type(message) is EndpointsJoined:
+            said = type(message)
+            if said is EndpointLeft:
+                self._left(now, event.sender, message, effects)  # type: ignore[attr-defined]
+            elif said is EndpointsJoined:
                 if message.cause is Cause.MERGE and message.complete_for is not None:
                     self._returned(now, event.sender, message.complete_for)  # type: ignore[attr-defined]
-            elif type(message) is EndpointLeft:
-                self._left(now, event.sender, message, effects)  # type: ignore[attr-defined]
-            elif type(message) is DomainFailed:
+            elif said is DomainFailed:
                 self._failed(now, event.sender, message, effects)  # type: ignore[attr-defined]
         elif kind is Asked:
             self._asked(now, event, effects)  # type: ignore[arg-type]
@@ -180,9 +193,25 @@ class Trail:
         self._links.setdefault(peer, deque(maxlen=LINK_NOTES_MAX)).append(note)
 
     def _left(self, now: Instant, sender: Domain, message: EndpointLeft, effects: Sequence[Effect]) -> None:
-        departure = self._departure(now, message.endpoint, message.cause, sender)
-        departure.telling.about((message.group,))
-        _tally(departure.telling, effects)
+        to = tuple([effect.to for effect in effects if type(effect) is Send])
+        told = max([len(effect.endpoints) for effect in effects if type(effect) is Tell], default=0)
+        note = Departure(now, message.endpoint, message.cause, sender, to, told, (message.group,))
+        (self._leaves if message.cause is Cause.LEAVE else self._crashes).append(note)
+
+    def _asked(self, now: Instant, asked: Asked, effects: Sequence[Effect]) -> None:
+        if len(effects) == 1 and type(effects[0]) is Answer and type(effects[0].result) is Denied:
+            self._refused(now, asked, effects[0].result)  # a call that is refused has no other effect
+        elif type(asked.request) is Leave or type(asked.request) is Close:
+            telling = Telling(HERE)
+            _tally(telling, effects)
+            gone = type(asked.request) is Close
+            self._leaves.append(_departure(now, asked.endpoint, Cause.LEAVE, telling, gone))
+
+    def _gone(self, now: Instant, event: EndpointGone, effects: Sequence[Effect]) -> None:
+        telling = Telling(HERE)
+        _tally(telling, effects)
+        note = _departure(now, event.endpoint, Cause.CRASH, telling, True, event.why, event.evidence)
+        self._crashes.append(note)
 
     def _failed(self, now: Instant, sender: Domain, message: DomainFailed, effects: Sequence[Effect]) -> None:
         telling = Telling(sender)
@@ -199,7 +228,7 @@ class Trail:
 
     def _link_down(self, now: Instant, down: LinkDown, effects: Sequence[Effect]) -> None:
         """The failure that a lost neighbour means, if it concerned anybody."""
-        telling = Telling(Domain(""))
+        telling = Telling(HERE)
         _tally(telling, effects)
         for effect in effects:
             match effect:
@@ -210,50 +239,22 @@ class Trail:
                     self._failures.append(Failure(now, domain, True, down.because, telling))
                     return
 
-    def _asked(self, now: Instant, asked: Asked, effects: Sequence[Effect]) -> None:
+    def _refused(self, now: Instant, asked: Asked, denied: Denied) -> None:
         request = asked.request
-        if type(request) is Leave or type(request) is Close:
-            self._went(now, asked.endpoint, Cause.LEAVE, effects, gone=type(request) is Close)
-        for effect in effects:
-            if type(effect) is Answer and type(effect.result) is Denied and effect.token == asked.token:
-                who = f"{self._path}/{request.name}" if type(request) is Open else asked.endpoint
-                denied, group = effect.result, getattr(request, "group", None)
-                self._refusals.append(
-                    Refusal(now, who, type(request).__name__.lower(), group, denied.code, denied.what)
-                )
+        who = f"{self._path}/{request.name}" if type(request) is Open else asked.endpoint
+        group = getattr(request, "group", None)
+        self._refusals.append(
+            Refusal(now, who, type(request).__name__.lower(), group, denied.code, denied.what)
+        )
 
-    def _gone(self, now: Instant, event: EndpointGone, effects: Sequence[Effect]) -> None:
-        self._went(now, event.endpoint, Cause.CRASH, effects, True, event.why, event.evidence)
-
-    def _went(
-        self,
-        now: Instant,
-        endpoint: Endpoint,
-        cause: Cause,
-        effects: Sequence[Effect],
-        gone: bool,
-        why: str = "",
-        evidence: Any = None,
-    ) -> None:
-        """An endpoint of this host left, of its own will or not."""
-        departure = self._departure(now, endpoint, cause, Domain(""))
-        departure.gone |= gone
-        departure.why, departure.evidence = why, evidence
-        for effect in effects:
-            match effect:
-                case Send(_, EndpointLeft(group=group)) | Tell(_, Left(group=group)):
-                    departure.telling.about((group,))
-        _tally(departure.telling, effects)
-
-    def _departure(self, now: Instant, endpoint: Endpoint, cause: Cause, sender: Domain) -> Departure:
-        departure = self._departures.pop((endpoint, cause), None)
-        if departure is None:
-            if len(self._departures) >= DEPARTURES_MAX:
-                del self._departures[next(iter(self._departures))]
-            departure = Departure(now, endpoint, cause, Telling(sender))
-        departure.at = now
-        self._departures[endpoint, cause] = departure
-        return departure
+    def _departures(self, about: str) -> list[Departure]:
+        """Those that the question is about, one for each endpoint and cause; the latest last."""
+        found: dict[tuple[Endpoint, Cause], Departure] = {}
+        for note in (*self._leaves, *self._crashes):
+            if concerns(about, note.endpoint):
+                earlier = found.pop((note.endpoint, note.cause), None)
+                found[note.endpoint, note.cause] = note if earlier is None else _together(earlier, note)
+        return sorted(found.values(), key=lambda each: each.at)
 
     # What is asked
 
@@ -285,7 +286,7 @@ class Trail:
         relevant = sorted(links, key=lambda peer: self._relevance(peer, path))
         failures = [each for each in self._failures if each.loses(path)]
         returns = [(at, part, sender) for part, (at, sender) in self._returns.items() if part.covers(path)]
-        departures = [each for each in self._departures.values() if concerns(about, each.endpoint)]
+        departures = self._departures(about)
         refusals = [each for each in self._refusals if concerns(about, each.endpoint)]
         return {
             "node": self._path,
@@ -321,7 +322,7 @@ class Trail:
                     "gone": each.gone,
                     "why": each.why,
                     "evidence": each.evidence,
-                    **_telling(each.telling, asker),
+                    **_telling_of(each, asker),
                 }
                 for each in _last(departures, size)
             ],
@@ -359,11 +360,56 @@ def _tally(telling: Telling, effects: Sequence[Effect]) -> None:
     for effect in effects:
         if type(effect) is Send:
             message = effect.message
-            if type(message) is EndpointLeft or type(message) is DomainFailed:
+            if type(message) is EndpointLeft:
                 telling.passed_to.add(effect.to)
-                telling.about(message.groups if type(message) is DomainFailed else ())
+                telling.about((message.group,))
+            elif type(message) is DomainFailed:
+                telling.passed_to.add(effect.to)
+                telling.about(message.groups)
         elif type(effect) is Tell and type(effect.notice) in (Left, Only, Without):
             telling.told = max(telling.told, len(effect.endpoints))
+            if type(effect.notice) is Left:
+                telling.about((effect.notice.group,))
+
+
+def _departure(
+    now: Instant,
+    endpoint: Endpoint,
+    cause: Cause,
+    telling: Telling,
+    gone: bool,
+    why: str = "",
+    evidence: Any = None,
+) -> Departure:
+    """Of an endpoint of this host, from all its groups at once or from one."""
+    to, groups = tuple(sorted(telling.passed_to)), tuple(telling.groups)
+    more = telling.more_groups
+    return Departure(now, endpoint, cause, HERE, to, telling.told, groups, more, gone, why, evidence)
+
+
+def _together(earlier: Departure, later: Departure) -> Departure:
+    telling = Telling(earlier.heard_from, set(earlier.passed_to) | set(later.passed_to))
+    telling.about((*earlier.groups, *later.groups))
+    return Departure(
+        later.at,
+        later.endpoint,
+        later.cause,
+        earlier.heard_from,
+        tuple(sorted(telling.passed_to)),
+        max(earlier.told, later.told),
+        tuple(telling.groups),
+        earlier.more_groups + later.more_groups + telling.more_groups,
+        earlier.gone or later.gone,
+        later.why or earlier.why,
+        later.evidence or earlier.evidence,
+    )
+
+
+def _telling_of(departure: Departure, asker: Domain) -> dict[str, Any]:
+    telling = Telling(departure.heard_from, set(departure.passed_to), departure.told)
+    telling.about(departure.groups)
+    telling.more_groups += departure.more_groups
+    return _telling(telling, asker)
 
 
 def _telling(telling: Telling, asker: Domain) -> dict[str, Any]:
