@@ -98,7 +98,18 @@ WILD = LinkModel(lan=Quality(Uniform(0.0001, 0.2)), wan=Quality(Uniform(0.0001, 
 class Line:
     """One direction of one link, and what is being done to it at the moment."""
 
-    __slots__ = ("cut", "dead", "free_at", "held", "least_s", "loss", "quality", "sender", "to")
+    __slots__ = (
+        "cut",
+        "dead",
+        "free_at",
+        "held",
+        "jammed_until",
+        "least_s",
+        "loss",
+        "quality",
+        "sender",
+        "to",
+    )
 
     def __init__(self, sender: Domain, to: Domain, quality: Quality) -> None:
         self.sender = sender
@@ -110,3 +121,4 @@ class Line:
         self.held: list[object] | None = None  # packets kept back until they are released
         self.least_s = 0.0  # a fault: at least this slow
         self.free_at = 0.0  # when the last packet arrives; the next one queues behind it
+        self.jammed_until = 0.0  # when the last packet arrives that a fault has slowed

@@ -316,6 +316,8 @@ class World:
                 back = self.processes[peer].lines[path]
                 if line.held is not None or back.held is not None or line.least_s or back.least_s:
                     continue  # whether such a link counts as up is the detector's own business
+                if line.jammed_until > self.now:
+                    return f"the line from {path} to {peer} is jammed"
                 other = self.processes[peer]
                 fine = process.works and other.works and not line.cut and not back.cut
                 if process.works and process.node is not None and process.node.is_up(peer) != fine:
@@ -746,8 +748,10 @@ class World:
         return self
 
     def delay(self, least_s: float, where: str = "") -> "World":
-        """At least this slow from now on; 0 ends it."""
+        """At least this slow from now on; 0 ends it, once what is on its way has arrived."""
         for line in self.lines(where):
+            if line.least_s:
+                line.jammed_until = line.free_at
             line.least_s = least_s
         return self
 
