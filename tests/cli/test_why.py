@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import time
 from typing import Any
 
@@ -27,6 +28,13 @@ def told(story: dict[str, Any], node: str) -> list[str]:
     return [step["text"] for step in story["steps"] if step["node"] == node]
 
 
+def sees(watch: "subprocess.Popen[str]", change: str) -> None:
+    """Until the watch has told of this change."""
+    assert watch.stdout is not None
+    while f'"change":"{change}"' not in (line := watch.stdout.readline()):
+        assert line, "the watch has ended"
+
+
 def endpoint_of(answer: Answer) -> str:
     (line,) = answer.lines
     return line
@@ -34,7 +42,9 @@ def endpoint_of(answer: Answer) -> str:
 
 def test_a_program_that_was_killed_is_a_crash_told_along_the_way(cluster: Cluster) -> None:
     watcher = cluster.begin("watch", "killed", "-o", "jsonl")
+    sees(watcher, "view")
     with watcher, member(cluster.socket("us.h1"), "bob", "killed", "world") as bob:
+        sees(watcher, "joined")
         endpoint = endpoint_of(cluster.run("resolve", "killed"))
         os.kill(bob.pid, signal.SIGKILL)
         story = until(cluster, "us.h1/bob", verdict="crashed")
@@ -48,7 +58,9 @@ def test_a_program_that_was_killed_is_a_crash_told_along_the_way(cluster: Cluste
 
 def test_an_agent_that_stood_still_is_told_from_both_sides(cluster: Cluster) -> None:
     watcher = cluster.begin("watch", "stopped", "-o", "jsonl")
+    sees(watcher, "view")
     with watcher, member(cluster.socket("us.h1"), "bob", "stopped", "world"):
+        sees(watcher, "joined")
         endpoint = endpoint_of(cluster.run("resolve", "stopped"))
         cluster["us.h1"].signal(signal.SIGSTOP)
         lost = until(cluster, endpoint, verdict="lost")
