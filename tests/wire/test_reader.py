@@ -295,3 +295,10 @@ def test_a_crowded_frame_costs_at_most_25_times_its_size_and_a_little(what: str)
     tracemalloc.stop()
     assert arrived or fresh.unknown
     assert peak < 25 * len(frames) + 8_000_000
+
+
+@pytest.mark.parametrize("said", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n"])
+def test_whoever_mixed_up_the_ports_is_told_so(said):
+    (broken,) = FrameReader(WORLD, FrameKind.LINK).feed(said)
+    assert isinstance(broken, Malformed)
+    assert "speaks HTTP" in broken.what

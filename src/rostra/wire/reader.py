@@ -77,6 +77,9 @@ Arrived = (
     | PeerError
 )
 
+_HTTP: Final = frozenset({b"HTTP", b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI"})
+"""How a browser or a web server begins, where a frame's length should be: somebody mixed up two ports."""
+
 
 class FrameReader:
     """Reads one connection. Sans-IO: feed it what arrived, and it returns what that completed.
@@ -166,8 +169,13 @@ class FrameReader:
     def _check_header(self, length: int, version: int, kind: int) -> None:
         """Refuse a frame before its body is here, and before room is made for it."""
         if not AFTER_LENGTH <= length <= FRAME_BYTES_MAX - LENGTH_BYTES:
+            if length.to_bytes(LENGTH_BYTES) in _HTTP:
+                raise Malformed(
+                    "the other side speaks HTTP", fix="name the address where programs or servers connect"
+                )
             raise Malformed(
-                f"a frame of {length + LENGTH_BYTES} bytes", fix=f"frames have {HEADER.size} to 1 MiB"
+                f"a frame of {length + LENGTH_BYTES} bytes",
+                fix=f"frames have {HEADER.size} bytes to {FRAME_BYTES_MAX}",
             )
         if version != WIRE_VERSION and kind != FrameKind.REFUSAL:
             raise WrongVersion(
