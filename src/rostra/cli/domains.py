@@ -5,7 +5,7 @@ import typer
 from rostra.cli.asking import administer
 from rostra.cli.common import EXIT_OK, Agent, command, remark, run_client
 from rostra.cli.house import HouseCommand
-from rostra.cli.output import Format, Output, coloured, show_rows, show_table
+from rostra.cli.output import Format, Output, busy, coloured, show_rows, show_table
 from rostra.client.sight import Sight, look
 from rostra.names import ROOT, Domain, depth
 from rostra.web.picture import Picture, Report, draw, ends_of
@@ -31,7 +31,8 @@ def domains(agent: Agent = None, output: Format = Output.TABLE) -> int:
 
 async def _domains(agent: str | None, output: Output) -> int:
     async with administer(agent) as admin:
-        sight = await look(admin, agent)
+        with busy("asking the nodes in sight"):
+            sight = await look(admin, agent)
     picture = picture_of(sight)
     if output is not Output.TABLE:
         show_rows(

@@ -9,7 +9,7 @@ from msgspec import Struct
 from rostra.cli.asking import administer, endpoint, known_groups, members_of, permanent_groups
 from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, command, remark, run_client
 from rostra.cli.house import HouseCommand
-from rostra.cli.output import Format, Output, show_rows, show_table
+from rostra.cli.output import Format, Output, busy, show_rows, show_table
 from rostra.client import Me
 from rostra.client.sight import Sight, look
 from rostra.errors import RostraError
@@ -51,7 +51,8 @@ def groups(agent: Agent = None, output: Format = Output.TABLE) -> int:
 
 async def _groups(agent: str | None, output: Output) -> int:
     async with administer(agent) as admin:
-        sight = await look(admin, agent)
+        with busy("asking the nodes in sight"):
+            sight = await look(admin, agent)
     known = known_groups(sight)
     permanent = {group for document in sight.documents.values() for group in permanent_groups(document)}
     if sight.first["core"]["server"] == "agent":

@@ -10,7 +10,7 @@ from msgspec import Struct
 from rostra.cli.asking import GroupName, Scope, administer, endpoint, group_of, nobody_there
 from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, command, remark, run_client
 from rostra.cli.house import HouseCommand
-from rostra.cli.output import Format, Output, coloured, heading, show_rows, show_table, text_of
+from rostra.cli.output import Format, Output, busy, coloured, heading, show_rows, show_table, text_of
 from rostra.client import Members
 from rostra.client.sight import Sight, look
 from rostra.client.why import seconds
@@ -58,7 +58,8 @@ async def _members(group: Group, agent: str | None, output: Output) -> int:
                 show_rows((), output, {"group": str(group), "isolated": answer.isolated, "members": []})
             remark(await nobody_there(admin, agent, group))
             return EXIT_FAILED
-        sight = await look(admin, agent)
+        with busy("asking the nodes in sight how they are"):
+            sight = await look(admin, agent)
     rows = list(rows_of(answer.members, sight))
     if output is not Output.TABLE:
         whole = {"group": str(group), "isolated": answer.isolated, "from": host, "members": rows}

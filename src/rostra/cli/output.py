@@ -6,6 +6,7 @@ cut off.
 
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
@@ -44,6 +45,11 @@ def answers() -> Console:
 
 def remarks() -> Console:
     return Console(file=sys.stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def busy(doing: str) -> AbstractContextManager[object]:
+    """Say on a terminal what takes a while; nothing in a pipe."""
+    return remarks().status(doing, spinner="dots") if sys.stderr.isatty() else nullcontext()
 
 
 def show_json(document: Any, output: Output) -> None:

@@ -11,7 +11,7 @@ from rich.text import Text
 from rostra.cli.asking import administer
 from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, command, run_client
 from rostra.cli.house import HouseCommand
-from rostra.cli.output import Format, Output, answers, show_json
+from rostra.cli.output import Format, Output, answers, busy, show_json
 from rostra.client import Admin
 from rostra.client.sight import reach
 from rostra.client.why import Explanation, Step, explain, seconds
@@ -49,7 +49,8 @@ def why(
         rostra why us -o json
     """
     about = parse_subject(subject)
-    story = run_client(_explain(about, agent))
+    with busy(f"asking everybody on the way to {about}"):
+        story = run_client(_explain(about, agent))
     if output is Output.TABLE:
         show(story)
     else:
