@@ -9,8 +9,10 @@ import pytest
 
 import rostra
 from rostra import Joined, View
+from rostra.client.connection import AgentConnection
 from rostra.errors import BY_CODE, BadInput, DeadlineExceeded, NotAvailable, RostraError, Unreachable
 from rostra.testing import World, Worlds
+from rostra.wire import Arrived
 
 ROOT = Path(__file__).parents[2]
 H1, FAR = "eu.paris.h1", "us.boston.h1"
@@ -200,3 +202,27 @@ async def test_a_loop_hears_the_list_and_then_what_happens(world: World) -> None
                 case Joined(members, cause):
                     assert ([m.meta for m in members], cause) == ([b"black"], rostra.Cause.JOIN)
                     break
+
+
+@pytest.mark.spec("C-139")
+async def test_an_answer_and_the_changes_after_it_may_come_in_one_read(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy takes them in the order in which they came, not when whoever asked runs again."""
+    async with rostra.connect(H1) as ann, rostra.connect(FAR) as bob, ann.join("chess") as chess:
+        await world.settled()
+        ours, arrived, held = ann._connection, AgentConnection.arrived, list[Arrived]()
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                AgentConnection,
+                "arrived",
+                lambda self, items: held.extend(items) if self is ours else arrived(self, items),
+            )
+            asked = asyncio.ensure_future(ann.resolve("chess", fresh=True))
+            await world.settled()
+            joined = await bob.join("chess")
+            await world.settled()
+        ours.arrived(held)
+        assert [m.endpoint for m in (await asked).members] == [ann.endpoint]
+        await world.settled()
+        assert [m.endpoint for m in chess.members] == [ann.endpoint, joined.me.endpoint]

@@ -112,6 +112,7 @@ class AgentConnection:
         self._asks: list[Ask] = []
         self._asking: dict[tuple[int, AnyRequest], int] = {}  # what was asked this tick: its token
         self._waiting: dict[int, list[asyncio.Future[Any]]] = {}
+        self._periods: dict[int, int] = {}  # by token: the period of following in which it was asked
         self._listeners: dict[int, OnNotice] = {}
         self._at_end: list[Callable[[RostraError], None]] = []
         self._writable = asyncio.Event()
@@ -179,11 +180,11 @@ class AgentConnection:
 
     # Asking
 
-    async def ask(self, number: int, request: AnyRequest, *, share: bool = False) -> Any:
+    async def ask(self, number: int, request: AnyRequest, *, share: bool = False, period: int = 0) -> Any:
         """The answer, or the error that it means. `number` is the asking endpoint's, or NO_ENDPOINT."""
         if not self._writable.is_set():
             await self._writable.wait()
-        answer = await self.post(number, request, share=share)
+        answer = await self.post(number, request, share=share, period=period)
         if type(answer) is Denied:
             raise as_error(answer)
         return answer
@@ -195,11 +196,13 @@ class AgentConnection:
             raise as_error(answer)
         return answer
 
-    def post(self, number: int, request: AnyRequest, *, share: bool = False) -> "asyncio.Future[Any]":
+    def post(
+        self, number: int, request: AnyRequest, *, share: bool = False, period: int = 0
+    ) -> "asyncio.Future[Any]":
         """Ask without waiting: the question is on its way when this returns, whatever becomes of the caller.
 
         With `share`, an equal question of this tick is asked once; each asker has its own future, so that
-        none can cancel another's.
+        none can cancel another's. With `period`, the answer is news for our copy too (`Copies.answered`).
         """
         if self.ended is not None:
             raise again(self.ended)
@@ -213,6 +216,8 @@ class AgentConnection:
         if share:
             self._asking[number, request] = token
         self._waiting[token] = [future]
+        if period:
+            self._periods[token] = period
         if not self._asks:
             self._loop.call_soon(self._flush)
         self._asks.append(Ask(token, number, request))
@@ -315,6 +320,10 @@ class AgentConnection:
         if futures is None:
             self.missed_answers += 1
             return
+        period = self._periods.pop(token, 0)
+        if period and type(answer) is Absolute:
+            # Now, and not when the asker runs again: the changes after it may be in the same read.
+            self.copies.answered(answer, period)
         taken = False
         for future in futures:
             if not future.done():

@@ -264,7 +264,7 @@ class Me:
 
     async def _resolve(self, group: str, question: requests.Resolve, deadline_s: float | None) -> Resolution:
         period = self._copies.period(Group(group, question.scope)) if self._follows and question.scope else 0
-        asking = self._ask(question, share=True)
+        asking = self._ask(question, share=True, period=period)
         if deadline_s is None:
             answer = await asking
         else:
@@ -273,8 +273,6 @@ class Me:
             everybody = {member.endpoint: member for _, members in answer.parts for member in members}
             members = tuple([everybody[endpoint] for endpoint in sorted(everybody)])
             return Resolution(members, answer.isolated, scopes=answer.parts)
-        if period:
-            self._copies.answered(answer, period)
         return Resolution(answer.members, answer.isolated)
 
     # Messages and lives
@@ -500,9 +498,9 @@ class Me:
 
     # Asking
 
-    async def _ask(self, request: AnyRequest, *, share: bool = False) -> Any:
+    async def _ask(self, request: AnyRequest, *, share: bool = False, period: int = 0) -> Any:
         self._check_open()
-        return await self._connection.ask(self._number, request, share=share)
+        return await self._connection.ask(self._number, request, share=share, period=period)
 
     def _post(self, request: AnyRequest) -> "asyncio.Future[Any]":
         self._check_open()
