@@ -54,4 +54,5 @@ def test_without_an_agent_a_world_that_is_up_is_found_while_it_lives(tmp_path: P
             listener.bind(f"{tmp_path}/rostra/agent.sock")
             assert find_agent(usual) == default_socket(usual)
         (tmp_path / "rostra" / "agent.sock").unlink()
-    assert find_agent(usual) == default_socket(usual)  # both were killed: their files say nothing any more
+    # Both were killed: their files say nothing any more. (Another one may live on this machine.)
+    assert find_agent(usual) not in [SocketPath(f"{world}/agent.sock") for world in worlds]
