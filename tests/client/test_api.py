@@ -11,6 +11,7 @@ import rostra
 from rostra import Joined, View
 from rostra.client.connection import AgentConnection
 from rostra.errors import BY_CODE, BadInput, DeadlineExceeded, NotAvailable, RostraError, Unreachable
+from rostra.names import Domain
 from rostra.testing import World, Worlds
 from rostra.wire import Arrived
 
@@ -226,3 +227,17 @@ async def test_an_answer_and_the_changes_after_it_may_come_in_one_read(
         assert [m.endpoint for m in (await asked).members] == [ann.endpoint]
         await world.settled()
         assert [m.endpoint for m in chess.members] == [ann.endpoint, joined.me.endpoint]
+
+
+async def test_an_agent_that_is_shutting_down_blames_no_program(world: World) -> None:
+    """It has closed the program's endpoints itself, and waits for its domain to acknowledge the leaves."""
+    async with rostra.connect(H1) as ann:
+        membership = await ann.join("chess")
+        agent = world._agents[Domain(H1)]
+        (programs,) = agent.programs.values()
+        programs.draining = True
+        for program in list(programs.by_number.values()):
+            programs.close_all(program)
+        for late in (ann.join("go"), membership.leave(), ann.resolve("chess", fresh=True)):
+            with pytest.raises(Unreachable, match="shutting down"):
+                await late

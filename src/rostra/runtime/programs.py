@@ -260,21 +260,16 @@ class Program:
 
     def _ask(self, token: int, number: int, request: Any) -> None:
         programs = self._programs
-        if number == NO_ENDPOINT:
-            endpoint = Endpoint("")
-        else:
-            known = self.endpoints.get(number)
-            if known is None:
-                self.answer(
-                    token, denied(BadInput(f"endpoint {number} is not open here", fix="open one first"))
-                )
-                return
-            endpoint = known
-        if programs.draining and isinstance(request, _NEW_WORK):
+        endpoint = Endpoint("") if number == NO_ENDPOINT else self.endpoints.get(number)
+        if programs.draining and (endpoint is None or isinstance(request, _NEW_WORK)):
+            # We closed its endpoints ourselves: that is no mistake of the program's.
             leaving = Unreachable(
                 f"{programs.resident.path} is shutting down", fix="try again, or another agent"
             )
             self.answer(token, denied(leaving))
+            return
+        if endpoint is None:
+            self.answer(token, denied(BadInput(f"endpoint {number} is not open here", fix="open one first")))
             return
         if type(request) is Inspect and self._waits_for_news(token, number, request):
             return
