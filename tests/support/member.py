@@ -1,4 +1,4 @@
-"""A program that is in one group until it is killed: ``python member.py SOCKET NAME GROUP SCOPE``."""
+"""A program that is in one group until it or its agent ends: ``python member.py SOCKET NAME GROUP SCOPE``."""
 
 import asyncio
 import sys
@@ -7,7 +7,7 @@ from rostra.client import connect
 
 
 async def main(socket: str, name: str, group: str, scope: str) -> None:
-    async with connect(socket, name=name) as me, me.join(group, scope) as membership:
+    async with connect(socket, name=name, on_lost="raise") as me, me.join(group, scope) as membership:
         print(me.endpoint, flush=True)
         async for _ in membership:
             pass
