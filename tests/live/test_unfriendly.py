@@ -12,9 +12,9 @@ import pytest
 from support.lab import Lab, Process, until
 
 from rostra.client import Gap, Joined, Me, Membership, View, connect
-from rostra.names import Domain, make_group
+from rostra.names import Domain, incarnation_of, make_group
 from rostra.protocols.links.packets import Hello
-from rostra.protocols.resolve.requests import Join, Open, Resolve
+from rostra.protocols.resolve.requests import Done, Join, Leave, Open, Resolve, SendTo
 from rostra.wire import Ask, Encoder, FrameKind, FrameReader, ProgramHello, Refusal
 from rostra.wire.frames import world_tag
 
@@ -196,6 +196,36 @@ async def _write_for_ever(writer: asyncio.StreamWriter, data: bytes) -> None:
     while True:
         writer.write(data)
         await writer.drain()
+
+
+async def test_a_flood_of_joins_and_messages_parts_no_host_from_the_others(loopback: Lab) -> None:
+    """Every question of this flood reaches the domain's server, and half of them every other host."""
+    async with (
+        loopback.program("lab.h2", "ann") as ann,
+        loopback.program("lab.h1", "bob") as bob,
+        ann.join("calm") as calm,
+        bob.join("calm"),
+    ):
+        await until(lambda: len(calm.members) == 2, "both are there")
+        before = loopback.counted("lab.h2", "link_down")
+        async with loopback.program("lab.h2", "flood") as flood:
+            number, connection = incarnation_of(flood.endpoint), flood._connection
+            groups = [make_group(f"flood{n}", "lab") for n in range(500)]
+            answers = []
+            for _ in range(20):
+                for group in groups:
+                    answers.append(connection.post(number, Join(group)))
+                    answers.append(connection.post(number, SendTo((bob.endpoint,), bytes(20_000))))
+                    answers.append(connection.post(number, Leave(group)))
+                await asyncio.sleep(0)
+            async with asyncio.timeout(30):
+                assert len((await ann.resolve("calm", fresh=True)).members) == 2
+            async with asyncio.timeout(60):
+                assert {type(answer) for answer in await asyncio.gather(*answers)} == {Done}
+        assert len(calm.members) == 2
+        assert loopback.counted("lab.h2", "link_down") == before
+        counters = (await loopback.inspect("lab.h2"))["counters"]
+        assert counters.get("programs_held_back", 0) > 0  # it had to wait; nobody else was told anything
 
 
 async def test_a_program_that_never_reads_its_answers_is_stopped_from_asking(loopback: Lab) -> None:

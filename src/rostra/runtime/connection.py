@@ -10,6 +10,8 @@ of a link, or a program.
 
 import asyncio
 import socket
+import threading
+from enum import IntFlag
 from typing import Any, Final, Protocol, cast
 
 from rostra.errors import PeerError, RostraError
@@ -17,12 +19,12 @@ from rostra.wire.encoder import Encoder
 from rostra.wire.frames import Refusal
 from rostra.wire.reader import Arrived, FrameReader
 
-READ_BYTES: Final = 256 << 10
+READ_BYTES: Final = 64 << 10
 """The shared buffer: the most that one read takes."""
 
-READ_PER_TURN_BYTES_MAX: Final = 1 << 20
-"""What one connection may bring into one turn. Raising it lets a flooding peer delay the others for
-longer."""
+READ_PER_TURN_BYTES_MAX: Final = 64 << 10
+"""What one connection may bring into one turn. Raising it lets a flooding peer delay the others for longer:
+this much holds some two thousand small questions, a twentieth of a second's work."""
 
 WRITE_BUFFER_BYTES_MAX: Final = 256 << 10
 """What may wait in the transport before its role is told that the peer does not read."""
@@ -30,8 +32,24 @@ WRITE_BUFFER_BYTES_MAX: Final = 256 << 10
 LINGER_S: Final = 1.0
 """How long a connection that we close may take to read our last words."""
 
-_shared_buffer: Final = memoryview(bytearray(READ_BYTES))
-# Filled and emptied within one callback of the loop, so no two connections of a loop ever use it at once.
+
+class _Shared(threading.local):
+    """Filled and emptied within one callback of a loop, so no two connections of a loop ever use it at once;
+    two loops run in two threads, and each thread has its own."""
+
+    def __init__(self) -> None:
+        self.buffer = memoryview(bytearray(READ_BYTES))
+
+
+_shared: Final = _Shared()
+
+
+class Hold(IntFlag):
+    """Why a connection is not read."""
+
+    NOT = 0
+    FULL = 1  # it does not read what we say to it
+    PACE = 2  # the domain does not keep up with what it asks
 
 
 class Role(Protocol):
@@ -69,7 +87,18 @@ class Turns(Protocol):
 
 
 class Connection(asyncio.BufferedProtocol):
-    __slots__ = ("_paused", "_read", "_reader", "_transport", "_turn", "_turns", "_why", "peer", "role")
+    __slots__ = (
+        "_held",
+        "_paused",
+        "_read",
+        "_reader",
+        "_transport",
+        "_turn",
+        "_turns",
+        "_why",
+        "peer",
+        "role",
+    )
 
     role: Role
 
@@ -81,6 +110,7 @@ class Connection(asyncio.BufferedProtocol):
         self._turn = 0
         self._read = 0  # bytes, in that turn
         self._paused = False
+        self._held = Hold.NOT
         self._why = ""
 
     # From the loop
@@ -91,7 +121,7 @@ class Connection(asyncio.BufferedProtocol):
         stream.set_write_buffer_limits(high=WRITE_BUFFER_BYTES_MAX)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return _shared_buffer
+        return _shared.buffer
 
     def buffer_updated(self, size: int) -> None:
         if self._turn != self._turns.turn:
@@ -99,7 +129,7 @@ class Connection(asyncio.BufferedProtocol):
         self._read += size
         if self._read > READ_PER_TURN_BYTES_MAX:
             self._turns.resume_next_turn(self)
-        items = self._reader.feed(bytes(_shared_buffer[:size]))
+        items = self._reader.feed(bytes(_shared.buffer[:size]))
         if not items:
             return
         if not self._reader.over:
@@ -153,9 +183,18 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        if self._transport is not None and self._paused:
+        if self._transport is not None and self._paused and not self._held:
             self._paused = False
             self._transport.resume_reading()
+
+    def hold(self, why: Hold) -> None:
+        """Read nothing until this reason is gone and no other is left, whoever resumes it meanwhile."""
+        self._held |= why
+        self.pause_reading()
+
+    def release(self, why: Hold) -> None:
+        self._held &= ~why
+        self.resume_reading()
 
     def refuse(self, error: RostraError) -> None:
         """Hang up, saying why."""

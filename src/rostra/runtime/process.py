@@ -242,6 +242,10 @@ class Process:
         finally:
             self.encoder.turn_ends()
             self._in_turn = False
+        for path, programs in self.programs.items():
+            resident = self.residents[path]
+            if resident.is_agent:
+                programs.keep_pace(resident.node.links[parent(path)].backlog)
         if self._resume:
             resume, self._resume = self._resume, []
             for connection in resume:

@@ -61,7 +61,7 @@ from rostra.protocols.resolve.requests import (
     denied,
 )
 from rostra.protocols.resolve.watches import Watches
-from rostra.runtime.connection import Connection
+from rostra.runtime.connection import Connection, Hold
 from rostra.wire import (
     NO_ENDPOINT,
     Answered,
@@ -79,6 +79,10 @@ from rostra.wire import (
 
 if TYPE_CHECKING:
     from rostra.runtime.process import Process, Resident
+
+BACKLOG_MAX: Final = 1024
+"""Messages that the domain may owe an acknowledgement for before programs have to wait. Of the largest kind
+it is 64 MiB; of the usual kind, what a good link takes in a few milliseconds."""
 
 QUEUE_RECORDS_MAX: Final = 4_096
 """Notices (and member records in them) queued for a program that does not read, before it falls behind. A
@@ -246,13 +250,13 @@ class Program:
         """No more of its questions until it takes the answers to those it asked."""
         self._full = True
         self._programs.full[self] = self.connection.unread_bytes
-        self.connection.pause_reading()
+        self.connection.hold(Hold.FULL)
 
     def drained(self) -> None:
         self._full = False
         self._programs.full.pop(self, None)
         self._programs.heard(self)
-        self.connection.resume_reading()
+        self.connection.release(Hold.FULL)
         self.write()
         if self._missed is not None:
             missed, self._missed = self._missed, None
@@ -320,6 +324,7 @@ class Programs:
         self.process = process
         self.resident = resident
         self.draining = False
+        self.held_back = False  # nobody is read: the domain does not keep up
         self.by_number: dict[int, Program] = {}
         self.full: dict[Program, int] = {}  # those that do not read: what was unread when we last looked
         self.read_until: dict[int, int] = {}  # by program: the number of the last event that it knows
@@ -340,11 +345,26 @@ class Programs:
         self._numbered += 1
         program = Program(self, self._numbered, hello.program, connection)
         self.by_number[program.number] = program
+        if self.held_back:
+            connection.hold(Hold.PACE)
         self._carry_out(self._watch.step(self.process.now, ProgramOpened(program.number)))
         node = self.resident.node
         program.say(self.process.encoder.to_program(ProgramWelcome(node.world, node.path, node.incarnation)))
         self.process.record.count("program_connected")
         return program
+
+    def keep_pace(self, backlog: int) -> None:
+        """Read programs only as fast as the domain takes what they cause: nothing is dropped, and no queue
+        grows without bound."""
+        if not self.held_back and backlog > BACKLOG_MAX:
+            self.held_back = True
+            self.process.record.count("programs_held_back")
+            for program in self.by_number.values():
+                program.connection.hold(Hold.PACE)
+        elif self.held_back and backlog < BACKLOG_MAX // 2:
+            self.held_back = False
+            for program in self.by_number.values():
+                program.connection.release(Hold.PACE)
 
     # From the core
 

@@ -106,6 +106,11 @@ class Link:
         return not isinstance(self.state, Together) or self.state.queued == 0
 
     @property
+    def backlog(self) -> int:
+        """Messages that the peer has not acknowledged yet."""
+        return self.state.queued if isinstance(self.state, Together) else 0
+
+    @property
     def epoch(self) -> tuple[int, int] | None:
         """Our session and the peer's, while the link is up."""
         return (self._mine, self._yours) if isinstance(self.state, Together) else None
