@@ -9,6 +9,7 @@ from rostra import Connected, Gap, Joined, Left, Lost, Suspended, View
 from rostra.client.streams import Stream
 from rostra.errors import BadInput, DeadlineExceeded, GroupIsPermanent, NotMember, Unreachable
 from rostra.names import incarnation_of, make_group
+from rostra.runtime.connection import Connection
 from rostra.testing import World, Worlds
 
 H1, H2, FAR = "eu.paris.h1", "eu.paris.h2", "us.boston.h1"
@@ -247,6 +248,32 @@ async def test_lives_are_watched_again_and_mail_has_a_gap(world: World) -> None:
         await bob.close()
         assert not (await anext(lives)).alive
         await lives.aclose()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("turns", range(14))
+async def test_an_endpoint_may_be_closed_at_any_moment_of_coming_back(
+    world: World, turns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with rostra.connect(H1, name="ann") as ann:
+        second = await ann.open("second")
+        await second.join("chess")
+        called, dialler = asyncio.Event(), world.loop.rostra_dialler
+        dial = dialler.dial
+
+        async def noticed(where: object, connection: Connection) -> None:
+            called.set()
+            await dial(where, connection)
+
+        monkeypatch.setattr(dialler, "dial", noticed)
+        world.drop(H1)
+        await called.wait()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await second.close()
+        await ann.connected()
+        await world.settled()
+        assert (await ann.inspect())["core"]["endpoints"] == [ann.endpoint]
+        assert (await ann.resolve("chess")).members == ()
 
 
 async def test_closing_while_the_agent_is_away_leaves_no_task_behind(world: World) -> None:

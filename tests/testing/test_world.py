@@ -156,6 +156,14 @@ def test_a_program_that_fails_fails_the_test_that_lets_it_run() -> None:
     world.close()  # it had not failed yet
 
 
+def test_a_callback_that_fails_fails_the_test_too() -> None:
+    world = World(SHAPE)
+    world.loop.call_later(1, lambda: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        world.run(for_s=5)
+    world.close()
+
+
 def test_a_program_that_fails_while_the_world_ends_is_not_overlooked() -> None:
     async def fail() -> None:
         try:

@@ -107,6 +107,7 @@ class Me:
         self._watched = session.watched
         self._owns_session = owns_session
         self._closed = False
+        self._away = False  # since the agent was lost, until all that we had is ours again
         self._follows: dict[tuple[str, str | None], Follow] = {}  # by name and scope
         self._memberships: dict[Group, Membership] = {}
         self._watches: dict[Group, WatchFollow] = {}
@@ -424,14 +425,15 @@ class Me:
     def lost(self) -> None:
         """Alone, until we are reopened: in every group nobody is known but ourselves (C-143)."""
         self._settling = []
+        if self._mail is not None and not self._away:
+            self._mail.put(Gap())
+        self._away = True
         for group, joined in self._memberships.items():
             if joined._online is not None:
                 me = [member for member in joined._online.members if member.endpoint == self.endpoint]
                 self._copies.lose(
                     group, self._number, me[0] if me else Member(self.endpoint, (0, 0), joined.meta)
                 )
-        if self._mail is not None:
-            self._mail.put(Gap())
 
     def reopened(self, connection: AgentConnection, endpoint: Endpoint) -> None:
         """Somebody new, of the same name. Everything is asked for at once, in the order of asking."""
@@ -463,6 +465,7 @@ class Me:
                 if joined._online is not None:
                     self._copies.unfollow(joined.group, self._number, refusal)
                     self._look_up(joined.group)
+        self._away = False
 
     def ended(self, reason: RostraError | None) -> None:
         """There is no coming back: this endpoint is closed, or its agent lost for good."""

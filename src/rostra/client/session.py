@@ -250,7 +250,11 @@ class Session:
             )
         opened = [(each, connection.post(NO_ENDPOINT, Open(each.name))) for each in self.endpoints]
         for endpoint, answer in opened:
-            endpoint.reopened(connection, (await connection.settle(answer)).endpoint)
+            reopened = await connection.settle(answer)
+            if endpoint in self.endpoints:
+                endpoint.reopened(connection, reopened.endpoint)
+            else:
+                connection.close_endpoint(reopened)  # it was closed while we asked
         for endpoint in list(self.endpoints):
             await endpoint.settled()
 

@@ -44,7 +44,9 @@ class PretendLoop(asyncio.BaseEventLoop):
         super().__init__()
         self.world: Clockwork = _Empty()
         self.ends_at = math.inf  # nothing may take longer
+        self.failures: list[BaseException] = []  # of callbacks, which nobody awaits
         self._selector = _Jumps(self)  # BaseEventLoop asks it to wait for input
+        self.set_exception_handler(_keep_failure)
 
     def time(self) -> float:
         return self.world.now
@@ -112,6 +114,14 @@ class PretendLoop(asyncio.BaseEventLoop):
 
     async def getaddrinfo(self, *args: Any, **kwargs: Any) -> NoReturn:
         _no("name servers")
+
+
+def _keep_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    error = context.get("exception")
+    if isinstance(loop, PretendLoop) and error is not None and ("handle" in context or "protocol" in context):
+        loop.failures.append(error)
+    else:
+        loop.default_exception_handler(context)
 
 
 class _Jumps:

@@ -223,7 +223,10 @@ class World:
         self.look_for_failures()
 
     def look_for_failures(self) -> None:
-        """A program that failed unseen would make a test that cannot."""
+        """A program or callback that failed unseen would make a test that cannot."""
+        failures, self.loop.failures = self.loop.failures, []
+        if failures:
+            raise failures[0]
         programs, self._programs = self._programs, []
         for host, task in programs:
             if not task.done():
