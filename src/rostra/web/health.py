@@ -176,6 +176,11 @@ COUNTED: Final[dict[str, tuple[str, str, str]]] = {
         "why",
         f"Programs that we disconnected, by reason. {GOOD_LOW}",
     ),
+    "programs_held_back": (
+        "rostra_runtime_programs_held_back",
+        "",
+        f"Times that programs had to wait because the domain did not keep up. {GOOD_LOW}",
+    ),
     "notices_missed": (
         "rostra_runtime_notices_missed",
         "",
