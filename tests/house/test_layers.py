@@ -18,6 +18,7 @@ ROOMS = [
     "protocols",
     "wire",
     "node",
+    "journal",
     "runtime",
     "sim",
     "client",

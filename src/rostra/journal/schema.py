@@ -1,0 +1,252 @@
+"""The journal's one table: its columns, and the kinds of rows in it.
+
+A **row** is one fact, as one writer saw it. An event that concerns several members is several rows, one for
+each of them, numbered `nth` of `of`; so every question is a filter and a window, and nothing has to be
+unpacked. Columns that mean nothing for a kind are null there.
+
+    who wrote it      world, writer, role, epoch, seq
+    when              at, virtual_s
+    what              kind, change, news, nth, of
+    about whom        group, member, life, stamp, domain, peer
+    seen from where   writer, and observers on it
+    why               cause, accuser, accused, what, and the evidence
+    how much          latency_us, count, bytes, level, message, answered_by, number, period, first, last
+
+`(world, writer, epoch, seq)` is the key of a row. Within one writer and epoch `seq` starts at 1 and has no
+holes: one that is missing was lost, and is missed. A `heartbeat` at least every few seconds and a `closing`
+at a clean end make a lost tail visible: an epoch without `closing` ended in a crash, and nothing is known of
+what its writer saw after its last row.
+
+This module is plain data: agents import it without Arrow, Spark without agents.
+"""
+
+from collections.abc import Iterator
+from typing import Final, Literal, NamedTuple
+
+VERSION: Final = 1
+"""Grows with every change. Columns are only ever added, and are null where an older writer did not know them;
+a column's name and type never change, nor does the meaning of a kind."""
+
+Type = Literal["text", "word", "int64", "int32", "double", "bool", "time", "texts"]
+"""`word` is text from a small set (kept as a dictionary), `time` is UTC in microseconds, `texts` a list."""
+
+
+class Column(NamedTuple):
+    name: str
+    type: Type
+    meaning: str
+    required: bool = False
+
+
+COLUMNS: Final = (
+    # Who wrote it
+    Column("world", "word", "the world's name", required=True),
+    Column("writer", "word", "path of the host (an agent) or domain (a server) that saw it", required=True),
+    Column(
+        "role",
+        "word",
+        "agent | server | lab (the supervisor of a small world) | sim (sees all)",
+        required=True,
+    ),
+    Column("epoch", "int64", "the writer's incarnation: grows at every start", required=True),
+    Column("seq", "int64", "1, 2, 3 ... within this writer and epoch, without holes", required=True),
+    # When
+    Column("at", "time", "the writer's wall clock, UTC; orders nothing across writers", required=True),
+    Column("virtual_s", "double", "the simulator's clock, in simulated worlds"),
+    # What
+    Column("kind", "word", "what happened: see the kinds", required=True),
+    Column("change", "word", "of this member in this group, as seen by the writer: joined | left | kept"),
+    Column("news", "bool", "did it change what this writer sees? (else it only repeats it to somebody new)"),
+    Column("nth", "int32", "this row is the nth of its event, from 0", required=True),
+    Column("of", "int32", "rows of this event; its first row has number seq - nth", required=True),
+    # About whom
+    Column("group", "word", "name@scope"),
+    Column("member", "text", "endpoint with incarnation, host/name#n"),
+    Column("life", "int64", "first half of the membership's stamp: incarnation of the member's agent"),
+    Column(
+        "stamp", "int64", "second half: counts that agent's joins and leaves; the larger pair is the later"
+    ),
+    Column("observers", "texts", "endpoints on the writer's host that were told"),
+    Column("domain", "word", "domain of a `Without` or `Only`; the part that a list is complete for"),
+    Column("inside", "bool", "that part is everything inside the domain (else everything outside it)"),
+    Column("peer", "word", "the neighbour concerned: path of a host or domain"),
+    # Why
+    Column(
+        "cause",
+        "word",
+        "join | merge | snapshot | leave | crash | without | only | unlisted | unfollowed ...",
+    ),
+    Column("accuser", "word", "who gave the accused up"),
+    Column("accused", "word", "whom"),
+    Column("what", "word", "on what grounds: silent | ended by peer | restarted | overflow | closed ..."),
+    Column("silence_s", "double", "evidence: how long nothing had been heard"),
+    Column("expected_s", "double", "evidence: the usual time between two signs of life"),
+    Column("phi", "double", "evidence: accrued suspicion"),
+    Column("threshold", "double", "evidence: phi at which it is suspected"),
+    Column("limit_s", "double", "evidence: silence after which it is given up"),
+    Column("own_lateness_s", "double", "evidence: how late the accuser's own loop was"),
+    Column("channel_open", "bool", "evidence: was the connection still open?"),
+    # How much
+    Column("latency_us", "int64", "of an answer, or of a return after a break"),
+    Column("answered_by", "word", "who answered: own copy | agent | path of the server"),
+    Column("count", "int64", "how many: members of an answer, messages, rows lost ..."),
+    Column("bytes", "int64", "how many bytes"),
+    Column("level", "int32", "of the upper end of the link: 0 is the root"),
+    Column("message", "word", "kind of message, for traffic"),
+    Column("period", "int64", "of a watch: numbers are comparable within one period"),
+    Column("number", "int64", "of a watch: place of this change"),
+    Column("first", "int64", "of a delivery: first sequence number of the run; of a view: its number"),
+    Column(
+        "last", "int64", "of a delivery: last sequence number of the run; of a view: the rank of the member"
+    ),
+    Column("detail", "text", "JSON, for what has no column: settings at `started`, and notes for people"),
+)
+
+NAMES: Final = tuple(column.name for column in COLUMNS)
+
+KEY: Final = ("world", "writer", "epoch", "seq")
+
+
+class Kind(NamedTuple):
+    name: str
+    meaning: str
+    columns: str  # those that have a value, beside the required ones
+
+
+KINDS: Final = (
+    # Marks
+    Kind(
+        "started", "an epoch begins; `detail` has version, schema, settings, neighbours and profile", "detail"
+    ),
+    Kind("heartbeat", "still there; everything before it is written or counted as dropped", ""),
+    Kind("closing", "a clean end: no row of this epoch follows", "what"),
+    Kind(
+        "dropped",
+        "rows that could not be kept (disk full, writer overrun); their numbers are used up",
+        "count what first last",
+    ),
+    # Memberships, at home: the truth
+    Kind("opened", "a program opened an endpoint on this host", "member"),
+    Kind("closed", "the endpoint closed (cause leave) or died (cause crash)", "member cause what"),
+    Kind("member-joined", "the agent accepted a join", "group member life stamp"),
+    Kind("member-left", "the agent accepted a leave, or the program died", "group member life stamp cause"),
+    Kind(
+        "refused", "a program's request was denied; `what` is the error's code", "member group what message"
+    ),
+    Kind("followed", "an endpoint is to be told of a group's changes from now on", "group observers"),
+    Kind(
+        "unfollowed",
+        "it is no longer; when it was the host's last, its sight of every member ends here",
+        "group observers member change cause",
+    ),
+    # What was told: notices, one row per member concerned
+    Kind(
+        "absolute",
+        "a whole list: members joined or kept, and those left that are no longer in it",
+        "group member life stamp change news observers cause",
+    ),
+    Kind(
+        "joined",
+        "members joined, or a part came back: with `domain`, complete for that part",
+        "group member life stamp change news observers cause domain inside",
+    ),
+    Kind("left", "a member left or crashed", "group member life stamp change news observers cause"),
+    Kind(
+        "without",
+        "Congress's FILTER_OUT; one row per member lost, or a single one without a member",
+        "group member change news observers domain cause accuser accused what",
+    ),
+    Kind(
+        "only",
+        "Congress's FILTER_IN; the same",
+        "group member change news observers domain cause accuser accused what",
+    ),
+    Kind("gap", "an observer read too slowly; `count` notices were not kept for it", "group observers count"),
+    Kind(
+        "snapshot",
+        "a watcher's numbered list, one row per member (or a single one without)",
+        "group member life stamp observers period number",
+    ),
+    Kind(
+        "changed", "a watcher's numbered change", "group member change observers period number cause domain"
+    ),
+    # Questions
+    Kind("resolved", "a question was answered", "group observers latency_us answered_by count"),
+    # Links
+    Kind("link-up", "a neighbour became reachable; `life` is its incarnation", "peer life cause"),
+    Kind(
+        "link-suspected",
+        "overdue; nobody loses a membership for it yet",
+        "peer accuser accused what silence_s expected_s phi threshold limit_s own_lateness_s channel_open",
+    ),
+    Kind("link-trusted", "heard again in time", "peer latency_us"),
+    Kind(
+        "link-down",
+        "given up: the session ended",
+        "peer accuser accused what silence_s expected_s phi threshold limit_s own_lateness_s channel_open",
+    ),
+    Kind("link-broken", "the connection broke; the session lives on", "peer what"),
+    Kind("link-resumed", "a new connection carries the session on; nothing was lost", "peer latency_us"),
+    Kind("program-suspected", "a local program stalls", "member silence_s limit_s"),
+    Kind("program-trusted", "it moves again", "member latency_us"),
+    # What a server passed on
+    Kind(
+        "domain-failed",
+        "this server told neighbours that a domain is lost",
+        "domain inside accuser accused what count",
+    ),
+    Kind("domain-returned", "this server announced a part of the world anew", "domain inside count"),
+    # Traffic since the last row of the same peer, direction and kind
+    Kind("sent", "messages handed to a link, per kind", "peer level message count bytes"),
+    Kind("received", "messages taken from a link, per kind", "peer level message count bytes"),
+    # Multicast and agreed views
+    Kind(
+        "delivered",
+        "a run of a sender's messages was handed to observers",
+        "group member first last count bytes observers latency_us",
+    ),
+    Kind(
+        "recovered",
+        "a run came by repair; `answered_by` is who had it",
+        "group member first last count answered_by latency_us",
+    ),
+    Kind(
+        "stream-started",
+        "a receiver is owed a sender's messages from `first` on",
+        "group member first observers cause",
+    ),
+    Kind("stream-ended", "`last` is the last one delivered", "group member last observers cause"),
+    Kind(
+        "stream-gap",
+        "numbers `first` to `last` are missing, and the receiver was told",
+        "group member first last observers cause",
+    ),
+    Kind(
+        "view",
+        "a view was installed, one row per member in order of rank",
+        "group first last member observers cause",
+    ),
+    # The truth that only an all-seeing observer has (role sim), or whoever does it on purpose (role lab)
+    Kind("server-changed", "`change` is started | crashed | paused | continued", "peer change"),
+    Kind(
+        "line-changed",
+        "one direction of a link, from `accuser` to `peer`: `change` is cut | healed",
+        "accuser peer change",
+    ),
+    Kind("settled", "nothing was in flight, and nothing had changed for long enough", ""),
+)
+
+KIND_NAMES: Final = tuple(kind.name for kind in KINDS)
+
+SIGHT: Final = ("absolute", "joined", "left", "without", "only", "unfollowed")
+"""Kinds whose rows with `news` are, in order of `seq`, everything that changed in what the writer sees."""
+
+
+def segment_name(writer: str, epoch: int, first: int, last: int) -> str:
+    """A segment's file: sorts by writer, epoch and place; nothing in it needs quoting on any file system."""
+    return f"{writer}-{epoch}-{first:012d}-{last:012d}.parquet"
+
+
+def unknown_kinds(kinds: Iterator[str]) -> set[str]:
+    """Kinds from a newer writer: kept as they are, and answered for by nobody here."""
+    return set(kinds) - set(KIND_NAMES)
