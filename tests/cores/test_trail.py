@@ -20,14 +20,23 @@ from rostra.protocols.effects import (
     Received,
     Send,
     SetTimer,
+    Tell,
     TimerFired,
 )
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.resolve.config import ResolveConfig
 from rostra.protocols.resolve.inquiries import INQUIRY
-from rostra.protocols.resolve.messages import REPORT_BYTES_MAX, DomainFailed, Inquiry, Report
+from rostra.protocols.resolve.messages import (
+    REPORT_BYTES_MAX,
+    Cause,
+    DomainFailed,
+    EndpointsJoined,
+    Inquiry,
+    Member,
+    Report,
+)
 from rostra.protocols.resolve.requests import Denied, Recall, Recalled
-from rostra.protocols.resolve.trail import DEPARTURES_MAX, LINK_NOTES_MAX, Trail
+from rostra.protocols.resolve.trail import DEPARTURES_MAX, LINK_NOTES_MAX, SEEN_MAX, Trail
 from rostra.sim import World
 
 NOBODY = Endpoint("")
@@ -113,6 +122,38 @@ def test_a_leave_of_one_group_is_no_departure_from_the_host():
     home = recall(world, f"{BOB_AT}/bob", BOB_AT)
     assert [(d["cause"], d["gone"]) for d in home["departures"]] == [("leave", False)]
     assert home["present"] == [{"endpoint": bob.address, "groups": []}]
+
+
+def test_an_agent_remembers_whom_its_programs_were_told_of_and_a_server_does_not():
+    world, _ann, bob = small_world()
+    world.kill(bob)
+    world.settle()
+    assert [each["endpoint"] for each in recall(world, f"{BOB_AT}/bob", ANN_AT)["seen"]] == [bob.address]
+    assert recall(world, BOB_AT, ANN_AT)["seen"]  # and so that there is such a host
+    assert recall(world, f"{BOB_AT}/bob", "eu.fr.c1")["seen"] == []  # it stores no membership (C-023)
+    assert recall(world, f"{BOB_AT}/nobody", ANN_AT)["seen"] == []
+
+
+def test_lists_that_were_seen_are_bounded_by_their_members():
+    trail = Trail(HOST, LinkConfig.lan())
+    told = Tell((Endpoint(f"{HOST}/me#1"),), None)
+
+    def saw(*numbers: int) -> None:
+        members = tuple(Member(Endpoint(f"us.h/p{number}#1"), (1, number)) for number in numbers)
+        joined = EndpointsJoined(an_id(GMS), Group("g", Domain("world")), members, Cause.JOIN)
+        trail.saw(0.0, Received(GMS, joined), [told])
+
+    def remembers(number: int) -> bool:
+        document = msgspec.json.decode(trail.about(1.0, f"us.h/p{number}", HOST, {}))
+        return bool(document["seen"])
+
+    saw(0)
+    saw(1)
+    assert remembers(0) and remembers(1)
+    saw(*range(2, SEEN_MAX + 1))
+    assert not remembers(0) and remembers(1) and remembers(SEEN_MAX)
+    saw(*range(9, 9 + 2 * SEEN_MAX))  # more than there is room for: the first of them
+    assert not remembers(1) and remembers(9) and not remembers(8 + 2 * SEEN_MAX)
 
 
 def test_memory_is_bounded_and_forgets_the_oldest_first():

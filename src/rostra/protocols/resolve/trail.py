@@ -7,6 +7,7 @@ saw of it; put together, these memories are the whole story (`rostra.client.why`
     failures     domains that were given up: on whose word, from whom we heard it, to whom we passed it on
     returns      parts of the world that were announced anew: a merge
     departures   endpoints that left, died or stalled
+    seen         endpoints elsewhere that this host's programs were told of (at agents only)
     refusals     what programs asked for and were denied
     late         when our own loop stood still, which makes everybody else look silent
 
@@ -48,7 +49,9 @@ from rostra.protocols.resolve.messages import (
     DomainFailed,
     EndpointLeft,
     EndpointsJoined,
+    Members,
     Part,
+    ResolveReply,
 )
 from rostra.protocols.resolve.requests import Close, Denied, Leave, Left, Only, Open, Without
 
@@ -56,6 +59,7 @@ LINK_NOTES_MAX: Final = 16  # of each neighbour
 FAILURES_MAX: Final = 256
 RETURNS_MAX: Final = 256
 DEPARTURES_MAX: Final = 2_048  # that were asked for; and as many that were not
+SEEN_MAX: Final = 4_096
 REFUSALS_MAX: Final = 128
 LATE_MAX: Final = 32
 NAMES_MAX: Final = 8
@@ -144,6 +148,8 @@ class Trail:
         self._returns: dict[Part, tuple[Instant, Domain]] = {}  # when, and from whom; the latest last
         self._leaves: deque[Departure] = deque(maxlen=DEPARTURES_MAX)
         self._crashes: deque[Departure] = deque(maxlen=DEPARTURES_MAX)
+        self._seen: deque[tuple[Instant, Members]] = deque()  # lists as they came, SEEN_MAX members in all
+        self._seen_count = 0
         self._refusals: deque[Refusal] = deque(maxlen=REFUSALS_MAX)
         self._late: deque[tuple[Instant, float]] = deque(maxlen=LATE_MAX)
 
@@ -180,6 +186,9 @@ class Trail:
             elif said is EndpointsJoined:
                 if message.cause is Cause.MERGE and message.complete_for is not None:
                     self._returned(now, event.sender, message.complete_for)  # type: ignore[attr-defined]
+                self._saw_members(now, message.members, effects)
+            elif said is ResolveReply:
+                self._saw_members(now, message.members, effects)
             elif said is DomainFailed:
                 self._failed(now, event.sender, message, effects)  # type: ignore[attr-defined]
         elif kind is Asked:
@@ -225,6 +234,15 @@ class Trail:
         if len(self._returns) >= RETURNS_MAX:
             del self._returns[next(iter(self._returns))]
         self._returns[part] = (now, sender)
+
+    def _saw_members(self, now: Instant, members: Members, effects: Sequence[Effect]) -> None:
+        """Whoever is lost with a whole domain is named by nobody, so an agent remembers of whom it told its
+        programs. Lists are kept as they came: that costs nothing for each member."""
+        if members and any(type(effect) is Tell or type(effect) is Answer for effect in effects):
+            self._seen.append((now, members[:SEEN_MAX]))
+            self._seen_count += len(self._seen[-1][1])
+            while self._seen_count > SEEN_MAX:
+                self._seen_count -= len(self._seen.popleft()[1])
 
     def _link_down(self, now: Instant, down: LinkDown, effects: Sequence[Effect]) -> None:
         """The failure that a lost neighbour means, if it concerned anybody."""
@@ -287,6 +305,12 @@ class Trail:
         failures = [each for each in self._failures if each.loses(path)]
         returns = [(at, part, sender) for part, (at, sender) in self._returns.items() if part.covers(path)]
         departures = self._departures(about)
+        seen = {
+            member.endpoint: at
+            for at, members in self._seen
+            for member in members
+            if concerns(about, member.endpoint)
+        }
         refusals = [each for each in self._refusals if concerns(about, each.endpoint)]
         return {
             "node": self._path,
@@ -325,6 +349,10 @@ class Trail:
                     **_telling_of(each, asker),
                 }
                 for each in _last(departures, size)
+            ],
+            "seen": [
+                {"ago_s": _age(now, at), "endpoint": endpoint}
+                for endpoint, at in _last(sorted(seen.items(), key=lambda each: each[1]), size)
             ],
             "refusals": [
                 {
