@@ -1,11 +1,13 @@
 """How a program stands with its agent, and what becomes of its groups when it loses it. Virtual time."""
 
 import asyncio
+from collections import Counter
 
 import pytest
 
 import rostra
 from rostra import Connected, Gap, Joined, Left, Lost, Suspended, View
+from rostra.client.connection import AgentConnection
 from rostra.client.streams import Stream
 from rostra.errors import BadInput, DeadlineExceeded, GroupIsPermanent, NotMember, Unreachable
 from rostra.names import incarnation_of, make_group
@@ -44,6 +46,27 @@ async def test_a_pause_of_the_agent_is_seen_and_costs_nothing(world: World) -> N
         assert isinstance(me.state, Connected) and me.endpoint == endpoint
         assert [type(state).__name__ for state in states] == ["Connected", "Suspended", "Connected"]
         assert "Gap" not in here(changes)
+
+
+async def test_silence_is_looked_for_now_and_then_whatever_the_clock_rounds_to(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found by a storm: a look that came due, and found its time not yet come, was due again at once."""
+    looks: Counter[float] = Counter()
+    look = AgentConnection._look_for_silence
+
+    def counted(connection: AgentConnection) -> None:
+        looks[world.now] += 1
+        assert looks[world.now] < 10, "the clock stands still"
+        look(connection)
+
+    monkeypatch.setattr(AgentConnection, "_look_for_silence", counted)
+    for number in range(100):
+        async with rostra.connect(H1, silence_s=1.1, rejoin_within_s=None):
+            world.pause(H1)
+            await asyncio.sleep(0.4 + number / 700)
+            world.resume(H1)
+            await asyncio.sleep(number / 300)
 
 
 async def test_an_agent_that_stays_silent_is_lost_at_the_deadline(world: World) -> None:
