@@ -1,0 +1,1 @@
+"""How to join without stopping the stream? Xpand: group, LAN and member machines."""

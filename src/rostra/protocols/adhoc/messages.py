@@ -1,0 +1,424 @@
+"""What members and delegates of a group say to each other.
+
+    paper                     here                     travels
+    attributes of NS_join     Attributes               in the attachment of a membership (C-151)
+    attributes of NS_leave    LastWords                in the attachment of a leave
+    Force_Join                ForceJoin                control: through the servers, with the notices
+    Start_Sync, Sync_Reply    StartSync, SyncReply     control
+    View_Id, Cut_Reply        ViewId, CutReply         control
+    Cut_Request, Cut_Reply    CutRequest, CutReply     control
+    (none)                    DelegateMoved, Tree,     control
+                              Distances, Excluded,
+                              NotListed, Mirror,
+                              MirrorAsked
+    (the data protocol)       Data, Nak, Heartbeat,    data: datagrams that may be lost, doubled, reordered
+                              Status, Poll, Submit, SubmitAck
+
+The two channels never wait for each other. Nothing of a user's travels on the control channel (X-109).
+
+**Runs.** Messages travel in runs: consecutive numbers of one stream with their payloads in one block, encoded
+once by the sender's program and forwarded unparsed. A block is the concatenation of `count` MessagePack
+binaries, so two neighbouring runs join by joining their blocks, a program splits one with a single call into
+its decoder, and whoever holds a run can cut it between two messages (`runs.py`).
+
+**Versions of a LAN.** The paper's cuts need to say which notices they contain. Agents stamp every join and
+leave already, so a cut carries the latest stamp of each host (`Floors`): a notice with a stamp at or below it
+is in the cut. See decision 0016.
+"""
+
+from enum import Enum
+from typing import Final
+
+from msgspec import DecodeError, Struct, msgpack
+
+from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.resolve.messages import Stamp
+
+Stream = Endpoint
+"""All messages of one endpoint in one group. The endpoint holds its incarnation, so numbers never restart
+within a stream (TX-11)."""
+
+Epoch = int
+"""The incarnation of a LAN's active delegate: the number after ``#`` of the delegate's endpoint."""
+
+Range = tuple[int, int]
+"""Sequence numbers from the first to the second, both included."""
+
+
+class Role(Enum):
+    """What a member does in the group (X-052)."""
+
+    SEND = "send"
+    RECEIVE = "receive"
+    BOTH = "both"
+
+    @property
+    def sends(self) -> bool:
+        return self is not Role.RECEIVE
+
+    @property
+    def receives(self) -> bool:
+        return self is not Role.SEND
+
+
+class Slow(Enum):
+    """What becomes of a receiver that does not keep up (X-091)."""
+
+    THROTTLE = "throttle"  # the senders wait for it
+    EXPEL = "expel"  # it is told so and has to join again
+
+
+# Attachments
+
+
+class Attributes(Struct, frozen=True, array_like=True, tag_field="kind", tag=1):
+    """Brought along by a member in its join: its role, and the number of the next message it will emit."""
+
+    role: Role
+    next_seq: int
+    slow: Slow = Slow.THROTTLE
+    meta: bytes = b""  # the program's own attachment
+
+
+class DelegateAttributes(Struct, frozen=True, array_like=True, tag_field="kind", tag=2):
+    """Brought along by a delegate. Its epoch is the incarnation of its endpoint."""
+
+    address: str = ""  # where its data channel listens; "" where names are enough
+
+
+class LastWords(Struct, frozen=True, array_like=True):
+    """Left behind by a member that leaves: the last number it emitted; `next_seq - 1` if none."""
+
+    last_seq: int
+    meta: bytes = b""
+
+
+# Runs
+
+
+class Run(Struct, frozen=True, array_like=True, gc=False):
+    """Consecutive messages of one stream."""
+
+    first: int
+    count: int
+    block: bytes
+    at: float = 0.0  # when the sender's program handed it over, on its own clock; for people
+
+    @property
+    def end(self) -> int:
+        """The number after the last."""
+        return self.first + self.count
+
+
+# Control
+
+
+class Entry(Struct, frozen=True, array_like=True, gc=False):
+    """One sender in a cut: from `start` on, whoever was given the cut is owed everything."""
+
+    endpoint: Endpoint
+    stamp: Stamp
+    role: Role
+    start: int
+    final: int | None = None  # nothing comes after this number
+
+
+Floors = tuple[tuple[Domain, Stamp], ...]
+"""Per host the latest join or leave that a cut contains; sorted by host."""
+
+Have = tuple[tuple[Stream, int], ...]
+"""Per stream the next number that is needed; sorted by stream."""
+
+
+class Cut(Struct, frozen=True, array_like=True):
+    """The senders of one LAN. `complete` unless numbers of some of them are still on their way."""
+
+    lan: Domain
+    epoch: Epoch
+    floors: Floors
+    complete: bool
+    entries: tuple[Entry, ...]
+
+
+class Channel(Struct, frozen=True, array_like=True):
+    """Where a LAN's data travels (X-107). Opaque to the cores."""
+
+    mode: str = "unicast"  # multicast | emulator | unicast
+    address: str = ""
+
+
+class ControlMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
+    group: Group
+
+
+class ForceJoin(ControlMessage, frozen=True, tag=1):
+    """Member to its own delegate: be in this group."""
+
+    req: int
+
+
+class StartSync(ControlMessage, frozen=True, tag=2):
+    """Member to its own delegate: from which numbers on am I owed what?"""
+
+    req: int
+    role: Role
+    epoch: Epoch
+    have: Have = ()
+
+
+class SyncReply(ControlMessage, frozen=True, tag=3):
+    """The answer, in as many pieces as it needs; the `last` one completes it."""
+
+    req: int
+    epoch: Epoch
+    cuts: tuple[Cut, ...]
+    channel: Channel
+    last: bool = True
+
+
+class ViewId(ControlMessage, frozen=True, tag=4):
+    """Delegate to delegate: which senders has your LAN, and from which numbers on do you owe them to mine?"""
+
+    req: int
+    epoch: Epoch
+    peer_epoch: Epoch
+    have: Have = ()
+
+
+class CutRequest(ControlMessage, frozen=True, tag=5):
+    """Member to its own delegate: the cut of one LAN, or of these members of it."""
+
+    req: int
+    epoch: Epoch
+    lan: Domain
+    members: tuple[Endpoint, ...] = ()
+    have: Have = ()
+
+
+class CutReply(ControlMessage, frozen=True, tag=6):
+    """To a `ViewId` or a `CutRequest`; `unknown` were asked for and are not in the cut."""
+
+    req: int
+    epoch: Epoch
+    cut: Cut
+    unknown: tuple[Endpoint, ...] = ()
+    last: bool = True
+
+
+class DelegateMoved(ControlMessage, frozen=True, tag=7):
+    """The LAN has a new active delegate."""
+
+    lan: Domain
+    old: Epoch
+    new: Epoch
+    address: str = ""
+
+
+class Tree(ControlMessage, frozen=True, tag=8):
+    """The coordinator's word on which delegates pass data to each other."""
+
+    version: int
+    coordinator: Domain
+    links: tuple[tuple[Domain, Domain], ...]
+
+
+class Distances(ControlMessage, frozen=True, tag=9):
+    """To the coordinator: my round trips to the other delegates, in seconds."""
+
+    lan: Domain
+    round_trips: tuple[tuple[Domain, float], ...]
+
+
+class Excluded(ControlMessage, frozen=True, tag=10):
+    """Delegate to a local member: you are too slow for this group, or we broke our promise to you."""
+
+    reason: str
+    acknowledged: Have
+
+
+class NotListed(ControlMessage, frozen=True, tag=11):
+    """The answer to a stranger: we do not have you in our view; ask the servers (TX-22)."""
+
+    req: int
+
+
+class Mirror(ControlMessage, frozen=True, tag=12):
+    """Active delegate to its backups: what changed since delta `number - 1`; everything if `whole`."""
+
+    lan: Domain
+    epoch: Epoch
+    number: int
+    state: bytes
+    whole: bool = False
+
+
+class MirrorAsked(ControlMessage, frozen=True, tag=13):
+    """A backup has missed a delta and needs everything."""
+
+    lan: Domain
+
+
+Control = (
+    ForceJoin
+    | StartSync
+    | SyncReply
+    | ViewId
+    | CutRequest
+    | CutReply
+    | DelegateMoved
+    | Tree
+    | Distances
+    | Excluded
+    | NotListed
+    | Mirror
+    | MirrorAsked
+)
+
+
+# Data channel
+
+
+class DataMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
+    pass
+
+
+class Data(DataMessage, frozen=True, tag=1, gc=False):
+    """A run on its way: from its sender, from a delegate, or again from any holder (`repair`).
+
+    A message that fits no datagram travels alone in a run, in `parts` pieces of its block; this is number
+    `part` of them.
+    """
+
+    stream: Stream
+    run: Run
+    high: int  # the last number emitted, as far as the speaker knows
+    stable: int  # every receiver has all numbers up to this one
+    repair: bool = False
+    hop: int = 0
+    part: int = 0
+    parts: int = 1
+
+
+class Nak(DataMessage, frozen=True, tag=2):
+    """These numbers are missing here. `parts` names the missing pieces of messages of which some came."""
+
+    stream: Stream
+    ranges: tuple[Range, ...]
+    asker: Domain  # a host, or the LAN whose delegate asks
+    attempt: int = 1
+    parts: tuple[tuple[int, tuple[int, ...]], ...] = ()
+
+
+class Below(DataMessage, frozen=True, tag=3):
+    """The answer to a `Nak` for numbers that are forgotten here: the lowest number still held (TX-13)."""
+
+    stream: Stream
+    lowest: int
+    holder: Domain
+
+
+class Pulse(Struct, frozen=True, array_like=True, gc=False):
+    stream: Stream
+    high: int
+    stable: int
+    final: bool = False  # `high` is the last number there will ever be
+
+
+class Heartbeat(DataMessage, frozen=True, tag=4):
+    """What was emitted last, so that the loss of a last message is seen (X-080)."""
+
+    pulses: tuple[Pulse, ...]
+    hop: int = 0
+
+
+class Progress(Struct, frozen=True, array_like=True, gc=False):
+    """One LAN's entry for one stream: the least `next` over its receivers (X-088)."""
+
+    stream: Stream
+    lan: Domain
+    epoch: Epoch
+    next: int
+
+
+class Status(DataMessage, frozen=True, tag=5):
+    """Member to its delegate: the next number it needs of each stream."""
+
+    endpoint: Endpoint
+    have: Have
+
+
+class Report(DataMessage, frozen=True, tag=6):
+    """Delegate to its tree neighbours: entries of LANs, each passed on unchanged."""
+
+    entries: tuple[Progress, ...]
+
+
+class Poll(DataMessage, frozen=True, tag=7):
+    """A delegate to its LAN, after the crash of a sender: how far do you have this stream? (X-050)"""
+
+    stream: Stream
+
+
+class Polled(DataMessage, frozen=True, tag=8):
+    stream: Stream
+    next: int
+
+
+class Parity(DataMessage, frozen=True, tag=9):
+    """Forward error correction: the exclusive or of a block of `Data` of one link (X-086)."""
+
+    block: int  # numbers the blocks of one link
+    size: int  # how many frames are in it
+    code: bytes
+    lengths: tuple[int, ...]
+
+
+class Numbered(DataMessage, frozen=True, tag=10):
+    """A `Data` on a link with forward error correction: which frame of which block it is."""
+
+    block: int
+    index: int
+    data: Data
+
+
+Speech = Data | Nak | Below | Heartbeat | Status | Report | Poll | Polled | Parity | Numbered
+"""Everything that travels on the data channel."""
+
+
+CONTROL_BYTES_MAX: Final = 60_000
+"""A control message fits into one message through the servers (C-152)."""
+
+_encoder = msgpack.Encoder()
+_control: msgpack.Decoder[Control] = msgpack.Decoder(Control)
+_attributes: msgpack.Decoder[Attributes | DelegateAttributes] = msgpack.Decoder(
+    Attributes | DelegateAttributes
+)
+_last_words: msgpack.Decoder[LastWords] = msgpack.Decoder(LastWords)
+
+
+def encode(message: Control | Attributes | DelegateAttributes | LastWords) -> bytes:
+    """As it travels through the servers, or in an attachment."""
+    return _encoder.encode(message)
+
+
+def decode_control(data: bytes) -> Control | None:
+    """None if this is not one of ours."""
+    try:
+        return _control.decode(data)
+    except DecodeError:
+        return None
+
+
+def decode_attributes(meta: bytes) -> Attributes | DelegateAttributes | None:
+    """None if this membership is not one of ours."""
+    try:
+        return _attributes.decode(meta)
+    except DecodeError:
+        return None
+
+
+def decode_last_words(meta: bytes) -> LastWords | None:
+    try:
+        return _last_words.decode(meta)
+    except DecodeError:
+        return None

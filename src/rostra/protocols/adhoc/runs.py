@@ -1,0 +1,121 @@
+"""Runs of messages: how programs make and read their blocks, and how holders cut them.
+
+    block  =  bin bin bin ...        MessagePack binaries, one per message, nothing around them
+
+Programs encode and decode a whole block with one call into `msgspec`. Whoever forwards a run does not look
+inside. Only cutting walks over the messages before the cut, and cuts are rare: a repair asks for a part of a
+run, a datagram is smaller than a run, a window ends inside one.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import DecodeError, msgpack
+
+from rostra.protocols.adhoc.messages import Data, Range, Run
+
+_encoder = msgpack.Encoder()
+_decoder = msgpack.Decoder(list[bytes])
+
+
+def block_of(payloads: Sequence[bytes]) -> bytes:
+    """What a program hands over for these messages."""
+    count = len(payloads)
+    header = 1 if count < 16 else 3 if count < 65_536 else 5
+    return _encoder.encode(payloads)[header:]
+
+
+def payloads(run: Run) -> list[bytes]:
+    """The messages of a run, as a program gets them."""
+    return _decoder.decode(b"\xdd" + run.count.to_bytes(4, "big") + run.block)
+
+
+def is_sound(run: Run) -> bool:
+    """Is this block what it says: so many messages, and nothing else? Costs a look at every one of them."""
+    try:
+        return run.count > 0 and len(payloads(run)) == run.count
+    except DecodeError:
+        return False
+
+
+def cut(run: Run, first: int, end: int) -> Run:
+    """The messages from `first` up to and not including `end`; they must be in the run."""
+    if first <= run.first and end >= run.end:
+        return run
+    block, place = run.block, 0
+    number = run.first
+    while number < first:
+        place = _after(block, place)
+        number += 1
+    begin = place
+    if end >= run.end:
+        return Run(first, run.end - first, block[begin:], run.at)
+    while number < end:
+        place = _after(block, place)
+        number += 1
+    return Run(first, end - first, block[begin:place], run.at)
+
+
+def take(run: Run, bytes_max: int) -> int:
+    """How many of the first messages fit; at least one."""
+    if len(run.block) <= bytes_max:
+        return run.count
+    block, place, number = run.block, 0, 0
+    while True:
+        place = _after(block, place)
+        if place > bytes_max:
+            return max(1, number)
+        number += 1
+
+
+def datagrams(data: Data, bytes_max: int, only: dict[int, tuple[int, ...]] | None = None) -> Iterator[Data]:
+    """The same data in pieces that fit a datagram each: runs cut between messages, and a message that is too
+    large alone in parts. `only` names the wanted parts of some messages."""
+    run = data.run
+    if len(run.block) <= bytes_max:
+        yield data
+        return
+    block, begin, place = run.block, 0, 0
+    first = number = run.first
+    while number < run.end:
+        after = _after(block, place)
+        if after - begin > bytes_max and number > first:
+            yield _with_run(data, Run(first, number - first, block[begin:place], run.at))
+            begin, first = place, number
+        if after - place > bytes_max:
+            alone = Run(number, 1, block[place:after], run.at)
+            yield from _parts(data, alone, bytes_max, None if only is None else only.get(number))
+            begin, first = after, number + 1
+        place = after
+        number += 1
+    if first < number:
+        yield _with_run(data, Run(first, number - first, block[begin:place], run.at))
+
+
+def _parts(data: Data, run: Run, bytes_max: int, only: tuple[int, ...] | None) -> Iterator[Data]:
+    parts = -(-len(run.block) // bytes_max)
+    for part in range(parts):
+        if only is None or part in only:
+            piece = Run(run.first, 1, run.block[part * bytes_max : (part + 1) * bytes_max], run.at)
+            yield Data(
+                data.stream, piece, data.high, data.stable, data.repair, data.hop, part=part, parts=parts
+            )
+
+
+def _with_run(data: Data, run: Run) -> Data:
+    return Data(data.stream, run, data.high, data.stable, data.repair, data.hop)
+
+
+def _after(block: bytes, place: int) -> int:
+    """Where the message that begins here ends."""
+    head = block[place]
+    if head == 0xC4:
+        return place + 2 + block[place + 1]
+    if head == 0xC5:
+        return place + 3 + int.from_bytes(block[place + 1 : place + 3], "big")
+    assert head == 0xC6, "a block that no program of ours made: sound ones are checked at the door"
+    return place + 5 + int.from_bytes(block[place + 1 : place + 5], "big")
+
+
+def ranges_text(ranges: Sequence[Range]) -> str:
+    """For traces: ``7 9-12``."""
+    return " ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
