@@ -225,6 +225,17 @@ async def test_an_agent_that_stands_still_takes_calls_and_answers_them_later(ros
     await (await calling).close()
 
 
+async def test_an_agent_that_stood_still_does_not_blame_its_callers_for_it(rostra_world: Worlds) -> None:
+    """Found by a storm: whoever called in the meantime was told that it had not said hello in time."""
+    world = rostra_world(SHAPE)
+    world.pause(H1)
+    calling = asyncio.ensure_future(rostra.connect(H1, timeout_s=60.0).__aenter__())
+    await asyncio.sleep(20)
+    world.resume(H1)
+    await asyncio.sleep(0.5)
+    await (await calling).close()
+
+
 async def test_a_program_that_does_not_answer_for_too_long_is_not_blamed_on_the_world(
     rostra_world: Worlds,
 ) -> None:

@@ -18,6 +18,7 @@ from rostra.protocols.links.packets import Hello
 from rostra.runtime.addresses import SocketPath, TcpAddress
 from rostra.runtime.connection import Connection
 from rostra.runtime.links import HANDSHAKE_TIMEOUT_S, LinkEnd, let_in
+from rostra.runtime.programs import WATCH_TICK_S
 from rostra.wire import Arrived, FrameKind, FrameReader, ProgramHello, Refusal
 from rostra.wire.checks import check_text
 
@@ -35,14 +36,14 @@ BACKLOG: Final = 4096
 class Stranger:
     """A caller that has not said who it is."""
 
-    __slots__ = ("_connection", "_door", "_timeout", "name")
+    __slots__ = ("_connection", "_door", "_ticks", "name")
 
     def __init__(self, door: "Door", connection: Connection) -> None:
         self._door = door
         self._connection = connection
+        self._ticks = 0
         self.name = ""
-        self._timeout = door.process.loop.call_later(HANDSHAKE_TIMEOUT_S, self._too_slow)
-        door.strangers += 1
+        door.strangers[self] = None
 
     def arrived(self, items: list[Arrived]) -> None:
         first, *rest = items
@@ -106,14 +107,16 @@ class Stranger:
         if rest:
             program.arrived(rest)
 
-    def _too_slow(self) -> None:
-        self._connection.refuse(
-            Malformed(f"no hello within {HANDSHAKE_TIMEOUT_S:g} s", fix="say hello first")
-        )
+    def tick(self) -> None:
+        """Its time is counted in ticks of ours: what it said while we stood still waits to be read."""
+        self._ticks += 1
+        if self._ticks * WATCH_TICK_S > HANDSHAKE_TIMEOUT_S:
+            self._connection.refuse(
+                Malformed(f"no hello within {HANDSHAKE_TIMEOUT_S:g} s", fix="say hello first")
+            )
 
     def _gone(self) -> None:
-        self._timeout.cancel()
-        self._door.strangers -= 1
+        self._door.strangers.pop(self, None)
 
 
 class Turned:
@@ -141,9 +144,10 @@ class Door:
         self.kinds = kinds
         self.token = token
         self.name = ""
-        self.strangers = 0
+        self.strangers: dict[Stranger, None] = {}  # in the order in which they came
         self._server: asyncio.Server | None = None
         self._socket_file: Path | None = None
+        process.doors.append(self)
 
     async def listen(self, address: TcpAddress | SocketPath, mode: int = 0o660) -> TcpAddress | SocketPath:
         """Open the door; the answer is where, with the real number if a free port was asked for."""
@@ -194,10 +198,14 @@ class Door:
             with contextlib.suppress(FileNotFoundError):
                 self._socket_file.unlink()
 
+    def tick(self) -> None:
+        for stranger in list(self.strangers):
+            stranger.tick()
+
     def caller(self) -> Connection:
         """Somebody knocks."""
         connection = Connection(self.process, FrameReader(self.process.world.name, *self.kinds))
-        if self.strangers >= STRANGERS_MAX:
+        if len(self.strangers) >= STRANGERS_MAX:
             self.process.record.count("callers_turned_away")
             connection.role = Turned(connection)
             self.process.loop.call_soon(connection.abort, "too many callers")

@@ -48,6 +48,7 @@ from rostra.protocols.links.events import (
 )
 from rostra.runtime.config import World
 from rostra.runtime.connection import Connection
+from rostra.runtime.door import Door
 from rostra.runtime.inspect import Patience, document
 from rostra.runtime.lag import Lag
 from rostra.runtime.links import Dialler, LinkEnd
@@ -98,6 +99,7 @@ class Process:
         self.now = self.clock()
         self.failed: asyncio.Future[BaseException] = self.loop.create_future()
         self.lag = Lag(self.loop, record)
+        self.doors: list[Door] = []
         self.http: str | None = None  # where health, metrics and the dashboard are
         self._diallers: dict[tuple[Domain, Domain], Dialler] = {}  # by node and peer
         self._in_turn = False
@@ -444,9 +446,15 @@ class Process:
     async def _watch_programs(self) -> None:
         while True:
             await asyncio.sleep(WATCH_TICK_S)
-            self._begin_turn()
-            for programs in self.programs.values():
-                programs.tick()
+            self.tick()
+
+    def tick(self) -> None:
+        """Look at the programs, and at who is at the door."""
+        self._begin_turn()
+        for programs in self.programs.values():
+            programs.tick()
+        for door in self.doors:
+            door.tick()
 
 
 def _grounds(evidence: Evidence) -> dict[str, Any]:

@@ -113,8 +113,7 @@ class AgentProcess(Process):
         while True:
             await asyncio.sleep(WATCH_TICK_S)
             await self._moving.wait()
-            self._begin_turn()
-            self.programs[self.path].tick()
+            self.tick()
 
 
 def new_agent(sim: Sim, host: Domain, trace: Trace) -> AgentProcess | None:
