@@ -27,6 +27,7 @@ ROOMS = [
     "history",
     "web",
     "up",
+    "lab",
     "cli",
 ]
 """From the ground up: a room leans only on those before it. A command may start anything: `cli` is on top."""

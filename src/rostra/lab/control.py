@@ -1,0 +1,107 @@
+"""What is said to a router while it runs: JSON documents over a Unix socket, one a packet, each answered."""
+
+import socket
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from rostra.errors import BadInput, Unreachable
+from rostra.lab.ways import Counts, Quality
+
+PACKET_MAX: Final = 1 << 20
+TIMEOUT_S: Final = 5.0
+
+
+class Change(Struct, frozen=True, tag=True):
+    """These ways are like this from now on: some of a quality's settings by name, or cut, or healed."""
+
+    ways: list[tuple[str, str]]
+    settings: dict[str, Any] = {}
+    cut: bool | None = None
+
+
+class Ask(Struct, frozen=True, tag=True):
+    """How are they, and what did they count?"""
+
+
+class WayNow(Struct, frozen=True):
+    source: str
+    to: str
+    quality: Quality
+    is_cut: bool
+    loss: float  # at this moment; it may drift
+    counts: Counts
+
+
+class Now(Struct, frozen=True, tag=True):
+    """How a router stands. `late`: by how much it handed packets over later than they were due."""
+
+    ways: list[WayNow]
+    strays: dict[str, int]
+    late_mean_s: float
+    late_max_s: float
+    is_urgent: bool  # the system runs it before ordinary processes
+
+    def way(self, source: str, to: str) -> WayNow:
+        for way in self.ways:
+            if (way.source, way.to) == (source, to):
+                return way
+        raise BadInput(f"no link leads from {source} to {to}")
+
+
+class Denied(Struct, frozen=True, tag=True):
+    what: str
+    fix: str
+
+
+Question = Change | Ask
+Answer = Now | Denied
+
+questions: Final[msgspec.json.Decoder[Question]] = msgspec.json.Decoder(Question)
+answers: Final[msgspec.json.Decoder[Answer]] = msgspec.json.Decoder(Answer)
+
+
+class Control:
+    """A line to the router of one lab. Every question takes a fraction of a millisecond, so it may block."""
+
+    def __init__(self, path: Path) -> None:
+        self._line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._line.settimeout(TIMEOUT_S)
+        try:
+            self._line.connect(str(path))
+        except OSError as error:
+            self._line.close()
+            raise Unreachable(
+                f"the router of this lab does not answer at {path}: {error.strerror}",
+                fix="is the lab up?  rostra lab up",
+            ) from None
+
+    def now(self) -> Now:
+        return self._ask(Ask())
+
+    def change(self, ways: list[tuple[str, str]], **settings: Any) -> Now:
+        return self._ask(Change(ways, settings))
+
+    def cut(self, ways: list[tuple[str, str]]) -> Now:
+        return self._ask(Change(ways, cut=True))
+
+    def heal(self, ways: list[tuple[str, str]]) -> Now:
+        return self._ask(Change(ways, cut=False))
+
+    def close(self) -> None:
+        self._line.close()
+
+    def _ask(self, question: Question) -> Now:
+        try:
+            self._line.send(msgspec.json.encode(question))
+            answer = self._line.recv(PACKET_MAX)
+        except OSError as error:
+            raise Unreachable(f"the router of this lab does not answer: {error}") from None
+        if not answer:
+            raise Unreachable("the router of this lab has ended", fix="see router.log in its directory")
+        told: Answer = answers.decode(answer)
+        if isinstance(told, Denied):
+            raise BadInput(told.what, fix=told.fix)
+        return told

@@ -1,0 +1,190 @@
+"""The router between the sites of a lab: ``python -m rostra.lab.router DIRECTORY``, started by `Lab`.
+
+    site's namespace ── wan0 (TUN) ══ this process ══ wan0 (TUN) ── site's namespace
+
+One thread: wait until a packet comes or is due, take what has come, hand over what is due. What happens to a
+packet in between is in `ways`, which knows neither clock nor network. Waiting is by `select`, whose timeout
+counts in microseconds where epoll's counts in milliseconds, and a lab has few sites. As root the process runs
+before ordinary ones, so that a busy machine does not look like a slow link; it says how late it was (`Now`).
+"""
+
+import contextlib
+import fcntl
+import gc
+import os
+import select
+import socket
+import struct
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from rostra.errors import BadInput
+from rostra.lab.control import PACKET_MAX, Answer, Change, Denied, Now, Question, WayNow, questions
+from rostra.lab.namespaces import TUN, inside
+from rostra.lab.plan import Plan
+from rostra.lab.ways import Wan, Way
+
+WAN: Final = "wan0"
+READY: Final = "ready"
+READS_MAX: Final = 64
+"""Packets taken from one site before the others have their turn and what is due is handed over."""
+
+MTU: Final = 1500
+_TUNSETIFF: Final = 0x400454CA
+_IFF_TUN, _IFF_NO_PI = 0x0001, 0x1000
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What a router is told at its start."""
+
+    plan: Plan
+    namespaces: dict[str, str]  # of each site
+    control: str
+
+
+class Router:
+    def __init__(self, order: Order) -> None:
+        self._wan = Wan(order.plan.new_ways(), {site.network: site.name for site in order.plan.sites})
+        self._device = {site: _open_device(name) for site, name in order.namespaces.items()}
+        self._site = {device: site for site, device in self._device.items()}
+        self._door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._door.bind(order.control)
+        self._door.listen()
+        self._lines: dict[int, socket.socket] = {}
+        self._began_s = time.monotonic()
+        self._late_sum_s = self._late_max_s = 0.0
+        self._handed_over = 0
+        self._is_urgent = _become_urgent()
+
+    def run(self) -> None:
+        door = self._door.fileno()
+        while True:
+            next_s = self._wan.next_s
+            timeout_s = None if next_s is None else max(0.0, next_s - self._now())
+            ready, _, _ = select.select([*self._site, door, *self._lines], [], [], timeout_s)
+            for each in ready:
+                if each in self._site:
+                    self._take(each)
+                elif each == door:
+                    self._welcome()
+                else:
+                    self._hear(self._lines[each])
+            self._hand_over()
+
+    def _now(self) -> float:
+        """Seconds since the start, so that what chance depends on the time is the same in every run."""
+        return time.monotonic() - self._began_s
+
+    # Packets
+
+    def _take(self, device: int) -> None:
+        site, now_s = self._site[device], self._now()
+        with contextlib.suppress(BlockingIOError):
+            for _ in range(READS_MAX):
+                self._wan.send(now_s, site, os.read(device, MTU))
+
+    def _hand_over(self) -> None:
+        now_s = self._now()
+        for due_s, way, packet in self._wan.due(now_s):
+            late_s = now_s - due_s
+            self._late_sum_s += late_s
+            self._late_max_s = max(self._late_max_s, late_s)
+            self._handed_over += 1
+            try:
+                os.write(self._device[way.to], packet)
+            except OSError:  # its queue is full, or the device is down
+                way.refused(len(packet))
+
+    # Control
+
+    def _welcome(self) -> None:
+        line, _ = self._door.accept()
+        line.setblocking(False)
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, PACKET_MAX)
+        self._lines[line.fileno()] = line
+
+    def _hear(self, line: socket.socket) -> None:
+        try:
+            said = line.recv(PACKET_MAX)
+            if said:
+                line.send(msgspec.json.encode(self._answer(said)))
+                return
+        except OSError:
+            pass
+        del self._lines[line.fileno()]
+        line.close()
+
+    def _answer(self, said: bytes) -> Answer:
+        try:
+            question: Question = questions.decode(said)
+            if isinstance(question, Change):
+                self._change(question)
+            return self._state()
+        except BadInput as error:
+            return Denied(error.what, error.fix)
+        except (msgspec.DecodeError, TypeError) as error:
+            return Denied(f"the router does not understand this: {error}", "see rostra.lab.control")
+
+    def _change(self, change: Change) -> None:
+        """All of it or nothing."""
+        ways = [self._way(source, to) for source, to in change.ways]
+        qualities = [way.quality.but(**change.settings) for way in ways]
+        for way, quality in zip(ways, qualities, strict=True):
+            if change.settings:
+                way.change(quality)
+            if change.cut is not None:
+                way.is_cut = change.cut
+
+    def _way(self, source: str, to: str) -> Way:
+        try:
+            return self._wan.ways[source, to]
+        except KeyError:
+            links: Iterable[str] = (f"{a} to {b}" for a, b in self._wan.ways)
+            raise BadInput(
+                f"no link leads from {source} to {to}", fix=f"there are: {', '.join(links)}"
+            ) from None
+
+    def _state(self) -> Now:
+        now_s = self._now()
+        ways = [
+            WayNow(way.source, way.to, way.quality, way.is_cut, way.quality.loss_at(now_s), way.counts)
+            for way in self._wan.ways.values()
+        ]
+        mean_s = self._late_sum_s / self._handed_over if self._handed_over else 0.0
+        return Now(ways, self._wan.strays, mean_s, self._late_max_s, self._is_urgent)
+
+
+def _open_device(namespace: str) -> int:
+    """A TUN device in that namespace, which vanishes with this process."""
+    with inside(namespace):
+        device = os.open(TUN, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        fcntl.ioctl(device, _TUNSETIFF, struct.pack("16sH22x", WAN.encode(), _IFF_TUN | _IFF_NO_PI))
+    return device
+
+
+def _become_urgent() -> bool:
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(os.sched_get_priority_min(os.SCHED_RR)))
+    except OSError:
+        return False
+    return True
+
+
+def main() -> None:
+    order = msgspec.json.decode((Path(sys.argv[1]) / "order.json").read_bytes(), type=Order)
+    router = Router(order)
+    # Nothing here makes cycles, and a collection in between would be heard as a late packet.
+    gc.freeze()
+    gc.disable()
+    print(READY, flush=True)
+    router.run()
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        main()

@@ -1,0 +1,99 @@
+"""Servers and agents in a lab: one server on every site's own machine, one agent on each of its hosts.
+
+The world file is made from the lab: every site is a cluster of that name, and a host `mit.h1` is at home in
+the namespace of the same name. Programs reach an agent over its Unix socket, from anywhere on this machine;
+what agents and servers say to each other goes through the lab's network.
+"""
+
+import asyncio
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from rostra.client import connect_admin
+from rostra.errors import RostraError, Unreachable
+from rostra.lab.lab import Lab, Place
+from rostra.runtime.addresses import TcpAddress
+
+PORT: Final = 7700
+UP_WITHIN_S: Final = 60.0
+ROSTRA: Final = (sys.executable, "-m", "rostra")
+
+
+class LabWorld:
+    """The world of one lab: ``await LabWorld(lab).start()``. It ends with the lab."""
+
+    def __init__(self, lab: Lab, *, profile: str = "wan") -> None:
+        self.lab = lab
+        self.profile = profile
+        self.processes: dict[str, subprocess.Popen[Any]] = {}
+
+    async def start(self, within_s: float = UP_WITHIN_S) -> "LabWorld":
+        self._write_world_file()
+        for site in self.lab.sites:
+            self._start(site, ["server", "--domain", site.name])
+            for host in site.hosts.values():
+                self._start(host, ["agent", host.name])
+        await self._until_linked(within_s)
+        return self
+
+    @property
+    def world_file(self) -> Path:
+        return self.lab.home.path / "world.toml"
+
+    def socket(self, node: str) -> str:
+        """Where programs of a host, and administrators of a site's server, connect."""
+        return str(self.lab.home.path / f"{node}.sock")
+
+    def log(self, node: str) -> Path:
+        return self.lab.home.path / f"{node}.log"
+
+    @property
+    def hosts(self) -> list[Place]:
+        return [host for site in self.lab.sites for host in site.hosts.values()]
+
+    def ended(self) -> list[str]:
+        """Who should be running and is not."""
+        return [name for name, process in self.processes.items() if process.poll() is not None]
+
+    async def unlinked(self) -> list[str]:
+        """Which links between neighbours are down, as ``mit to ntu``."""
+        sites = [site.name for site in self.lab.sites]
+        neighbours = {site: [other for other in sites if other != site] for site in sites}
+        neighbours |= {host.name: [host.name.partition(".")[0]] for host in self.hosts}
+        asked = await asyncio.gather(*(self._down(node, peers) for node, peers in neighbours.items()))
+        return [each for down in asked for each in down]
+
+    async def _down(self, node: str, peers: list[str]) -> list[str]:
+        try:
+            async with connect_admin(self.socket(node), domain=node, timeout_s=2.0) as admin:
+                links = (await admin.inspect())["links"]
+        except (RostraError, OSError):
+            return [node]  # not even there yet
+        return [f"{node} to {peer}" for peer in peers if not links.get(peer, {}).get("up")]
+
+    async def _until_linked(self, within_s: float) -> None:
+        give_up_s = time.monotonic() + within_s
+        while down := await self.unlinked():
+            if ended := self.ended():
+                last = self.log(ended[0]).read_text(errors="replace").strip().splitlines()[-1:]
+                raise Unreachable(f"{ended[0]} ended: {' '.join(last)}", fix=f"see {self.log(ended[0])}")
+            if time.monotonic() > give_up_s:
+                raise Unreachable(f"not linked within {within_s:.0f} s: {', '.join(down)}")
+            await asyncio.sleep(0.1)
+
+    def _write_world_file(self) -> None:
+        servers = "".join(f'{site.name} = "{TcpAddress(site.address, PORT)}"\n' for site in self.lab.sites)
+        self.world_file.write_text(
+            f'[world]\nname = "{self.lab.plan.name}"\nprofile = "{self.profile}"\n\n[servers]\n{servers}'
+        )
+
+    def _start(self, place: Place, words: list[str]) -> None:
+        with self.log(place.name).open("ab") as log:
+            self.processes[place.name] = place.popen(
+                [*ROSTRA, *words, "--world", str(self.world_file), "--socket", self.socket(place.name)],
+                stdout=log,
+                stderr=log,
+            )
