@@ -39,7 +39,7 @@ types: $(READY)  ## strict types
 	@$(BIN)/mypy
 
 unit: $(READY)  ## cores, stories, properties, faults, wire: virtual time, no network
-	@$(BIN)/pytest -q -n 2 -m "not live and not browser" $(ARGS)
+	@$(BIN)/pytest -q -n 2 --dist loadgroup -m "not live and not browser" $(ARGS)
 
 # One at a time: these measure real seconds, and neighbours would be heard as silence.
 live: $(READY)  ## real processes: kill, stop and, as root in network namespaces, cut and heal

@@ -14,6 +14,7 @@
     │   ├── NameInUse                   an endpoint with this name is open on the host
     │   └── NotAllowed
     ├── NotAvailable                this version cannot do it; a later one can
+    ├── NotInstalled                this machine lacks something that it needs
     ├── Unreachable                 nobody answered (retriable)
     │   └── DeadlineExceeded            the answer did not come in time
     └── PeerError                   the other side broke the protocol
@@ -92,6 +93,10 @@ class NotAvailable(RostraError, NotImplementedError):
     code = "NOT_AVAILABLE"
 
 
+class NotInstalled(RostraError):
+    code = "NOT_INSTALLED"
+
+
 class Unreachable(RostraError, ConnectionError):
     code = "UNREACHABLE"
     retriable = True
@@ -137,6 +142,7 @@ BY_CODE: dict[str, type[RostraError]] = {
         NameInUse,
         NotAllowed,
         NotAvailable,
+        NotInstalled,
         Unreachable,
         DeadlineExceeded,
         PeerError,

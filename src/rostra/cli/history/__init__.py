@@ -1,0 +1,27 @@
+"""`rostra history`: what happened, asked of the journals on Spark. One file per command, as everywhere.
+
+Nothing here imports Spark; `rostra.history` does, when a command is run.
+"""
+
+from importlib import import_module
+from typing import Final
+
+import typer
+
+from rostra.cli.house import HouseGroup
+
+COMMANDS: Final[tuple[str, ...]] = ()
+"""Files of this folder, in the order of the help."""
+
+HELP: Final = """What happened: who was in a group then, as seen from where, why, and were the promises kept?
+
+Journals are what nodes write (docs/journal.md). Questions are answered from journals directly, or faster from
+the tables that ingest makes of them. Needs Java 17 and: pip install 'rostra[spark]'
+"""
+
+
+def register(main: typer.Typer) -> None:
+    app = typer.Typer(cls=HouseGroup, no_args_is_help=True, help=HELP)
+    for command in COMMANDS:
+        import_module(f"rostra.cli.history.{command}").register(app)
+    main.add_typer(app, name="history", rich_help_panel="The world")

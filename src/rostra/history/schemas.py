@@ -1,0 +1,109 @@
+"""Every table's columns, under a name.
+
+`EVENTS` is made from the journal's own list of columns, so the two cannot differ. The other tables are what
+`rostra history ingest` makes of it; questions return tables that are named where they are asked.
+"""
+
+from typing import Final
+
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from rostra.journal.schema import COLUMNS, Type
+
+TYPES: Final[dict[Type, DataType]] = {
+    "text": StringType(),
+    "word": StringType(),
+    "int64": LongType(),
+    "int32": IntegerType(),
+    "double": DoubleType(),
+    "bool": BooleanType(),
+    "time": TimestampType(),
+    "texts": ArrayType(StringType()),
+}
+
+EVENTS: Final = StructType(
+    [StructField(column.name, TYPES[column.type], nullable=not column.required) for column in COLUMNS]
+)
+"""The journal as it was received: each row once."""
+
+
+def columns_of(*names: str) -> StructType:
+    """A part of the journal's columns, in the order given."""
+    return StructType([EVENTS[name] for name in names])
+
+
+WHO_AND_WHEN: Final = ("world", "writer", "epoch", "seq", "at", "virtual_s", "kind")
+
+EVIDENCE: Final = (
+    *("accuser", "accused", "what", "silence_s", "expected_s"),
+    *("phi", "threshold", "limit_s", "own_lateness_s", "channel_open"),
+)
+
+NOTICES: Final = columns_of(
+    *WHO_AND_WHEN,
+    *("nth", "of", "change", "news", "group", "member", "life", "stamp", "observers"),
+    *("domain", "inside", "cause", "accuser", "accused", "what", "count", "period", "number"),
+)
+"""What programs were told, one row per member concerned."""
+
+SUSPICIONS: Final = columns_of(*WHO_AND_WHEN, "peer", "member", *EVIDENCE, "latency_us")
+"""Who was overdue, who was given up and who came back, with the evidence."""
+
+TRAFFIC: Final = columns_of(*WHO_AND_WHEN, "role", "peer", "level", "message", "count", "bytes")
+"""Messages per link, direction (`kind` is sent or received) and kind of message, since the last such row."""
+
+STAYS: Final = StructType(
+    [
+        StructField("world", StringType(), nullable=False),
+        StructField("seen_by", StringType(), nullable=False),  # the writer; after a cut they rightly disagree
+        StructField("epoch", LongType(), nullable=False),  # of the writer; its sight begins anew with each
+        StructField("group", StringType(), nullable=False),
+        StructField("member", StringType(), nullable=False),
+        StructField("life", LongType()),
+        StructField("stamp", LongType()),
+        StructField(
+            "joined_seq", LongType(), nullable=False
+        ),  # the row that began it: world, seen_by, epoch, seq
+        StructField("joined_at", TimestampType(), nullable=False),
+        StructField("joined_by", StringType()),  # cause of the beginning: join | merge | snapshot ...
+        StructField("left_seq", LongType()),  # the row that ended it; null while it lasts, and if no row did
+        StructField(
+            "left_at", TimestampType()
+        ),  # null while it lasts; of an unseen end, the last that is known
+        StructField("ended_by", StringType()),  # leave | crash | without | only ... | closing | unknown
+    ]
+)
+"""One row per unbroken stay of a member in a group, as one writer saw it.
+
+`closing` is a writer that ended cleanly, `unknown` one whose next epoch began without: what it would have
+seen after its last row, nobody knows.
+"""
+
+KINDS_OF: Final = {
+    "notices": ("absolute", "joined", "left", "without", "only", "gap", "snapshot", "changed"),
+    "suspicions": (
+        *("link-suspected", "link-trusted", "link-down", "link-broken", "link-resumed"),
+        *("program-suspected", "program-trusted"),
+    ),
+    "traffic": ("sent", "received"),
+}
+"""Tables that are some kinds of rows and the columns that mean something for them."""
+
+TABLES: Final = {
+    "events": EVENTS,
+    "stays": STAYS,
+    "notices": NOTICES,
+    "suspicions": SUSPICIONS,
+    "traffic": TRAFFIC,
+}

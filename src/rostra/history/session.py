@@ -1,0 +1,195 @@
+"""Where Spark runs, and how it is started: checked first, bounded, and without a word on the terminal.
+
+    start()                    on this machine, in this process:      local[*]
+    start("spark://host:7077") on a cluster; this process drives it
+    connect("sc://host:15002") on a Spark Connect server, which drives it
+
+The Java machine inherits a log file in the place of our standard error, because it speaks before any of its
+settings are read; when it fails, the end of that log is what the user is shown.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rostra.errors import NotInstalled, Unreachable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HERE: Final = "local[*]"
+
+JAVA_AT_LEAST: Final = 17
+JAVA_FIX: Final = "apt-get install -y openjdk-17-jre-headless    (or set JAVA_HOME to a newer one)"
+SPARK_FIX: Final = "pip install 'rostra[spark]'"
+
+LOG_LINES_SHOWN: Final = 12
+
+SETTINGS: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",  # we draw our own
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.python.filterPushdown.enabled": "true",  # of spark.read.format("rostra")
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # not the old INT96
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+"""Whatever runs here. A cluster's driver must be reachable by its workers: see `start`."""
+
+
+def memory_mb() -> int:
+    """For Spark on this machine: a quarter of its memory, at least 1 and at most 8 GiB."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+    return min(max(physical // 4, 1024), 8192)
+
+
+def check_spark() -> None:
+    """One line with the fix, before anything is started."""
+    if find_spec("pyspark") is None:
+        raise NotInstalled("questions about history need PySpark, which is not installed", fix=SPARK_FIX)
+
+
+def check_java() -> None:
+    found = java()
+    if found is None:
+        raise NotInstalled(f"Spark needs Java {JAVA_AT_LEAST}, and there is no java here", fix=JAVA_FIX)
+    version = java_version(found)
+    if version is not None and version < JAVA_AT_LEAST:
+        raise NotInstalled(f"Spark needs Java {JAVA_AT_LEAST}, and {found} is Java {version}", fix=JAVA_FIX)
+
+
+def java() -> str | None:
+    """The one that Spark would start."""
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        inside = Path(home) / "bin" / "java"
+        return str(inside) if inside.exists() else None
+    return shutil.which("java")
+
+
+def java_version(command: str) -> int | None:
+    """17 for ``openjdk version "17.0.15"``, 8 for ``java version "1.8.0"``; None if it does not say."""
+    try:
+        said = subprocess.run((command, "-version"), capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
+    return int(found[1]) if found else None
+
+
+def start(
+    master: str = HERE,
+    *,
+    app: str = "rostra history",
+    log: Path | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> "SparkSession":
+    """A session in this process, on `master`. What Spark has to say goes to `log`."""
+    check_spark()
+    check_java()
+    local = master.startswith("local")
+    prepare_environment(local=local)
+    from pyspark.sql import SparkSession
+
+    chosen = {**SETTINGS, "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY", f"{memory_mb()}m")}
+    if not local:
+        # Its workers call back: let Spark find an address that others can reach.
+        del chosen["spark.driver.host"], chosen["spark.driver.bindAddress"]
+        if "SPARK_LOCAL_IP" in os.environ:
+            chosen["spark.driver.host"] = os.environ["SPARK_LOCAL_IP"]
+    chosen |= settings or {}
+    chosen["spark.driver.extraJavaOptions"] = " ".join(
+        (chosen.get("spark.driver.extraJavaOptions", ""), f"-Dlog4j2.configurationFile=file:{log4j2()}")
+    ).strip()
+    builder = SparkSession.Builder().appName(app).master(master)
+    for name, value in chosen.items():
+        builder = builder.config(name, value)
+    log = log or default_log()
+    try:
+        with standard_error_into(log):
+            session = builder.getOrCreate()
+    except Exception as error:
+        raise Unreachable(f"Spark did not start on {master}", fix=why_not(log, error)) from None
+    session.sparkContext.setLogLevel("WARN")
+    return session
+
+
+def connect(remote: str, *, token: str | None = None) -> "SparkSession":
+    """A session on a Spark Connect server: ``sc://host:15002``."""
+    check_spark()
+    if find_spec("grpc") is None:
+        raise NotInstalled("Spark Connect needs grpcio, which is not installed", fix=SPARK_FIX)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    if token is not None:
+        os.environ["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = token
+    try:
+        session = SparkSession.Builder().remote(remote).getOrCreate()
+        session.conf.set("spark.sql.session.timeZone", "UTC")
+        session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    except PySparkException as error:
+        raise Unreachable(
+            f"no Spark Connect server answers at {remote}", fix=str(error).splitlines()[0]
+        ) from None
+    return session
+
+
+def prepare_environment(*, local: bool = True) -> None:
+    """Workers run our Python, and not the first `python3` on the path; nothing leaves the machine."""
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if local:
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ.pop("SPARK_REMOTE", None)  # it would turn a session in this process into a client
+
+
+def log4j2() -> Path:
+    return Path(str(resources.files("rostra.history") / "log4j2.properties"))
+
+
+def home() -> Path:
+    """What `rostra history` keeps for this user: logs, and the way to the warm session; for nobody else."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    directory = Path(os.environ.get("ROSTRA_HISTORY_HOME") or Path(cache) / "rostra" / "history")
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    directory.chmod(0o700)
+    return directory
+
+
+def default_log() -> Path:
+    return home() / "spark.log"
+
+
+@contextlib.contextmanager
+def standard_error_into(log: Path) -> Iterator[None]:
+    """Processes that are started meanwhile write their standard error into a file, for all their lives."""
+    sys.stderr.flush()
+    ours = os.dup(2)
+    try:
+        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(descriptor, 2)
+        os.close(descriptor)
+        yield
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)
+
+
+def why_not(log: Path, error: Exception) -> str:
+    """The end of Spark's log, or what Python was told."""
+    said = str(error).strip().splitlines()[:1] or [type(error).__name__]
+    with contextlib.suppress(OSError):
+        lines = log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
+        said += [*lines, f"more in {log}"]
+    return "\n".join(said)

@@ -1,0 +1,47 @@
+"""One small Spark for all tests of the history, in one process, started when the first test asks for it."""
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rostra.errors import NotInstalled
+from rostra.history.session import check_java, check_spark, start
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "history" in item.path.parts:
+            item.add_marker(pytest.mark.xdist_group("spark"))  # they share one session, so one process
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+    """Chosen for tiny data: one core, one shuffle partition, no interface."""
+    try:
+        check_spark()
+        check_java()
+    except NotInstalled as missing:
+        if os.environ.get("ROSTRA_ALL_REQUIRED"):
+            raise
+        pytest.skip(str(missing))
+    place = tmp_path_factory.mktemp("spark")
+    session = start(
+        "local[1]",
+        app="tests",
+        log=place / "spark.log",
+        settings={
+            "spark.driver.memory": "1g",
+            "spark.sql.shuffle.partitions": "1",
+            "spark.default.parallelism": "1",
+            "spark.sql.adaptive.enabled": "false",  # nothing to adapt to in ten rows, and it costs a job each
+            "spark.sql.warehouse.dir": str(place / "warehouse"),
+            "spark.local.dir": str(place / "local"),
+        },
+    )
+    yield session
+    session.stop()

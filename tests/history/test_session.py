@@ -1,0 +1,102 @@
+"""Spark starts checked, bounded and without a word; what is missing is one line with the fix."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from rostra.errors import NotInstalled
+from rostra.history import session
+from rostra.history.schemas import EVENTS, TABLES
+from rostra.journal.schema import COLUMNS
+
+
+def program(path: Path, says: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_without_java_the_fix_is_named_before_spark_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(NotInstalled, match="there is no java here") as missing:
+        session.check_java()
+    assert "apt-get install -y openjdk-17-jre-headless" in missing.value.fix
+
+
+@pytest.mark.parametrize(
+    ("says", "version"),
+    [('java version "1.8.0_402"', 8), ('openjdk version "11.0.2" 2019-01-15', 11)],
+)
+def test_an_old_java_is_named_with_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, version: int
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    program(tmp_path / "bin" / "java", says)
+    with pytest.raises(NotInstalled, match=f"is Java {version}$"):
+        try:
+            session.check_java()
+        except NotInstalled as error:
+            raise NotInstalled(error.what) from None
+
+
+def test_a_java_that_does_not_say_its_version_is_given_a_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    program(tmp_path / "bin" / "java", "hello")
+    session.check_java()
+
+
+def test_without_pyspark_the_fix_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "find_spec", lambda name: None)
+    with pytest.raises(NotInstalled, match=r"pip install 'rostra\[spark\]'"):
+        session.check_spark()
+
+
+def test_the_memory_is_bounded_on_any_machine() -> None:
+    assert 1024 <= session.memory_mb() <= 8192
+
+
+def test_what_spark_keeps_for_a_user_is_for_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROSTRA_HISTORY_HOME", str(tmp_path / "kept"))
+    assert session.home().stat().st_mode & 0o777 == 0o700
+
+
+def test_whoever_starts_meanwhile_speaks_into_the_log(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "log"
+    with session.standard_error_into(log):
+        subprocess.run(["/bin/sh", "-c", "echo noise >&2"], check=True)
+    os.write(2, b"ours\n")
+    assert (log.read_text(), capfd.readouterr().err) == ("noise\n", "ours\n")
+
+
+def test_workers_run_our_python_in_utc(spark: SparkSession) -> None:
+    where = F.udf(lambda _: sys.executable)
+    row = spark.range(1).select(where("id").alias("python"), F.current_timezone().alias("zone")).first()
+    assert row is not None
+    assert (row.python, row.zone) == (sys.executable, "UTC")
+
+
+def test_the_schema_of_events_is_the_journals() -> None:
+    assert EVENTS.names == [column.name for column in COLUMNS]
+    assert [field.name for field in EVENTS if not field.nullable] == [
+        column.name for column in COLUMNS if column.required
+    ]
+
+
+def test_every_table_can_be_made(spark: SparkSession) -> None:
+    for schema in TABLES.values():
+        assert spark.createDataFrame([], schema).schema == schema
