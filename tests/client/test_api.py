@@ -12,6 +12,7 @@ from rostra import Joined, View
 from rostra.client.connection import AgentConnection
 from rostra.errors import BY_CODE, BadInput, DeadlineExceeded, NotAvailable, RostraError, Unreachable
 from rostra.names import Domain
+from rostra.protocols.resolve import requests
 from rostra.testing import World, Worlds
 from rostra.wire import Arrived
 
@@ -241,3 +242,25 @@ async def test_an_agent_that_is_shutting_down_blames_no_program(world: World) ->
         for late in (ann.join("go"), membership.leave(), ann.resolve("chess", fresh=True)):
             with pytest.raises(Unreachable, match="shutting down"):
                 await late
+
+
+async def test_many_callers_ask_together_and_a_lone_one_does_not_wait_for_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with rostra.connect(H1) as ann:
+        ours, left = ann._connection, list[int]()
+        encode = ours.encoder.asks
+        monkeypatch.setattr(ours.encoder, "asks", lambda asks: left.append(len(asks)) or encode(asks))
+
+        questions = [requests.Resolve(name, Domain("world")) for name in ("chess", "go", "chess", "go")]
+        await asyncio.gather(*(ours.post(ann._number, question, share=True) for question in questions))
+        left.clear()
+        await asyncio.gather(*(ours.post(ann._number, question, share=True) for question in questions))
+        assert left == [2], "equal questions of one tick share a request, and all leave as one frame"
+        await ann.resolve("chess")
+        asking = ours.post(ann._number, questions[0])
+        assert left == [2, 1, 1], "whoever asks, waits and asks again has nobody to wait for"
+        others = [ours.post(ann._number, question) for question in questions]
+        assert left == [2, 1, 1], "as long as an answer is due, questions are gathered"
+        await asyncio.gather(asking, *others)
+        assert left == [2, 1, 1, 4]

@@ -3,9 +3,11 @@
     ask(endpoint, request) ──▶ everything asked in one tick leaves as one frame ──▶ agent
     future of the answer   ◀── answers by token; notices by endpoint number      ◀── agent
 
-Equal questions of one tick share one request. Where one caller asks, waits and asks again, there is nothing to
-gather or to share, and its question leaves at once: a pass of the loop saved is a tenth of the round trip. A connection that ends says why to everybody who waits for an
-answer, and to its session, which knows what to do about it.
+Equal questions of one tick share one request. Where one caller asks, waits and asks again there is nobody to
+share with, and its question leaves at once: that saves a pass of the loop in every round trip.
+
+A connection that ends says why to everybody who waits for an answer, and to its session, which knows what to
+do about it.
 
 An agent that says nothing for a while is asked for a sign of life; if none comes the connection is reported
 as silent, and in the end given up, even if no socket says so: the agent may be far away, or stopped.

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Coroutine, Iterable
 from functools import lru_cache
 from typing import Any, Final
 
@@ -261,9 +261,6 @@ class Me:
         question = _question(group, scope, deadline_s)
         if question.scope != scope and not fresh:
             return await self.resolve(group, question.scope, deadline_s=deadline_s)
-        return await self._resolve(group, question, deadline_s)
-
-    async def _resolve(self, group: str, question: requests.Resolve, deadline_s: float | None) -> Resolution:
         period = self._copies.period(Group(group, question.scope)) if self._follows and question.scope else 0
         asking = self._ask(question, share=True, period=period)
         if deadline_s is None:
@@ -501,9 +498,9 @@ class Me:
 
     # Asking
 
-    async def _ask(self, request: AnyRequest, *, share: bool = False, period: int = 0) -> Any:
+    def _ask(self, request: AnyRequest, *, share: bool = False, period: int = 0) -> Coroutine[Any, Any, Any]:
         self._check_open()
-        return await self._connection.ask(self._number, request, share=share, period=period)
+        return self._connection.ask(self._number, request, share=share, period=period)
 
     def _post(self, request: AnyRequest) -> "asyncio.Future[Any]":
         self._check_open()

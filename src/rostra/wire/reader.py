@@ -52,6 +52,7 @@ from rostra.wire.programs import (
     Tells,
     Told,
 )
+from rostra.wire.recent import RecentAnswers
 from rostra.wire.shapes import Body
 
 ANY_WORLD_TAG: Final = world_tag(ANY_WORLD)
@@ -104,6 +105,7 @@ class FrameReader:
         self._pending = bytearray()  # the beginning of a frame
         self._needed = HEADER.size  # how long `pending` must be before it is worth looking at again
         self._parts = bytearray()  # the beginning of a body
+        self._recent = RecentAnswers() if FrameKind.TO_PROGRAM in kinds else None
 
     def feed(self, data: bytes) -> list[Arrived]:
         """Everything that these bytes complete."""
@@ -293,6 +295,11 @@ class FrameReader:
             self._program_frame(said, FrameKind.TO_AGENT, items)
 
     def _to_program(self, body: Body, items: list[Arrived]) -> None:
+        if self._greeted and self._recent is not None:
+            found = self._recent.find(body)
+            if found is not None:
+                items += found
+                return
         try:
             said = shapes.TO_PROGRAM.decode(body)
         except shapes.UNDECODABLE as error:

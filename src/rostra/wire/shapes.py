@@ -66,6 +66,12 @@ class LooseTold(Struct, array_like=True, tag_field="kind", tag=2):
     notice: Raw
 
 
+class LoneAnswer(Struct, array_like=True, tag_field="kind", tag=4):
+    """A `Tells` of one answer."""
+
+    items: tuple[LooseAnswered]
+
+
 class Numbered(Struct, array_like=True):
     """All that is common to everything with a number."""
 
@@ -90,6 +96,7 @@ LOOSE_ASK: Final = Decoder(LooseAsk)
 LOOSE_TELLS: Final = Decoder(LooseTells)
 LOOSE_ANSWERED: Final = Decoder(LooseAnswered)
 LOOSE_TOLD: Final = Decoder(LooseTold)
+LONE_ANSWER: Final = Decoder(LoneAnswer)
 
 UNDECODABLE: Final = (ValueError, RecursionError)
 """What msgspec raises for bytes that are not what they should be: bad UTF-8 and nesting bombs included."""
