@@ -93,24 +93,100 @@ def test_a_program_that_stood_still_is_told_with_the_bound_that_it_broke(cluster
 def test_a_server_that_is_gone_is_out_of_sight_and_said_to_be(cluster: Cluster) -> None:
     cluster["us"].kill()
     try:
-        story = until(cluster, "us.h1", verdict="lost")
+        story = until(cluster, "us", verdict="lost")
+        never_was = cluster.run("why", "us.nowhere/nobody", env={"COLUMNS": "80"})
     finally:
         cluster.calmly()
     assert (story["accuser"], story["accused"]) == ("eu", "us")
-    assert story["unseen"] == {"us": "eu cannot reach us", "us.h1": "eu cannot reach us"}
+    assert story["unseen"] == {"us": "eu cannot reach us"}
+    assert never_was.code == 1
+    assert " ".join(never_was.out.split()).startswith(
+        "nobody in sight knows us.nowhere/nobody; but all of us is out of sight: "
+    )
 
 
 def test_a_refusal_is_told_with_its_reason(cluster: Cluster) -> None:
     with member(cluster.socket("eu.h1"), "ann", "refusals", "world"):
         assert cluster.run("join", "refusals", "--name", "ann").code == 3
         story = cluster.run("why", "eu.h1/ann", "-o", "json").json
-    assert "it was refused: eu.h1/ann#" in story["summary"]
+    assert "another program asked for that name, and was refused: eu.h1/ann#" in story["summary"]
+
+
+def test_what_its_users_mistyped_is_no_part_of_a_hosts_story(cluster: Cluster) -> None:
+    assert cluster.run("resolve", "mistyped@us").code == 3
+    story = cluster.run("why", "eu.h1", "-o", "json").json
+    assert "refused" not in story["summary"]
+    assert not any(step["what"] == "refused" for step in story["steps"])
 
 
 def test_what_nobody_remembers_is_exit_code_1(cluster: Cluster) -> None:
     answer = cluster.run("why", "eu.h2/nobody#1")
     assert answer.code == 1
-    assert "nobody on the way to eu.h2 remembers eu.h2/nobody#1" in " ".join(answer.out.split())
+    assert "nobody knows eu.h2/nobody#1: the agent of eu.h2 remembers no such name" in " ".join(
+        answer.out.split()
+    )
+
+
+# Names that are not whole, or wrong
+
+
+def test_a_name_alone_is_enough_if_only_one_has_it(cluster: Cluster) -> None:
+    with member(cluster.socket("us.h1"), "solo", "named", "world"):
+        endpoint = endpoint_of(cluster.run("resolve", "named", host="us.h1"))
+        for name in ("solo", f"solo#{endpoint.partition('#')[2]}"):
+            story = cluster.run("why", name, "-o", "json").json
+            assert (story["about"], story["verdict"]) == (endpoint, "there")
+
+
+def test_a_name_that_several_have_lists_them(cluster: Cluster) -> None:
+    with (
+        member(cluster.socket("eu.h1"), "twin", "twins", "world"),
+        member(cluster.socket("us.h1"), "twin", "twins", "world"),
+    ):
+        answer = cluster.run("why", "twin")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.splitlines() == [
+        "error: 2 endpoints are called 'twin'",
+        "  say which one:",
+        "  rostra why eu.h1/twin",
+        "  rostra why us.h1/twin",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mistyped", "meant"),
+    [
+        ("margaret", "eu.h1/margarete"),
+        ("Margarete", "eu.h1/margarete"),
+        ("eu.h1/margarte", "eu.h1/margarete"),
+        ("eu.h2/margarete", "eu.h1/margarete"),
+        ("eu.h7/margarete", "eu.h1/margarete"),
+        ("eu.h11", "eu.h1"),
+    ],
+)
+def test_a_mistyped_name_gets_the_closest(cluster: Cluster, mistyped: str, meant: str) -> None:
+    with member(cluster.socket("eu.h1"), "margarete", "closest", "world"):
+        answer = cluster.run("why", mistyped)
+        told = cluster.run("why", mistyped, "-o", "json")
+    assert (answer.code, told.code) == (1, 1)
+    assert told.json["verdict"] == "unknown" and meant in told.json["closest"]
+    assert answer.out.startswith(f"nobody knows {mistyped}: ")
+    assert meant in next(line for line in answer.lines if line.startswith("closest")).replace(",", "").split()
+
+
+def test_a_name_without_its_number_is_the_newest_and_names_the_others(cluster: Cluster) -> None:
+    with member(cluster.socket("eu.h1"), "again", "again", "world"):
+        first = endpoint_of(cluster.run("resolve", "again"))
+    with member(cluster.socket("eu.h1"), "again", "again", "world"):
+        story = cluster.run("why", "eu.h1/again", "-o", "json").json
+        lines = cluster.run("why", "eu.h1/again").lines
+    assert story["verdict"] == "there" and story["about"] != first and story["earlier"] == [first]
+    assert f"earlier   of that name: {first}" in lines
+
+
+def test_the_root_has_no_story_without_a_server(cluster: Cluster) -> None:
+    answer = cluster.run("why", "world")
+    assert (answer.code, answer.err.splitlines()[0]) == (2, "error: the world has no server of its own")
 
 
 def test_a_server_can_be_asked_instead_of_an_agent(cluster: Cluster) -> None:

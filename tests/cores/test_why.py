@@ -1,5 +1,6 @@
 """`rostra why`: the stories that memories add up to, told in a simulated world."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -33,7 +34,8 @@ class Tale:
         self.cid.join("lounge@world")
         self.world.settle()
 
-    def why(self, about: str, asker: str = ANN_AT) -> Explanation:
+    def why(self, about: str, asker: str = ANN_AT, late: Mapping[str, float] = {}) -> Explanation:
+        """`late`: whose answers took so much longer."""
         way = route(Domain(asker), host_of(Endpoint(about)))
         calls = {node: self.world.administer(asker, Recall(about, node)) for node in way}
         self.world.run(for_s=3.0)
@@ -41,7 +43,8 @@ class Tale:
         unseen: dict[Domain, str] = {}
         for node, call in calls.items():
             if isinstance(call.result, Recalled):
-                memories[node] = Memory(msgspec.json.decode(call.result.document), call.answered_at or 0.0)
+                heard_at = (call.answered_at or 0.0) + late.get(node, 0.0)
+                memories[node] = Memory(msgspec.json.decode(call.result.document), heard_at)
             else:
                 unseen[node] = call.result.what.removeprefix(f"{node} is out of sight: ")
         return tell(about, way, memories, unseen)
@@ -91,13 +94,16 @@ def test_a_host_that_stood_still_is_told_from_both_sides():
     assert (story.verdict, story.accuser, story.accused) == ("there", "eu.fr.c2", BOB_AT)
     assert "is there again; it was out of sight for" in story.summary
     first, second, *_ = told(story, "eu.fr.c2")
-    assert first.startswith(f"suspected {BOB_AT}: silent 0.5 s, usually heard every 0.2 s (phi 9")
+    assert first.startswith(f"suspected {BOB_AT}: silent 0.5 s, usually heard every 0.2 s (suspicion phi 9")
     assert second == f"gave up {BOB_AT}: silent 1.0 s, limit 1.0 s"
     assert story.health["eu.fr.c2"] == "was on time"
     assert story.health[BOB_AT] == "stood still for 3.0 s"
     (setting,) = story.settings
     assert (setting.name, setting.value) == ("detect.down_after_s", 1.0)
-    assert "above 3.1 s nobody would have been removed; the wan profile has 4.0 s" in setting.text
+    assert setting.text == (
+        f"the limit was 1.0 s, and {BOB_AT} was silent for 3.1 s; "
+        "with a limit above 3.1 s nobody would have been removed; the wan profile has 4.0 s"
+    )
 
 
 def test_a_cut_is_told_from_our_side_and_the_other_is_said_to_be_out_of_sight():
@@ -160,15 +166,131 @@ def test_a_refusal_is_told_with_its_reason():
     taken.world.program(BOB_AT, "taken")
     taken.world.program(BOB_AT, "taken")
     taken.world.run(for_s=0.1)
-    assert "is open already" in taken.why(f"{BOB_AT}/taken").summary
+    summary = taken.why(f"{BOB_AT}/taken").summary
+    assert "; another program asked for that name, and was refused: " in summary
+    assert "is open already" in summary
 
 
 def test_what_nobody_remembers_is_not_made_up():
     tale = Tale()
     story = tale.why(f"{BOB_AT}/nobody#3")
-    assert story.verdict == "unknown" and "nobody on the way" in story.summary
+    assert story.verdict == "unknown"
+    assert story.summary.startswith(
+        f"nobody knows {BOB_AT}/nobody#3: the agent of {BOB_AT} remembers no such"
+    )
     stranger = tale.why("eu.fr.c2.h9/nobody#3")
-    assert stranger.summary.endswith("eu.fr.c2.h9 is out of sight, and no link was given up")
+    assert (stranger.verdict, stranger.summary) == (
+        "unknown",
+        "nobody knows eu.fr.c2.h9/nobody#3: nobody on the way has heard of eu.fr.c2.h9",
+    )
+
+
+@pytest.mark.parametrize(
+    "name", [f"{CID_AT}/nobody", f"{CID_AT}/cid#1", "us.ny.c1.h9/cid", "us.ny.c1.h9", "us.mars"]
+)
+def test_a_cut_in_memory_is_no_story_of_a_name_that_never_was(name):
+    tale = Tale()
+    tale.world.cut("eu | us").settle()
+    hidden = tale.why(name)
+    assert hidden.verdict == "unknown"
+    assert hidden.summary.startswith(f"nobody in sight knows {name}; but all of us is out of sight: eu heard")
+    tale.world.heal().settle()
+    assert tale.why(name).verdict == "unknown"
+    assert tale.why(name).summary.startswith(f"nobody knows {name}: ")
+
+
+def test_a_host_whose_program_we_saw_is_known_although_its_cluster_is_cut_off():
+    tale = Tale()
+    tale.world.cut("eu | us").settle()
+    assert tale.why(CID_AT).verdict == "lost"
+    assert tale.why(tale.cid.address).verdict == "lost"
+
+
+def test_who_left_behind_a_cut_is_told_with_the_cut():
+    tale = Tale()
+    tale.world.cut("eu | us").settle()
+    tale.cid.ask(Close())
+    tale.world.run(for_s=5.0)
+    tale.world.heal().settle()
+    story = tale.why(tale.cid.address)
+    assert (story.verdict, story.accuser, story.accused) == ("left", "eu", "us")
+    assert story.summary == (
+        f"{tale.cid.address} left: its program closed it (lounge@world). "
+        "It was out of sight then: eu heard nothing from us for 1.0 s, and 1.0 s is allowed"
+    )
+    texts = [step.text for step in story.steps]
+    gave_up = next(i for i, text in enumerate(texts) if text.startswith("gave up us: silent"))
+    left = texts.index("told us.ny.c1: it left")
+    back = texts.index("linked with us")
+    assert gave_up < left < back
+    assert [setting.name for setting in story.settings] == ["detect.down_after_s"]
+
+
+def test_a_later_cut_does_not_change_why_somebody_left():
+    tale = Tale()
+    tale.cid.ask(Close())
+    tale.world.run(for_s=20.0)
+    tale.world.cut("eu | us").settle()
+    story = tale.why(tale.cid.address)
+    assert story.verdict == "lost"  # as far as those know who can be asked: it may have been in other groups
+    assert story.summary.endswith(" before that it had left lounge@world by itself")
+    assert told(story, "eu")[0] == "heard from us, told eu.fr: it left"
+    tale.world.heal().settle()
+    story = tale.why(tale.cid.address)
+    assert (story.verdict, story.accuser) == ("left", None)
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.05, 0.8])
+def test_effects_stand_below_their_causes_however_late_an_answer_came(delay_s):
+    """An answer that took longer makes all that its sender remembers look younger."""
+    tale = Tale()
+    tale.world.kill(tale.cid)
+    tale.world.settle()
+    story = tale.why(tale.cid.address, late=dict.fromkeys((CID_AT, "us.ny", "eu"), delay_s))
+    chain = [CID_AT, "us.ny.c1", "us.ny", "us", "eu", "eu.fr", "eu.fr.c1", ANN_AT]
+    assert [step.node for step in story.steps] == chain
+    assert [step.at for step in story.steps] == sorted(step.at for step in story.steps)
+
+
+def test_of_a_break_too_the_accusation_stands_above_what_it_caused():
+    tale = Tale()
+    tale.world.cut("eu | us").settle()
+    story = tale.why(tale.cid.address, late={"eu": 0.7, "eu.fr": 0.3})
+    texts = [(step.node, step.text) for step in story.steps]
+    assert [node for node, text in texts if text.endswith("us is lost")] == [
+        "eu",
+        "eu.fr",
+        "eu.fr.c1",
+        ANN_AT,
+    ]
+    assert texts[0][1].startswith("suspected us") and texts[1][1].startswith("gave up us")
+
+
+def test_what_others_on_a_host_were_refused_is_no_part_of_its_story():
+    tale = Tale()
+    tale.bob.join("chess@us")
+    tale.world.run(for_s=0.1)
+    host = tale.why(BOB_AT)
+    assert (host.summary, host.steps) == (f"{BOB_AT} is there, and nothing removed it", ())
+
+
+def test_the_newest_of_a_name_is_meant_and_the_others_are_named():
+    tale = Tale()
+    tale.world.kill(tale.bob)
+    tale.world.settle()
+    again = tale.world.program(BOB_AT, "bob")
+    again.join("chess@eu.fr")
+    tale.world.settle()
+    story = tale.why(f"{BOB_AT}/bob")
+    assert (story.about, story.verdict, story.earlier) == (again.address, "there", (tale.bob.address,))
+
+
+def test_a_setting_says_what_was_measured_against_which_limit():
+    tale = Tale()
+    tale.world.cut("eu | us").settle()
+    (setting,) = tale.why(tale.cid.address).settings
+    assert setting.text.startswith("the limit is 1.0 s, and us has been silent for ")
+    assert setting.text.endswith("; a higher limit would have removed it later, and not kept it")
 
 
 def test_a_break_that_has_healed_does_not_explain_why_somebody_is_out_of_sight_now():

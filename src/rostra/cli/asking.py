@@ -4,20 +4,19 @@ import asyncio
 import contextlib
 import difflib
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from typing import Annotated, Any, Final
 
 import typer
 
 from rostra.client import Admin, Me, connect, connect_admin
+from rostra.client.known import is_own, known_names
 from rostra.client.sight import Sight, look
 from rostra.errors import BadInput
 from rostra.names import ROOT, Domain, Group, make_group, parse_group
 
 CONNECT_TIMEOUT_S: Final = 5.0
-
-OWN_ENDPOINTS: Final = ("/rostra.watch", "/rostra-cli", "/dashboard-", "/supervisor#", "/concierge#")
-"""Endpoints of Rostra itself, which follow groups and are in none."""
+COMPLETE_WITHIN_S: Final = 0.5
 
 GroupName = Annotated[
     str,
@@ -106,10 +105,6 @@ def _endpoint(member: Any) -> str:
     return str(member["endpoint"] if isinstance(member, dict) else member[0])
 
 
-def is_own(endpoint: str) -> bool:
-    return any(mark in endpoint for mark in OWN_ENDPOINTS)
-
-
 async def nobody_there(admin: Admin, address: str | None, group: Group) -> str:
     """What to say of a group that nobody is in: perhaps another was meant."""
     sight = await look(admin, address)
@@ -126,15 +121,36 @@ async def nobody_there(admin: Admin, address: str | None, group: Group) -> str:
     return "\n".join(lines)
 
 
+# For a shell that waits for Tab. Nothing if the agent does not answer, and nothing that takes long.
+
+
 def complete_group(incomplete: str) -> list[str]:
-    """Names of groups that the agent of this machine knows, for a shell; nothing if it does not answer."""
+    """Names of groups that the agent of this machine knows."""
 
     async def names() -> list[str]:
-        async with asyncio.timeout(0.5), connect_admin(timeout_s=0.5) as admin:
-            document = await admin.inspect()
-            return sorted({str(group) for group in groups_of(document)})
+        async with connect_admin(timeout_s=COMPLETE_WITHIN_S) as admin:
+            return sorted({str(group) for group in groups_of(await admin.inspect())})
+
+    return _completed(names, incomplete)
+
+
+def complete_subject(incomplete: str) -> list[str]:
+    """Domains, hosts and endpoints in sight."""
+
+    async def names() -> list[str]:
+        async with connect_admin(timeout_s=COMPLETE_WITHIN_S) as admin:
+            known = await known_names(admin, await look(admin, within_s=COMPLETE_WITHIN_S))
+        return sorted({*known.paths, *(each.partition("#")[0] for each in known.endpoints)} - {ROOT})
+
+    return _completed(names, incomplete)
+
+
+def _completed(names: Callable[[], Coroutine[Any, Any, list[str]]], incomplete: str) -> list[str]:
+    async def within_time() -> list[str]:
+        async with asyncio.timeout(3 * COMPLETE_WITHIN_S):
+            return await names()
 
     try:
-        return [name for name in asyncio.run(names()) if name.startswith(incomplete)]
-    except Exception:  # a shell that waits for Tab wants no traceback, whatever went wrong
+        return [name for name in asyncio.run(within_time()) if name.startswith(incomplete)]
+    except Exception:  # no traceback between somebody's prompts, whatever went wrong
         return []

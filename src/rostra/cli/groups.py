@@ -87,13 +87,13 @@ async def _groups(agent: str | None, output: Output) -> int:
     return EXIT_OK if rows else EXIT_FAILED
 
 
-async def count(me: Me, groups: list[Group]) -> dict[Group, list[str]]:
+async def count(me: Me, groups: list[Group], within_s: float = 5.0) -> dict[Group, list[str]]:
     """Who is in each of them, of those that reach this host."""
     found: dict[Group, list[str]] = {}
 
     async def one(group: Group) -> None:
         try:
-            answer = await me.resolve(group.name, group.scope, fresh=True, deadline_s=5.0)
+            answer = await me.resolve(group.name, group.scope, fresh=True, deadline_s=within_s)
         except RostraError:
             return  # not in time: what is in sight counts
         found[group] = [str(endpoint) for endpoint in answer.endpoints]

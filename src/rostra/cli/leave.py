@@ -6,11 +6,12 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from rostra.cli.asking import GroupName, Scope, endpoint, group_of, is_own, members_of
+from rostra.cli.asking import GroupName, Scope, endpoint, group_of, members_of
 from rostra.cli.common import EXIT_OK, Agent, command, remark, run_client
 from rostra.cli.house import HouseCommand
 from rostra.cli.orders import Leave, parse_answer
 from rostra.client import Me, Message
+from rostra.client.known import is_own
 from rostra.errors import NotAllowed, NotMember
 from rostra.names import Domain, Endpoint, Group, name_of
 

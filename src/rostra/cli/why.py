@@ -1,25 +1,35 @@
 """`rostra why`: the evidence behind a removal, a refusal or a disappearance."""
 
+import contextlib
 import textwrap
 import time
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final
 
 import typer
+from msgspec.structs import replace
 from rich.text import Text
 
-from rostra.cli.asking import administer
+from rostra.cli.asking import administer, complete_subject, endpoint, known_groups
 from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, command, run_client
+from rostra.cli.groups import count
 from rostra.cli.house import HouseCommand
 from rostra.cli.output import Format, Output, answers, busy, show_json
 from rostra.client import Admin
-from rostra.client.sight import reach
+from rostra.client.known import Known, known_names, known_of
+from rostra.client.sight import look, reach
 from rostra.client.why import Explanation, Step, explain, seconds
-from rostra.errors import NotAllowed, RostraError, Unreachable
-from rostra.names import Domain, parse_subject
+from rostra.errors import BadInput, BadName, NotAllowed, RostraError, Unreachable
+from rostra.names import ROOT, Domain, Endpoint, host_of, parse_endpoint_name, parse_subject
 
 WIDTH: Final = 80
 NODE_WIDTH_MAX: Final = 22
+EARLIER_MAX: Final = 3
+CANDIDATES_MAX: Final = 8
+
+GROUPS_MAX: Final = 50
+MEMBERS_WITHIN_S: Final = 2.0
+"""Groups whose members are asked for to find out whom a name means, and for how long."""
 
 
 def register(app: typer.Typer) -> None:
@@ -30,7 +40,9 @@ def why(
     subject: Annotated[
         str,
         typer.Argument(
-            metavar="SUBJECT", help="An endpoint, with or without its number; a host; or a domain."
+            metavar="SUBJECT",
+            help="An endpoint, with or without its number and its host; a host; or a domain.",
+            autocompletion=complete_subject,
         ),
     ],
     agent: Agent = None,
@@ -40,17 +52,18 @@ def why(
 
     Every server on the way from here to the subject is asked what it remembers, through the world itself; a
     server behind a cut is asked directly where an address is known (always so in a world of rostra up).
-    Memories are bounded, and what nobody remembers is not made up. Exit code 1 if nothing is known.
+    Memories are bounded, and what nobody remembers is not made up. Exit code 1 if nothing is known; of a name
+    that nobody knows, the closest are told.
 
     Examples:
 
         rostra why eu.paris.h1/ann#1794780630486
         rostra why eu.paris.h1/ann
+        rostra why ann
         rostra why us -o json
     """
-    about = parse_subject(subject)
-    with busy(f"asking everybody on the way to {about}"):
-        story = run_client(_explain(about, agent))
+    with busy(f"asking everybody on the way to {subject}"):
+        story = run_client(_explain(subject, agent))
     if output is Output.TABLE:
         show(story)
     else:
@@ -58,21 +71,94 @@ def why(
     return EXIT_FAILED if story.verdict == "unknown" else EXIT_OK
 
 
-async def _explain(about: str, agent: str | None) -> Explanation:
+async def _explain(text: str, agent: str | None) -> Explanation:
+    name = _bare_name(text)
+    about = "" if name else parse_subject(text)  # what cannot be right is said before anybody is asked
     async with administer(agent) as admin:
-        first = await admin.inspect()
-        asking = _Asking(admin, about, agent, first)
-        return await explain(about, admin.path, asking.recall, from_host=first["core"]["server"] == "agent")
+        asking = _Asking(admin, agent, await admin.inspect())
+        if name:
+            about = await asking.meant(name)
+        elif about == ROOT and not asking.has_root:
+            raise BadInput("the world has no server of its own", fix="name a domain, a host or an endpoint")
+        if not about:
+            nobody = f"nobody knows {text}: no endpoint, host or domain in sight is called that"
+            story = Explanation(text, admin.path, "unknown", nobody)
+        else:
+            story = await asking.explain(about)
+        if story.verdict == "unknown":
+            known = await asking.known(host_of(Endpoint(about)) if "/" in about else None)
+            story = replace(story, closest=known.closest(text))
+        return story
+
+
+def _bare_name(text: str) -> str:
+    """An endpoint's name alone, perhaps with a number; none if this can only be something else."""
+    name, _, _ = text.partition("#")
+    with contextlib.suppress(BadName):
+        return text if text != ROOT and parse_endpoint_name(name) and _is_one_word(text) else ""
+    return ""
+
+
+def _is_one_word(text: str) -> bool:
+    """A dot is allowed in a name, but what has one and reads as a path is one."""
+    if "." not in text:
+        return True
+    try:
+        parse_subject(text)
+    except BadName:
+        return True
+    return False
 
 
 class _Asking:
     """Through the world; and, of whom that way does not reach, directly."""
 
-    def __init__(self, admin: Admin, about: str, address: str | None, first: Mapping[str, Any]) -> None:
+    def __init__(self, admin: Admin, address: str | None, first: Mapping[str, Any]) -> None:
         self._admin = admin
-        self._about = about
         self._address = address
         self._first = first
+        self._about = ""
+
+    @property
+    def has_root(self) -> bool:
+        return ROOT in self._first.get("servers", {})
+
+    async def meant(self, text: str) -> str:
+        """What a word alone means: a domain, or the only endpoint of that name; nothing if nobody has it."""
+        if text in known_of([self._first]).paths:
+            return text
+        known = await self.known()
+        if text in known.paths:
+            return text
+        name, _, number = text.partition("#")
+        called = known.called(name)
+        if len(called) > 1:
+            commands = "\n".join(f"rostra why {each}" for each in called[:CANDIDATES_MAX])
+            more = f"\nand {len(called) - CANDIDATES_MAX} more" if len(called) > CANDIDATES_MAX else ""
+            raise BadInput(
+                f"{len(called)} endpoints are called {name!r}", fix=f"say which one:\n{commands}{more}"
+            )
+        return "".join((*called, *(("#", number) if called and number else ())))
+
+    async def known(self, host: Domain | None = None) -> Known:
+        sight = await look(self._admin, self._address)
+        known = await known_names(self._admin, sight, host)
+        if self._first["core"]["server"] != "agent":
+            return known
+        groups = sorted(known_groups(sight))[:GROUPS_MAX]
+        async with endpoint(self._address) as me:
+            members = await count(me, groups, within_s=MEMBERS_WITHIN_S)
+        return known.and_endpoints(each for found in members.values() for each in found)
+
+    async def explain(self, about: str) -> Explanation:
+        self._about = about
+        return await explain(
+            about,
+            self._admin.path,
+            self.recall,
+            from_host=self._first["core"]["server"] == "agent",
+            known=known_of([self._first]).paths,
+        )
 
     async def recall(self, of: Domain) -> Mapping[str, Any]:
         try:
@@ -97,8 +183,10 @@ def show(story: Explanation) -> None:
         console.print()
         for step in _steps(story.steps):
             console.print(step)
-    console.print()
-    for label, text in _facts(story):
+    facts = list(_facts(story))
+    if facts:
+        console.print()
+    for label, text in facts:
         for number, line in enumerate(_wrapped(text, " " * 10)):
             console.print(Text(f"{label:<10}" if number == 0 else " " * 10, style="dim"), end="")
             console.print(line.removeprefix(" " * 10))
@@ -129,6 +217,11 @@ def _facts(story: Explanation) -> Iterable[tuple[str, str]]:
         yield "setting", "none would have changed this"
     if story.now:
         yield "now", story.now
+    if story.closest:
+        yield "closest", ", ".join(story.closest)
+    if story.earlier:
+        more = f" and {len(story.earlier) - EARLIER_MAX} more" if len(story.earlier) > EARLIER_MAX else ""
+        yield "earlier", f"of that name: {', '.join(story.earlier[:EARLIER_MAX])}{more}"
     if story.directly:
         yield "directly", f"{', '.join(story.directly)}: asked past the links that do not reach there"
     for reason, nodes in _by_reason(story.unseen).items():
