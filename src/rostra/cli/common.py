@@ -7,6 +7,7 @@ its exit code says which kind of trouble it was.
 import asyncio
 import contextlib
 import os
+import shutil
 import sys
 from collections.abc import Callable, Coroutine
 from functools import wraps
@@ -140,6 +141,17 @@ def complain(error: RostraError) -> None:
     typer.echo(f"error: {error.what}", err=True)
     for line in error.fix.splitlines():
         typer.echo(f"  {line}", err=True)
+
+
+def how_to_call() -> str:
+    """How to call this command from here."""
+    here = Path(sys.argv[0]).absolute()
+    if here.name != "rostra":
+        return "python -m rostra"
+    found = shutil.which("rostra")
+    if found and Path(found).resolve() == here.resolve():
+        return "rostra"
+    return str(here.relative_to(Path.cwd()) if here.is_relative_to(Path.cwd()) else here)
 
 
 def remark(text: str) -> None:

@@ -5,7 +5,6 @@ world file that cannot be read, a port that is taken.
 """
 
 import asyncio
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from rostra.cli.common import command
+from rostra.cli.common import command, how_to_call
 from rostra.cli.house import HouseCommand
 from rostra.errors import BadInput
 from rostra.runtime.config import load_world
@@ -127,7 +126,7 @@ class TerminalScreen:
         self._progress.stop()
         other = up.socket(up.plan.hosts[-1])
         front = str(up.home.front_door)
-        rostra = _rostra() if up.is_found else f"ROSTRA_AGENT={front} {_rostra()}"
+        rostra = how_to_call() if up.is_found else f"ROSTRA_AGENT={front} {how_to_call()}"
         connect = "rostra.connect()" if up.is_found else f'rostra.connect("{front}")'
         rows = [
             ("dashboard", f"[bold]{up.dashboard}[/]"),
@@ -156,17 +155,6 @@ class TerminalScreen:
     def ending(self) -> None:
         self._progress.stop()
         self.say("ending every process")
-
-
-def _rostra() -> str:
-    """How to call this command from here."""
-    here = Path(sys.argv[0]).absolute()
-    if here.name != "rostra":
-        return "python -m rostra"
-    found = shutil.which("rostra")
-    if found and Path(found).resolve() == here.resolve():
-        return "rostra"
-    return str(here.relative_to(Path.cwd()) if here.is_relative_to(Path.cwd()) else here)
 
 
 def _new_runner() -> asyncio.Runner:

@@ -21,8 +21,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
-import msgspec
-
 from rostra.errors import BadInput, Unreachable
 from rostra.lab.control import Control, Now
 from rostra.lab.home import Home
@@ -110,9 +108,24 @@ class Lab:
         self._home: Home | None = None
         self._control: Control | None = None
 
+    @classmethod
+    def at(cls, directory: Path) -> "Lab":
+        """A lab that is up already, opened by another process: to change and to look at, not to end."""
+        try:
+            order = Order.read(directory)
+        except FileNotFoundError:
+            raise Unreachable(f"the lab in {directory} is not up yet, or no more") from None
+        lab = cls(order.plan)
+        lab._home = Home(directory)
+        for site in lab.plan.sites:
+            lab._place(site)
+        lab._control = Control(Path(order.control))
+        return lab
+
     # Building and tearing down
 
     def open(self) -> "Lab":
+        """In the main thread: the kernel ends what a lab started together with the thread that did."""
         check_possible()
         self._home = Home.make()
         try:
@@ -151,8 +164,8 @@ class Lab:
     def _build(self, site: Site) -> None:
         """The LAN of a site: a bridge that floods multicast, as a plain switch does."""
         home = self.home
+        place = self._place(site)
         namespace = home.add_namespace(site.name)
-        place = self._sites[site.name] = SitePlace(self, site, namespace)
         commands = [
             "link set lo up",
             f"link add {LAN} type bridge mcast_snooping 0",
@@ -160,29 +173,15 @@ class Lab:
             f"link set {LAN} up",
             f"route add 224.0.0.0/4 dev {LAN}",
         ]
-        for host in site.host_names:
-            path = f"{site.name}.{host}"
-            address = site.host_address(host)
-            place.hosts[host] = Place(self, path, home.add_namespace(path), address)
-            ip(
-                "link",
-                "add",
-                "eth0",
-                "netns",
-                home.namespace(path),
-                "type",
-                "veth",
-                "peer",
-                host,
-                "netns",
-                namespace,
-            )
+        for host, at in place.hosts.items():
+            home.add_namespace(at.name)
+            ip(*f"link add eth0 netns {at.namespace} type veth peer {host} netns {namespace}".split())
             commands.append(f"link set {host} master {LAN} up")
             ip_batch(
-                home.namespace(path),
+                at.namespace,
                 [
                     "link set lo up",
-                    f"addr add {address}/24 dev eth0",
+                    f"addr add {at.address}/24 dev eth0",
                     "link set eth0 up",
                     f"route add default via {site.address}",
                     "route add 224.0.0.0/4 dev eth0",
@@ -190,12 +189,18 @@ class Lab:
             )
         ip_batch(namespace, commands)
 
+    def _place(self, site: Site) -> SitePlace:
+        place = self._sites[site.name] = SitePlace(self, site, self.home.namespace(site.name))
+        for host in site.host_names:
+            path = f"{site.name}.{host}"
+            place.hosts[host] = Place(self, path, self.home.namespace(path), site.host_address(host))
+        return place
+
     def _start_router(self) -> None:
         home = self.home
         sites = {name: place.namespace for name, place in self._sites.items()}
-        order = Order(self.plan, sites, str(home.control))
-        (home.path / "order.json").write_bytes(msgspec.json.encode(order))
-        with (home.path / "router.log").open("wb") as log:
+        Order(self.plan, sites, str(home.control)).write(home.path)
+        with self._router_log.open("wb") as log:
             router = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "rostra.lab.router", str(home.path)],
                 stdin=subprocess.DEVNULL,
@@ -208,8 +213,7 @@ class Lab:
         assert router.stdout is not None
         with router.stdout as told:
             if told.readline().strip() != READY.encode():
-                last = (home.path / "router.log").read_text(errors="replace").strip().splitlines()[-1:]
-                raise Unreachable(f"the lab's router did not start: {' '.join(last) or 'it said nothing'}")
+                raise Unreachable(f"the lab's router did not start: {self.last_words}")
         self._control = Control(home.control)
 
     def _lead_out(self, place: SitePlace) -> None:
@@ -235,6 +239,16 @@ class Lab:
         if self._home is None:
             raise BadInput("this lab is not open", fix="async with Lab() as lab: ...")
         return self._home
+
+    @property
+    def last_words(self) -> str:
+        """What the router said last, if anything."""
+        lines = self._router_log.read_text(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "it said nothing"
+
+    @property
+    def _router_log(self) -> Path:
+        return self.home.path / "router.log"
 
     @property
     def control(self) -> Control:

@@ -31,6 +31,7 @@ from rostra.lab.ways import Wan, Way
 
 WAN: Final = "wan0"
 READY: Final = "ready"
+ORDER_NAME: Final = "order.json"
 READS_MAX: Final = 64
 """Packets taken from one site before the others have their turn and what is due is handed over."""
 
@@ -45,6 +46,13 @@ class Order(msgspec.Struct, frozen=True):
     plan: Plan
     namespaces: dict[str, str]  # of each site
     control: str
+
+    @classmethod
+    def read(cls, directory: Path) -> "Order":
+        return msgspec.json.decode((directory / ORDER_NAME).read_bytes(), type=cls)
+
+    def write(self, directory: Path) -> None:
+        (directory / ORDER_NAME).write_bytes(msgspec.json.encode(self))
 
 
 class Router:
@@ -176,8 +184,7 @@ def _become_urgent() -> bool:
 
 
 def main() -> None:
-    order = msgspec.json.decode((Path(sys.argv[1]) / "order.json").read_bytes(), type=Order)
-    router = Router(order)
+    router = Router(Order.read(Path(sys.argv[1])))
     # Nothing here makes cycles, and a collection in between would be heard as a late packet.
     gc.freeze()
     gc.disable()
