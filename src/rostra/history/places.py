@@ -1,0 +1,100 @@
+"""Where things are, as columns: the path arithmetic of `rostra.names`, for Spark.
+
+Paths are compared label by label (`eu.fr` is no part of `eu.france`), and the root, `world`, holds all. What
+a row needs of its paths is cheap text work; nothing here shuffles, and nothing is Python at run time.
+"""
+
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from rostra.names import ROOT
+
+DISTANCES: Final = ("host", "cluster", "region", "world")
+"""How far an observer is from what it observes: on the same host, in the same cluster, inside one of the
+largest domains below the root, or with nothing but the world around both."""
+
+
+def host_of(member: Column) -> Column:
+    """`eu.paris.h1/ann#7` is on `eu.paris.h1`."""
+    return F.substring_index(member, "/", 1)
+
+
+def name_of(member: Column) -> Column:
+    """An endpoint without its incarnation: the same program before and after a restart."""
+    return F.substring_index(member, "#", 1)
+
+
+def region_of(path: Column) -> Column:
+    """The largest domain below the root: `eu` of `eu.paris.h1`."""
+    return F.substring_index(path, ".", 1)
+
+
+def depth(path: Column) -> Column:
+    """0 for the root, 1 for `eu`, 2 for `eu.paris`."""
+    dots = F.length(path) - F.length(F.replace(path, F.lit("."), F.lit("")))
+    return F.when(path == ROOT, F.lit(0)).otherwise(dots + 1)
+
+
+def parent(path: Column) -> Column:
+    """The enclosing domain; the root encloses itself."""
+    above = F.length(path) - F.length(F.substring_index(path, ".", -1)) - 1
+    return F.when(above > 0, F.left(path, above)).otherwise(F.lit(ROOT))
+
+
+def enclosing(path: Column) -> Column:
+    """Every domain around a path, the root first and the path itself last, as a list."""
+    labels = F.split(path, r"\.")
+    around = F.transform(
+        F.sequence(F.lit(1), F.size(labels)), lambda kept: F.array_join(F.slice(labels, F.lit(1), kept), ".")
+    )
+    root = F.array(F.lit(ROOT))
+    return F.when(path == ROOT, root).otherwise(F.concat(root, around))
+
+
+def inside(domain: Column | str, path: Column) -> Column:
+    """Is this domain, host or endpoint inside that domain? A domain is inside itself."""
+    around = domain if isinstance(domain, Column) else F.lit(domain)
+    return (
+        (around == ROOT)
+        | (path == around)
+        | F.startswith(path, F.concat(around, F.lit(".")))
+        | F.startswith(path, F.concat(around, F.lit("/")))
+    )
+
+
+def distance(here: Column, there: Column) -> Column:
+    """How far apart two hosts are: one of `DISTANCES`."""
+    return (
+        F.when(here == there, "host")
+        .when(parent(here) == parent(there), "cluster")
+        .when(region_of(here) == region_of(there), "region")
+        .otherwise("world")
+    )
+
+
+def on_the_way(server: Column, here: Column, there: Column) -> Column:
+    """Is this server on the one way between two hosts: up, across one sibling link, down?"""
+    ends = (server == here) | (server == there)
+    between = inside(server, here) != inside(server, there)
+    same_cluster = (here != there) & (parent(here) == parent(there)) & (server == parent(here))
+    return ends | between | same_cluster
+
+
+def crosses(a: Column, b: Column, here: Column, there: Column) -> Column:
+    """Does the one way between two hosts go over the link between these two servers?
+
+    Hosts of one cluster meet in its server; all others go up no farther than to the child of the smallest
+    domain that holds both, and across to its sibling.
+    """
+
+    def up(child: Column, above: Column, this: Column, that: Column) -> Column:
+        leaves = (parent(child) == above) & (above != child) & inside(child, this) & ~inside(child, that)
+        return leaves & (~inside(above, that) | ((child == this) & (parent(that) == above)))
+
+    siblings = (parent(a) == parent(b)) & (a != b)
+    across = siblings & ((inside(a, here) & inside(b, there)) | (inside(b, here) & inside(a, there)))
+    return (
+        across | up(a, b, here, there) | up(a, b, there, here) | up(b, a, here, there) | up(b, a, there, here)
+    )

@@ -1,0 +1,51 @@
+"""How much came and went, per group and minute: at home, and in the eyes of others."""
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+
+from rostra.history.shape import every, shaped
+
+CHURN: Final = StructType(
+    [
+        StructField("world", StringType(), nullable=False),
+        StructField("group", StringType(), nullable=False),
+        StructField("at", TimestampType(), nullable=False),  # beginning of the minute (or of `every_s`)
+        StructField("joins", LongType(), nullable=False),  # that agents accepted
+        StructField("leaves", LongType(), nullable=False),  # of their own will
+        StructField("crashes", LongType(), nullable=False),  # a program that died in the group
+        StructField("lost", LongType(), nullable=False),  # a member went out of some host's sight
+        StructField("back", LongType(), nullable=False),  # and came back into it
+    ]
+)
+
+
+def churn(events: DataFrame, every_s: float = 60.0) -> DataFrame:
+    """What changed in each group in each minute in which anything did (`CHURN`).
+
+    One pass and one aggregate. A join counts once, at home; a cut between two halves of a world counts in
+    `lost` once for every host and every member that it no longer sees.
+    """
+    kind, cause = F.col("kind"), F.col("cause")
+    left = kind == "member-left"
+    parts = {
+        "joins": kind == "member-joined",
+        "leaves": left & F.coalesce(cause != "crash", F.lit(True)),
+        "crashes": left & (cause == "crash"),
+        "lost": kind.isin("without", "only") & F.col("news") & F.col("member").isNotNull(),
+        "back": (kind == "joined") & (cause == "merge") & F.col("news"),
+    }
+    concerned = events.where(
+        kind.isin("member-joined", "member-left", "without", "only")
+        | ((kind == "joined") & (cause == "merge"))
+    ).where(F.col("group").isNotNull())
+    counted = concerned.groupBy("world", "group", every(every_s, F.col("at")).alias("at")).agg(
+        *(_how_many(part).alias(name) for name, part in parts.items())
+    )
+    return shaped(counted.where(sum((F.col(name) for name in parts), F.lit(0)) > 0), CHURN)
+
+
+def _how_many(part: Column) -> Column:
+    return F.count_if(part)

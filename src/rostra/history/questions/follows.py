@@ -1,0 +1,63 @@
+"""Which hosts were to be told of a group's changes, and when: only they can say who was in it.
+
+followed ──── followed ── unfollowed ──── unfollowed      two endpoints of one host follow
+from_at ─────────────────────────────────── until_at      the host does, from the first to the last
+"""
+
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+
+from rostra.history.questions.lives import lives
+from rostra.history.shape import shaped
+
+FOLLOWS: Final = StructType(
+    [
+        StructField("world", StringType(), nullable=False),
+        StructField("seen_by", StringType(), nullable=False),  # path of the host
+        StructField("epoch", LongType(), nullable=False),  # that host's life
+        StructField("group", StringType(), nullable=False),
+        StructField("from_at", TimestampType(), nullable=False),
+        StructField("until_at", TimestampType(), nullable=True),  # null while it lasts
+        StructField("ended_by", StringType(), nullable=True),  # unfollowed | closing | unknown
+    ]
+)
+
+
+def follows(events: DataFrame, marks: DataFrame | None = None) -> DataFrame:
+    """One row per stretch in which a host follows a group (`FOLLOWS`).
+
+    `marks` are events that show how long the hosts lived, if `events` were narrowed to a group.
+    """
+    key = ("world", "writer", "epoch", "group")
+    turns = events.where(F.col("kind").isin("followed", "unfollowed") & (F.col("nth") == 0)).select(
+        *key,
+        "seq",
+        "at",
+        F.when(F.col("kind") == "followed", F.size("observers"))
+        .otherwise(-F.size("observers"))
+        .alias("step"),
+    )
+    story = Window.partitionBy(*key).orderBy("seq")
+    counted = turns.withColumn("now", F.sum("step").over(story)).withColumn(
+        "before", F.col("now") - F.col("step")
+    )
+    edges = counted.where((F.col("now") > 0) != (F.col("before") > 0))
+    spells = edges.withColumn("until_at", F.lead("at").over(story)).where(F.col("now") > 0)
+    ends = lives(events if marks is None else marks).select(
+        "world",
+        "writer",
+        "epoch",
+        F.col("last_at").alias("life_last_at"),
+        F.col("ended_by").alias("life_end"),
+    )
+    return shaped(
+        spells.join(F.broadcast(ends), ["world", "writer", "epoch"], "left"),
+        FOLLOWS,
+        seen_by="writer",
+        from_at="at",
+        until_at=F.coalesce("until_at", F.when(F.col("life_end").isNotNull(), F.col("life_last_at"))),
+        ended_by=F.when(F.col("until_at").isNotNull(), F.lit("unfollowed")).otherwise(F.col("life_end")),
+    )

@@ -1,0 +1,44 @@
+"""Where were a group's members: how many in each region, site and cluster?"""
+
+from datetime import datetime
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import DoubleType, IntegerType, LongType, StringType, StructField, StructType
+
+from rostra.history.places import enclosing, host_of
+from rostra.history.questions.stays import lasting
+from rostra.history.shape import shaped
+
+SPREAD: Final = StructType(
+    [
+        StructField("world", StringType(), nullable=False),
+        StructField("group", StringType(), nullable=False),
+        StructField("level", IntegerType(), nullable=False),  # 0 is the world
+        StructField("domain", StringType(), nullable=False),  # at the lowest level, a host
+        StructField("members", LongType(), nullable=False),
+        StructField("hosts", LongType(), nullable=False),  # that have one of them
+        StructField("share", DoubleType(), nullable=False),  # of all members of the group
+    ]
+)
+
+
+def spread(spells: DataFrame, at: datetime) -> DataFrame:
+    """Members at a time by domain, for every level from the world down to the host (`SPREAD`).
+
+    Of `memberships` it is the truth; of `stays`, whoever anybody saw.
+    """
+    present = (
+        spells.where(lasting(F.lit(at)))
+        .select("world", "group", "member", host_of(F.col("member")).alias("host"))
+        .distinct()
+    )
+    placed = present.select(
+        "world", "group", "host", F.posexplode(enclosing(F.col("host"))).alias("level", "domain")
+    )
+    counted = placed.groupBy("world", "group", "level", "domain").agg(
+        F.count(F.lit(1)).alias("members"), F.count_distinct("host").alias("hosts")
+    )
+    whole = Window.partitionBy("world", "group")
+    return shaped(counted, SPREAD, share=F.col("members") / F.max("members").over(whole))

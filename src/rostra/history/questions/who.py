@@ -1,0 +1,107 @@
+"""Who was in a group at a given time, as seen from a given place.
+
+The hosts of the place that followed the group are asked, each as of its own clock. They may disagree, rightly
+after a cut and for moments at any change: then a member is `agreed` by some and not by all of them. If nobody
+there followed the group, nobody there knew, and the answer is empty: that is *cannot tell*, not *nobody*.
+`followers` tells the two apart.
+"""
+
+from datetime import datetime
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from rostra.history.places import host_of, inside
+from rostra.history.questions.follows import follows
+from rostra.history.questions.lives import lives
+from rostra.history.questions.stays import sight
+from rostra.history.shape import shaped
+from rostra.names import ROOT
+
+MARKS: Final = ("started", "heartbeat", "closing")
+
+WHO: Final = StructType(
+    [
+        StructField("world", StringType(), nullable=False),
+        StructField("group", StringType(), nullable=False),
+        StructField("member", StringType(), nullable=False),
+        StructField("host", StringType(), nullable=False),  # where the member is
+        StructField("since", TimestampType(), nullable=False),  # when the first of the hosts saw it come
+        StructField("seen_by", LongType(), nullable=False),  # how many hosts of the place saw it
+        StructField("of", LongType(), nullable=False),  # how many hosts of the place followed the group
+        StructField("agreed", BooleanType(), nullable=False),  # all of them did
+        StructField("unseen_by", ArrayType(StringType()), nullable=False),  # those that did not
+    ]
+)
+
+FOLLOWERS: Final = StructType(
+    [
+        StructField("world", StringType(), nullable=False),
+        StructField("seen_by", StringType(), nullable=False),  # path of a host that followed the group then
+        StructField("epoch", LongType(), nullable=False),
+    ]
+)
+
+
+def followers(events: DataFrame, group: str, at: datetime, seen_from: str = ROOT) -> DataFrame:
+    """The hosts inside a place that followed a group at that time, and whose journals reach so far
+    (`FOLLOWERS`)."""
+    narrowed = events.where((F.col("group") == group) & inside(seen_from, F.col("writer")))
+    marks = events.where(F.col("kind").isin(*MARKS))
+    then = F.lit(at)
+    return shaped(
+        follows(narrowed, marks).where(
+            (F.col("from_at") <= then) & (F.col("until_at").isNull() | (F.col("until_at") > then))
+        ),
+        FOLLOWERS,
+    )
+
+
+def who(events: DataFrame, group: str, at: datetime, seen_from: str = ROOT) -> DataFrame:
+    """The members of a group at a time, one row each (`WHO`), as the hosts inside `seen_from` saw them.
+
+    No sort: the last that each host had heard of each member is one aggregate over the group's rows.
+    """
+    asked = followers(events, group, at, seen_from)
+    heard = sight(events).where(
+        (F.col("group") == group) & (F.col("at") <= F.lit(at)) & inside(seen_from, F.col("writer"))
+    )
+    last = (
+        heard.groupBy("world", F.col("writer").alias("seen_by"), "epoch", "member")
+        .agg(F.max(F.struct("seq", "at", "change")).alias("last"))
+        .where(F.col("last.change") == "joined")
+        .join(F.broadcast(asked), ["world", "seen_by", "epoch"], "left_semi")
+    )
+    known = asked.groupBy("world").agg(
+        F.count(F.lit(1)).alias("of"), F.array_sort(F.collect_list("seen_by")).alias("hosts")
+    )
+    members = last.groupBy("world", "member").agg(
+        F.min("last.at").alias("since"), F.collect_list("seen_by").alias("by")
+    )
+    return shaped(
+        members.join(F.broadcast(known), "world"),
+        WHO,
+        group=F.lit(group),
+        host=host_of(F.col("member")),
+        seen_by=F.size("by"),
+        agreed=F.size("by") == F.col("of"),
+        unseen_by=F.array_except("hosts", "by"),
+    )
+
+
+def lives_then(events: DataFrame, at: datetime) -> DataFrame:
+    """The lives of writers that reach over a time: whoever is not here cannot say anything about it."""
+    then = F.lit(at)
+    return lives(events.where(F.col("kind").isin(*MARKS))).where(
+        (F.col("began_at") <= then) & (F.col("ended_by").isNull() | (F.col("last_at") >= then))
+    )
