@@ -214,9 +214,9 @@ def test_who_left_behind_a_cut_is_told_with_the_cut():
     tale.world.heal().settle()
     story = tale.why(tale.cid.address)
     assert (story.verdict, story.accuser, story.accused) == ("left", "eu", "us")
-    assert story.summary == (
-        f"{tale.cid.address} left: its program closed it (lounge@world). "
-        "It was out of sight then: eu heard nothing from us for 1.0 s, and 1.0 s is allowed"
+    assert story.summary == f"{tale.cid.address} left: its program closed it (lounge@world)"
+    assert story.besides == (
+        "it was out of sight then: eu heard nothing from us for 1.0 s, and 1.0 s is allowed"
     )
     texts = [step.text for step in story.steps]
     gave_up = next(i for i, text in enumerate(texts) if text.startswith("gave up us: silent"))
@@ -233,7 +233,7 @@ def test_a_later_cut_does_not_change_why_somebody_left():
     tale.world.cut("eu | us").settle()
     story = tale.why(tale.cid.address)
     assert story.verdict == "lost"  # as far as those know who can be asked: it may have been in other groups
-    assert story.summary.endswith(" before that it had left lounge@world by itself")
+    assert story.besides.endswith(" before that it had left lounge@world by itself")
     assert told(story, "eu")[0] == "heard from us, told eu.fr: it left"
     tale.world.heal().settle()
     story = tale.why(tale.cid.address)
@@ -291,6 +291,9 @@ def test_a_setting_says_what_was_measured_against_which_limit():
     (setting,) = tale.why(tale.cid.address).settings
     assert setting.text.startswith("the limit is 1.0 s, and us has been silent for ")
     assert setting.text.endswith("; a higher limit would have removed it later, and not kept it")
+    tale.world.run(for_s=10.0).heal().settle()
+    (setting,) = tale.why(tale.cid.address).settings
+    assert setting.text.endswith(" s nobody would have been removed")  # nor would the wan profile have helped
 
 
 def test_a_break_that_has_healed_does_not_explain_why_somebody_is_out_of_sight_now():

@@ -153,3 +153,10 @@ def test_ends_are_read_from_a_nodes_document() -> None:
         ("down", "silent"),
         ("unseen", ""),
     ]
+
+
+def test_reasons_cannot_be_mistaken_for_a_region_that_is_called_us() -> None:
+    hears_nobody = server("us", eu=DOWN, world=UNSEEN)
+    reports = (server("eu", us=DOWN, world=UNSEEN), hears_nobody)
+    for shown in (draw(reports), draw((reports[0], silent(hears_nobody)))):
+        assert not any(" us" in each.why for each in shown.servers)

@@ -177,7 +177,7 @@ class _Asking:
 def show(story: Explanation) -> None:
     console = answers()
     when = f" ({seconds(time.time() - story.at)} ago)" if story.at is not None else ""
-    for line in _wrapped(f"{story.summary}{when}", ""):
+    for line in (*_wrapped(f"{story.summary}{when}", ""), *_wrapped(story.besides, "")):
         console.print(Text(line, style="bold"))
     if story.steps:
         console.print()

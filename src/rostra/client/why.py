@@ -26,7 +26,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rostra.errors import RostraError
-from rostra.names import Domain, Endpoint, concerns, host_of, incarnation_of, inside, parse_subject, route
+from rostra.names import (
+    Domain,
+    Endpoint,
+    concerns,
+    host_of,
+    incarnation_of,
+    inside,
+    parent,
+    parse_subject,
+    route,
+)
 from rostra.protocols.detect.config import DetectConfig
 
 BEFORE_S: Final = 15.0
@@ -68,6 +78,7 @@ class Explanation(Struct, frozen=True):
     seen_from: Domain
     verdict: Verdict
     summary: str
+    besides: str = ""  # what else belongs to it: it was out of sight then, or had left before
     at: float | None = None  # when it was removed
     accuser: Domain | None = None
     accused: Domain | None = None
@@ -382,7 +393,7 @@ class _Story:
         moments = [broken.at, at, *([back_at] if back_at is not None else [])]
         return replace(
             story,
-            summary=f"{story.summary}. It was out of sight then: {self._grounds(broken, evidence)}",
+            besides=f"it was out of sight then: {self._grounds(broken, evidence)}",
             accuser=broken.accuser,
             accused=broken.accused,
             evidence=story.evidence or evidence,
@@ -416,9 +427,7 @@ class _Story:
         """It left some groups first; whether it was in others, those who can be asked do not know."""
         at, _, note = departure
         before = f"{seconds(broken.at - at)} before that it had left {_listed(note['groups'])} by itself"
-        return replace(
-            story, summary=f"{story.summary}; {before}", steps=self._steps(at, broken.at, broken=broken)
-        )
+        return replace(story, besides=before, steps=self._steps(at, broken.at, broken=broken))
 
     def _last_words(self) -> tuple[float, str] | None:
         """What happened to it lately, although it is there: it left a group, or was refused something."""
@@ -485,7 +494,8 @@ class _Story:
         story = Explanation(
             self.about, self.way[0], "unknown", "", unseen=self.unseen, way=self.way, now=self._now()
         )
-        if self.home is None and broken is not None and self._back_at(broken) is None:
+        is_hidden = self.home is None and (self._is_path(self.host) or parent(self.host) not in self.memories)
+        if is_hidden and broken is not None and self._back_at(broken) is None:
             evidence, silence_s, _ = self._evidence(broken)
             hidden = f"everything outside {broken.domain}" if broken.keep else f"all of {broken.domain}"
             return replace(
@@ -637,7 +647,7 @@ class _Story:
             )
             return (Setting("detect.down_after_s", bound, text),)
         profiles = ""
-        if bound < DetectConfig.wan().down_after_s:
+        if bound < silence_s < DetectConfig.wan().down_after_s:
             profiles = f"; the wan profile has {seconds(DetectConfig.wan().down_after_s)}"
         return (
             Setting(

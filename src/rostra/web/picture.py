@@ -3,10 +3,10 @@
 Nobody knows the whole world. Each place knows its own links, and each link has two ends that may see it
 differently; so a server's state here is a judgement, and `why` says what it rests on.
 
-    up           it answers us, or a neighbour hears it, and nobody doubts it
+    up           it answers, or a neighbour hears it, and nobody doubts it
     suspected    a neighbour is overdue to hear of it; or it stopped answering us and its neighbours do not
                  know yet; or they have given it up and it does not know yet
-    cut off      it answers us, and none of the servers above and beside it can be heard
+    cut off      it answers, and none of the servers above and beside it can be heard
     down         whoever had heard of it has given it up
     unseen       nobody we can ask has ever heard of it
     none         a domain without a server of its own: the root often has none
@@ -224,7 +224,7 @@ def _judge(own: Report | None, seen: Mapping[Domain, End]) -> tuple[ServerState,
             end for peer, end in own.ends.items() if depth(peer) <= depth(own.path) and end.state != "unseen"
         ]
         if above and all(end.state == "down" for end in above):
-            return "cut off", "it answers us, and hears none of the servers above and beside it"
+            return "cut off", "it answers, and hears none of the servers above and beside it"
         if suspecting:
             return "suspected", f"overdue at {_names(suspecting)}"
         if parted and not by_state.get("up"):
@@ -235,7 +235,7 @@ def _judge(own: Report | None, seen: Mapping[Domain, End]) -> tuple[ServerState,
         if own is not None and own.document is not None:
             return (
                 "suspected",
-                f"it does not answer us ({own.silent_why}); its neighbours have not noticed yet",
+                f"it does not answer ({own.silent_why}); its neighbours have not noticed yet",
             )
         return "up", f"heard by {_names(by_state['up'])}"
     if suspecting:
@@ -243,10 +243,10 @@ def _judge(own: Report | None, seen: Mapping[Domain, End]) -> tuple[ServerState,
     if parted:
         return "down", f"given up by {_names(parted)}"
     if own is not None and own.document is not None:
-        return "down", f"it does not answer us: {own.silent_why}"
+        return "down", f"it does not answer: {own.silent_why}"
     return (
         "unseen",
-        own.silent_why if own is not None and own.silent_why else "nobody we can ask has heard of it",
+        own.silent_why if own is not None and own.silent_why else "nobody who can be asked has heard of it",
     )
 
 
