@@ -2,7 +2,8 @@
 
 A **row** is one fact, as one writer saw it. An event that concerns several members is several rows, one for
 each of them, numbered `nth` of `of`; so every question is a filter and a window, and nothing has to be
-unpacked. Columns that mean nothing for a kind are null there.
+unpacked. Of a list, those that were seen before are no news: they share one row, which counts them. Columns
+that mean nothing for a kind are null there.
 
     who wrote it      world, writer, role, epoch, seq
     when              at, virtual_s
@@ -55,7 +56,12 @@ COLUMNS: Final = (
     Column("virtual_s", "double", "the simulator's clock, in simulated worlds"),
     # What
     Column("kind", "word", "what happened: see the kinds", required=True),
-    Column("change", "word", "of this member in this group, as seen by the writer: joined | left | kept"),
+    Column(
+        "change",
+        "word",
+        "of this member in this group, as seen by the writer: joined | left; or kept: "
+        "`count` others of the list were seen before, in one row without a member",
+    ),
     Column("news", "bool", "did it change what this writer sees? (else it only repeats it to somebody new)"),
     Column("nth", "int32", "this row is the nth of its event, from 0", required=True),
     Column("of", "int32", "rows of this event; its first row has number seq - nth", required=True),
@@ -66,7 +72,8 @@ COLUMNS: Final = (
     Column(
         "stamp", "int64", "second half: counts that agent's joins and leaves; the larger pair is the later"
     ),
-    Column("observers", "texts", "endpoints on the writer's host that were told"),
+    Column("observers", "texts", "endpoints on the writer's host that were told; the first 64 of them"),
+    Column("told", "int32", "how many they are"),
     Column("domain", "word", "domain of a `Without` or `Only`; the part that a list is complete for"),
     Column("inside", "bool", "that part is everything inside the domain (else everything outside it)"),
     Column("peer", "word", "the neighbour concerned: path of a host or domain"),
@@ -126,52 +133,58 @@ KINDS: Final = (
         "count what first last",
     ),
     # Memberships, at home: the truth
-    Kind("opened", "a program opened an endpoint on this host", "member"),
+    Kind("opened", "a program opened an endpoint on this host", "member life"),
     Kind("closed", "the endpoint closed (cause leave) or died (cause crash)", "member cause what"),
     Kind("member-joined", "the agent accepted a join", "group member life stamp"),
     Kind("member-left", "the agent accepted a leave, or the program died", "group member life stamp cause"),
     Kind(
         "refused", "a program's request was denied; `what` is the error's code", "member group what message"
     ),
-    Kind("followed", "an endpoint is to be told of a group's changes from now on", "group observers"),
+    Kind("followed", "an endpoint is to be told of a group's changes from now on", "group observers told"),
     Kind(
         "unfollowed",
         "it is no longer; when it was the host's last, its sight of every member ends here",
-        "group observers member change cause",
+        "group observers told member life stamp change news cause",
     ),
     # What was told: notices, one row per member concerned
     Kind(
         "absolute",
-        "a whole list: members joined or kept, and those left that are no longer in it",
-        "group member life stamp change news observers cause",
+        "a whole list: those left that are not in it, those joined, and how many were kept",
+        "group member life stamp change news observers told cause count",
     ),
     Kind(
         "joined",
         "members joined, or a part came back: with `domain`, complete for that part",
-        "group member life stamp change news observers cause domain inside",
+        "group member life stamp change news observers told cause count domain inside",
     ),
-    Kind("left", "a member left or crashed", "group member life stamp change news observers cause"),
+    Kind("left", "a member left or crashed", "group member life stamp change news observers told cause"),
     Kind(
         "without",
         "Congress's FILTER_OUT; one row per member lost, or a single one without a member",
-        "group member change news observers domain cause accuser accused what",
+        "group member life stamp change news observers told domain cause accuser accused what",
     ),
     Kind(
         "only",
         "Congress's FILTER_IN; the same",
-        "group member change news observers domain cause accuser accused what",
+        "group member life stamp change news observers told domain cause accuser accused what",
     ),
-    Kind("gap", "an observer read too slowly; `count` notices were not kept for it", "group observers count"),
+    Kind(
+        "gap",
+        "an observer read too slowly; `count` notices were not kept for it",
+        "group observers told count",
+    ),
     Kind(
         "snapshot",
-        "a watcher's numbered list, one row per member (or a single one without)",
-        "group member life stamp observers period number",
+        "a watcher was given a numbered list of `count` members",
+        "group observers told count period number",
     ),
     Kind(
-        "changed", "a watcher's numbered change", "group member change observers period number cause domain"
+        "changed",
+        "a watcher's next numbered change, of `count` members; with `member` if it is one",
+        "group member change observers told count number cause domain inside",
     ),
     # Questions
-    Kind("resolved", "a question was answered", "group observers latency_us answered_by count"),
+    Kind("resolved", "a question was answered", "group observers told latency_us answered_by count"),
     # Links
     Kind("link-up", "a neighbour became reachable; `life` is its incarnation", "peer life cause"),
     Kind(
@@ -192,13 +205,21 @@ KINDS: Final = (
     # What a server passed on
     Kind(
         "domain-failed",
-        "this server told neighbours that a domain is lost",
-        "domain inside accuser accused what count",
+        "this server told `peer`, for `count` groups, that a domain is lost",
+        "domain inside peer accuser accused what count",
     ),
-    Kind("domain-returned", "this server announced a part of the world anew", "domain inside count"),
+    Kind(
+        "domain-returned",
+        "this server announced a part of the world anew to `peer`, for `count` groups",
+        "domain inside peer count",
+    ),
     # Traffic since the last row of the same peer, direction and kind
-    Kind("sent", "messages handed to a link, per kind", "peer level message count bytes"),
-    Kind("received", "messages taken from a link, per kind", "peer level message count bytes"),
+    Kind(
+        "sent",
+        "messages handed to a link, per kind; as `again` what had to be repeated; as `frame` all bytes",
+        "peer level message count bytes",
+    ),
+    Kind("received", "messages taken from a link; the same", "peer level message count bytes"),
     # Multicast and agreed views
     Kind(
         "delivered",

@@ -9,8 +9,9 @@ and every table must be what the twin says. A seed and a shape are a whole storm
 fails has its one-line replay.
 """
 
+from pathlib import Path
 from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -32,6 +33,9 @@ from rostra.sim.rest import PROBE, Comparison
 from rostra.sim.shapes import shape
 from rostra.sim.taps import Invariants, OneCopy, Scopes, tapped
 from rostra.sim.world import World
+
+if TYPE_CHECKING:
+    from rostra.sim.journal import SimJournal
 
 _SLOWEST_S: Final = (0.002, 0.05, 0.3, 0.6)
 """How slow a line may be: each gets one of these, so that one path can be hundreds of times faster than the
@@ -60,9 +64,10 @@ def replay_command(seed: int, shape_name: str) -> str:
     return f"rostra sim storm --seed {seed} --shape {shape_name}"
 
 
-def storm(seed: int, shape_name: str) -> Outcome:
-    """Run one storm from beginning to end; raise `StormFailed` if anything did not hold."""
-    run = _Storm(seed, shape_name)
+def storm(seed: int, shape_name: str, *, journal: str | Path | None = None) -> Outcome:
+    """Run one storm from beginning to end; raise `StormFailed` if anything did not hold. With `journal`, its
+    servers leave their journals in that directory, as those of world ``storm-<shape>-<seed>``."""
+    run = _Storm(seed, shape_name, None if journal is None else _journal(journal, f"{shape_name}-{seed}"))
     try:
         return run.blow_over()
     except Exception as error:
@@ -70,6 +75,15 @@ def storm(seed: int, shape_name: str) -> Outcome:
             f"storm {seed} on {shape_name}, at {run.world.now:.3f} s: {type(error).__name__}: {error}",
             fix=f"replay it:  {replay_command(seed, shape_name)}",
         ) from error
+    finally:
+        run.world.close()
+
+
+def _journal(directory: str | Path, storm: str) -> "SimJournal":
+    # Late, because most storms keep no journal and Arrow takes long to load.
+    from rostra.sim.journal import SimJournal
+
+    return SimJournal(directory, world=f"storm-{storm}")
 
 
 class Weather(Struct, frozen=True):
@@ -115,7 +129,7 @@ tried."""
 
 
 class _Storm:
-    def __init__(self, seed: int, shape_name: str) -> None:
+    def __init__(self, seed: int, shape_name: str, journal: "SimJournal | None" = None) -> None:
         self.seed = seed
         self.shape = shape_name
         luck = self.luck = Random(f"{shape_name} {seed}")
@@ -129,6 +143,7 @@ class _Storm:
             wire=luck.random() < 0.1,
             stagger=luck.random() < 0.8,
             watching=tapped(Scopes(tree), OneCopy(), Invariants()),
+            journal=journal,
         )
         for line in self.world.lines():
             line.quality = replace(line.quality, delay=Uniform(0.0, luck.choice(_SLOWEST_S)))

@@ -20,8 +20,9 @@ import heapq
 import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from random import Random
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from rostra.errors import BadInput, RostraError
 from rostra.names import ROOT, Domain, Endpoint, Group, Tree, inside, parse_domain, parse_endpoint_name
@@ -96,6 +97,9 @@ from rostra.sim.network import STEADY, Line, LinkModel
 from rostra.sim.programs import Call, Program
 from rostra.sim.shapes import clusters
 from rostra.wire import Arrived, Encoder, FrameKind, FrameReader
+
+if TYPE_CHECKING:
+    from rostra.sim.journal import SimJournal
 
 WORLD_NAME: Final = "sim"
 NUMBERS_PER_LIFE: Final = 1_000
@@ -179,7 +183,8 @@ class World:
 
     `tree` is a `Tree`; `domains` is a short way to make one: ``{"haifa": 3, "paris": ("c", "d")}``.
     `watching` is asked to wrap each new core, for taps and invariants. Without a history and listeners
-    nothing is written down, which is what large worlds want.
+    nothing is written down, which is what large worlds want. With `journal`, every server writes the journal
+    that a real one would, into that directory; `close` ends them.
     """
 
     def __init__(
@@ -196,6 +201,7 @@ class World:
         stagger: bool = False,
         watching: Callable[[Domain, Core], Core] | None = None,
         listeners: Iterable[Listener] = (),
+        journal: "str | Path | SimJournal | None" = None,
     ) -> None:
         if (tree is None) == (domains is None):
             raise BadInput("a world needs a tree or domains, not both", fix='World(1, domains={"haifa": 2})')
@@ -214,6 +220,7 @@ class World:
         self.packets = 0
         self.bytes = 0
         self.notes: Counter[tuple[str, str]] = Counter()  # (Ignored or Noted, its label)
+        self.journal = _opened(journal) if isinstance(journal, str | Path) else journal
         self._watching = watching
         self._wire = _Wire() if wire else None
         self._heap: list[tuple[float, int, Callable[[Any, Any], None], Any, Any]] = []
@@ -247,6 +254,8 @@ class World:
             self.processes[b].lines[a] = Line(b, a, quality)
         if self.history is not None:
             self.history.append(WorldMade(0.0, 0, self.tree.hosts))
+        if self.journal is not None:
+            self.journal.begin(0.0, {"seed": seed, "hosts": self.tree.hosts})
         for process in self.processes.values():
             if stagger:  # servers that were started by hand do not tick together
                 self._at(self.luck.random() * self.timers.tick_s, self._start, process, None)
@@ -291,9 +300,13 @@ class World:
                 break
             if self.now >= give_up:
                 raise DidNotSettle(f"not settled after {at_most_s:g} s: {odd}", fix=f"seed {self.seed}")
-        if self.history is not None:
-            self.history.append(Settled(self.now, len(self.history)))
+        self._write(Settled)
         return self
+
+    def close(self) -> None:
+        """The end of the world: its journals are closed and whole."""
+        if self.journal is not None:
+            self.journal.close(self.now)
 
     @property
     def next_at(self) -> float:
@@ -340,18 +353,21 @@ class World:
             self._wake(process)
             return
         self._dirty[process] = None
-        carry = self._carry
-        for output in node.step(self.now + process.skew_s, event):
-            carry[type(output)](process, output)
+        self._carry_out(process, event, node.step(self.now + process.skew_s, event))
 
     def _flush(self) -> None:
-        carry = self._carry
         touched = list(self._dirty)
         self._dirty.clear()
         for process in touched:
             if process.node is not None:
-                for output in process.node.flush(self.now + process.skew_s):
-                    carry[type(output)](process, output)
+                self._carry_out(process, None, process.node.flush(self.now + process.skew_s))
+
+    def _carry_out(self, process: Process, event: Event | None, outputs: list[Output]) -> None:
+        if self.journal is not None:
+            self.journal.saw(self.now, process.path, event, outputs)
+        carry = self._carry
+        for output in outputs:
+            carry[type(output)](process, output)
 
     def _wake(self, process: Process) -> None:
         """See to it that a server with a full inbox turns to it when it can."""
@@ -515,6 +531,8 @@ class World:
         missed, program.missed = program.missed, None
         if missed and program.endpoint is not None:
             groups = tuple(sorted(program.following))
+            if self.journal is not None:
+                self.journal.missed(self.now, program.host, program.endpoint, missed, groups)
             self._hear(program, Gap(missed, groups))
             self._inject(self.processes[program.host], FellBehind(program.endpoint, groups))
 
@@ -625,6 +643,8 @@ class World:
     def _write(self, kind: Callable[..., Any], *fields: Any) -> None:
         if self.history is not None:
             self.history.append(kind(self.now, len(self.history), *fields))
+        if self.journal is not None:
+            self.journal.happened(self.now, kind, *fields)
 
     # Faults of servers
 
@@ -645,6 +665,8 @@ class World:
         process.timers = {}
         process.programs = {}
         self._dirty.pop(process, None)
+        if self.journal is not None:
+            self.journal.crashed(process.path)
         self._write(ServerChanged, process.path, "crashed")
         return self
 
@@ -718,8 +740,15 @@ class World:
             accepts_children=path in self.tree.children,
         )
         self._write(ServerChanged, path, "started")
-        for output in process.node.start(self.now + process.skew_s):
-            self._carry[type(output)](process, output)
+        if self.journal is not None:
+            self.journal.started(
+                self.now,
+                path,
+                "server" if path in self.tree.children else "agent",
+                incarnation,
+                {"links": self.timers, "resolve": self.config, "neighbours": sorted(process.lines)},
+            )
+        self._carry_out(process, None, process.node.start(self.now + process.skew_s))
         for peer in process.lines:
             self._step(process, ChannelOpened(peer))
 
@@ -836,6 +865,13 @@ class _Wire:
     def decode(self, frame: bytes) -> Arrived:
         (packet,) = self._reader.feed(frame)
         return packet
+
+
+def _opened(directory: str | Path) -> "SimJournal":
+    # Late, because most worlds keep no journal and Arrow takes long to load.
+    from rostra.sim.journal import SimJournal
+
+    return SimJournal(directory)
 
 
 def _at_rest(link: Link) -> bool:

@@ -1,0 +1,609 @@
+"""From what a node sees and decides to what its journal says.
+
+    node.step(now, event) -> outputs ──▶ Scribe.saw(event, outputs) ──▶ entries ──▶ rows
+
+A **scribe** stands beside one node and is shown every event that enters it and every order that leaves it. It
+changes neither. It writes **entries**: what happened once, in one piece; an entry that concerns several
+members becomes several rows (`segments.py` lays them out in columns).
+
+What happens too often for a row each, messages on links, is counted, and written with the next heartbeat. The
+heartbeat comes when the node is shown something after it is due; a node ticks all the time, so it is never
+late by more than a tick, unless the node itself stood still.
+
+The scribe knows no clock: whoever shows it something says what time it is.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Literal
+
+from msgspec import Struct, json
+
+from rostra.journal.fold import JOINED, LEFT, Line, Sight
+from rostra.names import Domain, Endpoint, Group, depth, parent
+from rostra.protocols.detect.programs import ProgramEvidence
+from rostra.protocols.effects import (
+    Answer,
+    Asked,
+    Because,
+    EndpointGone,
+    Event,
+    LinkDown,
+    LinkUp,
+    Tell,
+)
+from rostra.protocols.links.events import (
+    ChannelClosed,
+    ChannelOpened,
+    Evidence,
+    PacketArrived,
+    Removed,
+    Suspected,
+    Transmit,
+    Trusted,
+)
+from rostra.protocols.links.packets import Data
+from rostra.protocols.resolve.messages import Cause, DomainFailed, EndpointsJoined
+from rostra.protocols.resolve.requests import (
+    Absolute,
+    Changed,
+    Close,
+    Denied,
+    Done,
+    Gap,
+    Join,
+    Joined,
+    Leave,
+    Left,
+    Only,
+    Opened,
+    Resolve,
+    Resolved,
+    SetOnline,
+    Snapshot,
+    Unwatch,
+    Watch,
+    Without,
+)
+
+Role = Literal["agent", "server", "lab", "sim"]
+
+OBSERVERS_MAX: Final = 64
+"""Endpoints that one row names; it counts all of them. Raising it: larger rows on hosts where thousands
+follow one group."""
+
+AGAIN: Final = "again"
+"""In the place of a message's kind: sent or received a second time, because the first was lost or late."""
+
+FRAME: Final = "frame"
+"""In the place of a message's kind: all bytes of all messages, as they left or came over the connection."""
+
+
+class Identity(Struct, frozen=True):
+    """Who writes."""
+
+    world: str
+    writer: str
+    role: Role
+    epoch: int
+
+
+class Entry(Struct, gc=False):
+    """Something that happened, as the columns of its rows; none of these belong to the writer.
+
+    With `lines` it is a row for each of them, and one more if some were `kept`; what is said here of member,
+    stamp, change, news, cause and count is then said there.
+    """
+
+    kind: str
+    at: int  # microseconds since 1970, UTC
+    virtual_s: float | None = None
+    lines: list[Line] | None = None
+    kept: int = 0
+    change: str | None = None
+    news: bool | None = None
+    group: str | None = None
+    member: str | None = None
+    life: int | None = None
+    stamp: int | None = None
+    observers: tuple[str, ...] | None = None
+    told: int | None = None
+    domain: str | None = None
+    inside: bool | None = None
+    peer: str | None = None
+    cause: str | None = None
+    accuser: str | None = None
+    accused: str | None = None
+    what: str | None = None
+    silence_s: float | None = None
+    expected_s: float | None = None
+    phi: float | None = None
+    threshold: float | None = None
+    limit_s: float | None = None
+    own_lateness_s: float | None = None
+    channel_open: bool | None = None
+    latency_us: int | None = None
+    answered_by: str | None = None
+    count: int | None = None
+    bytes: int | None = None
+    level: int | None = None
+    message: str | None = None
+    period: int | None = None
+    number: int | None = None
+    first: int | None = None
+    last: int | None = None
+    detail: str | None = None
+
+    @property
+    def rows(self) -> int:
+        return 1 if self.lines is None else max(1, len(self.lines) + (self.kept > 0))
+
+
+class _Presence:
+    """What one open endpoint takes part in, as far as it was granted."""
+
+    __slots__ = ("groups", "watched")
+
+    def __init__(self) -> None:
+        self.groups: dict[Group, bool] = {}  # and is it online there?
+        self.watched: set[Group] = set()
+
+    def follows(self, group: Group) -> bool:
+        return self.groups.get(group, False) or group in self.watched
+
+
+class _LinkSide:
+    """What the scribe remembers of one neighbour."""
+
+    __slots__ = ("broken_at", "evidence", "level", "life", "received", "sent", "up")
+
+    def __init__(self, level: int) -> None:
+        self.level = level
+        self.up = False
+        self.life: int | None = None
+        self.evidence: Evidence | None = None
+        self.broken_at: float | None = None
+        self.sent = (0, 0)  # session, and the last number
+        self.received = (0, 0)
+
+
+class Scribe:
+    """Writes down what one node sees.
+
+    `now` counts seconds and only grows; `at` is what the wall clock shows. In a simulated world `now` is
+    written as well.
+    """
+
+    def __init__(
+        self,
+        me: Domain,
+        role: Role,
+        epoch: int,
+        put: Callable[[Entry], None],
+        *,
+        heartbeat_s: float,
+        virtual: bool = False,
+    ) -> None:
+        self.sight = Sight()
+        self._me = me
+        self._above = parent(me) if role == "agent" else me
+        self._role = role
+        self._epoch = epoch
+        self._put = put
+        self._heartbeat_s = heartbeat_s
+        self._virtual = virtual
+        self._due = 0.0
+        self._now = 0.0
+        self._at = 0
+        self._counter = 0  # of the agent's own joins and leaves
+        self._asked: dict[int, tuple[float, Asked]] = {}
+        self._presences: dict[Endpoint, _Presence] = {}
+        self._sides: dict[Domain, _LinkSide] = {}
+        self._traffic: Counter[tuple[str, Domain, str]] = Counter()
+        self._bytes: Counter[tuple[str, Domain, str]] = Counter()
+        self._do: dict[type, Callable[[Any], None]] = {
+            Tell: self._told,
+            Answer: self._answered,
+            Transmit: self._transmitted,
+            LinkUp: self._link_up,
+            LinkDown: self._link_down,
+            Suspected: self._suspected,
+            Trusted: self._trusted,
+            Removed: self._removed,
+        }
+
+    # Marks
+
+    def started(self, at: int, now: float, detail: dict[str, Any]) -> None:
+        self._at, self._now, self._due = at, now, now + self._heartbeat_s
+        self._write("started", detail=json.encode(detail, enc_hook=str).decode())
+
+    def closing(self, at: int, now: float, why: str) -> None:
+        self._at, self._now = at, now
+        self._write_traffic()
+        self._write("closing", what=why)
+
+    # What the node was shown and ordered
+
+    def saw(self, at: int, now: float, event: Event | None, outputs: Iterable[Any]) -> None:
+        """One step of the node, or (without an event) one flush."""
+        self._at, self._now = at, now
+        if now >= self._due:
+            self._due = now + self._heartbeat_s
+            self._write_traffic()
+            self._write("heartbeat")
+        match event:
+            case PacketArrived():
+                self._arrived(event)
+            case Asked():
+                outputs = list(outputs)
+                self._was_asked(event, outputs)
+            case EndpointGone(endpoint, why):
+                self._ended(endpoint, Cause.CRASH, why)
+            case ChannelClosed(peer, why):
+                self._channel_closed(peer, why)
+            case ChannelOpened():
+                pass
+        do = self._do
+        for output in outputs:
+            if (write := do.get(type(output))) is not None:
+                write(output)
+
+    # Programs: what they asked for and were granted
+
+    def _was_asked(self, asked: Asked, outputs: Sequence[Any]) -> None:
+        """What happened comes before what was said about it, so a grant is looked for at once."""
+        result = next((o.result for o in outputs if type(o) is Answer and o.token == asked.token), None)
+        me, request = asked.endpoint, asked.request
+        self._asked[asked.token] = (self._now, asked)
+        if type(result) is Done:
+            match request:
+                case Join(group):
+                    self._counter += 1
+                    self._presence(me).groups[group] = False
+                    self._write_member("member-joined", me, group)
+                case Leave(group):
+                    self._left_group(me, group, Cause.LEAVE)
+                case Close():
+                    self._ended(me, Cause.LEAVE, "")
+
+    def _answered(self, answer: Answer) -> None:
+        since, asked = self._asked.pop(answer.token, (0.0, None))
+        if asked is None:
+            return
+        me, request, result = asked.endpoint, asked.request, answer.result
+        match request, result:
+            case _, Denied(code):
+                group = getattr(request, "group", None)
+                if type(request) is Resolve and request.scope is not None:
+                    group = Group(request.name, request.scope)
+                self._write(
+                    "refused",
+                    member=me or None,
+                    group=None if group is None else str(group),
+                    what=code,
+                    message=type(request).__name__,
+                )
+            case _, Opened(endpoint):
+                self._presences[endpoint] = _Presence()
+                self._write("opened", member=endpoint, life=self._epoch)
+            case Resolve(), Absolute(group, members, isolated):
+                self._resolved(me, group, len(members), since, isolated)
+            case Resolve(name), Resolved(parts, isolated):
+                for scope, members in parts:
+                    self._resolved(me, Group(name, scope), len(members), since, isolated)
+            case (Join(group, online), Done()) | (SetOnline(group, online), Done()):
+                if group in self._presence(me).groups:
+                    self._presence(me).groups[group] = online
+                    self._refollow(me, group)
+            case Watch(group), Done():
+                self._presence(me).watched.add(group)
+                self._refollow(me, group)
+            case (Unwatch(group), Done()):
+                self._presence(me).watched.discard(group)
+                self._refollow(me, group)
+            case Leave(group), Done():
+                self._refollow(me, group)
+
+    def _resolved(self, me: Endpoint, group: Group, count: int, since: float, isolated: bool) -> None:
+        here = isolated or group.scope == self._me
+        self._write(
+            "resolved",
+            group=str(group),
+            observers=(me,),
+            told=1,
+            latency_us=_micros(self._now - since),
+            answered_by="agent" if here else self._above,
+            count=count,
+        )
+
+    def _ended(self, me: Endpoint, cause: Cause, why: str) -> None:
+        """An endpoint is gone, and with it everything that it was in and followed."""
+        presence = self._presences.pop(me, None)
+        if presence is None:
+            return
+        followed = sorted({*presence.groups, *presence.watched})
+        for group in sorted(presence.groups):
+            self._counter += 1
+            self._write_member("member-left", me, group, cause.value)
+        for group in followed:
+            self._stop(me, group)
+        self._write("closed", member=me, cause=cause.value, what=why or None)
+        if cause is Cause.CRASH:
+            for token in [t for t, (_, asked) in self._asked.items() if asked.endpoint == me]:
+                del self._asked[token]
+
+    def _left_group(self, me: Endpoint, group: Group, cause: Cause) -> None:
+        self._counter += 1
+        self._presence(me).groups.pop(group, None)
+        self._write_member("member-left", me, group, cause.value)
+
+    def _refollow(self, me: Endpoint, group: Group) -> None:
+        if not self._presence(me).follows(group):
+            self._stop(me, group)
+        elif self.sight.follow(me, group):
+            self._write("followed", group=str(group), observers=(me,), told=1)
+
+    def _stop(self, me: Endpoint, group: Group) -> None:
+        lost = self.sight.unfollow(me, group)
+        if lost is not None:
+            self._write("unfollowed", lost, group=str(group), observers=(me,), told=1, cause="unfollowed")
+
+    def _presence(self, me: Endpoint) -> _Presence:
+        return self._presences.setdefault(me, _Presence())
+
+    def _write_member(self, kind: str, me: Endpoint, group: Group, cause: str | None = None) -> None:
+        self._write(kind, group=str(group), member=me, life=self._epoch, stamp=self._counter, cause=cause)
+
+    # What was told
+
+    def _told(self, tell: Tell) -> None:
+        notice = tell.notice
+        match notice:
+            case Absolute() | Joined() | Left() | Only() | Without():
+                for group, observers, lines, kept in self.sight.take(tell.endpoints, notice):
+                    self._notice(notice, group, observers, lines, kept)
+            case Snapshot(group, members, period, number):
+                self._write(
+                    "snapshot",
+                    group=str(group),
+                    **_observers(tell.endpoints),
+                    count=len(members),
+                    period=period,
+                    number=number,
+                )
+            case Changed():
+                self._changed(tell.endpoints, notice)
+            case Gap(missed, groups):
+                self.gap(tell.endpoints, missed, groups)
+
+    def _notice(
+        self, notice: Any, group: Group, observers: tuple[Endpoint, ...], lines: list[Line], kept: int
+    ) -> None:
+        told = {"group": str(group), **_observers(observers)}
+        match notice:
+            case Absolute():
+                self._write("absolute", lines, kept=kept, cause="snapshot", **told)
+            case Joined(cause=cause, complete_for=part):
+                where = {} if part is None else {"domain": part.domain, "inside": part.within}
+                self._write("joined", lines, kept=kept, cause=cause.value, **where, **told)
+            case Left():
+                self._write("left", lines, **told)
+            case Only(domain, because):
+                self._write("only", lines, domain=domain, **_because(because), **told)
+            case Without(domain, because):
+                self._write("without", lines, domain=domain, **_because(because), **told)
+
+    def _changed(self, observers: tuple[Endpoint, ...], change: Changed) -> None:
+        who = [member.endpoint for member in change.members] or change.left
+        by = change.by
+        self._write(
+            "changed",
+            group=str(change.group),
+            member=who[0] if len(who) == 1 else None,
+            change=JOINED if change.members else LEFT,
+            **_observers(observers),
+            count=len(who),
+            number=change.number,
+            cause=None if change.cause is None else change.cause.value,
+            domain=None if by is None else by.domain,
+            inside=None if by is None else type(by) is Only,
+        )
+
+    def gap(self, observers: tuple[Endpoint, ...], missed: int, groups: Iterable[Group]) -> None:
+        for group in groups:
+            self._write("gap", group=str(group), **_observers(observers), count=missed)
+
+    def watched(self, watcher: Endpoint, group: Group, watches: bool) -> None:
+        """A program watches a group, or no longer, through an agent that follows it for all who do."""
+        self._write("followed" if watches else "unfollowed", group=str(group), observers=(watcher,), told=1)
+
+    # Links
+
+    def _side(self, peer: Domain) -> _LinkSide:
+        side = self._sides.get(peer)
+        if side is None:
+            side = self._sides[peer] = _LinkSide(min(depth(self._me), depth(peer)))
+        return side
+
+    def _arrived(self, event: PacketArrived) -> None:
+        peer, packet = event.peer, event.packet
+        side = self._side(peer)
+        if side.broken_at is not None and side.up:
+            self._write("link-resumed", peer=peer, latency_us=_micros(self._now - side.broken_at))
+            side.broken_at = None
+        if type(packet) is Data:
+            place = (packet.mine, packet.number)
+            if place > side.received:
+                side.received = place
+                self._count("received", peer, packet.messages)
+            else:
+                self._traffic["received", peer, AGAIN] += len(packet.messages)
+        else:
+            self._traffic["received", peer, type(packet).__name__] += 1
+
+    def _transmitted(self, order: Transmit) -> None:
+        peer, packet = order.to, order.packet
+        if type(packet) is not Data:
+            self._traffic["sent", peer, type(packet).__name__] += 1
+            return
+        side = self._side(peer)
+        place = (packet.mine, packet.number)
+        if place > side.sent:
+            side.sent = place
+            self._count("sent", peer, packet.messages)
+            if self._role == "server":
+                self._passed_on(peer, packet.messages)
+        else:
+            self._traffic["sent", peer, AGAIN] += len(packet.messages)
+
+    def _count(self, way: str, peer: Domain, messages: Iterable[Any]) -> None:
+        traffic = self._traffic
+        for message in messages:
+            traffic[way, peer, type(message).__name__] += 1
+
+    def framed(self, way: Literal["sent", "received"], peer: Domain, frames: int, size: int) -> None:
+        """Bytes that left or came, for whoever has them as bytes."""
+        self._traffic[way, peer, FRAME] += frames
+        self._bytes[way, peer, FRAME] += size
+
+    def _passed_on(self, peer: Domain, messages: Iterable[Any]) -> None:
+        """What a server says of whole parts of the world: once for each failure, however many groups."""
+        returned: dict[tuple[Domain, bool], int] = {}
+        for message in messages:
+            match message:
+                case DomainFailed(_, groups, domain, keep, because):
+                    self._write(
+                        "domain-failed",
+                        domain=domain,
+                        inside=keep,
+                        peer=peer,
+                        count=len(groups),
+                        **_because(because),
+                    )
+                case EndpointsJoined(cause=Cause.MERGE, complete_for=part) if part is not None:
+                    place = (part.domain, part.within)
+                    returned[place] = returned.get(place, 0) + 1
+        for (domain, within), count in returned.items():
+            self._write("domain-returned", domain=domain, inside=within, peer=peer, count=count)
+
+    def _link_up(self, report: LinkUp) -> None:
+        side = self._side(report.peer)
+        met, side.life = side.life, report.incarnation
+        cause = (
+            "first contact"
+            if met is None
+            else "new incarnation"
+            if met < report.incarnation
+            else "heard again"
+        )
+        side.up, side.evidence, side.broken_at = True, None, None
+        self._write("link-up", peer=report.peer, life=report.incarnation, cause=cause)
+
+    def _link_down(self, report: LinkDown) -> None:
+        side = self._side(report.peer)
+        side.up, side.broken_at = False, None
+        evidence, side.evidence = side.evidence, None
+        known = {} if evidence is None else _evidence(evidence)
+        self._write("link-down", peer=report.peer, **{**known, **_because(report.because)})
+
+    def _suspected(self, report: Suspected) -> None:
+        self._write("link-suspected", peer=report.peer, what="overdue", **_evidence(report.evidence))
+
+    def _trusted(self, report: Trusted) -> None:
+        self._write("link-trusted", peer=report.peer, latency_us=_micros(report.after_s))
+
+    def _removed(self, report: Removed) -> None:
+        self._side(report.because.accused).evidence = report.evidence
+
+    def _channel_closed(self, peer: Domain, why: str) -> None:
+        side = self._side(peer)
+        if side.up and side.broken_at is None:
+            side.broken_at = self._now
+            self._write("link-broken", peer=peer, what=why)
+
+    # Programs that stall
+
+    def program_suspected(self, endpoints: Iterable[Endpoint], evidence: ProgramEvidence) -> None:
+        for endpoint in endpoints:
+            self._write(
+                "program-suspected",
+                member=endpoint,
+                silence_s=evidence.unanswered_s,
+                limit_s=evidence.down_after_s,
+            )
+
+    def program_trusted(self, endpoints: Iterable[Endpoint], after_s: float) -> None:
+        for endpoint in endpoints:
+            self._write("program-trusted", member=endpoint, latency_us=_micros(after_s))
+
+    # Small words
+
+    def _write_traffic(self) -> None:
+        for (way, peer, message), count in sorted(self._traffic.items()):
+            self._write(
+                way,
+                peer=peer,
+                level=self._side(peer).level,
+                message=message,
+                count=count,
+                bytes=self._bytes.get((way, peer, message)),
+            )
+        self._traffic.clear()
+        self._bytes.clear()
+
+    def _write(self, kind: str, lines: list[Line] | None = None, **columns: Any) -> None:
+        virtual_s = self._now if self._virtual else None
+        self._put(Entry(kind, self._at, virtual_s, lines, **columns))
+
+
+class Truth:
+    """What only an all-seeing observer knows, or whoever does it on purpose: a simulator, a lab."""
+
+    def __init__(self, put: Callable[[Entry], None], *, virtual: bool = False) -> None:
+        self._put = put
+        self._virtual = virtual
+
+    def started(self, at: int, now: float, detail: dict[str, Any]) -> None:
+        self.write(at, now, "started", detail=json.encode(detail, enc_hook=str).decode())
+
+    def server_changed(self, at: int, now: float, server: Domain, change: str) -> None:
+        self.write(at, now, "server-changed", peer=server, change=change)
+
+    def line_changed(self, at: int, now: float, sender: Domain, to: Domain, change: str) -> None:
+        self.write(at, now, "line-changed", accuser=sender, peer=to, change=change)
+
+    def settled(self, at: int, now: float) -> None:
+        self.write(at, now, "settled")
+
+    def closing(self, at: int, now: float, why: str) -> None:
+        self.write(at, now, "closing", what=why)
+
+    def write(self, at: int, now: float, kind: str, **columns: Any) -> None:
+        self._put(Entry(kind, at, now if self._virtual else None, **columns))
+
+
+def _observers(endpoints: tuple[Endpoint, ...]) -> dict[str, Any]:
+    return {"observers": endpoints[:OBSERVERS_MAX], "told": len(endpoints)}
+
+
+def _because(because: Because) -> dict[str, Any]:
+    return {"accuser": because.accuser, "accused": because.accused, "what": because.what}
+
+
+def _evidence(evidence: Evidence) -> dict[str, Any]:
+    return {
+        "accuser": evidence.accuser,
+        "accused": evidence.accused,
+        "silence_s": evidence.silence_s,
+        "expected_s": evidence.expected_s,
+        "phi": evidence.phi,
+        "threshold": evidence.phi_threshold,
+        "limit_s": evidence.down_after_s,
+        "own_lateness_s": evidence.own_lateness_s,
+        "channel_open": evidence.channel_open,
+    }
+
+
+def _micros(seconds: float) -> int:
+    return max(0, round(seconds * 1e6))

@@ -1,0 +1,235 @@
+"""Entries as Parquet: one segment is a run of one writer's rows, whole or not there at all.
+
+    <journal>/date=2026-11-15/eu.fr.paris.h3-1731700000000-000000000001-000000000417.parquet
+              day of the    writer       epoch           first row     last row
+              first row
+
+A segment is written under a name that begins with a dot, which every reader passes over, and gets its own
+name when it is on the disk. So whoever lists a journal sees whole segments only, each of them for ever the
+same: it can be read, copied and counted without asking anybody.
+"""
+
+import contextlib
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from rostra.errors import BadInput
+from rostra.journal.fold import Line
+from rostra.journal.rows import Entry, Identity
+from rostra.journal.schema import COLUMNS, NAMES, VERSION, Column, segment_name
+
+_TYPES: Final[dict[str, pa.DataType]] = {
+    "text": pa.string(),
+    "word": pa.string(),
+    "int64": pa.int64(),
+    "int32": pa.int32(),
+    "double": pa.float64(),
+    "bool": pa.bool_(),
+    "time": pa.timestamp("us", tz="UTC"),
+    "texts": pa.list_(pa.string()),
+}
+
+SCHEMA: Final = pa.schema(
+    [pa.field(each.name, _TYPES[each.type], nullable=not each.required) for each in COLUMNS]
+)
+
+_WRITERS: Final = frozenset({"world", "writer", "role", "epoch", "seq", "nth", "of"})
+"""Columns that follow from who writes and where."""
+
+_OF_A_LINE: Final = ("member", "life", "stamp", "change", "news", "cause", "count")
+"""Columns in which the rows of one entry differ."""
+
+_OBJECT_STORES: Final = frozenset({"s3", "gcs", "abfs"})
+"""There a file appears when it is closed, and not before; renaming would copy it."""
+
+
+def table_of(who: Identity, first: int, entries: Sequence[Entry]) -> pa.Table:
+    """These entries as rows, numbered from `first` on."""
+    rows = [entry.rows for entry in entries]
+    total = sum(rows)
+    which = pa.array([n for n, many in enumerate(rows) for _ in range(many)], pa.int32())
+    several = any(entry.lines is not None for entry in entries)
+    columns: dict[str, pa.Array] = {
+        "world": pa.array([who.world], pa.string()).take(pa.array([0] * total, pa.int32())),
+        "writer": pa.array([who.writer], pa.string()).take(pa.array([0] * total, pa.int32())),
+        "role": pa.array([who.role], pa.string()).take(pa.array([0] * total, pa.int32())),
+        "epoch": pa.array([who.epoch] * total, pa.int64()),
+        "seq": pa.array(range(first, first + total), pa.int64()),
+        "nth": pa.array([n for many in rows for n in range(many)], pa.int32()),
+        "of": pa.array(rows, pa.int32()).take(which),
+    }
+    lines = _lines(entries) if several else None
+    for column in COLUMNS:
+        name = column.name
+        if name in _WRITERS:
+            continue
+        if lines is not None and name in _OF_A_LINE:
+            columns[name] = pa.array(lines[name], _TYPES[column.type])
+        else:
+            values = [getattr(entry, name) for entry in entries]
+            columns[name] = _column(column, values, total, which, spread=lines is not None)
+    metadata = {
+        "rostra.schema": str(VERSION),
+        "rostra.world": who.world,
+        "rostra.writer": who.writer,
+        "rostra.role": who.role,
+        "rostra.epoch": str(who.epoch),
+        "rostra.first": str(first),
+        "rostra.last": str(first + total - 1),
+    }
+    return pa.table([columns[name] for name in NAMES], schema=SCHEMA.with_metadata(metadata))
+
+
+def _column(column: Column, values: list[Any], total: int, which: pa.Array, *, spread: bool) -> pa.Array:
+    type_ = _TYPES[column.type]
+    if all(value is None for value in values):
+        return pa.nulls(total, type_)
+    array = pa.array(values, type_)
+    return array.take(which) if spread else array
+
+
+def _lines(entries: Sequence[Entry]) -> dict[str, list[Any]]:
+    """The columns in which rows of one entry differ, row by row."""
+    columns: dict[str, list[Any]] = {name: [] for name in _OF_A_LINE}
+    members, lives, stamps = columns["member"], columns["life"], columns["stamp"]
+    changes, news, causes, counts = columns["change"], columns["news"], columns["cause"], columns["count"]
+    for entry in entries:
+        if not entry.lines:
+            members.append(entry.member)
+            lives.append(entry.life)
+            stamps.append(entry.stamp)
+            changes.append("kept" if entry.kept else entry.change)
+            news.append(entry.news if entry.lines is None else False)
+            causes.append(entry.cause)
+            counts.append(entry.kept or entry.count)
+            continue
+        line: Line
+        for line in entry.lines:
+            members.append(line.member)
+            lives.append(line.stamp[0])
+            stamps.append(line.stamp[1])
+            changes.append(line.change)
+            news.append(line.news)
+            causes.append(line.cause)
+            counts.append(None)
+        if entry.kept:
+            members.append(None)
+            lives.append(None)
+            stamps.append(None)
+            changes.append("kept")
+            news.append(False)
+            causes.append(entry.cause)
+            counts.append(entry.kept)
+    return columns
+
+
+class Place:
+    """Where segments go: a directory of this machine, or of any file system that Arrow knows by its URI."""
+
+    def __init__(self, where: str | Path) -> None:
+        self.name = str(where)
+        self._local: Path | None = None
+        if "://" in self.name:
+            try:
+                self._files, self._base = pafs.FileSystem.from_uri(self.name)
+            except (pa.ArrowInvalid, OSError) as error:
+                raise BadInput(
+                    f"cannot keep a journal at {self.name}: {error}",
+                    fix="name a directory, or a URI such as s3://bucket/path or hdfs://host:port/path",
+                ) from None
+            if isinstance(self._files, pafs.LocalFileSystem):
+                self._local = Path(self._base)
+        else:
+            self._files, self._base = pafs.LocalFileSystem(), str(Path(where).absolute())
+            self._local = Path(self._base)
+
+    @classmethod
+    def on(cls, files: pafs.FileSystem, base: str) -> "Place":
+        """On a file system that is at hand already."""
+        place = cls.__new__(cls)
+        place.name, place._local, place._files, place._base = base, None, files, base
+        return place
+
+    def segments_of(self, writer: str, epoch: int) -> list[str]:
+        """What is there already of this writer and epoch."""
+        selector = pafs.FileSelector(self._base, allow_not_found=True, recursive=True)
+        prefix = f"{writer}-{epoch}-"
+        return sorted(
+            info.path for info in self._files.get_file_info(selector) if info.base_name.startswith(prefix)
+        )
+
+    def write(self, table: pa.Table) -> str:
+        """One more segment. It is there, whole and on the disk, when this returns; or not at all."""
+        metadata = table.schema.metadata
+        first, last = int(metadata[b"rostra.first"]), int(metadata[b"rostra.last"])
+        name = segment_name(metadata[b"rostra.writer"].decode(), int(metadata[b"rostra.epoch"]), first, last)
+        day = datetime.fromtimestamp(table.column("at")[0].value / 1e6, UTC).strftime("%Y-%m-%d")
+        if self._local is not None:
+            return str(_write_here(self._local / f"date={day}", name, table))
+        folder = f"{self._base}/date={day}"
+        self._files.create_dir(folder, recursive=True)
+        whole = f"{folder}/{name}"
+        if self._files.get_file_info(whole).type != pafs.FileType.NotFound:
+            raise FileExistsError(f"{whole} is there already")
+        if self._files.type_name in _OBJECT_STORES:
+            _write_table(table, self._files, whole)
+            return whole
+        part = f"{folder}/.{name}"
+        try:
+            _write_table(table, self._files, part)
+            self._files.move(part, whole)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                self._files.delete_file(part)
+            raise
+        return whole
+
+
+def _write_here(folder: Path, name: str, table: pa.Table) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    whole, part = folder / name, folder / f".{name}"
+    if whole.exists():
+        raise FileExistsError(f"{whole} is there already")
+    try:
+        with part.open("wb") as file:
+            _write_table(table, None, file)
+            file.flush()
+            os.fsync(file.fileno())
+        part.rename(whole)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        raise
+    _sync_folder(folder)
+    return whole
+
+
+def _sync_folder(folder: Path) -> None:
+    """A name is on the disk when its folder is."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write_table(table: pa.Table, files: pafs.FileSystem | None, where: Any) -> None:
+    pq.write_table(table, where, filesystem=files, compression="zstd", compression_level=3)
+
+
+def read(journal: str | Path) -> pa.Table:
+    """All rows of a journal, by writer, epoch and number: for small ones, and for tests."""
+    base = Path(journal)
+    found = sorted(base.glob("date=*/[!._]*.parquet"))
+    if not found:
+        return SCHEMA.empty_table()
+    table = ds.dataset([str(path) for path in found], schema=SCHEMA.remove_metadata()).to_table()
+    return table.sort_by([("writer", "ascending"), ("epoch", "ascending"), ("seq", "ascending")])

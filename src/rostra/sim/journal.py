@@ -1,0 +1,138 @@
+"""What a simulated world would have written in its journals: the same rows, in the same files.
+
+Every server has a scribe, as a real one has, and a new epoch with every life. Beside them stands one more
+writer, `the_simulator`, which sees all: which server ran, which line was cut, when the world was at rest. So
+an audit of a simulated journal can be compared with what really happened.
+
+Time is pretended, but not random: virtual second 0 is the beginning of 2026, so the same seed gives the same
+files, byte for byte. Nothing is flushed by time, since nothing here can be lost.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from rostra.errors import BadInput
+from rostra.journal.rows import Entry, Identity, Role, Scribe, Truth
+from rostra.journal.schema import VERSION
+from rostra.journal.segments import Place, read, table_of
+from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.effects import Event, Tell
+from rostra.protocols.resolve.requests import Gap
+from rostra.sim.history import LineChanged, ServerChanged, Settled
+
+if TYPE_CHECKING:
+    from rostra.sim.world import World
+
+BEGINNING_US: Final = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
+"""When virtual time begins."""
+
+HEARTBEAT_S: Final = 10.0
+SEGMENT_ROWS: Final = 50_000
+
+SIMULATOR: Final = "the_simulator"
+"""No server can be called that."""
+
+
+class Pages:
+    """The rows of one writer that are not written yet."""
+
+    def __init__(self, place: Place, who: Identity) -> None:
+        self._place = place
+        self._who = who
+        self._entries: list[Entry] = []
+        self._rows = 0
+        self._next = 1
+
+    def take(self, entry: Entry) -> None:
+        self._entries.append(entry)
+        self._rows += entry.rows
+        if self._rows >= SEGMENT_ROWS:
+            self.write()
+
+    def write(self) -> None:
+        if self._entries:
+            self._place.write(table_of(self._who, self._next, self._entries))
+            self._next += self._rows
+            self._entries, self._rows = [], 0
+
+
+class SimJournal:
+    """The journals of one simulated world. `close` says that all servers ended well, and writes the rest."""
+
+    def __init__(self, directory: str | Path, *, world: str = "sim") -> None:
+        self.directory = Path(directory)
+        self.world = world
+        self._place = Place(self.directory)
+        if self._place.segments_of(SIMULATOR, 1):
+            raise BadInput(f"{directory} holds the journal of another run", fix="name an empty directory")
+        self._pages: list[Pages] = []
+        self._scribes: dict[Domain, Scribe] = {}
+        self._closed = False
+        self.truth = Truth(self._page(SIMULATOR, "sim", 1).take, virtual=True)
+
+    def begin(self, now: float, detail: dict[str, Any]) -> None:
+        self.truth.started(self.at(now), now, {"schema": VERSION, **detail})
+
+    def at(self, now: float) -> int:
+        return BEGINNING_US + round(now * 1e6)
+
+    def started(self, now: float, path: Domain, role: Role, epoch: int, detail: dict[str, Any]) -> None:
+        put = self._page(path, role, epoch).take
+        scribe = Scribe(path, role, epoch, put, heartbeat_s=HEARTBEAT_S, virtual=True)
+        self._scribes[path] = scribe
+        scribe.started(self.at(now), now, {"schema": VERSION, **detail})
+
+    def crashed(self, path: Domain) -> None:
+        """Nobody says goodbye in a crash."""
+        self._scribes.pop(path, None)
+
+    def saw(self, now: float, path: Domain, event: Event | None, outputs: list[Any]) -> None:
+        self._scribes[path].saw(self.at(now), now, event, outputs)
+
+    def missed(
+        self, now: float, host: Domain, observer: Endpoint, missed: int, groups: tuple[Group, ...]
+    ) -> None:
+        """A program read nothing for a while."""
+        self._scribes[host].saw(self.at(now), now, None, [Tell((observer,), Gap(missed, groups))])
+
+    def happened(self, now: float, kind: Callable[..., Any], *fields: Any) -> None:
+        """The truth, as the simulator's own history has it; what agents see of it is theirs to write."""
+        at = self.at(now)
+        if kind is ServerChanged:
+            self.truth.server_changed(at, now, *fields)
+        elif kind is LineChanged:
+            self.truth.line_changed(at, now, *fields)
+        elif kind is Settled:
+            self.truth.settled(at, now)
+
+    def write(self) -> None:
+        """Everything up to now is in files when this returns."""
+        for pages in self._pages:
+            pages.write()
+
+    def close(self, now: float, why: str = "the simulation ended") -> None:
+        if not self._closed:
+            self._closed = True
+            for scribe in self._scribes.values():
+                scribe.closing(self.at(now), now, why)
+            self.truth.closing(self.at(now), now, why)
+            self.write()
+
+    def _page(self, writer: str, role: Role, epoch: int) -> Pages:
+        pages = Pages(self._place, Identity(self.world, writer, role, epoch))
+        self._pages.append(pages)
+        return pages
+
+    def read(self) -> pa.Table:
+        self.write()
+        return read(self.directory)
+
+
+def journal_of(world: "World") -> pa.Table:
+    """All rows of a simulated world so far."""
+    assert world.journal is not None, "make it with World(..., journal=DIRECTORY)"
+    return world.journal.read()
