@@ -17,7 +17,7 @@ BROWSER_TOOLS := chromium chromium-driver
 BROWSER_OK    := $(shell command -v chromium >/dev/null && command -v chromedriver >/dev/null && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help up test fmt lint types unit live browser fuzz storm goldens bench congress-report clean
+.PHONY: help up test fmt lint types unit live browser fuzz storm goldens bench crowd congress-report clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ goldens: $(READY)  ## rewrite the golden traces of the stories; the diff is the 
 
 bench: $(READY)  ## real processes beside Redis and a bare echo, as ratios (ARGS=--quick, ARGS="--only W1")
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+crowd: $(READY)  ## ten thousand programs that watch through one agent (ARGS="--watchers 2000")
+	@$(BIN)/python -m benchmarks.watchers $(ARGS)
 
 congress-report: $(READY)  ## the paper's claims, measured in the simulator: report/congress.html
 	@$(BIN)/python -m benchmarks.congress_report $(ARGS)

@@ -290,9 +290,9 @@ async def _in(me: Me, group: str) -> Membership:
 
 
 async def test_half_open_callers_do_not_keep_others_out(loopback: Lab) -> None:
-    """More silent connections than may wait as strangers: those who are in stay in, and the door opens
-    again."""
-    crowd = []
+    """More silent connections than may wait as strangers: those who are in stay in, the door opens again, and
+    nobody is left hanging, not even the last of them."""
+    crowd: list[socket.socket] = []
     try:
         async with all_is_well(loopback, "crowd"):
             for _ in range(1100):
@@ -303,6 +303,9 @@ async def test_half_open_callers_do_not_keep_others_out(loopback: Lab) -> None:
                 crowd.append(caller)
             async with asyncio.timeout(15):
                 await until(lambda: loopback.inspect("lab.h2"), "the door opens again")
+                told = await asyncio.get_running_loop().sock_recv(crowd[-1], 4096)
+            (refusal,) = FrameReader("lab", FrameKind.TO_PROGRAM).feed(told)
+            assert isinstance(refusal, Refusal) and "too many callers wait" in refusal.what
     finally:
         for caller in crowd:
             caller.close()

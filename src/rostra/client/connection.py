@@ -296,6 +296,14 @@ class AgentConnection:
         self._end(refusal.error())
 
     def lost(self, why: str) -> None:
+        if not self._welcomed.done():
+            self._end(
+                Unreachable(
+                    f"the agent at {self.address} hung up before it said hello: {why}",
+                    fix="try again: it may be full, starting or stopping, and its log says which",
+                )
+            )
+            return
         self._end(
             Unreachable(
                 f"the connection to the agent at {self.address} is gone: {why}",

@@ -88,6 +88,7 @@ class Turns(Protocol):
 
 class Connection(asyncio.BufferedProtocol):
     __slots__ = (
+        "_aborted",
         "_held",
         "_paused",
         "_read",
@@ -112,6 +113,7 @@ class Connection(asyncio.BufferedProtocol):
         self._paused = False
         self._held = Hold.NOT
         self._why = ""
+        self._aborted = False
 
     # From the loop
 
@@ -119,6 +121,8 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = stream = cast(asyncio.Transport, transport)
         self.peer = _peer_name(transport)
         stream.set_write_buffer_limits(high=WRITE_BUFFER_BYTES_MAX)
+        if self._aborted:
+            stream.abort()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return _shared.buffer
@@ -213,8 +217,10 @@ class Connection(asyncio.BufferedProtocol):
             asyncio.get_running_loop().call_later(LINGER_S, self.abort, self._why)
 
     def abort(self, why: str) -> None:
+        """Hang up at once; as soon as there is something to hang up, if the loop has yet to connect us."""
+        self._aborted = True
+        self._why = self._why or why
         if self._transport is not None:
-            self._why = self._why or why
             self._transport.abort()
 
 

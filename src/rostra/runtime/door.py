@@ -1,7 +1,8 @@
 """Where strangers come in: listening sockets, and what happens until a caller has said who it is.
 
 A caller that says nothing for a few seconds, talks nonsense or is of another world is shown out with a
-reason. However many of them come, they cannot take the place of those who have been let in.
+reason. However many of them come, they cannot take the place of those who have been let in, nor the files
+that the process itself needs: whoever comes when there is no room is told so, and counted.
 """
 
 import asyncio
@@ -30,6 +31,14 @@ STRANGERS_MAX: Final = 1024
 take."""
 
 PROGRAMS_MAX: Final = 50_000
+
+FILES_KEPT_LEAST: Final = 64
+"""Files that connections may not take, an eighth of all that the process may open or these: for the disk, for
+HTTP, for our own calls to neighbours, and for telling callers that there is no room."""
+
+TURNED_TIMEOUT_S: Final = 1.0
+"""How long a caller for whom there is no room may take to say something."""
+
 BACKLOG: Final = 4096
 
 
@@ -120,18 +129,43 @@ class Stranger:
 
 
 class Turned:
-    """A caller that came when too many strangers were waiting: nothing is read from it."""
+    """A caller for whom there is no room. It is told so once it has said something, not before: who writes to
+    a socket that is closed already hears of a broken pipe, and not why."""
+
+    __slots__ = ("_connection", "_door", "_ticks", "_why", "name")
+
+    def __init__(self, door: "Door", connection: Connection, why: RostraError) -> None:
+        self.name = ""
+        self._door = door
+        self._connection = connection
+        self._why = why
+        self._ticks = 0
+        door.turned[self] = None
+
+    def tick(self) -> None:
+        self._ticks += 1
+        if self._ticks * WATCH_TICK_S > TURNED_TIMEOUT_S:
+            self._connection.refuse(self._why)
+
+    def arrived(self, items: list[Arrived]) -> None:
+        self._connection.refuse(self._why)
+
+    def lost(self, why: str) -> None:
+        self._door.turned.pop(self, None)
+
+    def refused(self, refusal: Refusal) -> None: ...
+    def full(self) -> None: ...
+    def drained(self) -> None: ...
+
+
+class Unheard:
+    """A caller for whom there is not even room to be told so."""
 
     name = ""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def arrived(self, items: list[Arrived]) -> None:
-        self._connection.abort("too many callers")
-
-    def refused(self, refusal: Refusal) -> None: ...
+    def arrived(self, items: list[Arrived]) -> None: ...
     def lost(self, why: str) -> None: ...
+    def refused(self, refusal: Refusal) -> None: ...
     def full(self) -> None: ...
     def drained(self) -> None: ...
 
@@ -144,7 +178,8 @@ class Door:
         self.kinds = kinds
         self.token = token
         self.name = ""
-        self.strangers: dict[Stranger, None] = {}  # in the order in which they came
+        self.strangers: dict[Stranger, None] = {}
+        self.turned: dict[Turned, None] = {}
         self._server: asyncio.Server | None = None
         self._socket_file: Path | None = None
         process.doors.append(self)
@@ -199,19 +234,45 @@ class Door:
                 self._socket_file.unlink()
 
     def tick(self) -> None:
-        for stranger in list(self.strangers):
-            stranger.tick()
+        for caller in (*self.strangers, *self.turned):
+            caller.tick()
 
     def caller(self) -> Connection:
         """Somebody knocks."""
-        connection = Connection(self.process, FrameReader(self.process.world.name, *self.kinds))
-        if len(self.strangers) >= STRANGERS_MAX:
-            self.process.record.count("callers_turned_away")
-            connection.role = Turned(connection)
-            self.process.loop.call_soon(connection.abort, "too many callers")
-        else:
+        process = self.process
+        connection = Connection(process, FrameReader(process.world.name, *self.kinds))
+        why = self._no_room()
+        if why is None:
             connection.role = Stranger(self, connection)
+            return connection
+        process.record.count("callers_turned_away")
+        process.record.note_rarely(why.what, "callers_turned_away", door=self.name, because=why.what)
+        if len(self.turned) < files_kept(process.files_max) // 2:
+            connection.role = Turned(self, connection, why)
+        else:
+            connection.role = Unheard()
+            connection.abort(why.what)
         return connection
+
+    def _no_room(self) -> RostraError | None:
+        process = self.process
+        if process.connections >= process.files_max - files_kept(process.files_max):
+            return Unreachable(
+                f"{process.default_resident().path} has no room for more callers:"
+                f" it may open {process.files_max} files",
+                fix="raise that (LimitNOFILE= in its unit, or ulimit -n), or use another agent",
+            )
+        if len(self.strangers) >= STRANGERS_MAX:
+            return Unreachable(
+                f"too many callers wait at the door of {process.default_resident().path}",
+                fix="try again in a moment",
+            )
+        return None
+
+
+def files_kept(files_max: int) -> int:
+    """How many of them are not for callers."""
+    return max(FILES_KEPT_LEAST, files_max // 8)
 
 
 def read_token(file: Path) -> str:

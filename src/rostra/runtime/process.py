@@ -13,6 +13,7 @@ Nodes in one process exchange the same packets as nodes far apart, in the same t
 """
 
 import asyncio
+import resource
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -100,6 +101,7 @@ class Process:
         self.failed: asyncio.Future[BaseException] = self.loop.create_future()
         self.lag = Lag(self.loop, record)
         self.doors: list[Door] = []
+        self.files_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.http: str | None = None  # where health, metrics and the dashboard are
         self._diallers: dict[tuple[Domain, Domain], Dialler] = {}  # by node and peer
         self._in_turn = False
@@ -186,6 +188,15 @@ class Process:
         """Whom a program meets that names nobody: the agent, or the lowest domain server."""
         return max(
             self.residents.values(), key=lambda resident: (resident.is_agent, resident.path.count("."))
+        )
+
+    @property
+    def connections(self) -> int:
+        """How many there are, of all kinds."""
+        return (
+            sum(len(door.strangers) + len(door.turned) for door in self.doors)
+            + sum(len(programs.by_number) for programs in self.programs.values())
+            + sum(len(resident.channels) for resident in self.residents.values())
         )
 
     def inspect(self, resident: Resident, core: bytes, after: int) -> bytes:

@@ -10,6 +10,7 @@ code; only the node below it lives in the simulator's world and not in this proc
 """
 
 import asyncio
+import sys
 from typing import Any
 
 from msgspec.structs import asdict, replace
@@ -50,6 +51,7 @@ class AgentProcess(Process):
         detect: dict[str, Any] = asdict(sim.timers.detect)
         super().__init__(config.World(WORLD_NAME, {}, detect=detect), Record(quiet=True))
         self.path = node.path
+        self.files_max = sys.maxsize  # whatever this machine allows us, the pretended one has no files
         self.host(Resident(node, Memory(), is_agent=True))
         self._door = Door(self, FrameKind.TO_AGENT)
         self._ends: list[pipes.PipeEnd] = []

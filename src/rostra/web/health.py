@@ -159,7 +159,7 @@ COUNTED: Final[dict[str, tuple[str, str, str]]] = {
     "callers_turned_away": (
         "rostra_runtime_callers_turned_away",
         "",
-        f"Callers that came when too many strangers were waiting. {GOOD_LOW}",
+        f"Callers for whom there was no room, or no file left. {GOOD_LOW}",
     ),
     "packets_without_channel": (
         "rostra_links_packets_without_channel",
