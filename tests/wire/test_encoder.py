@@ -1,4 +1,4 @@
-"""Encoding: a long list is turned into bytes once per turn, and nobody can tell from the bytes."""
+"""Encoding: a long list is turned into bytes once, and nobody can tell from the bytes."""
 
 from typing import Any
 
@@ -44,9 +44,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> CountingEncoder:
     ],
     ids=lambda message: type(message).__name__,
 )
-def test_a_long_message_to_many_neighbours_is_encoded_once_per_turn(
-    message: Any, counting: CountingEncoder
-) -> None:
+def test_a_long_message_to_many_neighbours_is_encoded_once(message: Any, counting: CountingEncoder) -> None:
     ours = Encoder(WORLD)
     packets = [Data(3, peer, 1, 0, (samples.MESSAGES[0], message)) for peer in range(50)]
     written = [ours.packet(packet) for packet in packets]
@@ -54,7 +52,18 @@ def test_a_long_message_to_many_neighbours_is_encoded_once_per_turn(
     assert [frame[10:] for frame in written] == [msgspec.msgpack.encode(packet) for packet in packets]
     ours.turn_ends()
     ours.packet(packets[0])
-    assert counting.encoded.count(message) == 2
+    assert counting.encoded.count(message) == 1
+
+
+def test_what_is_kept_beyond_a_turn_is_bounded(counting: CountingEncoder) -> None:
+    ours = Encoder(WORLD)
+    answers = [Absolute(CHESS, MANY) for _ in range(encoder.KEPT_BYTES_MAX // 100)]
+    for answer in answers:
+        ours.tells([Answered(1, answer)])
+        ours.turn_ends()
+        assert sum(len(bytes(raw)) for _, raw in ours._kept.values()) <= encoder.KEPT_BYTES_MAX
+    ours.tells([Answered(2, answers[0])])
+    assert sum(said is answers[0] for said in counting.encoded) == 2, "it had to make room"
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ from rostra.protocols.effects import (
     TimerFired,
     TimerKey,
 )
+from rostra.protocols.links.core import Link
 from rostra.protocols.links.events import (
     ChannelOpened,
     Evidence,
@@ -111,6 +112,7 @@ class Process:
         self._resume: list[Connection] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
+        self._paced: list[tuple[Programs, Link]] = []  # an agent's programs wait for its link to the domain
         self._do: dict[type, Callable[[Resident, Any], None]] = {
             Tell: self._tell,
             Answer: self._answer,
@@ -135,7 +137,12 @@ class Process:
 
     def host(self, resident: Resident) -> None:
         self.residents[resident.path] = resident
-        self.programs[resident.path] = Programs(self, resident)
+        self.programs[resident.path] = programs = self._programs_of(resident)
+        if resident.is_agent:
+            self._paced.append((programs, resident.node.links[parent(resident.path)]))
+
+    def _programs_of(self, resident: Resident) -> Programs:
+        return Programs(self, resident)
 
     def start(self) -> None:
         """Set the nodes going: timers, links inside the process, calls to the neighbours outside."""
@@ -205,7 +212,8 @@ class Process:
     # A turn
 
     def step(self, resident: Resident, event: Event) -> None:
-        self._begin_turn()
+        if not self._in_turn:
+            self._begin_turn()
         self._stepped[resident] = None
         try:
             outputs = resident.node.step(self.now, event)
@@ -216,7 +224,8 @@ class Process:
             raise
 
     def write_at_end_of_turn(self, writer: Writes) -> None:
-        self._begin_turn()
+        if not self._in_turn:
+            self._begin_turn()
         self._writers.append(writer)
 
     def resume_next_turn(self, connection: Connection) -> None:
@@ -255,10 +264,8 @@ class Process:
         finally:
             self.encoder.turn_ends()
             self._in_turn = False
-        for path, programs in self.programs.items():
-            resident = self.residents[path]
-            if resident.is_agent:
-                programs.keep_pace(resident.node.links[parent(path)].backlog)
+        for programs, link in self._paced:
+            programs.keep_pace(link.backlog)
         if self._resume:
             resume, self._resume = self._resume, []
             for connection in resume:

@@ -220,9 +220,10 @@ class Program:
         programs = self._programs
         programs.heard(self)
         for item in items:
+            if type(item) is Ask:  # nearly all of them
+                self._ask(item.token, item.endpoint, item.request)
+                continue
             match item:
-                case Ask(token, number, request):
-                    self._ask(token, number, request)
                 case BadAsk(token):
                     self.answer(token, item.denial())
                 case Ping(number):

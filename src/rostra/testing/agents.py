@@ -59,9 +59,8 @@ class AgentProcess(Process):
         self._moving.set()
         self._spawn(self._watch_programs())
 
-    def host(self, resident: Resident) -> None:
-        super().host(resident)
-        self.programs[resident.path] = TracedPrograms(self, resident, self._trace)
+    def _programs_of(self, resident: Resident) -> Programs:
+        return TracedPrograms(self, resident, self._trace)
 
     def clock(self) -> float:
         return self._sim.now

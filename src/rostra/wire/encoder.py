@@ -2,8 +2,9 @@
 
 MessagePack encodes a small message in less time than it takes to look it up, so small ones are simply encoded
 again for each peer, the whole packet in one call. Long ones (a membership list after a merge, an answer that
-many programs asked for) are encoded once per turn and pasted into every packet that carries them. The border
-was measured; see `docs/decisions/0008-what-the-wire-promises.md`.
+many programs asked for) are encoded once and pasted into every packet that carries them. They are kept beyond
+the turn as long as they are few: who is in a group is asked more often than it changes. The border was
+measured; see `docs/decisions/0008-what-the-wire-promises.md`.
 """
 
 from typing import Any, Final
@@ -31,7 +32,11 @@ from rostra.wire.programs import (
 )
 
 SHARED_FROM: Final = 8
-"""A list of this many records is worth encoding once and keeping until the end of the turn."""
+"""A list of this many records is worth encoding once and keeping."""
+
+KEPT_BYTES_MAX: Final = 64 << 10
+"""What may be kept when a turn ends; if it is more, all is let go. Raising it: about six times as many bytes of
+memory, for the messages are kept with it."""
 
 _LISTS: Final = frozenset({EndpointsJoined, ResolveReply, Absolute, Joined, Snapshot, Changed})
 """What may hold a long list of members."""
@@ -42,14 +47,15 @@ _encoder: Final = msgspec.msgpack.Encoder()
 class Encoder:
     """Turns what is said to peers into frames of one world.
 
-    One per node or program. `turn_ends` must be called when the batch of a turn has been encoded: what is
-    kept until then is found by the identity of the message, which means nothing once the message is gone.
+    One per node or program. `turn_ends` must be called when the batch of a turn has been encoded, or what is
+    kept grows without bound. It is found by the identity of the message, which is why the message is kept too.
     """
 
     def __init__(self, world: str) -> None:
         self.world = world
         self._tag = world_tag(world)
         self._kept: dict[int, tuple[Any, Raw]] = {}
+        self._kept_bytes = 0
 
     def packet(self, packet: AnyPacket) -> bytes:
         """Whole frames, ready to write, for one packet of a link."""
@@ -86,7 +92,9 @@ class Encoder:
         return self._frame(FrameKind.REFUSAL, Refusal.of(error))
 
     def turn_ends(self) -> None:
-        self._kept.clear()
+        if self._kept_bytes > KEPT_BYTES_MAX:
+            self._kept.clear()
+            self._kept_bytes = 0
 
     def _frame(self, kind: FrameKind, said: object) -> bytes:
         return frame(kind, self._tag, _encoder.encode(said))
@@ -100,7 +108,9 @@ class Encoder:
         """The bytes of a long message, to be pasted into whatever carries it."""
         kept = self._kept.get(id(said))
         if kept is None:
-            kept = self._kept[id(said)] = (said, Raw(_encoder.encode(said)))
+            encoded = _encoder.encode(said)
+            kept = self._kept[id(said)] = (said, Raw(encoded))
+            self._kept_bytes += len(encoded)
         return kept[1]
 
 

@@ -515,8 +515,8 @@ class LocalServer:
 
     def _local_answer(self, group: Group) -> Absolute:
         """This host's own members: all there are, or all we can reach (C-106)."""
-        table = self.groups.get(group)
-        return Absolute(group, () if table is None else table.records(), isolated=group.scope != self.host)
+        table, isolated = self.groups.get(group), group.scope != self.host
+        return Absolute(group, (), isolated) if table is None else table.answer(group, isolated)
 
     def _with_local(self, group: Group, members: Members) -> Members:
         """A list from the servers, united with the local members of this moment.

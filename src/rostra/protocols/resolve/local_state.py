@@ -19,6 +19,7 @@ from msgspec import Struct, field
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.effects import Instant
 from rostra.protocols.resolve.messages import Interest, Member, Members, MessageId
+from rostra.protocols.resolve.requests import Absolute
 
 AUTO: Final = None
 """Stands where a waiter's token would: nobody called, the agent resolves on its own account."""
@@ -61,7 +62,7 @@ class Roll:
 class LocalGroup:
     """This host's part of one group."""
 
-    __slots__ = ("_followers", "_listed", "_records", "members", "online", "watchers")
+    __slots__ = ("_answer", "_followers", "_listed", "_records", "members", "online", "watchers")
 
     def __init__(self) -> None:
         self.members: dict[Endpoint, Member] = {}
@@ -69,12 +70,13 @@ class LocalGroup:
         self.watchers: set[Endpoint] = set()  # those that want to hear of changes without being members
         self._listed = Roll()
         self._records: Members | None = ()
+        self._answer: Absolute | None = None
         self._followers = Roll()
 
     def add(self, member: Member, online: bool) -> None:
         self.members[member.endpoint] = member
         self._listed.add(member.endpoint)
-        self._records = None
+        self._records = self._answer = None
         if online:
             self.set_online(member.endpoint, True)
 
@@ -82,7 +84,7 @@ class LocalGroup:
         self.set_online(endpoint, False)
         del self.members[endpoint]
         self._listed.discard(endpoint)
-        self._records = None
+        self._records = self._answer = None
 
     def set_online(self, endpoint: Endpoint, online: bool) -> None:
         (self.online.add if online else self.online.discard)(endpoint)
@@ -113,6 +115,12 @@ class LocalGroup:
         if self._records is None:
             self._records = tuple([self.members[endpoint] for endpoint in self._listed.all()])
         return self._records
+
+    def answer(self, group: Group, isolated: bool) -> Absolute:
+        """The same as an answer: one value until somebody comes or goes, so that it is encoded once."""
+        if self._answer is None or self._answer.isolated != isolated:
+            self._answer = Absolute(group, self.records(), isolated)
+        return self._answer
 
     def interest(self) -> Interest:
         """What this host needs to hear about the group (C-093)."""
