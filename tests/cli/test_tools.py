@@ -2,13 +2,19 @@
 
 import io
 import os
+import pty
+import select
+import shlex
+import shutil
+import subprocess
 import tarfile
+import time
 from pathlib import Path
 
 import msgspec
 import pytest
 from support.cluster import Cluster, rostra
-from support.lab import member
+from support.lab import ROSTRA, member
 
 from rostra.cli.completion import Shell, script
 from rostra.cli.debug import REMOVED, environment, without_attachments, without_secrets
@@ -64,14 +70,12 @@ def test_there_is_a_script_for_every_shell(shell: Shell) -> None:
 
 
 def test_a_shell_that_we_do_not_know_is_wrong_use() -> None:
-    assert rostra("completion", "tcsh").code == 2
+    answer = rostra("completion", "tcsh")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == "error: there is no completion for 'tcsh'\n  use one of: bash, zsh, fish\n"
 
 
 def complete(words: str, position: int, **env: str) -> list[str]:
-    import subprocess
-
-    from support.lab import ROSTRA
-
     variables = {"COMP_WORDS": words, "COMP_CWORD": str(position), "_ROSTRA_COMPLETE": "complete_bash"}
     done = subprocess.run(
         ROSTRA, env={**os.environ, **variables, **env}, capture_output=True, text=True, timeout=30
@@ -88,6 +92,89 @@ def test_tab_completes_groups_that_the_agent_knows(cluster: Cluster) -> None:
     with member(cluster.socket("eu.h1"), "ann", "tabbed", "world"):
         assert complete("rostra members tab", 2, ROSTRA_AGENT=cluster.socket("eu.h1")) == ["tabbed@world"]
     assert complete("rostra members tab", 2, ROSTRA_AGENT="/nowhere/agent.sock") == []
+
+
+def on_screen(written: str) -> str:
+    """What a terminal shows of this: it goes back over what it will write anew."""
+    lines: list[list[str]] = [[]]
+    column = 0
+    for char in written:
+        if char == "\n":
+            lines.append([])
+        elif char == "\b":
+            column -= 1
+        elif char not in "\r\a":
+            lines[-1][column : column + 1] = [char]
+        column = 0 if char in "\r\n" else column + (char not in "\b\a")
+    return "\n".join("".join(line) for line in lines)
+
+
+class Bash:
+    """Somebody at a real bash, on a terminal of its own."""
+
+    def __init__(self, directory: Path, agent: str) -> None:
+        self._screen, other = pty.openpty()
+        shim = directory / "rostra"
+        shim.write_text(f'#!/bin/sh\nexec {shlex.join(ROSTRA)} "$@"\n')
+        shim.chmod(0o755)
+        (directory / "tab").write_text(rostra("completion", "bash").out)
+        path = f"{directory}:{os.environ['PATH']}"
+        self._bash = subprocess.Popen(
+            ["bash", "--noprofile", "--norc", "-i"],
+            stdin=other,
+            stdout=other,
+            stderr=other,
+            cwd=directory,
+            start_new_session=True,
+            env={"PATH": path, "HOME": str(directory), "TERM": "dumb", "PS1": "$ ", "ROSTRA_AGENT": agent},
+        )
+        os.close(other)
+        self.type("bind 'set bell-style none'; source ./tab; echo re''ady\n")
+        self.reads("ready")
+
+    def type(self, text: str) -> None:
+        os.write(self._screen, text.encode())
+
+    def reads(self, text: str, within_s: float = 15.0) -> None:
+        """Until this stands on the screen."""
+        written, deadline = "", time.monotonic() + within_s
+        while text not in on_screen(written):
+            ready, _, _ = select.select([self._screen], [], [], max(0.0, deadline - time.monotonic()))
+            assert ready, f"{text!r} was never shown: {on_screen(written)!r}"
+            written += os.read(self._screen, 4096).decode()
+
+    def completes(self, typed: str, whole: str) -> None:
+        self.type(f"{typed}\t")
+        self.reads(whole)
+        self.type("\x15")  # Ctrl-U: an empty line again
+
+    def close(self) -> None:
+        self._bash.kill()
+        self._bash.wait()
+        os.close(self._screen)
+
+
+def test_tab_works_in_a_real_bash_which_takes_names_apart_at_the_at_sign(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    if shutil.which("bash") is None:
+        pytest.skip("bash is not installed")
+    bash = Bash(tmp_path, cluster.socket("eu.h1"))
+    try:
+        with (
+            member(cluster.socket("eu.h1"), "theodora", "chessboard", "eu"),
+            member(cluster.socket("eu.h1"), "theo", "chessboard", "world"),
+        ):
+            bash.completes("rostra memb", "rostra members ")
+            bash.completes("rostra watch --res", "--resume ")
+            bash.completes("rostra members chessb", "chessboard@")
+            bash.completes("rostra members chessboard@e", "chessboard@eu ")
+            bash.completes("rostra members chessboard@w", "chessboard@world ")
+            bash.completes("rostra why eu.h1/theod", "eu.h1/theodora ")
+            bash.completes("rostra why e", "rostra why eu")
+            bash.completes("rostra completion z", "rostra completion zsh ")
+    finally:
+        bash.close()
 
 
 # debug
