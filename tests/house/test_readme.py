@@ -52,8 +52,17 @@ def test_every_rostra_command_that_a_page_names_exists(page: Path):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_link_in_a_page_leads_somewhere(page: Path):
-    for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
-        assert (page.parent / target).exists(), target
+    """Files and headings of ours; whatever is elsewhere is not ours to promise."""
+    for target, _, heading in re.findall(r"\]\((?!https?:)([^)#]*)(#?)([^)]*)\)", page.read_text()):
+        there = page.parent / target if target else page
+        assert there.exists(), target
+        assert not heading or heading in headings(there), f"{target}#{heading}"
+
+
+def headings(page: Path) -> set[str]:
+    """As they are linked to."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w -]", "", title).strip().lower().replace(" ", "-") for title in titles}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -61,6 +70,12 @@ def test_every_file_of_ours_that_a_page_names_exists(page: Path):
     named = re.findall(r"`((?:src|tests|examples|docs|benchmarks)/[\w./-]+)`", page.read_text())
 
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_test_that_a_page_names_exists(page: Path):
+    for path, name in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page.read_text()):
+        assert re.search(rf"^(?:async )?def {name}\(", (ROOT / path).read_text(), re.M), f"{path}::{name}"
 
 
 def test_the_glossary_names_every_message_that_travels():

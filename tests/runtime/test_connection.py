@@ -1,5 +1,6 @@
-"""One buffer for all connections of a loop, and none shared between loops."""
+"""One buffer for all connections of a loop, and none shared between loops. Whatever is to end, ends."""
 
+import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
 from rostra.runtime.connection import Connection
@@ -17,3 +18,23 @@ def test_loops_in_two_threads_read_into_two_buffers() -> None:
         there = another_thread.submit(buffer).result()
     assert buffer() is buffer()
     assert buffer() is not there
+
+
+class Wire(asyncio.Transport):
+    """Remembers that it was cut."""
+
+    cut = False
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
+
+    def abort(self) -> None:
+        self.cut = True
+
+
+def test_a_connection_that_was_given_up_before_the_loop_made_it_ends_when_it_is_made() -> None:
+    """A door may turn a caller away in the turn in which it knocks."""
+    connection = Connection(None, FrameReader("lab", FrameKind.LINK))  # type: ignore[arg-type]
+    connection.abort("no room")
+    wire = Wire()
+    connection.connection_made(wire)
+    assert wire.cut
