@@ -35,8 +35,8 @@ SHARED_FROM: Final = 8
 """A list of this many records is worth encoding once and keeping."""
 
 KEPT_BYTES_MAX: Final = 64 << 10
-"""What may be kept when a turn ends; if it is more, all is let go. Raising it: about six times as many bytes of
-memory, for the messages are kept with it."""
+"""What may be kept when a turn ends; if it is more, all is let go. Raising it costs six times as much memory,
+for the messages are kept with their bytes."""
 
 _LISTS: Final = frozenset({EndpointsJoined, ResolveReply, Absolute, Joined, Snapshot, Changed})
 """What may hold a long list of members."""
@@ -48,7 +48,7 @@ class Encoder:
     """Turns what is said to peers into frames of one world.
 
     One per node or program. `turn_ends` must be called when the batch of a turn has been encoded, or what is
-    kept grows without bound. It is found by the identity of the message, which is why the message is kept too.
+    kept grows without bound. It is found by the identity of the message, so the message is kept too.
     """
 
     def __init__(self, world: str) -> None:
