@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import shutil
 import socket
 import struct
@@ -40,8 +41,15 @@ def test_a_mistyped_command_names_the_closest() -> None:
 @pytest.mark.parametrize(
     ("words", "said", "see"),
     [
-        (["members"], "missing argument 'GROUP'", "rostra members --help"),
+        (["members"], "missing argument GROUP", "rostra members --help"),
         (["members", "chess", "--no-such"], "no such option: --no-such", "rostra members --help"),
+        (["members", "chess", "--scop", "eu"], "no such option: --scop", "closest: --scope"),
+        (["members", "chess", "--json"], "no such option: --json", "for programs: -o json\n"),
+        (["watch", "chess", "--jsonl"], "no such option: --jsonl", "for programs: -o jsonl\n"),
+        (["config", "show"], "missing option --world", "make one: rostra config example > world.toml"),
+        (["config", "validate"], "missing argument FILE", "rostra config example"),
+        (["agent", "eu.h1"], "missing option --world", "name one: --world FILE, or ROSTRA_WORLD"),
+        (["sim", "nope.story"], "nope.story cannot be read: No such file or directory", "name a text file"),
         (["members", "chess", "-o", "yaml"], "'yaml'", "rostra members --help"),
         (["watch", "chess", "-n", "0"], "invalid value for '--changes'", "rostra watch --help"),
         (["config", "shwo"], "there is no command 'shwo'", "closest: show"),
@@ -51,6 +59,38 @@ def test_wrong_use_says_where_to_read_on(words: list[str], said: str, see: str) 
     answer = rostra(*words)
     assert (answer.code, answer.out) == (2, "")
     assert said in answer.err.splitlines()[0] and see in answer.err
+
+
+def test_the_version_is_printed_by_option_and_command() -> None:
+    asked, told = rostra("--version"), rostra("version")
+    assert (asked.code, asked.err) == (0, "") and asked.out == told.out
+    assert re.fullmatch(r"rostra \S+ \(wire version \d+, Python 3\.\S+\)\n", asked.out)
+    assert rostra("version", "-o", "json").json.keys() == {"rostra", "wire", "python"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["sim", "nope.story"],
+        ["completion", "tcsh"],
+        ["members", "chess", "-o", "yaml"],
+        ["members", "chess", "-a", "127.0.0.1:1"],
+        ["members", "chess", "-a", "localhost:1"],
+    ],
+)
+def test_no_library_speaks_in_our_place(words: list[str]) -> None:
+    answer = rostra(*words)
+    assert answer.code in (2, 4) and answer.err.startswith("error: ")
+    for leak in ("Errno", "Value error", "Connect call", "Multiple exceptions", "Traceback"):
+        assert leak not in answer.err
+
+
+def test_without_an_agent_the_ways_to_one_are_named() -> None:
+    answer = rostra("members", "chess", "--agent", "127.0.0.1:1")
+    assert answer.code == 4
+    first, *fixes = answer.err.splitlines()
+    assert first == "error: no agent at 127.0.0.1:1: Connection refused"
+    assert "`rostra up`" in fixes[0] and "rostra --agent ADDRESS" in fixes[1]
 
 
 def test_help_is_on_stdout_with_examples_and_exit_codes() -> None:
@@ -88,6 +128,13 @@ def test_a_wrong_world_file_is_found_by_validate(tmp_path: Path, text: str, said
     answer = rostra("config", "validate", str(file))
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith(f"error: world file {file}: ") and said in answer.err
+
+
+def test_the_example_of_a_world_file_is_right(tmp_path: Path) -> None:
+    file = tmp_path / "world.toml"
+    file.write_text(rostra("config", "example").out)
+    answer = rostra("config", "validate", str(file))
+    assert answer.code == 0 and "world 'acme', 4 domain servers at 2 addresses" in answer.out
 
 
 def test_a_right_world_file_is_described(world: Path) -> None:

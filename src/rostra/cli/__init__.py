@@ -7,7 +7,7 @@ for is.
 import sys
 from collections.abc import Iterable
 from importlib import import_module
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -18,7 +18,7 @@ COMMANDS: Final = (
     *("groups", "domains", "why", "debug"),
     *("agent", "server", "config"),
     *("up", "lab", "sim"),
-    "completion",
+    *("completion", "version"),
 )
 
 HELP: Final = """Named groups of programs over many sites: who is in them, why they left, and what happened.
@@ -44,8 +44,26 @@ def application(commands: Iterable[str] = COMMANDS) -> typer.Typer:
     return app
 
 
-def _rostra() -> None:
+def _rostra(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="Print the version.",
+            is_eager=True,
+            callback=lambda is_asked: _version(is_asked),
+        ),
+    ] = False,
+) -> None:
     """Without this, a program with one command would have no command names at all."""
+
+
+def _version(is_asked: bool) -> None:
+    if is_asked:
+        from rostra.cli.version import version_line
+
+        typer.echo(version_line())
+        raise typer.Exit
 
 
 def main() -> None:

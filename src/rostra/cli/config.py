@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from msgspec import Struct
@@ -22,6 +22,30 @@ Examples:
 
     rostra config validate acme.toml
     rostra config show --world acme.toml --origin
+    rostra config example > world.toml
+"""
+
+EXAMPLE: Final = """\
+# A world: which domains there are, and where their servers listen. The same file on every machine.
+#
+#   rostra config validate world.toml
+#   rostra server -d eu -d eu.paris --world world.toml     one process may serve several levels
+#   rostra agent eu.paris.h1 --world world.toml            on each host: its cluster, and a label
+#   rostra up --world world.toml                           or all of it on this machine, to try
+
+[world]
+name = "acme"                     # nodes of another world are refused
+profile = "wan"                   # how patient to be with silence; "lan" for one site
+
+[servers]
+eu = "127.0.0.1:7710"
+"eu.paris" = "127.0.0.1:7710"
+us = "127.0.0.1:7720"
+"us.boston" = "127.0.0.1:7720"
+
+[http]                            # health, metrics and the dashboard, on loopback
+agents = "127.0.0.1:7780"
+servers = "127.0.0.1:7781"
 """
 
 
@@ -29,6 +53,7 @@ def register(main: typer.Typer) -> None:
     app = typer.Typer(cls=HouseGroup, no_args_is_help=True, help=HELP)
     app.command("validate", cls=HouseCommand)(command(validate))
     app.command("show", cls=HouseCommand)(command(show))
+    app.command("example", cls=HouseCommand)(command(example))
     main.add_typer(app, name="config", rich_help_panel="Daemons")
 
 
@@ -77,6 +102,17 @@ def describe(world: World) -> str:
         f"{len(world.clusters)} clusters, {links} links between servers, profile {world.profile} "
         f"(a silent neighbour is given up within {bound:g} s)"
     )
+
+
+def example() -> int:
+    """Print a small world file to begin with.
+
+    Examples:
+
+        rostra config example > world.toml
+    """
+    typer.echo(EXAMPLE, nl=False)
+    return EXIT_OK
 
 
 class Row(Struct, frozen=True):

@@ -94,10 +94,41 @@ class HouseGroup(TyperGroup):
         if type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(ctx.get_help())
             return EXIT_OK
-        what = error.format_message().rstrip(".")
+        what, hints = _in_our_words(error)
         where = ctx.command_path if ctx is not None else "rostra"
-        complain(BadInput(what[:1].lower() + what[1:], fix=f"see: {where} --help"))
+        complain(BadInput(what, fix="\n".join((*hints, f"see: {where} --help"))))
         return EXIT_MISUSE
+
+
+WORLD_FILE_HINTS: Final = (
+    "name one: --world FILE, or ROSTRA_WORLD",
+    "make one: rostra config example > world.toml",
+)
+
+
+def _in_our_words(error: Any) -> tuple[str, list[str]]:
+    """What the parser found wrong, and what to try."""
+    kind = type(error).__name__
+    if kind == "NoSuchOption":
+        return f"no such option: {error.option_name}", list(_instead_of(error.option_name, error))
+    if kind == "MissingParameter" and error.param is not None:
+        param = error.param
+        missing = (
+            f"missing {param.param_type_name} {_metavar(param) if _is_argument(param) else param.opts[0]}"
+        )
+        return missing, list(WORLD_FILE_HINTS if param.name in ("world", "file") and param.envvar else ())
+    what = error.format_message().rstrip(".").replace("Value error, ", "")
+    return what[:1].lower() + what[1:], []
+
+
+def _instead_of(option: str, error: Any) -> Iterator[str]:
+    known = {name for param in error.ctx.command.params for name in param.opts} if error.ctx else set()
+    if option.lstrip("-") in ("json", "jsonl") and "--output" in known:
+        yield f"for programs: -o {option.lstrip('-')}"
+        return
+    close = difflib.get_close_matches(option, sorted(each for each in known if each.startswith("--")), n=2)
+    if close:
+        yield f"closest: {', '.join(close)}"
 
 
 # Help, as text
@@ -164,7 +195,7 @@ def usage(command: Any, path: str) -> str:
 
 
 def arguments(command: Any) -> list[Any]:
-    return [each for each in command.params if each.param_type_name == "argument"]
+    return [each for each in command.params if _is_argument(each)]
 
 
 def options(command: Any) -> list[Any]:
@@ -173,7 +204,7 @@ def options(command: Any) -> list[Any]:
 
 def names_of(param: Any) -> str:
     """``-o, --output FORMAT``."""
-    if param.param_type_name == "argument":
+    if _is_argument(param):
         return _metavar(param)
     names = ", ".join(sorted({*param.opts, *param.secondary_opts}, key=len))
     return names if _is_flag(param) else f"{names} {_metavar(param)}"
@@ -193,6 +224,10 @@ def about(param: Any) -> str:
     if param.required and param.param_type_name == "option":
         said.append("[required]")
     return " ".join(said)
+
+
+def _is_argument(param: Any) -> bool:
+    return bool(param.param_type_name == "argument")
 
 
 def _metavar(param: Any) -> str:

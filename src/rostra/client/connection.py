@@ -40,6 +40,7 @@ from rostra.protocols.resolve.requests import (
     Snapshot,
     Without,
 )
+from rostra.runtime.addresses import reason_of
 from rostra.runtime.connection import Connection
 from rostra.wire import (
     ANY_WORLD,
@@ -159,8 +160,9 @@ class AgentConnection:
                 fix=f"join the group that owns it (ls -l {self.address}), or run an agent of your own",
             )
         return Unreachable(
-            f"no agent at {self.address}: {error.strerror or error}",
-            fix="start one with `rostra agent`, or say where it is: connect(address) or $ROSTRA_AGENT",
+            f"no agent at {self.address}: {reason_of(error)}",
+            fix="start one with `rostra agent`, or a whole small world with `rostra up`\n"
+            "or say where one is: connect(address), rostra --agent ADDRESS, or $ROSTRA_AGENT",
         )
 
     async def close(self) -> None:

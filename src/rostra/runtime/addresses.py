@@ -3,6 +3,8 @@ machine."""
 
 import fcntl
 import os
+import re
+import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -63,6 +65,15 @@ def parse_socket_path(text: str) -> SocketPath:
             fix=f"use at most {SOCKET_PATH_BYTES_MAX} bytes, for example a directory under /run",
         )
     return SocketPath(text)
+
+
+def reason_of(error: OSError) -> str:
+    """Why nobody was reached, as the system says it: asyncio has words of its own, which repeat the address,
+    and for a name with several addresses a list of them."""
+    if isinstance(error, socket.gaierror):
+        return error.strerror or str(error)
+    number = error.errno or next(map(int, re.findall(r"\[Errno (\d+)\]", str(error))), None)
+    return os.strerror(number) if number else str(error)
 
 
 def runtime_directories(environ: Mapping[str, str] = os.environ) -> Iterator[Path]:

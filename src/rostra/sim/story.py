@@ -67,8 +67,12 @@ class Story(Struct, frozen=True):
     def read(cls, path: Path) -> "Story":
         try:
             return cls.parse(path.read_text(encoding="utf-8"), name=str(path))
-        except (OSError, UnicodeDecodeError) as error:
-            raise BadStory(f"{path} cannot be read: {error}", fix="name a text file with a story") from None
+        except OSError as error:
+            raise BadStory(
+                f"{path} cannot be read: {error.strerror or error}", fix="name a text file with a story"
+            ) from None
+        except UnicodeDecodeError:
+            raise BadStory(f"{path} is not UTF-8 text", fix="name a text file with a story") from None
 
     @classmethod
     def parse(cls, text: str, name: str = "story") -> "Story":
