@@ -17,13 +17,16 @@ BROWSER_TOOLS := chromium chromium-driver
 BROWSER_OK    := $(shell command -v chromium >/dev/null && command -v chromedriver >/dev/null && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help up test fmt lint types unit live browser fuzz storm goldens bench crowd congress-report clean
+.PHONY: help up lab test fmt lint types unit live browser fuzz storm goldens bench crowd congress-report clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 up: $(RUNS)  ## a whole small world on this machine, with a dashboard, until Ctrl-C (ARGS="--shape 3x3x4")
 	@$(BIN)/rostra up $(ARGS)
+
+lab: $(RUNS)  ## three sites and a bad network between them, as root, until Ctrl-C (ARGS="--loss 0.05", ARGS=my.toml)
+	@$(BIN)/rostra lab up $(ARGS)
 
 test: lint types unit live browser  ## all that must hold: format, lint, types, every test
 
@@ -45,6 +48,9 @@ unit: $(READY)  ## cores, stories, properties, faults, wire: virtual time, no ne
 live: $(READY)  ## real processes: kill, stop and, as root in network namespaces, cut and heal
 ifneq ($(LIVE_OK),yes)
 	@echo "NOT RUN: cuts between live processes. They need root, and: apt-get install -y $(LIVE_TOOLS)" >&2
+	@test -z "$(ROSTRA_ALL_REQUIRED)"
+else ifeq ($(wildcard /dev/net/tun),)
+	@echo "NOT RUN: the lab's network. It needs TUN devices: modprobe tun" >&2
 	@test -z "$(ROSTRA_ALL_REQUIRED)"
 endif
 	@$(BIN)/pytest -q -m "live and not browser" $(ARGS)

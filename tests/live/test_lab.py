@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import struct
@@ -11,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.lab import until
@@ -26,6 +28,7 @@ from rostra.lab.probe import Probed, probe
 from rostra.lab.world import LabWorld
 
 PORT = 9000
+PAGE = Path(__file__).parents[2] / "docs" / "lab.md"
 
 SMALL = parse_plan("""
 [sites]
@@ -345,6 +348,20 @@ def _is_alive(pid: int) -> bool:
 
 
 # A world in it
+
+
+async def test_the_example_of_the_page_runs(possible: None, capsys: pytest.CaptureFixture[str]) -> None:
+    (source,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.S | re.M)
+    names: dict[str, Any] = {}
+    exec(compile(source, "docs/lab.md", "exec"), names)
+    await names["main"]()
+    assert "arrived_packets=" in capsys.readouterr().out
+
+
+def test_the_lab_of_the_page_can_be_built() -> None:
+    (text,) = re.findall(r"^```toml\n(.*?)^```", PAGE.read_text(), re.S | re.M)
+    plan = parse_plan(text)
+    assert {quality.delay_s for _, _, quality in plan.ways} == {0.12}
 
 
 def three_sites(loss: float) -> Plan:

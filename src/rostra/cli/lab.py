@@ -406,7 +406,10 @@ def _show(now: "Now", output: Output) -> None:
     for why, count in sorted(now.strays.items()):
         remark(f"{count} packets went nowhere: {why}")
     if now.ways:
-        late = f"the router was late by {_ms(now.late_mean_s)} on average, {_ms(now.late_max_s)} at worst"
+        late = (
+            f"the router was late by {_ms(now.late_mean_s)} on average, by {_ms(now.late_max_s)} at worst, "
+            f"and by more than 1 ms with {_share(now.late_share)} of the packets"
+        )
         remark(late + ("" if now.is_urgent else "; the system did not let it run before others"))
 
 

@@ -36,12 +36,14 @@ class WayNow(Struct, frozen=True):
 
 
 class Now(Struct, frozen=True, tag=True):
-    """How a router stands. `late`: by how much it handed packets over later than they were due."""
+    """How a router stands. `late`: by how much it handed packets over later than they were due; the share is
+    of those that were late by more than a millisecond."""
 
     ways: list[WayNow]
     strays: dict[str, int]
     late_mean_s: float
     late_max_s: float
+    late_share: float
     is_urgent: bool  # the system runs it before ordinary processes
 
     def way(self, source: str, to: str) -> WayNow:

@@ -35,6 +35,7 @@ ORDER_NAME: Final = "order.json"
 READS_MAX: Final = 64
 """Packets taken from one site before the others have their turn and what is due is handed over."""
 
+LATE_S: Final = 0.001
 MTU: Final = 1500
 _TUNSETIFF: Final = 0x400454CA
 _IFF_TUN, _IFF_NO_PI = 0x0001, 0x1000
@@ -66,7 +67,7 @@ class Router:
         self._lines: dict[int, socket.socket] = {}
         self._began_s = time.monotonic()
         self._late_sum_s = self._late_max_s = 0.0
-        self._handed_over = 0
+        self._handed_over = self._handed_over_late = 0
         self._is_urgent = _become_urgent()
 
     def run(self) -> None:
@@ -103,6 +104,7 @@ class Router:
             self._late_sum_s += late_s
             self._late_max_s = max(self._late_max_s, late_s)
             self._handed_over += 1
+            self._handed_over_late += late_s > LATE_S
             try:
                 os.write(self._device[way.to], packet)
             except OSError:  # its queue is full, or the device is down
@@ -163,8 +165,15 @@ class Router:
             WayNow(way.source, way.to, way.quality, way.is_cut, way.quality.loss_at(now_s), way.counts)
             for way in self._wan.ways.values()
         ]
-        mean_s = self._late_sum_s / self._handed_over if self._handed_over else 0.0
-        return Now(ways, self._wan.strays, mean_s, self._late_max_s, self._is_urgent)
+        handed_over = self._handed_over or 1
+        return Now(
+            ways,
+            self._wan.strays,
+            self._late_sum_s / handed_over,
+            self._late_max_s,
+            self._handed_over_late / handed_over,
+            self._is_urgent,
+        )
 
 
 def _open_device(namespace: str) -> int:
