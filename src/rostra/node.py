@@ -67,6 +67,7 @@ class Node:
         incarnation: int,
         config: LinkConfig,
         siblings: Iterable[Domain] = (),
+        has_parent: bool = True,  # not where nobody serves the root, which carries no traffic anyway (C-020)
         accepts_children: bool = False,
     ) -> None:
         self.world = world
@@ -80,7 +81,8 @@ class Node:
         self._outbox: dict[Domain, list[object]] = {}
         self._tick_due: Instant = 0.0
         self._stopped = False
-        for peer in (*(() if path == ROOT else (parent(path),)), *sorted(siblings)):
+        above = (parent(path),) if has_parent and path != ROOT else ()
+        for peer in (*above, *sorted(siblings)):
             self.links[peer] = self._new_link(peer)
 
     def start(self, now: Instant) -> list[Output]:
@@ -134,11 +136,11 @@ class Node:
         reports = [report for link in self.links.values() for report in link.step(now, Stopped(why))]
         return [report for report in reports if not isinstance(report, Received)]
 
-    def meet(self, sibling: Domain) -> bool:
-        """A server that joined the world after us: have a link for it; is it new?"""
-        if sibling in self.links:
+    def meet(self, peer: Domain) -> bool:
+        """A neighbour that joined the world after us: have a link for it; is it new?"""
+        if peer in self.links:
             return False
-        self.links[sibling] = self._new_link(sibling)
+        self.links[peer] = self._new_link(peer)
         return True
 
     def is_up(self, peer: Domain) -> bool:

@@ -155,7 +155,7 @@ def world(shared: Supervisor) -> Iterator[Supervisor]:
 
 def all_links_up(world: Supervisor) -> bool:
     places = world.get("/api/places")["places"].values()
-    ends = [end for place in places for peer, end in place["links"].items() if peer != "world"]
+    ends = [end for place in places for end in place["links"].values()]
     return all(place["state"] == "answers" for place in places) and all(e["state"] == "up" for e in ends)
 
 
@@ -189,6 +189,14 @@ async def members_of(world: Supervisor, group: str, *hosts: str) -> AsyncIterato
         for each in listeners:
             each.told.clear()
         yield listeners
+
+
+def test_a_world_that_is_well_misses_nobody(world: Supervisor) -> None:
+    """Nobody serves the root here (C-020), and so nobody waits for its server or shows it as unseen."""
+    picture = world.get("/api/world")
+    assert {server["state"] for server in picture["servers"] if server["path"] != "world"} == {"up"}
+    assert {link["state"] for link in picture["links"]} == {"up"}
+    assert picture["servers"][0]["state"] == "none"
 
 
 async def test_both_regions_see_the_same_people(world: Supervisor) -> None:

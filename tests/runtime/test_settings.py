@@ -114,6 +114,16 @@ def test_a_new_neighbour_is_met_and_an_address_is_taken_over() -> None:
     assert process.world.servers[Domain("us")] == TcpAddress("10.0.0.2", 7700)
 
 
+@pytest.mark.spec("C-020")
+def test_the_root_is_a_neighbour_only_where_somebody_serves_it() -> None:
+    """It carries no traffic and may be absent; then nobody waits for it, counts it or shows it as missing."""
+    _, process = reloaded(("[agents]", "[agents]"))
+    assert list(process.residents[Domain("eu")].node.links) == []
+    taken, process = reloaded(("[agents]", 'world = "10.0.0.9:7700"\n[agents]'))
+    assert taken == Reloaded(("[servers] world",), ())
+    assert list(process.residents[Domain("eu")].node.links) == ["world"]
+
+
 @pytest.mark.parametrize(
     ("change", "restart"),
     [

@@ -41,10 +41,10 @@ def link(a: str, b: str, *reports: Report) -> Any:
 
 def test_a_world_that_is_well_is_up_and_in_order() -> None:
     reports = [
-        server("eu", us=UP, eu_paris=UP, world=UNSEEN),
+        server("eu", us=UP, eu_paris=UP),
         server("eu.paris", cluster=True, eu=UP, eu_paris_h1=UP),
         agent("eu.paris.h1", eu_paris=UP),
-        server("us", eu=UP, world=UNSEEN),
+        server("us", eu=UP),
     ]
     picture = draw(reports)
     assert [(each.path, each.kind, each.state) for each in picture.servers] == [
@@ -57,8 +57,12 @@ def test_a_world_that_is_well_is_up_and_in_order() -> None:
     assert {each.state for each in picture.links} == {"up"}
 
 
-def test_a_root_without_a_server_has_no_links() -> None:
-    assert [(each.a, each.b) for each in draw([server("eu", us=UP, world=UNSEEN)]).links] == [("eu", "us")]
+@pytest.mark.spec("C-020")
+def test_a_root_that_nobody_serves_is_not_missing_and_one_that_nobody_met_is() -> None:
+    without = draw([server("eu", us=UP), server("us", eu=UP)])
+    assert without.servers[0].state == "none"
+    assert [(each.a, each.b) for each in without.links] == [("eu", "us")]
+    assert states(server("eu", us=UP, world=UNSEEN), server("us", eu=UP))["world"] == "unseen"
 
 
 def test_a_neighbour_that_cannot_be_asked_is_known_by_who_hears_it() -> None:
@@ -86,9 +90,9 @@ def test_a_host_that_stands_still_is_suspected_although_its_last_words_were_good
 
 def test_a_server_that_answers_and_hears_nobody_above_is_cut_off() -> None:
     found = states(
-        server("eu", us=DOWN, eu_paris=UP, world=UNSEEN),
+        server("eu", us=DOWN, eu_paris=UP),
         server("eu.paris", cluster=True, eu=UP),
-        server("us", eu=DOWN, world=UNSEEN),
+        server("us", eu=DOWN),
     )
     assert found == {"world": "none", "eu": "cut off", "eu.paris": "up", "us": "cut off"}
 
@@ -102,7 +106,7 @@ def test_a_server_that_still_hears_one_above_is_not_cut_off() -> None:
 
 def test_what_never_answered_and_nobody_heard_of_is_unseen() -> None:
     never = Report(Domain("eu.h2"), False, None, "no agent there")
-    assert states(never, server("eu", cluster=True, world=UNSEEN))["eu.h2"] == "unseen"
+    assert states(never, server("eu", cluster=True))["eu.h2"] == "unseen"
 
 
 def test_a_link_that_one_end_does_not_hear_is_one_way_while_it_is_up() -> None:
@@ -156,7 +160,7 @@ def test_ends_are_read_from_a_nodes_document() -> None:
 
 
 def test_reasons_cannot_be_mistaken_for_a_region_that_is_called_us() -> None:
-    hears_nobody = server("us", eu=DOWN, world=UNSEEN)
-    reports = (server("eu", us=DOWN, world=UNSEEN), hears_nobody)
+    hears_nobody = server("us", eu=DOWN)
+    reports = (server("eu", us=DOWN), hears_nobody)
     for shown in (draw(reports), draw((reports[0], silent(hears_nobody)))):
         assert not any(" us" in each.why for each in shown.servers)

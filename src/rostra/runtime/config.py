@@ -104,6 +104,10 @@ class World(Struct, frozen=True):
             sorted(d for d in self.servers if d not in (domain, ROOT) and parent(d) == parent(domain)),
         )
 
+    def has_parent(self, path: Domain) -> bool:
+        """Is there a server above this one? The root has none above it, and need not be served itself."""
+        return path != ROOT and parent(path) in self.servers
+
     def check_host(self, host: Domain) -> None:
         """A host's agent needs a cluster to belong to."""
         cluster = parent(host)

@@ -171,9 +171,10 @@ class Process:
             dialler.address = world.servers.get(peer, dialler.address)
         for resident in self.residents.values():
             if not resident.is_agent:
-                for sibling in world.siblings(resident.path):
-                    if resident.node.meet(sibling):
-                        self._dial(resident, sibling)
+                above = (parent(resident.path),) if world.has_parent(resident.path) else ()
+                for peer in (*above, *world.siblings(resident.path)):
+                    if resident.node.meet(peer):
+                        self._dial(resident, peer)
 
     def _dial(self, resident: Resident, peer: Domain) -> None:
         if peer not in self.residents and peer in self.world.servers and dials(resident.path, peer):

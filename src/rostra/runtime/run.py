@@ -240,6 +240,7 @@ def _node(
         incarnation=incarnation,
         config=world.links,
         siblings=siblings,
+        has_parent=world.has_parent(path),
         accepts_children=accepts_children,
     )
 

@@ -96,10 +96,8 @@ def _node_readiness(node: NodeVitals) -> Iterator[Check]:
         parent = next((peer for peer in node.wanting if _is_above(peer, node)), None)
         if parent is not None:
             yield Check(f"{node.path} above", False, f"{parent} {node.wanting[parent]}")
-        elif above.up:
-            yield Check(f"{node.path} above", True, "up" + (", suspected" if above.suspected else ""))
         else:
-            yield Check(f"{node.path} above", True, "nobody serves it")
+            yield Check(f"{node.path} above", True, "up" + (", suspected" if above.suspected else ""))
     beside = {peer: why for peer, why in node.wanting.items() if not _is_above(peer, node)}
     for peer, why in beside.items():
         yield Check(f"{node.path} beside", True, f"{peer} {why}")
@@ -185,6 +183,11 @@ COUNTED: Final[dict[str, tuple[str, str, str]]] = {
         "rostra_runtime_notices_missed",
         "",
         f"Notices that were not kept for programs that read too slowly. {GOOD_LOW}",
+    ),
+    "journal_rows_dropped": (
+        "rostra_journal_rows_dropped",
+        "",
+        f"Rows that a disk did not take in time, and that the journal has no more. {GOOD_LOW}",
     ),
     "unknown": (
         "rostra_wire_unknown",

@@ -9,7 +9,7 @@ differently; so a server's state here is a judgement, and `why` says what it res
     cut off      it answers, and none of the servers above and beside it can be heard
     down         whoever had heard of it has given it up
     unseen       nobody we can ask has ever heard of it
-    none         a domain without a server of its own: the root often has none
+    none         a domain without a server of its own: nobody has it for a neighbour. The root often has none
 
 A link is judged from its ends. It is **one way** when one end hears the other and is not heard.
 """
@@ -127,8 +127,7 @@ def draw(reports: Iterable[Report]) -> Picture:
     kinds = _kinds(everywhere, by_path)
     links = tuple(_link(a, b, _end_at(by_path, a, b), _end_at(by_path, b, a)) for a, b in pairs)
     servers = tuple(_server(path, kinds[path], by_path) for path in everywhere)
-    nobody = {server.path for server in servers if server.state == "none"}
-    return Picture(servers, tuple(link for link in links if not nobody & {link.a, link.b}))
+    return Picture(servers, links)
 
 
 def _in_order(path: Domain) -> tuple[bool, tuple[str, ...]]:
@@ -202,10 +201,9 @@ def _server(path: Domain, kind: Kind, by_path: Mapping[Domain, Report]) -> Serve
         for report in by_path.values()
         if report.answers and path in report.ends
     }
-    if own is None and path == ROOT and all(end.state == "unseen" for end in seen.values()):
-        return Server(path, kind, "none", "the root has no server of its own", speaks=False)
-    if own is None and not seen and not _is_peer(path, by_path):
-        return Server(path, kind, "none", "no server of its own", speaks=False)
+    if own is None and not _is_peer(path, by_path):
+        why = "the root has no server of its own" if path == ROOT else "no server of its own"
+        return Server(path, kind, "none", why, speaks=False)
     state, why = _judge(own, seen)
     return Server(path, kind, state, why, speaks=own is not None)
 
