@@ -230,6 +230,7 @@ def test_a_group_name_is_of_one_of_three_kinds(text: str, name: object) -> None:
             "a\u200b",
             "\u202ea",
         ),
+        *(" ", "a ", " a", "a  b", "a/ b", "a /b", "a! b", "a !b", "eu.h3/web-1#7~ a", "a/ /b"),
         *("e\u0301", "\u212b", "\u1100\u1161", "a\u00a0b", "\u3000"),
     ],
 )

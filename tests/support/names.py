@@ -29,7 +29,11 @@ endpoints = st.builds(
     lambda host, name, number: Endpoint(f"{host}/{name}#{number}"), hosts, endpoint_names, incarnations
 )
 
-segments = st.text("abXY019 -_.:@#$%&*+=?^|éßñ日本語Ωж😀", min_size=1, max_size=20)
+segments = (
+    st.text("abXY019 -_.:@#$%&*+=?^|éßñ日本語Ωж😀", min_size=1, max_size=20)
+    .map(lambda text: " ".join(text.split()))
+    .filter(bool)
+)
 struct_names = st.lists(segments, min_size=1, max_size=4).map("/".join)
 
 

@@ -11,6 +11,7 @@ The kinds differ in who may join, which is the business of led membership. Relax
 as opaque and compares them byte for byte.
 """
 
+import re
 import unicodedata
 from typing import Final
 
@@ -22,6 +23,8 @@ from rostra.names.endpoints import Endpoint, parse_endpoint
 from rostra.names.text import has_controls, quoted
 
 GROUP_NAME_BYTES_MAX: Final = 255
+
+_STRAY_SPACE: Final = re.compile("(?:^|[/!~]) | (?:[/!~ ]|$)")
 
 
 class Group(Struct, frozen=True, order=True, array_like=True, gc=False):
@@ -92,11 +95,17 @@ def _kind(text: str) -> GroupName:
 
 
 def check_group_name(text: str) -> None:
-    """Refuse what no kind of name may be: empty, too long, not normalised, or with invisible characters."""
+    """Refuse what no kind of name may be: empty, too long, not normalised, with invisible characters, or with
+    spaces that nobody sees. One between two words is part of a name (S-005 allows any character)."""
     _check_size(text)
     if not text.isprintable():
         raise BadName(
             f"group name {quoted(text)} has invisible characters", fix="use printable characters only"
+        )
+    if " " in text and _STRAY_SPACE.search(text):
+        raise BadName(
+            f"group name {quoted(text)} has spaces at an end of a part, or several in a row",
+            fix="use single spaces, and only between words; or none",
         )
     if unicodedata.normalize("NFC", text) != text:
         raise BadName(
