@@ -7,22 +7,22 @@ Exit codes: 0 all as it should be; 1 a trace differs or a storm failed; 2 a stor
 """
 
 import difflib
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from rostra.cli.common import EXIT_FAILED, EXIT_MISUSE, EXIT_OK, command, complain, remark
 from rostra.cli.house import HouseCommand, HouseGroup
 from rostra.errors import BadInput, BadStory
 from rostra.sim.shapes import SHAPES
 from rostra.sim.storm import Outcome, StormFailed, storm
 from rostra.sim.story import Story, tell
-
-DIFFERS, BAD_STORY = 1, 2
 
 _remarks = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -36,7 +36,18 @@ class _TellUnlessNamed(HouseGroup):
         return super().parse_args(ctx, args)
 
 
-app = typer.Typer(cls=_TellUnlessNamed, no_args_is_help=True, help="Simulated worlds: stories and storms.")
+HELP: Final = """Simulated worlds: stories and storms. A file alone is a story to tell: rostra sim FILE.
+
+A story is a text file: steps above a line of dashes, what everybody was told below it, and so on. It is told
+again in virtual time, and what happens is compared with what the file says.
+
+Examples:
+
+    rostra sim tests/stories/a07_a_domain_is_cut_off_and_merges_again.story
+    rostra sim storm --seeds 20
+"""
+
+app = typer.Typer(cls=_TellUnlessNamed, no_args_is_help=True, help=HELP)
 
 
 def register(main: typer.Typer) -> None:
@@ -44,57 +55,93 @@ def register(main: typer.Typer) -> None:
 
 
 @app.command("tell", cls=HouseCommand)
+@command
 def tell_stories(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Story files.")],
     rewrite: Annotated[bool, typer.Option("--rewrite", help="Write the traces into the files.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Compare only; print no traces.")] = False,
-    seed: Annotated[int | None, typer.Option(help="Another seed; nothing is compared then.")] = None,
-) -> None:
-    """Tell stories: print their traces, and compare them with the golden ones in the files."""
+    check: Annotated[bool, typer.Option("--check", help="Compare only; print no story.")] = False,
+    seed: Annotated[
+        int | None,
+        typer.Option(metavar="NUMBER", help="Another seed; nothing is compared then.", show_default=False),
+    ] = None,
+) -> int:
+    """Tell stories: print their steps and what came of them, and compare with what the files say.
+
+    The word tell may be left out. Exit code 1 if a story goes otherwise than its file says, 2 if it cannot be
+    read or run.
+
+    Examples:
+
+        rostra sim tests/stories/a05_a_program_dies.story
+        rostra sim tell --check tests/stories/*.story
+        rostra sim tell a05.story --seed 7
+    """
     if rewrite and seed is not None:
-        _remarks.print("error: a golden trace belongs to the story's own seed; leave out --seed or --rewrite")
-        raise typer.Exit(BAD_STORY)
-    worst = 0
-    for path in files:
+        raise BadInput("a golden trace belongs to the story's own seed", fix="leave out --seed or --rewrite")
+    worst = EXIT_OK
+    for number, path in enumerate(files):
         try:
             story = Story.read(path)
             traces = tell(story, seed=seed)
         except BadStory as error:
-            _complain(error)
-            worst = max(worst, BAD_STORY)
+            complain(error)
+            worst = max(worst, EXIT_MISUSE)
             continue
         told = story.text(traces)
+        if not check:
+            typer.echo(("\n" if number else "") + told, nl=False)
+            sys.stdout.flush()  # what was told stands above what is said of it
         if rewrite:
             path.write_text(told, encoding="utf-8")
-        if not check:
-            typer.echo("\n\n".join("\n".join(trace) for trace in traces))
-        if not rewrite and seed is None and told != story.golden():
-            lines = difflib.unified_diff(
-                story.golden().splitlines(),
-                told.splitlines(),
-                f"{path} (golden)",
-                f"{path} (now)",
-                lineterm="",
-            )
-            typer.echo("\n".join(lines), err=True)
-            worst = max(worst, DIFFERS)
-    raise typer.Exit(worst)
+            remark(f"{path}: written")
+        elif seed is not None:
+            remark(f"{path}: told with seed {seed}, and compared with nothing")
+        elif told == story.golden():
+            remark(f"{path}: as its file says")
+        else:
+            _show_difference(path, story, told)
+            worst = max(worst, EXIT_FAILED)
+    return worst
+
+
+def _show_difference(path: Path, story: Story, told: str) -> None:
+    if all(section.golden is None for section in story.sections):
+        remark(f"{path}: its file does not say yet what happens; --rewrite writes it")
+        return
+    before, after = story.golden().splitlines(), told.splitlines()
+    for line in difflib.unified_diff(before, after, f"{path} (its file)", f"{path} (now)", lineterm=""):
+        remark(line)
+    remark(f"{path}: goes otherwise than its file says, as shown above")
 
 
 @app.command("storm", cls=HouseCommand)
+@command
 def blow_storms(
-    seed: Annotated[int | None, typer.Option(help="One storm, by its seed.")] = None,
-    seeds: Annotated[int, typer.Option(help="So many storms, with seeds from --first on.")] = 100,
-    first: Annotated[int, typer.Option(help="The first seed.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(metavar="NUMBER", help="One storm, by its seed.", show_default=False)
+    ] = None,
+    seeds: Annotated[
+        int, typer.Option(metavar="COUNT", help="So many storms, with seeds from --first on.")
+    ] = 100,
+    first: Annotated[int, typer.Option(metavar="NUMBER", help="The first seed.")] = 0,
     shape: Annotated[
         str | None, typer.Option(help=f"One of: {', '.join(SHAPES)}; else each in turn.")
     ] = None,
-    jobs: Annotated[int, typer.Option(help="So many at a time.")] = 1,
-) -> None:
-    """Blow storms: random churn, crashes, cuts and worse, and compare everything when it is calm."""
+    jobs: Annotated[int, typer.Option(metavar="COUNT", help="So many at a time.")] = 1,
+) -> int:
+    """Blow storms: random churn, crashes, cuts and worse, and compare everything when it is calm.
+
+    Each storm is decided by its seed: one that failed is told with the command that repeats it. Exit code 1
+    if one failed.
+
+    Examples:
+
+        rostra sim storm --seeds 20
+        rostra sim storm --seed 8812
+        rostra sim storm --seeds 1000 --jobs 2
+    """
     if shape is not None and shape not in SHAPES:
-        _complain(BadInput(f"no shape is called {shape!r}", fix=f"one of: {', '.join(SHAPES)}"))
-        raise typer.Exit(BAD_STORY)
+        raise BadInput(f"no shape is called {shape!r}", fix=f"one of: {', '.join(SHAPES)}")
     if seed is not None:
         first, seeds = seed, 1
     shapes = [shape] if shape else sorted(SHAPES)
@@ -114,7 +161,7 @@ def blow_storms(
             progress.advance(task)
             if isinstance(outcome, StormFailed):
                 failed += 1
-                _complain(outcome)
+                complain(outcome)
             else:
                 comparisons += outcome.comparisons
                 virtual_s += outcome.virtual_s
@@ -122,7 +169,7 @@ def blow_storms(
         f"{len(plan) - failed} of {len(plan)} storms held: "
         f"{virtual_s / 3600:.2f} virtual hours, {comparisons} comparisons with the twin"
     )
-    raise typer.Exit(DIFFERS if failed else 0)
+    return EXIT_FAILED if failed else EXIT_OK
 
 
 def _blow(plan: list[tuple[int, str]], jobs: int) -> Iterator[Outcome | StormFailed]:
@@ -139,9 +186,3 @@ def _one(seed: int, shape: str) -> Outcome | StormFailed:
         return storm(seed, shape)
     except StormFailed as failure:
         return StormFailed(failure.what, fix=failure.fix)
-
-
-def _complain(error: BadInput | StormFailed) -> None:
-    _remarks.print(f"error: {error.what}", markup=False)
-    if error.fix:
-        _remarks.print(f"  {error.fix}", markup=False)
