@@ -22,9 +22,10 @@ from rostra.client import Joined, View, Without
 from rostra.errors import BadInput, Unreachable
 from rostra.lab import Lab, Plan, load_plan, parse_plan
 from rostra.lab.home import BASE, sweep
-from rostra.lab.lab import Place
+from rostra.lab.lab import WAN_QUEUE_PACKETS, Place
 from rostra.lab.namespaces import MOUNTED, check_possible
 from rostra.lab.probe import Probed, probe
+from rostra.lab.router import TOO_SLOW
 from rostra.lab.world import LabWorld
 
 PORT = 9000
@@ -187,6 +188,18 @@ def test_a_rate_limits_and_its_queue_is_bounded(small: Lab) -> None:
     assert 25 <= len(came) <= 32  # a few left while we were still talking
     assert came[-1] - came[0] == pytest.approx((len(came) - 1) * 0.008, rel=0.2)
     assert small.now().way("mit", "ntu").counts.dropped["queue"] == 100 - len(came)
+
+
+def test_what_the_router_was_too_slow_for_is_not_lost_in_silence(small: Lab) -> None:
+    assert small.router is not None
+    small.router.send_signal(signal.SIGSTOP)
+    try:
+        with small.site("mit").socket() as mouth:
+            for _ in range(WAN_QUEUE_PACKETS + 500):
+                mouth.sendto(b"x", (small.site("ntu").address, PORT))
+    finally:
+        small.router.send_signal(signal.SIGCONT)
+    assert small.now().strays[TOO_SLOW] >= 500
 
 
 def test_tcp_gets_through_a_lossy_link_unharmed(small: Lab) -> None:

@@ -35,6 +35,7 @@ ORDER_NAME: Final = "order.json"
 READS_MAX: Final = 64
 """Packets taken from one site before the others have their turn and what is due is handed over."""
 
+TOO_SLOW: Final = "the router was too slow"
 LATE_S: Final = 0.001
 MTU: Final = 1500
 _TUNSETIFF: Final = 0x400454CA
@@ -60,6 +61,7 @@ class Router:
     def __init__(self, order: Order) -> None:
         self._wan = Wan(order.plan.new_ways(), {site.network: site.name for site in order.plan.sites})
         self._device = {site: _open_device(name) for site, name in order.namespaces.items()}
+        self._namespaces = tuple(order.namespaces.values())
         self._site = {device: site for site, device in self._device.items()}
         self._door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._door.bind(order.control)
@@ -140,6 +142,15 @@ class Router:
         except (msgspec.DecodeError, TypeError) as error:
             return Denied(f"the router does not understand this: {error}", "see rostra.lab.control")
 
+    def _never_taken(self) -> dict[str, int]:
+        """What the kernel threw away because we did not come for it in time; only it knows."""
+        dropped = 0
+        for namespace in self._namespaces:
+            with inside(namespace):
+                lines = Path("/proc/thread-self/net/dev").read_text().splitlines()
+            dropped += sum(int(line.split()[12]) for line in lines if line.split()[0] == f"{WAN}:")
+        return {TOO_SLOW: dropped} if dropped else {}
+
     def _change(self, change: Change) -> None:
         """All of it or nothing."""
         ways = [self._way(source, to) for source, to in change.ways]
@@ -168,7 +179,7 @@ class Router:
         handed_over = self._handed_over or 1
         return Now(
             ways,
-            self._wan.strays,
+            {**self._wan.strays, **self._never_taken()},
             self._late_sum_s / handed_over,
             self._late_max_s,
             self._handed_over_late / handed_over,
