@@ -28,6 +28,12 @@ def test_what_is_no_address_is_refused_with_a_fix(text: str) -> None:
     assert caught.value.fix
 
 
+def test_a_socket_here_that_lacks_its_slash_is_told_how_to_get_it() -> None:
+    with pytest.raises(BadInput) as caught:
+        parse_address("ann.sock")
+    assert "./ann.sock" in caught.value.fix
+
+
 def test_a_program_finds_the_agent_it_is_told_of_or_the_nearest_socket(tmp_path: Path) -> None:
     assert find_agent({"ROSTRA_AGENT": "h3:7701"}) == TcpAddress("h3", 7701)
     usual = {"XDG_RUNTIME_DIR": str(tmp_path)}

@@ -43,6 +43,11 @@ def parse_address(text: str) -> Address:
     """Read an address as a user writes it; a slash makes it a socket's path."""
     if "/" in text:
         return parse_socket_path(text)
+    if text and ":" not in text:
+        raise BadInput(
+            f"{text!r} is not an address",
+            fix=f"write host:port, or the path of a socket with a slash in it: ./{text}",
+        )
     return parse_tcp(text)
 
 
