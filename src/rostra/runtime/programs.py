@@ -19,7 +19,7 @@ told goes to `Watches`, which numbers it, remembers it and tells all who watch.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rostra.errors import BadInput, NameInUse, NotMember, TooLarge, Unreachable
 from rostra.names import Endpoint, Group, incarnation_of
@@ -97,6 +97,9 @@ HEARD_EVERY_S: Final = 0.1
 
 WATCH_TICK_S: Final = 0.25
 """How often programs are looked at: small beside the bounds of `DetectConfig`."""
+
+ROUTES_MAX: Final = 64
+"""Groups whose followers are remembered program by program. Raising it: a few hundred bytes for each."""
 
 NODES_OWN_TOKEN: Final = 0
 """Stands for a program's number in questions that the process asks itself."""
@@ -318,6 +321,12 @@ class _Missed:
         self.watched: dict[Group, int] = {}  # up to which change each is known
 
 
+class _Route(NamedTuple):
+    endpoints: tuple[Endpoint, ...]  # kept because its identity names the route
+    programs: list[tuple[Program, tuple[int, ...]]]
+    ourselves: bool
+
+
 class Programs:
     """All programs of one node."""
 
@@ -330,6 +339,7 @@ class Programs:
         self.full: dict[Program, int] = {}  # those that do not read: what was unread when we last looked
         self.read_until: dict[int, int] = {}  # by program: the number of the last event that it knows
         self._places: dict[Endpoint, tuple[Program, int]] = {}
+        self._routes: dict[int, _Route] = {}  # by the identity of the endpoints told; see `_route`
         self._watch = ProgramWatch(process.world.links.detect)
         self._pinged: set[int] = set()  # those that owe us a sign of life
         self._numbered = NODES_OWN_TOKEN
@@ -378,20 +388,33 @@ class Programs:
             elif tell.endpoints[0] == self._own:
                 self._hear(notice)
             return
+        route = self._routes.get(id(tell.endpoints)) or self._route(tell.endpoints)
+        if route.ourselves:
+            self._hear(notice)
+        for program, numbers in route.programs:
+            program.tell(numbers, notice)
+
+    def _route(self, endpoints: tuple[Endpoint, ...]) -> "_Route":
+        """Who hears what is told to these, program by program. A group's followers are the same tuple until
+        one of them comes or goes, so this is found out once for many notices."""
         told: dict[Program, list[int]] = {}
-        for endpoint in tell.endpoints:
+        for endpoint in endpoints:
             place = self._places.get(endpoint)
             if place is not None:
-                program, number = place
-                numbers = told.get(program)
-                if numbers is None:
-                    told[program] = [number]
-                else:
-                    numbers.append(number)
-            elif endpoint == self._own:
-                self._hear(notice)
-        for program, numbers in told.items():
-            program.tell(tuple(numbers), notice)
+                told.setdefault(place[0], []).append(place[1])
+        if len(self._routes) >= ROUTES_MAX:
+            self._routes.clear()
+        programs = [(program, tuple(numbers)) for program, numbers in told.items()]
+        route = self._routes[id(endpoints)] = _Route(endpoints, programs, self._own in endpoints)
+        return route
+
+    def _place(self, endpoint: Endpoint, place: tuple[Program, int] | None) -> None:
+        """Where an endpoint is, from now on; none: nowhere."""
+        self._routes.clear()
+        if place is None:
+            self._places.pop(endpoint, None)
+        else:
+            self._places[endpoint] = place
 
     def answer(self, answer: Answer) -> None:
         program = self.by_number.get(answer.token >> _TOKEN_BITS)
@@ -407,7 +430,7 @@ class Programs:
             # On disk before anybody hears of it: no later life may hand out this number again.
             self.resident.store.reserve_above(number)
             program.endpoints[number] = result.endpoint
-            self._places[result.endpoint] = (program, number)
+            self._place(result.endpoint, (program, number))
         elif type(result) is Inspected:
             after = self.read_until.pop(program.number, 0)
             result = Inspected(self.process.inspect(self.resident, result.document, after))
@@ -433,7 +456,7 @@ class Programs:
         self._carry_out(self._watch.step(self.process.now, ProgramClosed(program.number)))
         endpoints = list(program.endpoints.values())
         for endpoint in endpoints:
-            self._places.pop(endpoint, None)
+            self._place(endpoint, None)
             self._stop_watching(endpoint)
         for unknown, times in program.connection.unknown.items():
             self.process.record.count("unknown", unknown, times)
@@ -522,6 +545,7 @@ class Programs:
     def _own_opened(self, answer: Any) -> None:
         if type(answer) is Opened:
             self._own = answer.endpoint
+            self._routes.clear()
             self.resident.store.reserve_above(incarnation_of(answer.endpoint))
         elif answer.code == NameInUse.code:
             self._open_own()
@@ -616,7 +640,7 @@ class Programs:
                     record.count("ignored", why)
 
     def _forget(self, program: Program, endpoint: Endpoint) -> None:
-        self._places.pop(endpoint, None)
+        self._place(endpoint, None)
         program.endpoints.pop(incarnation_of(endpoint), None)
         self._stop_watching(endpoint)
 
