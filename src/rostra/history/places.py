@@ -93,7 +93,7 @@ def crosses(a: Column, b: Column, here: Column, there: Column) -> Column:
         leaves = (parent(child) == above) & (above != child) & inside(child, this) & ~inside(child, that)
         return leaves & (~inside(above, that) | ((child == this) & (parent(that) == above)))
 
-    siblings = (parent(a) == parent(b)) & (a != b)
+    siblings = (parent(a) == parent(b)) & (a != b) & (a != ROOT) & (b != ROOT)
     across = siblings & ((inside(a, here) & inside(b, there)) | (inside(b, here) & inside(a, there)))
     return (
         across | up(a, b, here, there) | up(a, b, there, here) | up(b, a, here, there) | up(b, a, there, here)

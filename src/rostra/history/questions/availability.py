@@ -1,0 +1,125 @@
+"""What share of the time was it there? Endpoints, hosts, domain servers, and links as each end saw them.
+
+    endpoint   from `opened` to `closed`, or to the end of its agent's life; incarnations of one name together
+    host       from `started` to `closing`, or to the last row of an agent that died
+    domain     the same, of its server
+    link       from `link-up` to `link-down`, as the writer (`seen_by`) saw its neighbour
+
+The time counts from the first that was heard of something to the newest row of its world.
+"""
+
+from functools import reduce
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType, TimestampType
+
+from rostra.history.places import name_of
+from rostra.history.questions.lives import lives
+from rostra.history.shape import seconds, shaped
+
+AVAILABILITY: Final = StructType(
+    [
+        StructField("world", StringType(), nullable=False),
+        StructField("what", StringType(), nullable=False),  # endpoint | host | domain | link
+        StructField("name", StringType(), nullable=False),  # of a link: the neighbour
+        StructField("seen_by", StringType(), nullable=False),  # who says so
+        StructField("since", TimestampType(), nullable=False),  # first heard of
+        StructField("up_s", DoubleType(), nullable=False),
+        StructField("of_s", DoubleType(), nullable=False),  # from `since` to the world's newest row
+        StructField("share", DoubleType(), nullable=False),  # up_s of of_s
+        StructField("times", LongType(), nullable=False),  # how often it came up
+        StructField("failures", LongType(), nullable=False),  # how often it ended without a goodbye
+    ]
+)
+
+
+def availability(events: DataFrame) -> DataFrame:
+    """Uptime of everything that has one, one row each (`AVAILABILITY`)."""
+    lived = lives(events)
+    spells = reduce(
+        DataFrame.unionByName, (_endpoints(events, lived), _servers(lived), _links(events, lived))
+    )
+    newest = lived.groupBy("world").agg(F.max("last_at").alias("newest"))
+    until = F.coalesce("until_at", "newest")
+    summed = (
+        spells.join(F.broadcast(newest), "world")
+        .groupBy("world", "what", "name", "seen_by")
+        .agg(
+            F.min("from_at").alias("since"),
+            F.sum(seconds(F.col("from_at"), until)).alias("up_s"),
+            seconds(F.min("from_at"), F.max("newest")).alias("of_s"),
+            F.count(F.lit(1)).alias("times"),
+            F.count_if("failed").alias("failures"),
+        )
+    )
+    share = F.when(F.col("of_s") > 0, F.least(F.lit(1.0), F.col("up_s") / F.col("of_s"))).otherwise(1.0)
+    return shaped(summed, AVAILABILITY, share=share)
+
+
+def _servers(lived: DataFrame) -> DataFrame:
+    return lived.where(F.col("role").isin("agent", "server")).select(
+        "world",
+        F.when(F.col("role") == "agent", "host").otherwise("domain").alias("what"),
+        F.col("writer").alias("name"),
+        F.col("writer").alias("seen_by"),
+        F.col("began_at").alias("from_at"),
+        F.when(F.col("ended_by").isNotNull(), F.col("last_at")).alias("until_at"),
+        F.coalesce(F.col("ended_by") == "unknown", F.lit(False)).alias("failed"),
+    )
+
+
+def _endpoints(events: DataFrame, lived: DataFrame) -> DataFrame:
+    key = ("world", "writer", "epoch", "member")
+    opened = (
+        events.where(F.col("kind").isin("opened", "closed"))
+        .groupBy(*key)
+        .agg(
+            F.min("at").alias("from_at"),
+            F.max(F.when(F.col("kind") == "closed", F.col("at"))).alias("closed_at"),
+            F.max(F.when(F.col("kind") == "closed", F.col("cause"))).alias("cause"),
+        )
+    )
+    return opened.join(F.broadcast(_ends(lived)), ["world", "writer", "epoch"], "left").select(
+        "world",
+        F.lit("endpoint").alias("what"),
+        name_of(F.col("member")).alias("name"),
+        F.col("writer").alias("seen_by"),
+        "from_at",
+        F.coalesce("closed_at", "life_end").alias("until_at"),
+        F.when(F.col("closed_at").isNotNull(), F.coalesce(F.col("cause") == "crash", F.lit(False)))
+        .otherwise(F.coalesce(F.col("life_ended_by") == "unknown", F.lit(False)))
+        .alias("failed"),
+    )
+
+
+def _links(events: DataFrame, lived: DataFrame) -> DataFrame:
+    story = Window.partitionBy("world", "writer", "epoch", "peer").orderBy("seq")
+    turns = (
+        events.where(F.col("kind").isin("link-up", "link-down"))
+        .withColumn("next_at", F.lead("at").over(story))
+        .withColumn("next_what", F.lead("what").over(story))
+    )
+    ups = turns.where(F.col("kind") == "link-up")
+    return ups.join(F.broadcast(_ends(lived)), ["world", "writer", "epoch"], "left").select(
+        "world",
+        F.lit("link").alias("what"),
+        F.col("peer").alias("name"),
+        F.col("writer").alias("seen_by"),
+        F.col("at").alias("from_at"),
+        F.coalesce("next_at", "life_end").alias("until_at"),
+        (F.col("next_at").isNotNull() & F.coalesce(F.col("next_what") != "closed", F.lit(True))).alias(
+            "failed"
+        ),
+    )
+
+
+def _ends(lived: DataFrame) -> DataFrame:
+    return lived.select(
+        "world",
+        "writer",
+        "epoch",
+        F.col("ended_by").alias("life_ended_by"),
+        F.when(F.col("ended_by").isNotNull(), F.col("last_at")).alias("life_end"),
+    )

@@ -1,0 +1,100 @@
+"""The least stable: who came and went most often, which links broke, which domains were lost."""
+
+from functools import reduce
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType, TimestampType
+
+from rostra.history.places import name_of
+from rostra.history.shape import seconds, shaped
+
+FLAPS: Final = StructType(
+    [
+        StructField("world", StringType(), nullable=False),
+        StructField("what", StringType(), nullable=False),  # member | link | domain
+        StructField("name", StringType(), nullable=False),  # endpoint without incarnation; neighbour; domain
+        StructField("seen_by", StringType(), nullable=True),  # of a link: who saw it; else null
+        StructField("times", LongType(), nullable=False),  # left a group; was given up; was lost
+        StructField("crashes", LongType(), nullable=False),  # of these: not of its own will
+        StructField("suspected", LongType(), nullable=False),  # of a link or program: overdue
+        StructField("forgiven", LongType(), nullable=False),  # overdue, and heard of again in time
+        StructField("first_at", TimestampType(), nullable=False),
+        StructField("last_at", TimestampType(), nullable=False),
+        StructField(
+            "per_hour", DoubleType(), nullable=False
+        ),  # times, from the world's first row to its last
+    ]
+)
+
+
+def flaps(events: DataFrame) -> DataFrame:
+    """How often each member, link and domain went (`FLAPS`); the answer is not sorted.
+
+    A domain counts once per failure, however many neighbours were told: all rows of one accuser about one
+    accused within a second are one.
+    """
+    kind = F.col("kind")
+    members = _counted(
+        events.where(kind.isin("member-left", "program-suspected", "program-trusted")).withColumn(
+            "name", name_of(F.col("member"))
+        ),
+        "member",
+        "member-left",
+        F.lit(None).cast("string"),
+        F.col("cause") == "crash",
+        "program",
+    )
+    links = _counted(
+        events.where(kind.isin("link-down", "link-suspected", "link-trusted")).withColumn(
+            "name", F.col("peer")
+        ),
+        "link",
+        "link-down",
+        F.col("writer"),
+        F.coalesce(F.col("what") != "closed", F.lit(True)),
+        "link",
+    )
+    failures = (
+        events.where(kind == "domain-failed")
+        .groupBy(
+            "world", "domain", "inside", "accuser", "accused", F.date_trunc("second", "at").alias("second")
+        )
+        .agg(F.min("at").alias("at"))
+        .select(
+            "world",
+            "at",
+            F.col("domain").alias("name"),
+            F.lit("domain-failed").alias("kind"),
+            F.lit(None).cast("string").alias("cause"),
+            F.lit(None).cast("string").alias("what"),
+        )
+    )
+    domains = _counted(failures, "domain", "domain-failed", F.lit(None).cast("string"), F.lit(True), "domain")
+    spans = events.groupBy("world").agg(seconds(F.min("at"), F.max("at")).alias("span_s"))
+    found = reduce(DataFrame.unionByName, (members, links, domains))
+    return shaped(
+        found.where((F.col("times") > 0) | (F.col("suspected") > 0)).join(F.broadcast(spans), "world"),
+        FLAPS,
+        per_hour=F.col("times") / F.greatest(F.col("span_s") / 3600.0, F.lit(1 / 3600.0)),
+    )
+
+
+def _counted(
+    rows: DataFrame, what: str, went: str, seen_by: Column, failed: Column, overdue: str
+) -> DataFrame:
+    kind = F.col("kind")
+    return (
+        rows.withColumn("seen_by", seen_by)
+        .groupBy("world", "name", "seen_by")
+        .agg(
+            F.count_if(kind == went).alias("times"),
+            F.count_if((kind == went) & failed).alias("crashes"),
+            F.count_if(kind == f"{overdue}-suspected").alias("suspected"),
+            F.count_if(kind == f"{overdue}-trusted").alias("forgiven"),
+            F.min("at").alias("first_at"),
+            F.max("at").alias("last_at"),
+        )
+        .withColumn("what", F.lit(what))
+    )
