@@ -4,10 +4,17 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from support.cluster import Cluster, rostra
 from support.lab import member
+
+from rostra.cli.asking import within_scope
+from rostra.cli.groups import is_all_in_sight
+from rostra.client.sight import Sight
+from rostra.errors import NotInScope
+from rostra.names import Domain, parse_group
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
@@ -88,8 +95,25 @@ def test_groups_says_from_where_it_was_seen_and_what_it_does_not_know(cluster: C
     assert (rows["wide@world"]["members"], rows["wide@world"]["complete"]) == (2, True)
     # us tells its row; who is in it, nobody in sight knows.
     assert "far@us" not in rows or rows["far@us"]["complete"] is False
-    assert answer.err.startswith("seen from eu.h1, eu, us")
+    assert "seen from eu.h1, eu, us" in answer.err
+    if any(line.split()[2].endswith("+") for line in answer.lines[1:]):
+        assert answer.err.startswith("N+ means at least N: eu.h1 is outside that scope")
     assert "groups elsewhere are not shown" in answer.err
+
+
+def seen(**links: tuple[str, ...]) -> Sight:
+    """What can be seen if these nodes can be asked, and have those links."""
+    documents = {
+        Domain(node.replace("_", ".")): {"links": dict.fromkeys(peers)} for node, peers in links.items()
+    }
+    return Sight(Domain("eu.h1"), "lab", documents, {})
+
+
+def test_a_count_is_complete_where_every_host_of_the_scope_is_in_sight() -> None:
+    us = Domain("us")
+    assert is_all_in_sight(us, seen(us=("eu", "us.h1"), us_h1=("us",)))
+    assert not is_all_in_sight(us, seen(us=("eu", "us.h1", "us.h2"), us_h1=("us",)))
+    assert not is_all_in_sight(us, seen(us_h1=("us",)))
 
 
 def test_domains_shows_the_tree_as_it_is_seen(cluster: Cluster) -> None:
@@ -124,7 +148,21 @@ def test_a_scope_that_does_not_contain_the_host_is_refused_with_those_that_do(cl
     assert answer.err.splitlines() == [
         "error: eu.h1 is outside us, the scope of chess@us",
         "  use a scope that contains it: eu.h1, eu, world",
+        "  or ask an agent inside us:  --agent HOST:PORT",
     ]
+
+
+def test_in_a_small_world_the_agent_to_ask_is_named(tmp_path: Path) -> None:
+    home = tmp_path / "up-1"
+    home.mkdir()
+    for node in ("eu.paris.h1", "us", "us.sf", "us.sf.h1"):
+        (home / f"{node}.sock").touch()
+    with (
+        pytest.raises(NotInScope) as told,
+        within_scope(parse_group("chess@us"), str(home / "eu.paris.h1.sock")),
+    ):
+        raise NotInScope("eu.paris.h1 is outside us", fix="use another")
+    assert told.value.fix == f"use another\nor ask an agent inside us:  --agent {home}/us.sf.h1.sock"
 
 
 def test_a_question_that_takes_too_long_says_so(cluster: Cluster) -> None:

@@ -10,6 +10,8 @@ import pytest
 from support.cluster import Cluster, python
 from support.lab import member
 
+from rostra.cli.changes import NAMES_ALL, NAMES_MAX, lines
+
 pytestmark = pytest.mark.usefixtures("cluster")
 
 
@@ -40,6 +42,51 @@ def test_watch_shows_a_list_and_then_every_change(cluster: Cluster) -> None:
         watch.send_signal(signal.SIGINT)
         assert watch.wait(10) == 0
         assert watch.stderr is not None and watch.stderr.read() == ""
+
+
+def test_watch_and_join_remark_if_another_name_was_probably_meant(cluster: Cluster) -> None:
+    with member(cluster.socket("eu.h1"), "bob", "orchestra", "world"):
+        watched = cluster.run("watch", "orchestr", "-n", "1")
+        with cluster.begin("join", "orchester") as join:
+            said = remark(join, "closest of the names")
+            join.send_signal(signal.SIGINT)
+            assert join.wait(10) == 0
+    assert watched.code == 0 and watched.lines[0].endswith("= orchestr@world: 0 members")
+    assert watched.err == (
+        "nobody else is in orchestr@world; closest of the names in sight: orchestra@world\n"
+    )
+    assert said.startswith("nobody else is in orchester@world; ") and "orchestra@world" in said
+
+
+def test_watch_names_members_or_only_counts_them() -> None:
+    members = [{"endpoint": f"eu.h1/p{number}#1", "meta": ""} for number in range(12)]
+    view = {"change": "view", "group": "g@world", "isolated": False, "count": 12, "members": members}
+    lost = {
+        "change": "without",
+        "group": "g@world",
+        "count": 0,
+        "domain": "us",
+        "endpoints": ["us.h1/a#1"],
+        "because": {"accuser": "eu", "accused": "us", "what": "silent"},
+    }
+    left = {"change": "left", "group": "g@world", "count": 1, "cause": "leave", "meta": ""}
+    left["endpoints"] = ["eu.h1/p1#1"]
+
+    def shown(said: dict[str, object], names_max: int = NAMES_MAX) -> list[str]:
+        return [line.plain[10:] for line in lines(said, 0.0, names_max)]
+
+    assert len(shown(view)) == 12 and shown(view)[-1] == "= and 2 more"
+    assert len(shown(view, NAMES_ALL)) == 13
+    assert shown(view, 0) == ["= g@world: 12 members"]
+    assert shown(lost, 0) == ["- without us: eu gave up us (silent)", "- 1 member"]
+    assert shown(left, 0) == ["- eu.h1/p1#1 left"]
+
+
+def test_the_options_of_watch_say_how_many_names(cluster: Cluster) -> None:
+    with member(cluster.socket("eu.h1"), "bob", "counted", "world"):
+        assert len(cluster.run("watch", "counted", "-n", "1").lines) == 2
+        assert len(cluster.run("watch", "counted", "-n", "1", "--members").lines) == 2
+        assert len(cluster.run("watch", "counted", "-n", "1", "--no-members").lines) == 1
 
 
 def test_watch_is_one_document_per_line_for_programs_and_can_be_resumed(cluster: Cluster) -> None:

@@ -4,16 +4,16 @@ import asyncio
 import contextlib
 import difflib
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Final
 
 import typer
 
 from rostra.client import Admin, Me, connect, connect_admin
 from rostra.client.known import is_own, known_names
-from rostra.client.sight import Sight, look
-from rostra.errors import BadInput
-from rostra.names import ROOT, Domain, Group, make_group, parse_group
+from rostra.client.sight import Sight, look, small_world_sockets
+from rostra.errors import BadInput, NotInScope
+from rostra.names import ROOT, Domain, Group, inside, make_group, parse_group
 
 CONNECT_TIMEOUT_S: Final = 5.0
 COMPLETE_WITHIN_S: Final = 0.5
@@ -112,13 +112,41 @@ async def nobody_there(admin: Admin, address: str | None, group: Group) -> str:
     if group in known:
         return f"nobody is in {group}"
     lines = [f"{sight.start} knows no group {str(group)!r}"]
-    close = difflib.get_close_matches(group.name, {each.name for each in known}, n=3, cutoff=0.6)
-    meant = [str(each) for name in close for each in known if each.name == name]
-    if meant:
-        lines.append(f"  closest of the {len(known)} names it knows: {', '.join(meant[:4])}")
+    if meant := closest_groups(known, group, cutoff=0.6):
+        lines.append(f"  closest of the {len(known)} names it knows: {', '.join(meant)}")
     if group.scope != ROOT:
         lines.append(f"  to ask a wider scope:  rostra resolve {group.name} --scope world")
     return "\n".join(lines)
+
+
+async def perhaps_another(address: str | None, group: Group) -> str:
+    """Of a group that is empty while it is followed: what may have been meant, if anything is close."""
+    async with administer(address) as admin:
+        known = sorted(known_groups(await look(admin, address)))
+    meant = closest_groups(known, group, cutoff=0.75)
+    return f"nobody else is in {group}; closest of the names in sight: {', '.join(meant)}" if meant else ""
+
+
+def closest_groups(known: Iterable[Group], group: Group, cutoff: float) -> list[str]:
+    """At most four; the same name in another scope counts as close."""
+    known = [each for each in known if each != group]
+    close = difflib.get_close_matches(group.name, {each.name for each in known}, n=3, cutoff=cutoff)
+    return [str(each) for name in close for each in known if each.name == name][:4]
+
+
+@contextlib.contextmanager
+def within_scope(group: Group, address: str | None) -> Iterator[None]:
+    """Whoever asks from outside a group's scope is told whom to ask instead."""
+    try:
+        yield
+    except NotInScope as error:
+        sockets = small_world_sockets(address).items()
+        hosts = [socket for node, socket in sockets if inside(group.scope, node) and node != group.scope]
+        # A cluster's server answers administrators only; the deepest names are hosts.
+        whom = max(hosts, key=lambda socket: socket.count("."), default="HOST:PORT")
+        raise NotInScope(
+            error.what, fix=f"{error.fix}\nor ask an agent inside {group.scope}:  --agent {whom}"
+        ) from None
 
 
 # For a shell that waits for Tab. Nothing if the agent does not answer, and nothing that takes long.

@@ -11,7 +11,9 @@ from rostra.client import Cause, Change, Gap, Joined, Left, Members, Message, On
 from rostra.names import Group
 
 NAMES_MAX: Final = 10
-"""Endpoints that one change shows to people, one per line; the rest are counted."""
+"""Endpoints that one change shows to people, one per line, unless they ask for more; the rest are counted."""
+
+NAMES_ALL: Final = 1 << 30
 
 VARIABLE_BYTES_MAX: Final = 65_536
 """What one variable may hold: the kernel gives a command no more than about 128 KB for each."""
@@ -60,12 +62,12 @@ def endpoints_of(said: Mapping[str, Any]) -> list[str]:
     return [*said.get("endpoints", ()), *(each["endpoint"] for each in said.get("members", ()))]
 
 
-def lines(said: Mapping[str, Any], at: float) -> Iterator[Text]:
-    """For people: the time, a sign, and who."""
+def lines(said: Mapping[str, Any], at: float, names_max: int = NAMES_MAX) -> Iterator[Text]:
+    """For people: the time, a sign, and who. Of longer lists than `names_max`, the rest is counted."""
     clock = time.strftime("%H:%M:%S", time.localtime(at))
     kind = str(said["change"])
     sign = SIGNS.get(kind, "?")
-    for text in _texts(kind, said):
+    for text in _texts(kind, said, names_max):
         line = Text(f"{clock}  ")
         line.append(f"{sign} ", style=COLOURS.get(sign, ""))
         line.append(text)
@@ -73,29 +75,30 @@ def lines(said: Mapping[str, Any], at: float) -> Iterator[Text]:
         clock = " " * len(clock)
 
 
-def _texts(kind: str, said: Mapping[str, Any]) -> Iterator[str]:
+def _texts(kind: str, said: Mapping[str, Any], names_max: int) -> Iterator[str]:
     who = endpoints_of(said)
     match kind:
         case "view":
-            count = said["count"]
-            yield f"{said['group']}: {count} member{'s' * (count != 1)}" + (
+            yield f"{said['group']}: {_count(said['count'])}" + (
                 ", of this host only: it is cut off" if said["isolated"] else ""
             )
-            yield from _names(who, "")
+            yield from _names(who, "", names_max) if names_max else ()
+        case "joined" if said["cause"] == Cause.JOIN.value:
+            yield from _names(who, " joined", names_max or NAMES_MAX)
         case "joined":
-            yield from _names(who, " joined" if said["cause"] == Cause.JOIN.value else " is in sight again")
+            yield from _names(who, " is in sight again", names_max)
         case "left":
             how = {Cause.LEAVE.value: "left", Cause.CRASH.value: "crashed"}.get(
                 said["cause"], "went meanwhile"
             )
             words = f': "{said["meta"]}"' if said["meta"] else ""
-            yield from _names(who, f" {how}{words}")
+            yield from _names(who, f" {how}{words}", names_max or NAMES_MAX)
         case "without":
             yield f"without {said['domain']}{_because(said)}"
-            yield from _names(who, "")
+            yield from _names(who, "", names_max)
         case "only":
             yield f"only {said['domain']} remains{_because(said)}"
-            yield from _names(who, "")
+            yield from _names(who, "", names_max)
         case "gap":
             missed = said["missed"]
             yield f"{'some' if missed is None else missed} changes were missed"
@@ -106,10 +109,17 @@ def _because(said: Mapping[str, Any]) -> str:
     return f": {because['accuser']} gave up {because['accused']} ({because['what']})"
 
 
-def _names(who: list[str], ending: str) -> Iterator[str]:
-    yield from (f"{each}{ending}" for each in who[:NAMES_MAX])
-    if len(who) > NAMES_MAX:
-        yield f"and {len(who) - NAMES_MAX} more{ending}"
+def _names(who: list[str], ending: str, most: int) -> Iterator[str]:
+    yield from (f"{each}{ending}" for each in who[:most])
+    left_out = len(who) - len(who[:most])
+    if left_out and most:
+        yield f"and {left_out} more{ending}"
+    elif left_out:
+        yield f"{_count(left_out)}{ending}"
+
+
+def _count(number: int) -> str:
+    return f"{number} member{'s' * (number != 1)}"
 
 
 def variables(said: Mapping[str, Any]) -> dict[str, str]:

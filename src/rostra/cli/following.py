@@ -8,16 +8,16 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
 
-from rostra.cli.changes import document, lines, variables
+from rostra.cli.changes import NAMES_MAX, document, lines, variables
 from rostra.cli.common import remark
 from rostra.cli.output import Output, answers, show_json
-from rostra.client import Change, Connected, Lost, Membership, Message, State, Suspended, Watch
-from rostra.errors import BadInput
+from rostra.client import Change, Connected, Lost, Membership, Message, State, Suspended, View, Watch
+from rostra.errors import BadInput, RostraError
 
 COMMAND_ENDS_WITHIN_S = 5.0
 
@@ -48,8 +48,13 @@ async def follow(
     *,
     most: int | None = None,
     stop_on_error: bool = False,
+    names_max: int = NAMES_MAX,
+    when_empty: Callable[[], Awaitable[str]] | None = None,
 ) -> int:
-    """Show changes until somebody ends us, or there were so many. The exit code."""
+    """Show changes until somebody ends us, or there were so many. The exit code.
+
+    `when_empty` is asked for a remark if nobody but us is there at first: perhaps the name was mistyped.
+    """
     shown = 0
     async for change in followed:
         at = time.time()
@@ -60,19 +65,29 @@ async def follow(
             if code and stop_on_error:
                 return code
         else:
-            show(said, change, output, at)
+            show(said, change, output, at, names_max)
+        if not shown and when_empty is not None and isinstance(change, View) and _is_empty(followed):
+            with contextlib.suppress(RostraError):  # only a remark
+                if remarked := await when_empty():
+                    remark(remarked)
         shown += 1
         if shown == most:
             break
     return 0
 
 
-def show(said: dict[str, Any], change: Change | Message, output: Output, at: float) -> None:
+def _is_empty(followed: Membership | Watch) -> bool:
+    return all(each.endpoint == followed.me.endpoint for each in followed.members)
+
+
+def show(
+    said: dict[str, Any], change: Change | Message, output: Output, at: float, names_max: int = NAMES_MAX
+) -> None:
     if isinstance(change, Message):
         return
     if output is Output.TABLE:
         console = answers()
-        for line in lines(said, at):
+        for line in lines(said, at, names_max):
             console.print(line, soft_wrap=True)
     else:
         show_json(said, Output.JSONL)

@@ -13,7 +13,7 @@ from rostra.cli.output import Format, Output, busy, show_rows, show_table
 from rostra.client import Me
 from rostra.client.sight import Sight, look
 from rostra.errors import RostraError
-from rostra.names import Group, host_of, inside
+from rostra.names import Domain, Group, host_of, inside
 
 COUNTED_MAX: Final = 500
 """Groups that are counted by asking the servers; of more, only what the nodes in sight have is counted."""
@@ -39,7 +39,8 @@ def groups(agent: Agent = None, output: Format = Output.TABLE) -> int:
 
     Nobody knows all groups: an agent knows those that its host is in, a server those below it. The list is
     what this agent, its servers, and in a world of rostra up all nodes know; whom it was asked of is said on
-    stderr. A number with + counts only what was in sight, because the group's scope ends before this host.
+    stderr. A number such as 4+ means at least 4: this host is outside the group's scope, so the members were
+    counted on the hosts in sight.
 
     Examples:
 
@@ -81,6 +82,8 @@ async def _groups(agent: str | None, output: Output) -> int:
                 for row in rows
             ),
         )
+    if output is Output.TABLE and not all(row.complete for row in rows):
+        remark(f"N+ means at least N: {sight.start} is outside that scope, and sees only some hosts of it")
     remark(
         f"{sight.describe()}; groups elsewhere are not shown" if rows else f"no group is {sight.describe()}"
     )
@@ -106,10 +109,17 @@ async def count(me: Me, groups: list[Group], within_s: float = 5.0) -> dict[Grou
 
 
 def row_of(group: Group, seen_by: list[str], members: list[str] | None, sight: Sight, permanent: bool) -> Row:
-    complete = members is not None
+    complete = members is not None or is_all_in_sight(group.scope, sight)
     if members is None:
         members = [each for document in sight.documents.values() for each in members_of(document, group)]
     hosts = {host_of(each) for each in members}  # type: ignore[arg-type]
     return Row(
         str(group), group.name, group.scope, len(members), complete, len(hosts), permanent, list(seen_by)
     )
+
+
+def is_all_in_sight(scope: Domain, sight: Sight) -> bool:
+    """Can every node inside that scope be asked, as far as they know each other themselves?"""
+    there = {node: document for node, document in sight.documents.items() if inside(scope, node)}
+    neighbours = {peer for document in there.values() for peer in document["links"] if inside(scope, peer)}
+    return scope in there and neighbours <= there.keys()

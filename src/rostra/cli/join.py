@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rostra.cli.asking import GroupName, Scope, endpoint, group_of
+from rostra.cli.asking import GroupName, Scope, endpoint, group_of, perhaps_another, within_scope
 from rostra.cli.common import EXIT_OK, Agent, command, remark, run_client
 from rostra.cli.following import end, follow, start, told_states, until_told
 from rostra.cli.house import CommandAfter, after
@@ -53,7 +53,9 @@ def join(
         rostra join lounge --name ann
         rostra join web@eu.paris --note port=8080 -- python3 -m http.server 8080
     """
-    return run_client(_join(group_of(group, scope), name, note, permanent, agent, output, after(ctx)))
+    key = group_of(group, scope)
+    with within_scope(key, agent):
+        return run_client(_join(key, name, note, permanent, agent, output, after(ctx)))
 
 
 async def _join(
@@ -78,7 +80,11 @@ async def _join(
         me.join(group.name, group.scope, meta=note.encode(), permanent=permanent) as joined,
     ):
         remark(f"{me.endpoint} is in {group}")
-        work = _while_it_runs(words, me, group) if words else follow(joined, output)
+        work = (
+            _while_it_runs(words, me, group)
+            if words
+            else follow(joined, output, when_empty=lambda: perhaps_another(agent, group))
+        )
         code += await _until_ordered(work, me, joined)
     return code
 

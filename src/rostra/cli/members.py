@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from msgspec import Struct
 
-from rostra.cli.asking import GroupName, Scope, administer, endpoint, group_of, nobody_there
+from rostra.cli.asking import GroupName, Scope, administer, endpoint, group_of, nobody_there, within_scope
 from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, command, remark, run_client
 from rostra.cli.house import HouseCommand
 from rostra.cli.output import Format, Output, busy, coloured, heading, show_rows, show_table, text_of
@@ -43,7 +43,9 @@ def members(group: GroupName, scope: Scope = None, agent: Agent = None, output: 
         rostra members lounge
         rostra members chess@eu -o jsonl
     """
-    return run_client(_members(group_of(group, scope), agent, output))
+    key = group_of(group, scope)
+    with within_scope(key, agent):
+        return run_client(_members(key, agent, output))
 
 
 async def _members(group: Group, agent: str | None, output: Output) -> int:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rostra.cli.asking import GroupName, Scope, administer, endpoint, group_of, nobody_there
+from rostra.cli.asking import GroupName, Scope, administer, endpoint, group_of, nobody_there, within_scope
 from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, command, remark, run_client
 from rostra.cli.house import HouseCommand
 from rostra.cli.output import Format, Output, show_rows, show_table, text_of
@@ -48,7 +48,8 @@ def resolve(
     if everywhere and (scope or "@" in group):
         raise BadInput("--everywhere and a scope", fix="leave one of them out")
     key = group_of(group, scope)
-    return run_client(_resolve(key, everywhere, deadline, agent, output))
+    with within_scope(key, agent):
+        return run_client(_resolve(key, everywhere, deadline, agent, output))
 
 
 async def _resolve(

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from rostra.cli.asking import GroupName, Scope, endpoint, group_of
+from rostra.cli.asking import GroupName, Scope, endpoint, group_of, perhaps_another, within_scope
+from rostra.cli.changes import NAMES_ALL, NAMES_MAX
 from rostra.cli.common import EXIT_OK, Agent, command, run_client
 from rostra.cli.following import follow, told_states, until_told
 from rostra.cli.house import CommandAfter, after
@@ -32,6 +33,14 @@ def watch(
         bool,
         typer.Option("--stop-on-error", help="End with the first command that fails, and its exit code."),
     ] = False,
+    members: Annotated[
+        bool | None,
+        typer.Option(
+            "--members/--no-members",
+            help="Name all members in lists, or only count them.",
+            show_default=f"name the first {NAMES_MAX}",
+        ),
+    ] = None,
     agent: Agent = None,
     output: Format = Output.TABLE,
 ) -> int:
@@ -51,9 +60,10 @@ def watch(
         rostra watch chess@eu -o jsonl
         rostra watch web -- sh -c 'echo "$ROSTRA_CHANGE $ROSTRA_ENDPOINTS" >> web.log'
     """
-    return run_client(
-        _watch(group_of(group, scope), resume, changes, stop_on_error, agent, output, after(ctx))
-    )
+    key = group_of(group, scope)
+    names_max = NAMES_MAX if members is None else NAMES_ALL if members else 0
+    with within_scope(key, agent):
+        return run_client(_watch(key, resume, changes, stop_on_error, agent, output, after(ctx), names_max))
 
 
 async def _watch(
@@ -64,6 +74,7 @@ async def _watch(
     agent: str | None,
     output: Output,
     at_each: Sequence[str],
+    names_max: int,
 ) -> int:
     code = EXIT_OK
     async with (
@@ -71,5 +82,13 @@ async def _watch(
         endpoint(agent, on_lost="rejoin", rejoin_within_s=None, on_state=told_states()) as me,
         me.watch(group.name, group.scope, resume=resume) as watched,
     ):
-        code += await follow(watched, output, at_each, most=changes, stop_on_error=stop_on_error)
+        code += await follow(
+            watched,
+            output,
+            at_each,
+            most=changes,
+            stop_on_error=stop_on_error,
+            names_max=names_max,
+            when_empty=lambda: perhaps_another(agent, group),
+        )
     return code

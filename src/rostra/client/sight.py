@@ -87,12 +87,20 @@ async def reach(node: Domain, address: str | None, first: Mapping[str, Any]) -> 
         yield admin
 
 
+def small_world_sockets(address: str | None) -> dict[Domain, str]:
+    """Where each node of a world of `rostra up` listens, if this address is of one."""
+    where = find_agent() if address is None else parse_address(address)
+    if not isinstance(where, SocketPath):
+        return {}
+    directory = Path(where.path).parent
+    if not directory.name.startswith(SMALL_WORLD_PREFIX):
+        return {}
+    sockets = (path for path in sorted(directory.glob("*.sock")) if not path.is_symlink())
+    return {Domain(path.stem): str(path) for path in sockets}
+
+
 def _places(address: str | None, first: Mapping[str, Any]) -> dict[Domain, str]:
     """Where each node can be reached, as far as we know."""
-    where = find_agent() if address is None else parse_address(address)
-    if isinstance(where, SocketPath):
-        directory = Path(where.path).parent
-        if directory.name.startswith(SMALL_WORLD_PREFIX):
-            sockets = (path for path in sorted(directory.glob("*.sock")) if not path.is_symlink())
-            return {Domain(path.stem): str(path) for path in sockets}
-    return {Domain(domain): str(server) for domain, server in first.get("servers", {}).items()}
+    return small_world_sockets(address) or {
+        Domain(domain): str(server) for domain, server in first.get("servers", {}).items()
+    }
