@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import sys
 
 import rostra
@@ -11,4 +12,5 @@ async def main(group: str) -> None:
             print("here now:", *[member.endpoint for member in members.members], flush=True)
 
 
-asyncio.run(main(sys.argv[1]))
+with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C leaves the group, as others will see
+    asyncio.run(main(sys.argv[1] if sys.argv[1:] else "lounge"))

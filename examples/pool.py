@@ -10,6 +10,7 @@ worker that has lost its agent knows that the others count it as gone, and does 
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from hashlib import blake2b
 
@@ -53,4 +54,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C leaves the pool, and the others take its shards
+        asyncio.run(main())

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -119,7 +120,7 @@ def test_every_promise_of_the_readme_has_a_checker():
     assert promised <= checked
 
 
-def test_the_example_sees_itself_and_who_comes_after_it(tmp_path: Path):
+def test_the_example_sees_who_comes_and_goes_needs_no_argument_and_ends_cleanly(tmp_path: Path):
     world = tmp_path / "world.toml"
     world.write_text('[world]\nname = "test"\n[servers]\nlab = "127.0.0.1:1"\n')
     path = tmp_path / "agent"
@@ -144,6 +145,18 @@ def test_the_example_sees_itself_and_who_comes_after_it(tmp_path: Path):
                         finally:
                             second.kill()
                     assert first.stdout.readline().startswith("Left(")
+                    assert first.stdout.readline().count("lab.h1/join-") == 1
+                    unnamed = subprocess.Popen(
+                        example[:-1], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+                    )
+                    with unnamed:
+                        try:
+                            assert unnamed.stdout is not None and unnamed.stderr is not None
+                            assert unnamed.stdout.readline().startswith(b"View(")
+                            unnamed.send_signal(signal.SIGINT)
+                            assert (unnamed.wait(10), unnamed.stderr.read()) == (0, b"")
+                        finally:
+                            unnamed.kill()
                 finally:
                     first.kill()
         finally:
