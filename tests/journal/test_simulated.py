@@ -15,7 +15,7 @@ from rostra.sim.checkers import _Reports
 from rostra.sim.journal import SIMULATOR, journal_of
 from rostra.sim.storm import storm
 
-SEEDS = range(12)
+SEEDS = range(6)
 
 REQUIRED = {"world", "writer", "role", "epoch", "seq", "at", "kind", "nth", "of", "virtual_s"}
 SAID = {kind.name: REQUIRED | set(kind.columns.split()) for kind in KINDS}

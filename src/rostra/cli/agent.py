@@ -6,9 +6,11 @@ import typer
 
 from rostra.cli.common import (
     Http,
+    Journal,
     JsonLogs,
     Profile,
     ProgramsAt,
+    RecordInputs,
     Socket,
     StateDirectory,
     WorldFile,
@@ -33,6 +35,8 @@ def agent(
     state: StateDirectory = None,
     http: Http = None,
     profile: Profile = None,
+    journal: Journal = None,
+    record: RecordInputs = None,
     json_logs: JsonLogs = None,
 ) -> int:
     """Run the agent of a host: programs connect to it, it connects to its cluster's server.
@@ -54,6 +58,8 @@ def agent(
         "state": state,
         "http": http,
         "profile": profile,
+        "journal": journal,
+        "record": "yes" if record else None,
         "json_logs": "yes" if json_logs else None,
     }
     return run_daemon("agent", world, flags, host=parse_host(host))

@@ -52,6 +52,22 @@ StateDirectory = Annotated[
         show_default=False,
     ),
 ]
+Journal = Annotated[
+    str | None,
+    typer.Option(
+        "--journal",
+        help="Write down what happens, in this directory or at this URI. [env: ROSTRA_JOURNAL]",
+        show_default=False,
+    ),
+]
+RecordInputs = Annotated[
+    bool | None,
+    typer.Option(
+        "--record",
+        help="Keep every input too, for rostra sim replay. [env: ROSTRA_RECORD]",
+        show_default=False,
+    ),
+]
 Socket = Annotated[
     str | None,
     typer.Option(

@@ -6,9 +6,11 @@ import typer
 
 from rostra.cli.common import (
     Http,
+    Journal,
     JsonLogs,
     Profile,
     ProgramsAt,
+    RecordInputs,
     Socket,
     StateDirectory,
     WorldFile,
@@ -55,6 +57,8 @@ def server(
     state: StateDirectory = None,
     http: Http = None,
     profile: Profile = None,
+    journal: Journal = None,
+    record: RecordInputs = None,
     json_logs: JsonLogs = None,
 ) -> int:
     """Run the server of a domain: it links the servers above, beside and below it.
@@ -76,6 +80,8 @@ def server(
         "state": state,
         "http": http,
         "profile": profile,
+        "journal": journal,
+        "record": "yes" if record else None,
         "json_logs": "yes" if json_logs else None,
     }
     return run_daemon(

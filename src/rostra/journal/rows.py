@@ -10,7 +10,7 @@ What happens too often for a row each, messages on links, is counted, and writte
 heartbeat comes when the node is shown something after it is due; a node ticks all the time, so it is never
 late by more than a tick, unless the node itself stood still.
 
-The scribe knows no clock: whoever shows it something says what time it is.
+The scribe knows no clock: whoever shows it something says before what time it is.
 """
 
 from collections import Counter
@@ -34,7 +34,6 @@ from rostra.protocols.effects import (
 )
 from rostra.protocols.links.events import (
     ChannelClosed,
-    ChannelOpened,
     Evidence,
     PacketArrived,
     Removed,
@@ -198,11 +197,12 @@ class Scribe:
         self._counter = 0  # of the agent's own joins and leaves
         self._asked: dict[int, tuple[float, Asked]] = {}
         self._presences: dict[Endpoint, _Presence] = {}
+        self._watchers: dict[Endpoint, dict[Group, None]] = {}
         self._sides: dict[Domain, _LinkSide] = {}
         self._traffic: Counter[tuple[str, Domain, str]] = Counter()
         self._bytes: Counter[tuple[str, Domain, str]] = Counter()
         self._do: dict[type, Callable[[Any], None]] = {
-            Tell: self._told,
+            Tell: self.told,
             Answer: self._answered,
             Transmit: self._transmitted,
             LinkUp: self._link_up,
@@ -214,36 +214,35 @@ class Scribe:
 
     # Marks
 
-    def started(self, at: int, now: float, detail: dict[str, Any]) -> None:
-        self._at, self._now, self._due = at, now, now + self._heartbeat_s
+    def started(self, detail: dict[str, Any]) -> None:
+        self._due = self._now + self._heartbeat_s
         self._write("started", detail=json.encode(detail, enc_hook=str).decode())
 
-    def closing(self, at: int, now: float, why: str) -> None:
+    def turn(self, at: int, now: float) -> None:
+        """It is later now; everything until the next turn happens at this time."""
         self._at, self._now = at, now
+
+    def closing(self, why: str) -> None:
         self._write_traffic()
         self._write("closing", what=why)
 
     # What the node was shown and ordered
 
-    def saw(self, at: int, now: float, event: Event | None, outputs: Iterable[Any]) -> None:
-        """One step of the node, or (without an event) one flush."""
-        self._at, self._now = at, now
-        if now >= self._due:
-            self._due = now + self._heartbeat_s
+    def saw(self, event: Event | None, outputs: Sequence[Any]) -> None:
+        """One step of the node; without an event, a flush or an end."""
+        if self._now >= self._due:
+            self._due = self._now + self._heartbeat_s
             self._write_traffic()
             self._write("heartbeat")
         match event:
             case PacketArrived():
                 self._arrived(event)
             case Asked():
-                outputs = list(outputs)
                 self._was_asked(event, outputs)
             case EndpointGone(endpoint, why):
                 self._ended(endpoint, Cause.CRASH, why)
             case ChannelClosed(peer, why):
                 self._channel_closed(peer, why)
-            case ChannelOpened():
-                pass
         do = self._do
         for output in outputs:
             if (write := do.get(type(output))) is not None:
@@ -357,7 +356,7 @@ class Scribe:
 
     # What was told
 
-    def _told(self, tell: Tell) -> None:
+    def told(self, tell: Tell) -> None:
         notice = tell.notice
         match notice:
             case Absolute() | Joined() | Left() | Only() | Without():
@@ -375,7 +374,8 @@ class Scribe:
             case Changed():
                 self._changed(tell.endpoints, notice)
             case Gap(missed, groups):
-                self.gap(tell.endpoints, missed, groups)
+                for endpoint in tell.endpoints:
+                    self.gap(endpoint, missed, groups)
 
     def _notice(
         self, notice: Any, group: Group, observers: tuple[Endpoint, ...], lines: list[Line], kept: int
@@ -410,13 +410,27 @@ class Scribe:
             inside=None if by is None else type(by) is Only,
         )
 
-    def gap(self, observers: tuple[Endpoint, ...], missed: int, groups: Iterable[Group]) -> None:
+    def gap(self, observer: Endpoint, missed: int, groups: Iterable[Group]) -> None:
+        """It read too slowly: of these groups it missed something, so many notices in all."""
         for group in groups:
-            self._write("gap", group=str(group), **_observers(observers), count=missed)
+            self._write("gap", group=str(group), observers=(observer,), told=1, count=missed)
 
-    def watched(self, watcher: Endpoint, group: Group, watches: bool) -> None:
-        """A program watches a group, or no longer, through an agent that follows it for all who do."""
-        self._write("followed" if watches else "unfollowed", group=str(group), observers=(watcher,), told=1)
+    # Watchers: an agent follows a group once, for all on its host who watch it
+
+    def watched(self, watcher: Endpoint, group: Group) -> None:
+        groups = self._watchers.setdefault(watcher, {})
+        if group not in groups:
+            groups[group] = None
+            self._write("followed", group=str(group), observers=(watcher,), told=1, cause="watch")
+
+    def unwatched(self, watcher: Endpoint, group: Group | None = None) -> None:
+        """It watches this group no longer, or none any more."""
+        groups = self._watchers.get(watcher, {})
+        for each in list(groups) if group is None else [group]:
+            del groups[each]
+            self._write("unfollowed", group=str(each), observers=(watcher,), told=1, cause="watch")
+        if not groups:
+            self._watchers.pop(watcher, None)
 
     # Links
 

@@ -140,7 +140,9 @@ KINDS: Final = (
     Kind(
         "refused", "a program's request was denied; `what` is the error's code", "member group what message"
     ),
-    Kind("followed", "an endpoint is to be told of a group's changes from now on", "group observers told"),
+    Kind(
+        "followed", "an endpoint is to be told of a group's changes from now on", "group observers told cause"
+    ),
     Kind(
         "unfollowed",
         "it is no longer; when it was the host's last, its sight of every member ends here",

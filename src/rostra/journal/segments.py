@@ -158,13 +158,23 @@ class Place:
         place.name, place._local, place._files, place._base = base, None, files, base
         return place
 
-    def segments_of(self, writer: str, epoch: int) -> list[str]:
-        """What is there already of this writer and epoch."""
-        selector = pafs.FileSelector(self._base, allow_not_found=True, recursive=True)
-        prefix = f"{writer}-{epoch}-"
-        return sorted(
-            info.path for info in self._files.get_file_info(selector) if info.base_name.startswith(prefix)
-        )
+    def claim(self, writer: str, epoch: int) -> None:
+        """Nobody else writes as this writer in this epoch, now or ever: or FileExistsError."""
+        claims = f"{self._base}/_epochs"
+        name = f"{writer}-{epoch}"
+        if self._local is not None:
+            folder = self._local / "_epochs"
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / name).touch(exist_ok=False)
+            for day in sorted(self._local.glob("date=*"))[-2:]:
+                for left_over in day.glob(f".{writer}-[0-9]*.parquet"):
+                    left_over.unlink(missing_ok=True)  # by an earlier life, killed while it wrote
+            return
+        self._files.create_dir(claims, recursive=True)
+        if self._files.get_file_info(f"{claims}/{name}").type != pafs.FileType.NotFound:
+            raise FileExistsError(f"{claims}/{name} is there already")
+        with self._files.open_output_stream(f"{claims}/{name}"):
+            pass
 
     def write(self, table: pa.Table) -> str:
         """One more segment. It is there, whole and on the disk, when this returns; or not at all."""

@@ -23,6 +23,11 @@
     [detect]                         # all optional: what differs from the profile
     down_after_s = 2.5               # see `DetectConfig` for every name and what it costs
 
+    [journal]                        # what happens is written down, for `rostra history`; nothing unless told
+    at = "/var/lib/rostra/journal"   # a directory, or a URI such as s3://bucket/path
+    segment_s = 10                   # see `Bounds` for every name and what it costs
+    record = true                    # keep every input too, for `rostra sim replay`
+
     [logs]
     json = true
 
@@ -42,6 +47,7 @@ from msgspec import Struct
 from msgspec.structs import fields, replace
 
 from rostra.errors import BadInput, RostraError
+from rostra.journal.bounds import Bounds
 from rostra.names import ROOT, Domain, parent, parse_domain, strictly_inside
 from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.links.config import LinkConfig
@@ -57,6 +63,9 @@ T = TypeVar("T")
 DETECT: Final[Mapping[str, type]] = {field.name: field.type for field in fields(DetectConfig)}
 """The settings of failure detection, by name."""
 
+BOUNDS: Final[Mapping[str, type]] = {field.name: field.type for field in fields(Bounds)}
+"""The bounds of a journal, by name."""
+
 
 class AgentSettings(Struct, frozen=True):
     socket: SocketPath | None = None
@@ -71,6 +80,12 @@ class HttpSettings(Struct, frozen=True):
     servers: TcpAddress | None = None
 
 
+class JournalSettings(Struct, frozen=True):
+    at: str | None = None
+    record: bool = False
+    bounds: Bounds = Bounds()
+
+
 class World(Struct, frozen=True):
     name: str
     servers: dict[Domain, TcpAddress]
@@ -79,6 +94,7 @@ class World(Struct, frozen=True):
     http: HttpSettings = HttpSettings()
     detect: dict[str, float] = {}  # what differs from the profile
     json_logs: bool = False
+    journal: JournalSettings = JournalSettings()
 
     @property
     def links(self) -> LinkConfig:
@@ -180,7 +196,7 @@ def _tables(text: str) -> dict[str, Any]:
 
 
 def _world(file: dict[str, Any]) -> World:
-    _known(file, "the file", ("world", "servers", "agents", "http", "detect", "logs"))
+    _known(file, "the file", ("world", "servers", "agents", "http", "detect", "journal", "logs"))
     world = _table(file, "world")
     _known(world, "[world]", ("name", "profile"))
     name = _text(world, "world", "name")
@@ -196,6 +212,7 @@ def _world(file: dict[str, Any]) -> World:
         _http(_optional(file, "http")),
         _detect(_optional(file, "detect")),
         _logs(_optional(file, "logs")),
+        _journal(_optional(file, "journal")),
     )
     described.check_detect()
     return described
@@ -236,17 +253,24 @@ def _http(table: Mapping[str, Any]) -> HttpSettings:
 def _detect(table: Mapping[str, Any]) -> dict[str, float]:
     _known(table, "[detect]", DETECT)
     for name, value in table.items():
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise BadInput(f"[detect] {name} is {value!r}", fix="write it as a number")
+        _check_number("detect", name, value)
     return {name: DETECT[name](value) for name, value in table.items()}
 
 
 def _logs(table: Mapping[str, Any]) -> bool:
     _known(table, "[logs]", ("json",))
-    json = table.get("json", False)
-    if not isinstance(json, bool):
-        raise BadInput(f"[logs] json is {json!r}", fix="write true or false, without quotes")
-    return json
+    return _flag(table, "logs", "json")
+
+
+def _journal(table: Mapping[str, Any]) -> JournalSettings:
+    _known(table, "[journal]", ("at", "record", *BOUNDS))
+    for name in BOUNDS.keys() & table.keys():
+        _check_number("journal", name, table[name])
+    return JournalSettings(
+        at=_text(table, "journal", "at") if "at" in table else None,
+        record=_flag(table, "journal", "record"),
+        bounds=Bounds(**{name: BOUNDS[name](table[name]) for name in BOUNDS if name in table}),
+    )
 
 
 # Values, as files, flags and variables write them
@@ -284,6 +308,18 @@ def placed(place: str, parse: Callable[[str], T], text: str) -> T:
 
 
 # Tables and keys
+
+
+def _flag(table: Mapping[str, Any], where: str, key: str) -> bool:
+    value = table.get(key, False)
+    if not isinstance(value, bool):
+        raise BadInput(f"[{where}] {key} is {value!r}", fix="write true or false, without quotes")
+    return value
+
+
+def _check_number(where: str, name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise BadInput(f"[{where}] {name} is {value!r}", fix="write it as a number")
 
 
 def _optional(file: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from rostra.errors import Malformed, NameInUse, NotAllowed, PeerError, RostraErr
 from rostra.names import Domain
 from rostra.protocols.links.events import ChannelClosed, ChannelOpened, PacketArrived
 from rostra.protocols.links.packets import AnyPacket, Hello
-from rostra.runtime.addresses import TcpAddress
+from rostra.runtime.addresses import TcpAddress, reason_of
 from rostra.runtime.connection import Connection
 from rostra.wire import Arrived, FrameKind, FrameReader, Refusal
 
@@ -72,6 +72,8 @@ class LinkEnd:
             self.connection.refuse(error)
             return
         self.connection.write(frames)
+        if self.resident.scribe is not None:
+            self.resident.scribe.framed("sent", self.peer, len(packets), len(frames))
         if self.connection.unread_bytes > UNREAD_BYTES_MAX:
             self.connection.abort("the peer does not read")
 
@@ -186,7 +188,7 @@ class Dialler:
             self._say("no answer")
             return None
         except OSError as error:
-            self._say(error.strerror or str(error))
+            self._say(reason_of(error))
             return None
         (link_end,) = ends
         try:

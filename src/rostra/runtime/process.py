@@ -16,12 +16,13 @@ import asyncio
 import resource
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
 
 from rostra.errors import RostraError
+from rostra.journal.rows import Scribe
 from rostra.names import ROOT, Domain, dials, parent
 from rostra.node import Node, Output
 from rostra.protocols.effects import (
@@ -86,6 +87,7 @@ class Resident:
         self.evidence: dict[
             Domain, Evidence
         ] = {}  # behind the present suspicion, or the last removal, of each peer
+        self.scribe: Scribe | None = None  # if a journal is kept
 
 
 class Process:
@@ -112,6 +114,8 @@ class Process:
         self._resume: list[Connection] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
+        self.ended: str | None = None  # why, after a clean end
+        self._scribes: list[Scribe] = []
         self._paced: list[tuple[Programs, Link]] = []  # an agent's programs wait for its link to the domain
         self._do: dict[type, Callable[[Resident, Any], None]] = {
             Tell: self._tell,
@@ -141,6 +145,11 @@ class Process:
         if resident.is_agent:
             self._paced.append((programs, resident.node.links[parent(resident.path)]))
 
+    def keep_journal(self, resident: Resident, scribe: Scribe) -> None:
+        """Show this scribe everything that the node sees and orders, from now on."""
+        resident.scribe = scribe
+        self._scribes.append(scribe)
+
     def _programs_of(self, resident: Resident) -> Programs:
         return Programs(self, resident)
 
@@ -148,7 +157,7 @@ class Process:
         """Set the nodes going: timers, links inside the process, calls to the neighbours outside."""
         self._begin_turn()
         for resident in self.residents.values():
-            self._carry_out(resident, resident.node.start(self.now))
+            self._carry_out(resident, None, resident.node.start(self.now))
             self.record.note(
                 "node_started",
                 node=resident.path,
@@ -217,9 +226,7 @@ class Process:
             self._begin_turn()
         self._stepped[resident] = None
         try:
-            outputs = resident.node.step(self.now, event)
-            if outputs:
-                self._carry_out(resident, outputs)
+            self._carry_out(resident, event, resident.node.step(self.now, event))
         except Exception as error:
             self._fail(error)
             raise
@@ -251,6 +258,8 @@ class Process:
             self._in_turn = True
             self.turn += 1
             self.now = max(self.clock(), self.now + 1e-9)
+            for scribe in self._scribes:
+                scribe.turn(time.time_ns() // 1000, self.now)
             self.loop.call_soon(self._end_turn)
 
     def _end_turn(self) -> None:
@@ -277,15 +286,15 @@ class Process:
         while self._stepped:
             stepped, self._stepped = self._stepped, {}
             for resident in stepped:
-                outputs = resident.node.flush(self.now)
-                if outputs:
-                    self._carry_out(resident, outputs)
+                self._carry_out(resident, None, resident.node.flush(self.now))
             while self._inner:
                 resident, event = self._inner.popleft()
                 self._stepped[resident] = None
-                self._carry_out(resident, resident.node.step(self.now, event))
+                self._carry_out(resident, event, resident.node.step(self.now, event))
 
-    def _carry_out(self, resident: Resident, outputs: Iterable[Output]) -> None:
+    def _carry_out(self, resident: Resident, event: Event | None, outputs: Sequence[Output]) -> None:
+        if resident.scribe is not None and (outputs or event is not None):
+            resident.scribe.saw(event, outputs)
         do = self._do
         for output in outputs:
             do[type(output)](resident, output)
@@ -410,8 +419,9 @@ class Process:
         goodbye = self.encoder.to_program(Goodbye(why))
         self._begin_turn()
         for resident in self.residents.values():
-            self._carry_out(resident, resident.node.stop(self.now, why))
+            self._carry_out(resident, None, resident.node.stop(self.now, why))
         self._stopped = True
+        self.ended = why
         for programs in self.programs.values():
             for program in list(programs.by_number.values()):
                 program.say(goodbye)

@@ -485,6 +485,8 @@ class Programs:
             if place is None:
                 continue
             groups = tuple(sorted(what.groups))
+            if self.resident.scribe is not None:
+                self.resident.scribe.gap(endpoint, what.notices, (*groups, *sorted(what.watched)))
             if what.messages:
                 program.tell((place[1],), Gap(what.messages, ()))
             if what.notices:
@@ -523,6 +525,8 @@ class Programs:
             if program.number in self.by_number:
                 program.answer(token, result)
             if type(result) is Done:
+                if self.resident.scribe is not None:
+                    self.resident.scribe.watched(watcher, watch.group)
                 self._carry_out(self.watches.watch(watcher, watch.group, (watch.period, watch.number)))
                 if watcher not in self._places:  # it died while we asked
                     self._stop_watching(watcher)
@@ -535,6 +539,8 @@ class Programs:
             self.watches.unwatch(self.process.now, watcher, group)
         except NotMember as error:
             return denied(error)
+        if self.resident.scribe is not None:
+            self.resident.scribe.unwatched(watcher, group)
         return Done()
 
     def _open_own(self) -> None:
@@ -564,6 +570,8 @@ class Programs:
     def _stop_watching(self, watcher: Endpoint) -> None:
         if self.watches is not None:
             self.watches.gone(self.process.now, watcher)
+        if self.resident.scribe is not None:
+            self.resident.scribe.unwatched(watcher)
 
     def _ask_ourselves(
         self, endpoint: Endpoint, request: Any, hear: Callable[[Any], None] | None = None
@@ -595,15 +603,20 @@ class Programs:
 
     def _carry_out(self, effects: Sequence[Effect]) -> None:
         record, node = self.process.record, self.resident.path
+        scribe = self.resident.scribe
         for effect in effects:
             match effect:
                 case Tell():
+                    if scribe is not None:
+                        scribe.told(effect)
                     self.tell(effect)
                 case PingOrder(number):
                     self._pinged.add(number)
                     self.by_number[number].say(self.process.encoder.to_program(Ping(number)))
                 case ProgramSuspected(number, evidence):
                     program = self.by_number[number]
+                    if scribe is not None:
+                        scribe.program_suspected(program.endpoints.values(), evidence)
                     record.note(
                         "program_suspected",
                         node=node,
@@ -616,6 +629,8 @@ class Programs:
                         because="a ping was not answered",
                     )
                 case ProgramTrusted(number, after_s):
+                    if scribe is not None:
+                        scribe.program_trusted(self.by_number[number].endpoints.values(), after_s)
                     record.note(
                         "program_trusted",
                         node=node,

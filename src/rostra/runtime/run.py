@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
@@ -34,6 +34,9 @@ from rostra.runtime.record import Record
 from rostra.runtime.reload import reload
 from rostra.runtime.store import open_store
 from rostra.wire import FrameKind
+
+if TYPE_CHECKING:
+    from rostra.runtime.journal import Journals
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
@@ -147,6 +150,7 @@ class running:
     def __init__(self, settings: Settings, record: Record) -> None:
         self._settings = settings
         self._record = record
+        self._journals: Journals | None = None
         self.doors: list[Door] = []
 
     async def __aenter__(self) -> Process:
@@ -157,6 +161,8 @@ class running:
                 process.host(_domain_server(settings, domain))
             if settings.host is not None:
                 process.host(_agent(settings, settings.host))
+            if settings.world.journal.at is not None:
+                self._journals = _journals(settings.world.journal.at, process)
             await self._open_doors(process)
         except BaseException:
             self._close(process)
@@ -167,6 +173,8 @@ class running:
     async def __aexit__(self, *_: object) -> None:
         for door in self.doors:
             door.close()
+        if self._journals is not None:
+            await self._journals.close()
 
     async def _open_doors(self, process: Process) -> None:
         settings = self._settings
@@ -198,6 +206,16 @@ class running:
             door.close()
         for resident in process.residents.values():
             resident.store.close()
+
+
+def _journals(at: str, process: Process) -> "Journals":
+    # Only who keeps a journal waits for Arrow to load.
+    from rostra.runtime.journal import Journals
+
+    journals = Journals(at, process.world.journal.bounds, process)
+    for resident in process.residents.values():
+        journals.open(resident)
+    return journals
 
 
 def _domain_server(settings: Settings, domain: Domain) -> Resident:

@@ -18,9 +18,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rostra.errors import BadInput
+from rostra.journal.bounds import Bounds
 from rostra.runtime.addresses import default_socket, parse_socket_path, parse_tcp
 from rostra.runtime.config import (
+    BOUNDS,
     DETECT,
+    JournalSettings,
     World,
     WorldFile,
     parse_http,
@@ -65,15 +68,26 @@ def _yes_or_no(text: str) -> bool:
         raise BadInput(f"{text!r} is neither yes nor no", fix="write yes or no") from None
 
 
-def _number_of(name: str) -> Callable[[str], float]:
+def _number(kind: type) -> Callable[[str], float]:
     def parse(text: str) -> float:
         try:
             number = float(text)
-            return int(text) if DETECT[name] is int else number
+            return int(text) if kind is int else number
         except ValueError:
             raise BadInput(f"{text!r} is not a number", fix="write a number, such as 2.5") from None
 
     return parse
+
+
+def _bound(name: str, kind: type) -> Setting:
+    return Setting(
+        f"journal.{name}",
+        "",
+        _number(kind),
+        ("journal", name),
+        lambda world: getattr(world.journal.bounds, name),
+        lambda: getattr(Bounds(), name),
+    )
 
 
 SETTINGS: Final = (
@@ -136,7 +150,25 @@ SETTINGS: Final = (
         lambda: False,
         "--json-logs",
     ),
-    *(Setting(f"detect.{name}", "", _number_of(name), ("detect", name)) for name in DETECT),
+    Setting(
+        "journal",
+        "where what happens is written down: a directory or URI",
+        str,
+        ("journal", "at"),
+        lambda world: world.journal.at,
+        flag="--journal",
+    ),
+    Setting(
+        "record",
+        "keep every input too, for rostra sim replay",
+        _yes_or_no,
+        ("journal", "record"),
+        lambda world: world.journal.record,
+        lambda: False,
+        "--record",
+    ),
+    *(_bound(name, kind) for name, kind in BOUNDS.items()),
+    *(Setting(f"detect.{name}", "", _number(kind), ("detect", name)) for name, kind in DETECT.items()),
 )
 
 BY_NAME: Final = {setting.name: setting for setting in SETTINGS}
@@ -169,6 +201,11 @@ def settle(
         file.world,
         profile=chosen["profile"].value,
         detect=detect,
+        journal=JournalSettings(
+            chosen["journal"].value,
+            chosen["record"].value,
+            Bounds(**{name: chosen[f"journal.{name}"].value for name in BOUNDS}),
+        ),
         agents=replace(file.world.agents, socket_mode=chosen["socket_mode"].value),
     )
     world.check_detect()

@@ -67,8 +67,12 @@ class SimJournal:
         self.directory = Path(directory)
         self.world = world
         self._place = Place(self.directory)
-        if self._place.segments_of(SIMULATOR, 1):
-            raise BadInput(f"{directory} holds the journal of another run", fix="name an empty directory")
+        try:
+            self._place.claim(SIMULATOR, 1)
+        except FileExistsError:
+            raise BadInput(
+                f"{directory} holds the journal of another run", fix="name an empty directory"
+            ) from None
         self._pages: list[Pages] = []
         self._scribes: dict[Domain, Scribe] = {}
         self._closed = False
@@ -84,20 +88,23 @@ class SimJournal:
         put = self._page(path, role, epoch).take
         scribe = Scribe(path, role, epoch, put, heartbeat_s=HEARTBEAT_S, virtual=True)
         self._scribes[path] = scribe
-        scribe.started(self.at(now), now, {"schema": VERSION, **detail})
+        scribe.turn(self.at(now), now)
+        scribe.started({"schema": VERSION, **detail})
 
     def crashed(self, path: Domain) -> None:
         """Nobody says goodbye in a crash."""
         self._scribes.pop(path, None)
 
     def saw(self, now: float, path: Domain, event: Event | None, outputs: list[Any]) -> None:
-        self._scribes[path].saw(self.at(now), now, event, outputs)
+        scribe = self._scribes[path]
+        scribe.turn(self.at(now), now)
+        scribe.saw(event, outputs)
 
     def missed(
         self, now: float, host: Domain, observer: Endpoint, missed: int, groups: tuple[Group, ...]
     ) -> None:
         """A program read nothing for a while."""
-        self._scribes[host].saw(self.at(now), now, None, [Tell((observer,), Gap(missed, groups))])
+        self.saw(now, host, None, [Tell((observer,), Gap(missed, groups))])
 
     def happened(self, now: float, kind: Callable[..., Any], *fields: Any) -> None:
         """The truth, as the simulator's own history has it; what agents see of it is theirs to write."""
@@ -118,7 +125,8 @@ class SimJournal:
         if not self._closed:
             self._closed = True
             for scribe in self._scribes.values():
-                scribe.closing(self.at(now), now, why)
+                scribe.turn(self.at(now), now)
+                scribe.closing(why)
             self.truth.closing(self.at(now), now, why)
             self.write()
 

@@ -1,0 +1,177 @@
+"""Entries on their way to the disk, without anybody having to wait for it.
+
+    scribe ── entry ──▶ Writer: numbers it, keeps it ── a heartbeat, or enough rows ──▶ Pen: a thread
+    the node's loop     costs an append                                                 columns, zstd, fsync
+
+The loop only ever appends to a list. A **pen** is the one thread of a process that makes columns and files of
+what its writers hand over, in order.
+
+What can go wrong is the disk: full, gone, slow. Then the pen keeps what it has and tries again, for ever, and
+says so once for each new trouble. Meanwhile rows wait in memory, up to a bound; beyond it they are dropped.
+Their numbers are used up, and the first row that is kept again says how many and which: nothing is lost
+without a mark. A node that ends without being able to write loses what waits, and the journal shows that its
+epoch has no `closing`.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import Any, Final
+
+import pyarrow as pa
+
+from rostra.journal.bounds import Bounds
+from rostra.journal.rows import Entry, Identity
+from rostra.journal.segments import Place, table_of
+
+CHUNK_ENTRIES: Final = 1_000
+"""Entries that are made into columns at a time. While that happens the loop has to wait its turn, a
+millisecond or so."""
+
+RETRY_S: Final = 1.0
+"""How long a pen waits before it tries a disk again that did not take a segment."""
+
+
+class Writer:
+    """Numbers the entries of one node and hands them to the pen in segments."""
+
+    def __init__(self, who: Identity, pen: "Pen", bounds: Bounds) -> None:
+        self.who = who
+        self.dropped = 0  # rows, since the beginning
+        self._pen = pen
+        self._bounds = bounds
+        self._entries: list[Entry] = []
+        self._first = 1  # number of the first row that is not handed over yet
+        self._rows = 0
+        self._handed = 0
+        self._written = 0  # of those handed over; set by the pen
+        self._lost_from = 0  # the first number of a run that is being dropped; 0 if none is
+
+    def take(self, entry: Entry) -> None:
+        """In the loop. Never waits, never fails."""
+        rows = entry.rows
+        if self.waiting + rows > self._bounds.waiting_rows:
+            self._drop(rows)
+            return
+        if self._lost_from:
+            self._mark_loss(entry)
+        self._entries.append(entry)
+        self._rows += rows
+        if self._rows >= self._bounds.segment_rows or entry.kind in ("heartbeat", "closing"):
+            self.hand_over()
+
+    @property
+    def waiting(self) -> int:
+        """Rows in memory."""
+        return self._rows + self._handed - self._written
+
+    def hand_over(self) -> None:
+        if self._entries:
+            self._pen.put(self, self._first, self._entries)
+            self._first += self._rows
+            self._handed += self._rows
+            self._entries, self._rows = [], 0
+
+    def written(self, rows: int) -> None:
+        """By the pen."""
+        self._written += rows
+
+    def _drop(self, rows: int) -> None:
+        if not self._lost_from:
+            self.hand_over()
+            self._lost_from = self._first
+            self._pen.say(f"rows of {self.who.writer} are dropped: the disk does not keep up")
+        self._first += rows
+        self.dropped += rows
+        self._pen.lost(rows)
+
+    def _mark_loss(self, next_entry: Entry) -> None:
+        first, self._lost_from = self._lost_from, 0
+        last = self._first - 1
+        self._entries.append(
+            Entry(
+                "dropped",
+                next_entry.at,
+                next_entry.virtual_s,
+                what="the disk did not keep up",
+                count=last - first + 1,
+                first=first,
+                last=last,
+            )
+        )
+        self._rows += 1
+
+
+class Pen:
+    """The thread that writes. `say` is called when something goes wrong and when it goes on, `lost` with
+    each number of rows dropped: both from any thread."""
+
+    def __init__(
+        self,
+        place: Place,
+        *,
+        say: Callable[[str], None] = lambda what: None,
+        lost: Callable[[int], None] = lambda rows: None,
+        retry_s: float = RETRY_S,
+    ) -> None:
+        self.place = place
+        self.say = say
+        self.lost = lost
+        self.segments = 0
+        self.failures = 0
+        self.trouble = ""  # why the last try failed, while it is so
+        self._retry_s = retry_s
+        self._work: SimpleQueue[tuple[Writer, int, Sequence[Entry]] | None] = SimpleQueue()
+        self._give_up = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="rostra-journal", daemon=True)
+        self._thread.start()
+
+    def put(self, writer: Writer, first: int, entries: Sequence[Entry]) -> None:
+        self._work.put((writer, first, entries))
+
+    def close(self, timeout_s: float) -> bool:
+        """Write what waits; was there time for all of it?"""
+        self._work.put(None)
+        if self.trouble:
+            timeout_s = min(timeout_s, 2 * self._retry_s)  # it will not get better by waiting
+        self._thread.join(timeout_s)
+        self._give_up.set()
+        return not self._thread.is_alive() and not self.trouble
+
+    def _run(self) -> None:
+        while (work := self._work.get()) is not None:
+            writer, first, entries = work
+            table = in_chunks(writer.who, first, entries)
+            while not self._write(table) and not self._give_up.wait(self._retry_s):
+                pass
+            if self._give_up.is_set():
+                return
+            writer.written(table.num_rows)
+
+    def _write(self, table: pa.Table) -> bool:
+        try:
+            self.place.write(table)
+        except Exception as error:  # Whatever it is, it must not end the thread: the next try may do better.
+            self.failures += 1
+            trouble = f"{type(error).__name__}: {error}"
+            if trouble != self.trouble:
+                self.trouble = trouble
+                self.say(f"cannot write to {self.place.name}: {trouble}")
+            return False
+        self.segments += 1
+        if self.trouble:
+            self.trouble = ""
+            self.say(f"writing to {self.place.name} again")
+        return True
+
+
+def in_chunks(who: Identity, first: int, entries: Sequence[Entry]) -> pa.Table:
+    """Like `table_of`, a few entries at a time: between two chunks another thread may run."""
+    tables: list[pa.Table] = []
+    place = first
+    for start in range(0, len(entries), CHUNK_ENTRIES):
+        table = table_of(who, place, entries[start : start + CHUNK_ENTRIES])
+        place += table.num_rows
+        tables.append(table)
+    metadata: dict[Any, Any] = {**tables[0].schema.metadata, b"rostra.last": str(place - 1).encode()}
+    return pa.concat_tables([table.replace_schema_metadata(metadata) for table in tables])

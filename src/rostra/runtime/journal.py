@@ -1,0 +1,93 @@
+"""The journals of a process: a scribe and a writer for each of its nodes, and one pen for all.
+
+Nodes are stepped by the process, which shows their scribes everything; nobody waits for a disk. What goes
+wrong with the disk is said in the log, counted, and no concern of the nodes.
+"""
+
+import asyncio
+import time
+from typing import Any, Final
+
+from rostra.errors import BadInput
+from rostra.journal.bounds import Bounds
+from rostra.journal.rows import Identity, Role, Scribe
+from rostra.journal.schema import VERSION
+from rostra.journal.segments import Place
+from rostra.journal.writer import Pen, Writer
+from rostra.runtime.process import Process, Resident
+
+CLOSE_TIMEOUT_S: Final = 5.0
+"""How long a clean end waits for the disk."""
+
+
+class Journals:
+    def __init__(self, at: str, bounds: Bounds, process: Process) -> None:
+        self.scribes: list[Scribe] = []
+        self.writers: list[Writer] = []
+        self._process = process
+        self._loop = asyncio.get_running_loop()
+        self._bounds = bounds
+        self._place = Place(at)
+        self._pen = Pen(self._place, say=self._from_anywhere, lost=self._lost)
+
+    def open(self, resident: Resident) -> None:
+        """Begin the epoch of one node. A place that is not ours is refused; a disk that fails is not: it may
+        be better later."""
+        process, path, epoch = self._process, resident.path, resident.node.incarnation
+        try:
+            self._place.claim(path, epoch)
+        except FileExistsError:
+            raise BadInput(
+                f"the journal at {self._place.name} has epoch {epoch} of {path} already",
+                fix="give the node a --state directory, or the journal another place",
+            ) from None
+        except (PermissionError, NotADirectoryError) as error:
+            raise BadInput(
+                f"cannot keep a journal at {self._place.name}: {error.strerror}",
+                fix="name a directory that we may write",
+            ) from None
+        except OSError as error:
+            self._say(f"cannot begin at {self._place.name}: {error}")
+        role: Role = "agent" if resident.is_agent else "server"
+        writer = Writer(Identity(process.world.name, path, role, epoch), self._pen, self._bounds)
+        scribe = Scribe(path, role, epoch, writer.take, heartbeat_s=self._bounds.segment_s)
+        scribe.turn(time.time_ns() // 1000, process.now)
+        scribe.started(_beginning(process, resident))
+        self.scribes.append(scribe)
+        self.writers.append(writer)
+        process.keep_journal(resident, scribe)
+
+    @property
+    def waiting(self) -> int:
+        """Rows in memory."""
+        return sum(writer.waiting for writer in self.writers)
+
+    async def close(self) -> None:
+        """Write what waits. If the nodes were shut down, the last row of each says why."""
+        for scribe in self.scribes:
+            scribe.turn(time.time_ns() // 1000, self._process.now)
+            if self._process.ended is not None:
+                scribe.closing(self._process.ended)
+        for writer in self.writers:
+            writer.hand_over()
+        if not await self._loop.run_in_executor(None, self._pen.close, CLOSE_TIMEOUT_S):
+            self._say(f"{self.waiting} rows are lost: the disk did not take them in time")
+
+    def _from_anywhere(self, what: str) -> None:
+        self._loop.call_soon_threadsafe(self._say, what)
+
+    def _say(self, what: str) -> None:
+        self._process.record.note("journal_trouble", because=what)
+
+    def _lost(self, rows: int) -> None:
+        self._process.record.count("journal_rows_dropped", by=rows)
+
+
+def _beginning(process: Process, resident: Resident) -> dict[str, Any]:
+    world = process.world
+    return {
+        "schema": VERSION,
+        "profile": world.profile,
+        "links": world.links,
+        "neighbours": sorted(resident.node.links),
+    }
