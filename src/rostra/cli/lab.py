@@ -173,8 +173,11 @@ def _show_up(lab: "Lab", world: "LabWorld | None", took_s: float) -> None:
 
 
 def _hints(lab: "Lab", world: "LabWorld | None") -> Iterator[tuple[str, str]]:
+    from rostra.lab.home import running
+
     first, last = lab.sites[0], lab.sites[-1]
     rostra = how_to_call()
+    which = f" --lab {lab.home.number}" if len(running()) > 1 else ""
     for label, place in (("enter", first), ("", last)):
         yield label, f"{' '.join(place.command('bash'))}    {place.name}'s own machine, {place.address}"
     for host in list(last.hosts.values())[:1]:
@@ -182,9 +185,9 @@ def _hints(lab: "Lab", world: "LabWorld | None") -> Iterator[tuple[str, str]]:
     if world is not None and world.hosts:
         yield "speak", f"{rostra} join lounge --agent {world.socket(world.hosts[0].name)}"
         yield "", f"{rostra} watch lounge --agent {world.socket(world.hosts[-1].name)}"
-    yield "change", f"{rostra} lab set {first.name} {last.name} --loss 0.2"
-    yield "", f"{rostra} lab cut {last.name}    and:  {rostra} lab heal"
-    yield "look", f"{rostra} lab links"
+    yield "change", f"{rostra} lab set {first.name} {last.name} --loss 0.2{which}"
+    yield "", f"{rostra} lab cut {last.name}{which}    and:  {rostra} lab heal{which}"
+    yield "look", f"{rostra} lab links{which}"
     yield "logs", str(lab.home.path)
     yield "end", "Ctrl-C"
 

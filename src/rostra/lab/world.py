@@ -9,6 +9,7 @@ import asyncio
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,11 +24,16 @@ ROSTRA: Final = (sys.executable, "-m", "rostra")
 
 
 class LabWorld:
-    """The world of one lab: ``await LabWorld(lab).start()``. It ends with the lab."""
+    """The world of one lab: ``await LabWorld(lab).start()``. It ends with the lab.
 
-    def __init__(self, lab: Lab, *, profile: str = "wan") -> None:
+    `detect` is what differs from the profile. A link that loses a fifth of its packets keeps a TCP connection
+    waiting for several seconds every now and then: `down_after_s` decides if that parts two sites.
+    """
+
+    def __init__(self, lab: Lab, *, profile: str = "wan", detect: Mapping[str, float] | None = None) -> None:
         self.lab = lab
         self.profile = profile
+        self.detect = dict(detect or {})
         self.processes: dict[str, subprocess.Popen[Any]] = {}
 
     async def start(self, within_s: float = UP_WITHIN_S) -> "LabWorld":
@@ -87,7 +93,9 @@ class LabWorld:
     def _write_world_file(self) -> None:
         servers = "".join(f'{site.name} = "{TcpAddress(site.address, PORT)}"\n' for site in self.lab.sites)
         self.world_file.write_text(
-            f'[world]\nname = "{self.lab.plan.name}"\nprofile = "{self.profile}"\n\n[servers]\n{servers}'
+            f'[world]\nname = "{self.lab.plan.name}"\nprofile = "{self.profile}"\n\n[servers]\n{servers}\n'
+            + "[detect]\n"
+            + "".join(f"{name} = {value}\n" for name, value in self.detect.items())
         )
 
     def _start(self, place: Place, words: list[str]) -> None:
