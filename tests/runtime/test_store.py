@@ -1,5 +1,7 @@
 """What survives a restart, and what happens when it cannot."""
 
+import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -89,9 +91,55 @@ def test_a_directory_that_cannot_be_used_is_one_clear_error(tmp_path: Path) -> N
     (tmp_path / "file").write_text("")
     with pytest.raises(BadInput, match="cannot use"):
         Disk(tmp_path / "file", HOST)
-    (tmp_path / f"{HOST}.sqlite").write_text("this is no database, and it is long enough to see that" * 20)
-    with pytest.raises(BadInput, match="cannot use"):
+
+
+def overwritten(file: Path) -> None:
+    file.write_text("this is no database, and it is long enough to see that" * 20)
+
+
+def torn(file: Path) -> None:
+    """The first page is whole, and what it points to is not: a disk that lied, or a copy made meanwhile."""
+    whole = file.read_bytes()
+    file.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
+
+
+def sql(statement: str) -> Callable[[Path], None]:
+    def change(file: Path) -> None:
+        database = sqlite3.connect(file)
+        database.execute(statement)
+        database.commit()
+        database.close()
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        overwritten,
+        torn,
+        sql("UPDATE numbers SET reserved = 'many'"),
+        sql("UPDATE registry SET names = '[1, 2'"),
+        sql("UPDATE registry SET names = '[\"\"]'"),
+        sql("UPDATE registry SET version = -3"),
+        sql("UPDATE registry SET scope = 'no scope!'"),
+    ],
+)
+def test_a_damaged_file_is_named_and_never_guessed_at(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    store = Disk(tmp_path, HOST)
+    store.persist(RegistryRecord(Domain("eu"), 1, ("news",)))
+    store.close()
+    file = tmp_path / f"{HOST}.sqlite"
+    damage(file)
+    damaged = file.read_bytes()
+
+    with pytest.raises(BadInput, match=r"eu\.h1\.sqlite is damaged") as refused:
         Disk(tmp_path, HOST)
+
+    assert "move it away" in refused.value.fix
+    assert file.read_bytes() == damaged, "whoever looks for what can be saved finds it as it was"
+    file.rename(tmp_path / "damaged")
+    Disk(tmp_path, HOST).close()
 
 
 def test_what_cannot_be_written_is_never_taken_for_written(tmp_path: Path) -> None:

@@ -13,12 +13,12 @@ still begins above its earlier lives as long as its clock is sane (C-005).
 import sqlite3
 import time
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Annotated, Final, Protocol
 
 import msgspec
 
 from rostra.errors import BadInput, RostraError
-from rostra.names import Domain
+from rostra.names import Domain, parse_group_name, parse_scope
 from rostra.protocols.resolve.registry import Registry, RegistryRecord
 
 BLOCK: Final = 1024
@@ -74,15 +74,23 @@ class Disk:
             self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.execute("BEGIN IMMEDIATE")
+            self._check()
             self._db.execute("CREATE TABLE IF NOT EXISTS numbers (reserved INTEGER NOT NULL)")
             self._db.execute(
                 "CREATE TABLE IF NOT EXISTS registry"
                 " (scope TEXT PRIMARY KEY, version INTEGER NOT NULL, names TEXT NOT NULL)"
             )
-            row = self._db.execute("SELECT max(reserved) FROM numbers").fetchone()
-            self.incarnation = max(_wall_clock_ms(), (row[0] or 0) + 1)
+            (last,) = self._db.execute("SELECT max(reserved) FROM numbers").fetchone()
+            if not isinstance(last, int | None):
+                raise ValueError(f"{last!r} is no number")
+            self.incarnation = max(_wall_clock_ms(), (last or 0) + 1)
+            self._records = self._read_registry()
             self._reserve(self.incarnation + BLOCK)
             self._db.execute("COMMIT")
+        except OSError as error:
+            raise BadInput(
+                f"cannot use {self._file}: {error}", fix="check that it is a directory we may write"
+            ) from None
         except sqlite3.OperationalError as error:
             if "locked" in str(error):
                 raise BadInput(
@@ -92,9 +100,13 @@ class Disk:
             raise BadInput(
                 f"cannot use {self._file}: {error}", fix="check the directory's owner and space"
             ) from None
-        except (OSError, sqlite3.DatabaseError) as error:
+        except (sqlite3.DatabaseError, ValueError) as error:
+            self._db.close()
             raise BadInput(
-                f"cannot use {self._file}: {error}", fix="check that it is a directory we may write"
+                f"{self._file} is damaged, or not what a node of Rostra wrote: {error}",
+                fix="put a backup in its place; or move it away: the node starts without it, with numbers"
+                f" above all earlier ones if the clock is right; then register the permanent groups of {path}"
+                " again, if it had any",
             ) from None
 
     def reserve_above(self, number: int) -> None:
@@ -102,11 +114,7 @@ class Disk:
             self._write(lambda: self._reserve(number + BLOCK))
 
     def registry(self) -> Registry:
-        rows = self._db.execute("SELECT scope, version, names FROM registry ORDER BY scope").fetchall()
-        return Registry.of(
-            RegistryRecord(Domain(scope), version, msgspec.json.decode(names, type=tuple[str, ...]))
-            for scope, version, names in rows
-        )
+        return Registry.of(self._records)
 
     def persist(self, record: RegistryRecord) -> None:
         names = msgspec.json.encode(record.names).decode()
@@ -119,6 +127,24 @@ class Disk:
 
     def close(self) -> None:
         self._db.close()
+
+    def _check(self) -> None:
+        """The file is small. What is wrong with it must come out now, and not when it is needed."""
+        found = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if found != "ok":
+            raise ValueError(found)
+
+    def _read_registry(self) -> list[RegistryRecord]:
+        rows = self._db.execute("SELECT scope, version, names FROM registry ORDER BY scope").fetchall()
+        records = [
+            msgspec.convert((scope, version, msgspec.json.decode(names)), _Row)
+            for scope, version, names in rows
+        ]
+        for record in records:
+            parse_scope(record.scope)
+            for name in record.names:
+                parse_group_name(name)
+        return [RegistryRecord(Domain(record.scope), record.version, record.names) for record in records]
 
     def _reserve(self, number: int) -> None:
         self._db.execute("DELETE FROM numbers")
@@ -134,6 +160,14 @@ class Disk:
             raise StoreFailed(
                 f"cannot write {self._file}: {error}", fix="free some space and start again"
             ) from error
+
+
+class _Row(msgspec.Struct, array_like=True):
+    """A line of the registry, as it must be."""
+
+    scope: str
+    version: Annotated[int, msgspec.Meta(ge=0)]
+    names: tuple[str, ...]
 
 
 class Change(Protocol):
