@@ -7,6 +7,7 @@ SIGHUP                     read the world file again and take over what can be: 
 
 import asyncio
 import contextlib
+import gc
 import os
 import resource
 import signal
@@ -84,12 +85,14 @@ def run(
 async def _main(
     settings: Settings, record: Record, read_again: Callable[[], World] | None, beside: Beside | None
 ) -> int:
+    stop = _told_to_stop()  # from now on: whoever is told so while its doors open has something to clean up
     process_and_doors = running(settings, record)
     async with process_and_doors as process, _nothing() if beside is None else beside(process):
         record.note("configured", **settings.told)
-        stop: asyncio.Future[str] = process.loop.create_future()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            process.loop.add_signal_handler(number, _on_signal, stop, number)
+        # All that was made up to here is here to stay. Looking for garbage in it again and again takes far
+        # longer than a turn should.
+        gc.collect()
+        gc.freeze()
         systemd = Systemd()
         if read_again is not None:
             again = partial(_reload, process_and_doors, process, read_again, systemd)
@@ -108,6 +111,15 @@ async def _main(
         await process.shut_down(stop.result())
         systemd.close()
     return EXIT_OK
+
+
+def _told_to_stop() -> "asyncio.Future[str]":
+    """By which signal, once one has come."""
+    loop = asyncio.get_running_loop()
+    stop: asyncio.Future[str] = loop.create_future()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _on_signal, stop, number)
+    return stop
 
 
 @contextlib.asynccontextmanager
