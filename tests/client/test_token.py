@@ -11,7 +11,7 @@ import pytest
 
 import rostra
 from rostra.errors import BadInput, NotAllowed
-from rostra.runtime.door import read_token
+from rostra.runtime.tokens import read_token
 
 WORLD = '[world]\nname = "test"\n[servers]\nlab = "127.0.0.1:1"\n[agents]\ntoken_file = "%s"\n'
 

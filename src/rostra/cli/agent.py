@@ -13,6 +13,7 @@ from rostra.cli.common import (
     RecordInputs,
     Socket,
     StateDirectory,
+    TokenFile,
     WorldFile,
     command,
 )
@@ -32,6 +33,7 @@ def agent(
     world: WorldFile,
     socket: Socket = None,
     programs_at: ProgramsAt = None,
+    token_file: TokenFile = None,
     state: StateDirectory = None,
     http: Http = None,
     profile: Profile = None,
@@ -55,6 +57,7 @@ def agent(
     flags = {
         "socket": socket,
         "programs_at": programs_at,
+        "token_file": token_file,
         "state": state,
         "http": http,
         "profile": profile,

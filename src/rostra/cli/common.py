@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final, ParamSpec, TypeVar
 import typer
 
 from rostra.errors import BadInput, DeadlineExceeded, PeerError, Refused, RostraError, Unreachable
+from rostra.runtime.tokens import read_token
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
@@ -84,6 +85,15 @@ ProgramsAt = Annotated[
         show_default=False,
     ),
 ]
+TokenFile = Annotated[
+    str | None,
+    typer.Option(
+        "--token-file",
+        metavar="FILE",
+        help="Programs over TCP must show what this file holds. [env: ROSTRA_TOKEN_FILE]",
+        show_default=False,
+    ),
+]
 Http = Annotated[
     str | None,
     typer.Option(
@@ -112,6 +122,35 @@ Agent = Annotated[
         metavar="ADDRESS",
         help="Whom to ask: a socket's path or host:port; else this machine's agent.",
         show_default=False,
+    ),
+]
+
+
+def _use_token_of(ctx: typer.Context, file: str | None) -> str | None:
+    """While this command runs, whoever connects shows what is in this file; `rostra.client.dialling` reads
+    it."""
+    if file is not None:
+        read_token(Path(file))  # what is wrong with it is said at once
+        before = {name: os.environ.pop(name, None) for name in ("ROSTRA_TOKEN", "ROSTRA_TOKEN_FILE")}
+        os.environ["ROSTRA_TOKEN_FILE"] = file
+
+        def restore() -> None:
+            del os.environ["ROSTRA_TOKEN_FILE"]
+            os.environ.update({name: value for name, value in before.items() if value is not None})
+
+        ctx.call_on_close(restore)
+    return file
+
+
+OwnToken = Annotated[
+    str | None,
+    typer.Option(
+        "--token-file",
+        metavar="FILE",
+        help="Holds the token for an agent over TCP. [env: ROSTRA_TOKEN_FILE, or ROSTRA_TOKEN itself]",
+        show_default=False,
+        callback=_use_token_of,
+        expose_value=False,
     ),
 ]
 

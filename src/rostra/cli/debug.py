@@ -21,7 +21,7 @@ import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from rostra.cli.asking import administer
-from rostra.cli.common import EXIT_OK, Agent, command, run_client
+from rostra.cli.common import EXIT_OK, Agent, OwnToken, command, run_client
 from rostra.cli.house import HouseCommand
 from rostra.cli.output import remarks
 from rostra.client.sight import Sight, look
@@ -57,6 +57,7 @@ def debug(
         bool, typer.Option("--attachments", help="Keep what members attached to their addresses.")
     ] = False,
     agent: Agent = None,
+    token_file: OwnToken = None,
 ) -> int:
     """Put state, recent events, logs and metrics of all nodes in sight into one archive.
 

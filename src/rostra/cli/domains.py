@@ -3,7 +3,7 @@
 import typer
 
 from rostra.cli.asking import administer
-from rostra.cli.common import EXIT_OK, Agent, command, remark, run_client
+from rostra.cli.common import EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.house import HouseCommand
 from rostra.cli.output import Format, Output, busy, coloured, show_rows, show_table
 from rostra.client.sight import Sight, look
@@ -15,7 +15,7 @@ def register(app: typer.Typer) -> None:
     app.command(cls=HouseCommand, rich_help_panel="The world")(command(domains))
 
 
-def domains(agent: Agent = None, output: Format = Output.TABLE) -> int:
+def domains(agent: Agent = None, token_file: OwnToken = None, output: Format = Output.TABLE) -> int:
     """Show the tree of domains and hosts, and who of them is up.
 
     The state of each is a judgement from what the nodes in sight say about their neighbours; the last column

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from rostra.cli.asking import GroupName, Scope, endpoint, group_of, perhaps_another, within_scope
-from rostra.cli.common import EXIT_OK, Agent, command, remark, run_client
+from rostra.cli.common import EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.following import end, follow, start, told_states, until_told
 from rostra.cli.house import CommandAfter, after
 from rostra.cli.orders import Left, parse_order
@@ -38,6 +38,7 @@ def join(
         bool, typer.Option("--permanent", help="The group must be one that an administrator registered.")
     ] = False,
     agent: Agent = None,
+    token_file: OwnToken = None,
     output: Format = Output.TABLE,
 ) -> int:
     """Join a group and stay in it: show every change until Ctrl-C, or until a command has ended.

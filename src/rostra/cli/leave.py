@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from rostra.cli.asking import GroupName, Scope, endpoint, group_of, members_of
-from rostra.cli.common import EXIT_OK, Agent, command, remark, run_client
+from rostra.cli.common import EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.house import HouseCommand
 from rostra.cli.orders import Leave, parse_answer
 from rostra.client import Me, Message
@@ -32,6 +32,7 @@ def leave(
     every: Annotated[bool, typer.Option("--all", help="All of this host that take orders.")] = False,
     note: Annotated[str, typer.Option("--note", metavar="TEXT", help="Last words, for the others.")] = "",
     agent: Agent = None,
+    token_file: OwnToken = None,
 ) -> int:
     """Let endpoints that rostra join opened on this host leave a group.
 

@@ -8,7 +8,7 @@ import typer
 from msgspec import Struct
 
 from rostra.cli.asking import GroupName, Scope, administer, endpoint, group_of, nobody_there, within_scope
-from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, command, remark, run_client
+from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.house import HouseCommand
 from rostra.cli.output import Format, Output, busy, coloured, heading, show_rows, show_table, text_of
 from rostra.client import Members
@@ -32,7 +32,13 @@ def register(app: typer.Typer) -> None:
     app.command(cls=HouseCommand, rich_help_panel="Groups")(command(members))
 
 
-def members(group: GroupName, scope: Scope = None, agent: Agent = None, output: Format = Output.TABLE) -> int:
+def members(
+    group: GroupName,
+    scope: Scope = None,
+    agent: Agent = None,
+    token_file: OwnToken = None,
+    output: Format = Output.TABLE,
+) -> int:
     """Show who is in a group, where, and whether anybody in sight suspects them.
 
     The members come from the servers, the health from the nodes that can be asked directly: this agent, its

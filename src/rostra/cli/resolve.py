@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from rostra.cli.asking import GroupName, Scope, administer, endpoint, group_of, nobody_there, within_scope
-from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, command, remark, run_client
+from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.house import HouseCommand
 from rostra.cli.output import Format, Output, show_rows, show_table, text_of
 from rostra.client import Members, Resolution
@@ -31,6 +31,7 @@ def resolve(
     ] = False,
     deadline: Deadline = None,
     agent: Agent = None,
+    token_file: OwnToken = None,
     output: Format = Output.TABLE,
 ) -> int:
     """Ask the servers who is in a group, once.

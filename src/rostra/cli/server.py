@@ -13,6 +13,7 @@ from rostra.cli.common import (
     RecordInputs,
     Socket,
     StateDirectory,
+    TokenFile,
     WorldFile,
     command,
 )
@@ -54,6 +55,7 @@ def server(
     ] = None,
     socket: Socket = None,
     programs_at: ProgramsAt = None,
+    token_file: TokenFile = None,
     state: StateDirectory = None,
     http: Http = None,
     profile: Profile = None,
@@ -77,6 +79,7 @@ def server(
     flags = {
         "socket": socket,
         "programs_at": programs_at,
+        "token_file": token_file,
         "state": state,
         "http": http,
         "profile": profile,

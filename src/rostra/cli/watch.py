@@ -7,7 +7,7 @@ import typer
 
 from rostra.cli.asking import GroupName, Scope, endpoint, group_of, perhaps_another, within_scope
 from rostra.cli.changes import NAMES_ALL, NAMES_MAX
-from rostra.cli.common import EXIT_OK, Agent, command, run_client
+from rostra.cli.common import EXIT_OK, Agent, OwnToken, command, run_client
 from rostra.cli.following import follow, told_states, until_told
 from rostra.cli.house import CommandAfter, after
 from rostra.cli.output import Format, Output
@@ -42,6 +42,7 @@ def watch(
         ),
     ] = None,
     agent: Agent = None,
+    token_file: OwnToken = None,
     output: Format = Output.TABLE,
 ) -> int:
     """Follow a group from outside: who is in it, then every change, until Ctrl-C.

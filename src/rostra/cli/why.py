@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from rich.text import Text
 
 from rostra.cli.asking import administer, complete_subject, endpoint, known_groups
-from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, command, run_client
+from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, OwnToken, command, run_client
 from rostra.cli.groups import count
 from rostra.cli.house import HouseCommand
 from rostra.cli.output import Format, Output, answers, busy, show_json
@@ -46,6 +46,7 @@ def why(
         ),
     ],
     agent: Agent = None,
+    token_file: OwnToken = None,
     output: Format = Output.TABLE,
 ) -> int:
     """Explain why somebody is gone: who accused whom, what was missed, and which setting would have helped.

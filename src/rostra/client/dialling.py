@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 from rostra.names import parse_endpoint_name
 from rostra.runtime.addresses import Address, TcpAddress, find_agent, parse_address
 from rostra.runtime.connection import Connection
+from rostra.runtime.tokens import read_token
 
 NAME_LENGTH_MAX: Final = 40
 
@@ -69,8 +70,14 @@ def dialler() -> Dialler:
 
 
 def own_token(token: str | None) -> str:
-    """What to show to an agent that asks for a token."""
-    return os.environ.get("ROSTRA_TOKEN", "") if token is None else token
+    """What to show to an agent that asks for a token: this; else ``$ROSTRA_TOKEN``; else what stands in the
+    file that ``$ROSTRA_TOKEN_FILE`` names."""
+    if token is not None:
+        return token
+    if told := os.environ.get("ROSTRA_TOKEN"):
+        return told
+    file = os.environ.get("ROSTRA_TOKEN_FILE")
+    return read_token(Path(file)) if file and file != "none" else ""
 
 
 def program_name() -> str:

@@ -21,7 +21,6 @@ from rostra.runtime.connection import Connection
 from rostra.runtime.links import HANDSHAKE_TIMEOUT_S, LinkEnd, let_in
 from rostra.runtime.programs import WATCH_TICK_S
 from rostra.wire import Arrived, FrameKind, FrameReader, ProgramHello, Refusal
-from rostra.wire.checks import check_text
 
 if TYPE_CHECKING:
     from rostra.runtime.process import Process
@@ -101,7 +100,7 @@ class Stranger:
             self._connection.refuse(
                 NotAllowed(
                     f"{resident.path} lets programs in over TCP only with its token",
-                    fix="connect(address, token=...), or $ROSTRA_TOKEN",
+                    fix="connect(address, token=...), $ROSTRA_TOKEN, or rostra --token-file FILE",
                 )
             )
             return
@@ -273,18 +272,6 @@ class Door:
 def files_kept(files_max: int) -> int:
     """How many of them are not for callers."""
     return max(FILES_KEPT_LEAST, files_max // 8)
-
-
-def read_token(file: Path) -> str:
-    try:
-        token = file.read_text(encoding="utf-8").strip()
-        check_text(token)
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "not one line of text"
-        raise BadInput(f"cannot use the token file {file}: {why}", fix="write one line into it") from None
-    if not token:
-        raise BadInput(f"the token file {file} is empty", fix="write one line into it, the longer the better")
-    return token
 
 
 def _remove_if_dead(path: Path) -> None:

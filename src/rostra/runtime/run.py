@@ -28,12 +28,13 @@ from rostra.protocols.resolve.domain import DomainServer
 from rostra.protocols.resolve.local import LocalServer
 from rostra.runtime.addresses import SocketPath, TcpAddress, default_socket
 from rostra.runtime.config import World
-from rostra.runtime.door import Door, read_token
+from rostra.runtime.door import Door
 from rostra.runtime.notify import Systemd
 from rostra.runtime.process import Process, Resident
 from rostra.runtime.record import Record
 from rostra.runtime.reload import reload
 from rostra.runtime.store import open_store
+from rostra.runtime.tokens import read_token
 from rostra.wire import FrameKind
 
 if TYPE_CHECKING:

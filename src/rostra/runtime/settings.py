@@ -122,6 +122,7 @@ SETTINGS: Final = (
         Path,
         ("agents", "token_file"),
         lambda world: world.agents.token_file,
+        flag="--token-file",
     ),
     Setting(
         "state",

@@ -1,0 +1,22 @@
+"""What a program shows to an agent that it reaches over TCP, if that agent asks for it.
+
+It is read from a file, so that it stands in no list of processes and in nobody's history of commands. It is
+never logged, printed or put into an archive; only the name of its file is.
+"""
+
+from pathlib import Path
+
+from rostra.errors import BadInput
+from rostra.wire.checks import check_text
+
+
+def read_token(file: Path) -> str:
+    try:
+        token = file.read_text(encoding="utf-8").strip()
+        check_text(token)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not one line of text"
+        raise BadInput(f"cannot use the token file {file}: {why}", fix="write one line into it") from None
+    if not token:
+        raise BadInput(f"the token file {file} is empty", fix="write one line into it, the longer the better")
+    return token

@@ -1,0 +1,98 @@
+"""Commands that show a token to an agent over TCP; and where the token never appears."""
+
+import io
+import os
+import re
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.cluster import rostra, start
+
+pytestmark = pytest.mark.live
+
+RIGHT, WRONG = "open-sesame-7f3a", "close-sesame-9b1c"
+
+
+class Agent:
+    """One that asks for a token over TCP."""
+
+    def __init__(self, directory: Path) -> None:
+        self.token, self.world = directory / "token", directory / "world.toml"
+        self.token.write_text(f"{RIGHT}\n")
+        self.world.write_text('[world]\nname = "w"\n[servers]\nlab = "127.0.0.1:1"\n')
+        self._process = start(
+            *("agent", "lab.h1", "-w", str(self.world), "--socket", str(directory / "s")),
+            *("--programs-at", "127.0.0.1:0", "--token-file", str(self.token)),
+        )
+        assert self._process.stderr is not None
+        self._log = ""
+        while not (found := re.search(r"address=(127\S+)", self._log)):
+            line = self._process.stderr.readline()
+            assert line, f"it ended before it listened: {self._log}"
+            self._log += line
+        self.tcp = found[1]
+
+    def end(self) -> str:
+        """All that it logged."""
+        self._process.terminate()
+        self._log += self._process.communicate(timeout=20)[1]
+        return self._log
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[Agent]:
+    agent = Agent(tmp_path)
+    yield agent
+    agent.kill()
+
+
+def test_a_command_shows_the_token_that_it_was_given(agent: Agent) -> None:
+    words = ("resolve", "chess", "--agent", agent.tcp)
+    refused = rostra(*words)
+    assert refused.code == 3
+    assert refused.err.splitlines() == [
+        "error: lab.h1 lets programs in over TCP only with its token",
+        "  connect(address, token=...), $ROSTRA_TOKEN, or rostra --token-file FILE",
+    ]
+    nobody = 1  # is in the group: we were let in
+    assert rostra(*words, "--token-file", str(agent.token)).code == nobody
+    assert rostra(*words, env={"ROSTRA_TOKEN_FILE": str(agent.token)}).code == nobody
+    assert rostra(*words, env={"ROSTRA_TOKEN": RIGHT}).code == nobody
+    assert rostra(*words, "--token-file", str(agent.token), env={"ROSTRA_TOKEN": WRONG}).code == nobody
+    assert rostra(*words, env={"ROSTRA_TOKEN": WRONG}).code == 3
+    assert "ROSTRA_TOKEN_FILE" not in os.environ  # it was for those commands only
+
+
+def test_a_token_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    answer = rostra("members", "chess", "--token-file", str(tmp_path / "none"))
+    assert answer.code == 2
+    assert answer.err.startswith(f"error: cannot use the token file {tmp_path}/none: No such file")
+
+
+def test_a_token_appears_in_no_log_no_setting_and_no_archive(agent: Agent, tmp_path: Path) -> None:
+    said = [
+        rostra("members", "chess", "-a", agent.tcp, env={"ROSTRA_TOKEN": WRONG}),
+        rostra(
+            "config", "show", "-w", str(agent.world), "--origin", env={"ROSTRA_TOKEN_FILE": str(agent.token)}
+        ),
+        rostra("config", "show", "-w", str(agent.world), "-o", "json", env={"ROSTRA_TOKEN": RIGHT}),
+    ]
+    archive = tmp_path / "debug.tar.gz"
+    for env in ({"ROSTRA_TOKEN": RIGHT}, {"ROSTRA_TOKEN_FILE": str(agent.token)}):
+        said.append(rostra("debug", "-f", str(archive), "-a", agent.tcp, env=env))
+        assert said[-1].code == 0
+        with tarfile.open(archive) as parts:
+            files = [(parts.extractfile(name) or io.BytesIO()).read() for name in parts.getnames()]
+        assert len(files) > 4
+        for secret in (RIGHT, WRONG):
+            assert not any(secret.encode() in file for file in files)
+    log = agent.end()
+    for secret in (RIGHT, WRONG):
+        assert not any(secret in answer.out + answer.err for answer in said) and secret not in log
+    assert f"{agent.token} (from --token-file)" in log  # where it is may be known
