@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from support.lab import until
 
 import rostra
+from benchmarks.xpand_table import Size, measure, show
 from rostra.client import Joined, View, Without
 from rostra.errors import BadInput, Unreachable
 from rostra.lab import Lab, Plan, load_plan, parse_plan
@@ -406,6 +408,17 @@ async def test_a_group_spans_three_sites_is_parted_and_merges(possible: None) ->
                 lab.heal("ntu")
                 await _until_seen(seen_at_mit, "ntu", Joined)
                 await _until_seen(seen_at_ntu, "mit", Joined)
+
+
+async def test_the_ground_under_the_papers_table_is_measured(possible: None) -> None:
+    """Not how good anything is, but that nothing is better than the network allows."""
+    size = Size(probes=200, stream_s=1.0, joins=2, losses=(0.0,))
+    (one,) = [found async for found in measure(load_plan(), size, Console(quiet=True))]
+    assert [each.received for each in one.steady] == [200] * 6
+    assert one.floor.arrived == one.floor.sent == 10 and len(one.floor.off_ms) == 9
+    assert len(one.joins.snapshot_ms) == 2 and one.joins.unheard == 0
+    assert min(one.joins.snapshot_ms) >= 230 and min(one.joins.huji_ms + one.joins.ntu_ms) >= 115
+    show(Console(quiet=True), [one])
 
 
 async def _until_seen(items: object, site: str, kinds: object) -> object:

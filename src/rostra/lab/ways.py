@@ -22,7 +22,7 @@ from msgspec.structs import asdict, fields
 
 from rostra.errors import BadInput
 
-KNOT_S: Final = 0.05
+KNOT_S: Final = 0.02
 """How often jitter is drawn anew; or four times the jitter, if longer: its slope is at most a half."""
 
 ON_THE_WAY_BYTES_MAX: Final = 64 << 20
