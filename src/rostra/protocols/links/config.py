@@ -30,8 +30,9 @@ class LinkConfig(Struct, frozen=True, kw_only=True):
         Default 1024. Raising it: more in flight on long paths, ``window_packets_max / round trip`` packets
         per second at most.
     `packet_messages_max`
-        A larger batch is sent as several packets. Default 1024. Raising it: bigger frames, so that a
-        heartbeat behind one waits longer.
+        A larger batch is sent as several packets. Default 512: of the largest messages that programs send
+        (64 KiB) that is half of what the wire takes in one packet. Raising it: bigger frames, so that a
+        heartbeat behind one waits longer; above 1000, packets that cannot be sent.
     `acknowledge_messages`
         Received messages that are acknowledged at once if no other packet of ours said so since; fewer wait
         for the next tick. At most `window_packets_max`, or the window could stand still. Default 128. Raising
@@ -48,7 +49,7 @@ class LinkConfig(Struct, frozen=True, kw_only=True):
     reconnect_backoff_max_s: float = 5.0
     queue_messages_max: int = 250_000
     window_packets_max: int = 1024
-    packet_messages_max: int = 1024
+    packet_messages_max: int = 512
     acknowledge_messages: int = 128
     resend_after_s: float | None = None
 
