@@ -4,6 +4,7 @@
 `rostra history ingest` makes of it; questions return tables that are named where they are asked.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from pyspark.sql.types import (
@@ -90,6 +91,19 @@ STAYS: Final = StructType(
 seen after its last row, nobody knows.
 """
 
+HOLES: Final = StructType(
+    [
+        StructField("world", StringType(), nullable=False),
+        StructField("writer", StringType(), nullable=False),
+        StructField("epoch", LongType(), nullable=False),
+        StructField("first", LongType(), nullable=False),
+        StructField("last", LongType(), nullable=False),
+        StructField("what", StringType(), nullable=False),  # given up | came late
+        StructField("in_batch", LongType(), nullable=False),
+    ]
+)
+"""Rows that were waited for in vain, and those of them that came after all."""
+
 KINDS_OF: Final = {
     "notices": ("absolute", "joined", "left", "without", "only", "gap", "snapshot", "changed"),
     "suspicions": (
@@ -106,4 +120,10 @@ TABLES: Final = {
     "notices": NOTICES,
     "suspicions": SUSPICIONS,
     "traffic": TRAFFIC,
+    "holes": HOLES,
 }
+
+
+def widened(extra: Mapping[str, Type]) -> StructType:
+    """`EVENTS`, and the columns that a newer writer added, which are kept although nobody here knows them."""
+    return StructType([*EVENTS.fields, *(StructField(name, TYPES[type_]) for name, type_ in extra.items())])

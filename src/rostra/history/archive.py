@@ -1,0 +1,70 @@
+"""Where history is read from: the tables that ingest made, or the journals themselves.
+
+    archive = Archive(spark, tables="/var/lib/rostra/tables")     quick, and each row once
+    archive = Archive(spark, journal="/var/lib/rostra/journal")   nothing has to be made first
+    archive.events.transform(stays)
+
+Both give the same answers. A journal may hold a row twice (a segment that was sent again), so it is read with
+an eye on that.
+"""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from rostra.errors import BadInput
+from rostra.history.tables import Tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Question = Callable[["Archive"], "DataFrame"]
+"""What a command asks: an archive in, an answer out."""
+
+FIX = "name one:  --tables DIR (made by rostra history ingest) or --journal DIR (what nodes write)"
+
+
+class Archive:
+    def __init__(
+        self, spark: "SparkSession", *, tables: str | None = None, journal: str | None = None
+    ) -> None:
+        if (tables is None) == (journal is None):
+            both = tables is not None
+            raise BadInput("tables or journal, not both" if both else "no history was named", fix=FIX)
+        self.spark = spark
+        self._tables = None if tables is None else Tables(tables)
+        self._journal = journal
+
+    @cached_property
+    def events(self) -> "DataFrame":
+        """All rows (`schemas.EVENTS`), each once."""
+        if self._tables is not None:
+            return self._tables.read(self.spark, "events")
+        from rostra.history.journals import read_journal
+
+        assert self._journal is not None
+        return read_journal(self.spark, self._journal)
+
+    @cached_property
+    def stays(self) -> "DataFrame":
+        """Who saw whom, from when until when (`schemas.STAYS`)."""
+        if self._tables is not None:
+            return self._tables.read(self.spark, "stays")
+        from rostra.history.questions.stays import stays
+
+        return stays(self.events)
+
+    def table(self, name: str) -> "DataFrame":
+        """Any table by its name; from journals, it is made on the way."""
+        if self._tables is not None:
+            return self._tables.read(self.spark, name)
+        if name in ("events", "stays"):
+            made: DataFrame = getattr(self, name)
+            return made
+        from pyspark.sql import functions as F
+
+        from rostra.history.schemas import KINDS_OF, TABLES
+
+        if name not in KINDS_OF:
+            raise BadInput(f"there is no table {name!r}", fix=f"one of: events, stays, {', '.join(KINDS_OF)}")
+        return self.events.where(F.col("kind").isin(*KINDS_OF[name])).select(TABLES[name].names)

@@ -1,0 +1,131 @@
+"""A directory on any file system that Arrow knows: what tables are made of beside the rows that Spark writes.
+
+Small files appear whole or not at all: by rename where there are names, by one put where there are objects.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from rostra.errors import BadInput
+
+HIDDEN: Final = (".", "_")
+"""Names that begin so are nobody's rows."""
+
+
+class Status(NamedTuple):
+    """What tells two versions of a file apart."""
+
+    size: int
+    mtime_ns: int
+
+
+def open_files(where: str | Path) -> tuple[pafs.FileSystem, str]:
+    """The file system of a path or URI, as Spark or a person writes it, and the path in it."""
+    text = str(where)
+    if text.startswith("file:"):
+        return pafs.LocalFileSystem(), "/" + text.removeprefix("file:").lstrip("/")
+    if "://" not in text:
+        return pafs.LocalFileSystem(), os.path.abspath(text)
+    try:
+        files, path = pafs.FileSystem.from_uri(text.replace("s3a://", "s3://", 1))
+    except (pa.ArrowInvalid, OSError) as error:
+        raise BadInput(
+            f"cannot read {text}: {error}", fix="name a directory, or a URI that Arrow knows"
+        ) from None
+    return files, path
+
+
+class Directory:
+    """Paths inside it are given relative to it."""
+
+    def __init__(self, where: str | Path) -> None:
+        self.files, self.path = open_files(where)
+        self.is_local = isinstance(self.files, pafs.LocalFileSystem)
+        self._prefix = f"file://{self.path}" if self.is_local else str(where).rstrip("/")
+
+    def __str__(self) -> str:
+        return self.path if self.is_local else self._prefix
+
+    def uri(self, name: str = "") -> str:
+        """As Spark is told."""
+        return f"{self._prefix}/{name}".rstrip("/")
+
+    def full(self, name: str) -> str:
+        return f"{self.path}/{name}" if name else self.path
+
+    def exists(self, name: str = "") -> bool:
+        return bool(self.files.get_file_info(self.full(name)).type != pafs.FileType.NotFound)
+
+    def list(self, name: str = "", *, recursive: bool = False) -> Iterator[pafs.FileInfo]:
+        yield from self.files.get_file_info(
+            pafs.FileSelector(self.full(name), allow_not_found=True, recursive=recursive)
+        )
+
+    def read(self, name: str) -> bytes:
+        with self.files.open_input_stream(self.full(name)) as file:
+            return bytes(file.read())
+
+    def write(self, name: str, content: bytes) -> None:
+        """Whole, on the disk, and in the place of whatever had that name."""
+        folder, _, last = self.full(name).rpartition("/")
+        self.files.create_dir(folder, recursive=True)
+        if not self.is_local:
+            with self.files.open_output_stream(self.full(name)) as file:
+                file.write(content)
+            return
+        part = Path(folder) / f".{last}.part"
+        with part.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(self.full(name))
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def write_table(self, name: str, table: pa.Table) -> None:
+        folder, _, _ = self.full(name).rpartition("/")
+        self.files.create_dir(folder, recursive=True)
+        pq.write_table(table, self.full(name), filesystem=self.files, compression="zstd")
+
+    def read_table(self, name: str) -> pa.Table:
+        return pq.read_table(self.full(name), filesystem=self.files)
+
+    def remove(self, name: str) -> None:
+        """A file or a directory with all that is in it; nothing if it is gone already."""
+        match self.files.get_file_info(self.full(name)).type:
+            case pafs.FileType.Directory:
+                self.files.delete_dir(self.full(name))
+            case pafs.FileType.File:
+                self.files.delete_file(self.full(name))
+
+    def rows(self, name: str) -> int:
+        """So many are in the Parquet files of this directory, by their own word."""
+        return sum(
+            pq.read_metadata(info.path, filesystem=self.files).num_rows
+            for info in self.list(name)
+            if info.type == pafs.FileType.File
+            and info.base_name.endswith(".parquet")
+            and is_seen(info.base_name)
+        )
+
+
+def is_seen(name: str) -> bool:
+    return not name.startswith(HIDDEN)
+
+
+def status(where: str) -> Status | None:
+    """None if it is not there."""
+    files, path = open_files(where)
+    info = files.get_file_info(path)
+    if info.type != pafs.FileType.File:
+        return None
+    return Status(info.size or 0, info.mtime_ns or 0)

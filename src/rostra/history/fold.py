@@ -1,0 +1,153 @@
+"""Stays, batch by batch: what one batch ends is written once, what still lasts is handed to the next.
+
+                    sight of batch 17
+                          │
+    open/batch=16 ──▶  (lead)  ──▶ open/batch=17        they last
+                          │
+                          └──────▶ stays/batch=17       they have ended
+
+The same window as the question `stays`, over the changes of a batch and the beginnings that earlier batches
+left open; so both give the same table, and a test holds them to it. A life that ended without a row (a crash)
+ends its stays when it is sealed. Until then, readers are told by `all_stays` how it looks today.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from rostra.history.questions.lives import STILL_GOING_S
+from rostra.history.questions.stays import sight
+from rostra.history.runs import Epoch, Key
+from rostra.history.schemas import STAYS
+from rostra.history.shape import shaped
+
+if TYPE_CHECKING:
+    from rostra.history.tables import Commit, Tables
+
+ENDS = StructType(
+    [
+        StructField("world", StringType(), nullable=False),
+        StructField("seen_by", StringType(), nullable=False),
+        StructField("epoch", LongType(), nullable=False),
+        StructField("life_ended_us", LongType(), nullable=False),
+        StructField("life_ended_by", StringType(), nullable=False),  # closing | unknown
+    ]
+)
+"""Lives of writers that are over, and end whatever they still saw."""
+
+_LIFE = ["world", "seen_by", "epoch"]
+_BEGINNING = (*_LIFE, "group", "member", "life", "stamp")
+
+
+def fold(opened: DataFrame, changes: DataFrame) -> DataFrame:
+    """Open stays and further changes -> all their stays (`STAYS`); those that last have no `left_at`.
+
+    Two 64-bit hashes stand for the five names of a story: numbers sort much faster than names, and two
+    stories with the same 128 bits will not be met.
+    """
+    begun = opened.select(
+        *_story("seen_by"),
+        F.col("joined_seq").alias("seq"),
+        F.col("joined_at").alias("at"),
+        F.lit(True).alias("is_join"),
+        F.lit(None).cast("string").alias("ended_by"),
+        F.struct(*_BEGINNING, "joined_by").alias("of"),
+    )
+    is_join = F.col("change") == "joined"
+    changed = (
+        sight(changes)
+        .withColumn("seen_by", F.col("writer"))
+        .withColumn("joined_by", F.col("cause"))
+        .select(
+            *_story("writer"),
+            "seq",
+            "at",
+            is_join.alias("is_join"),
+            F.when(~is_join, F.col("cause")).alias("ended_by"),
+            F.when(is_join, F.struct(*_BEGINNING, "joined_by")).alias("of"),
+        )
+    )
+    story = Window.partitionBy("story", "twin").orderBy("seq")
+    spells = (
+        begun.unionByName(changed)
+        .withColumn("next_seq", F.lead("seq").over(story))
+        .withColumn("next_at", F.lead("at").over(story))
+        .withColumn("next_is_join", F.lead("is_join").over(story))
+        .withColumn("next_by", F.lead("ended_by").over(story))
+        .where("is_join")
+    )
+    return shaped(
+        spells,
+        STAYS,
+        **{name: f"of.{name}" for name in (*_BEGINNING, "joined_by")},
+        joined_seq="seq",
+        joined_at="at",
+        left_seq="next_seq",
+        left_at="next_at",
+        ended_by=F.when(F.col("next_is_join"), F.lit("joined again")).when(
+            F.col("next_seq").isNotNull(), F.coalesce("next_by", F.lit("left"))
+        ),
+    )
+
+
+def _story(writer: str) -> list[Column]:
+    names = ("world", writer, "epoch", "group", "member")
+    return [F.xxhash64(*names).alias("story"), F.xxhash64(F.lit("twin"), *names).alias("twin")]
+
+
+def ended(stays: DataFrame, ends: DataFrame) -> DataFrame:
+    """The same stays; those that last end with the life of the writer that saw them."""
+    open_then_over = F.col("left_at").isNull() & F.col("life_ended_us").isNotNull()
+    return shaped(
+        stays.join(F.broadcast(ends), _LIFE, "left"),
+        STAYS,
+        left_at=F.when(open_then_over, F.timestamp_micros("life_ended_us")).otherwise(F.col("left_at")),
+        ended_by=F.when(open_then_over, F.col("life_ended_by")).otherwise(F.col("ended_by")),
+    )
+
+
+def finished(spark: SparkSession, before: Mapping[Key, Epoch], now: Mapping[Key, Epoch]) -> DataFrame | None:
+    """`ENDS`, of lives whose books were closed just now: no row can change their stays any more."""
+    rows = [
+        (*key, epoch.ended_us, "closing" if epoch.over else "unknown")
+        for key, epoch in now.items()
+        if epoch.finished and not (key in before and before[key].finished)
+    ]
+    return spark.createDataFrame(rows, ENDS) if rows else None
+
+
+def over_by_now(spark: SparkSession, epochs: Mapping[Key, Epoch]) -> DataFrame:
+    """`ENDS`, as far as one can tell today: also those that a newer life of the writer followed, and those
+    that have been silent for `STILL_GOING_S` while their world went on. The rule of the question `lives`."""
+    newest_us: dict[str, int] = {}
+    newest_life: dict[tuple[str, str], int] = {}
+    for key, epoch in epochs.items():
+        newest_us[key.world] = max(newest_us.get(key.world, 0), epoch.ended_us)
+        who = (key.world, key.writer)
+        newest_life[who] = max(newest_life.get(who, 0), key.epoch)
+    rows = [
+        (*key, epoch.ended_us, "closing" if epoch.over else "unknown")
+        for key, epoch in epochs.items()
+        if epoch.over
+        or key.epoch < newest_life[key.world, key.writer]
+        or newest_us[key.world] - epoch.ended_us > STILL_GOING_S * 1_000_000
+    ]
+    return spark.createDataFrame(rows, ENDS)
+
+
+def all_stays(tables: "Tables", spark: SparkSession, commits: tuple["Commit", ...]) -> DataFrame:
+    """Those that have ended and those that last, as known after the newest commit."""
+    newest = commits[-1]
+    past = tables.rows(spark, tables.directories("stays", commits), STAYS)
+    if not newest.rows.get("open"):
+        return past
+    lasting = tables.rows(spark, [tables.place.uri(f"open/batch={newest.open_in}")], STAYS)
+    return past.unionByName(ended(lasting, over_by_now(spark, tables.epochs(newest))))

@@ -1,0 +1,146 @@
+"""Rows of segments, each once: which files a journal has, and how the right part of each is read.
+
+A segment may have been sent twice, or cut otherwise the second time. What is to be read of which file is
+decided by numbers alone (`runs`); here it becomes a DataFrame. Files of which all is wanted, nearly always
+all of them, are read as they are; the rest is picked row by row.
+"""
+
+import glob
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from rostra.errors import BadInput
+from rostra.history.files import Directory, is_seen, open_files
+from rostra.history.look import Seen, extra_columns, look
+from rostra.history.runs import Key, Piece, Run, plan
+from rostra.history.schemas import widened
+from rostra.journal.schema import KEY
+
+THREADS: Final = 8
+
+RANGES: Final = "in_world STRING, in_writer STRING, in_epoch LONG, in_first LONG, in_last LONG"
+
+
+def read_journal(
+    spark: SparkSession, journal: str, *, aside: Callable[[Seen], None] = lambda seen: None
+) -> DataFrame:
+    """All rows of a journal (`EVENTS`), each once, holes and all. Files that cannot be used go to `aside`."""
+    seen = glances(segments(journal))
+    for each in seen:
+        if each.why:
+            aside(each)
+    good = [each for each in seen if not each.why]
+    extra = {name: type_ for each in good for name, type_ in each.extra.items()}
+    return read_pieces(spark, chosen(good), good, widened(extra))
+
+
+def chosen(good: Iterable[Seen]) -> list[Piece]:
+    """Every number once; holes are nobody's concern here."""
+    made = plan({}, (run for each in good for run in each.runs), hole_after_us=-(10**18))
+    return [*made.accepted, *made.late]
+
+
+def segments(journal: str) -> list[str]:
+    """Every segment of a journal, or of all journals that a pattern matches, as Spark calls them."""
+    found = []
+    for each in sorted(glob.glob(journal)) if "*" in journal and "://" not in journal else [journal]:
+        place = Directory(each)
+        if not place.exists():
+            raise BadInput(f"there is no journal at {place}", fix="name the directory that nodes write to")
+        for info in place.list(recursive=True):
+            inside = os.path.relpath(info.path, place.path)
+            is_whole = inside.endswith(".parquet") and all(is_seen(part) for part in inside.split("/"))
+            if info.type == pafs.FileType.File and info.size and is_whole:
+                found.append(place.uri(inside))
+    return sorted(found)
+
+
+def glances(paths: Sequence[str]) -> list[Seen]:
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(glance, paths))
+
+
+def glance(path: str) -> Seen:
+    """By its footer alone, if that says everything; else a look."""
+    files, inside = open_files(path)
+    try:
+        footer = pq.read_metadata(inside, filesystem=files)
+        said = footer.metadata or {}
+        first, last = int(said[b"rostra.first"]), int(said[b"rostra.last"])
+        key = Key(said[b"rostra.world"].decode(), said[b"rostra.writer"].decode(), int(said[b"rostra.epoch"]))
+    except (pa.ArrowException, OSError, KeyError, ValueError):
+        return look(path)
+    if footer.num_rows != last - first + 1:
+        return look(path)
+    role = said.get(b"rostra.role", b"").decode()
+    try:
+        extra = extra_columns(footer.schema.to_arrow_schema())
+    except ValueError:
+        return look(path)
+    run = Run(key, first, last, footer.num_rows, 0, 0, role, closing=False, source=path)
+    return Seen(path, rows=footer.num_rows, runs=[run], extra=extra)
+
+
+def read_pieces(
+    spark: SparkSession,
+    pieces: Iterable[Piece],
+    good: Iterable[Seen],
+    schema: StructType,
+    where: Callable[[str], str] = str,
+) -> DataFrame:
+    """Their rows. `good` are the files they may be from, `where` says where another source is."""
+    taken: dict[str, list[Piece]] = {}
+    for piece in pieces:
+        taken.setdefault(piece.run.source, []).append(piece)
+    runs_of = {each.path: len(each.runs) for each in good}
+    whole = [
+        source
+        for source, some in taken.items()
+        if len(some) == runs_of.get(source) and all(piece.whole for piece in some)
+    ]
+    partly = sorted(set(taken) - set(whole))
+    frames = []
+    if whole:
+        frames.append(read_files(spark, whole, schema))
+    if partly:
+        rows = read_files(spark, [where(source) for source in partly], schema)
+        picked = ranges(spark, (piece for source in partly for piece in taken[source]))
+        # The same row may be in two of these files; either will do, they are the same.
+        frames.append(only_in(rows, picked).dropDuplicates(list(KEY)))
+    match frames:
+        case []:
+            return spark.createDataFrame([], schema)
+        case [frame]:
+            return frame
+        case [one, other]:
+            return one.unionByName(other)
+    raise AssertionError(frames)
+
+
+def read_files(spark: SparkSession, paths: Sequence[str], schema: StructType) -> DataFrame:
+    return spark.read.schema(schema).option("recursiveFileLookup", "true").parquet(*paths)
+
+
+def ranges(spark: SparkSession, pieces: Iterable[Piece]) -> DataFrame:
+    return spark.createDataFrame([(*piece.run.key, piece.first, piece.last) for piece in pieces], RANGES)
+
+
+def only_in(rows: DataFrame, picked: DataFrame, *, inside: bool = True) -> DataFrame:
+    """Rows whose numbers are in these ranges, or are not."""
+    return rows.join(
+        F.broadcast(picked),
+        (F.col("world") == F.col("in_world"))
+        & (F.col("writer") == F.col("in_writer"))
+        & (F.col("epoch") == F.col("in_epoch"))
+        & F.col("seq").between(F.col("in_first"), F.col("in_last")),
+        "left_semi" if inside else "left_anti",
+    )

@@ -1,0 +1,184 @@
+"""A look at a segment before its rows are read: what is in it, or why it is set aside.
+
+Spark stops a whole batch at the first broken file. So each file is opened first, its footer and its few
+narrow columns read, and what it holds told as runs of numbers (`runs`). That is a few bytes per row, done by
+Spark's own workers, and it says exactly which rows are new before one of them is touched.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from msgspec import Struct
+
+from rostra.history.files import open_files
+from rostra.history.runs import Key, Run
+from rostra.journal.schema import COLUMNS, Type
+
+ARROW: Final[dict[Type, pa.DataType]] = {
+    "text": pa.string(),
+    "word": pa.string(),
+    "int64": pa.int64(),
+    "int32": pa.int32(),
+    "double": pa.float64(),
+    "bool": pa.bool_(),
+    "time": pa.timestamp("us", tz="UTC"),
+    "texts": pa.list_(pa.string()),
+}
+
+KNOWN: Final = {column.name: column for column in COLUMNS}
+
+LOOKED_AT: Final = ("world", "writer", "role", "epoch", "seq", "at", "kind", "first", "last")
+
+DROPPED, CLOSING = "dropped", "closing"
+
+
+class Unusable(ValueError):
+    """Why this file is set aside."""
+
+
+class Seen(Struct):
+    """One file, after a look."""
+
+    path: str
+    why: str = ""  # it is set aside; empty if it is good
+    rows: int = 0
+    runs: list[Run] = []
+    kinds: list[str] = []
+    extra: dict[str, Type] = {}  # columns that a newer writer added
+
+
+def look(path: str, world: str | None = None) -> Seen:
+    try:
+        return look_closely(path, world)
+    except Unusable as unusable:
+        return Seen(path, why=str(unusable))
+    except FileNotFoundError:
+        return Seen(path, why="gone: it was listed, and is not there any more")
+    except (pa.ArrowException, OSError, ValueError) as error:
+        # Arrow's words for a file that was cut off or damaged are long, and different in each version.
+        return Seen(path, why=f"not Parquet, or damaged: {' '.join(str(error).split())[:200]}")
+
+
+def look_closely(path: str, world: str | None) -> Seen:
+    files, inside = open_files(path)
+    with files.open_input_file(inside) as source:
+        file = pq.ParquetFile(source)
+        extra = extra_columns(file.schema_arrow)
+        names = [name for name in LOOKED_AT if name in file.schema_arrow.names]
+        table = file.read(columns=names)
+    if table.num_rows == 0:
+        return Seen(path, extra=extra)
+    key = Key(*(_only(table, name) for name in ("world", "writer", "epoch")))
+    if world is not None and key.world != world:
+        raise Unusable(f"of another world: {key.world!r}")
+    return Seen(
+        path,
+        rows=table.num_rows,
+        runs=runs(path, key, str(_only(table, "role")), table),
+        kinds=sorted(kind for kind in pc.unique(table["kind"]).to_pylist()),
+        extra=extra,
+    )
+
+
+def extra_columns(schema: pa.Schema) -> dict[str, Type]:
+    """Columns that we do not know, of types that we do."""
+    extra: dict[str, Type] = {}
+    for field in schema:
+        found = type_of(field.type)
+        column = KNOWN.get(field.name)
+        if found is None:
+            raise Unusable(f"wrong schema: column {field.name!r} is {field.type}, which no column may be")
+        if column is None:
+            extra[field.name] = found
+        elif ARROW[column.type] != ARROW[found]:
+            raise Unusable(
+                f"wrong schema: column {field.name!r} is {field.type}, and should be {column.type}"
+            )
+    missing = [column.name for column in COLUMNS if column.required and column.name not in schema.names]
+    if missing:
+        raise Unusable(f"wrong schema: no column {missing[0]!r}; this is no journal")
+    return extra
+
+
+def type_of(given: pa.DataType) -> Type | None:
+    """As the journal calls it; how text is kept in memory makes no difference."""
+    if pa.types.is_dictionary(given):
+        given = given.value_type
+    if pa.types.is_large_string(given):
+        given = pa.string()
+    if pa.types.is_list(given) or pa.types.is_large_list(given):
+        given = pa.list_(given.value_type)
+    return next((name for name, arrow in ARROW.items() if arrow == given), None)
+
+
+def _only(table: pa.Table, name: str) -> Any:
+    values = pc.unique(table[name])
+    if len(values) != 1 or values[0].as_py() is None:
+        raise Unusable(f"wrong rows: a segment has one {name}, and this has {len(values)}")
+    return values[0].as_py()
+
+
+def runs(path: str, key: Key, role: str, table: pa.Table) -> list[Run]:
+    """The rows as runs without a hole. Numbers that a `dropped` row accounts for are used up, not missing."""
+    for name in ("seq", "at", "kind"):
+        if table[name].null_count:
+            raise Unusable(f"wrong rows: column {name!r} is empty in some")
+    seq = table["seq"].to_numpy()
+    begins = np.array(seq)
+    if "first" in table.column_names:
+        for at in np.flatnonzero(pc.equal(table["kind"], DROPPED).to_numpy(zero_copy_only=False)):
+            first = table["first"][int(at)].as_py()
+            if first is not None and 0 < first < begins[at]:
+                begins[at] = first
+    if begins[0] < 1:
+        raise Unusable(f"wrong rows: numbers begin at 1, and here is {begins[0]}")
+    if np.any(begins[1:] <= seq[:-1]):
+        wrong = int(np.argmax(begins[1:] <= seq[:-1]))
+        raise Unusable(f"wrong rows: out of order, {seq[wrong + 1]} comes after {seq[wrong]}")
+    at_us = table["at"].cast(pa.int64()).to_numpy()
+    is_closing = pc.equal(table["kind"], CLOSING).to_numpy(zero_copy_only=False)
+    starts = [0, *(np.flatnonzero(begins[1:] != seq[:-1] + 1) + 1).tolist(), len(seq)]
+    return [
+        Run(
+            key,
+            first=int(begins[start]),
+            last=int(seq[end - 1]),
+            rows=end - start,
+            began_us=int(at_us[start:end].min()),
+            ended_us=int(at_us[start:end].max()),
+            role=role,
+            closing=bool(is_closing[end - 1]),
+            source=path,
+        )
+        for start, end in pairwise(starts)
+    ]
+
+
+def is_readable(path: str) -> str:
+    """Every byte of it, with every check that Arrow has: empty if so, or why not."""
+    files, inside = open_files(path)
+    try:
+        with files.open_input_file(inside) as source:
+            file = pq.ParquetFile(source, page_checksum_verification=True)
+            for batch in file.iter_batches():
+                batch.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        return f"damaged: {' '.join(str(error).split())[:200]}"
+    return ""
+
+
+def looking(world: str | None) -> Any:
+    """For `mapInArrow` over a column of paths: one document for each."""
+    import msgspec
+
+    def look_at(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            told = [msgspec.json.encode(look(path.as_py(), world)) for path in batch.column("path")]
+            yield pa.RecordBatch.from_arrays([pa.array(told, pa.binary())], names=["seen"])
+
+    return look_at

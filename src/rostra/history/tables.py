@@ -1,0 +1,250 @@
+"""Tables, and what is committed of them: readers see whole batches, each once, or not at all.
+
+    <tables>/events/batch=17/*.parquet         rows, as Spark wrote them
+             stays/ notices/ suspicions/ traffic/ ...   the same
+             open/batch=17/                    stays that last, after batch 17
+             epochs/batch=17/                  what is known of every writer, after batch 17
+             held/batch=17/                    rows behind a hole that opened in batch 17
+             _commits/17.json                  batch 17 is there: the only thing that makes it so
+             _set_aside/*.json                 files that could not be used, and why
+             _checkpoint/                      how far Spark has read
+
+A batch is written first and committed then, by the rename of one small file. Whoever dies in between leaves a
+directory that nobody reads, and the next attempt writes it anew. Batches 10 to 19 are compacted by writing
+`batch=10-19` and then replacing commit 19 by one that stands for all ten; the nine others mean nothing from
+that moment on. Directories that no commit mentions are removed after a while, because somebody may be reading
+them still.
+"""
+
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.fs as pafs
+from msgspec import Struct
+
+from rostra.errors import BadInput, RostraError
+from rostra.history.files import Directory
+from rostra.history.runs import Epoch, Key, Run
+from rostra.journal.schema import Type
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+FORMAT: Final = 1
+
+COMMITS, SET_ASIDE, CHECKPOINT = "_commits", "_set_aside", "_checkpoint"
+
+APPENDED: Final = ("events", "stays", "notices", "suspicions", "traffic", "holes")
+"""Tables that grow by every batch. The others are rewritten, and only their newest batch means anything."""
+
+TRIES: Final = 20
+"""Of a reader whose list of commits changed while it read them."""
+
+
+class Commit(Struct, frozen=True, omit_defaults=True):
+    """Batches `since` to `batch` are there."""
+
+    batch: int
+    since: int
+    rows: dict[str, int]  # in each table that has any
+    files: int = 0  # segments that were read
+    set_aside: int = 0
+    duplicates: int = 0  # runs that were there already
+    held: tuple[Run, ...] = ()  # after this batch; each says in whose `held` it is
+    open_in: int = 0  # whose `open` has the stays that last after this batch
+    extra: dict[str, Type] = {}  # columns of `events` that newer writers added, ever
+    at: float = 0.0
+    format: int = FORMAT
+
+    @property
+    def directory(self) -> str:
+        return f"batch={self.batch}" if self.since == self.batch else f"batch={self.since}-{self.batch}"
+
+
+class SetAside(Struct, frozen=True):
+    """A file that could not be used."""
+
+    file: str
+    why: str
+    size: int
+    mtime_ns: int
+    batch: int
+
+
+class Tables:
+    def __init__(self, where: str | Path) -> None:
+        self.place = Directory(where)
+
+    # What is committed
+
+    def commits(self) -> tuple[Commit, ...]:
+        """In order, each batch in exactly one of them. Empty if nothing was ever ingested."""
+        for _ in range(TRIES):
+            try:
+                found = [self._read_commit(number) for number in self._numbers()]
+            except FileNotFoundError:
+                continue  # compacted just now
+            chain = list(_chain(found))
+            if not chain or chain[-1].since == 0:
+                return tuple(reversed(chain))
+        raise RostraError(
+            f"the commits of {self.place} do not fit together",
+            fix=f"look into {self.place.full(COMMITS)}; a file that was removed by hand can be put back",
+        )
+
+    def newest(self) -> Commit | None:
+        commits = self.commits()
+        return commits[-1] if commits else None
+
+    def commit(self, commit: Commit) -> None:
+        self.place.write(f"{COMMITS}/{commit.batch}.json", msgspec.json.encode(commit))
+
+    def forget(self, commits: Iterable[Commit]) -> None:
+        """They are part of another now."""
+        for commit in commits:
+            self.place.remove(f"{COMMITS}/{commit.batch}.json")
+
+    def _numbers(self) -> list[int]:
+        names = (info.base_name.removesuffix(".json") for info in self.place.list(COMMITS))
+        return sorted(int(name) for name in names if name.isdecimal())
+
+    def _read_commit(self, number: int) -> Commit:
+        name = f"{COMMITS}/{number}.json"
+        try:
+            commit = msgspec.json.decode(self.place.read(name), type=Commit)
+        except msgspec.DecodeError as error:
+            raise RostraError(f"{self.place.full(name)} is no commit: {error}") from None
+        if commit.format > FORMAT:
+            raise RostraError(
+                f"{self.place} was written by a newer Rostra (format {commit.format})", fix="use that one"
+            )
+        return commit
+
+    # What is known of writers
+
+    def epochs(self, commit: Commit | None) -> dict[Key, Epoch]:
+        if commit is None:
+            return {}
+        rows = self.place.read_table(_epochs_file(commit.batch)).to_pylist()
+        return {
+            Key(row.pop("world"), row.pop("writer"), row.pop("epoch")): msgspec.convert(row, Epoch)
+            for row in rows
+        }
+
+    def write_epochs(self, batch: int, epochs: dict[Key, Epoch]) -> None:
+        rows = [{**key._asdict(), **msgspec.to_builtins(epochs[key])} for key in sorted(epochs)]
+        self.place.write_table(_epochs_file(batch), pa.Table.from_pylist(rows, EPOCHS_IN_ARROW))
+
+    # What was set aside
+
+    def set_aside(self) -> list[SetAside]:
+        return [
+            msgspec.json.decode(self.place.read(f"{SET_ASIDE}/{info.base_name}"), type=SetAside)
+            for info in sorted(self.place.list(SET_ASIDE), key=lambda info: str(info.base_name))
+            if info.base_name.endswith(".json") and not info.base_name.startswith(".")
+        ]
+
+    # Rows
+
+    def directories(self, table: str, commits: Iterable[Commit] | None = None) -> list[str]:
+        """Where the committed rows of a table are, as Spark is told."""
+        commits = self.commits() if commits is None else commits
+        return [
+            self.place.uri(f"{table}/{commit.directory}") for commit in commits if commit.rows.get(table, 0)
+        ]
+
+    def require(self) -> tuple[Commit, ...]:
+        """What is committed; an error if there is nothing."""
+        commits = self.commits()
+        if not commits:
+            raise BadInput(
+                f"there are no tables in {self.place}",
+                fix=f"make them:  rostra history ingest --journal DIR --tables {self.place}",
+            )
+        return commits
+
+    def read(self, spark: "SparkSession", table: str) -> "DataFrame":
+        """A table as it is committed now; batches that come later are not in it."""
+        from rostra.history import schemas
+
+        commits = self.require()
+        if table == "stays":
+            from rostra.history.fold import all_stays
+
+            return all_stays(self, spark, commits)
+        if table not in schemas.TABLES:
+            raise BadInput(f"there is no table {table!r}", fix=f"one of: {', '.join(schemas.TABLES)}")
+        schema = schemas.TABLES[table]
+        if table == "events":
+            schema = schemas.widened(commits[-1].extra)
+        return self.rows(spark, self.directories(table, commits), schema)
+
+    def rows(self, spark: "SparkSession", directories: list[str], schema: "StructType") -> "DataFrame":
+        if not directories:
+            return spark.createDataFrame([], schema)
+        return spark.read.schema(schema).option("recursiveFileLookup", "true").parquet(*directories)
+
+    # Tidiness
+
+    def sweep(self, *, older_than_s: float, now: float | None = None) -> list[str]:
+        """Remove directories that no commit mentions and nobody can be writing or reading any more."""
+        commits = self.commits()
+        if not commits:
+            return []
+        newest = commits[-1]
+        live = {commit.directory for commit in commits}
+        held = {f"held/batch={run.source}" for run in newest.held}
+        for number in set(self._numbers()) - {commit.batch for commit in commits}:
+            self.place.remove(f"{COMMITS}/{number}.json")  # part of a later one, whose writer died
+        before_ns = ((time.time() if now is None else now) - older_than_s) * 1e9
+        removed = []
+        for table in (*APPENDED, "open", "epochs", "held"):
+            for info in self.place.list(table):
+                name = str(info.base_name)
+                last = name.removeprefix("batch=").rpartition("-")[2]
+                if info.type != pafs.FileType.Directory or not last.isdecimal():
+                    continue
+                if table in APPENDED:
+                    used = name in live
+                elif table == "held":
+                    used = f"held/{name}" in held
+                else:
+                    used = int(last) in (newest.batch, newest.open_in)
+                if not used and int(last) <= newest.batch and (info.mtime_ns or 0) <= before_ns:
+                    self.place.remove(f"{table}/{name}")
+                    removed.append(f"{table}/{name}")
+        return removed
+
+
+EPOCHS_IN_ARROW: Final = pa.schema(
+    [
+        ("world", pa.string()),
+        ("writer", pa.string()),
+        ("epoch", pa.int64()),
+        ("role", pa.string()),
+        ("frontier", pa.int64()),
+        ("began_us", pa.int64()),
+        ("ended_us", pa.int64()),
+        ("over", pa.bool_()),
+        ("sealed", pa.bool_()),
+        ("holes", pa.list_(pa.list_(pa.int64()))),
+    ]
+)
+
+
+def _epochs_file(batch: int) -> str:
+    return f"epochs/batch={batch}/epochs.parquet"
+
+
+def _chain(found: list[Commit]) -> Iterator[Commit]:
+    """From the newest commit backwards; whatever a later one stands for is passed over."""
+    wanted = found[-1].batch if found else -1
+    for commit in reversed(found):
+        if commit.batch == wanted:
+            yield commit
+            wanted = commit.since - 1
