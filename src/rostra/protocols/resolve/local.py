@@ -664,7 +664,11 @@ class LocalServer:
             waiting = tuple([me for me, _ in entry.waiters])
             out.append(Tell(waiting, Joined(group, everybody, Cause.MERGE, Part(True, group.scope))))
             return
-        absolute = Absolute(group, everybody)
+        table = self.groups.get(group)
+        if members or table is None:
+            absolute = Absolute(group, everybody)
+        else:
+            absolute = table.answer(group, isolated=False)  # our own list, and perhaps encoded before
         for earlier in list(self._open_about(group)):
             if earlier.kind is Kind.RESOLVE:
                 self._settle(earlier, absolute, out)
