@@ -3,10 +3,15 @@
 import io
 import os
 import re
+import socket
 import tarfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
 
+import msgspec
 import pytest
 from support.cluster import rostra, start
 
@@ -73,6 +78,32 @@ def test_a_token_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     answer = rostra("members", "chess", "--token-file", str(tmp_path / "none"))
     assert answer.code == 2
     assert answer.err.startswith(f"error: cannot use the token file {tmp_path}/none: No such file")
+
+
+def test_the_dashboard_of_a_server_shows_the_token_too(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(RIGHT)
+    world = tmp_path / "world.toml"
+    world.write_text(
+        '[world]\nname = "w"\n[servers]\nlab = "127.0.0.1:0"\n'
+        f'[agents]\ntoken_file = "{tmp_path}/token"\n[http]\nservers = "127.0.0.1:0"\n'
+    )
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    with start("server", "-d", "lab", "-w", str(world), "--listen", f"127.0.0.1:{port}") as server:
+        try:
+            assert server.stderr is not None
+            while not (found := re.search(r"http_listening address=(\S+)", server.stderr.readline())):
+                assert server.poll() is None
+            places: dict[str, Any] = {}
+            for _ in range(50):
+                with urlopen(f"http://{found[1]}/api/places", timeout=5) as answer:
+                    places = msgspec.json.decode(answer.read())["places"]
+                if places["lab"]["incarnation"] is not None:
+                    break
+                time.sleep(0.1)
+            assert places["lab"]["incarnation"] is not None, places
+        finally:
+            server.kill()
 
 
 def test_a_token_appears_in_no_log_no_setting_and_no_archive(agent: Agent, tmp_path: Path) -> None:

@@ -1,19 +1,23 @@
 """Bad input, tried and answered: what is said, and with which exit code."""
 
 import asyncio
+import contextlib
+import fcntl
 import os
+import pty
 import re
 import shutil
 import socket
 import struct
 import subprocess
+import termios
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from support.cluster import Cluster, rostra, start
-from support.lab import ROSTRA
+from support.lab import ROSTRA, member
 
 from rostra.wire.frames import FrameKind
 
@@ -53,6 +57,11 @@ def test_a_mistyped_command_names_the_closest() -> None:
         (["members", "chess", "-o", "yaml"], "'yaml'", "rostra members --help"),
         (["watch", "chess", "-n", "0"], "invalid value for '--changes'", "rostra watch --help"),
         (["config", "shwo"], "there is no command 'shwo'", "closest: show"),
+        (["members", "chess", "more"], "too many words: more", "rostra members --help"),
+        (["up", "--port", "99999"], "invalid value for '--port': write at most 65535", "rostra up --help"),
+        (["resolve", "g", "--deadline", "x"], "'--deadline': write a number", "rostra resolve --help"),
+        (["resolve", "g", "--deadline", "-1"], "--deadline -1 is no time to wait", "how many seconds"),
+        (["-o", "json", "members"], "no such option: -o", "options stand after the command"),
     ],
 )
 def test_wrong_use_says_where_to_read_on(words: list[str], said: str, see: str) -> None:
@@ -99,6 +108,36 @@ def test_help_is_on_stdout_with_examples_and_exit_codes() -> None:
         assert (answer.code, answer.err) == (0, "")
         assert "Exit codes:" in answer.out and "Examples:" in answer.out
         assert all(len(line) <= 80 for line in answer.lines)
+
+
+def on_a_terminal(*words: str, **env: str) -> str:
+    """What a command writes to a terminal of 80 columns."""
+    screen, other = pty.openpty()
+    fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    plain = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "TERM")}
+    with subprocess.Popen(
+        [*ROSTRA, *words], stdin=other, stdout=other, stderr=other, env={**plain, "TERM": "xterm", **env}
+    ) as process:
+        os.close(other)
+        shown = b""
+        with contextlib.suppress(OSError):  # Linux says EIO when the last writer has gone
+            while chunk := os.read(screen, 4096):
+                shown += chunk
+        assert process.wait(30) == 0
+    os.close(screen)
+    return shown.decode()
+
+
+def test_a_terminal_is_not_left_and_colours_only_go_where_they_are_wanted(cluster: Cluster) -> None:
+    agent = cluster.socket("eu.h1")
+    with member(cluster.socket("eu.h1"), "ann", "coloured", "world"):
+        bold = on_a_terminal("members", "coloured", "-a", agent)
+        plain = on_a_terminal("members", "coloured", "-a", agent, NO_COLOR="1")
+        groups = on_a_terminal("groups", "-a", agent, NO_COLOR="1")
+    assert "\x1b[1mcoloured@world" in bold
+    assert not re.search(r"\x1b\[[0-9;]*m", plain)
+    for line in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", plain + groups).splitlines():
+        assert len(line) <= 80, line
 
 
 # Files

@@ -9,6 +9,7 @@ import contextlib
 import os
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from pathlib import Path
@@ -210,7 +211,13 @@ def how_to_call() -> str:
 
 
 def remark(text: str) -> None:
-    """Something for the user beside the answer."""
+    """Something for the user beside the answer; on a terminal no wider than that."""
+    if sys.stderr.isatty():
+        width = shutil.get_terminal_size().columns
+        text = "\n".join(
+            textwrap.fill(line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+            for line in text.splitlines()
+        )
     typer.echo(text, err=True)
 
 

@@ -1,5 +1,6 @@
 """What `rostra agent` and `rostra server` share: settings decided, doors named, HTTP beside the nodes."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -62,6 +63,9 @@ def _http(at: TcpAddress | None, settings: Settings) -> Beside | None:
     # Only who serves HTTP waits for its import, and not while its loop should turn.
     from rostra.web.beside import http_beside
 
+    if settings.token_file is not None:
+        # The dashboard is a program, too: where it has only TCP it must show what others must show.
+        os.environ.setdefault("ROSTRA_TOKEN_FILE", str(settings.token_file))
     own = _own_address(settings)
     return lambda process: http_beside(process, at, own)
 

@@ -73,7 +73,11 @@ def debug(
     path = file or Path(f"rostra-debug-{time.strftime('%Y%m%d-%H%M%S')}.tar.gz")
     console = remarks()
     with Progress(
-        SpinnerColumn(), TextColumn("{task.description}"), console=console, transient=True
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
     ) as progress:
         task = progress.add_task("asking the nodes in sight")
         sight = run_client(_look(agent))

@@ -5,6 +5,7 @@ Help is made from the command itself, its docstring and its options; `docs/cli.m
 """
 
 import difflib
+import re
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
@@ -106,6 +107,16 @@ WORLD_FILE_HINTS: Final = (
 )
 
 
+IN_OUR_WORDS: Final = (
+    (r"Value error, ", ""),
+    (r"Input should be a valid integer.*", "write a whole number"),
+    (r"Input should be a valid number.*", "write a number"),
+    (r"Input should be less than or equal to", "write at most"),
+    (r"Input should be greater than or equal to", "write at least"),
+    (r"Got unexpected extra argument\S* \((.*)\)", r"too many words: \1"),
+)
+
+
 def _in_our_words(error: Any) -> tuple[str, list[str]]:
     """What the parser found wrong, and what to try."""
     kind = type(error).__name__
@@ -117,7 +128,9 @@ def _in_our_words(error: Any) -> tuple[str, list[str]]:
             f"missing {param.param_type_name} {_metavar(param) if _is_argument(param) else param.opts[0]}"
         )
         return missing, list(WORLD_FILE_HINTS if param.name in ("world", "file") and param.envvar else ())
-    what = error.format_message().rstrip(".").replace("Value error, ", "")
+    what = error.format_message().rstrip(".")
+    for theirs, ours in IN_OUR_WORDS:
+        what = re.sub(theirs, ours, what)
     return what[:1].lower() + what[1:], []
 
 
@@ -125,6 +138,9 @@ def _instead_of(option: str, error: Any) -> Iterator[str]:
     known = {name for param in error.ctx.command.params for name in param.opts} if error.ctx else set()
     if option.lstrip("-") in ("json", "jsonl") and "--output" in known:
         yield f"for programs: -o {option.lstrip('-')}"
+        return
+    if error.ctx is not None and error.ctx.parent is None:
+        yield "options stand after the command: rostra members chess -o json"
         return
     close = difflib.get_close_matches(option, sorted(each for each in known if each.startswith("--")), n=2)
     if close:

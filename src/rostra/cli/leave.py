@@ -103,5 +103,6 @@ async def _still_in(me: Me, group: Group, waiting: set[Endpoint]) -> list[str]:
 def _held_by(document: Mapping[str, Any], who: str) -> str:
     for program in document["programs"]:
         if who in program["endpoints"]:
-            return f"{program['program']} ({program['peer']})"
+            name, peer = program["program"], program["peer"]
+            return str(name) if peer in name else f"{name} ({peer})"
     return "its program"

@@ -4,6 +4,7 @@ A table fits its terminal. In a pipe it is as wide as it needs to be, so that no
 cut off.
 """
 
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -39,8 +40,16 @@ class Answers(Console):
 
 def answers() -> Console:
     """Made when it is needed, so that whoever replaced sys.stdout gets the answer."""
-    width = None if sys.stdout.isatty() else PIPE_WIDTH
-    return Answers(file=sys.stdout, highlight=False, markup=False, emoji=False, soft_wrap=False, width=width)
+    return Answers(
+        file=sys.stdout,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        soft_wrap=False,
+        width=None if sys.stdout.isatty() else PIPE_WIDTH,
+        # Who wants no colour gets no other marks either: bold is a colour on many a terminal.
+        color_system=None if os.environ.get("NO_COLOR") else "auto",
+    )
 
 
 def remarks() -> Console:

@@ -48,6 +48,8 @@ def resolve(
     """
     if everywhere and (scope or "@" in group):
         raise BadInput("--everywhere and a scope", fix="leave one of them out")
+    if deadline is not None and not deadline > 0:
+        raise BadInput(f"--deadline {deadline:g} is no time to wait", fix="write how many seconds: 2.5")
     key = group_of(group, scope)
     with within_scope(key, agent):
         return run_client(_resolve(key, everywhere, deadline, agent, output))

@@ -155,6 +155,7 @@ def blow_storms(
         TimeRemainingColumn(),
         console=_remarks,
         transient=True,
+        disable=not _remarks.is_terminal,
     ) as progress:
         task = progress.add_task("storms", total=len(plan))
         for outcome in _blow(plan, jobs):
