@@ -121,13 +121,14 @@ def bare_stream(lab: Lab, for_s: float) -> Floor:
     with source.socket() as mouth, to.socket() as ear:
         ear.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
         ear.bind((to.address, PORT))
-        began_s, number = time.monotonic(), 0
-        last_s = began_s + count * PERIOD_S + 1.0
-        while (now_s := time.monotonic()) < last_s:
-            if number < count and now_s >= began_s + number * PERIOD_S:
+        began_s = last_s = time.monotonic()
+        number = 0
+        while number < count or time.monotonic() < last_s + 1.0:
+            if number < count and time.monotonic() >= began_s + number * PERIOD_S:
                 mouth.sendto(_STAMP.pack(number, time.time_ns()), (to.address, PORT))
+                last_s = time.monotonic()
                 number += 1
-            next_s = began_s + number * PERIOD_S if number < count else last_s
+            next_s = began_s + number * PERIOD_S if number < count else last_s + 1.0
             if select.select([ear], [], [], max(0.0, next_s - time.monotonic()))[0]:
                 data, notes, _, _ = ear.recvmsg(64, 64)
                 seconds, nanoseconds = struct.unpack("@ll", notes[0][2])

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from rich.console import Console
@@ -23,6 +24,7 @@ from benchmarks.xpand_table import Size, measure, show
 from rostra.client import Joined, View, Without
 from rostra.errors import BadInput, Unreachable
 from rostra.lab import Lab, Plan, load_plan, parse_plan
+from rostra.lab import probe as probing
 from rostra.lab.home import BASE, sweep
 from rostra.lab.lab import WAN_QUEUE_PACKETS, Place
 from rostra.lab.namespaces import MOUNTED, check_possible
@@ -114,6 +116,22 @@ def test_delay_is_what_was_asked_for(small: Lab) -> None:
     for each in found(small).values():
         assert each.received == each.sent and each.copies == 0
         assert each.delay_error < 0.02 or abs(each.delay_s - each.asked_delay_s) < 0.0005, each
+
+
+def test_a_prober_that_was_held_up_still_waits_for_its_last_probe(
+    small: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once this made a busy machine look like a lossy network."""
+    pack, number = probing._PROBE.pack, iter(range(10_000))
+
+    def late(*values: int) -> bytes:
+        if next(number) == 4 * 99:  # the first probe of the last round
+            time.sleep(0.5)
+        return pack(*values)
+
+    slow = mock.Mock(pack=late, unpack=probing._PROBE.unpack)
+    monkeypatch.setattr(probing, "_PROBE", slow)
+    assert {each.received for each in found(small, 100).values()} == {100}
 
 
 def test_loss_is_what_was_asked_for_and_each_way_by_itself(small: Lab) -> None:
