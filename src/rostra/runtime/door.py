@@ -233,7 +233,8 @@ class Door:
                 self._socket_file.unlink()
 
     def tick(self) -> None:
-        for caller in (*self.strangers, *self.turned):
+        callers: list[Stranger | Turned] = [*self.strangers, *self.turned]
+        for caller in callers:
             caller.tick()
 
     def caller(self) -> Connection:
