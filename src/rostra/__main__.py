@@ -1,5 +1,19 @@
-"""`python -m rostra`: the `rostra` command, for where its script is not on the path."""
+"""`rostra`, and `python -m rostra`.
 
-from rostra.cli import main
+Commands take a moment to be imported; whoever presses Ctrl-C meanwhile wants no traceback either.
+"""
 
-main()
+import sys
+
+
+def main() -> None:
+    try:
+        from rostra.cli import main as command
+
+        command()
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -10,6 +10,7 @@ import shutil
 import socket
 import struct
 import subprocess
+import sys
 import termios
 import threading
 from collections.abc import Iterator, Sequence
@@ -138,6 +139,22 @@ def test_a_terminal_is_not_left_and_colours_only_go_where_they_are_wanted(cluste
     assert not re.search(r"\x1b\[[0-9;]*m", plain)
     for line in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", plain + groups).splitlines():
         assert len(line) <= 80, line
+
+
+@pytest.mark.parametrize("during", ["rostra.cli", "typer", "rostra.client"])
+def test_ctrl_c_while_a_command_is_being_imported_is_quiet(during: str) -> None:
+    script = f"""
+import sys
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == {during!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupts())
+from rostra.__main__ import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", script, "members", "chess"], capture_output=True, timeout=30)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
 # Files

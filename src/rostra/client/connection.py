@@ -366,6 +366,7 @@ class AgentConnection:
         self._writable.set()
         if not self._welcomed.done():
             self._welcomed.set_exception(why)
+            self._welcomed.exception()  # read once, so that a caller who gave up meanwhile is nobody's error
         waiting, self._waiting = self._waiting, {}
         for futures in waiting.values():
             for future in futures:
