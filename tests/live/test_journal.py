@@ -1,5 +1,6 @@
 """Journals of real processes: what is in them after a clean end, after kill -9, and when the disk is full."""
 
+import json
 import os
 import re
 import signal
@@ -210,3 +211,52 @@ async def test_a_place_that_may_not_be_written_stops_the_daemon_with_a_fix(tmp_p
     assert done.returncode == 2
     assert re.search(r"cannot keep a journal at .*file: Not a directory", done.stderr), done.stderr
     assert "name a directory that we may write" in done.stderr
+
+
+async def test_an_incident_is_recorded_and_replayed_and_a_longer_limit_would_have_spared_it(
+    tmp_path: Path,
+) -> None:
+    """An agent stands still for three seconds, is given up, and comes back; afterwards every process ends."""
+    lab = Journalled(
+        tmp_path, tmp_path / "journal", servers=("eu",), hosts=("eu.h1", "eu.h2"), extra="record = true\n"
+    )
+    try:
+        await lab.start()
+        async with (
+            lab.program("eu.h1", "ann") as ann,
+            ann.join("chess") as chess,
+            lab.program("eu.h2", "bob") as bob,
+            bob.join("chess"),
+        ):
+            await until(lambda: len(chess.members) == 2, "ann sees bob")
+            lab["eu.h2"].signal(signal.SIGSTOP)
+            await until(lambda: len(chess.members) == 1, "bob is lost")
+            lab["eu.h2"].signal(signal.SIGCONT)
+            await until(lambda: len(chess.members) == 2, "bob is back", WITHIN_S)
+        for node in ("eu.h1", "eu"):
+            lab[node].signal(signal.SIGTERM)
+            assert await lab[node].ended() == 0
+        lab["eu.h2"].kill()
+    finally:
+        lab.close()
+
+    again = replay(lab.journal, "-o", "json")
+    assert again.returncode == 0, again.stderr
+    nodes = {each["node"]: each for each in json.loads(again.stdout)["replayed"]}
+    assert set(nodes) == {"eu", "eu.h1", "eu.h2"}
+    assert all(each["same"] and each["inputs"] > 20 for each in nodes.values())
+    assert nodes["eu"]["ended"] == "SIGTERM received"
+    assert "killed" in nodes["eu.h2"]["ended"]
+
+    spared = replay(lab.journal, "--node", "eu", "--set", "detect.down_after_s=60")
+    assert spared.returncode == 0, spared.stderr
+    assert re.search(r"would not have given up eu\.h2 \(silent\) at \d\d:\d\d:\d\d", spared.stdout)
+
+    same = replay(lab.journal, "--node", "eu", "--set", "detect.down_after_s=1.0")
+    assert "nothing would have been different" in same.stdout
+
+
+def replay(*words) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*ROSTRA, "sim", "replay", *map(str, words)], capture_output=True, text=True, timeout=60
+    )

@@ -2,8 +2,10 @@
 
     rostra sim FILE...               tell stories, compare with their golden traces
     rostra sim storm --seeds 1000    random faults, everything checked
+    rostra sim replay DIR            what real nodes were given, once more
 
-Exit codes: 0 all as it should be; 1 a trace differs or a storm failed; 2 a story cannot be read or run.
+Exit codes: 0 all as it should be; 1 a trace or replay differs, or a storm failed; 2 a story cannot be read or
+run.
 """
 
 import difflib
@@ -17,12 +19,23 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from rostra.cli import replay
 from rostra.cli.common import EXIT_FAILED, EXIT_MISUSE, EXIT_OK, command, complain, remark
 from rostra.cli.house import HouseCommand, HouseGroup
 from rostra.errors import BadInput, BadStory
 from rostra.sim.shapes import SHAPES
 from rostra.sim.storm import Outcome, StormFailed, storm
 from rostra.sim.story import Story, tell
+
+SimulatedJournal = Annotated[
+    Path | None,
+    typer.Option(
+        "--journal",
+        metavar="DIR",
+        help="Write the journals that its nodes would, into DIR.",
+        show_default=False,
+    ),
+]
 
 _remarks = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -36,7 +49,7 @@ class _TellUnlessNamed(HouseGroup):
         return super().parse_args(ctx, args)
 
 
-HELP: Final = """Simulated worlds: stories and storms. A file alone is a story to tell: rostra sim FILE.
+HELP: Final = """Simulated worlds: stories, storms, replays. A file alone is a story to tell: rostra sim FILE.
 
 A story is a text file: steps above a line of dashes, what everybody was told below it, and so on. It is told
 again in virtual time, and what happens is compared with what the file says.
@@ -45,9 +58,13 @@ Examples:
 
     rostra sim tests/stories/a07_a_domain_is_cut_off_and_merges_again.story
     rostra sim storm --seeds 20
+    rostra sim replay /var/lib/rostra/journal
 """
 
 app = typer.Typer(cls=_TellUnlessNamed, no_args_is_help=True, help=HELP)
+
+
+replay.register(app)
 
 
 def register(main: typer.Typer) -> None:
@@ -64,6 +81,7 @@ def tell_stories(
         int | None,
         typer.Option(metavar="NUMBER", help="Another seed; nothing is compared then.", show_default=False),
     ] = None,
+    journal: SimulatedJournal = None,
 ) -> int:
     """Tell stories: print their steps and what came of them, and compare with what the files say.
 
@@ -82,7 +100,7 @@ def tell_stories(
     for number, path in enumerate(files):
         try:
             story = Story.read(path)
-            traces = tell(story, seed=seed)
+            traces = tell(story, seed=seed, journal=_place(journal, path.stem, len(files) > 1))
         except BadStory as error:
             complain(error)
             worst = max(worst, EXIT_MISUSE)
@@ -128,6 +146,7 @@ def blow_storms(
         str | None, typer.Option(help=f"One of: {', '.join(SHAPES)}; else each in turn.")
     ] = None,
     jobs: Annotated[int, typer.Option(metavar="COUNT", help="So many at a time.")] = 1,
+    journal: SimulatedJournal = None,
 ) -> int:
     """Blow storms: random churn, crashes, cuts and worse, and compare everything when it is calm.
 
@@ -158,7 +177,7 @@ def blow_storms(
         disable=not _remarks.is_terminal,
     ) as progress:
         task = progress.add_task("storms", total=len(plan))
-        for outcome in _blow(plan, jobs):
+        for outcome in _blow(plan, jobs, journal):
             progress.advance(task)
             if isinstance(outcome, StormFailed):
                 failed += 1
@@ -173,17 +192,23 @@ def blow_storms(
     return EXIT_FAILED if failed else EXIT_OK
 
 
-def _blow(plan: list[tuple[int, str]], jobs: int) -> Iterator[Outcome | StormFailed]:
+def _blow(plan: list[tuple[int, str]], jobs: int, journal: Path | None) -> Iterator[Outcome | StormFailed]:
+    work = [(seed, shape, _place(journal, f"storm-{shape}-{seed}", len(plan) > 1)) for seed, shape in plan]
     if jobs <= 1 or len(plan) == 1:
-        yield from (_one(*each) for each in plan)
+        yield from (_one(*each) for each in work)
         return
     with ProcessPoolExecutor(jobs) as pool:
-        for done in as_completed([pool.submit(_one, *each) for each in plan]):
+        for done in as_completed([pool.submit(_one, *each) for each in work]):
             yield done.result()
 
 
-def _one(seed: int, shape: str) -> Outcome | StormFailed:
+def _place(journal: Path | None, world: str, several: bool) -> Path | None:
+    """Two worlds never share a journal: each gets a folder of its own if there are several."""
+    return journal / world if journal is not None and several else journal
+
+
+def _one(seed: int, shape: str, journal: Path | None) -> Outcome | StormFailed:
     try:
-        return storm(seed, shape)
+        return storm(seed, shape, journal=journal)
     except StormFailed as failure:
         return StormFailed(failure.what, fix=failure.fix)

@@ -18,8 +18,8 @@ class Bounds(Struct, frozen=True):
         Rows that may wait in memory for a disk that does not take them. Default 200,000, at most about
         100 MB. Raising it: longer outages of the disk without a loss.
     `record_mb`
-        With `record`: how much of a node's inputs is kept, the latest, in megabytes. Default 256. Raising it:
-        longer incidents can be replayed from their beginning.
+        With `record`: how large the recording of one life of a node may become, in megabytes on disk; then
+        it ends. Default 256, some days of a quiet node. Raising it: longer lives can be replayed.
     """
 
     segment_s: float = 10.0

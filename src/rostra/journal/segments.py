@@ -11,7 +11,7 @@ same: it can be read, copied and counted without asking anybody.
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -182,20 +182,24 @@ class Place:
         first, last = int(metadata[b"rostra.first"]), int(metadata[b"rostra.last"])
         name = segment_name(metadata[b"rostra.writer"].decode(), int(metadata[b"rostra.epoch"]), first, last)
         day = datetime.fromtimestamp(table.column("at")[0].value / 1e6, UTC).strftime("%Y-%m-%d")
+        return self.put(f"date={day}", name, lambda file: _write_table(table, file))
+
+    def put(self, folder: str, name: str, fill: Callable[[Any], None]) -> str:
+        """A file of that name, filled by `fill`: whole, or not there."""
         if self._local is not None:
-            return str(_write_here(self._local / f"date={day}", name, table))
-        folder = f"{self._base}/date={day}"
-        self._files.create_dir(folder, recursive=True)
-        whole = f"{folder}/{name}"
+            return str(_put_here(self._local / folder, name, fill))
+        there = f"{self._base}/{folder}"
+        self._files.create_dir(there, recursive=True)
+        whole = f"{there}/{name}"
         if self._files.get_file_info(whole).type != pafs.FileType.NotFound:
             raise FileExistsError(f"{whole} is there already")
-        if self._files.type_name in _OBJECT_STORES:
-            _write_table(table, self._files, whole)
-            return whole
-        part = f"{folder}/.{name}"
+        at_once = self._files.type_name in _OBJECT_STORES
+        part = whole if at_once else f"{there}/.{name}"
         try:
-            _write_table(table, self._files, part)
-            self._files.move(part, whole)
+            with self._files.open_output_stream(part) as file:
+                fill(file)
+            if not at_once:
+                self._files.move(part, whole)
         except BaseException:
             with contextlib.suppress(OSError):
                 self._files.delete_file(part)
@@ -203,14 +207,14 @@ class Place:
         return whole
 
 
-def _write_here(folder: Path, name: str, table: pa.Table) -> Path:
+def _put_here(folder: Path, name: str, fill: Callable[[Any], None]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     whole, part = folder / name, folder / f".{name}"
     if whole.exists():
         raise FileExistsError(f"{whole} is there already")
     try:
         with part.open("wb") as file:
-            _write_table(table, None, file)
+            fill(file)
             file.flush()
             os.fsync(file.fileno())
         part.rename(whole)
@@ -231,8 +235,8 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _write_table(table: pa.Table, files: pafs.FileSystem | None, where: Any) -> None:
-    pq.write_table(table, where, filesystem=files, compression="zstd", compression_level=3)
+def _write_table(table: pa.Table, file: Any) -> None:
+    pq.write_table(table, file, compression="zstd", compression_level=3)
 
 
 def read(journal: str | Path) -> pa.Table:

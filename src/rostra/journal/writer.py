@@ -13,10 +13,11 @@ without a mark. A node that ends without being able to write loses what waits, a
 epoch has no `closing`.
 """
 
+import struct
 import threading
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
@@ -27,6 +28,11 @@ from rostra.journal.segments import Place, table_of
 CHUNK_ENTRIES: Final = 1_000
 """Entries that are made into columns at a time. While that happens the loop has to wait its turn, a
 millisecond or so."""
+
+INPUTS: Final = "_inputs"
+"""Where recordings are, beside the segments; Spark passes over names that begin so."""
+
+_SIZE: Final = struct.Struct("<Q")
 
 RETRY_S: Final = 1.0
 """How long a pen waits before it tries a disk again that did not take a segment."""
@@ -67,7 +73,7 @@ class Writer:
 
     def hand_over(self) -> None:
         if self._entries:
-            self._pen.put(self, self._first, self._entries)
+            self._pen.put(Segment(self, self._first, self._entries))
             self._first += self._rows
             self._handed += self._rows
             self._entries, self._rows = [], 0
@@ -102,6 +108,43 @@ class Writer:
         self._rows += 1
 
 
+class Work(Protocol):
+    """Something for the pen to write."""
+
+    def write(self, place: Place) -> None:
+        """May fail, and is tried again until it does not."""
+
+
+class Segment:
+    def __init__(self, writer: Writer, first: int, entries: Sequence[Entry]) -> None:
+        self._writer, self._first, self._entries = writer, first, entries
+        self._table: pa.Table | None = None
+
+    def write(self, place: Place) -> None:
+        if self._table is None:
+            self._table = in_chunks(self._writer.who, self._first, self._entries)
+        place.write(self._table)
+        self._writer.written(self._table.num_rows)
+
+
+class Part:
+    """A part of a recording."""
+
+    def __init__(self, name: str, words: bytes, written: Callable[[int, int], None]) -> None:
+        self._name, self._words, self._written = name, words, written
+
+    def write(self, place: Place) -> None:
+        packed = pa.compress(self._words, codec="zstd", asbytes=True)
+        place.put(INPUTS, self._name, lambda file: file.write(_SIZE.pack(len(self._words)) + packed))
+        self._written(len(self._words), len(packed))
+
+
+def unpacked(part: bytes) -> bytes:
+    """What `Part` wrote, as it was."""
+    (size,) = _SIZE.unpack_from(part)
+    return bytes(pa.decompress(part[_SIZE.size :], size, codec="zstd", asbytes=True))
+
+
 class Pen:
     """The thread that writes. `say` is called when something goes wrong and when it goes on, `lost` with
     each number of rows dropped: both from any thread."""
@@ -117,17 +160,16 @@ class Pen:
         self.place = place
         self.say = say
         self.lost = lost
-        self.segments = 0
         self.failures = 0
         self.trouble = ""  # why the last try failed, while it is so
         self._retry_s = retry_s
-        self._work: SimpleQueue[tuple[Writer, int, Sequence[Entry]] | None] = SimpleQueue()
+        self._work: SimpleQueue[Work | None] = SimpleQueue()
         self._give_up = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rostra-journal", daemon=True)
         self._thread.start()
 
-    def put(self, writer: Writer, first: int, entries: Sequence[Entry]) -> None:
-        self._work.put((writer, first, entries))
+    def put(self, work: Work) -> None:
+        self._work.put(work)
 
     def close(self, timeout_s: float) -> bool:
         """Write what waits; was there time for all of it?"""
@@ -140,17 +182,13 @@ class Pen:
 
     def _run(self) -> None:
         while (work := self._work.get()) is not None:
-            writer, first, entries = work
-            table = in_chunks(writer.who, first, entries)
-            while not self._write(table) and not self._give_up.wait(self._retry_s):
-                pass
-            if self._give_up.is_set():
-                return
-            writer.written(table.num_rows)
+            while not self._try(work):
+                if self._give_up.wait(self._retry_s):
+                    return
 
-    def _write(self, table: pa.Table) -> bool:
+    def _try(self, work: Work) -> bool:
         try:
-            self.place.write(table)
+            work.write(self.place)
         except Exception as error:  # Whatever it is, it must not end the thread: the next try may do better.
             self.failures += 1
             trouble = f"{type(error).__name__}: {error}"
@@ -158,7 +196,6 @@ class Pen:
                 self.trouble = trouble
                 self.say(f"cannot write to {self.place.name}: {trouble}")
             return False
-        self.segments += 1
         if self.trouble:
             self.trouble = ""
             self.say(f"writing to {self.place.name} again")

@@ -51,6 +51,7 @@ from rostra.journal.bounds import Bounds
 from rostra.names import ROOT, Domain, parent, parse_domain, strictly_inside
 from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.links.config import LinkConfig
+from rostra.protocols.resolve.config import ResolveConfig
 from rostra.runtime.addresses import SocketPath, TcpAddress, parse_socket_path, parse_tcp
 
 PROFILES: Final = {"lan": LinkConfig.lan, "wan": LinkConfig.wan}
@@ -100,6 +101,10 @@ class World(Struct, frozen=True):
     def links(self) -> LinkConfig:
         links = PROFILES[self.profile]()
         return replace(links, detect=replace(links.detect, **self.detect)) if self.detect else links
+
+    @property
+    def resolve(self) -> ResolveConfig:
+        return ResolveConfig.lan() if self.profile == "lan" else ResolveConfig.wan()
 
     def check_detect(self) -> None:
         """Do the settings of detection go together, with what the profile says?"""

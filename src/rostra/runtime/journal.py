@@ -10,10 +10,14 @@ from typing import Any, Final
 
 from rostra.errors import BadInput
 from rostra.journal.bounds import Bounds
+from rostra.journal.inputs import FORMAT, Began, Recorder
 from rostra.journal.rows import Identity, Role, Scribe
 from rostra.journal.schema import VERSION
 from rostra.journal.segments import Place
-from rostra.journal.writer import Pen, Writer
+from rostra.journal.writer import Part, Pen, Writer
+from rostra.protocols.resolve.domain import DomainServer
+from rostra.protocols.resolve.local import LocalServer
+from rostra.runtime.config import World
 from rostra.runtime.process import Process, Resident
 
 CLOSE_TIMEOUT_S: Final = 5.0
@@ -24,6 +28,7 @@ class Journals:
     def __init__(self, at: str, bounds: Bounds, process: Process) -> None:
         self.scribes: list[Scribe] = []
         self.writers: list[Writer] = []
+        self._recorders: list[Recorder] = []
         self._process = process
         self._loop = asyncio.get_running_loop()
         self._bounds = bounds
@@ -56,6 +61,27 @@ class Journals:
         self.scribes.append(scribe)
         self.writers.append(writer)
         process.keep_journal(resident, scribe)
+        if process.world.journal.record:
+            self._record(resident)
+
+    def _record(self, resident: Resident) -> None:
+        path, epoch = resident.path, resident.node.incarnation
+
+        def put(number: int, words: bytes) -> None:
+            self._pen.put(Part(f"{path}-{epoch}-{number:06d}.inputs", words, recorder.written))
+
+        def ended(why: str) -> None:
+            self._process.record.note("recording_ended", node=path, because=why)
+
+        recorder = Recorder(
+            began(self._process.world, resident),
+            put,
+            part_s=self._bounds.segment_s,
+            bytes_max=self._bounds.record_mb << 20,
+            say=ended,
+        )
+        self._recorders.append(recorder)
+        self._process.record_inputs(resident, recorder)
 
     @property
     def waiting(self) -> int:
@@ -70,6 +96,8 @@ class Journals:
                 scribe.closing(self._process.ended)
         for writer in self.writers:
             writer.hand_over()
+        for recorder in self._recorders:
+            recorder.hand_over()
         if not await self._loop.run_in_executor(None, self._pen.close, CLOSE_TIMEOUT_S):
             self._say(f"{self.waiting} rows are lost: the disk did not take them in time")
 
@@ -81,6 +109,25 @@ class Journals:
 
     def _lost(self, rows: int) -> None:
         self._process.record.count("journal_rows_dropped", by=rows)
+
+
+def began(world: World, resident: Resident) -> Began:
+    """How this node was made: what a recording begins with."""
+    node, core, path = resident.node, resident.node.core, resident.path
+    assert isinstance(core, LocalServer | DomainServer)
+    return Began(
+        FORMAT,
+        node.world,
+        path,
+        resident.is_agent,
+        not resident.is_agent and world.is_cluster(path),
+        node.incarnation,
+        world.links,
+        world.resolve,
+        () if resident.is_agent else world.siblings(path),
+        world.has_parent(path),
+        core.registry.records(),
+    )
 
 
 def _beginning(process: Process, resident: Resident) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from rostra.errors import RostraError
+from rostra.journal.inputs import FLUSHED, STARTED, Met, Recorder, Stopped
 from rostra.journal.rows import Scribe
 from rostra.names import ROOT, Domain, dials, parent
 from rostra.node import Node, Output
@@ -88,6 +89,7 @@ class Resident:
             Domain, Evidence
         ] = {}  # behind the present suspicion, or the last removal, of each peer
         self.scribe: Scribe | None = None  # if a journal is kept
+        self.recorder: Recorder | None = None  # if every input is kept too
 
 
 class Process:
@@ -115,7 +117,7 @@ class Process:
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
         self.ended: str | None = None  # why, after a clean end
-        self._scribes: list[Scribe] = []
+        self._witnesses: list[Scribe | Recorder] = []
         self._paced: list[tuple[Programs, Link]] = []  # an agent's programs wait for its link to the domain
         self._do: dict[type, Callable[[Resident, Any], None]] = {
             Tell: self._tell,
@@ -148,7 +150,12 @@ class Process:
     def keep_journal(self, resident: Resident, scribe: Scribe) -> None:
         """Show this scribe everything that the node sees and orders, from now on."""
         resident.scribe = scribe
-        self._scribes.append(scribe)
+        self._witnesses.append(scribe)
+
+    def record_inputs(self, resident: Resident, recorder: Recorder) -> None:
+        """Show this recorder everything that the node is given, from its beginning."""
+        resident.recorder = recorder
+        self._witnesses.append(recorder)
 
     def _programs_of(self, resident: Resident) -> Programs:
         return Programs(self, resident)
@@ -157,6 +164,8 @@ class Process:
         """Set the nodes going: timers, links inside the process, calls to the neighbours outside."""
         self._begin_turn()
         for resident in self.residents.values():
+            if resident.recorder is not None:
+                resident.recorder.given(STARTED)
             self._carry_out(resident, None, resident.node.start(self.now))
             self.record.note(
                 "node_started",
@@ -176,12 +185,15 @@ class Process:
     def take_over(self, world: World) -> None:
         """The world file was read again: call neighbours where they are now, and meet new ones."""
         self.world = world
+        self._begin_turn()
         for (_, peer), dialler in self._diallers.items():
             dialler.address = world.servers.get(peer, dialler.address)
         for resident in self.residents.values():
             if not resident.is_agent:
                 above = (parent(resident.path),) if world.has_parent(resident.path) else ()
                 for peer in (*above, *world.siblings(resident.path)):
+                    if resident.recorder is not None:
+                        resident.recorder.given(Met(peer))
                     if resident.node.meet(peer):
                         self._dial(resident, peer)
 
@@ -226,7 +238,7 @@ class Process:
             self._begin_turn()
         self._stepped[resident] = None
         try:
-            self._carry_out(resident, event, resident.node.step(self.now, event))
+            self._take(resident, event)
         except Exception as error:
             self._fail(error)
             raise
@@ -258,8 +270,8 @@ class Process:
             self._in_turn = True
             self.turn += 1
             self.now = max(self.clock(), self.now + 1e-9)
-            for scribe in self._scribes:
-                scribe.turn(time.time_ns() // 1000, self.now)
+            for witness in self._witnesses:
+                witness.turn(time.time_ns() // 1000, self.now)
             self.loop.call_soon(self._end_turn)
 
     def _end_turn(self) -> None:
@@ -286,15 +298,24 @@ class Process:
         while self._stepped:
             stepped, self._stepped = self._stepped, {}
             for resident in stepped:
+                if resident.recorder is not None:
+                    resident.recorder.given(FLUSHED)
                 self._carry_out(resident, None, resident.node.flush(self.now))
             while self._inner:
                 resident, event = self._inner.popleft()
                 self._stepped[resident] = None
-                self._carry_out(resident, event, resident.node.step(self.now, event))
+                self._take(resident, event)
+
+    def _take(self, resident: Resident, event: Event) -> None:
+        if resident.recorder is not None:
+            resident.recorder.given(event)
+        self._carry_out(resident, event, resident.node.step(self.now, event))
 
     def _carry_out(self, resident: Resident, event: Event | None, outputs: Sequence[Output]) -> None:
         if resident.scribe is not None and (outputs or event is not None):
             resident.scribe.saw(event, outputs)
+        if resident.recorder is not None:
+            resident.recorder.gave(outputs)
         do = self._do
         for output in outputs:
             do[type(output)](resident, output)
@@ -419,6 +440,8 @@ class Process:
         goodbye = self.encoder.to_program(Goodbye(why))
         self._begin_turn()
         for resident in self.residents.values():
+            if resident.recorder is not None:
+                resident.recorder.given(Stopped(why))
             self._carry_out(resident, None, resident.node.stop(self.now, why))
         self._stopped = True
         self.ended = why

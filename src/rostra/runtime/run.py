@@ -23,7 +23,6 @@ from rostra.errors import BadInput, RostraError
 from rostra.names import Domain
 from rostra.node import Node
 from rostra.protocols.effects import Core
-from rostra.protocols.resolve.config import ResolveConfig
 from rostra.protocols.resolve.domain import DomainServer
 from rostra.protocols.resolve.local import LocalServer
 from rostra.runtime.addresses import SocketPath, TcpAddress, default_socket
@@ -238,7 +237,7 @@ def _domain_server(settings: Settings, domain: Domain) -> Resident:
         domain,
         cluster=world.is_cluster(domain),
         incarnation=store.incarnation,
-        config=_resolve_config(world),
+        config=world.resolve,
         registry=store.registry(),
     )
     node = _node(world, domain, core, store.incarnation, world.siblings(domain), accepts_children=True)
@@ -248,9 +247,7 @@ def _domain_server(settings: Settings, domain: Domain) -> Resident:
 def _agent(settings: Settings, host: Domain) -> Resident:
     world = settings.world
     store = open_store(settings.state, host)
-    core = LocalServer(
-        host, incarnation=store.incarnation, config=_resolve_config(world), registry=store.registry()
-    )
+    core = LocalServer(host, incarnation=store.incarnation, config=world.resolve, registry=store.registry())
     node = _node(world, host, core, store.incarnation, (), accepts_children=False)
     return Resident(node, store, is_agent=True)
 
@@ -274,10 +271,6 @@ def _node(
         has_parent=world.has_parent(path),
         accepts_children=accepts_children,
     )
-
-
-def _resolve_config(world: World) -> ResolveConfig:
-    return ResolveConfig.lan() if world.profile == "lan" else ResolveConfig.wan()
 
 
 def _new_runner() -> asyncio.Runner:

@@ -8,20 +8,23 @@ Time is pretended, but not random: virtual second 0 is the beginning of 2026, so
 files, byte for byte. Nothing is flushed by time, since nothing here can be lost.
 """
 
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from rostra.errors import BadInput
+from rostra.journal.inputs import Began, Recorder, Word
 from rostra.journal.rows import Entry, Identity, Role, Scribe, Truth
 from rostra.journal.schema import VERSION
 from rostra.journal.segments import Place, read, table_of
+from rostra.journal.writer import Part
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.effects import Event, Tell
-from rostra.protocols.resolve.requests import Gap
+from rostra.protocols.effects import Event
 from rostra.sim.history import LineChanged, ServerChanged, Settled
 
 if TYPE_CHECKING:
@@ -63,9 +66,11 @@ class Pages:
 class SimJournal:
     """The journals of one simulated world. `close` says that all servers ended well, and writes the rest."""
 
-    def __init__(self, directory: str | Path, *, world: str = "sim") -> None:
+    def __init__(self, directory: str | Path, *, world: str = "sim", record: bool = False) -> None:
         self.directory = Path(directory)
         self.world = world
+        self._record = record  # every input too
+        self._recorders: dict[Domain, Recorder] = {}
         self._place = Place(self.directory)
         try:
             self._place.claim(SIMULATOR, 1)
@@ -84,7 +89,11 @@ class SimJournal:
     def at(self, now: float) -> int:
         return BEGINNING_US + round(now * 1e6)
 
-    def started(self, now: float, path: Domain, role: Role, epoch: int, detail: dict[str, Any]) -> None:
+    def started(self, now: float, began: Began, detail: dict[str, Any]) -> None:
+        path, epoch = began.path, began.incarnation
+        role: Role = "agent" if began.is_agent else "server"
+        if self._record:
+            self._recorders[path] = self._recorder(began)
         put = self._page(path, role, epoch).take
         scribe = Scribe(path, role, epoch, put, heartbeat_s=HEARTBEAT_S, virtual=True)
         self._scribes[path] = scribe
@@ -94,8 +103,18 @@ class SimJournal:
     def crashed(self, path: Domain) -> None:
         """Nobody says goodbye in a crash."""
         self._scribes.pop(path, None)
+        if (recorder := self._recorders.pop(path, None)) is not None:
+            recorder.hand_over()
+
+    def given(self, now: float, clock: float, path: Domain, what: Event | Word) -> None:
+        """The node is about to be given this; its own clock may be wrong."""
+        if self._record:
+            self._recorders[path].turn(self.at(now), clock)
+            self._recorders[path].given(what)
 
     def saw(self, now: float, path: Domain, event: Event | None, outputs: list[Any]) -> None:
+        if self._record:
+            self._recorders[path].gave(outputs)
         scribe = self._scribes[path]
         scribe.turn(self.at(now), now)
         scribe.saw(event, outputs)
@@ -104,7 +123,9 @@ class SimJournal:
         self, now: float, host: Domain, observer: Endpoint, missed: int, groups: tuple[Group, ...]
     ) -> None:
         """A program read nothing for a while."""
-        self.saw(now, host, None, [Tell((observer,), Gap(missed, groups))])
+        scribe = self._scribes[host]
+        scribe.turn(self.at(now), now)
+        scribe.gap(observer, missed, groups)
 
     def happened(self, now: float, kind: Callable[..., Any], *fields: Any) -> None:
         """The truth, as the simulator's own history has it; what agents see of it is theirs to write."""
@@ -120,6 +141,8 @@ class SimJournal:
         """Everything up to now is in files when this returns."""
         for pages in self._pages:
             pages.write()
+        for recorder in self._recorders.values():
+            recorder.hand_over()
 
     def close(self, now: float, why: str = "the simulation ended") -> None:
         if not self._closed:
@@ -129,6 +152,14 @@ class SimJournal:
                 scribe.closing(why)
             self.truth.closing(self.at(now), now, why)
             self.write()
+
+    def _recorder(self, began: Began) -> Recorder:
+        def put(number: int, words: bytes) -> None:
+            name = f"{began.path}-{began.incarnation}-{number:06d}.inputs"
+            Part(name, words, recorder.written).write(self._place)
+
+        recorder = Recorder(began, put, part_s=inf, bytes_max=sys.maxsize, say=lambda why: None)
+        return recorder
 
     def _page(self, writer: str, role: Role, epoch: int) -> Pages:
         pages = Pages(self._place, Identity(self.world, writer, role, epoch))

@@ -132,18 +132,23 @@ def _words(line: str, where: str) -> tuple[str, ...]:
         raise BadStory(f"{where}: {error}", fix="close the quotes") from None
 
 
-def tell(story: Story, *, seed: int | None = None) -> list[list[str]]:
-    """Run a story; one trace for each of its sections."""
-    teller = _Teller(story.name, seed)
-    return [teller.section(section) for section in story.sections]
+def tell(story: Story, *, seed: int | None = None, journal: Path | None = None) -> list[list[str]]:
+    """Run a story; one trace for each of its sections. With `journal`, its servers leave their journals in
+    that directory."""
+    teller = _Teller(story.name, seed, journal)
+    try:
+        return [teller.section(section) for section in story.sections]
+    finally:
+        teller.over()
 
 
 class _Teller:
     """Runs the commands of one story."""
 
-    def __init__(self, name: str, seed: int | None) -> None:
+    def __init__(self, name: str, seed: int | None, journal: Path | None = None) -> None:
         self.name = name
         self.seed = seed
+        self._journal = journal
         self._world: World | None = None
         self._trace: Trace | None = None
         self._programs: dict[tuple[Domain, str], Program] = {}
@@ -162,6 +167,11 @@ class _Teller:
                 fix = error.fix or f"write:  {verb} {usage}"
                 raise BadStory(f"{self.name}:{command.line}: {verb}: {error.what}", fix=fix) from error
         return self._trace.lines() if self._trace is not None else []
+
+    def over(self) -> None:
+        """The story ends here, well or not."""
+        if self._world is not None:
+            self._world.close()
 
     @property
     def world(self) -> World:
@@ -238,7 +248,9 @@ class _Teller:
             raise BadInput("a world is made of clusters or of a tree")
         tree = tree or Tree.of(hosts)
         cold = options.pop("cold", None) is not None
-        self._world = World(links=_links(options), **_settings(options, self.seed), tree=tree)
+        self._world = World(
+            links=_links(options), **_settings(options, self.seed), tree=tree, journal=self._journal
+        )
         self._trace = Trace(Names(tree))
         if options:
             raise BadInput(f"no option is called {next(iter(options))!r}")

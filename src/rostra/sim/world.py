@@ -25,6 +25,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from rostra.errors import BadInput, RostraError
+from rostra.journal.inputs import FLUSHED, FORMAT, STARTED, Began, Word
 from rostra.names import ROOT, Domain, Endpoint, Group, Tree, inside, parse_domain, parse_endpoint_name
 from rostra.node import Node, Output
 from rostra.protocols.effects import (
@@ -353,6 +354,7 @@ class World:
             self._wake(process)
             return
         self._dirty[process] = None
+        self._given(process, event)
         self._carry_out(process, event, node.step(self.now + process.skew_s, event))
 
     def _flush(self) -> None:
@@ -360,7 +362,12 @@ class World:
         self._dirty.clear()
         for process in touched:
             if process.node is not None:
+                self._given(process, FLUSHED)
                 self._carry_out(process, None, process.node.flush(self.now + process.skew_s))
+
+    def _given(self, process: Process, what: Event | Word) -> None:
+        if self.journal is not None:
+            self.journal.given(self.now, self.now + process.skew_s, process.path, what)
 
     def _carry_out(self, process: Process, event: Event | None, outputs: list[Output]) -> None:
         if self.journal is not None:
@@ -741,13 +748,22 @@ class World:
         )
         self._write(ServerChanged, path, "started")
         if self.journal is not None:
-            self.journal.started(
-                self.now,
+            began = Began(
+                FORMAT,
+                WORLD_NAME,
                 path,
-                "server" if path in self.tree.children else "agent",
+                path not in self.tree.children,
+                path in self.tree.clusters,
                 incarnation,
-                {"links": self.timers, "resolve": self.config, "neighbours": sorted(process.lines)},
+                self.timers,
+                self.config,
+                self.tree.siblings(path),
+                True,
+                registry.records(),
             )
+            detail = {"links": self.timers, "resolve": self.config, "neighbours": sorted(process.lines)}
+            self.journal.started(self.now, began, detail)
+            self._given(process, STARTED)
         self._carry_out(process, None, process.node.start(self.now + process.skew_s))
         for peer in process.lines:
             self._step(process, ChannelOpened(peer))

@@ -1,0 +1,361 @@
+"""Every input of a node, so that what it did can be done again.
+
+A node is a function of its inputs: how it was made, and then, in order, every event with the time at which it
+was given. A **recording** is that list, with the effects that came out beside it. Whoever runs the inputs
+through a new node (`rostra.sim.replay`) gets the same effects, byte for byte, or has found that something
+else than the inputs decided.
+
+    Began   Turn  Started   Turn  Arrived  Gave  Flushed  Gave   Turn  Fired  Gave ...
+
+Recordings are kept from the beginning of an epoch on, because a node cannot be made again from the middle.
+When a recording reaches its bound, or cannot go on without a hole, it ends there and says why: what is there
+can still be replayed.
+
+A part of a recording is a file: zstd over words, each a length and a MessagePack value.
+
+    <journal>/_inputs/eu.fr.paris.h3-1731700000000-000000.inputs
+"""
+
+import hashlib
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from msgspec import Struct, msgpack
+
+from rostra.errors import BadInput, RostraError
+from rostra.names import Domain, Endpoint, Group
+from rostra.node import Node
+from rostra.protocols.detect.programs import ProgramEvidence
+from rostra.protocols.effects import Asked, Core, EndpointGone, Event, FellBehind, TimerFired
+from rostra.protocols.links.config import LinkConfig
+from rostra.protocols.links.events import ChannelClosed, ChannelOpened, PacketArrived
+from rostra.protocols.links.packets import NOBODY, AnyPacket, Hello
+from rostra.protocols.resolve.config import ResolveConfig
+from rostra.protocols.resolve.domain import DomainServer
+from rostra.protocols.resolve.local import LocalServer
+from rostra.protocols.resolve.registry import Registry, RegistryRecord
+from rostra.protocols.resolve.requests import AnyRequest
+from rostra.wire import Encoder, FrameKind, FrameReader
+
+FORMAT: Final = 1
+"""Grows when an older recording can no longer be replayed."""
+
+EFFECTS_BYTES_MAX: Final = 1_024
+"""Effects of one input that are kept as they are, to be shown if they differ; of more, only a digest."""
+
+PART_BYTES: Final = 1 << 20
+"""A part is finished when it has this many bytes, or with the next heartbeat."""
+
+WAITING_BYTES_MAX: Final = 64 << 20
+"""What may wait for the disk. A recording without a hole cannot leave anything out, so it ends there."""
+
+_LENGTH: Final = struct.Struct("<I")
+
+
+class Word(Struct, frozen=True, array_like=True, tag_field="word"):
+    """One thing in a recording."""
+
+
+class Began(Word, frozen=True, tag=0):
+    """How the node was made."""
+
+    format: int
+    world: str
+    path: Domain
+    is_agent: bool
+    cluster: bool
+    incarnation: int
+    links: LinkConfig
+    resolve: ResolveConfig
+    siblings: tuple[Domain, ...]
+    has_parent: bool
+    registry: tuple[RegistryRecord, ...]
+
+
+class Turn(Word, frozen=True, tag=1):
+    """What follows happens at this time."""
+
+    at: int  # microseconds since 1970, UTC
+    now: float  # the node's clock
+
+
+class Started(Word, frozen=True, tag=2):
+    pass
+
+
+class Arrived(Word, frozen=True, tag=3):
+    peer: Domain
+    frame: bytes  # as on the wire
+
+
+class WasAsked(Word, frozen=True, tag=4):
+    endpoint: Endpoint
+    token: int
+    request: AnyRequest
+
+
+class Gone(Word, frozen=True, tag=5):
+    endpoint: Endpoint
+    why: str
+    evidence: ProgramEvidence | None
+
+
+class Behind(Word, frozen=True, tag=6):
+    endpoint: Endpoint
+    groups: tuple[Group, ...]
+
+
+class Opened(Word, frozen=True, tag=7):
+    peer: Domain
+
+
+class Closed(Word, frozen=True, tag=8):
+    peer: Domain
+    why: str
+
+
+class Fired(Word, frozen=True, tag=9):
+    timer: tuple[str | int, ...]
+
+
+class Flushed(Word, frozen=True, tag=10):
+    pass
+
+
+class Stopped(Word, frozen=True, tag=11):
+    why: str
+
+
+class Met(Word, frozen=True, tag=12):
+    peer: Domain
+
+
+class Gave(Word, frozen=True, tag=13):
+    """What came of the word before."""
+
+    digest: bytes
+    effects: bytes  # none if they are too long to keep
+
+
+class Ended(Word, frozen=True, tag=14):
+    """Nothing after this was recorded."""
+
+    why: str
+
+
+Input = Started | Arrived | WasAsked | Gone | Behind | Opened | Closed | Fired | Flushed | Stopped | Met
+AnyWord = Began | Turn | Input | Gave | Ended
+
+_encode: Final = msgpack.Encoder().encode
+_decoder: Final = msgpack.Decoder(AnyWord)
+
+STARTED: Final = Started()
+FLUSHED: Final = Flushed()
+
+
+class Recorder:
+    """Writes down the inputs of one node. `put` gets finished parts; `say` why nothing more is recorded."""
+
+    def __init__(
+        self,
+        began: Began,
+        put: Callable[[int, bytes], None],
+        *,
+        part_s: float,
+        bytes_max: int,
+        say: Callable[[str], None],
+    ) -> None:
+        self._handed = 0  # bytes
+        self._taken = 0  # of those, by the disk; counted by whoever writes
+        self._kept = 0  # and how many they are there
+        self._put = put
+        self._say = say
+        self._part_s = part_s
+        self._bytes_max = bytes_max
+        self._due = 0.0
+        self._parts = 0
+        self._ended = False
+        self._encoder = Encoder(began.world)
+        self._buffer = bytearray()
+        self._write(began)
+
+    def turn(self, at: int, now: float) -> None:
+        if self._ended:
+            return
+        if not self._due:
+            self._due = now + self._part_s
+        elif now >= self._due or len(self._buffer) >= PART_BYTES:
+            self._due = now + self._part_s
+            self.hand_over()
+        if self._kept > self._bytes_max:
+            self._end(f"it has reached its bound of {self._bytes_max >> 20} MB")
+        elif self._handed - self._taken > WAITING_BYTES_MAX:
+            self._end("the disk does not keep up")
+        else:
+            self._write(Turn(at, now))
+
+    def given(self, what: Event | Word) -> None:
+        """The node is about to be given this."""
+        if self._ended:
+            return
+        try:
+            self._write(what if isinstance(what, Word) else self._word(what))
+        except RostraError as error:
+            self._end(str(error))
+
+    def gave(self, outputs: Sequence[Any]) -> None:
+        """And this came of it. Nothing is written if nothing came."""
+        if outputs and not self._ended:
+            self._write(effects_of(outputs))
+
+    def hand_over(self) -> None:
+        if self._buffer:
+            part, self._buffer = bytes(self._buffer), bytearray()
+            self._handed += len(part)
+            self._put(self._parts, part)
+            self._parts += 1
+
+    def written(self, waited: int, size: int) -> None:
+        """By whoever writes: so many bytes were on their way, and take up that much."""
+        self._taken += waited
+        self._kept += size
+
+    def _end(self, why: str) -> None:
+        self._write(Ended(why))
+        self._ended = True
+        self.hand_over()
+        self._say(why)
+
+    def _write(self, word: Word) -> None:
+        encoded = _encode(word)
+        self._buffer += _LENGTH.pack(len(encoded))
+        self._buffer += encoded
+
+    def _word(self, event: Event) -> Input:
+        match event:
+            case PacketArrived(peer, packet):
+                frame = self._encoder.packet(packet)
+                self._encoder.turn_ends()
+                return Arrived(peer, frame)
+            case Asked(endpoint, token, request):
+                return WasAsked(endpoint, token, request)
+            case TimerFired(timer):
+                return Fired(timer)
+            case ChannelOpened(peer):
+                return Opened(peer)
+            case ChannelClosed(peer, why):
+                return Closed(peer, why)
+            case EndpointGone(endpoint, why, evidence):
+                return Gone(endpoint, why, evidence)
+            case FellBehind(endpoint, groups):
+                return Behind(endpoint, groups)
+            case _:
+                raise BadInput(f"{type(event).__name__} cannot be recorded")
+
+
+def effects_of(outputs: Sequence[Any]) -> Gave:
+    """What a node ordered, as bytes that are equal exactly if the orders are."""
+    effects = _encode([(type(output).__name__, output) for output in outputs])
+    digest = hashlib.blake2b(effects, digest_size=8).digest()
+    return Gave(digest, effects if len(effects) <= EFFECTS_BYTES_MAX else b"")
+
+
+def words(part: bytes) -> Iterator[AnyWord]:
+    """What one part says; a part that was cut short is refused."""
+    place = 0
+    while place < len(part):
+        if place + _LENGTH.size > len(part):
+            raise BadInput("a recording ends in the middle of a word", fix="copy it again, whole")
+        (length,) = _LENGTH.unpack_from(part, place)
+        place += _LENGTH.size
+        yield _decoder.decode(part[place : place + length])
+        place += length
+
+
+def node_of(began: Began) -> Node:
+    """A new node, made as the recorded one was."""
+    registry = Registry.of(began.registry)
+    if began.is_agent:
+        core: Core = LocalServer(
+            began.path, incarnation=began.incarnation, config=began.resolve, registry=registry
+        )
+    else:
+        core = DomainServer(
+            began.path,
+            cluster=began.cluster,
+            incarnation=began.incarnation,
+            config=began.resolve,
+            registry=registry,
+        )
+    return Node(
+        began.world,
+        began.path,
+        core,
+        incarnation=began.incarnation,
+        config=began.links,
+        siblings=began.siblings,
+        has_parent=began.has_parent,
+        accepts_children=not began.is_agent,
+    )
+
+
+class Packets:
+    """Frames of one world, back to packets."""
+
+    def __init__(self, world: str) -> None:
+        self._reader = FrameReader(world, FrameKind.LINK)
+        # A reader wants to be greeted before anything else; here one reader reads for all peers.
+        self.read(Encoder(world).packet(Hello(1, NOBODY, world, Domain("world"), 1, 0)))
+
+    def read(self, frame: bytes) -> AnyPacket:
+        items = self._reader.feed(frame)
+        if len(items) != 1 or self._reader.over:
+            raise BadInput(
+                f"a recorded packet cannot be read: {items}",
+                fix="replay it with the version that recorded it",
+            )
+        return items[0]  # type: ignore[return-value]  # links carry packets only
+
+
+def events(word: Input, packets: Packets) -> Event | None:
+    """The event that this word stands for; none if it is no event."""
+    match word:
+        case Arrived(peer, frame):
+            return PacketArrived(peer, packets.read(frame))
+        case WasAsked(endpoint, token, request):
+            return Asked(endpoint, token, request)
+        case Fired(timer):
+            return TimerFired(timer)
+        case Opened(peer):
+            return ChannelOpened(peer)
+        case Closed(peer, why):
+            return ChannelClosed(peer, why)
+        case Gone(endpoint, why, evidence):
+            return EndpointGone(endpoint, why, evidence)
+        case Behind(endpoint, groups):
+            return FellBehind(endpoint, groups)
+    return None
+
+
+def give(node: Node, now: float, word: Input, packets: Packets) -> list[Any]:
+    """Give a node what was recorded."""
+    match word:
+        case Started():
+            return node.start(now)
+        case Flushed():
+            return node.flush(now)
+        case Stopped(why):
+            return node.stop(now, why)
+        case Met(peer):
+            node.meet(peer)
+            return []
+    event = events(word, packets)
+    assert event is not None
+    return node.step(now, event)
+
+
+def decoded(effects: bytes) -> Iterable[tuple[str, Any]]:
+    """Effects as they were kept, for people."""
+    found: list[tuple[str, Any]] = msgpack.decode(effects)
+    return found

@@ -1,0 +1,179 @@
+"""What was recorded can be done again: the same inputs give the same effects, and a planted one does not."""
+
+from pathlib import Path
+
+import pytest
+
+from rostra.errors import BadInput
+from rostra.journal.inputs import (
+    FORMAT,
+    Arrived,
+    Began,
+    Ended,
+    Fired,
+    Gave,
+    Recorder,
+    Turn,
+    effects_of,
+    words,
+)
+from rostra.journal.segments import Place
+from rostra.journal.writer import INPUTS, Part, unpacked
+from rostra.names import Domain
+from rostra.protocols.effects import SetTimer, Ticked, TimerFired
+from rostra.protocols.links.config import LinkConfig
+from rostra.protocols.resolve.config import ResolveConfig
+from rostra.sim import World
+from rostra.sim.journal import SimJournal
+from rostra.sim.replay import changed, recordings, replay, what_if
+from rostra.sim.storm import _Storm
+
+
+@pytest.fixture(scope="module")
+def incident(tmp_path_factory) -> Path:
+    """An agent stands still for three seconds, is given up, and comes back."""
+    directory = tmp_path_factory.mktemp("incident")
+    journal = SimJournal(directory, record=True)
+    world = World(1, domains={"eu": 2, "us": 1}, journal=journal)
+    ann, bob = world.program("eu.h1", "ann"), world.program("eu.h2", "bob")
+    for program in (ann, bob):
+        program.join("chess@world")
+    world.settle().pause("eu.h2").run(7).resume("eu.h2").settle()
+    assert len(ann.members("chess@world")) == 2
+    world.close()
+    return directory
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_every_node_of_a_storm_replays_byte_for_byte(seed, tmp_path) -> None:
+    journal = SimJournal(tmp_path, world="storm", record=True)
+    storm = _Storm(seed, "uneven" if seed % 2 else "T-REF", journal)
+    storm.blow_over()
+    storm.world.close()
+    replayed = [replay(recording) for recording in recordings(tmp_path)]
+    assert len(replayed) >= len(storm.world.tree.servers)
+    assert [each.difference for each in replayed] == [None] * len(replayed)
+    assert sum(each.inputs for each in replayed) > 1_000
+
+
+def test_a_recording_that_says_something_else_is_found_out(incident, tmp_path) -> None:
+    (recording,) = recordings(incident, of="eu")
+    (part,) = recording.parts
+    kept = list(words(unpacked(part.read_bytes())))
+    place = max(n for n, word in enumerate(kept) if isinstance(word, Gave) and word.effects)
+    kept[place] = effects_of([SetTimer(("wrong",), 1.0)])
+    rewrite(tmp_path, part.name, kept)
+
+    (tampered,) = recordings(tmp_path)
+    difference = replay(tampered).difference
+
+    assert difference is not None and difference.at > 0
+    assert difference.recorded == ('SetTimer {"timer":["wrong"],"after_s":1.0}',)
+    assert difference.replayed and difference.replayed != difference.recorded
+
+
+@pytest.mark.parametrize("what", ["an input is missing", "an effect is missing"])
+def test_what_is_missing_is_missed(what, incident, tmp_path) -> None:
+    (recording,) = recordings(incident, of="eu.h1")
+    (part,) = recording.parts
+    kept = list(words(unpacked(part.read_bytes())))
+    kind = Arrived if what == "an input is missing" else Gave
+    del kept[next(n for n, word in enumerate(kept) if n > 20 and isinstance(word, kind))]
+    rewrite(tmp_path, part.name, kept)
+    assert replay(recordings(tmp_path)[0]).difference is not None
+
+
+def test_a_longer_limit_would_not_have_given_it_up(incident) -> None:
+    (server,) = recordings(incident, of="eu")
+    changes = what_if(server, {"detect.down_after_s": "20"})
+    told = [change.text for change in changes if change.about == "eu.h2"]
+    assert any(text.startswith("would not have given up eu.h2 (silent) at 00:00:") for text in told), told
+    assert any(text.startswith("would have trusted eu.h2 again") for text in told), told
+    assert not any(change.about == "us" for change in changes)
+    assert what_if(server, {"links.down_after_s": "20"}) == changes, "the longer name of the same setting"
+
+
+def test_a_shorter_limit_would_have_given_it_up_sooner(incident) -> None:
+    (server,) = recordings(incident, of="eu")
+    (sooner,) = [
+        change
+        for change in what_if(server, {"detect.down_after_s": "2"})
+        if change.about == "eu.h2" and "given up" in change.text
+    ]
+    assert " and not at " in sooner.text
+
+
+def test_the_same_setting_changes_nothing(incident) -> None:
+    for recording in recordings(incident):
+        same = str(recording.began().links.detect.down_after_s)
+        assert what_if(recording, {"detect.down_after_s": same}) == []
+
+
+def test_settings_are_called_by_their_names(incident) -> None:
+    began = recordings(incident, of="eu")[0].began()
+    assert changed(began, {"resolve.inquiries_max": "3"}).resolve.inquiries_max == 3
+    assert changed(began, {"links.window_packets_max": "700"}).links.window_packets_max == 700
+    with pytest.raises(BadInput, match="no setting of a node is called") as refused:
+        changed(began, {"detect.down_afters": "3"})
+    assert refused.value.fix == "did you mean detect.down_after_s?"
+    with pytest.raises(BadInput, match="no number"):
+        changed(began, {"detect.down_after_s": "soon"})
+    with pytest.raises(BadInput, match="longer than a heartbeat"):
+        changed(began, {"detect.down_after_s": "0.001"})
+
+
+def test_a_recording_ends_at_its_bound_and_says_so_and_can_be_replayed(tmp_path) -> None:
+    said: list[str] = []
+    parts: list[bytes] = []
+    recorder = Recorder(
+        a_beginning(), lambda n, part: parts.append(part), part_s=1, bytes_max=100, say=said.append
+    )
+    for n in range(50):
+        recorder.turn(n, float(n))
+        recorder.given(TimerFired(("tick",)))
+        recorder.gave([SetTimer(("tick",), 0.25)])
+        recorder.written(0, 10)  # the disk says that it holds ten bytes more
+    recorder.hand_over()
+    assert said == ["it has reached its bound of 0 MB"]
+    found = [word for part in parts for word in words(part)]
+    assert isinstance(found[0], Began) and isinstance(found[-1], Ended)
+    fired, turns = (sum(isinstance(word, kind) for word in found) for kind in (Fired, Turn))
+    assert fired == turns == 11
+
+
+def test_what_cannot_be_recorded_ends_the_recording_and_not_the_node(tmp_path) -> None:
+    said: list[str] = []
+    recorder = Recorder(a_beginning(), lambda n, part: None, part_s=1, bytes_max=100, say=said.append)
+    recorder.given(Ticked(0.1))
+    recorder.given(Ticked(0.1))
+    assert said == ["Ticked cannot be recorded"]
+
+
+def test_a_directory_without_recordings_says_how_to_make_one(tmp_path) -> None:
+    with pytest.raises(BadInput, match="holds no recording") as refused:
+        recordings(tmp_path)
+    assert "--record" in refused.value.fix
+
+
+def test_a_recording_with_a_missing_part_is_refused(incident, tmp_path) -> None:
+    (recording,) = recordings(incident, of="eu")
+    (tmp_path / INPUTS).mkdir()
+    (tmp_path / INPUTS / recording.parts[0].name.replace("-000000", "-000001")).touch()
+    with pytest.raises(BadInput, match="are missing"):
+        recordings(tmp_path)
+
+
+def a_beginning() -> Began:
+    host, links, resolve = Domain("eu.h1"), LinkConfig.wan(), ResolveConfig.wan()
+    return Began(FORMAT, "w", host, True, False, 1, links, resolve, (), True, ())
+
+
+def rewrite(directory: Path, name: str, kept) -> None:
+    """A recording of these words."""
+    parts: list[bytes] = []
+    recorder = Recorder(kept[0], lambda n, part: parts.append(part), part_s=1e9, bytes_max=1 << 30, say=print)
+    for word in kept[1:]:
+        recorder._write(word)
+    recorder.hand_over()
+    (whole,) = parts
+    Part(name, whole, lambda waited, size: None).write(Place(directory))
