@@ -7,11 +7,14 @@ A **member** is one endpoint of this host in one group; its machine runs in the 
 **delegate** runs in the cluster's domain server (`ClusterCore`).
 """
 
+from typing import Any
+
 from msgspec import Struct
 
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.adhoc.messages import Channel, Role, Run, Slow, Speech, Stream
 from rostra.protocols.effects import Because, Effect, Event
+from rostra.protocols.resolve.requests import Denied
 
 # Events from programs
 
@@ -57,6 +60,27 @@ class Paused(Event, frozen=True):
 class Resumed(Event, frozen=True):
     endpoint: Endpoint
     group: Group
+
+
+# Between a door and the machines behind it
+
+
+class Told(Event, frozen=True):
+    """The notice service told this endpoint something, or answered its question who is there."""
+
+    notice: Any
+
+
+class JoinRefused(Event, frozen=True):
+    """The notice service did not let us in."""
+
+    denied: Denied
+
+
+class Ask(Effect, frozen=True):
+    """Ask the notice service, as the endpoint of this machine."""
+
+    request: Any
 
 
 # Events from the network

@@ -163,6 +163,7 @@ class StartSync(ControlMessage, frozen=True, tag=2):
     req: int
     role: Role
     epoch: Epoch
+    first: int  # the lowest number of its own stream that it can still supply
     have: Have = ()
 
 
@@ -348,9 +349,10 @@ class Status(DataMessage, frozen=True, tag=5):
 
 
 class Report(DataMessage, frozen=True, tag=6):
-    """Delegate to its tree neighbours: entries of LANs, each passed on unchanged."""
+    """Delegate to delegate, towards the streams' homes: entries of LANs, each passed on unchanged."""
 
     entries: tuple[Progress, ...]
+    hop: int = 0
 
 
 class Poll(DataMessage, frozen=True, tag=7):

@@ -75,6 +75,10 @@ class GroupView:
     def __contains__(self, endpoint: object) -> bool:
         return endpoint in self._table
 
+    def get(self, endpoint: Endpoint) -> Member | None:
+        """This endpoint's record, if it is in the view."""
+        return self._table.get(endpoint)
+
     def __len__(self) -> int:
         return len(self._table)
 

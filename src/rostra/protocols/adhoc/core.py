@@ -1,0 +1,423 @@
+"""The doors: all members of one host, and the delegate of one cluster, around the cores that exist already.
+
+      HostCore                                                    ClusterCore
+      ┌────────────────────────────────────────┐                  ┌──────────────────────────────────────┐
+      │ MemberCore  MemberCore  MemberCore     │  control: links  │ DomainServer                         │
+      │   │ Ask, Told   │           │          │◀────────────────▶│    ▲ child: a pretend host           │
+      │   ▼             ▼           ▼          │                  │    ▼                                 │
+      │ LocalServer, the notice service        │  data: datagrams │ LocalServer ◀─ Ask, Told ─ DelegateCore
+      └────────────────────────────────────────┘◀────────────────▶└──────────────────────────────────────┘
+
+A door takes every event that the inner core took, and some more (`events.py`). Members of one host hear each
+other's casts here, with whole runs; outside, messages are cut to fit datagrams (`fragments.py`).
+
+**Delegate first** (N7). The delegate is a child of its own cluster's server, on a host that exists only here.
+What the server sends to it is handed over in the same step, before anything leaves for the LAN's hosts; and
+what the delegate then says to a host stands behind the notice on that host's link.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec.structs import replace
+
+from rostra.errors import AlreadyMember, BadInput, NotMember
+from rostra.names import Domain, Endpoint, Group, host_of
+from rostra.protocols.adhoc.config import AdhocConfig
+from rostra.protocols.adhoc.delegate import DelegateCore
+from rostra.protocols.adhoc.events import (
+    Ask,
+    Cast,
+    Deliver,
+    Heard,
+    JoinAsked,
+    JoinRefused,
+    LeaveAsked,
+    Paused,
+    Resumed,
+    Submitted,
+    Told,
+    Transmit,
+)
+from rostra.protocols.adhoc.fragments import Fragments
+from rostra.protocols.adhoc.member import MemberCore
+from rostra.protocols.adhoc.messages import Channel, Run, decode_control
+from rostra.protocols.adhoc.runs import is_sound
+from rostra.protocols.adhoc.voice import ADHOC, DELEGATE, delegate_host, delegate_of
+from rostra.protocols.effects import (
+    Answer,
+    Asked,
+    Effect,
+    EndpointGone,
+    Event,
+    Ignored,
+    Instant,
+    LinkUp,
+    Received,
+    Send,
+    Tell,
+    TimerFired,
+)
+from rostra.protocols.resolve import requests as ns
+from rostra.protocols.resolve.domain import DomainServer
+from rostra.protocols.resolve.local import LocalServer
+from rostra.protocols.resolve.messages import Routed
+
+NOBODY: Final = Endpoint("")
+
+
+class HostCore:
+    """All members of one host, and the local server below them."""
+
+    def __init__(self, local: LocalServer, config: AdhocConfig | None = None) -> None:
+        self.local = local
+        self.host = local.host
+        self.config = config or AdhocConfig()
+        self.members: dict[Group, dict[Endpoint, MemberCore]] = {}
+        self._fragments = Fragments(self.config)
+        self._numbers: dict[tuple[Endpoint, Group], int] = {}  # where a stream goes on after a leave (TX-11)
+        self._token = 0
+        self._asked: dict[int, tuple[MemberCore, int | None]] = {}  # our questions; whose answer they are
+
+    def present(self, about: str) -> list[tuple[Endpoint, tuple[Group, ...]]]:
+        return self.local.present(about)
+
+    def step(self, now: Instant, event: Event) -> list[Effect]:
+        out: list[Effect] = []
+        match event:
+            case Submitted():
+                self._submitted(now, event, out)
+            case Heard():
+                self._heard(now, event, out)
+            case TimerFired(timer) if timer[0] == ADHOC:
+                group, endpoint = Group(str(timer[1]), Domain(str(timer[2]))), Endpoint(str(timer[3]))
+                self._drive(now, group, endpoint, event, out)
+            case Paused(endpoint, group) | Resumed(endpoint, group):
+                self._drive(now, group, endpoint, event, out)
+            case JoinAsked():
+                self._join(now, event, out)
+            case LeaveAsked(endpoint, token, group):
+                if self._find(group, endpoint) is None:
+                    refusal = NotMember(f"{endpoint} is not in {group}", fix="join it first")
+                    out.append(Answer(token, ns.denied(refusal)))
+                else:
+                    self._drive(now, group, endpoint, event, out)
+                    out.append(Answer(token, ns.Done()))
+            case EndpointGone(endpoint):
+                self._endpoint_gone(now, endpoint, event, out)
+                self._from_local(now, self.local.step(now, event), out)
+            case Asked(endpoint, _, ns.Close()):
+                for group in self._groups_of(endpoint):
+                    self._drive(now, group, endpoint, LeaveAsked(endpoint, 0, group), out)
+                self._from_local(now, self.local.step(now, event), out)
+            case _:
+                self._from_local(now, self.local.step(now, event), out)
+        return out
+
+    # Programs
+
+    def _join(self, now: Instant, event: JoinAsked, out: list[Effect]) -> None:
+        group, me = event.group, event.endpoint
+        before = self._find(group, me)
+        if me not in self.local.endpoints:
+            refusal = BadInput(f"no endpoint {me} is open on {self.host}", fix="open it first")
+            out.append(Answer(event.token, ns.denied(refusal)))
+            return
+        if group in self.local.endpoints[me].groups:
+            refusal_ = AlreadyMember(f"{me} is in {group} already", fix="leave first")
+            out.append(Answer(event.token, ns.denied(refusal_)))
+            return
+        member = MemberCore(
+            group,
+            me,
+            self.config,
+            luck=event.luck,
+            role=event.role,
+            slow=event.slow,
+            meta=event.meta,
+            next_seq=self._numbers.get((me, group), 1),
+        )
+        if before is not None:
+            # It left a moment ago, and its last messages are still being repaired: that goes on.
+            member.sending.inherit(before.sending)
+        self.members.setdefault(group, {})[me] = member
+        self._perform(now, member, member.step(now, event), out, joining=event.token)
+
+    def _submitted(self, now: Instant, event: Submitted, out: list[Effect]) -> None:
+        member = self._find(event.group, event.endpoint)
+        if member is None:
+            out.append(Ignored("Submitted", "not in the group"))
+        elif not is_sound(Run(0, event.count, event.block)):
+            out.append(Ignored("Submitted", "not a block of messages"))
+        else:
+            self._perform(now, member, member.step(now, event), out)
+
+    def _endpoint_gone(self, now: Instant, endpoint: Endpoint, event: Event, out: list[Effect]) -> None:
+        for group in self._groups_of(endpoint):
+            self._drive(now, group, endpoint, event, out)
+            self._numbers.pop((endpoint, group), None)
+
+    # The network
+
+    def _heard(self, now: Instant, event: Heard, out: list[Effect]) -> None:
+        members = self.members.get(event.group)
+        if not members:
+            out.append(Ignored("Heard", "not in the group"))
+            return
+        whole = [self._fragments.whole(event.group, message) for message in event.messages]
+        messages = tuple([message for message in whole if message is not None])
+        if messages:
+            heard = Heard(event.group, event.source, messages)
+            for member in list(members.values()):
+                self._perform(now, member, member.step(now, heard), out)
+
+    # Inside
+
+    def _find(self, group: Group, endpoint: Endpoint) -> MemberCore | None:
+        members = self.members.get(group)
+        return None if members is None else members.get(endpoint)
+
+    def _groups_of(self, endpoint: Endpoint) -> list[Group]:
+        return sorted(group for group, members in self.members.items() if endpoint in members)
+
+    def _drive(self, now: Instant, group: Group, endpoint: Endpoint, event: Event, out: list[Effect]) -> None:
+        member = self._find(group, endpoint)
+        if member is None:
+            out.append(Ignored(type(event).__name__, "not in the group"))
+        else:
+            self._perform(now, member, member.step(now, event), out)
+
+    def _perform(
+        self,
+        now: Instant,
+        member: MemberCore,
+        effects: list[Effect],
+        out: list[Effect],
+        joining: int | None = None,
+    ) -> None:
+        for effect in effects:
+            match effect:
+                case Deliver():
+                    out.append(effect)
+                case Cast(group, message):
+                    self._inside(now, member, Heard(group, self.host, (message,)), out)
+                    out += [Cast(group, piece) for piece in self._fragments.pieces(group, message)]
+                case Transmit(to, group, message) if to == self.host:
+                    self._inside(now, member, Heard(group, self.host, (message,)), out)
+                case Transmit(to, group, message):
+                    out += [Transmit(to, group, piece) for piece in self._fragments.pieces(group, message)]
+                case Ask(request):
+                    self._token -= 1
+                    self._asked[self._token] = (member, joining if isinstance(request, ns.Join) else None)
+                    asked = Asked(member.me, self._token, request)
+                    self._from_local(now, self.local.step(now, asked), out)
+                case _:
+                    out.append(effect)
+        if member.over:
+            self._forget(member)
+
+    def _inside(self, now: Instant, speaker: MemberCore, heard: Heard, out: list[Effect]) -> None:
+        """Whoever is on the same host hears it here."""
+        for member in list(self.members.get(speaker.group, {}).values()):
+            if member is not speaker:
+                self._perform(now, member, member.step(now, heard), out)
+
+    def _forget(self, member: MemberCore) -> None:
+        members = self.members.get(member.group, {})
+        if members.get(member.me) is member:
+            if member.me in self.local.endpoints:
+                self._numbers[member.me, member.group] = member.sending.next_seq
+            del members[member.me]
+            if not members:
+                del self.members[member.group]
+
+    def _from_local(self, now: Instant, effects: Iterable[Effect], out: list[Effect]) -> None:
+        """What the notice service says to members is for their machines; everything else passes."""
+        for effect in effects:
+            match effect:
+                case Tell(endpoints, notice):
+                    self._told(now, endpoints, notice, out)
+                case Answer(token, result) if token < 0:
+                    self._answered(now, token, result, out)
+                case _:
+                    out.append(effect)
+
+    def _told(self, now: Instant, endpoints: tuple[Endpoint, ...], notice: object, out: list[Effect]) -> None:
+        match notice:
+            case ns.Absolute(group) | ns.Joined(group) | ns.Left(group):
+                members = self.members.get(group)
+                if not members:
+                    out.append(Tell(endpoints, notice))
+                    return
+                for endpoint in endpoints:
+                    if endpoint in members:
+                        self._drive(now, group, endpoint, Told(notice), out)
+                others = tuple([endpoint for endpoint in endpoints if endpoint not in members])
+                if others:
+                    out.append(Tell(others, notice))
+            case ns.Only() | ns.Without():
+                for endpoint in endpoints:
+                    for group in self._groups_of(endpoint):
+                        self._drive(now, group, endpoint, Told(notice), out)
+                out.append(Tell(endpoints, notice))
+            case ns.Message(source, data) if host_of(source).endswith(f".{DELEGATE}"):
+                message = decode_control(data)
+                for endpoint in endpoints:
+                    if message is not None:
+                        self._drive(now, message.group, endpoint, Told(notice), out)
+            case ns.NotDelivered(destinations) if all(
+                host_of(each).endswith(f".{DELEGATE}") for each in destinations
+            ):
+                pass  # the machines' own timers ask again
+            case _:
+                out.append(Tell(endpoints, notice))
+
+    def _answered(self, now: Instant, token: int, result: object, out: list[Effect]) -> None:
+        member, joining = self._asked.pop(token)
+        match result:
+            case ns.Absolute():
+                self._perform(now, member, member.step(now, Told(result)), out)
+            case ns.Denied() if joining is not None:
+                out.append(Answer(joining, result))
+                self._perform(now, member, member.step(now, JoinRefused(result)), out)
+            case ns.Denied():
+                out.append(Ignored("Ask", "denied"))
+            case _ if joining is not None:
+                out.append(Answer(joining, ns.Done()))
+
+
+class ClusterCore:
+    """The domain server of a cluster with its delegate. `channel` and `address` say where data travels."""
+
+    def __init__(
+        self,
+        server: DomainServer,
+        config: AdhocConfig | None = None,
+        *,
+        luck: int = 0,
+        channel: Channel | None = None,
+        address: str = "",
+    ) -> None:
+        assert server.cluster, "only clusters have delegates"
+        self.server = server
+        self.lan = server.domain
+        self.config = config or AdhocConfig()
+        self.channel, self.address = channel or Channel(), address
+        self.host = delegate_host(self.lan)
+        self.local: LocalServer | None = None  # made when the first group needs it
+        self.me = NOBODY
+        self.groups: dict[Group, DelegateCore] = {}
+        self._luck = luck
+        self._fragments = Fragments(self.config)
+        self._token = 0
+        self._asked: dict[int, DelegateCore] = {}
+
+    def step(self, now: Instant, event: Event) -> list[Effect]:
+        out: list[Effect] = []
+        match event:
+            case Heard(group, source, messages):
+                delegate = self.groups.get(group)
+                if delegate is None:
+                    out.append(Ignored("Heard", "not in the group"))
+                else:
+                    whole = [self._fragments.whole(group, message) for message in messages]
+                    heard = Heard(group, source, tuple([each for each in whole if each is not None]))
+                    self._perform(now, delegate, delegate.step(now, heard), out)
+            case TimerFired(timer) if timer[0] == ADHOC:
+                delegate = self.groups.get(Group(str(timer[1]), Domain(str(timer[2]))))
+                if delegate is None:
+                    out.append(Ignored("TimerFired", "not in the group"))
+                else:
+                    self._perform(now, delegate, delegate.step(now, event), out)
+            case Received(_, Routed(destinations=destinations)) if self.local is None and any(
+                host_of(each) == self.host for each in destinations
+            ):
+                self._connect(now, out)
+                self._from_server(now, self.server.step(now, event), out)
+            case _:
+                self._from_server(now, self.server.step(now, event), out)
+        return out
+
+    def _connect(self, now: Instant, out: list[Effect]) -> None:
+        """The delegate's host appears: a child like any other, except that its link is a function call."""
+        self.local = LocalServer(self.host, incarnation=self.server.incarnation)
+        self._from_server(now, self.server.step(now, LinkUp(self.host, self.server.incarnation)), out)
+        self._from_local(now, self.local.step(now, LinkUp(self.lan, self.server.incarnation)), out)
+        for effect in self.local.step(now, Asked(NOBODY, 0, ns.Open(ADHOC))):
+            assert isinstance(effect, Answer) and isinstance(effect.result, ns.Opened)
+            self.me = effect.result.endpoint
+
+    def _from_server(self, now: Instant, effects: Iterable[Effect], out: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Send) and effect.to == self.host:
+                assert self.local is not None
+                message = effect.message
+                if isinstance(message, Routed):
+                    # Whoever speaks to the delegate need not know its epoch.
+                    whoever = delegate_of(self.lan)
+                    to = tuple([self.me if each == whoever else each for each in message.destinations])
+                    message = replace(message, destinations=to)
+                self._from_local(now, self.local.step(now, Received(self.lan, message)), out)
+            else:
+                out.append(effect)
+
+    def _from_local(self, now: Instant, effects: Iterable[Effect], out: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Send(_, message):
+                    self._from_server(now, self.server.step(now, Received(self.host, message)), out)
+                case Tell(_, notice):
+                    self._told(now, notice, out)
+                case Answer(token, ns.Absolute() as result):
+                    delegate = self._asked.pop(token)
+                    self._perform(now, delegate, delegate.step(now, Told(result)), out)
+                case Answer(token):
+                    self._asked.pop(token, None)
+                case _:
+                    out.append(effect)
+
+    def _told(self, now: Instant, notice: object, out: list[Effect]) -> None:
+        match notice:
+            case ns.Absolute(group) | ns.Joined(group) | ns.Left(group):
+                concerned = [self.groups[group]] if group in self.groups else []
+            case ns.Message(_, data):
+                message = decode_control(data)
+                if message is None:
+                    out.append(Ignored("Message", "not a control message"))
+                    return
+                concerned = [self._delegate(message.group)]
+            case ns.Only() | ns.Without():
+                concerned = [self.groups[group] for group in sorted(self.groups)]
+            case _:
+                concerned = []
+        for delegate in concerned:
+            self._perform(now, delegate, delegate.step(now, Told(notice)), out)
+
+    def _delegate(self, group: Group) -> DelegateCore:
+        delegate = self.groups.get(group)
+        if delegate is None:
+            self._luck += 1
+            delegate = self.groups[group] = DelegateCore(
+                group, self.me, self.config, luck=self._luck, channel=self.channel, address=self.address
+            )
+        return delegate
+
+    def _perform(
+        self, now: Instant, delegate: DelegateCore, effects: list[Effect], out: list[Effect]
+    ) -> None:
+        for effect in effects:
+            match effect:
+                case Cast(group, message):
+                    out += [Cast(group, piece) for piece in self._fragments.pieces(group, message)]
+                case Transmit(to, group, message):
+                    out += [Transmit(to, group, piece) for piece in self._fragments.pieces(group, message)]
+                case Ask(request):
+                    assert self.local is not None
+                    self._token -= 1
+                    self._asked[self._token] = delegate
+                    asked = Asked(self.me, self._token, request)
+                    self._from_local(now, self.local.step(now, asked), out)
+                case _:
+                    out.append(effect)
+        if delegate.over and self.groups.get(delegate.group) is delegate:
+            del self.groups[delegate.group]

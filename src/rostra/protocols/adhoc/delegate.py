@@ -1,0 +1,708 @@
+"""The group machine at a delegate (table 4.4): the part of a cluster's server that speaks for its LAN.
+
+    0 OUT ── ForceJoin, StartSync, CutRequest ──▶ 1 JOINING ── snapshot ──▶ 2 IN ── nobody left ──▶ 3 LINGER
+      ▲                                                                     ▲                         │
+      │                                                                     └── a local member joins ─┤
+      └────────────────────────────────────────────────── T_dlinger ──────────────────────────────────┘
+
+Other LANs are in `peers.py`, streams in `relays.py`. Everything that reaches a LAN through the servers passes
+its delegate first (N7): the door steps us before anything leaves for the LAN's hosts.
+
+Of members elsewhere only senders are kept; receivers cost a delegate nothing (X-045).
+"""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from rostra.names import Domain, Endpoint, Group, host_of, incarnation_of, inside
+from rostra.protocols.adhoc.config import AdhocConfig
+from rostra.protocols.adhoc.events import Heard, Located, Told
+from rostra.protocols.adhoc.messages import (
+    Attributes,
+    Below,
+    Channel,
+    Control,
+    Cut,
+    CutReply,
+    CutRequest,
+    Data,
+    DelegateAttributes,
+    Distances,
+    Entry,
+    Epoch,
+    Excluded,
+    ForceJoin,
+    Have,
+    Heartbeat,
+    Nak,
+    Polled,
+    Report,
+    Role,
+    Slow,
+    StartSync,
+    Status,
+    SyncReply,
+    Tree,
+    ViewId,
+    decode_attributes,
+    decode_control,
+    decode_last_words,
+    encode,
+)
+from rostra.protocols.adhoc.peers import Peers
+from rostra.protocols.adhoc.relays import Relay, Relays
+from rostra.protocols.adhoc.tree import Forwarding, order, span
+from rostra.protocols.adhoc.voice import Voice, delegate_of, lan_of
+from rostra.protocols.effects import Effect, Event, Ignored, Instant, TimerFired
+from rostra.protocols.resolve import requests as ns
+from rostra.protocols.resolve.messages import Cause, Member, Members, Stamp
+from rostra.protocols.resolve.view import GroupView, ViewChanged
+
+ENTRIES_PER_REPLY = 400
+"""Senders in one piece of a reply: well below what one message through the servers may hold."""
+
+
+class Out(Struct, frozen=True):
+    """0: nobody of our LAN is in the group."""
+
+
+class Joining(Struct, frozen=True):
+    """1: asked who is there."""
+
+    wait_s: float
+
+
+class In(Struct, frozen=True):
+    """2: speaking for our LAN."""
+
+
+class Lingering(Struct, frozen=True):
+    """3: nobody of our LAN is left; somebody may come back."""
+
+
+State = Out | Joining | In | Lingering
+
+
+class Local(Struct):
+    """A member of our own LAN."""
+
+    stamp: Stamp
+    role: Role
+    slow: Slow
+
+
+class DelegateCore:
+    """One group at the delegate `me` of its LAN; the epoch is the incarnation of `me`."""
+
+    def __init__(
+        self,
+        group: Group,
+        me: Endpoint,
+        config: AdhocConfig,
+        *,
+        luck: int,
+        channel: Channel,
+        address: str = "",
+    ) -> None:
+        self.group, self.me = group, me
+        self.config = config
+        self.channel, self.address = channel, address
+        self.state: State = Out()
+        self.voice = Voice(group, me, config, luck)
+        self.lan = self.voice.lan
+        self.epoch: Epoch = incarnation_of(me)
+        self.view = GroupView(group)
+        self.forwarding = Forwarding(self.lan)
+        self.relays = Relays(self.voice, self.forwarding, lambda: self.epoch)
+        self.peers = Peers(self.voice, self.view, self.relays, self.epoch)
+        self.locals: dict[Endpoint, Local] = {}
+        self.floors: dict[Domain, Stamp] = {}  # of our own LAN
+        self._owed: dict[Domain, ViewId] = {}  # answered before our own numbers were complete
+        self.distances: dict[tuple[Domain, Domain], float] = {}
+        self._kept: list[tuple[Endpoint, Control]] = []  # until the snapshot, or until the asker is noticed
+        self._waiting: dict[Domain, list[tuple[Endpoint, CutRequest]]] = {}
+
+    @property
+    def over(self) -> bool:
+        return isinstance(self.state, Out) and not self._kept
+
+    def step(self, now: Instant, event: Event) -> list[Effect]:
+        self.voice.now = now
+        effects = self.voice.effects = []
+        match event:
+            case Heard(_, source, messages):
+                if isinstance(self.state, Out | Joining):
+                    effects.append(Ignored("Heard", "not in the group"))
+                else:
+                    for message in messages:
+                        self._heard(source, message)
+            case Told(notice):
+                self._told(notice)
+            case TimerFired(timer):
+                self._timer_fired(str(timer[4]), str(timer[5]))
+            case _:
+                effects.append(Ignored(type(event).__name__, "not an event of a delegate"))
+        return effects
+
+    # Joining and leaving the group
+
+    def _join(self) -> None:
+        """0 → 1 (X-037)."""
+        self.view = GroupView(self.group)
+        self.peers = Peers(self.voice, self.view, self.relays, self.epoch)
+        self.voice.ask(ns.Join(self.group, meta=encode(DelegateAttributes(self.address))))
+        self._wait_for_snapshot(self.config.snapshot_wait_s)
+
+    def _wait_for_snapshot(self, wait_s: float) -> None:
+        self._become(Joining(wait_s))
+        self.voice.set_timer(wait_s, "snapshot")
+
+    def _enter(self) -> None:
+        """1 → 2: the list is in, split by LAN; what was kept is handled in the order it came (X-031)."""
+        self.voice.cancel_timer("snapshot")
+        self._become(In())
+        self._linger_if_empty()
+        kept, self._kept = self._kept, []
+        for source, message in kept:
+            self._control(source, message)
+        if not self.relays.running and not self.forwarding.present:
+            return
+        self._plan_tree()
+
+    def _linger_if_empty(self) -> None:
+        if not self.locals and isinstance(self.state, In):
+            self._become(Lingering())
+            self.voice.set_timer(self.config.delegate_linger_s, "linger")
+
+    def _stay(self) -> None:
+        if isinstance(self.state, Lingering):
+            self.voice.cancel_timer("linger")
+            self._become(In())
+
+    def _linger_ended(self) -> None:
+        """3 → 0."""
+        self.voice.ask(ns.Leave(self.group))
+        for name in sorted(self.peers.machines):
+            self.peers.covered(name)
+        for stream in sorted(self.relays.running):
+            self.relays.drop(self.relays.running[stream])
+        self.relays.pinned.clear()
+        self.relays.receivers.clear()
+        self.forwarding.present.clear()
+        self.forwarding.tree, self.forwarding.old = None, ()
+        self.forwarding.changed()
+        self.floors.clear()
+        self._waiting.clear()
+        self._owed.clear()
+        self._become(Out())
+
+    # Notices
+
+    def _told(self, notice: object) -> None:
+        match notice:
+            case ns.Message(source, data):
+                message = decode_control(data)
+                if message is None:
+                    self.voice.ignore("Message", "not a control message")
+                else:
+                    self._control(source, message)
+            case _ if isinstance(self.state, Out):
+                self.voice.ignore(type(notice).__name__, "not in the group")
+            case ns.Absolute(_, members):
+                listed = ns.Absolute(self.group, self._concerning(members))
+                self._report(self.view.replace(listed))
+                if isinstance(self.state, Joining):
+                    self._enter()
+            case ns.Joined(group, members, cause, part):
+                concerning = self._concerning(members)
+                if cause is Cause.JOIN:
+                    for member in concerning:
+                        self.peers.fresh[member.endpoint] = member.stamp
+                self._report(self.view.add(ns.Joined(group, concerning, cause, part)))
+            case ns.Left():
+                self._report(self.view.remove(notice))
+            case ns.Only() | ns.Without():
+                self._report(self.view.filter(notice))
+            case _:
+                pass  # our own timers ask again
+
+    def _concerning(self, members: Members) -> Members:
+        """Everybody of our own LAN; delegates and senders elsewhere (X-045)."""
+        kept = []
+        for member in members:
+            attributes = decode_attributes(member.meta)
+            ours = lan_of(member.endpoint) == self.lan
+            if isinstance(attributes, DelegateAttributes) or (
+                isinstance(attributes, Attributes) and (attributes.role.sends or ours)
+            ):
+                kept.append(member)
+        return tuple(kept)
+
+    def _report(self, reports: Iterable[ViewChanged | Ignored]) -> None:
+        for report in reports:
+            if isinstance(report, Ignored):
+                self.voice.effects.append(report)
+            else:
+                self._changed(report)
+
+    def _changed(self, change: ViewChanged) -> None:
+        why = change.why
+        cut_off = isinstance(why, ns.Only | ns.Without)
+        for member in change.left:
+            self._member_left(member, why)
+        if isinstance(why, ns.Only | ns.Without):
+            keep = isinstance(why, ns.Only)
+            for lan in sorted(self.peers.machines):
+                if inside(why.domain, lan) != keep:
+                    self.peers.covered(lan)
+                    self._answer_unknown(lan)
+        cause = why.cause if isinstance(why, ns.Joined) else None
+        for member in change.joined:
+            self._member_joined(member, cause)
+        if cut_off or any(_is_delegate(member) for member in (*change.left, *change.joined)):
+            self._delegates_changed()
+        self._try_kept()
+
+    def _member_joined(self, member: Member, cause: Cause | None) -> None:
+        attributes = decode_attributes(member.meta)
+        who, lan = member.endpoint, lan_of(member.endpoint)
+        match attributes:
+            case DelegateAttributes(address):
+                if lan == self.lan:
+                    return
+                self.peers.delegates.setdefault(lan, set()).add(incarnation_of(who))
+                if address:
+                    self.voice.effects.append(Located(lan, address))
+                kept = self.peers.delegate_joined(lan, incarnation_of(who))
+                if kept is not None:
+                    self._answer_view_id(lan, kept)
+            case Attributes() if lan == self.lan:
+                self._local_joined(member, attributes, cause)
+            case Attributes():
+                self.peers.joined(member, attributes, cause)
+
+    def _local_joined(self, member: Member, attributes: Attributes, cause: Cause | None) -> None:
+        """A new member of our LAN starts at the number of its own join notice (X-040). One that was here
+        before us, or was cut off, goes on where we know it, or says itself where it is."""
+        who = member.endpoint
+        self.floors[host_of(who)] = max(member.stamp, self.floors.get(host_of(who), member.stamp))
+        self.peers.fresh.pop(who, None)
+        self.locals[who] = Local(member.stamp, attributes.role, attributes.slow)
+        self._stay()
+        if attributes.slow is Slow.EXPEL:
+            self.voice.set_timer(self.config.blocked_patience_s / 5, "patience")
+        if not attributes.role.sends:
+            return
+        running = self.relays.running.get(who)
+        parted = self.relays.parted.get(who)
+        if running is not None:
+            self.relays.drop(running)
+        if cause is Cause.JOIN:
+            self.relays.begin(who, member.stamp, attributes.role, attributes.next_seq)
+        elif parted is not None and parted.stamp == member.stamp:
+            self.relays.begin(who, member.stamp, attributes.role, parted.next)
+        else:
+            self.relays.expect(who, member.stamp, attributes.role)
+
+    def _member_left(self, member: Member, why: object) -> None:
+        who, lan = member.endpoint, lan_of(member.endpoint)
+        if _is_delegate(member):
+            if lan != self.lan:
+                epochs = self.peers.delegates.get(lan, set())
+                epochs.discard(incarnation_of(who))
+                if not epochs:
+                    self.peers.delegates.pop(lan, None)
+                self.peers.delegate_left(lan)
+            return
+        stamp: Stamp | None = None
+        match why:
+            case ns.Left(_, _, left_at, cause, meta):
+                stamp = left_at
+                words = _last_seq(meta) if cause is Cause.LEAVE else None
+                self.relays.left(who, "left" if cause is Cause.LEAVE else "failed", words)
+            case ns.Only() | ns.Without():
+                self.relays.lost(who)
+            case _:
+                self.relays.left(who, "disconnected", None)
+        if lan == self.lan:
+            if stamp is not None:
+                self.floors[host_of(who)] = max(stamp, self.floors.get(host_of(who), stamp))
+            self.locals.pop(who, None)
+            self.relays.unpin(who, cut_off=stamp is None)
+            self._answer_if_complete()
+            self._linger_if_empty()
+        else:
+            self.peers.left(lan, who, stamp)
+
+    # Control messages
+
+    def _control(self, source: Endpoint, message: Control) -> None:
+        local = lan_of(source) == self.lan
+        match self.state, message:
+            case Out(), (ForceJoin() | StartSync() | CutRequest()) if local:
+                if not isinstance(message, ForceJoin):
+                    self._kept.append((source, message))
+                self._join()
+            case Out(), _:
+                self.voice.ignore(type(message).__name__, "not in the group")
+            case _, ForceJoin() if local:
+                self._stay()
+            case Joining(), _:
+                self._kept.append((source, message))
+            case _, StartSync() if local:
+                self._start_sync(source, message)
+            case _, CutRequest() if local:
+                self._cut_request(source, message)
+            case _, ViewId():
+                self._view_id(lan_of(source), message)
+            case _, CutReply():
+                if self.peers.cut_replied(message):
+                    self._peer_active(message.cut.lan)
+            case _, Tree():
+                self._hear_tree(message)
+            case _, Distances(_, lan, round_trips):
+                for other, seconds in round_trips:
+                    self.distances[min(lan, other), max(lan, other)] = seconds
+                self._plan_tree()
+            case _:
+                self.voice.ignore(type(message).__name__, "not for a delegate")
+
+    def _start_sync(self, source: Endpoint, message: StartSync) -> None:
+        """The numbers of everything, and a pin for each of them, in one step (X-024, X-026)."""
+        local = self.locals.get(source)
+        if local is None:
+            self._keep(source, message)  # its join notice is on the way (TX-3)
+            return
+        if message.epoch != self.epoch:
+            self.voice.ignore("StartSync", "of another epoch")
+            return
+        relay = self.relays.running.get(source)
+        if relay is not None and not relay.known:
+            self.relays.begin(source, relay.stamp, relay.role, message.first)
+            self._answer_if_complete()
+        have = dict(message.have)
+        if local.role.receives:
+            self.relays.receivers.add(source)
+        cuts = [self._own_cut(source, have)]
+        for name in sorted(self.peers.machines):
+            peer = self.peers.machines[name]
+            cuts.append(self.peers.cut(peer, self._entries(name, source, have)))
+        for piece, last in _pieces(cuts):
+            reply = SyncReply(self.group, message.req, self.epoch, piece, self.channel, last)
+            self.voice.say(source, reply)
+
+    def _own_cut(self, receiver: Endpoint, have: dict[Endpoint, int]) -> Cut:
+        return self._cut_of_ours(self._entries(self.lan, receiver, have))
+
+    def _cut_of_ours(self, entries: tuple[Entry, ...]) -> Cut:
+        return Cut(self.lan, self.epoch, tuple(sorted(self.floors.items())), self._complete, entries)
+
+    @property
+    def _complete(self) -> bool:
+        """Has every sender of our LAN said where it is? Only those who were here before us need to."""
+        return all(relay.known for relay in self.relays.running.values() if relay.lan == self.lan)
+
+    def _answer_if_complete(self) -> None:
+        """Those who were answered before our numbers were complete are answered again."""
+        if not self._complete:
+            return
+        for source, message in self._waiting.pop(self.lan, []):
+            self._cut_request(source, message)
+        for name in sorted(self._owed):
+            self._answer_view_id(name, self._owed[name])
+
+    def _entries(
+        self, name: Domain, receiver: Endpoint, have: dict[Endpoint, int], only: tuple[Endpoint, ...] = ()
+    ) -> tuple[Entry, ...]:
+        return tuple(
+            [
+                self.relays.entry(relay, self.relays.offer(relay, receiver, have.get(relay.stream)))
+                for relay in self._relays_of(name)
+                if relay.stream != receiver and (not only or relay.stream in only)
+            ]
+        )
+
+    def _relays_of(self, name: Domain) -> list[Relay]:
+        """The streams of a LAN that flow, sorted."""
+        running = self.relays.running
+        return [
+            running[stream]
+            for stream in sorted(running)
+            if running[stream].lan == name and running[stream].known and running[stream].final is None
+        ]
+
+    def _cut_request(self, source: Endpoint, message: CutRequest) -> None:
+        if source not in self.locals:
+            self._keep(source, message)
+        elif message.epoch != self.epoch:
+            self.voice.ignore("CutRequest", "of another epoch")
+        elif message.lan == self.lan and self._complete:
+            self._reply_cut(source, message, self._own_cut(source, dict(message.have)))
+        elif self.peers.is_active(message.lan):
+            peer = self.peers.machines[message.lan]
+            entries = self._entries(message.lan, source, dict(message.have), message.members)
+            self._reply_cut(source, message, self.peers.cut(peer, entries))
+        elif message.lan == self.lan or message.lan in self.peers.machines:
+            waiting = self._waiting.setdefault(message.lan, [])
+            waiting[:] = [each for each in waiting if each[0] != source]
+            waiting.append((source, message))
+        else:
+            self._reply_cut(source, message, Cut(message.lan, 0, (), False, ()))
+
+    def _reply_cut(self, source: Endpoint, message: CutRequest, cut: Cut) -> None:
+        listed = {entry.endpoint for entry in cut.entries}
+        unknown = tuple([each for each in message.members if each not in listed])
+        for piece, last in _pieces([cut]):
+            reply = CutReply(self.group, message.req, self.epoch, piece[0], unknown, last)
+            self.voice.say(source, reply)
+
+    def _peer_active(self, name: Domain) -> None:
+        """A LAN's numbers are known: answer those who waited for them, and count it in the tree."""
+        for source, message in self._waiting.pop(name, []):
+            self._cut_request(source, message)
+        self._tell_distances()
+        self._plan_tree()
+
+    def _answer_unknown(self, name: Domain) -> None:
+        for source, message in self._waiting.pop(name, []):
+            self._reply_cut(source, message, Cut(name, 0, (), False, ()))
+
+    def _view_id(self, name: Domain, message: ViewId) -> None:
+        peer = self.peers.machine(name)
+        epochs = self.peers.delegates.get(name, set())
+        if message.epoch in epochs:
+            self._answer_view_id(name, message)
+        elif epochs and message.epoch < max(epochs):
+            self.voice.ignore("ViewId", "of another epoch")
+        else:
+            # Servers' meshes are not causal: its join notice is on another way (TX-7).
+            peer.kept = message
+            self.voice.set_timer(self.config.semi_wait_s, "unnoticed", name)
+
+    def _answer_view_id(self, name: Domain, message: ViewId) -> None:
+        """The numbers of our own senders, and a pin for that LAN at each (X-039, X-041)."""
+        have = dict(message.have)
+        self.relays.pinned[name] = message.epoch
+        entries = tuple(
+            [
+                self.relays.entry(
+                    relay, self.relays.offer_lan(relay, name, message.epoch, have.get(relay.stream))
+                )
+                for relay in self._relays_of(self.lan)
+            ]
+        )
+        if self._complete:
+            self._owed.pop(name, None)
+        else:
+            self._owed[name] = message
+        for piece, last in _pieces([self._cut_of_ours(entries)]):
+            self.voice.say(
+                delegate_of(name), CutReply(self.group, message.req, self.epoch, piece[0], (), last)
+            )
+        self._delegates_changed()
+
+    def _keep(self, source: Endpoint, message: Control) -> None:
+        if (source, message) not in self._kept:
+            self._kept.append((source, message))
+
+    def _try_kept(self) -> None:
+        """Somebody's notice may have come."""
+        if isinstance(self.state, In | Lingering) and self._kept:
+            kept, self._kept = self._kept, []
+            for source, message in kept:
+                self._control(source, message)
+
+    # The tree
+
+    def _delegates_changed(self) -> None:
+        """Data goes to every delegate that is in the group and has asked for our numbers."""
+        present = {name for name in self.relays.pinned if self.peers.delegate(name) is not None}
+        if present != self.forwarding.present:
+            self.forwarding.present = present
+            self.forwarding.changed()
+            self._plan_tree()
+
+    @property
+    def coordinator(self) -> Domain:
+        return min((self.lan, *self.forwarding.present))
+
+    def _plan_tree(self) -> None:
+        """Wait a moment: delegates often come together (X-070)."""
+        if self.coordinator == self.lan and self.forwarding.present:
+            self.voice.set_timer(self.config.settle_s, "plan")
+
+    def _make_tree(self) -> None:
+        if self.coordinator != self.lan:
+            return
+        for other, seconds in self.relays.round_trips.items():
+            self.distances[min(self.lan, other), max(self.lan, other)] = seconds
+        links = span(
+            (self.lan, *self.forwarding.present),
+            self.distances,
+            unknown_s=self.config.round_trip_s,
+            fanout=self.config.fanout,
+            root=self.config.root,
+        )
+        before = self.forwarding.tree
+        if before is not None and before.links == links and before.coordinator == self.lan:
+            return
+        version = order(before)[0] + 1
+        tree = Tree(self.group, version, self.lan, links)
+        for name in sorted(self.forwarding.present):
+            self.voice.say(delegate_of(name), tree)
+        self._use_tree(tree)
+
+    def _hear_tree(self, tree: Tree) -> None:
+        if order(tree) > order(self.forwarding.tree):
+            self._use_tree(tree)
+        else:
+            self.voice.ignore("Tree", "older tree")
+
+    def _use_tree(self, tree: Tree) -> None:
+        """Use the new links at once and the old ones for a while longer: overlap costs duplicates, which are
+        dropped; a hole between them would cost repairs (TX-20)."""
+        before = self.forwarding.tree
+        self.forwarding.old = () if before is None else before.links
+        self.forwarding.tree = tree
+        self.forwarding.changed()
+        self.voice.note("tree", f"{tree.coordinator} {tree.version}")
+        self.voice.set_timer(self.config.settle_s, "settled")
+
+    def _tell_distances(self) -> None:
+        if self.coordinator != self.lan:
+            round_trips = tuple(sorted(self.relays.round_trips.items()))
+            self.voice.say(delegate_of(self.coordinator), Distances(self.group, self.lan, round_trips))
+
+    # Data
+
+    def _heard(self, source: Domain, message: object) -> None:
+        match message:
+            case Data():
+                self.relays.data(source, message)
+            case Nak():
+                self.relays.asked(source, message)
+            case Heartbeat(pulses, hop):
+                for pulse in pulses:
+                    self.relays.pulse(source, pulse, hop)
+            case Status():
+                self.relays.status(message)
+            case Report():
+                self.relays.report(source, message)
+            case Below():
+                self.relays.below(message)
+            case Polled():
+                self.relays.polled(message)
+            case _:
+                self.voice.ignore(type(message).__name__, "not for a delegate")
+
+    # Slow receivers
+
+    def _lose_patience(self) -> None:
+        """Has somebody of ours been the only one that blocks a sender, for too long (X-091)?"""
+        now, patience = self.voice.now, self.config.blocked_patience_s
+        slowest: set[Endpoint] = set()
+        for relay in self.relays.running.values():
+            inbound, pins = relay.inbound, relay.pins
+            alone = pins.slowest() if inbound.high - pins.stable >= self.config.window_messages else ()
+            if not alone:
+                relay.blocked_since = None
+            elif relay.blocked_since is None:
+                relay.blocked_since = now
+            elif now - relay.blocked_since >= patience:
+                slowest.update(alone)
+        for who in sorted(slowest):
+            if who in self.locals and self.locals[who].slow is Slow.EXPEL:
+                self._expel(who)
+        if any(local.slow is Slow.EXPEL for local in self.locals.values()):
+            self.voice.set_timer(patience / 5, "patience")
+
+    def _expel(self, who: Endpoint) -> None:
+        """Everybody waits for this one alone, and the group does not want to (X-091)."""
+        acknowledged: Have = tuple(
+            [
+                (stream, relay.pins.local[who])
+                for stream, relay in sorted(self.relays.running.items())
+                if who in relay.pins.local
+            ]
+        )
+        self.voice.note("expelled", who)
+        self.voice.say(who, Excluded(self.group, "too slow", acknowledged))
+        self.relays.unpin(who)
+
+    # Timers
+
+    def _timer_fired(self, what: str, which: str) -> None:
+        match self.state, what:
+            case Joining(wait_s), "snapshot":
+                self.voice.resolve()
+                self._wait_for_snapshot(min(2 * wait_s, self.config.snapshot_wait_max_s))
+            case ((Out() | Joining()), _):
+                self.voice.ignore("TimerFired", "not in the group")
+            case Lingering(), "linger":
+                self._linger_ended()
+            case _, "peer":
+                self.peers.asked_too_long_ago(Domain(which))
+            case _, "unnoticed":
+                peer = self.peers.machines.get(Domain(which))
+                if peer is not None and peer.kept is not None:
+                    peer.kept = None
+                    self.voice.resolve()
+                    self.peers.end_if_empty(Domain(which))
+            case _, "recover":
+                self.relays.recover()
+            case _, "announce":
+                self.relays.say_announcements()
+            case _, "report":
+                self.relays.say_reports()
+                self.relays.tidy()
+            case _, "drain":
+                self.relays.drain_timed_out(Endpoint(which))
+            case _, "poll":
+                self.relays.poll_ended(Endpoint(which))
+            case _, "patience":
+                self._lose_patience()
+            case _, "plan":
+                self._make_tree()
+            case _, "settled":
+                self.forwarding.old = ()
+                self.forwarding.changed()
+            case _:
+                self.voice.ignore("TimerFired", "no longer waited for")
+
+    def _become(self, state: State) -> None:
+        if type(state) is not type(self.state):
+            self.voice.note("delegate is", type(state).__name__)
+        self.state = state
+
+
+def _is_delegate(member: Member) -> bool:
+    return isinstance(decode_attributes(member.meta), DelegateAttributes)
+
+
+def _last_seq(meta: bytes) -> int | None:
+    words = decode_last_words(meta)
+    return None if words is None else words.last_seq
+
+
+def _pieces(cuts: list[Cut]) -> list[tuple[tuple[Cut, ...], bool]]:
+    """Cuts in pieces that fit a control message each; the last one is marked."""
+    pieces: list[tuple[Cut, ...]] = []
+    piece: list[Cut] = []
+    size = 0
+    for cut in cuts:
+        begin = 0
+        while True:
+            room = max(1, ENTRIES_PER_REPLY - size - len(cut.floors) // 2)
+            some = cut.entries[begin : begin + room]
+            piece.append(Cut(cut.lan, cut.epoch, cut.floors, cut.complete, some))
+            size += len(some) + len(cut.floors) // 2
+            begin += len(some)
+            if size >= ENTRIES_PER_REPLY:
+                pieces.append(tuple(piece))
+                piece, size = [], 0
+            if begin >= len(cut.entries):
+                break
+    if piece or not pieces:
+        pieces.append(tuple(piece))
+    return [(each, place == len(pieces) - 1) for place, each in enumerate(pieces)]

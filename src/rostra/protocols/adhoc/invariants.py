@@ -1,0 +1,91 @@
+"""What holds after every step, as plain functions: a list of sentences, empty if all is well (IX-1..IX-8).
+
+They look at one core alone; what holds between cores (IX-3, IX-4, IX-7, IX-8) is checked by whoever sees them
+all: the simulator and the tests.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from rostra.protocols.adhoc.delegate import DelegateCore
+from rostra.protocols.adhoc.member import MemberCore
+from rostra.protocols.adhoc.relays import Relay
+from rostra.protocols.adhoc.senders import Phase
+from rostra.protocols.adhoc.streams import Inbound
+
+
+def member_violations(core: MemberCore) -> list[str]:
+    return [*_own_stream(core), *_senders(core)]
+
+
+def delegate_violations(core: DelegateCore) -> list[str]:
+    return [*_relays(core), *_peers(core)]
+
+
+def _own_stream(core: MemberCore) -> Iterator[str]:
+    sending, config = core.sending, core.config
+    if sending.last_seq - sending.stable > config.window_messages:
+        yield f"{core.me} is {sending.last_seq - sending.stable} ahead, more than the window"
+    if sending.store.end not in (0, sending.next_seq):
+        yield f"{core.me} keeps up to {sending.store.end} and emitted up to {sending.last_seq}"
+    if sending.store.holes(sending.stable + 1, sending.last_seq):
+        yield f"{core.me} has forgotten messages that are not stable"
+
+
+def _senders(core: MemberCore) -> Iterator[str]:
+    for stream, sender in core.senders.running.items():
+        if (sender.inbound is None) is not (sender.phase is Phase.ANNOUNCED):
+            start = "no start" if sender.inbound is None else "a start"
+            yield f"{stream} is {sender.phase.name} and has {start}"
+        if sender.inbound is not None:
+            yield from _inbound(stream, sender.inbound)
+            if sender.inbound.store.messages > core.config.held_messages + core.config.window_messages:
+                yield f"{stream} fills {sender.inbound.store.messages} places"
+        if stream == core.me:
+            yield "a member hears itself"
+
+
+def _inbound(stream: str, inbound: Inbound) -> Iterator[str]:
+    if not inbound.start <= inbound.told <= inbound.next <= inbound.high + 1:
+        yield (
+            f"{stream}: start {inbound.start}, told {inbound.told}, next {inbound.next}, high {inbound.high}"
+        )
+    if inbound.store.holes(inbound.told, inbound.next - 1):
+        yield f"{stream}: {inbound.told} to {inbound.next - 1} came, and are not all there"
+    runs = inbound.store.runs
+    if any(one.end > other.first for one, other in pairwise(runs)):
+        yield f"{stream}: runs overlap"
+    if sum(run.count for run in runs) != inbound.store.messages:
+        yield f"{stream}: messages are miscounted"
+
+
+def _relays(core: DelegateCore) -> Iterator[str]:
+    for stream, relay in core.relays.running.items():
+        if not relay.known:
+            continue
+        yield from _inbound(stream, relay.inbound)
+        yield from _pins(core, relay)
+
+
+def _pins(core: DelegateCore, relay: Relay) -> Iterator[str]:
+    pins = relay.pins
+    for receiver in pins.local:
+        if receiver not in core.locals:
+            yield f"{relay.stream} is pinned for {receiver}, which is not here"
+    if relay.lan != core.lan:
+        return
+    for who, next in [*pins.local.items(), *((lan, next) for lan, (_, next) in pins.lans.items())]:
+        if next <= pins.stable:
+            yield f"{relay.stream} is stable up to {pins.stable}, and {who} is owed {next}"
+    if pins.stable >= relay.inbound.next:
+        yield f"{relay.stream} is stable up to {pins.stable}, and its home misses {relay.inbound.next}"
+    if relay.inbound.store.holes(pins.stable + 1, relay.inbound.next - 1):
+        yield f"{relay.stream}: its home has forgotten messages that are not stable"
+
+
+def _peers(core: DelegateCore) -> Iterator[str]:
+    if core.lan in core.peers.machines:
+        yield "a delegate is its own peer"
+    for lan in core.forwarding.present:
+        if lan not in core.relays.pinned:
+            yield f"data goes to {lan}, which is owed nothing"

@@ -1,0 +1,572 @@
+"""The member machine at a delegate (table 4.6): every stream that passes through it.
+
+      home LAN ── cast ──▶ delegate ── tree links, and directly where the tree does not reach ──▶ delegates
+                              │ ▲                                                                  │
+                              │ └── Nak, Report, towards home, along the link that the data came by ┘
+                              ▼
+      own LAN: what came from elsewhere is cast; whoever misses something is answered at once, if it is held
+
+What is new is stored and passed on as it comes, out of turn or not; what was here before is not (X-068). A
+delegate hands nothing to programs, so a semi-active sender differs from an active one in name only.
+
+The **home delegate** of a stream alone says what is stable (`stability.py`).
+"""
+
+from collections.abc import Callable, Iterable
+from enum import IntEnum
+
+from msgspec import Struct
+
+from rostra.names import Domain, Endpoint, host_of, inside
+from rostra.protocols.adhoc.early import Early
+from rostra.protocols.adhoc.messages import (
+    Below,
+    Data,
+    Entry,
+    Epoch,
+    Heartbeat,
+    Nak,
+    Poll,
+    Polled,
+    Progress,
+    Pulse,
+    Report,
+    Role,
+    Run,
+    Status,
+    Stream,
+)
+from rostra.protocols.adhoc.recovery import Holes, Recent
+from rostra.protocols.adhoc.senders import ENTRIES_MAX, RANGES_MAX
+from rostra.protocols.adhoc.stability import Pins
+from rostra.protocols.adhoc.streams import Inbound
+from rostra.protocols.adhoc.tree import Forwarding
+from rostra.protocols.adhoc.voice import Alarm, Voice, lan_of
+from rostra.protocols.effects import Instant
+from rostra.protocols.resolve.messages import Stamp
+
+ASKERS_MAX = 64
+"""Delegates that are remembered as waiting for something that we miss ourselves, per stream."""
+
+POLL_WAIT_S = 0.05
+"""How long a LAN is asked how far it got with the stream of a sender that crashed."""
+
+
+class RelayPhase(IntEnum):
+    ANNOUNCED = 1  # its numbers are not known; of our own LAN only
+    SEMI = 2
+    ACTIVE = 3
+    DRAINING = 4
+
+
+class Relay:
+    """One machine."""
+
+    __slots__ = (
+        "announced",
+        "askers",
+        "blocked_since",
+        "final",
+        "holes",
+        "inbound",
+        "lan",
+        "phase",
+        "pins",
+        "polled",
+        "pulses_left",
+        "recent",
+        "reported",
+        "role",
+        "stamp",
+        "stream",
+        "via",
+    )
+
+    def __init__(self, stream: Stream, stamp: Stamp, role: Role) -> None:
+        self.stream = stream
+        self.lan = lan_of(stream)
+        self.stamp = stamp
+        self.role = role
+        self.phase = RelayPhase.ANNOUNCED
+        self.inbound = Inbound(1)
+        self.pins = Pins(0)
+        self.holes = Holes()
+        self.recent = Recent()
+        self.via: Domain | None = None  # the delegate that its data comes from
+        self.askers: list[tuple[int, int, Domain]] = []
+        self.final: int | None = None
+        self.polled: int | None = None  # while polling: the furthest that anybody got
+        self.announced = 0  # the stable number that was told last
+        self.reported = 0  # the entry that was told last
+        self.pulses_left = 0
+        self.blocked_since: Instant | None = None
+
+    @property
+    def known(self) -> bool:
+        return self.phase is not RelayPhase.ANNOUNCED
+
+    @property
+    def lowest(self) -> int:
+        """The lowest number from which on everything is here."""
+        held = self.inbound.store.lowest
+        return self.inbound.next if held is None else min(held, self.inbound.next)
+
+
+class Parted(Struct, frozen=True):
+    """A stream that was lost with its domain: where our LAN would go on."""
+
+    stamp: Stamp
+    next: int
+    until: Instant
+
+
+class Relays:
+    def __init__(self, voice: Voice, forwarding: Forwarding, epoch: Callable[[], Epoch]) -> None:
+        self._voice = voice
+        self._config = voice.config
+        self._forwarding = forwarding
+        self._epoch = epoch
+        self.early = Early(voice.config)
+        self.running: dict[Stream, Relay] = {}
+        self.parted: dict[Stream, Parted] = {}
+        self.receivers: set[Endpoint] = set()  # of our own LAN, that were given their numbers
+        self.pinned: dict[Domain, Epoch] = {}  # LANs that were given the numbers of ours
+        self.round_trips: dict[Domain, float] = {}
+        self._troubled: dict[Stream, Relay] = {}
+        self._unannounced: dict[Stream, Relay] = {}  # home streams with something to tell about
+        self._unreported: dict[Stream, Relay] = {}  # others, whose home does not know how far we are
+        self._recover = Alarm(voice, "recover")
+        self._announce = Alarm(voice, "announce")
+        self._report = Alarm(voice, "report")
+
+    # Streams come and go
+
+    def expect(self, stream: Stream, stamp: Stamp, role: Role) -> None:
+        """A sender of our LAN that was there before us: it will say where it is (`StartSync.first`)."""
+        self.running[stream] = Relay(stream, stamp, role)
+
+    def begin(self, stream: Stream, stamp: Stamp, role: Role, start: int, *, noticed: bool = True) -> Relay:
+        """From here on the stream is ours to keep and pass on; whoever has his numbers is pinned at once."""
+        relay = Relay(stream, stamp, role)
+        self.running[stream] = relay
+        relay.phase = RelayPhase.ACTIVE if noticed else RelayPhase.SEMI
+        relay.inbound = Inbound(start)
+        relay.pins = Pins(start - 1)
+        relay.announced = start - 1
+        relay.reported = start
+        self.parted.pop(stream, None)
+        for receiver in self.receivers:
+            if receiver != stream:
+                relay.pins.pin(receiver, start)
+        if relay.lan == self._voice.lan:
+            for lan, epoch in self.pinned.items():
+                relay.pins.pin_lan(lan, epoch, start)
+        self._voice.note("stream begins", f"{stream} at {start}")
+        for run in self.early.take(stream):
+            self._store(relay, Data(stream, run, run.end - 1, start - 1), self._voice.lan)
+        return relay
+
+    def left(self, stream: Stream, why: str, last_seq: int | None) -> None:
+        relay = self.running.get(stream)
+        if relay is None:
+            return
+        if not relay.known:
+            self.drop(relay)
+            return
+        relay.phase = RelayPhase.DRAINING
+        match why:
+            case "left":
+                relay.final = relay.inbound.high if last_seq is None else last_seq
+                relay.inbound.hear_high(relay.final)
+                self._look_for_holes(relay)
+            case "disconnected":
+                relay.final = relay.inbound.high
+            case _ if relay.lan == self._voice.lan:
+                # Its agent may live and say its last number; else our LAN knows best how far it got (X-050).
+                relay.polled = relay.inbound.next
+                self._voice.cast(Poll(stream))
+                self._voice.set_timer(POLL_WAIT_S, "poll", stream)
+        for_s = self._config.drain_s if why == "disconnected" else self._config.linger_s
+        self._voice.set_timer(for_s, "drain", stream)
+        self._end_if_settled(relay)
+
+    def lost(self, stream: Stream) -> None:
+        """Lost with its domain: remember where our LAN would go on (X-066)."""
+        relay = self.running.get(stream)
+        if relay is not None and relay.known:
+            until = self._voice.now + self._config.resume_s
+            self.parted[stream] = Parted(relay.stamp, relay.pins.least(relay.inbound.next), until)
+        self.left(stream, "disconnected", None)
+
+    def drop(self, relay: Relay) -> None:
+        del self.running[relay.stream]
+        for table in (self._troubled, self._unannounced, self._unreported):
+            table.pop(relay.stream, None)
+        self.early.take(relay.stream)
+        self._voice.cancel_timer("drain", relay.stream)
+
+    def drain_timed_out(self, stream: Stream) -> None:
+        relay = self.running.get(stream)
+        if relay is not None and relay.phase is RelayPhase.DRAINING:
+            self.drop(relay)
+
+    def poll_ended(self, stream: Stream) -> None:
+        """What the LAN has together is what there is: say so to everybody (X-050)."""
+        relay = self.running.get(stream)
+        if relay is not None and relay.polled is not None:
+            furthest, relay.polled = relay.polled, None
+            if relay.final is None:
+                self._finish(relay, furthest - 1)
+
+    def _finish(self, relay: Relay, final: int) -> None:
+        relay.final = final
+        relay.inbound.hear_high(final)
+        self._look_for_holes(relay)
+        self._announce_soon(relay, at_once=True)
+
+    def _end_if_settled(self, relay: Relay) -> None:
+        if (
+            relay.phase is RelayPhase.DRAINING
+            and relay.final is not None
+            and relay.lan == self._voice.lan
+            and relay.pins.stable >= relay.final
+            and relay.announced >= relay.final
+        ):
+            self.drop(relay)
+
+    # Pins
+
+    def entry(self, relay: Relay, start: int) -> Entry:
+        return Entry(relay.stream, relay.stamp, relay.role, start, relay.final)
+
+    def offer(self, relay: Relay, receiver: Endpoint, needs: int | None) -> int:
+        """Give a local receiver its start, and pin it there in the same step (X-025, X-026, TX-17)."""
+        start = relay.inbound.next if needs is None else min(max(needs, relay.lowest), relay.inbound.next)
+        if receiver in self.receivers:
+            relay.pins.pin(receiver, start)
+        return start
+
+    def offer_lan(self, relay: Relay, lan: Domain, epoch: Epoch, needs: int | None) -> int:
+        """The same for another LAN, of a stream of ours. One that was lost goes on where it was, if that is
+        still here."""
+        debt = relay.pins.debts.get(lan)
+        if needs is None and debt is not None:
+            needs = debt.next
+        start = relay.inbound.next if needs is None else min(max(needs, relay.lowest), relay.inbound.next)
+        relay.pins.pin_lan(lan, epoch, start)
+        return start
+
+    def unpin(self, receiver: Endpoint, *, cut_off: bool = False) -> None:
+        self.receivers.discard(receiver)
+        until = self._voice.now + self._config.resume_s if cut_off else None
+        for stream in sorted(self.running):
+            relay = self.running[stream]
+            if relay.pins.unpin(receiver, until):
+                self._settle(relay)
+
+    def unpin_lan(self, lan: Domain) -> None:
+        self.pinned.pop(lan, None)
+        until = self._voice.now + self._config.resume_s
+        for stream in sorted(self.running):
+            relay = self.running[stream]
+            if relay.lan == self._voice.lan and relay.pins.unpin_lan(lan, until):
+                self._settle(relay)
+
+    def status(self, status: Status) -> None:
+        for stream, next in status.have:
+            relay = self.running.get(stream)
+            if relay is None:
+                continue
+            if relay.pins.acknowledge(status.endpoint, next):
+                self._settle(relay)
+            elif next <= relay.pins.stable + 1:
+                self._announce_soon(relay, at_once=False)  # it does not know that this is stable
+
+    def report(self, source: Domain, report: Report) -> None:
+        """Entries of LANs: ours to count if we are the home, else to be passed on unchanged."""
+        onward: dict[Domain, list[Progress]] = {}
+        for entry in report.entries:
+            relay = self.running.get(entry.stream)
+            if relay is None:
+                continue
+            if relay.lan == self._voice.lan:
+                if relay.pins.acknowledge_lan(entry.lan, entry.epoch, entry.next):
+                    self._settle(relay)
+                elif entry.next <= relay.pins.stable + 1:
+                    self._voice.transmit(source, Heartbeat((self._pulse_of(relay),), 1))
+            else:
+                towards = self._towards_home(relay)
+                if towards != source:
+                    onward.setdefault(towards, []).append(entry)
+        if report.hop < self._config.hops:
+            for lan in sorted(onward):
+                self._voice.transmit(lan, Report(tuple(onward[lan]), report.hop + 1))
+
+    def _settle(self, relay: Relay) -> None:
+        """Somebody has more, or wants less: what does that allow?"""
+        if relay.lan == self._voice.lan:
+            if relay.pins.settle(relay.inbound.next):
+                relay.blocked_since = None
+                relay.inbound.stable = relay.pins.stable
+                self._forget(relay)
+                news = relay.pins.stable - relay.announced >= self._config.status_messages
+                self._announce_soon(relay, at_once=news)
+        else:
+            entry = relay.pins.least(relay.inbound.next)
+            if entry > relay.reported:
+                self._unreported[relay.stream] = relay
+                if entry - relay.reported >= self._config.status_messages:
+                    self.say_reports(only=relay)
+                else:
+                    self._report.at(self._voice.now + self._config.status_wan_s)
+
+    def _towards_home(self, relay: Relay) -> Domain:
+        via = relay.via
+        return via if via is not None and via in self._forwarding.present else relay.lan
+
+    # Data
+
+    def data(self, source: Domain, data: Data) -> None:
+        relay = self.running.get(data.stream)
+        if relay is None or not relay.known:
+            if not self.early.keep(data.stream, data.run):
+                self._voice.ignore("Data", "no room for early data")
+        elif data.hop > self._config.hops:
+            self._voice.ignore("Data", "too many hops")
+        elif relay.final is not None and data.run.end - 1 > relay.final:
+            self.early.keep(data.stream, data.run)
+        else:
+            self._store(relay, data, source)
+
+    def _store(self, relay: Relay, data: Data, source: Domain) -> None:
+        inbound = relay.inbound
+        pieces = inbound.take(data.run, self._config.held_messages)
+        inbound.told = inbound.next
+        inbound.hear_high(data.high)
+        if not pieces:
+            self._voice.ignore("Data", "duplicate")
+        elif source != relay.via and not data.repair and source in self._forwarding.present:
+            relay.via = source
+        for piece in pieces:
+            self._forward(relay, data, piece, source)
+        if relay.lan != self._voice.lan and data.stable > relay.pins.stable:
+            self._hear_stable(relay, data.stable)
+        if inbound.next <= inbound.high or relay.holes.holes:
+            self._look_for_holes(relay)
+        if pieces:
+            self._settle(relay)
+
+    def _forward(self, relay: Relay, data: Data, piece: Run, source: Domain) -> None:
+        voice = self._voice
+        stable = relay.pins.stable
+        onward = Data(data.stream, piece, relay.inbound.high, stable, data.repair, data.hop + 1)
+        if relay.lan != voice.lan and self.receivers:
+            voice.cast(onward)
+        for lan in self._onward(relay):
+            if lan != source:
+                voice.transmit(lan, onward)
+        if relay.askers:
+            self._answer_askers(relay, onward)
+
+    def _onward(self, relay: Relay) -> Iterable[Domain]:
+        if relay.lan == self._voice.lan:
+            return (*self._forwarding.neighbours, *self._forwarding.direct)
+        return self._forwarding.neighbours
+
+    def _answer_askers(self, relay: Relay, data: Data) -> None:
+        first, last = data.run.first, data.run.end - 1
+        waiting = []
+        for low, high, lan in relay.askers:
+            if low <= last and first <= high and lan not in self._onward(relay):
+                self._voice.transmit(lan, data)
+            elif high >= relay.inbound.next:
+                waiting.append((low, high, lan))
+        relay.askers = waiting
+
+    def pulse(self, source: Domain, pulse: Pulse, hop: int) -> None:
+        """A heartbeat: of a sender of ours, or on its way from its home."""
+        relay = self.running.get(pulse.stream)
+        if relay is None or not relay.known or hop > self._config.hops:
+            return
+        at_home = relay.lan == self._voice.lan
+        if not at_home:
+            if relay.via is None:
+                relay.via = source
+            elif source not in (relay.via, relay.lan):
+                self._voice.ignore("Heartbeat", "not from its own direction")
+                return
+        if relay.final is None:
+            relay.inbound.hear_high(pulse.high)
+        if pulse.final and relay.final is None and relay.phase is RelayPhase.DRAINING:
+            relay.polled = None
+            relay.final = pulse.high
+        if not at_home:
+            self._hear_stable(relay, pulse.stable)
+        elif pulse.stable < relay.pins.stable:
+            self._announce_soon(relay, at_once=False)  # its sender missed what we said
+        self._look_for_holes(relay)
+        onward = Heartbeat((Pulse(pulse.stream, pulse.high, relay.pins.stable, pulse.final),), hop + 1)
+        if not at_home and self.receivers:
+            self._voice.cast(onward)
+        for lan in self._onward(relay):
+            if lan != source:
+                self._voice.transmit(lan, onward)
+        self._end_if_settled(relay)
+
+    def _hear_stable(self, relay: Relay, stable: int) -> None:
+        """Home says that everybody has everything up to here."""
+        if stable > relay.pins.stable:
+            # What our own receivers miss is kept, should home have given us up without our knowing.
+            relay.pins.stable = min(stable, relay.pins.least(relay.inbound.next) - 1)
+            relay.inbound.stable = relay.pins.stable
+            self._forget(relay)
+
+    def _forget(self, relay: Relay) -> None:
+        share = int(self._config.resume_share * self._config.window_messages)
+        relay.inbound.store.forget(relay.pins.keep_from(self._voice.now, share) - 1)
+
+    # Repair
+
+    def _look_for_holes(self, relay: Relay) -> None:
+        relay.holes.note(relay.inbound.missing(), self._voice.now)
+        self._watch(relay)
+
+    def _watch(self, relay: Relay) -> None:
+        due = relay.holes.next_due
+        if due is None:
+            self._troubled.pop(relay.stream, None)
+        else:
+            self._troubled[relay.stream] = relay
+            self._recover.at(due)
+
+    def recover(self) -> None:
+        """Ask for what is missing: at once, then once per round trip (X-083). First where the stream comes
+        from, then its home; at home its sender, then the whole LAN."""
+        self._recover.fired()
+        voice, now = self._voice, self._voice.now
+        for stream in sorted(self._troubled):
+            relay = self._troubled[stream]
+            due = relay.holes.due(now)[:RANGES_MAX]
+            if due:
+                attempt = max(hole.asked for hole in due) + 1
+                ranges = tuple([(hole.first, hole.last) for hole in due])
+                nak = Nak(stream, ranges, voice.lan, attempt)
+                if relay.lan == voice.lan:
+                    if attempt % 2:
+                        voice.transmit(host_of(stream), nak)
+                    else:
+                        voice.cast(nak)
+                    again = self._config.nak_wait_max_s * min(2**attempt, self._config.backoff_max)
+                else:
+                    target = self._towards_home(relay) if attempt % 2 else relay.lan
+                    voice.transmit(target, nak)
+                    again = self._config.again_after(self.round_trips.get(target))
+                for hole in due:
+                    hole.asked += 1
+                    hole.due = now + again
+            self._watch(relay)
+
+    def asked(self, source: Domain, nak: Nak) -> None:
+        """Somebody misses something: answer at once what is here, and look for the rest."""
+        relay = self.running.get(nak.stream)
+        if relay is None or not relay.known:
+            self._voice.ignore("Nak", "stream is not known")
+            return
+        voice, inbound = self._voice, relay.inbound
+        at_home = inside(voice.lan, nak.asker)
+        for first, last in nak.ranges:
+            if first < relay.lowest:
+                # Forgotten, or from before our own time: whoever still misses it must look elsewhere (TX-13).
+                voice.transmit(nak.asker, Below(nak.stream, relay.lowest, voice.lan))
+            wanted = [(first, last)]
+            if at_home:
+                wanted = relay.recent.fresh(voice.now, first, last, self._config.repair_wait_min_s)
+            for low, high in wanted:
+                for run in inbound.store.get(low, high):
+                    again = Data(nak.stream, run, inbound.high, relay.pins.stable, repair=True)
+                    if at_home:
+                        voice.cast(again)
+                    else:
+                        voice.transmit(nak.asker, again)
+            if last >= inbound.next and inbound.store.holes(max(first, inbound.next), last):
+                if relay.final is None or last <= relay.final:
+                    inbound.hear_high(last)
+                    self._look_for_holes(relay)
+                if not at_home and len(relay.askers) < ASKERS_MAX:
+                    relay.askers.append((first, last, nak.asker))
+
+    def below(self, below: Below) -> None:
+        """A holder has forgotten what we miss. If home has, nobody has it, and our LAN must know (TX-13)."""
+        relay = self.running.get(below.stream)
+        if relay is None or not relay.known or relay.lan == self._voice.lan:
+            return
+        if below.holder == relay.lan and below.lowest > relay.inbound.next:
+            self._voice.note("stream lost a part", f"{below.stream} up to {below.lowest - 1}")
+            relay.inbound.skip_to(below.lowest)
+            self._look_for_holes(relay)
+            self._settle(relay)
+
+    def polled(self, polled: Polled) -> None:
+        relay = self.running.get(polled.stream)
+        if relay is not None and relay.polled is not None:
+            relay.polled = max(relay.polled, polled.next)
+
+    # Telling
+
+    def _announce_soon(self, relay: Relay, *, at_once: bool) -> None:
+        self._unannounced[relay.stream] = relay
+        if at_once:
+            self.say_announcements(only=relay)
+        else:
+            self._announce.at(self._voice.now + self._config.status_s)
+
+    def say_announcements(self, only: Relay | None = None) -> None:
+        """Home to everybody: this is stable, this is final; the latter until the stream is over. And any
+        delegate to its own LAN, where somebody has missed it."""
+        if only is None:
+            self._announce.fired()
+        relays = [self._unannounced[each] for each in sorted(self._unannounced)] if only is None else [only]
+        for begin in range(0, len(relays), ENTRIES_MAX):
+            some = relays[begin : begin + ENTRIES_MAX]
+            self._voice.cast(Heartbeat(tuple([self._pulse_of(relay) for relay in some])))
+            ours = tuple([self._pulse_of(relay) for relay in some if relay.lan == self._voice.lan])
+            if ours:
+                for lan in (*self._forwarding.neighbours, *self._forwarding.direct):
+                    self._voice.transmit(lan, Heartbeat(ours, 1))
+        for relay in relays:
+            relay.announced = relay.pins.stable
+            if relay.final is None or relay.phase is not RelayPhase.DRAINING:
+                self._unannounced.pop(relay.stream, None)
+            else:
+                self._announce.at(self._voice.now + self._config.status_s)
+            self._end_if_settled(relay)
+
+    def _pulse_of(self, relay: Relay) -> Pulse:
+        final = relay.final is not None and relay.phase is RelayPhase.DRAINING
+        high = relay.final if final and relay.final is not None else relay.inbound.high
+        return Pulse(relay.stream, high, relay.pins.stable, final)
+
+    def say_reports(self, only: Relay | None = None) -> None:
+        """Towards each stream's home: how far our LAN is, until home has seen it."""
+        if only is None:
+            self._report.fired()
+        relays = [self._unreported[each] for each in sorted(self._unreported)] if only is None else [only]
+        by_link: dict[Domain, list[Progress]] = {}
+        for relay in relays:
+            entry = relay.pins.least(relay.inbound.next)
+            relay.reported = entry
+            progress = Progress(relay.stream, self._voice.lan, self._epoch(), entry)
+            by_link.setdefault(self._towards_home(relay), []).append(progress)
+            if entry - 1 <= relay.pins.stable:
+                self._unreported.pop(relay.stream, None)
+        for lan in sorted(by_link):
+            entries = by_link[lan]
+            for begin in range(0, len(entries), ENTRIES_MAX):
+                self._voice.transmit(lan, Report(tuple(entries[begin : begin + ENTRIES_MAX])))
+        if self._unreported:
+            self._report.at(self._voice.now + self._config.status_wan_s)
+
+    def tidy(self) -> None:
+        now = self._voice.now
+        for stream in [stream for stream, parted in self.parted.items() if parted.until <= now]:
+            del self.parted[stream]

@@ -1,0 +1,128 @@
+"""Who is still owed what of one stream, and what may therefore be forgotten (X-087..X-091).
+
+    at every delegate    local   receiver of our LAN ──▶ the next number it is owed
+    at home, besides     lans    LAN ──▶ the least next number of its receivers, as its delegate reports it
+    at both              debts   receiver or LAN that was lost ──▶ the same, kept a while for it (X-066)
+
+A pin is placed in the step that gives the start away (TX-17), and never at or below `stable` (X-089). A
+message is stable when every pin has it, and the home delegate too: it must be able to give starts to
+newcomers. Only the home delegate says so, from its own list of LANs; it adds up nothing that others have
+added up (X-088).
+"""
+
+from msgspec import Struct
+
+from rostra.names import Domain, Endpoint
+from rostra.protocols.adhoc.messages import Epoch
+from rostra.protocols.effects import Instant
+
+
+class Debt(Struct, frozen=True):
+    next: int
+    until: Instant | None  # None: it is back, and is being served
+
+
+class Pins:
+    __slots__ = ("debts", "lans", "local", "stable")
+
+    def __init__(self, stable: int) -> None:
+        self.local: dict[Endpoint, int] = {}
+        self.lans: dict[Domain, tuple[Epoch, int]] = {}
+        self.debts: dict[str, Debt] = {}
+        self.stable = stable
+
+    def pin(self, receiver: Endpoint, start: int) -> None:
+        self.local[receiver] = max(start, self.stable + 1)
+        self._owe(receiver, start)
+
+    def unpin(self, receiver: Endpoint, until: Instant | None = None) -> bool:
+        """It blocks nobody any more. If it was lost from sight, what it misses is kept until then."""
+        pinned = self.local.pop(receiver, None)
+        if pinned is None:
+            return False
+        self._part(receiver, pinned, until)
+        return True
+
+    def acknowledge(self, receiver: Endpoint, next: int) -> bool:
+        before = self.local.get(receiver)
+        if before is None:
+            return False
+        self._pay(receiver, next)
+        if next <= before:
+            return False
+        self.local[receiver] = next
+        return True
+
+    def _owe(self, who: str, start: int) -> None:
+        """It is back, and is owed numbers that are stable for everybody else."""
+        if start <= self.stable:
+            self.debts[who] = Debt(start, None)
+        else:
+            self.debts.pop(who, None)
+
+    def _pay(self, who: str, next: int) -> None:
+        debt = self.debts.get(who)
+        if debt is not None and next > debt.next:
+            if next > self.stable:
+                del self.debts[who]
+            else:
+                self.debts[who] = Debt(next, debt.until)
+
+    def _part(self, who: str, pinned: int, until: Instant | None) -> None:
+        debt = self.debts.pop(who, None)
+        if until is not None:
+            self.debts[who] = Debt(pinned if debt is None else debt.next, until)
+
+    def least(self, own_next: int) -> int:
+        """This LAN's entry: the least next number over its receivers (X-088)."""
+        return min(min(self.local.values(), default=own_next), own_next)
+
+    def pin_lan(self, lan: Domain, epoch: Epoch, start: int) -> None:
+        self.lans[lan] = (epoch, max(start, self.stable + 1))
+        self._owe(lan, start)
+
+    def unpin_lan(self, lan: Domain, until: Instant) -> bool:
+        pinned = self.lans.pop(lan, None)
+        if pinned is None:
+            return False
+        self._part(lan, pinned[1], until)
+        return True
+
+    def acknowledge_lan(self, lan: Domain, epoch: Epoch, next: int) -> bool:
+        before = self.lans.get(lan)
+        if before is None or before[0] != epoch:
+            return False
+        self._pay(lan, next)
+        if next <= before[1]:
+            return False
+        self.lans[lan] = (epoch, next)
+        return True
+
+    def settle(self, own_next: int) -> bool:
+        """At home: has something become stable?"""
+        stable = self.least(own_next) - 1
+        for _, next in self.lans.values():
+            if next <= stable:
+                stable = next - 1
+        if stable <= self.stable:
+            return False
+        self.stable = stable
+        return True
+
+    def keep_from(self, now: Instant, share: int) -> int:
+        """The lowest number to keep: the first that is not stable, or owed to a LAN that may come back."""
+        lowest = self.stable + 1
+        for who in list(self.debts):
+            debt = self.debts[who]
+            if debt.until is not None and (debt.until <= now or debt.next < self.stable + 1 - share):
+                del self.debts[who]
+            elif debt.next < lowest:
+                lowest = debt.next
+        return lowest
+
+    def slowest(self) -> tuple[Endpoint, ...]:
+        """The local receivers that alone keep the next message from becoming stable."""
+        waiting = self.stable + 1
+        if any(next <= waiting for _, next in self.lans.values()):
+            return ()
+        return tuple(sorted(who for who, next in self.local.items() if next <= waiting))

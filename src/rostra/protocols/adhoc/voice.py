@@ -1,0 +1,104 @@
+"""What the machines of one core share: its name, the moment, its luck, and a place for their effects."""
+
+from typing import Final
+
+from rostra.names import Domain, Endpoint, Group, endpoint, host_of, parent
+from rostra.protocols.adhoc.config import AdhocConfig
+from rostra.protocols.adhoc.events import Ask, Cast, Deliver, Item, Transmit
+from rostra.protocols.adhoc.messages import Control, Speech, encode
+from rostra.protocols.adhoc.recovery import Luck
+from rostra.protocols.effects import CancelTimer, Effect, Ignored, Instant, Noted, SetTimer, TimerKey
+from rostra.protocols.resolve.requests import AnyRequest, Resolve, SendTo
+
+ADHOC: Final = "adhoc"
+"""The first word of every timer of this folder."""
+
+DELEGATE: Final = "-delegate"
+"""The label of the pretend host that a cluster's delegate speaks from."""
+
+
+def lan_of(member: Endpoint) -> Domain:
+    """The cluster that this endpoint is in, or whose delegate it is."""
+    return parent(host_of(member))
+
+
+def delegate_host(lan: Domain) -> Domain:
+    return Domain(f"{lan}.{DELEGATE}")
+
+
+def delegate_of(lan: Domain) -> Endpoint:
+    """Whoever is the active delegate there now, whatever its epoch (0 stands for that)."""
+    return endpoint(delegate_host(lan), ADHOC, 0)
+
+
+class Voice:
+    """One core's mouth. `now` is the moment of the step that is being taken."""
+
+    __slots__ = ("config", "effects", "group", "lan", "luck", "me", "now")
+
+    def __init__(self, group: Group, me: Endpoint, config: AdhocConfig, luck: int) -> None:
+        self.group = group
+        self.me = me
+        self.lan = lan_of(me)
+        self.config = config
+        self.luck = Luck(luck)
+        self.now: Instant = 0.0
+        self.effects: list[Effect] = []
+
+    def tell(self, item: Item) -> None:
+        self.effects.append(Deliver(self.me, self.group, item))
+
+    def cast(self, message: Speech) -> None:
+        self.effects.append(Cast(self.group, message))
+
+    def transmit(self, to: Domain, message: Speech) -> None:
+        self.effects.append(Transmit(to, self.group, message))
+
+    def ask(self, request: AnyRequest) -> None:
+        self.effects.append(Ask(request))
+
+    def resolve(self) -> None:
+        """Who is there? The answer comes back as `Told(Absolute)`."""
+        self.ask(Resolve(self.group.name, self.group.scope))
+
+    def say(self, to: Endpoint, message: Control) -> None:
+        """A control message, through the servers and in order with the notices (N6)."""
+        self.ask(SendTo((to,), encode(message)))
+
+    def set_timer(self, after_s: float, what: str, which: str = "") -> None:
+        self.effects.append(SetTimer(self._key(what, which), after_s))
+
+    def cancel_timer(self, what: str, which: str = "") -> None:
+        self.effects.append(CancelTimer(self._key(what, which)))
+
+    def ignore(self, what: str, why: str) -> None:
+        self.effects.append(Ignored(what, why))
+
+    def note(self, what: str, about: str) -> None:
+        self.effects.append(Noted(what, about))
+
+    def _key(self, what: str, which: str) -> TimerKey:
+        return (ADHOC, self.group.name, self.group.scope, self.me, what, which)
+
+
+class Alarm:
+    """One timer for many things: it is moved only when something is due before all others."""
+
+    __slots__ = ("_due", "_voice", "_what")
+
+    def __init__(self, voice: Voice, what: str) -> None:
+        self._voice, self._what = voice, what
+        self._due: Instant | None = None
+
+    def at(self, due: Instant | None) -> None:
+        if due is not None and (self._due is None or due < self._due - 1e-9):
+            self._due = due
+            self._voice.set_timer(max(0.0, due - self._voice.now), self._what)
+
+    def fired(self) -> None:
+        self._due = None
+
+    def off(self) -> None:
+        if self._due is not None:
+            self._due = None
+            self._voice.cancel_timer(self._what)

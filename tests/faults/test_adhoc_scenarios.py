@@ -1,0 +1,410 @@
+"""Scenarios of FIFO gap-free multicast: whole groups of real cores over a network that loses and reorders.
+
+`Net` checks every delivery and the cores' invariants as it goes; what is asserted here is what the scenario
+is about. Sites are those of the paper: HUJI, MIT, NTU.
+"""
+
+from itertools import pairwise
+
+import pytest
+from support.adhocnet import G, Net
+
+from rostra.protocols.adhoc import events as ev
+from rostra.protocols.adhoc.config import AdhocConfig
+from rostra.protocols.adhoc.messages import Data, Role, Slow
+
+SITES = {
+    frozenset(("huji", "mit")): 0.115,
+    frozenset(("mit", "ntu")): 0.115,
+    frozenset(("huji", "ntu")): 0.195,
+    frozenset(("huji", "world")): 0.115,
+    frozenset(("mit", "world")): 0.115,
+    frozenset(("ntu", "world")): 0.115,
+}
+
+
+def states(net, endpoint, what="member is"):
+    host = endpoint.partition("/")[0]
+    return [about for _, node, kind, about in net.notes if kind == what and node == host]
+
+
+def three_sites(seed=1, hosts=1, **settings):
+    return Net(seed, {"huji": hosts, "mit": hosts, "ntu": hosts}, wan_s=SITES, **settings)
+
+
+def arrivals(net, at, sender):
+    return [when for when, _, _ in net.programs[at].numbers[sender]]
+
+
+@pytest.mark.spec("X-011", "X-037", "X-001")
+def test_xx1_the_first_member_forces_its_delegate_in_and_may_send_at_once():
+    net = Net(lans={"huji": 1})
+    a = net.join("huji.h1/a")
+    net.run(0.1)
+    assert states(net, a) == [
+        "WaitingSnapshot",
+        "WaitingDelegate",
+        "WaitingSnapshot",
+        "Syncing",
+        "Active",
+    ]
+    net.send(a, 5)
+    assert net.counts["cast Data"] == 1
+
+
+@pytest.mark.spec("X-011", "X-014", "X-025", "X-027")
+def test_xx2_a_second_member_of_a_lan_starts_in_the_middle_of_the_stream():
+    net = Net(lans={"huji": 2, "mit": 1})
+    a, far = net.join("huji.h1/a"), net.join("mit.h1/far")
+    net.run(1.0)
+    net.stream(a, every_s=0.01)
+    net.run(1.0)
+    wan_before = {kind: count for kind, count in net.counts.items() if kind.startswith("wan")}
+    b = net.join("huji.h2/b")
+    net.run(1.0)
+    assert states(net, b) == ["WaitingSnapshot", "Syncing", "Active"]
+    heard = net.numbers(b, a)
+    assert heard[0] > 50
+    assert heard == list(range(heard[0], heard[0] + len(heard)))
+    assert net.numbers(far, a)[-1] >= heard[-1] - 10
+    assert net.counts.get("wan Nak") == wan_before.get("wan Nak")
+
+
+@pytest.mark.spec("X-002", "X-003", "X-038", "X-041")
+def test_xx3_the_first_member_of_a_new_lan_hears_all_and_is_heard_and_disturbs_nobody():
+    intervals = {}
+    for joins in (False, True):
+        net = three_sites(seed=5)
+        a, b = net.join("huji.h1/a"), net.join("mit.h1/b")
+        net.run(2.0)
+        net.stream(a, every_s=0.1)
+        net.stream(b, every_s=0.1)
+        net.run(2.0)
+        if joins:
+            c = net.join("ntu.h1/c")
+            net.stream(c, every_s=0.1)
+        net.run(6.0)
+        times = arrivals(net, b, a)
+        intervals[joins] = [round(later - earlier, 6) for earlier, later in pairwise(times)]
+    assert intervals[True] == intervals[False]
+    for at in (a, b):
+        assert len(net.numbers(at, c)) > 30
+        assert len(net.numbers(c, at)) > 30
+
+
+@pytest.mark.spec("X-007", "X-023")
+def test_xx4_two_joiners_have_two_starts():
+    net = Net(lans={"huji": 3})
+    a = net.join("huji.h1/a")
+    net.run(0.5)
+    net.stream(a, every_s=0.001)
+    net.run(0.5)
+    b = net.join("huji.h2/b")
+    net.run(0.005)
+    c = net.join("huji.h3/c")
+    net.run(1.0)
+    first_b, first_c = net.numbers(b, a)[0], net.numbers(c, a)[0]
+    assert first_b < first_c
+    assert net.numbers(b, a)[-1] == net.numbers(c, a)[-1]
+
+
+@pytest.mark.spec("X-008", "X-021", "X-022")
+@pytest.mark.parametrize("seed", range(3))
+def test_xx5_three_lans_of_ten_join_an_empty_group_at_once(seed):
+    net = three_sites(seed, hosts=5)
+    members = []
+    for lan in ("huji", "mit", "ntu"):
+        for n in range(10):
+            name = f"{lan}.h{n % 5 + 1}/m{n}"
+            net.at(net.random.uniform(0, 0.01), lambda name=name: members.append(net.join(name)))
+    net.run(3 * 0.39 + 0.25 + 1.0)
+    net.everybody_has_everything(members)
+
+
+@pytest.mark.spec("X-019", "X-020", "X-032", "X-043")
+def test_xx6_a_late_remote_delegate_is_waited_for_and_nobody_else_is():
+    net = three_sites()
+    a, b = net.join("huji.h1/a"), net.join("mit.h1/b")
+    net.run(3.0)
+    net.stream(a, every_s=0.1)
+    net.stream(b, every_s=0.1)
+
+    def late(source, to, message):
+        from rostra.protocols.resolve.messages import EndpointsJoined
+
+        held = isinstance(message, EndpointsJoined) and any(
+            "-delegate" in member.endpoint for member in message.members
+        )
+        return 5.0 if held and source == "ntu" else 0.0
+
+    net.control_delay = late
+    c = net.join("ntu.h1/c")
+    net.send(c, 10)
+    net.run(4.0)
+    assert not net.numbers(a, c)
+    assert len(net.numbers(b, a)) > 30
+    net.run(6.0)
+    assert net.numbers(a, c) == list(range(1, 11))
+    assert net.numbers(b, c) == list(range(1, 11))
+
+
+@pytest.mark.spec("X-016", "X-017", "X-033")
+@pytest.mark.parametrize("seed", range(3))
+def test_xx7_data_that_is_faster_than_notices_is_kept_until_they_come(seed):
+    net = three_sites(seed)
+    a, b = net.join("huji.h1/a"), net.join("mit.h1/b")
+    net.run(3.0)
+
+    def slow(source, to, message):
+        return 1.0 if to in ("huji", "mit") and source in ("huji", "mit", "ntu") else 0.0
+
+    net.control_delay = slow
+    c = net.join("huji.h1/c")
+    net.stream(c, every_s=0.05)
+    net.run(6.0)
+    assert net.numbers(a, c)[0] == 1
+    assert net.numbers(b, c)[0] == 1
+    assert net.ignored.get(("Data", "no room for early data")) is None
+
+
+@pytest.mark.spec("X-015")
+def test_xx8_notices_that_are_faster_than_data_need_no_waiting():
+    net = three_sites()
+    a, b = net.join("huji.h1/a"), net.join("mit.h1/b")
+    net.run(3.0)
+    held = []
+    net.data_filter = lambda source, to, message: not isinstance(message, Data) or bool(held)
+    c = net.join("mit.h1/c")
+    net.run(0.5)
+    net.send(c, 5)
+    net.run(1.0)
+    held.append(True)
+    net.run(3.0)
+    assert net.numbers(a, c) == [1, 2, 3, 4, 5]
+    assert net.numbers(b, c) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.spec("X-004", "X-005", "X-080", "X-083", "X-084")
+@pytest.mark.parametrize("seed", range(4))
+def test_xx9_a_fifth_of_all_datagrams_is_lost_between_sites_and_nothing_is(seed):
+    net = three_sites(seed, hosts=2, wan_loss=0.2, duplicate=0.05, jitter=0.3)
+    members = [net.join(f"{lan}.h{n}/m") for lan in ("huji", "mit", "ntu") for n in (1, 2)]
+    net.run(3.0)
+    for member in members:
+        net.stream(member, every_s=0.1, count=100)
+    net.run(20.0)
+    net.everybody_has_everything(members)
+    for at in members:
+        for sender in members:
+            if at != sender:
+                assert net.numbers(at, sender) == list(range(1, 101))
+    for member in members:
+        assert net.member(member).sending.stable == 100
+
+
+@pytest.mark.spec("X-081", "X-082")
+def test_xx10_losses_inside_a_lan_are_repaired_inside_it_by_few_for_many():
+    net = Net(7, {"huji": 60, "mit": 1}, lan_loss=0.05)
+    sender = net.join("huji.h1/s")
+    receivers = [net.join(f"huji.h{n}/r", role=Role.RECEIVE) for n in range(2, 61)]
+    net.run(1.0)
+    net.stream(sender, every_s=0.02, count=100)
+    net.run(8.0)
+    for receiver in receivers:
+        assert net.numbers(receiver, sender) == list(range(1, 101))
+    assert net.counts.get("wan Nak", 0) == 0
+    assert net.counts["cast Nak"] <= 8 * 100
+    assert net.counts["cast Repair"] <= 4 * 100
+
+
+@pytest.mark.spec("X-047", "X-048")
+@pytest.mark.parametrize("seed", range(3))
+def test_a_leaver_is_heard_to_the_end(seed):
+    net = three_sites(seed, wan_loss=0.2)
+    a, b, c = net.join("huji.h1/a"), net.join("mit.h1/b"), net.join("ntu.h1/c")
+    net.run(3.0)
+    net.send(a, 100)
+    net.leave(a)
+    net.run(8.0)
+    for at in (b, c):
+        assert net.numbers(at, a) == list(range(1, 101))
+        [left] = net.items(at, ev.Left)
+        assert left == ev.Left(a, "left", 100)
+        assert isinstance(net.items(at)[-1], ev.Left)
+    assert net.items(a, ev.Parted) == [ev.Parted(0, 0)]
+    assert not net.nodes["huji.h1"].members
+
+
+@pytest.mark.spec("X-013", "X-047")
+@pytest.mark.parametrize("after_s", [0.0, 0.0003, 0.0005, 0.0007, 0.0011, 0.0013, 0.2, 0.3, 0.5, 2.0])
+def test_xx14_whoever_leaves_in_any_state_leaves_nothing_behind(after_s):
+    net = three_sites()
+    b = net.join("mit.h1/b")
+    net.run(2.0)
+    a = net.join("huji.h1/a")
+    net.send(a, 3)
+    net.run(after_s)
+    net.leave(a)
+    net.run(30.0)
+    assert not net.nodes["huji.h1"].members
+    joined = len(net.items(b, ev.Joined))
+    assert joined in (0, 1)
+    assert len(net.items(b, ev.Left)) == joined
+    assert not net.nodes["huji"].groups
+    assert set(net.delegate("mit").relays.running) == {b}
+    [parted] = net.items(a, ev.Parted)
+    assert parted.unsent + len(net.numbers(b, a)) == 3 or after_s < 1.0
+
+
+@pytest.mark.spec("X-049", "X-050", "X-051")
+@pytest.mark.parametrize("seed", range(4))
+def test_a_crashed_host_leaves_the_same_tail_everywhere(seed):
+    net = three_sites(seed, hosts=3, wan_loss=0.1, lan_loss=0.1)
+    a = net.join("huji.h1/a")
+    others = [net.join(name) for name in ("huji.h2/b", "huji.h3/c", "mit.h1/d", "ntu.h1/e")]
+    net.run(3.0)
+    net.stream(a, every_s=0.01)
+    net.run(1.0)
+    net.crash("huji.h1")
+    net.run(6.0)
+    ends = {at: item.last for at in others for item in net.items(at, ev.Left)}
+    assert len(ends) == 4
+    assert all(item.why == "disconnected" for at in others for item in net.items(at, ev.Left))
+    for at in others:
+        heard = net.numbers(at, a)
+        assert heard[-1] == ends[at]
+    net.send(others[0], 10)
+    net.run(3.0)
+    assert net.member(others[0]).sending.stable == 10
+
+
+@pytest.mark.spec("X-049", "X-050")
+@pytest.mark.parametrize("seed", range(3))
+def test_a_crashed_program_is_heard_to_the_end_because_its_agent_lives(seed):
+    net = three_sites(seed, wan_loss=0.2, lan_loss=0.05)
+    a, b, c = net.join("huji.h1/a"), net.join("mit.h1/b"), net.join("ntu.h1/c")
+    net.run(3.0)
+    net.send(a, 50)
+    net.kill(a)
+    net.run(8.0)
+    for at in (b, c):
+        assert net.items(at, ev.Left) == [ev.Left(a, "failed", 50)]
+
+
+@pytest.mark.spec("X-056", "X-057", "X-060", "X-064", "X-066")
+@pytest.mark.parametrize("seed", range(4))
+def test_xx16_a_short_cut_is_told_on_both_sides_and_leaves_no_gap(seed):
+    net = three_sites(seed, wan_loss=0.05)
+    a, b, c = net.join("huji.h1/a"), net.join("mit.h1/b"), net.join("ntu.h1/c")
+    net.run(3.0)
+    for member in (a, b, c):
+        net.stream(member, every_s=0.1, count=150)
+    net.run(2.0)
+    net.cut(["ntu"], ["huji", "mit", "world"])
+    net.run(5.0)
+    assert [item.domain for item in net.items(a, ev.Without)] == ["ntu"]
+    assert len(net.items(c, ev.Only, ev.Without)) >= 1
+    assert {item.endpoint for item in net.items(c, ev.Left)} == {a, b}
+    net.heal()
+    net.run(20.0)
+    net.everybody_has_everything([a, b, c])
+    for at in (a, b, c):
+        assert net.items(at, ev.Gap) == []
+        for sender in (a, b, c):
+            if at != sender:
+                assert net.numbers(at, sender) == list(range(1, 151))
+
+
+@pytest.mark.spec("X-064", "X-065")
+@pytest.mark.parametrize("seed", range(2))
+def test_xx17_a_long_cut_is_one_gap_per_stream_with_exact_bounds(seed):
+    config = AdhocConfig(resume_s=3.0)
+    net = three_sites(seed, config=config)
+    a, b, c = net.join("huji.h1/a"), net.join("mit.h1/b"), net.join("ntu.h1/c")
+    net.run(3.0)
+    for member in (a, b, c):
+        net.stream(member, every_s=0.1)
+    net.run(2.0)
+    for round in range(1, 4):
+        net.cut(["ntu"], ["huji", "mit", "world"])
+        net.run(8.0)
+        net.heal()
+        net.run(6.0)
+        for at, senders in ((c, (a, b)), (a, (c,)), (b, (c,))):
+            for sender in senders:
+                gaps = [item for item in net.items(at, ev.Gap) if item.endpoint == sender]
+                assert len(gaps) == round, (at, sender, gaps)
+                heard = set(net.numbers(at, sender))
+                missing = {n for gap in gaps for n in range(gap.first, gap.last + 1)}
+                assert not heard & missing
+                assert sorted(heard | missing) == list(range(1, max(heard) + 1))
+        assert net.items(a, ev.Gap) == [gap for gap in net.items(a, ev.Gap) if gap.endpoint == c]
+    assert net.numbers(a, b) == list(range(1, len(net.numbers(a, b)) + 1))
+
+
+@pytest.mark.spec("X-062", "X-063")
+def test_a_host_that_is_cut_off_keeps_its_own_streams_and_comes_back_without_a_gap():
+    net = three_sites(hosts=2)
+    a, b, c = net.join("huji.h1/a"), net.join("huji.h1/b"), net.join("huji.h2/c")
+    d = net.join("mit.h1/d")
+    net.run(3.0)
+    for member in (a, b, c, d):
+        net.stream(member, every_s=0.1)
+    net.run(2.0)
+    before = len(net.numbers(b, a))
+    net.cut(["huji.h1"], ["huji", "huji.h2", "mit", "ntu", "world"])
+    net.run(5.0)
+    assert len(net.numbers(b, a)) >= before + 45
+    assert len(net.numbers(c, d)) > 60
+    net.heal()
+    net.run(5.0)
+    for at in (a, b, c, d):
+        assert net.items(at, ev.Gap) == []
+        for sender in (a, b, c, d):
+            if at != sender:
+                heard = net.numbers(at, sender)
+                assert heard == list(range(1, len(heard) + 1))
+                assert len(heard) > 100
+
+
+@pytest.mark.spec("X-090")
+def test_a_receiver_that_does_not_read_stops_the_sender_after_exactly_a_window():
+    config = AdhocConfig(window_messages=64, held_messages=64)
+    net = Net(lans={"huji": 2, "mit": 1}, config=config)
+    a, b = net.join("huji.h1/a"), net.join("mit.h1/b")
+    net.run(2.0)
+    net.step("mit.h1", ev.Paused(b, G))
+    net.send(a, 1000)
+    net.run(3.0)
+    assert net.member(a).sending.last_seq == 64
+    assert net.member(a).sending.blocked
+    assert net.numbers(b, a) == []
+    net.step("mit.h1", ev.Resumed(b, G))
+    net.run(40.0)
+    assert net.numbers(b, a) == list(range(1, 1001))
+
+
+@pytest.mark.spec("X-091")
+def test_xx21_under_expel_a_receiver_that_does_not_read_has_to_go():
+    config = AdhocConfig(window_messages=64, held_messages=64)
+    net = Net(lans={"huji": 2, "mit": 1}, config=config)
+    a, b = net.join("huji.h1/a", slow=Slow.EXPEL), net.join("mit.h1/b", slow=Slow.EXPEL)
+    c = net.join("huji.h2/c", slow=Slow.EXPEL)
+    net.run(2.0)
+    net.step("mit.h1", ev.Paused(b, G))
+    net.send(a, 1000)
+    net.run(30.0)
+    assert [item.reason for item in net.items(b, ev.Excluded)] == ["too slow"]
+    assert net.numbers(c, a) == list(range(1, 1001))
+    assert net.items(c, ev.Gap) == []
+
+
+@pytest.mark.spec("X-105")
+def test_large_messages_travel_in_parts_and_arrive_whole():
+    net = three_sites(wan_loss=0.2, lan_loss=0.05)
+    net.size = 50_000
+    a, b, c = net.join("huji.h1/a"), net.join("mit.h1/b"), net.join("ntu.h1/c")
+    net.run(3.0)
+    net.send(a, 4)
+    net.run(20.0)
+    assert net.numbers(b, a) == net.numbers(c, a) == [1, 2, 3, 4]
