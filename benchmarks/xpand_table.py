@@ -39,6 +39,7 @@ from rostra.errors import RostraError
 from rostra.lab import Lab, load_plan
 from rostra.lab.plan import Plan
 from rostra.lab.probe import Probed, probe
+from rostra.lab.urgency import urgently
 from rostra.lab.world import LabWorld
 
 LOSSES: Final = (0.0, 0.01, 0.05, 0.10, 0.20)
@@ -101,7 +102,7 @@ async def measure(plan: Plan, size: Size, remarks: Console) -> AsyncIterator[Mea
                 _jitter(lab, 0.05)
                 jittery = probe(lab, size.probes)
                 _jitter(lab, 0.0)
-            with remarks.status(f"{loss:.0%} loss: a bare stream"):
+            with remarks.status(f"{loss:.0%} loss: a bare stream"), urgently():
                 floor = bare_stream(lab, size.stream_s)
             with remarks.status(f"{loss:.0%} loss: joins"):
                 world = await LabWorld(lab, detect=PATIENCE).start()

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from rostra.lab.control import WayNow
 from rostra.lab.lab import Lab
+from rostra.lab.urgency import urgently
 
 PROBES: Final = 1000
 EVERY_S: Final = 0.001
@@ -71,6 +72,11 @@ class Probed(Struct, frozen=True):
 
 def probe(lab: Lab, count: int = PROBES, every_s: float = EVERY_S) -> list[Probed]:
     """Probe every way that is not cut. Takes a second for a thousand, and the longest delay; blocks."""
+    with urgently():
+        return _probe(lab, count, every_s)
+
+
+def _probe(lab: Lab, count: int, every_s: float) -> list[Probed]:
     ways = [way for way in lab.now().ways if not way.is_cut]
     ends = {place.name: _open_end(lab, place.name) for place in lab.sites}
     waits_s = max((_longest_s(way) for way in ways), default=0.0) + GRACE_S

@@ -27,6 +27,7 @@ from rostra.errors import BadInput
 from rostra.lab.control import PACKET_MAX, Answer, Change, Denied, Now, Question, WayNow, questions
 from rostra.lab.namespaces import TUN, inside
 from rostra.lab.plan import Plan
+from rostra.lab.urgency import become_urgent
 from rostra.lab.ways import Wan, Way
 
 WAN: Final = "wan0"
@@ -70,7 +71,7 @@ class Router:
         self._began_s = time.monotonic()
         self._late_sum_s = self._late_max_s = 0.0
         self._handed_over = self._handed_over_late = 0
-        self._is_urgent = _become_urgent()
+        self._is_urgent = become_urgent()
 
     def run(self) -> None:
         door = self._door.fileno()
@@ -193,14 +194,6 @@ def _open_device(namespace: str) -> int:
         device = os.open(TUN, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         fcntl.ioctl(device, _TUNSETIFF, struct.pack("16sH22x", WAN.encode(), _IFF_TUN | _IFF_NO_PI))
     return device
-
-
-def _become_urgent() -> bool:
-    try:
-        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(os.sched_get_priority_min(os.SCHED_RR)))
-    except OSError:
-        return False
-    return True
 
 
 def main() -> None:
