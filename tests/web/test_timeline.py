@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import pytest
+
 from rostra.client import Because, Cause, Joined, Left, Member, Only, Without
 from rostra.names import Domain, Endpoint, make_group
-from rostra.web.timeline import ENTRIES_MAX, OPEN_S, Timeline, common_domain
+from rostra.web.timeline import ENTRIES_MAX, OPEN_S, Entry, Timeline, common_domain
 
 CHESS, NEWS = make_group("chess", "world"), make_group("news", "world")
 PARIS1, PARIS2, ROME, BOSTON = (
@@ -23,8 +25,8 @@ def texts(timeline: Timeline) -> list[str]:
     return [entry.text for entry in timeline]
 
 
-def recorded(timeline: Timeline, at: float, place: str, event: str, peer: str, **values: Any) -> None:
-    timeline.recorded(at, Domain(place), event, {"node": place, "peer": peer, **values})
+def recorded(timeline: Timeline, at: float, place: str, event: str, peer: str, **values: Any) -> list[Entry]:
+    return timeline.recorded(at, Domain(place), event, {"node": place, "peer": peer, **values})
 
 
 def test_a_join_that_three_places_hear_of_is_one_entry_with_three_witnesses() -> None:
@@ -191,3 +193,39 @@ def test_the_common_domain_is_the_smallest_that_holds_all() -> None:
     assert common_domain([PARIS1, PARIS2]) == "eu.paris"
     assert common_domain([PARIS1, ROME]) == "eu"
     assert common_domain([PARIS1, ROME, BOSTON]) == "world"
+
+
+# Causes are older than their effects, whatever clocks say
+
+
+def in_time(timeline: Timeline) -> list[str]:
+    return [entry.text for entry in sorted(timeline, key=lambda entry: (entry.at, entry.number))]
+
+
+@pytest.mark.parametrize("ahead_s", [0.0, 0.3, 2.0])
+@pytest.mark.parametrize("evidence_first", [True, False])
+def test_who_gave_up_whom_stands_before_what_was_lost(ahead_s: float, evidence_first: bool) -> None:
+    """`ahead_s`: the clock of the accuser is ahead of ours."""
+    timeline = Timeline()
+    lost = Without(Domain("us"), (BOB,), SILENT)
+    recorded(timeline, 1.0 + ahead_s, "eu", "link_suspected", "us", **GROUNDS)
+    sent: list[Entry] = []
+    if not evidence_first:
+        timeline.changed(1.6, PARIS1, CHESS, lost)
+    sent += recorded(timeline, 1.5 + ahead_s, "eu", "link_removed", "us", because="silent", **GROUNDS)
+    if evidence_first:
+        sent += timeline.changed(1.6, PARIS1, CHESS, lost)
+    assert in_time(timeline) == ["eu suspects us", "eu gave up us", "eu.paris.h1 goes on without us"]
+    # Whatever was told anew is sent anew.
+    assert {"eu gave up us", "eu.paris.h1 goes on without us"} <= {entry.text for entry in sent}
+
+
+@pytest.mark.parametrize("link_first", [True, False])
+def test_a_link_stands_before_the_merge_that_came_over_it(link_first: bool) -> None:
+    timeline = Timeline()
+    if link_first:
+        recorded(timeline, 5.0, "eu", "link_up", "us")
+    timeline.changed(4.0, PARIS1, CHESS, joined(BOB, cause=Cause.MERGE))
+    if not link_first:
+        recorded(timeline, 5.0, "eu", "link_up", "us")
+    assert in_time(timeline) == ["eu and us are linked", "eu.paris.h1 sees us"]

@@ -4,6 +4,10 @@ A join that eight hosts hear of is one line, with eight witnesses. A cut is one 
 go on without a domain, whichever groups they lost members in, tell of the same loss. An entry is **open** for
 a while, and whoever reports the same thing in that time is added to it; its words follow its witnesses, from
 ``eu.paris.h1 goes on without us`` to ``eu goes on without us``.
+
+Places have clocks of their own, and evidence may come after what it explains. A cause is therefore never
+shown as younger than its effect: a suspicion was before the link was given up, that before the loss, and a
+link before the merge that came over it.
 """
 
 from collections import deque
@@ -22,6 +26,12 @@ ENTRIES_MAX: Final = 1_000
 OPEN_S: Final = 15.0
 """How long after its last witness an entry takes more. Longer than news of one thing takes to spread in a
 world that heals; two cuts of one domain within it are told apart by a place that reports both."""
+
+CLOCKS_APART_S: Final = 5.0
+"""Clocks of two places are never that far apart: what seems to be was something else."""
+
+JUST_BEFORE_S: Final = 0.001
+"""How much older than its effect a cause is shown, if clocks say that it was younger."""
 
 NAMES_MAX: Final = 8
 """Members that an entry names; it counts all of them."""
@@ -83,6 +93,7 @@ class Timeline:
         self._open: dict[Key, _Open] = {}
         self._numbered = 0
         self._grounds: dict[tuple[Domain, Domain], str] = {}  # why each server last gave up each of its peers
+        self._suspicions: dict[tuple[Domain, Domain], Entry] = {}  # the latest, of whom by whom
         self._was_whole = True  # nothing was ever lost: whoever is seen is seen for the first time
 
     def __iter__(self) -> Iterator[Entry]:
@@ -98,8 +109,9 @@ class Timeline:
                 for member in members:
                     by_domain.setdefault(_other_side(place, member.endpoint), []).append(member.endpoint)
                 return [
-                    self._add(("merged", domain), at, place, str(group), endpoints, about=(domain,))
+                    entry
                     for domain, endpoints in sorted(by_domain.items())
+                    for entry in self._merge(at, place, group, domain, endpoints)
                 ]
             case Joined(members):
                 return [self._member("joined", at, place, group, member.endpoint) for member in members]
@@ -108,10 +120,17 @@ class Timeline:
                 kind = "crashed" if cause is Cause.CRASH else "left"
                 return [self._member(kind, at, place, group, endpoint) for endpoint in endpoints]
             case Without(domain, endpoints, because):
-                return [self._loss("lost", at, place, group, domain, endpoints, because)]
+                return self._loss("lost", at, place, group, domain, endpoints, because)
             case Only(domain, endpoints, because):
-                return [self._loss("alone", at, place, group, domain, endpoints, because)]
+                return self._loss("alone", at, place, group, domain, endpoints, because)
         return []
+
+    def _merge(
+        self, at: float, place: Domain, group: Group, domain: Domain, endpoints: Iterable[Endpoint]
+    ) -> list[Entry]:
+        merged = self._add(("merged", domain), at, place, str(group), endpoints, about=(domain,))
+        links = [each.entry for key, each in self._open.items() if key[0] == "linked" and domain in key]
+        return [merged, *(link for link in links if _put_before(link, merged))]
 
     def _member(self, kind: str, at: float, place: Domain, group: Group, endpoint: Endpoint) -> Entry:
         # A crash takes an endpoint out of all its groups at once; a join or a leave is of one group.
@@ -131,11 +150,11 @@ class Timeline:
         domain: Domain,
         endpoints: Iterable[Endpoint],
         because: Because,
-    ) -> Entry:
+    ) -> list[Entry]:
         self._was_whole = False
         for key in [key for key in self._open if key[0] == "merged"]:
             self._close(key)  # what is seen again after this is another merge
-        return self._add(
+        loss = self._add(
             (kind, domain, because.accuser, because.accused),
             at,
             place,
@@ -145,6 +164,8 @@ class Timeline:
             because=self._accusation(because.accuser, because.accused, because.what),
             command=next((f"rostra why {endpoint}" for endpoint in endpoints), ""),
         )
+        parted = self._open.get(("parted", because.accuser, because.accused))
+        return [loss, *(self._blame(parted.entry, [loss]) if parted is not None else ())]
 
     # What nodes recorded
 
@@ -155,9 +176,12 @@ class Timeline:
         match event:
             case "link_suspected":
                 key = ("suspected", node, peer)
-                return [self._add(key, at, place, about=(peer, node), because=_overdue(values), once=True)]
+                entry = self._add(key, at, place, about=(peer, node), because=_overdue(values), once=True)
+                self._suspicions[node, peer] = entry
+                return [entry]
             case "link_trusted":
                 because = f"heard after {_seconds(values.get('after_s'))}"
+                self._suspicions.pop((node, peer), None)
                 return [
                     self._add(
                         ("trusted", node, peer), at, place, about=(peer, node), because=because, once=True
@@ -166,7 +190,9 @@ class Timeline:
             case "link_removed":
                 grounds = self._grounds[node, peer] = _grounds(values)
                 parted = self._add(("parted", node, peer), at, place, about=(peer, node), because=grounds)
-                return [parted, *self._explain(node, peer)]
+                explained = self._explain(node, peer)
+                changed = [each for each in self._blame(parted, explained) if each is not parted]
+                return [parted, *explained, *changed]
             case "link_down":
                 # It follows its evidence, which has said why; alone only if that was forgotten.
                 because = self._grounds.get((node, peer)) or str(values.get("because", ""))
@@ -174,8 +200,13 @@ class Timeline:
             case "link_up":
                 self._close(("parted", node, peer))
                 self._grounds.pop((node, peer), None)
+                self._suspicions.pop((node, peer), None)
                 a, b = min(node, peer), max(node, peer)
-                return [self._add(("linked", a, b), at, place, about=(a, b))]
+                linked = self._add(("linked", a, b), at, place, about=(a, b))
+                for domain in (a, b):
+                    if (merged := self._open.get(("merged", domain))) is not None:
+                        _put_before(linked, merged.entry)
+                return [linked]
             case "node_started":
                 because = f"incarnation {values.get('incarnation')}"
                 return [self._add(("started", node), at, place, about=(node,), because=because, once=True)]
@@ -211,6 +242,15 @@ class Timeline:
         for entry in explained:
             entry.because = self._accusation(accuser, accused)
         return explained
+
+    def _blame(self, parted: Entry, losses: Iterable[Entry]) -> list[Entry]:
+        """What came before what; those whose time had to change."""
+        changed = [parted for loss in losses if _put_before(parted, loss)][:1]
+        peer, node = parted.about
+        suspicion = self._suspicions.get((Domain(node), Domain(peer)))
+        if suspicion is not None and _put_before(suspicion, parted):
+            changed.append(suspicion)
+        return changed
 
     def _accusation(self, accuser: Domain, accused: Domain, what: str = "") -> str:
         return f"{accuser} gave up {accused}: {self._grounds.get((accuser, accused), what)}"
@@ -339,6 +379,14 @@ def _words(entry: Entry, key: Key) -> str:
         case ("answers", node):
             return f"{node} answers the dashboard"
     raise AssertionError(f"no words for {key}")
+
+
+def _put_before(cause: Entry, effect: Entry) -> bool:
+    """Was it said to be younger than what it caused? Then it is a little older."""
+    if not 0 <= cause.at - effect.at < CLOCKS_APART_S:
+        return False
+    cause.at = effect.at - JUST_BEFORE_S
+    return True
 
 
 def common_domain(paths: Iterable[Domain]) -> Domain:
