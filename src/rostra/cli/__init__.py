@@ -17,7 +17,7 @@ COMMANDS: Final = (
     *("join", "leave", "watch", "members", "resolve"),
     *("groups", "domains", "why", "debug"),
     *("agent", "server", "config"),
-    *("up", "lab", "sim"),
+    *("up", "lab", "sim", "history"),
     *("completion", "version"),
 )
 

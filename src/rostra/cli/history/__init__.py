@@ -10,13 +10,20 @@ import typer
 
 from rostra.cli.house import HouseGroup
 
-COMMANDS: Final[tuple[str, ...]] = ()
+COMMANDS: Final[tuple[str, ...]] = ("ingest", "compact", "stop")
 """Files of this folder, in the order of the help."""
 
 HELP: Final = """What happened: who was in a group then, as seen from where, why, and were the promises kept?
 
 Journals are what nodes write (docs/journal.md). Questions are answered from journals directly, or faster from
 the tables that ingest makes of them. Needs Java 17 and: pip install 'rostra[spark]'
+
+The first question starts a Spark on this machine, which later ones use; it ends when nobody asks.
+
+Examples:
+
+    rostra history ingest -j /var/lib/rostra/journal -t /srv/tables
+    rostra history stop
 """
 
 

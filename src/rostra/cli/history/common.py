@@ -1,0 +1,205 @@
+"""What the commands of `rostra history` share: where history is, where Spark runs, how answers look.
+
+def register(app):
+    app.command(cls=HouseCommand)(command(churn))
+
+def churn(tables: TablesDir = None, journal: JournalDir = None, ..., output: Format = Output.TABLE) -> int:
+    from rostra.history.questions.churn import churn as ask
+
+    return answer(lambda archive: ask(archive.stays), Where(tables, journal, master, remote), output, to)
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any
+
+import typer
+from msgspec import Struct
+
+from rostra.cli.common import EXIT_FAILED, EXIT_OK, remark
+from rostra.cli.output import show_table
+from rostra.errors import BadInput
+
+if TYPE_CHECKING:
+    from rostra.history.archive import Archive, Question
+
+TablesDir = Annotated[
+    str | None,
+    typer.Option(
+        "--tables",
+        "-t",
+        envvar="ROSTRA_TABLES",
+        metavar="DIR",
+        help="Tables that rostra history ingest made.",
+        show_default=False,
+    ),
+]
+JournalDir = Annotated[
+    str | None,
+    typer.Option(
+        "--journal",
+        "-j",
+        envvar="ROSTRA_JOURNAL",
+        metavar="DIR",
+        help="Journals that nodes wrote; a directory, a pattern in quotes, or a URI.",
+        show_default=False,
+    ),
+]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        envvar="ROSTRA_SPARK_MASTER",
+        metavar="MASTER",
+        help="A cluster to run on, driven from here: spark://host:7077, yarn, k8s://...",
+        show_default="this machine",
+    ),
+]
+Remote = Annotated[
+    str | None,
+    typer.Option(
+        "--remote",
+        envvar="ROSTRA_SPARK_REMOTE",
+        metavar="SERVER",
+        help="A Spark Connect server to ask: sc://host:15002",
+        show_default=False,
+    ),
+]
+To = Annotated[
+    Path | None,
+    typer.Option("--to", metavar="FILE", help="Write the answer there.", show_default="standard output"),
+]
+
+
+class Output(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+    JSONL = "jsonl"
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+Format = Annotated[
+    Output,
+    typer.Option("--output", "-o", metavar="FORMAT", help="table, json, jsonl, csv or parquet."),
+]
+
+
+class Where(Struct, frozen=True):
+    """Where history is, and where Spark runs."""
+
+    tables: str | None = None
+    journal: str | None = None
+    master: str | None = None
+    remote: str | None = None
+
+
+@contextmanager
+def spark_at(where: Where) -> Iterator[Any]:
+    """A session: of a cluster, of a server, or the warm one of this machine."""
+    from rostra.history import session, warm
+    from rostra.history.progress import waiting
+
+    if where.master is not None and where.remote is not None:
+        raise BadInput(
+            "a master or a server, not both", fix="--master drives a cluster, --remote asks a server"
+        )
+    with waiting("starting Spark"):
+        if where.remote is not None:
+            spark = session.connect(where.remote)
+        elif where.master is not None:
+            spark = session.start(where.master)
+        else:
+            spark = warm.session()
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def archive_at(where: Where) -> Iterator["Archive"]:
+    from rostra.history.archive import FIX
+
+    if where.tables is None and where.journal is None:
+        raise BadInput("no history was named", fix=FIX)
+    if where.tables is not None and where.journal is not None:
+        # A variable may say one, and the command line the other; which is meant, only the user knows.
+        raise BadInput("tables or journal, not both", fix="leave out one of --tables and --journal")
+    from rostra.history.session import check_java, check_spark
+
+    if where.remote is None:
+        check_spark()
+        check_java()
+    from rostra.history.archive import Archive
+
+    with spark_at(where) as spark:
+        yield Archive(spark, tables=where.tables, journal=where.journal)
+
+
+def answer(
+    question: "Question",
+    where: Where,
+    output: Output = Output.TABLE,
+    to: Path | None = None,
+    *,
+    doing: str = "asking Spark",
+    nobody: str = "nothing was found",
+) -> int:
+    """Ask, and show the answer. Exit code 1 if it is empty."""
+    if output is Output.PARQUET and to is None and sys.stdout.isatty():
+        raise BadInput("Parquet is nothing for a terminal", fix="name a file:  --to answer.parquet")
+    from rostra.history.answers import TABLE_ROWS, Answer
+    from rostra.history.progress import progress
+
+    with archive_at(where) as archive, progress(archive.spark, doing):
+        at_most = TABLE_ROWS if output is Output.TABLE and to is None else None
+        got = Answer(question(archive), at_most=at_most)
+    with _opened(to) as file:
+        match output:
+            case Output.TABLE:
+                _show_table(got, to)
+            case Output.JSON | Output.JSONL:
+                got.write_json(file, lines=output is Output.JSONL)
+            case Output.CSV:
+                got.write_csv(file)
+            case Output.PARQUET:
+                got.write_parquet(file)
+        file.flush()
+    if got.is_cut:
+        remark(f"the first {TABLE_ROWS} rows; -o csv gives all")
+    if got.table.num_rows == 0:
+        remark(nobody)
+        return EXIT_FAILED
+    return EXIT_OK
+
+
+def _show_table(got: Any, to: Path | None) -> None:
+    if to is None:
+        show_table(got.columns, got.cells())
+        return
+    with to.open("w", encoding="utf-8") as file:
+        rows = [[name.upper() for name in got.columns], *got.cells()]
+        widths = [max(len(row[nth]) for row in rows) for nth in range(len(got.columns))]
+        for row in rows:
+            print(
+                "  ".join(f"{each:<{wide}}" for each, wide in zip(row, widths, strict=True)).rstrip(),
+                file=file,
+            )
+
+
+def _opened(to: Path | None) -> Any:
+    if to is None:
+        return nullcontext(_stdout())
+    try:
+        return to.open("wb")
+    except OSError as error:
+        raise BadInput(f"cannot write {to}: {error.strerror}", fix="choose another --to") from None
+
+
+def _stdout() -> IO[bytes]:
+    sys.stdout.flush()
+    return sys.stdout.buffer

@@ -1,0 +1,47 @@
+"""`rostra history compact`: many small batches become one."""
+
+import typer
+
+from rostra.cli.common import EXIT_OK, command, remark
+from rostra.cli.history.common import Master, TablesDir
+from rostra.cli.house import HouseCommand
+from rostra.errors import BadInput
+
+
+def register(app: typer.Typer) -> None:
+    app.command(cls=HouseCommand)(command(compact))
+
+
+def compact(tables: TablesDir = None, master: Master = None) -> int:
+    """Merge all batches of the tables into one, so that questions open fewer files.
+
+    Ingest does this by itself, step by step; this is for tables that will not grow any more. Whoever reads
+    the tables meanwhile is not disturbed: what was replaced is kept for ten minutes.
+
+    Examples:
+
+        rostra history compact -t /srv/tables
+    """
+    if tables is None:
+        raise BadInput("no tables were named", fix="which ones?  --tables DIR")
+    from rostra.history import session
+    from rostra.history.tables import Tables
+
+    found = Tables(tables)
+    found.require()
+    session.check_spark()
+    session.check_java()
+    from rostra.history.progress import progress, waiting
+
+    with waiting("starting Spark"):
+        spark = session.start(master or session.HERE, app="rostra history compact")
+    from rostra.history.compact import Compaction
+    from rostra.history.ingest import locked
+
+    try:
+        with locked(spark, found), progress(spark, "compacting"):
+            merged = Compaction(spark, found).everything()
+    finally:
+        spark.stop()
+    remark(f"{merged} batches are one now" if merged > 1 else "there was one already")
+    return EXIT_OK

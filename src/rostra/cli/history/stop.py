@@ -1,0 +1,26 @@
+"""`rostra history stop`: end the Spark that was kept warm."""
+
+import typer
+
+from rostra.cli.common import EXIT_OK, command, remark
+from rostra.cli.house import HouseCommand
+
+
+def register(app: typer.Typer) -> None:
+    app.command(cls=HouseCommand)(command(stop))
+
+
+def stop() -> int:
+    """End the Spark that the first question started and later ones use.
+
+    It ends by itself when nobody has asked anything for ten minutes; this is for whoever needs its memory.
+
+    Examples:
+
+        rostra history stop
+    """
+    from rostra.history import warm
+
+    pid = warm.stop()
+    remark("no Spark was kept warm" if pid is None else f"ended process {pid}")
+    return EXIT_OK

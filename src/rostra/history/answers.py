@@ -1,0 +1,77 @@
+"""An answer leaves Spark: a table for people, JSON or CSV for programs, Parquet for the next question.
+
+Times are UTC, whatever zone this machine is in: rows travel as Arrow, which keeps the zone with them.
+"""
+
+import csv
+import io
+from collections.abc import Iterator
+from datetime import datetime
+from typing import IO, TYPE_CHECKING, Any, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+TABLE_ROWS: Final = 1000
+"""More than that nobody reads on a terminal; -o csv gives all."""
+
+
+class Answer:
+    """All rows of a DataFrame, or the first `at_most` of them."""
+
+    def __init__(self, frame: "DataFrame", *, at_most: int | None = None) -> None:
+        self.columns = frame.columns
+        table: pa.Table = (frame if at_most is None else frame.limit(at_most + 1)).toArrow()
+        self.is_cut = at_most is not None and table.num_rows > at_most
+        self.table = table.slice(0, at_most) if self.is_cut else table
+
+    @property
+    def rows(self) -> Iterator[dict[str, Any]]:
+        for batch in self.table.to_batches():
+            yield from batch.to_pylist()
+
+    def cells(self) -> Iterator[list[str]]:
+        for row in self.rows:
+            yield [cell(value) for value in row.values()]
+
+    def write_csv(self, to: IO[bytes]) -> None:
+        text = io.TextIOWrapper(to, encoding="utf-8", newline="", write_through=True)
+        try:
+            writer = csv.writer(text, lineterminator="\n")
+            writer.writerow(self.columns)
+            for row in self.rows:
+                writer.writerow(["" if value is None else cell(value) for value in row.values()])
+        finally:
+            text.detach()
+
+    def write_json(self, to: IO[bytes], *, lines: bool) -> None:
+        if lines:
+            for row in self.rows:
+                to.write(msgspec.json.encode(row) + b"\n")
+        else:
+            to.write(msgspec.json.format(msgspec.json.encode(list(self.rows)), indent=2) + b"\n")
+
+    def write_parquet(self, to: IO[bytes]) -> None:
+        pq.write_table(self.table, to, compression="zstd")
+
+
+def cell(value: Any) -> str:
+    """As people read it; the same everywhere."""
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case datetime():
+            return value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        case float():
+            return f"{value:.6g}"
+        case list():
+            return " ".join(cell(each) for each in value)
+        case dict():
+            return msgspec.json.encode(value).decode()
+    return str(value)

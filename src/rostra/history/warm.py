@@ -1,0 +1,195 @@
+"""A Spark that stays warm between questions: started by the first, used by the next, gone when nobody asks.
+
+    rostra history who ...      no keeper: start one, wait for it, ask             10 s and more
+    rostra history stays ...    ask it                                             as long as the answer takes
+                                nobody asked for ten minutes: it ends by itself
+
+The **keeper** is a process of ours that runs a Spark Connect server on loopback, on a port that the system
+chose, with a token that only this user can read. Each command is a client with a session of its own.
+"""
+
+import contextlib
+import fcntl
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from rostra.errors import Unreachable
+from rostra.history import session as sessions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+IDLE_S: Final = 600.0
+START_WITHIN_S: Final = 180.0
+LOOK_EVERY_S: Final = 2.0
+
+TOKEN: Final = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
+"""Through the environment, because a command line can be read by everybody."""
+
+
+class Keeper(Struct, frozen=True):
+    """How to reach it."""
+
+    pid: int
+    port: int
+    token: str
+    made_of: str  # another Spark, Python or Rostra cannot be used
+
+
+def made_of() -> str:
+    """What both ends must agree on."""
+    return f"{version('pyspark')} {sys.executable} {version('rostra')}"
+
+
+def session(*, start_within_s: float = START_WITHIN_S) -> "SparkSession":
+    """A session on the warm Spark of this user; it is started if need be."""
+    sessions.check_spark()
+    sessions.check_java()
+    keeper = find() or start(within_s=start_within_s)
+    return sessions.connect(f"sc://localhost:{keeper.port}", token=keeper.token)
+
+
+def find() -> Keeper | None:
+    """The keeper, if there is one that can be used."""
+    try:
+        keeper = msgspec.json.decode(_file().read_bytes(), type=Keeper)
+    except (OSError, msgspec.DecodeError):
+        return None
+    return keeper if keeper.made_of == made_of() and is_ours(keeper.pid) and _answers(keeper.port) else None
+
+
+def start(*, within_s: float = START_WITHIN_S, idle_s: float = IDLE_S) -> Keeper:
+    """Start a keeper; two commands at once start one."""
+    with _only_one():
+        found = find()
+        if found is not None:
+            return found
+        stop()  # of another version, or half dead
+        log = sessions.home() / "keeper.log"
+        with log.open("ab") as out:
+            process = subprocess.Popen(
+                (sys.executable, "-m", "rostra.history.warm", str(idle_s)),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,  # Ctrl-C is for the command, not for it
+                cwd="/",
+            )
+        deadline = time.monotonic() + within_s
+        while time.monotonic() < deadline:
+            found = find()
+            if found is not None:
+                return found
+            if process.poll() is not None:
+                break
+            time.sleep(0.1)
+        else:
+            process.terminate()
+        raise Unreachable(
+            "Spark did not start", fix=sessions.why_not(log, RuntimeError(f"exit code {process.poll()}"))
+        )
+
+
+def stop() -> int | None:
+    """End the keeper. Says which process it was; None if there was none."""
+    try:
+        keeper = msgspec.json.decode(_file().read_bytes(), type=Keeper)
+    except (OSError, msgspec.DecodeError):
+        return None
+    _file().unlink(missing_ok=True)
+    if not is_ours(keeper.pid):
+        return None
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(keeper.pid, signal.SIGTERM)
+    return keeper.pid
+
+
+def is_ours(pid: int) -> bool:
+    """Numbers of processes are used again: is it a keeper still?"""
+    try:
+        return b"rostra.history.warm" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def _answers(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+    except OSError:
+        return False
+
+
+def _file() -> Path:
+    return sessions.home() / "keeper.json"
+
+
+@contextlib.contextmanager
+def _only_one() -> Iterator[None]:
+    with (sessions.home() / "keeper.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+# The keeper's own life
+
+
+def keep(idle_s: float = IDLE_S) -> None:
+    """Serve until nobody has asked for so long, or somebody says stop."""
+    token = os.environ.setdefault(TOKEN, secrets.token_urlsafe(32))
+    os.umask(0o077)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    spark = sessions.start(
+        app="rostra history (warm)",
+        settings={
+            "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+            "spark.connect.grpc.binding.port": "0",
+        },
+    )
+    packages: Any = spark.sparkContext._jvm
+    service = getattr(packages.org.apache.spark.sql.connect.service, "SparkConnectService$")
+    service = getattr(service, "MODULE$")
+    keeper = Keeper(os.getpid(), service.localPort(), token, made_of())
+    part = _file().with_suffix(".part")
+    part.write_bytes(msgspec.json.encode(keeper))
+    part.replace(_file())
+    began = time.time()
+    try:
+        while _is_named(keeper) and time.time() - last_asked(service, began) < idle_s:
+            time.sleep(LOOK_EVERY_S)
+    finally:
+        if _is_named(keeper):
+            _file().unlink(missing_ok=True)
+        spark.stop()
+
+
+def last_asked(service: Any, began: float) -> float:
+    """When something was last asked; now, if something is being asked."""
+    active = service.listActiveExecutions()
+    if active.isRight():
+        return time.time()
+    return max(began, float(active.left().get()) / 1000)
+
+
+def _is_named(keeper: Keeper) -> bool:
+    try:
+        return msgspec.json.decode(_file().read_bytes(), type=Keeper) == keeper
+    except (OSError, msgspec.DecodeError):
+        return False
+
+
+if __name__ == "__main__":
+    keep(*(float(word) for word in sys.argv[1:2]))
