@@ -3,7 +3,7 @@ every reader of changes has arrived at the truth, and no reader was told anythin
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 
 import pytest
@@ -14,7 +14,9 @@ from rostra.sim import WAN
 from rostra.testing import World
 
 SHAPE = {"eu.paris": 2, "eu.rome": 1, "us.boston": 2}
+SERVERS = ("eu", "eu.paris", "us", "us.boston")
 GROUP = "storm"
+TROUBLE = ("cut", "heal", "crash", "restart", "pause", "drop", "watcher", "calm")
 EVERY_SEED_THAT_EVER_FAILED = (8, 104)
 
 
@@ -87,8 +89,17 @@ async def insisting(live: Callable[[], Awaitable[None]]) -> None:
 
 @pytest.mark.parametrize("seed", sorted({*EVERY_SEED_THAT_EVER_FAILED, *range(20)}))
 def test_everybody_arrives_at_the_truth_when_the_storm_is_over(seed: int) -> None:
+    weather(seed, TROUBLE)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_so_they_do_when_servers_crash_as_well(seed: int) -> None:
+    weather(seed, (*TROUBLE, "server"))
+
+
+def weather(seed: int, trouble: Sequence[str]) -> None:
     with contextlib.closing(World(SHAPE, seed=seed, links=WAN.losing(0.02))) as world:
-        storm = Storm(world, Random(f"storm {seed}"))
+        storm = Storm(world, Random(f"storm {seed}"), trouble)
         for _ in range(40):
             storm.blow()
         storm.clear()
@@ -104,11 +115,12 @@ def test_everybody_arrives_at_the_truth_when_the_storm_is_over(seed: int) -> Non
 class Storm:
     """A member and a watcher on every host, and all that can happen to them."""
 
-    def __init__(self, world: World, luck: Random) -> None:
+    def __init__(self, world: World, luck: Random, trouble: Sequence[str]) -> None:
         self.members = {host: Member() for host in world.hosts}
         self.watchers = {host: Watcher() for host in world.hosts}
         self._world = world
         self._luck = luck
+        self._trouble = trouble
         self._watching: dict[str, asyncio.Task[None]] = {}
         self._down: set[str] = set()
         for host in world.hosts:
@@ -117,7 +129,7 @@ class Storm:
     def blow(self) -> None:
         world, luck = self._world, self._luck
         host = luck.choice(world.hosts)
-        match luck.choice(["cut", "heal", "crash", "restart", "pause", "drop", "watcher", "calm"]):
+        match luck.choice(self._trouble):
             case "cut":
                 world.cut(luck.choice(["eu | us", "eu.rome", "eu.paris | eu.rome", host]))
             case "heal":
@@ -133,6 +145,11 @@ class Storm:
                 world.resume(host)
             case "drop":
                 world.drop(host)
+            case "server":
+                server = luck.choice(SERVERS)
+                world.crash(server)
+                world.run(for_s=luck.choice([0.5, 3.0, 8.0]))
+                world.restart(server)
             case "watcher" if host not in self._down:
                 self._watching[host].cancel()
                 world.run(for_s=luck.choice([0.0, 1.0]))

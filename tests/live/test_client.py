@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -265,3 +266,12 @@ async def test_no_agent_is_one_clear_error_that_says_what_to_do() -> None:
     assert "rostra agent" in caught.value.fix
     with pytest.raises(Unreachable, match="no agent at 127"):
         await rostra.connect("127.0.0.1:1")
+
+
+async def test_an_agent_that_hangs_up_before_it_answers_is_no_riddle(tmp_path: Path) -> None:
+    """It may have run out of files, or be ending; the system only says that a pipe is broken."""
+    path = str(tmp_path / "agent")
+    async with await asyncio.start_unix_server(lambda _, writer: writer.close(), path):
+        with pytest.raises(Unreachable, match="hung up before it said hello") as caught:
+            await rostra.connect(path)
+    assert caught.value.retriable and "try again" in caught.value.fix
