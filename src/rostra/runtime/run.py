@@ -88,15 +88,15 @@ async def _main(
     stop = _told_to_stop()  # from now on: whoever is told so while its doors open has something to clean up
     process_and_doors = running(settings, record)
     async with process_and_doors as process, _nothing() if beside is None else beside(process):
-        record.note("configured", **settings.told)
-        # All that was made up to here is here to stay. Looking for garbage in it again and again takes far
-        # longer than a turn should.
-        gc.collect()
-        gc.freeze()
         systemd = Systemd()
         if read_again is not None:
             again = partial(_reload, process_and_doors, process, read_again, systemd)
             process.loop.add_signal_handler(signal.SIGHUP, again)
+        record.note("configured", **settings.told)  # whoever reads this may send SIGHUP
+        # All that was made up to here is here to stay. Looking for garbage in it again and again takes far
+        # longer than a turn should.
+        gc.collect()
+        gc.freeze()
         systemd.ready(_status(process))
         systemd.feed(process.loop)
         either: set[asyncio.Future[Any]] = {stop, process.failed}
