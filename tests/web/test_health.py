@@ -129,7 +129,7 @@ async def test_prometheus_can_read_it_and_names_follow_the_house() -> None:
     ours = {name: family for name, family in found.items() if name.startswith("rostra_")}
     assert len(ours) > 25
     for name, family in ours.items():
-        assert re.fullmatch(r"rostra_(runtime|resolve|links|wire)_[a-z_]+", name), name
+        assert re.fullmatch(r"rostra_(runtime|resolve|links|wire|journal)_[a-z_]+", name), name
         assert re.search(r"better\.|good or bad\.|Which process", family.documentation), name
     assert "process_resident_memory_bytes" in found
 
