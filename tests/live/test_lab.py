@@ -430,6 +430,24 @@ async def test_a_group_spans_three_sites_is_parted_and_merges(possible: None) ->
                 await _until_seen(seen_at_ntu, "mit", Joined)
 
 
+async def test_a_world_that_cannot_be_is_refused_before_anything_starts(small: Lab) -> None:
+    world = LabWorld(small, detect={"down_after_s": 0.5})
+    with pytest.raises(BadInput, match="longer than a heartbeat interval"):
+        await world.start()
+    assert world.processes == {}
+
+
+async def test_a_server_that_does_not_start_is_quoted(small: Lab) -> None:
+    world = LabWorld(small)
+    with small.site("mit").socket(kind=socket.SOCK_STREAM) as taken:
+        taken.bind((small.site("mit").address, 7700))
+        taken.listen()
+        with pytest.raises(Unreachable, match="mit ended while the world was starting") as ended:
+            await world.start()
+    world.stop()
+    assert "port 7700 of 10.78.1.1 is in use" in ended.value.fix
+
+
 async def test_the_ground_under_the_papers_table_is_measured(possible: None) -> None:
     """Not how good anything is, but that nothing is better than the network allows."""
     size = Size(probes=200, stream_s=1.0, joins=2, losses=(0.0,))

@@ -80,6 +80,12 @@ def up(
         int | None, typer.Option("--seed", help="The luck of the packets.", show_default="the file's")
     ] = None,
     profile: Annotated[str, typer.Option("--profile", help="Of the servers and agents: lan or wan.")] = "wan",
+    down_after_s: Annotated[
+        float | None,
+        typer.Option(
+            "--down-after-s", help="How long they wait for a silent one.", show_default="the profile's"
+        ),
+    ] = None,
     probes: Annotated[
         int, typer.Option("--probes", min=0, help="On each way, before anything starts; 0 for none.")
     ] = 1000,
@@ -103,6 +109,7 @@ def up(
     from rostra.runtime.config import parse_profile, placed
 
     placed("--profile", parse_profile, profile)
+    detect = {} if down_after_s is None else {"down_after_s": down_after_s}
     plan = load_plan(file or THREE_SITES)
     if seed is not None:
         plan = replace(plan, seed=seed)
@@ -110,10 +117,10 @@ def up(
         share = _loss(loss)
         plan = replace(plan, ways=tuple((a, b, quality.but(loss=share)) for a, b, quality in plan.ways))
     with asyncio.Runner() as runner:
-        return runner.run(_up(plan, None if network_only else profile, probes))
+        return runner.run(_up(plan, None if network_only else profile, detect, probes))
 
 
-async def _up(plan: Any, profile: str | None, probes: int) -> int:
+async def _up(plan: Any, profile: str | None, detect: dict[str, float], probes: int) -> int:
     from rostra.lab.lab import Lab
     from rostra.lab.probe import probe
     from rostra.lab.world import LabWorld
@@ -129,7 +136,7 @@ async def _up(plan: Any, profile: str | None, probes: int) -> int:
         world = None
         if profile is not None:
             with busy("starting servers and agents"):
-                world = await LabWorld(lab, profile=profile).start()
+                world = await LabWorld(lab, profile=profile, detect=detect).start()
         await asyncio.sleep(0)  # told to end while we were building?
         _show_up(lab, world, time.monotonic() - began_s)
         return await _watch(lab, world)

@@ -145,9 +145,9 @@ class Lab:
         """End what was started, by its number, and remove what was made."""
         if self._home is None:
             return
-        _end(self.processes)  # first of all: what they say at the end should still arrive
+        end(self.processes)  # first of all: what they say at the end should still arrive
         if self.router is not None:
-            _end([self.router])
+            end([self.router])
         if self._control is not None:
             self._control.close()
         self._home.remove()
@@ -318,7 +318,7 @@ def _wait_for_carrier(place: SitePlace) -> None:
         time.sleep(0.01)
 
 
-def _end(processes: Sequence[subprocess.Popen[Any]]) -> None:
+def end(processes: Sequence[subprocess.Popen[Any]]) -> None:
     """All at once: ask them, then do not ask any more."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         for process in processes:

@@ -15,16 +15,18 @@ from typing import Any, Final
 
 from rostra.client import connect_admin
 from rostra.errors import RostraError, Unreachable
-from rostra.lab.lab import Lab, Place
+from rostra.lab.lab import Lab, Place, end
 from rostra.runtime.addresses import TcpAddress
+from rostra.runtime.config import parse_world
 
 PORT: Final = 7700
 UP_WITHIN_S: Final = 60.0
+LAST_WORDS: Final = 3
 ROSTRA: Final = (sys.executable, "-m", "rostra")
 
 
 class LabWorld:
-    """The world of one lab: ``await LabWorld(lab).start()``. It ends with the lab.
+    """The world of one lab: ``await LabWorld(lab).start()``. It ends with the lab, or by `stop`.
 
     `detect` is what differs from the profile. A link that loses a fifth of its packets keeps a TCP connection
     waiting for several seconds every now and then: `down_after_s` decides if that parts two sites.
@@ -44,6 +46,10 @@ class LabWorld:
                 self._start(host, ["agent", host.name])
         await self._until_linked(within_s)
         return self
+
+    def stop(self) -> None:
+        """End its processes, all at once; the lab stays."""
+        end(list(self.processes.values()))
 
     @property
     def world_file(self) -> Path:
@@ -84,19 +90,21 @@ class LabWorld:
         give_up_s = time.monotonic() + within_s
         while down := await self.unlinked():
             if ended := self.ended():
-                last = self.log(ended[0]).read_text(errors="replace").strip().splitlines()[-1:]
-                raise Unreachable(f"{ended[0]} ended: {' '.join(last)}", fix=f"see {self.log(ended[0])}")
+                words = self.log(ended[0]).read_text(errors="replace").strip().splitlines()[-LAST_WORDS:]
+                raise Unreachable(f"{ended[0]} ended while the world was starting", fix="\n".join(words))
             if time.monotonic() > give_up_s:
                 raise Unreachable(f"not linked within {within_s:.0f} s: {', '.join(down)}")
             await asyncio.sleep(0.1)
 
     def _write_world_file(self) -> None:
         servers = "".join(f'{site.name} = "{TcpAddress(site.address, PORT)}"\n' for site in self.lab.sites)
-        self.world_file.write_text(
+        text = (
             f'[world]\nname = "{self.lab.plan.name}"\nprofile = "{self.profile}"\n\n[servers]\n{servers}\n'
             + "[detect]\n"
             + "".join(f"{name} = {value}\n" for name, value in self.detect.items())
         )
+        parse_world(text)  # what cannot be right is said here, and not in the logs of every process
+        self.world_file.write_text(text)
 
     def _start(self, place: Place, words: list[str]) -> None:
         with self.log(place.name).open("ab") as log:
