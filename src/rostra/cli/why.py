@@ -73,12 +73,12 @@ def why(
 
 
 async def _explain(text: str, agent: str | None) -> Explanation:
-    name = _bare_name(text)
-    about = "" if name else parse_subject(text)  # what cannot be right is said before anybody is asked
+    is_name = _is_name_alone(text)
+    about = "" if is_name else _subject(text)  # what cannot be right is said before anybody is asked
     async with administer(agent) as admin:
         asking = _Asking(admin, agent, await admin.inspect())
-        if name:
-            about = await asking.meant(name)
+        if is_name:
+            about = await asking.meant(text)
         elif about == ROOT and not asking.has_root:
             raise BadInput("the world has no server of its own", fix="name a domain, a host or an endpoint")
         if not about:
@@ -92,22 +92,26 @@ async def _explain(text: str, agent: str | None) -> Explanation:
         return story
 
 
-def _bare_name(text: str) -> str:
-    """An endpoint's name alone, perhaps with a number; none if this can only be something else."""
-    name, _, _ = text.partition("#")
-    with contextlib.suppress(BadName):
-        return text if text != ROOT and parse_endpoint_name(name) and _is_one_word(text) else ""
-    return ""
-
-
-def _is_one_word(text: str) -> bool:
-    """A dot is allowed in a name, but what has one and reads as a path is one."""
-    if "." not in text:
-        return True
+def _subject(text: str) -> str:
     try:
-        parse_subject(text)
-    except BadName:
-        return True
+        return parse_subject(text)
+    except BadName as error:
+        raise BadName(
+            f"{text!r} can be nobody's name: {error.what}",
+            fix="write an endpoint (eu.paris.h1/ann), its name alone (ann), a host or a domain",
+        ) from None
+
+
+def _is_name_alone(text: str) -> bool:
+    """May this be an endpoint's name without its host, perhaps with its number? A name may have dots, but
+    what has dots and reads as a path is one."""
+    if "/" in text or text == ROOT:
+        return False
+    with contextlib.suppress(BadName):
+        if "." in text and parse_subject(text):
+            return False
+    with contextlib.suppress(BadName):
+        return bool(parse_endpoint_name(text.partition("#")[0]))
     return False
 
 
