@@ -97,7 +97,7 @@ def test_groups_says_from_where_it_was_seen_and_what_it_does_not_know(cluster: C
     assert "far@us" not in rows or rows["far@us"]["complete"] is False
     assert "seen from eu.h1, eu, us" in answer.err
     if any(line.split()[2].endswith("+") for line in answer.lines[1:]):
-        assert answer.err.startswith("N+ means at least N: eu.h1 is outside that scope")
+        assert answer.err.startswith("N+ means at least N: not every host of that scope")
     assert "groups elsewhere are not shown" in answer.err
 
 
@@ -114,6 +114,9 @@ def test_a_count_is_complete_where_every_host_of_the_scope_is_in_sight() -> None
     assert is_all_in_sight(us, seen(us=("eu", "us.h1"), us_h1=("us",)))
     assert not is_all_in_sight(us, seen(us=("eu", "us.h1", "us.h2"), us_h1=("us",)))
     assert not is_all_in_sight(us, seen(us_h1=("us",)))
+    world = Domain("world")
+    assert is_all_in_sight(world, seen(us=("us.h1",), us_h1=("us",)))
+    assert not is_all_in_sight(world, seen(us=("eu", "us.h1"), us_h1=("us",)))
 
 
 def test_domains_shows_the_tree_as_it_is_seen(cluster: Cluster) -> None:

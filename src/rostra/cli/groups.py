@@ -13,7 +13,7 @@ from rostra.cli.output import Format, Output, busy, show_rows, show_table
 from rostra.client import Me
 from rostra.client.sight import Sight, look
 from rostra.errors import RostraError
-from rostra.names import Domain, Group, host_of, inside
+from rostra.names import ROOT, Domain, Group, host_of, inside
 
 COUNTED_MAX: Final = 500
 """Groups that are counted by asking the servers; of more, only what the nodes in sight have is counted."""
@@ -39,8 +39,8 @@ def groups(agent: Agent = None, token_file: OwnToken = None, output: Format = Ou
 
     Nobody knows all groups: an agent knows those that its host is in, a server those below it. The list is
     what this agent, its servers, and in a world of rostra up all nodes know; whom it was asked of is said on
-    stderr. A number such as 4+ means at least 4: this host is outside the group's scope, so the members were
-    counted on the hosts in sight.
+    stderr. A number such as 4+ means at least 4: the group does not reach this host, and not every host of
+    its scope is in sight.
 
     Examples:
 
@@ -83,7 +83,7 @@ async def _groups(agent: str | None, output: Output) -> int:
             ),
         )
     if output is Output.TABLE and not all(row.complete for row in rows):
-        remark(f"N+ means at least N: {sight.start} is outside that scope, and sees only some hosts of it")
+        remark("N+ means at least N: not every host of that scope can be asked from here")
     remark(
         f"{sight.describe()}; groups elsewhere are not shown" if rows else f"no group is {sight.describe()}"
     )
@@ -122,4 +122,5 @@ def is_all_in_sight(scope: Domain, sight: Sight) -> bool:
     """Can every node inside that scope be asked, as far as they know each other themselves?"""
     there = {node: document for node, document in sight.documents.items() if inside(scope, node)}
     neighbours = {peer for document in there.values() for peer in document["links"] if inside(scope, peer)}
-    return scope in there and neighbours <= there.keys()
+    # The root need not have a server; then nobody has it as a neighbour.
+    return (scope in there or scope == ROOT) and neighbours <= there.keys()
