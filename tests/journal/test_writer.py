@@ -68,15 +68,15 @@ def happens(condition) -> None:
     assert any(tries)
 
 
-def test_a_segment_ends_with_a_heartbeat_or_when_it_is_full() -> None:
+def test_a_segment_ends_with_a_mark_or_when_it_is_full() -> None:
     disk = Disk()
     writer, pen = write_to(disk, segment_rows=3)
-    for kind in ("started", "settled", "heartbeat", "settled", "settled", "settled", "settled", "closing"):
+    for kind in ("started", "settled", "heartbeat", *["settled"] * 4, "closing"):
         writer.take(entry(kind))
     assert pen.close(10)
-    assert [table.num_rows for table in disk.tables] == [3, 3, 2]
+    assert [table.num_rows for table in disk.tables] == [1, 2, 3, 2]
     assert [row["seq"] for row in disk.rows] == list(range(1, 9))
-    assert [table.schema.metadata[b"rostra.first"] for table in disk.tables] == [b"1", b"4", b"7"]
+    assert [table.schema.metadata[b"rostra.first"] for table in disk.tables] == [b"1", b"2", b"4", b"7"]
     assert writer.waiting == 0
 
 
@@ -145,12 +145,12 @@ def test_the_end_does_not_wait_for_a_disk_that_stays_full() -> None:
 def test_a_segment_appears_whole_or_not_at_all(tmp_path, monkeypatch) -> None:
     place = Place(tmp_path)
 
-    def fail(table, where, **_) -> None:
-        where.write(b"half a segm")
+    def fail(table, file) -> None:
+        file.write(b"half a segm")
         raise OSError(errno.ENOSPC, "No space left on device")
 
     writer, pen = write_to(place)
-    monkeypatch.setattr(segments.pq, "write_table", fail)
+    monkeypatch.setattr(segments, "_write_table", fail)
     writer.take(entry("heartbeat"))
     happens(lambda: pen.trouble)
     assert [path for path in tmp_path.rglob("*.parquet") if not path.name.startswith(".")] == []

@@ -21,6 +21,7 @@ from support.lab import ROSTRA, until
 
 import rostra
 from rostra.client import Cause, Change, Joined, Me, Only, View, Without
+from rostra.journal.segments import read
 from rostra.names import Domain
 from rostra.runtime.addresses import find_agent, small_worlds
 from rostra.runtime.config import load_world
@@ -429,3 +430,39 @@ def test_a_port_that_is_taken_is_refused_at_once() -> None:
         assert one.process.wait(20) == 2
         assert "in use" in one.remarks and one.remarks.count("\n") == 2
         assert list(one.runtime_directory.iterdir()) == []
+
+
+async def test_what_is_done_to_the_world_is_in_its_journal_beside_what_its_servers_saw(
+    tmp_path: Path,
+) -> None:
+    journal = tmp_path / "journal"
+    with supervisor("--shape", "1x1x2", "--port", "0", "--journal", str(journal)) as one:
+        one.wait_until_up()
+        one.order("cut", here="eu.paris.h2")
+        one.order("heal")
+        one.order("pause", server="eu.paris.h2")
+        one.order("resume", server="eu.paris.h2")
+        one.order("crash", server="eu.paris.h1")
+        one.order("restart", server="eu.paris.h1")
+        await until(lambda: all_links_up(one), "every link is up", UP_WITHIN_S)
+        assert one.end() == 0
+
+    rows = read(journal).to_pylist()
+    lab = [row for row in rows if row["role"] == "lab"]
+    assert [row["seq"] for row in lab] == list(range(1, len(lab) + 1))
+    lines = [(row["accuser"], row["peer"], row["change"]) for row in lab if row["kind"] == "line-changed"]
+    both_ways = [("eu.paris", "eu.paris.h2"), ("eu.paris.h2", "eu.paris")]
+    assert lines == [(*ends, change) for change in ("cut", "healed") for ends in both_ways]
+    servers = [(row["peer"], row["change"]) for row in lab if row["kind"] == "server-changed"]
+    assert servers[-4:] == [
+        ("eu.paris.h2", "paused"),
+        ("eu.paris.h2", "continued"),
+        ("eu.paris.h1", "crashed"),
+        ("eu.paris.h1", "started"),
+    ]
+    assert lab[-1]["kind"] == "closing"
+    closed = {row["writer"] for row in rows if row["kind"] == "closing"}
+    assert closed == {"the_supervisor", "eu", "eu.paris", "eu.paris.h1", "eu.paris.h2"}
+    epochs = {row["epoch"] for row in rows if row["writer"] == "eu.paris.h1"}
+    assert len(epochs) == 2, "the life that crashed, and the next"
+    assert {row["world"] for row in rows} == {"small-world"}

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from rostra.cli.common import command, how_to_call
+from rostra.cli.common import Journal, RecordInputs, command, how_to_call
 from rostra.cli.house import HouseCommand
 from rostra.errors import BadInput
 from rostra.runtime.config import load_world
@@ -48,6 +48,8 @@ def up(
         float, typer.Option("--wan-delay-ms", min=0, help="What regions say to each other takes this long.")
     ] = 0.0,
     seed: Annotated[str, typer.Option("--seed", help="The luck of the people who come and go.")] = "1",
+    journal: Journal = None,
+    record: RecordInputs = None,
 ) -> int:
     """Run a whole small world on this machine: real servers, agents and programs, and a dashboard.
 
@@ -61,13 +63,26 @@ def up(
       rostra up --shape 3x3x4 --wan-delay-ms 40
 
       rostra up --world acme.toml --hosts 3
+
+      rostra up --journal /tmp/journal
     """
     # Only who needs an HTTP server waits for its import.
     from rostra.up.run import Settings, run
 
-    settings = Settings(plan=_plan(shape, world, hosts), port=port, seed=seed, wan_delay_s=wan_delay_ms / 1e3)
+    settings = Settings(
+        plan=_plan(shape, world, hosts),
+        port=port,
+        seed=seed,
+        wan_delay_s=wan_delay_ms / 1e3,
+        journal=None if journal is None else _absolute(journal),
+        record=bool(record),
+    )
     with _new_runner() as runner:
         return runner.run(run(settings, QuietScreen() if quiet else TerminalScreen()))
+
+
+def _absolute(journal: str) -> str:
+    return journal if "://" in journal else str(Path(journal).absolute())
 
 
 def _plan(shape: str | None, world: Path | None, hosts: int) -> Plan:

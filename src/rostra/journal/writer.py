@@ -29,6 +29,9 @@ CHUNK_ENTRIES: Final = 1_000
 """Entries that are made into columns at a time. While that happens the loop has to wait its turn, a
 millisecond or so."""
 
+_ENDS_A_SEGMENT: Final = frozenset({"started", "heartbeat", "closing"})
+"""Marks are written at once: the first, so that a life that ended in its first seconds is known of at all."""
+
 INPUTS: Final = "_inputs"
 """Where recordings are, beside the segments; Spark passes over names that begin so."""
 
@@ -63,7 +66,7 @@ class Writer:
             self._mark_loss(entry)
         self._entries.append(entry)
         self._rows += rows
-        if self._rows >= self._bounds.segment_rows or entry.kind in ("heartbeat", "closing"):
+        if self._rows >= self._bounds.segment_rows or entry.kind in _ENDS_A_SEGMENT:
             self.hand_over()
 
     @property

@@ -20,7 +20,7 @@ from rostra.protocols.resolve.local import LocalServer
 from rostra.runtime.config import World
 from rostra.runtime.process import Process, Resident
 
-CLOSE_TIMEOUT_S: Final = 5.0
+CLOSE_TIMEOUT_S: Final = 15.0
 """How long a clean end waits for the disk."""
 
 

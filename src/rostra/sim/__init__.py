@@ -12,6 +12,8 @@
     trace       what programs are told, as lines
     story       commands above the line, the golden trace below
     storm       random churn and faults, everything compared when it is calm
+    journal     what its nodes would have written down
+    replay      what real nodes were given, given again
 
 `docs/simulator.md` has the language of stories and a worked example.
 """

@@ -29,6 +29,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     port: int | None = None  # of the dashboard; none: the first free one from 7780 on
     seed: str = "1"
     wan_delay_s: float = 0.0
+    journal: str | None = None  # where every process writes down what happens
+    record: bool = False  # and what it is given
 
 
 class Up(Struct, frozen=True):
@@ -64,6 +66,8 @@ async def run(settings: Settings, screen: Screen) -> int:
             home,
             seed=settings.seed,
             wan_delay_s=settings.wan_delay_s,
+            journal=settings.journal,
+            record=settings.record,
             say=screen.say,
             complain=screen.complain,
         )

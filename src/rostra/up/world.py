@@ -16,7 +16,7 @@ import json
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
@@ -30,6 +30,9 @@ from rostra.up.home import Home
 from rostra.up.plan import Plan
 from rostra.up.programs import LOUNGE, PEOPLE_PER_HOST, people_of
 from rostra.web.lab import Cut, LabState
+
+if TYPE_CHECKING:
+    from rostra.up.journal import LabJournal
 
 READY_WITHIN_S: Final = 60.0
 LOOK_AGAIN_S: Final = 0.1
@@ -66,6 +69,8 @@ class SmallWorld:
         complain: Callable[[str], None],
         seed: str = "1",
         wan_delay_s: float = 0.0,
+        journal: str | None = None,
+        record: bool = False,
     ) -> None:
         self.plan = plan
         self.home = home
@@ -83,6 +88,8 @@ class SmallWorld:
         self._is_up = False
         self._first_death: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._we_ended: set[Child] = set()
+        self._kept_at = ["--journal", journal, *(["--record"] if record else [])] if journal else []
+        self._journal = _journal(journal, plan.name) if journal else None
 
     # Beginning
 
@@ -91,6 +98,7 @@ class SmallWorld:
         await self._lay_cables()
         for nodes in self.plan.processes:
             self._new_node(nodes).start()
+            self._servers_changed(nodes, "started")
             await asyncio.sleep(0)
         for number, host in enumerate(self._hosts_with_people()):
             self._new_programs(host, number)
@@ -138,6 +146,7 @@ class SmallWorld:
             *("--world", str(self.home.world_file(name))),
             *("--socket", str(self.home.socket(name))),
             *("--state", str(self.home.state)),
+            *self._kept_at,
         )
         child = Child(name, nodes, command, self.home.log(name), self._died)
         self.children[nodes] = child
@@ -245,6 +254,9 @@ class SmallWorld:
             cable.close()
         for port in self._ports.values():
             port.close()
+        if self._journal is not None:
+            journal, self._journal = self._journal, None
+            await asyncio.to_thread(journal.close)
 
     async def _kill(self, children: Iterable[Child]) -> None:
         running = [child for child in children if child.is_running]
@@ -255,6 +267,7 @@ class SmallWorld:
         if child in self._we_ended:
             self._we_ended.discard(child)
             return
+        self._servers_changed(child.nodes, "crashed")
         words = f"{child.name} {in_words(code)}"
         lines = "".join(f"\n  {line}" for line in child.last_words())
         self._complain(f"{words}; its log ends with:{lines}" if lines else words)
@@ -312,6 +325,7 @@ class SmallWorld:
         child = self._running(server)
         victims = [child, *(self.programs[node] for node in child.nodes if node in self.programs)]
         await self._kill(victims)
+        self._servers_changed(child.nodes, "crashed")
         self._say(f"crashed {', '.join(victim.name for victim in victims)}")
         self._changed()
 
@@ -320,6 +334,7 @@ class SmallWorld:
         if child.is_running:
             raise BadInput(f"{server} is running", fix="crash it first")
         child.start()
+        self._servers_changed(child.nodes, "started")
         for node in child.nodes:
             if node in self.programs and not self.programs[node].is_running:
                 self.programs[node].start()
@@ -330,6 +345,7 @@ class SmallWorld:
         child = self._running(server)
         if not child.is_paused:
             child.pause()
+            self._servers_changed(child.nodes, "paused")
             self._say(f"paused {child.name}")
             self._changed()
 
@@ -337,6 +353,7 @@ class SmallWorld:
         child = self._running(server)
         if child.is_paused:
             child.resume()
+            self._servers_changed(child.nodes, "continued")
             self._say(f"resumed {child.name}")
             self._changed()
 
@@ -361,6 +378,15 @@ class SmallWorld:
                 Way(any(cut.loses(a, b) for cut in cuts for a, b in cable.links), self._delay_s(cable)),
                 Way(any(cut.loses(b, a) for cut in cuts for a, b in cable.links), self._delay_s(cable)),
             )
+        if self._journal is not None:
+            ends = [ends for cable in self._cables for a, b in cable.links for ends in ((a, b), (b, a))]
+            self._journal.lines_are_cut(
+                (sender, to) for sender, to in ends if any(cut.loses(sender, to) for cut in cuts)
+            )
+
+    def _servers_changed(self, nodes: Iterable[Domain], change: str) -> None:
+        if self._journal is not None:
+            self._journal.servers_changed(nodes, change)
 
     def _delay_s(self, cable: Cable) -> float:
         is_wan = any("." not in a and "." not in b for a, b in cable.links)
@@ -375,6 +401,13 @@ class SmallWorld:
             self.home.lead_to(living[0])
         for hear in self._listeners:
             hear(state)
+
+
+def _journal(at: str, world: str) -> "LabJournal":
+    # Only who keeps a journal waits for Arrow to load.
+    from rostra.up.journal import LabJournal
+
+    return LabJournal(at, world)
 
 
 def world_file(plan: Plan, servers: Mapping[Domain, TcpAddress]) -> str:
