@@ -1,9 +1,36 @@
 """The Spark pipeline: what happened, as seen from where, and were the promises kept?
 
+    from rostra.history import Archive, register
+
 session     where Spark runs, and how it is started without a word
+warm        a Spark that stays between questions
 schemas     every table's columns, under a name
+ingest      growing journals become tables: look, runs, journals, fold, compact, tables
+source      spark.read.format("rostra")
+archive     where a question reads from: tables, or journals as they are
 questions/  transforms, DataFrame -> DataFrame: one file per question
 audits/     the promises, each as a job over any number of events
 
 Only this room knows of Spark, which is an extra: ``pip install 'rostra[spark]'``.
 """
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rostra.history.archive import Archive
+    from rostra.history.source import register
+
+__all__ = ["Archive", "register"]
+
+
+def __getattr__(name: str) -> Any:
+    """Spark is imported by whoever needs it, and not by whoever asks for a command's help."""
+    if name == "register":
+        from rostra.history.source import register
+
+        return register
+    if name == "Archive":
+        from rostra.history.archive import Archive
+
+        return Archive
+    raise AttributeError(f"module 'rostra.history' has no attribute {name!r}")

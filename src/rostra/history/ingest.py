@@ -24,17 +24,18 @@ over it in silence. See docs/decisions/0014-ingest-streams-names.md.
 
 import hashlib
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException, StreamingQueryException
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
@@ -64,6 +65,7 @@ FOR_EVER: Final = "36500d"
 LISTED: Final = "path STRING, modificationTime TIMESTAMP, length LONG, content BINARY"
 
 LOCK_WITHIN_S: Final = 30.0
+LOOK_EVERY_S: Final = 0.2
 
 
 class BatchDone(msgspec.Struct, frozen=True):
@@ -94,8 +96,10 @@ class Ingest:
         compact_every: int = 10,
         tell: Callable[[BatchDone], None] = nothing,
         reach: Callable[[str], None] = nothing,
+        stop: threading.Event | None = None,
     ) -> None:
         self._spark = spark
+        self._stop = stop or threading.Event()
         self._journal = str(journal) if "://" in str(journal) else os.path.abspath(journal)
         self._tables = Tables(tables)
         self._world = world
@@ -111,7 +115,7 @@ class Ingest:
             self._await(query)
 
     def follow(self, *, every_s: float = EVERY_S) -> None:
-        """For ever: whoever calls this is interrupted, or ended."""
+        """Until `stop` is set."""
         with self._running({"processingTime": f"{every_s} seconds"}) as query:
             self._await(query)
 
@@ -129,14 +133,17 @@ class Ingest:
             try:
                 yield query
             finally:
-                query.stop()
+                with suppress(Py4JError, OSError):  # a Java machine that died first needs no stopping
+                    query.stop()
 
     def _await(self, query: StreamingQuery) -> None:
-        try:
-            while not query.awaitTermination(1):  # in slices, so that Ctrl-C is heard
-                pass
-        except StreamingQueryException as error:
-            raise self._failure or _told(error) from None
+        """Asked in short questions, so that a signal never finds us in the middle of one."""
+        while query.isActive:
+            if self._stop.wait(LOOK_EVERY_S):
+                return
+        error = query.exception()
+        if error is not None:
+            raise self._failure or _told(error)
 
     def _check(self) -> None:
         place = self._tables.place
@@ -176,7 +183,8 @@ class Ingest:
         began = time.monotonic()
         before = self._tables.newest()
         if before is not None and batch <= before.batch:
-            return  # committed, and Spark died before it heard
+            self._compaction.when_due()  # committed; whoever did it died before Spark heard of it
+            return
         if batch != (before.batch + 1 if before else 0):
             last = f"the last one is {before.batch}" if before else "there is none"
             raise RostraError(
@@ -410,4 +418,5 @@ def locked(spark: SparkSession, tables: Tables) -> Iterator[None]:
             time.sleep(0.2)
         yield
     finally:
-        file.close()
+        with suppress(Py4JError, OSError):
+            file.close()

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.console import Console
 from rich.status import Status
 
+from rostra.history.session import is_here
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -102,11 +104,6 @@ def progress(spark: "SparkSession", doing: str) -> Iterator[None]:
             spark.removeProgressHandler(handler)
         else:
             thread.join(1)
-
-
-def is_here(spark: "SparkSession") -> bool:
-    """Does this process drive it, or is it a client's session?"""
-    return not type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def how_far_here(spark: "SparkSession") -> str:

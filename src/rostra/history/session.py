@@ -9,6 +9,7 @@ settings are read; when it fails, the end of that log is what the user is shown.
 """
 
 import contextlib
+import logging
 import os
 import re
 import shutil
@@ -115,6 +116,7 @@ def start(
     for name, value in chosen.items():
         builder = builder.config(name, value)
     log = log or default_log()
+    log_into(log)
     try:
         with standard_error_into(log):
             session = builder.getOrCreate()
@@ -146,6 +148,26 @@ def connect(remote: str, *, token: str | None = None) -> "SparkSession":
     return session
 
 
+def interrupt(session: "SparkSession") -> None:
+    """Whatever it works on is not wanted any more."""
+    with contextlib.suppress(Exception):
+        if is_here(session):
+            session.sparkContext.cancelAllJobs()
+        else:
+            session.interruptAll()
+
+
+def end(session: "SparkSession") -> None:
+    """In good order if it can be; a Java machine that died before us needs no goodbye."""
+    with contextlib.suppress(Exception):
+        session.stop()
+
+
+def is_here(session: "SparkSession") -> bool:
+    """Does this process drive it, or is it a client's session?"""
+    return not type(session).__module__.startswith("pyspark.sql.connect")
+
+
 def prepare_environment(*, local: bool = True) -> None:
     """Workers run our Python, and not the first `python3` on the path; nothing leaves the machine."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -169,6 +191,14 @@ def home() -> Path:
 
 def default_log() -> Path:
     return home() / "spark.log"
+
+
+def log_into(log: Path) -> None:
+    """What libraries on our own side of the bridge have to say goes where the other side's words go."""
+    for logger in (logging.getLogger("py4j"), logging.getLogger("pyspark")):
+        if not logger.handlers:
+            logger.addHandler(logging.FileHandler(log, delay=True))
+            logger.propagate = False
 
 
 @contextlib.contextmanager

@@ -116,8 +116,11 @@ def spark_at(where: Where) -> Iterator[Any]:
             spark = warm.session()
     try:
         yield spark
+    except KeyboardInterrupt:
+        session.interrupt(spark)
+        raise
     finally:
-        spark.stop()
+        session.end(spark)
 
 
 @contextmanager

@@ -42,6 +42,6 @@ def compact(tables: TablesDir = None, master: Master = None) -> int:
         with locked(spark, found), progress(spark, "compacting"):
             merged = Compaction(spark, found).everything()
     finally:
-        spark.stop()
+        session.end(spark)
     remark(f"{merged} batches are one now" if merged > 1 else "there was one already")
     return EXIT_OK

@@ -2,7 +2,8 @@
 
 import signal
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+import threading
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -85,6 +86,7 @@ def ingest(
         spark = session.start(master or session.HERE, app="rostra history ingest")
     from rostra.history.ingest import Ingest
 
+    stop = threading.Event()
     work = Ingest(
         spark,
         journal,
@@ -94,8 +96,11 @@ def ingest(
         hole_after_s=hole_after,
         compact_every=compact_every,
         tell=Progress(output),
+        stop=stop,
     )
-    signal.signal(signal.SIGTERM, _interrupted)
+    # What a batch had begun is written anew by the next call: nothing is half done.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
     try:
         if follow:
             remark(f"following {journal}; Ctrl-C ends it, and the next call goes on from there")
@@ -103,11 +108,10 @@ def ingest(
         else:
             with waiting("reading"):
                 work.once()
-    except KeyboardInterrupt:
-        # What a batch had begun is written anew by the next call: nothing is half done.
-        return EXIT_OK if follow else EXIT_INTERRUPTED
     finally:
-        spark.stop()
+        session.end(spark)
+    if stop.is_set() and not follow:
+        return EXIT_INTERRUPTED
     return EXIT_OK if follow else show_status(_tables(tables), output)
 
 
@@ -115,10 +119,6 @@ def _tables(where: str) -> "Tables":
     from rostra.history.tables import Tables
 
     return Tables(where)
-
-
-def _interrupted(*_: Any) -> None:
-    raise KeyboardInterrupt
 
 
 class Progress:

@@ -1,0 +1,351 @@
+"""`spark.read.format("rostra")`: journals as a table, each row once, and no more of them than was asked for.
+
+    register(spark)
+    spark.read.format("rostra").load("/var/lib/rostra/journal")
+    spark.read.format("rostra").option("asOf", "2026-11-15T12:00").option("seenFrom", "eu").load(...)
+    spark.readStream.format("rostra").option("group", "chess@eu").load(...)
+
+| option | |
+|---|---|
+| `asOf` | rows no later than this time (ISO, UTC unless it says otherwise) |
+| `seenFrom` | rows that writers inside this domain wrote |
+| `group` | rows about this group, `name@scope` |
+
+What is not wanted is skipped as early as it can be told: a segment by the writer and day in its name, by the
+statistics in its footer, and within it group by group of rows. Conditions of a query on `group`, `domain`,
+`at`, `writer`, `kind` and `world` are used for skipping in the same way, and checked again by Spark.
+
+A stream's place in a journal is a number for each writer and epoch: everything up to it has been read. So it
+goes on after a restart with the very next row, and rows that come twice are read once. Rows behind a missing
+segment wait for it, for ever; `rostra history ingest` knows when to give up.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import reduce
+from operator import and_
+from pathlib import PurePosixPath
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    LessThan,
+    LessThanOrEqual,
+)
+from pyspark.sql.types import StructType
+
+from rostra.errors import BadInput
+from rostra.history.files import open_files
+from rostra.history.journals import chosen, glances, segments
+from rostra.history.look import ARROW
+from rostra.history.runs import Key, Piece, Run, plan
+from rostra.history.schemas import EVENTS
+from rostra.journal.schema import COLUMNS
+from rostra.names import ROOT, Domain, inside, parse_domain, parse_group
+
+FORMAT: Final = "rostra"
+
+ROWS_PER_TASK: Final = 1_000_000
+BATCH_ROWS: Final = 65_536
+
+SKIPPED_BY: Final = frozenset({"world", "writer", "kind", "group", "domain", "at", "epoch", "member"})
+
+SCHEMA: Final = pa.schema([pa.field(column.name, ARROW[column.type]) for column in COLUMNS])
+
+
+def register(spark: SparkSession) -> None:
+    """From now on this session knows the format."""
+    spark.dataSource.register(RostraSource)
+
+
+class Condition(NamedTuple):
+    """Of a column, as data: it travels to workers, is held against statistics, and picks rows."""
+
+    column: str
+    how: str  # == | < | <= | > | >= | in | inside
+    value: Any
+
+    @classmethod
+    def of(cls, given: Filter) -> "Condition | None":
+        """A condition of the query, if it can be used for skipping."""
+        match given:
+            case EqualTo((column,), value):
+                how = "=="
+            case GreaterThan((column,), value):
+                how = ">"
+            case GreaterThanOrEqual((column,), value):
+                how = ">="
+            case LessThan((column,), value):
+                how = "<"
+            case LessThanOrEqual((column,), value):
+                how = "<="
+            case In((column,), value):
+                how, value = "in", list(value)
+            case _:
+                return None
+        if column not in SKIPPED_BY:
+            return None
+        if isinstance(value, datetime):
+            value = value.astimezone(
+                UTC
+            )  # Spark hands times over in this machine's zone, and does not say so
+        return cls(column, how, value)
+
+    def may_hold(self, least: Any, most: Any) -> bool:
+        """For some value between these two?"""
+        match self.how:
+            case "==":
+                return bool(least <= self.value <= most)
+            case "<":
+                return bool(least < self.value)
+            case "<=":
+                return bool(least <= self.value)
+            case ">":
+                return bool(most > self.value)
+            case ">=":
+                return bool(most >= self.value)
+            case "in":
+                return any(least <= value <= most for value in self.value if value is not None)
+        # All paths inside a domain lie between it and the first text that no longer begins with it and a dot.
+        return bool(least < f"{self.value}/" and self.value <= most)
+
+    def picks(self) -> pc.Expression:
+        field = pc.field(self.column)
+        value = (
+            pa.scalar(self.value, ARROW["time"]) if self.column == "at" and self.how != "in" else self.value
+        )
+        match self.how:
+            case "==":
+                return field == value
+            case "<":
+                return field < value
+            case "<=":
+                return field <= value
+            case ">":
+                return field > value
+            case ">=":
+                return field >= value
+            case "in":
+                return field.isin(value)
+        return (field == value) | pc.starts_with(field, f"{value}.")
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What the options of a read say."""
+
+    as_of: datetime | None = None
+    seen_from: str | None = None
+    group: str | None = None
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> "Wanted":
+        as_of, seen_from, group = (options.get(name) for name in ("asOf", "seenFrom", "group"))
+        return cls(
+            None if as_of is None else time_of(as_of),
+            None if seen_from is None else str(parse_domain(seen_from)),
+            None if group is None else str(parse_group(group)),
+        )
+
+    def has_segment(self, path: str) -> bool:
+        """Can anything in a file of this name be wanted?"""
+        name = PurePosixPath(path)
+        writer = name.stem.rsplit("-", 3)[0]
+        is_named = name.stem.count("-") >= 3
+        if self.seen_from is not None and is_named and not inside(Domain(self.seen_from), writer):
+            return False
+        day = name.parent.name.removeprefix("date=")
+        if self.as_of is not None and name.parent.name.startswith("date="):
+            # A day to spare: clocks are set back now and then, and the rows decide.
+            return day <= (self.as_of + timedelta(days=1)).strftime("%Y-%m-%d")
+        return True
+
+    def conditions(self) -> Iterator[Condition]:
+        if self.as_of is not None:
+            yield Condition("at", "<=", self.as_of)
+        if self.group is not None:
+            yield Condition("group", "==", self.group)
+        if self.seen_from not in (None, ROOT):
+            yield Condition("writer", "inside", self.seen_from)
+
+
+def time_of(text: str) -> datetime:
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise BadInput(f"{text!r} is no time", fix="write it as 2026-11-15T12:00:00, in UTC") from None
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+
+
+class Part(msgspec.Struct, frozen=True):
+    """Rows `first` to `last` of a file."""
+
+    path: str
+    first: int
+    last: int
+
+
+class Parts(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        super().__init__(None)
+        self.parts = list(parts)
+
+
+class RostraSource(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> StructType:
+        return EVENTS
+
+    def reader(self, schema: StructType) -> "JournalReader":
+        return JournalReader(*self._asked(), schema)
+
+    def streamReader(self, schema: StructType) -> "JournalStream":
+        return JournalStream(*self._asked(), schema)
+
+    def _asked(self) -> tuple[str, Wanted]:
+        path = self.options.get("path")
+        if path is None:
+            raise BadInput("no journal was named", fix='spark.read.format("rostra").load("DIR")')
+        return path, Wanted.of(self.options)
+
+
+class JournalReader(DataSourceReader):
+    def __init__(self, journal: str, wanted: Wanted, schema: StructType) -> None:
+        self.journal, self.wanted, self.columns = journal, wanted, schema.names
+        self.pushed: list[Condition] = []
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Used for skipping only: Spark checks what is left once more, which costs next to nothing."""
+        for each in filters:
+            if (told := Condition.of(each)) is not None:
+                self.pushed.append(told)
+            yield each
+
+    def partitions(self) -> Sequence[InputPartition]:
+        listed = [path for path in segments(self.journal) if self.wanted.has_segment(path)]
+        pieces = chosen(each for each in glances(listed) if not each.why)
+        return tasks(pieces, self.conditions())
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Parts)
+        return rows_of(partition.parts, self.conditions(), self.columns)
+
+    def conditions(self) -> list[Condition]:
+        return [*self.wanted.conditions(), *self.pushed]
+
+
+class JournalStream(DataSourceStreamReader):
+    """Offsets are ``{"world writer epoch": last row}``."""
+
+    def __init__(self, journal: str, wanted: Wanted, schema: StructType) -> None:
+        self.journal, self.wanted, self.columns = journal, wanted, schema.names
+
+    def initialOffset(self) -> dict[str, int]:
+        return {}
+
+    def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:
+        made = plan({}, self._runs(), hole_after_us=10**18, more_waits=True)
+        return {**start, **{offset_of(key): epoch.frontier for key, epoch in made.epochs.items()}}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        made = plan({}, self._runs(), hole_after_us=10**18, more_waits=True)
+        pieces = []
+        for piece in made.accepted:
+            key = offset_of(piece.run.key)
+            first = max(piece.first, start.get(key, 0) + 1)
+            last = min(piece.last, end.get(key, 0))
+            if first <= last:
+                pieces.append(Piece(piece.run, first, last))
+        return tasks(pieces, list(self.wanted.conditions()))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Parts)
+        return rows_of(partition.parts, list(self.wanted.conditions()), self.columns)
+
+    def _runs(self) -> list[Run]:
+        listed = [path for path in segments(self.journal) if self.wanted.has_segment(path)]
+        return [run for each in glances(listed) for run in each.runs]
+
+
+def offset_of(key: Key) -> str:
+    return f"{key.world} {key.writer} {key.epoch}"
+
+
+# Skipping
+
+
+def tasks(pieces: Iterable[Piece], wanted: Sequence[Condition]) -> list[InputPartition]:
+    """Files that may hold something, several small ones to a task."""
+    made: list[InputPartition] = []
+    together: list[Part] = []
+    rows = 0
+    for piece in sorted(pieces, key=lambda piece: (piece.run.source, piece.first)):
+        if wanted and not may_have(piece.run.source, wanted):
+            continue
+        together.append(Part(piece.run.source, piece.first, piece.last))
+        rows += piece.last - piece.first + 1
+        if rows >= ROWS_PER_TASK:
+            made.append(Parts(together))
+            together, rows = [], 0
+    if together:
+        made.append(Parts(together))
+    return made
+
+
+def may_have(path: str, wanted: Sequence[Condition]) -> bool:
+    """By the statistics in its footer: has any of its groups of rows all that is wanted?
+
+    Our own reading of them, because Arrow keeps whatever has an empty cell in a column that is asked about.
+    """
+    files, name = open_files(path)
+    footer = pq.read_metadata(name, filesystem=files)
+    place = {footer.schema.column(nth).path: nth for nth in range(footer.num_columns)}
+    return any(
+        all(_may_hold(footer.row_group(group), place, each) for each in wanted)
+        for group in range(footer.num_row_groups)
+    )
+
+
+def _may_hold(group: Any, place: Mapping[str, int], wanted: Condition) -> bool:
+    if wanted.column not in place:
+        return False  # an older writer: empty everywhere, and every condition is on a value
+    told = group.column(place[wanted.column]).statistics
+    if told is None:
+        return True
+    if not told.has_min_max:
+        return not (told.has_null_count and told.null_count == group.num_rows)
+    return wanted.may_hold(told.min, told.max)
+
+
+def rows_of(
+    parts: Sequence[Part], wanted: Sequence[Condition], columns: list[str]
+) -> Iterator[pa.RecordBatch]:
+    schema = pa.schema([SCHEMA.field(name) for name in columns])
+    for part in parts:
+        files, name = open_files(part.path)
+        numbers = (pc.field("seq") >= part.first) & (pc.field("seq") <= part.last)
+        picked = reduce(and_, (each.picks() for each in wanted), numbers)
+        fragment = ds.ParquetFileFormat().make_fragment(name, files)
+        for batch in fragment.to_batches(
+            schema=SCHEMA, columns=columns, filter=picked, batch_size=BATCH_ROWS
+        ):
+            if batch.num_rows:
+                yield pa.RecordBatch.from_arrays([batch.column(column) for column in columns], schema=schema)

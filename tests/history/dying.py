@@ -1,0 +1,42 @@
+"""An ingest that dies: ``python -m history.dying JOURNAL TABLES POINT FILES`` ends there as by kill -9.
+
+It says on stdout which point it reached, so that whoever started it can also kill it from outside. What is
+left behind is what a real crash leaves: the Java machine lives on for a moment, with a write half done.
+"""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from rostra.history.ingest import Ingest
+from rostra.history.session import start
+
+
+def main(journal: str, tables: str, point: str, files: int) -> None:
+    def reach(here: str) -> None:
+        print(here, flush=True)
+        if here == point:
+            os._exit(137)
+
+    spark = start("local[1]", settings=SMALL, log=Path(tempfile.gettempdir()) / f"dying-{os.getpid()}.log")
+    print("ready", flush=True)
+    Ingest(
+        spark, journal, tables, files_per_batch=files, hole_after_s=10.0**9, compact_every=3, reach=reach
+    ).once()
+    spark.stop()
+    print("done", flush=True)
+
+
+SMALL = {
+    "spark.driver.memory": "1g",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.default.parallelism": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Chosen for tiny data, as in conftest."""
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]))

@@ -1,0 +1,155 @@
+"""`spark.read.format("rostra")`: the rows that Parquet gives, each once, and no file read in vain."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+
+import pytest
+from history.test_ingest import keys, keys_of, random_journal, same, steady
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from support.journal import clock
+from support.segments import Row, cut, send
+
+from rostra.errors import BadInput
+from rostra.history.archive import Archive
+from rostra.history.journals import read_journal, segments
+from rostra.history.schemas import EVENTS
+from rostra.history.source import Condition, JournalReader, JournalStream, Parts, Wanted, register
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[Row]:
+    return random_journal(Random(21), 80)
+
+
+@pytest.fixture(scope="module")
+def journal(rows: list[Row], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With every third segment sent twice."""
+    place = tmp_path_factory.mktemp("journal with a space")
+    for nth, segment in enumerate(cut(rows, Random(4), longest=9)):
+        send(place, segment)
+        if nth % 3 == 0:
+            send(place, segment, name=f"again-{nth}.parquet")
+    return place
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> SparkSession:
+    register(spark)
+    return spark
+
+
+def test_it_reads_what_is_there_once(session: SparkSession, journal: Path, rows: list[Row]) -> None:
+    read = session.read.format("rostra").load(str(journal))
+    assert read.schema == EVENTS
+    plain = session.read.parquet(str(journal)).dropDuplicates(["world", "writer", "epoch", "seq"])
+    same(read, plain)
+    assert keys(read_journal(session, str(journal))) == keys_of(rows)
+    assert keys(Archive(session, journal=str(journal)).table("traffic")) == keys_of(
+        [row for row in rows if row["kind"] == "sent"]
+    )
+
+
+def test_options_and_conditions_give_what_a_filter_gives(session: SparkSession, journal: Path) -> None:
+    plain = read_journal(session, str(journal))
+    asked = session.read.format("rostra").option("asOf", clock(40).isoformat()).option("seenFrom", "eu")
+    same(
+        asked.option("group", "chess@world").load(str(journal)).where(F.col("kind") == "joined"),
+        plain.where(F.col("at") <= F.lit(clock(40)))
+        .where(F.col("writer").startswith("eu."))
+        .where((F.col("group") == "chess@world") & (F.col("kind") == "joined")),
+    )
+    same(
+        session.read.format("rostra")
+        .load(str(journal))
+        .where((F.col("at") > F.lit(clock(10))) & F.col("group").isin("go@eu", "bridge@us")),
+        plain.where((F.col("at") > F.lit(clock(10))) & F.col("group").isin("go@eu", "bridge@us")),
+    )
+
+
+def files_read(reader: JournalReader) -> set[str]:
+    return {part.path for task in reader.partitions() if isinstance(task, Parts) for part in task.parts}
+
+
+def test_files_that_cannot_matter_are_not_opened_by_any_task(journal: Path) -> None:
+    everything = files_read(JournalReader(str(journal), Wanted(), EVENTS))
+    from_ny = files_read(JournalReader(str(journal), Wanted.of({"seenFrom": "us"}), EVENTS))
+    assert everything - from_ny and from_ny
+    assert all("us.ny.h1" in path for path in from_ny if "again" not in path)
+    early = files_read(JournalReader(str(journal), Wanted(as_of=clock(5)), EVENTS))
+    assert len(early) < len(everything) / 2
+    from pyspark.sql.datasource import EqualTo, LessThan
+
+    asks = JournalReader(str(journal), Wanted(), EVENTS)
+    left = list(asks.pushFilters([EqualTo(("kind",), "closing"), LessThan(("at",), clock(30))]))
+    assert len(left) == 2  # Spark checks them too
+    assert len(files_read(asks)) < len(everything) / 2
+    nobody = JournalReader(str(journal), Wanted(group="nobody@world"), EVENTS)
+    assert nobody.partitions() == []
+
+
+def test_a_name_is_enough_to_pass_over_a_segment() -> None:
+    day = "file:///j/date=2026-11-15/eu.fr.paris.h-3-1731700000000-000000000001-000000000417.parquet"
+    assert Wanted(seen_from="eu.fr").has_segment(day)
+    assert Wanted(seen_from="eu.fr.paris.h-3").has_segment(day)
+    assert not Wanted(seen_from="eu.france").has_segment(day)
+    assert Wanted(as_of=datetime(2026, 11, 14, 12, tzinfo=UTC)).has_segment(day)
+    assert not Wanted(as_of=datetime(2026, 11, 13, 12, tzinfo=UTC)).has_segment(day)
+
+
+def test_what_cannot_be_used_for_skipping_is_left_to_spark() -> None:
+    from pyspark.sql.datasource import EqualTo, StringContains
+
+    assert Condition.of(EqualTo(("detail",), "x")) is None
+    assert Condition.of(StringContains(("group",), "x")) is None
+
+
+def test_a_time_or_name_that_cannot_be_right_is_refused() -> None:
+    with pytest.raises(BadInput, match="is no time"):
+        Wanted.of({"asOf": "yesterday"})
+    with pytest.raises(BadInput):
+        Wanted.of({"seenFrom": "not a domain"})
+
+
+def test_a_stream_goes_on_with_the_next_row_and_waits_behind_a_hole(tmp_path: Path, rows: list[Row]) -> None:
+    mine = steady(8)
+    stream = JournalStream(str(tmp_path), Wanted(), EVENTS)
+    send(tmp_path, mine[:1])
+    first = stream.latestOffset({}, None)
+    send(tmp_path, mine[2:])
+    assert stream.latestOffset(first, None) == first  # a row is missing in between
+    send(tmp_path, mine[:2], name="again.parquet")
+    then = stream.latestOffset(first, None)
+    read = [
+        row["seq"]
+        for task in stream.partitions(first, then)
+        for batch in stream.read(task)
+        for row in batch.to_pylist()
+    ]
+    assert sorted(read) == [row["seq"] for row in mine[1:]]
+    assert list(stream.partitions(then, then)) == []
+
+
+def test_a_stream_is_read_to_its_end_by_spark(
+    session: SparkSession, journal: Path, rows: list[Row], tmp_path: Path
+) -> None:
+    query = (
+        session.readStream.format("rostra")
+        .option("seenFrom", "us")
+        .load(str(journal))
+        .writeStream.format("parquet")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .option("path", str(tmp_path / "out"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    assert keys(session.read.parquet(str(tmp_path / "out"))) == keys_of(
+        [row for row in rows if row["writer"].startswith("us.")]
+    )
+
+
+def test_whoever_looks_for_a_journal_in_the_wrong_place_is_told(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="there is no journal at"):
+        segments(str(tmp_path / "nowhere"))
