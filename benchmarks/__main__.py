@@ -5,7 +5,7 @@ import datetime
 import os
 import platform
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -98,6 +98,22 @@ PLAN: Final = {
     ),
 }
 
+JOURNALS: Final = [
+    ours(Deployment.APART),
+    ours(Deployment.APART, journal=True, note="journal"),
+    ours(Deployment.APART, journal=True, record=True, note="journal, recorded"),
+]
+
+JOURNALLED: Final = {
+    workload: Planned(PLAN[workload].title, [(peer, work) for peer in JOURNALS])
+    for workload, work in (
+        ("W1", workloads.join_until_all_know),
+        ("W2", workloads.who_is_there),
+        ("W6", workloads.storm),
+    )
+}
+"""What a journal costs: the same deployment without one, with one, and with every input recorded."""
+
 BARS: Final = (
     Bar("W1", "join seen by the last of 50: p50 3x faster than Redis's", "p50 ms", 1 / 3, "redis"),
     Bar("W1", "its p99 not worse than Redis's p50", "p99 ms", 1, "redis", "p50 ms"),
@@ -111,13 +127,15 @@ BARS: Final = (
 )
 
 
-async def measure(names: list[str], size: Size, repeats: int, console: Console) -> list[Row]:
+async def measure(
+    plan: Mapping[str, Planned], names: list[str], size: Size, repeats: int, console: Console
+) -> list[Row]:
     """Repeat by repeat, and within a repeat peer by peer, so that a busy minute spares nobody."""
     rows: list[Row] = []
     missing: set[str] = set()
     for repeat in range(1, repeats + 1):
         for workload in names:
-            for make, work in PLAN[workload].work:
+            for make, work in plan[workload].work:
                 service = make()
                 if lacks := service.missing():
                     missing.add(f"NOT MEASURED: {service.label}. {lacks}")
@@ -143,20 +161,25 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="less of everything, one repeat")
     parser.add_argument("--only", action="append", choices=list(PLAN), help="this workload (may be repeated)")
+    parser.add_argument(
+        "--journal", action="store_true", help="W1, W2 and W6 with and without a journal, beside nobody else"
+    )
     parser.add_argument("--repeats", type=int, help="how often (default 3, quick 1)")
     options = parser.parse_args(arguments)
 
     remarks, answers = Console(stderr=True), Console(width=None if sys.stdout.isatty() else 180)
     size = Size.quick() if options.quick else Size()
     about = machine()
-    rows = run(
-        measure(options.only or list(PLAN), size, options.repeats or (1 if options.quick else 3), remarks)
-    )
+    plan, against = (JOURNALLED, Deployment.APART.value) if options.journal else (PLAN, "redis")
+    names = [name for name in options.only or plan if name in plan]
+    repeats = options.repeats or (1 if options.quick else 3)
+    rows = run(measure(plan, names, size, repeats, remarks))
 
     results = middle(rows)
     for workload, peers in results.items():
-        show(answers, workload, PLAN[workload].title, peers, against="redis")
-    show_bars(answers, BARS, results)
+        show(answers, workload, plan[workload].title, peers, against=against)
+    if not options.journal:
+        show_bars(answers, BARS, results)
     RESULTS.mkdir(exist_ok=True)
     kept = RESULTS / f"{datetime.datetime.now():%Y%m%d-%H%M%S}.json"
     document = {"machine": about, "size": size, "rows": rows}

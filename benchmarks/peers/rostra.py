@@ -36,9 +36,18 @@ class RostraService(Service):
     name = "rostra"
 
     def __init__(
-        self, deployment: Deployment, *, profile: str = "wan", separate: bool = False, note: str = ""
+        self,
+        deployment: Deployment,
+        *,
+        profile: str = "wan",
+        separate: bool = False,
+        journal: bool = False,
+        record: bool = False,
+        note: str = "",
     ) -> None:
         self._deployment = deployment
+        self._journal = journal
+        self._record = record
         self._profile = profile
         self._separate = separate  # every member on a connection of its own, instead of one per process
         self.places = 2 if deployment is Deployment.TWO_AGENTS else 1
@@ -52,6 +61,10 @@ class RostraService(Service):
         world.write_text(
             f'[world]\nname = "bench"\nprofile = "{self._profile}"\n[servers]\n{CLUSTER} = "{self._server}"\n'
         )
+        if self._journal:
+            with world.open("a") as file:
+                record = str(self._record).lower()
+                file.write(f'[journal]\nat = "{self._home.name}/journal"\nrecord = {record}\n')
         if self._deployment is Deployment.TOGETHER:
             await self._run(
                 "agent 0",
