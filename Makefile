@@ -4,6 +4,7 @@
 PYTHON  ?= python3
 SECONDS ?= 60
 SEEDS   ?= 1000
+KILLS   ?= 20
 ARGS    ?=
 
 BIN   := .venv/bin
@@ -17,7 +18,7 @@ BROWSER_TOOLS := chromium chromium-driver
 BROWSER_OK    := $(shell command -v chromium >/dev/null && command -v chromedriver >/dev/null && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help up lab test fmt lint types unit live browser fuzz storm goldens bench crowd congress-report clean
+.PHONY: help up lab test fmt lint types unit live browser fuzz storm storm-history goldens bench crowd congress-report clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,6 +69,9 @@ fuzz: $(READY)  ## throw mutated bytes at the wire for SECONDS=60
 
 storm: $(READY)  ## random worlds, churn, crashes and cuts, checked: SEEDS=1000
 	@$(BIN)/rostra sim storm --seeds $(SEEDS) --jobs 2 $(ARGS)
+
+storm-history: $(READY)  ## kill an ingest at random KILLS=20 times, then count every row: none lost, none doubled
+	@$(BIN)/python -m tests.history.storm --kills $(KILLS) $(ARGS)
 
 goldens: $(READY)  ## rewrite the golden traces of the stories; the diff is the review
 	@$(BIN)/pytest -q tests/stories tests/wire --rewrite-goldens $(ARGS)

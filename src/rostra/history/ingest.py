@@ -19,7 +19,7 @@ on the way (a file that is gone by now) may differ between attempts; only one of
 
 **Why a stream of names.** The stream that Spark follows is a list of files (`binaryFile`, of which only the
 path is read), and not their rows: Spark's Parquet source stops for ever at the first broken file, or passes
-over it in silence. See docs/decisions/0014-ingest-streams-names.md.
+over it in silence. See docs/decisions/0016-ingest-streams-names.md.
 """
 
 import hashlib
