@@ -10,7 +10,11 @@ import typer
 
 from rostra.cli.house import HouseGroup
 
-COMMANDS: Final[tuple[str, ...]] = ("ingest", "compact", "stop")
+COMMANDS: Final[tuple[str, ...]] = (
+    *("who", "stays", "size", "spread", "churn", "convergence", "disagreement"),
+    *("availability", "flaps", "traffic", "why", "audit", "report"),
+    *("ingest", "compact", "stop"),
+)
 """Files of this folder, in the order of the help."""
 
 HELP: Final = """What happened: who was in a group then, as seen from where, why, and were the promises kept?
@@ -22,8 +26,10 @@ The first question starts a Spark on this machine, which later ones use; it ends
 
 Examples:
 
+    rostra history who chess --at 03:12 --seen-from eu -j /var/lib/rostra/journal
     rostra history ingest -j /var/lib/rostra/journal -t /srv/tables
-    rostra history stop
+    rostra history audit -t /srv/tables
+    rostra history report -O report.html -t /srv/tables
 """
 
 

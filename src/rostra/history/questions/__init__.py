@@ -1,0 +1,51 @@
+"""Questions about the past: each a transform, DataFrame -> DataFrame, with a named schema for its answer.
+
+    lives, holes              how long each writer wrote, and what is missing
+    stays, memberships        who saw whom in which group; who was truly in it
+    follows, who, followers   who looked, and whom they saw at a time
+    size, spread, churn       how large a group was, where its members were, how fast they changed
+    convergence               how long until everybody knew
+    disagreement              when two places saw different members
+    availability, flaps       what share of the time it was there, and who was the least stable
+    traffic                   what was sent, against what a hierarchy has to send
+    why                       the story of a removal
+
+They take events, as journals or the `events` table hold them, or the spells that another question made of
+them; they chain with ``.transform(...)``, start no job, and run wherever the session does.
+"""
+
+from rostra.history.questions.availability import availability
+from rostra.history.questions.churn import churn
+from rostra.history.questions.convergence import convergence, known
+from rostra.history.questions.disagreement import disagreement
+from rostra.history.questions.flaps import flaps
+from rostra.history.questions.follows import follows
+from rostra.history.questions.lives import holes, lives
+from rostra.history.questions.size import size, size_seen
+from rostra.history.questions.spread import spread
+from rostra.history.questions.stays import memberships, stays
+from rostra.history.questions.traffic import traffic
+from rostra.history.questions.who import followers, who
+from rostra.history.questions.why import removals, why
+
+__all__ = [
+    "availability",
+    "churn",
+    "convergence",
+    "disagreement",
+    "flaps",
+    "followers",
+    "follows",
+    "holes",
+    "known",
+    "lives",
+    "memberships",
+    "removals",
+    "size",
+    "size_seen",
+    "spread",
+    "stays",
+    "traffic",
+    "who",
+    "why",
+]

@@ -26,19 +26,17 @@ FOLLOWS: Final = StructType(
 )
 
 
-def follows(events: DataFrame, marks: DataFrame | None = None) -> DataFrame:
+def follows(events: DataFrame, lived: DataFrame | None = None) -> DataFrame:
     """One row per stretch in which a host follows a group (`FOLLOWS`).
 
-    `marks` are events that show how long the hosts lived, if `events` were narrowed to a group.
+    `lived` are the hosts' `lives`, if `events` were narrowed to a group and no longer show them.
     """
     key = ("world", "writer", "epoch", "group")
     turns = events.where(F.col("kind").isin("followed", "unfollowed") & (F.col("nth") == 0)).select(
         *key,
         "seq",
         "at",
-        F.when(F.col("kind") == "followed", F.size("observers"))
-        .otherwise(-F.size("observers"))
-        .alias("step"),
+        F.when(F.col("kind") == "followed", F.col("told")).otherwise(-F.col("told")).alias("step"),
     )
     story = Window.partitionBy(*key).orderBy("seq")
     counted = turns.withColumn("now", F.sum("step").over(story)).withColumn(
@@ -46,7 +44,7 @@ def follows(events: DataFrame, marks: DataFrame | None = None) -> DataFrame:
     )
     edges = counted.where((F.col("now") > 0) != (F.col("before") > 0))
     spells = edges.withColumn("until_at", F.lead("at").over(story)).where(F.col("now") > 0)
-    ends = lives(events if marks is None else marks).select(
+    ends = (lives(events) if lived is None else lived).select(
         "world",
         "writer",
         "epoch",

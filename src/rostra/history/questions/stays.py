@@ -27,8 +27,10 @@ def sight(events: DataFrame) -> DataFrame:
     ).where(F.col("member").isNotNull())
 
 
-def stays(events: DataFrame) -> DataFrame:
+def stays(events: DataFrame, lived: DataFrame | None = None) -> DataFrame:
     """One row per unbroken stay (`STAYS`), as each host saw it.
+
+    `lived` are the `lives` of these events, where something better is known of them.
 
     A stay that a journal's hole falls into may have been broken there: see `holes`.
 
@@ -36,20 +38,18 @@ def stays(events: DataFrame) -> DataFrame:
     travel only with the row that begins a stay. (Two different keys with one hash would be taken for one: of
     ten million keys, that happens once in 400 000 histories.)
     """
-    return _spells(events, sight(events))
+    return _spells(sight(events), lives(events) if lived is None else lived)
 
 
-def memberships(events: DataFrame) -> DataFrame:
+def memberships(events: DataFrame, lived: DataFrame | None = None) -> DataFrame:
     """One row per membership at home (`STAYS`): `seen_by` is the member's own host. This is the truth."""
     home = events.where(F.col("kind").isin("member-joined", "member-left")).withColumn(
         "change", F.when(F.col("kind") == "member-joined", "joined").otherwise("left")
     )
-    return _spells(
-        events,
-        home.withColumn(
-            "cause", F.coalesce("cause", F.when(F.col("change") == "joined", "join"), F.lit("leave"))
-        ),
+    caused = home.withColumn(
+        "cause", F.coalesce("cause", F.when(F.col("change") == "joined", "join"), F.lit("leave"))
     )
+    return _spells(caused, lives(events) if lived is None else lived)
 
 
 def lasting(at: Column) -> Column:
@@ -57,7 +57,7 @@ def lasting(at: Column) -> Column:
     return (F.col("joined_at") <= at) & (F.col("left_at").isNull() | (F.col("left_at") > at))
 
 
-def _spells(events: DataFrame, changes: DataFrame) -> DataFrame:
+def _spells(changes: DataFrame, lived: DataFrame) -> DataFrame:
     is_join = F.col("change") == "joined"
     names = ("world", "writer", "epoch", "group", "member", "life", "stamp", "cause")
     packed = changes.select(
@@ -77,7 +77,7 @@ def _spells(events: DataFrame, changes: DataFrame) -> DataFrame:
         .where("is_join")
         .withColumn("life_key", F.xxhash64("of.world", "of.writer", "of.epoch"))
     )
-    ends = lives(events).select(
+    ends = lived.select(
         F.xxhash64("world", "writer", "epoch").alias("life_key"),
         F.col("last_at").alias("life_last_at"),
         F.col("ended_by").alias("life_ended_by"),

@@ -57,10 +57,10 @@ def followers(events: DataFrame, group: str, at: datetime, seen_from: str = ROOT
     """The hosts inside a place that followed a group at that time, and whose journals reach so far
     (`FOLLOWERS`)."""
     narrowed = events.where((F.col("group") == group) & inside(seen_from, F.col("writer")))
-    marks = events.where(F.col("kind").isin(*MARKS))
+    lived = lives(events.where(F.col("kind").isin(*MARKS)))
     then = F.lit(at)
     return shaped(
-        follows(narrowed, marks).where(
+        follows(narrowed, lived).where(
             (F.col("from_at") <= then) & (F.col("until_at").isNull() | (F.col("until_at") > then))
         ),
         FOLLOWERS,
@@ -96,12 +96,4 @@ def who(events: DataFrame, group: str, at: datetime, seen_from: str = ROOT) -> D
         seen_by=F.size("by"),
         agreed=F.size("by") == F.col("of"),
         unseen_by=F.array_except("hosts", "by"),
-    )
-
-
-def lives_then(events: DataFrame, at: datetime) -> DataFrame:
-    """The lives of writers that reach over a time: whoever is not here cannot say anything about it."""
-    then = F.lit(at)
-    return lives(events.where(F.col("kind").isin(*MARKS))).where(
-        (F.col("began_at") <= then) & (F.col("ended_by").isNull() | (F.col("last_at") >= then))
     )

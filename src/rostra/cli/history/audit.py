@@ -1,0 +1,212 @@
+"""`rostra history audit`: were the promises kept?"""
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+import typer
+from msgspec import Struct
+
+from rostra.cli.common import EXIT_FAILED, EXIT_OK, command, remark
+from rostra.cli.history.common import JournalDir, Master, Remote, TablesDir, Where, archive_at
+from rostra.cli.house import HouseCommand
+from rostra.cli.output import Format, Output, answers, coloured, show_rows, show_table
+
+if TYPE_CHECKING:
+    from rostra.history.archive import Archive
+
+PROMISES: Final = (
+    "per-source-order, stable-truth, watch-complete, both-sides-told, heals-alone, fifo-gap-free, why"
+)
+
+
+class Line(Struct, frozen=True):
+    """One row of a journal, near an offence."""
+
+    place: int  # 0 is the offending row
+    writer: str
+    epoch: int
+    seq: int
+    at: datetime
+    kind: str
+    says: dict[str, Any]
+
+
+class Offence(Struct, frozen=True):
+    at: datetime
+    text: str
+    writer: str | None
+    epoch: int | None
+    seq: int | None
+    lines: list[Line]
+
+
+class Verdict(Struct, frozen=True):
+    promise: str
+    world: str
+    answer: str
+    judged: int
+    broken: int
+    doubts: int
+    why: str | None
+    first_at: datetime | None
+    offences: list[Offence]
+    replay: str  # the command that runs it again; empty if nothing was recorded
+
+
+def register(app: typer.Typer) -> None:
+    app.command(cls=HouseCommand)(command(audit))
+
+
+def audit(
+    promise: Annotated[
+        list[str] | None,
+        typer.Option("--promise", "-p", metavar="NAME", help=f"Only this one: {PROMISES}."),
+    ] = None,
+    bound: Annotated[
+        float | None,
+        typer.Option(
+            "--bound",
+            metavar="SECONDS",
+            min=0.001,
+            help="How long a side may take to be told, a cut to heal, or news to arrive.",
+            show_default="each promise's own",
+        ),
+    ] = None,
+    first: Annotated[
+        int, typer.Option("--first", "-n", metavar="N", min=1, help="Show so many offences of each.")
+    ] = 3,
+    lines: Annotated[
+        int, typer.Option("--lines", metavar="N", min=0, help="Show so many lines before and after.")
+    ] = 3,
+    tables: TablesDir = None,
+    journal: JournalDir = None,
+    master: Master = None,
+    remote: Remote = None,
+    output: Format = Output.TABLE,
+) -> int:
+    """Judge every promise over any number of events: yes, no, or cannot tell.
+
+    No comes with the first offences, the journal's lines around them, and the command that replays them if
+    inputs were recorded. Cannot tell means that nothing gave the promise a chance to be broken, or that rows
+    are missing: after a crash the last seconds of a journal are, and it says since when. It is not a yes.
+
+    Exit code 1 if any answer is no.
+
+    Examples:
+
+        rostra history audit -t tables
+        rostra history audit -p stable-truth -p why -j journal
+        rostra history audit -p both-sides-told --bound 5 -o json -t tables
+    """
+    from rostra.history.audits import PROMISES as ALL
+    from rostra.history.audits import Evidence, promise_called
+
+    chosen = [promise_called(each).name for each in promise or ALL]
+    found: list[Verdict] = []
+    with archive_at(Where(tables, journal, master, remote)) as archive:
+        evidence = Evidence(archive.events)
+        for name in chosen:
+            found += _judge(archive, evidence, name, bound, first, lines, journal)
+        evidence.release()
+    if output is Output.TABLE:
+        show(found)
+    else:
+        show_rows(found, output, found)
+    for verdict in found:
+        if verdict.doubts and verdict.first_at is not None and not verdict.broken:
+            remark(
+                f"{verdict.world}: rows are missing in {verdict.doubts} places, the first at "
+                f"{verdict.first_at:%Y-%m-%d %H:%M:%S} UTC; nothing is called kept there"
+            )
+            break
+    return EXIT_FAILED if any(verdict.answer == "no" for verdict in found) else EXIT_OK
+
+
+def _judge(
+    archive: "Archive",
+    evidence: Any,
+    name: str,
+    bound_s: float | None,
+    first: int,
+    around: int,
+    journal: str | None,
+) -> list[Verdict]:
+    from rostra.history.audits import lines_around, offences, verdicts
+    from rostra.history.audits.replay import replay_command
+    from rostra.history.progress import progress
+
+    with progress(archive.spark, f"judging {name}"):
+        rows = [row.asDict() for row in verdicts(evidence, name, bound_s).orderBy("world").collect()]
+        broken: dict[str, list[Offence]] = {}
+        commands: dict[str, str] = {}
+        if any(row["answer"] == "no" for row in rows):
+            wrong = offences(evidence, name, bound_s, first).persist()
+            beside: dict[tuple[str, int], list[Line]] = {}
+            near = lines_around(archive.events, wrong, around)
+            for row in near.orderBy("world", "offence", "place").collect():
+                beside.setdefault((row["world"], row["offence"]), []).append(
+                    Line(
+                        row["place"],
+                        row["writer"],
+                        row["epoch"],
+                        row["seq"],
+                        row["at"],
+                        row["kind"],
+                        msgspec.json.decode(row["line"]),
+                    )
+                )
+            for row in wrong.orderBy("world", "offence").collect():
+                broken.setdefault(row["world"], []).append(
+                    Offence(
+                        row["at"],
+                        row["text"],
+                        row["writer"],
+                        row["epoch"],
+                        row["seq"],
+                        beside.get((row["world"], row["offence"]), []),
+                    )
+                )
+            commands = {world: replay_command(world, journal) for world in broken}
+    return [
+        Verdict(
+            **{key: row[key] for key in ("promise", "world", "answer", "judged", "broken", "doubts")},
+            why=row["why"],
+            first_at=row["first_at"],
+            offences=broken.get(row["world"], []),
+            replay=commands.get(row["world"], ""),
+        )
+        for row in rows
+    ]
+
+
+def show(found: list[Verdict]) -> None:
+    show_table(
+        ("promise", "world", "answer", "judged", "broken", "doubts", "why"),
+        (
+            (
+                v.promise,
+                v.world,
+                coloured(v.answer, bad=v.answer == "no", warn=v.answer == "cannot tell"),
+                v.judged,
+                v.broken,
+                v.doubts,
+                v.why or "",
+            )
+            for v in found
+        ),
+        flexible=6,
+    )
+    console = answers()
+    for verdict in found:
+        for number, offence in enumerate(verdict.offences, 1):
+            console.print()
+            console.print(f"{verdict.promise}, {verdict.world}, offence {number} of {verdict.broken}")
+            console.print(f"  {offence.at:%Y-%m-%d %H:%M:%S.%f} UTC  {offence.text}")
+            for line in offence.lines:
+                says = " ".join(f"{key}={value}" for key, value in line.says.items())
+                mark = ">" if line.place == 0 and offence.seq is not None else " "
+                where = f"{line.writer} {line.epoch}.{line.seq}"
+                console.print(f"  {mark} {where}  {line.at:%H:%M:%S.%f}  {line.kind}  {says}")
+        if verdict.replay:
+            console.print(f"  replay it:  {verdict.replay}")

@@ -1,0 +1,66 @@
+"""`rostra history availability`: what share of the time it was there."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rostra.cli.common import command, remark
+from rostra.cli.history.asking import CLOCKS, events_of
+from rostra.cli.history.common import Format, JournalDir, Master, Output, Remote, TablesDir, To, Where, answer
+from rostra.cli.history.times import From, Until
+from rostra.cli.house import HouseCommand
+from rostra.errors import BadInput
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from rostra.history.archive import Archive
+
+
+def register(app: typer.Typer) -> None:
+    app.command(cls=HouseCommand)(command(availability))
+
+
+def availability(
+    what: Annotated[
+        str | None, typer.Option("--what", metavar="KIND", help="Only: endpoint, host, domain or link.")
+    ] = None,
+    below: Annotated[
+        float, typer.Option("--below", metavar="SHARE", min=0, max=1, help="Only shares below this one.")
+    ] = 1.0,
+    since: From = None,
+    until: Until = None,
+    tables: TablesDir = None,
+    journal: JournalDir = None,
+    master: Master = None,
+    remote: Remote = None,
+    output: Format = Output.TABLE,
+    to: To = None,
+) -> int:
+    """Availability of endpoints, hosts, domain servers and links, the worst first.
+
+    Examples:
+
+        rostra history availability --what host -t tables
+        rostra history availability --below 0.999 -t tables
+
+    """
+
+    def question(archive: "Archive") -> "DataFrame":
+        from pyspark.sql import functions as F
+
+        from rostra.history.questions.availability import availability as ask
+
+        if what not in (None, "endpoint", "host", "domain", "link"):
+            raise BadInput(f"nothing is called {what!r} here", fix="one of: endpoint, host, domain, link")
+        remark(CLOCKS)
+        found = ask(events_of(archive, None, since, until))
+        if what is not None:
+            found = found.where(F.col("what") == what)
+        if below < 1.0:
+            found = found.where(F.col("share") < below)
+        return found.orderBy("world", "share", "what", "name", "seen_by")
+
+    return answer(
+        question, Where(tables, journal, master, remote), output, to, nobody="nothing of that kind was there"
+    )

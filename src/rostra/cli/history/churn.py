@@ -1,0 +1,50 @@
+"""`rostra history churn`: how much came and went, per group and minute."""
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from rostra.cli.common import command, remark
+from rostra.cli.history.asking import CLOCKS, Every, Group, events_of
+from rostra.cli.history.common import Format, JournalDir, Master, Output, Remote, TablesDir, To, Where, answer
+from rostra.cli.history.times import From, Until
+from rostra.cli.house import HouseCommand
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from rostra.history.archive import Archive
+
+
+def register(app: typer.Typer) -> None:
+    app.command(cls=HouseCommand)(command(churn))
+
+
+def churn(
+    group: Group = None,
+    every: Every = 60.0,
+    since: From = None,
+    until: Until = None,
+    tables: TablesDir = None,
+    journal: JournalDir = None,
+    master: Master = None,
+    remote: Remote = None,
+    output: Format = Output.TABLE,
+    to: To = None,
+) -> int:
+    """Churn: joins, leaves and crashes at home, and members lost from sight and back, per group and minute.
+
+    Examples:
+
+        rostra history churn -g chess -t tables
+        rostra history churn --every 3600 --from -7d -t tables
+
+    """
+
+    def question(archive: "Archive") -> "DataFrame":
+        from rostra.history.questions.churn import churn as ask
+
+        remark(CLOCKS)
+        return ask(events_of(archive, group, since, until), every).orderBy("world", "at", "group")
+
+    return answer(question, Where(tables, journal, master, remote), output, to, nobody="nothing came or went")

@@ -1,0 +1,55 @@
+"""`rostra history convergence`: how long until everybody knew."""
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from rostra.cli.common import command, remark
+from rostra.cli.history.asking import CLOCKS, Group, events_of
+from rostra.cli.history.common import Format, JournalDir, Master, Output, Remote, TablesDir, To, Where, answer
+from rostra.cli.history.times import From, Until
+from rostra.cli.house import HouseCommand
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from rostra.history.archive import Archive
+
+
+def register(app: typer.Typer) -> None:
+    app.command(cls=HouseCommand)(command(convergence))
+
+
+def convergence(
+    group: Group = None,
+    since: From = None,
+    until: Until = None,
+    tables: TablesDir = None,
+    journal: JournalDir = None,
+    master: Master = None,
+    remote: Remote = None,
+    output: Format = Output.TABLE,
+    to: To = None,
+) -> int:
+    """Convergence: how long after a join or leave the last observer knew, by distance.
+
+    Distances: the same host, the same cluster, the same region, anywhere in the world; and everybody. Each
+    time is the difference of two clocks; changes that were heard of before they happened are counted as
+    negative, and say how much the clocks can be trusted.
+
+    Examples:
+
+        rostra history convergence -t tables
+        rostra history convergence -g chess --from -1d -t tables
+
+    """
+
+    def question(archive: "Archive") -> "DataFrame":
+        from rostra.history.questions.convergence import convergence as ask
+
+        remark(CLOCKS)
+        return ask(events_of(archive, group, since, until)).orderBy("world", "change", "p50_s")
+
+    return answer(
+        question, Where(tables, journal, master, remote), output, to, nobody="nobody was told of any change"
+    )

@@ -1,0 +1,62 @@
+"""`rostra history flaps`: the least stable members, links and domains."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rostra.cli.common import command, remark
+from rostra.cli.history.asking import CLOCKS, events_of
+from rostra.cli.history.common import Format, JournalDir, Master, Output, Remote, TablesDir, To, Where, answer
+from rostra.cli.history.times import From, Until
+from rostra.cli.house import HouseCommand
+from rostra.errors import BadInput
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from rostra.history.archive import Archive
+
+
+def register(app: typer.Typer) -> None:
+    app.command(cls=HouseCommand)(command(flaps))
+
+
+def flaps(
+    what: Annotated[
+        str | None, typer.Option("--what", metavar="KIND", help="Only: member, link or domain.")
+    ] = None,
+    first: Annotated[int, typer.Option("--first", "-n", metavar="N", min=1, help="Only so many.")] = 20,
+    since: From = None,
+    until: Until = None,
+    tables: TablesDir = None,
+    journal: JournalDir = None,
+    master: Master = None,
+    remote: Remote = None,
+    output: Format = Output.TABLE,
+    to: To = None,
+) -> int:
+    """Flaps: who came and went most often, which links were given up or overdue, which domains were lost.
+
+    Examples:
+
+        rostra history flaps -t tables
+        rostra history flaps --what link --from -1d -n 5 -t tables
+
+    """
+
+    def question(archive: "Archive") -> "DataFrame":
+        from pyspark.sql import functions as F
+
+        from rostra.history.questions.flaps import flaps as ask
+
+        if what not in (None, "member", "link", "domain"):
+            raise BadInput(f"nothing is called {what!r} here", fix="one of: member, link, domain")
+        remark(CLOCKS)
+        found = ask(events_of(archive, None, since, until))
+        if what is not None:
+            found = found.where(F.col("what") == what)
+        return found.orderBy(F.desc("times"), F.desc("suspected"), "world", "what", "name", "seen_by").limit(
+            first
+        )
+
+    return answer(question, Where(tables, journal, master, remote), output, to, nobody="nothing was unstable")

@@ -1,0 +1,72 @@
+"""`rostra history size`: how large groups were, and when that changed."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rostra.cli.common import command, remark
+from rostra.cli.history.asking import CLOCKS, Group, events_of, the_place
+from rostra.cli.history.common import Format, JournalDir, Master, Output, Remote, TablesDir, To, Where, answer
+from rostra.cli.house import HouseCommand
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from rostra.history.archive import Archive
+
+
+def register(app: typer.Typer) -> None:
+    app.command(cls=HouseCommand)(command(size))
+
+
+def size(
+    group: Group = None,
+    every: Annotated[
+        float | None,
+        typer.Option(
+            "--every", metavar="SECONDS", min=0.001, help="One row for each stretch; else each change."
+        ),
+    ] = None,
+    seen_from: Annotated[
+        str | None,
+        typer.Option(
+            "--seen-from", "-s", metavar="PLACE", help="As each host in a place saw it; else at home."
+        ),
+    ] = None,
+    tables: TablesDir = None,
+    journal: JournalDir = None,
+    master: Master = None,
+    remote: Remote = None,
+    output: Format = Output.TABLE,
+    to: To = None,
+) -> int:
+    """Size of groups over time: counted at home, or as each host of a place saw it.
+
+    Examples:
+
+        rostra history size -g chess -t tables
+        rostra history size -g chess --every 3600 -o csv -t tables
+        rostra history size -g chess --seen-from eu -t tables
+
+    """
+
+    def question(archive: "Archive") -> "DataFrame":
+        from pyspark.sql import functions as F
+
+        from rostra.history.places import inside
+        from rostra.history.questions.size import size as ask
+        from rostra.history.questions.size import size_seen
+        from rostra.history.questions.stays import memberships, stays
+
+        events = events_of(archive, group)
+        remark(CLOCKS)
+        if seen_from is None:
+            sizes = ask(memberships(events), every)
+        else:
+            place = the_place(archive, seen_from)
+            sizes = size_seen(stays(events).where(inside(place, F.col("seen_by"))), every)
+        return sizes.orderBy("world", "group", "seen_by", "at")
+
+    return answer(
+        question, Where(tables, journal, master, remote), output, to, nobody="no group ever had a member"
+    )

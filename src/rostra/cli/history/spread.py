@@ -1,0 +1,58 @@
+"""`rostra history spread`: where members were: how many in each domain."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rostra.cli.common import command
+from rostra.cli.history.asking import Group, events_of, the_time
+from rostra.cli.history.common import Format, JournalDir, Master, Output, Remote, TablesDir, To, Where, answer
+from rostra.cli.history.times import At
+from rostra.cli.house import HouseCommand
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from rostra.history.archive import Archive
+
+
+def register(app: typer.Typer) -> None:
+    app.command(cls=HouseCommand)(command(spread))
+
+
+def spread(
+    group: Group = None,
+    at: At = None,
+    level: Annotated[
+        int | None, typer.Option("--level", min=0, help="Only domains so deep: 0 is the world, 1 a region.")
+    ] = None,
+    tables: TablesDir = None,
+    journal: JournalDir = None,
+    master: Master = None,
+    remote: Remote = None,
+    output: Format = Output.TABLE,
+    to: To = None,
+) -> int:
+    """Spread of members over the world at a time: how many in each region, site, cluster and host.
+
+    Examples:
+
+        rostra history spread -g chess -t tables
+        rostra history spread --level 1 --at 03:12 -t tables
+
+    """
+
+    def question(archive: "Archive") -> "DataFrame":
+        from pyspark.sql import functions as F
+
+        from rostra.history.questions.spread import spread as ask
+        from rostra.history.questions.stays import memberships
+
+        found = ask(memberships(events_of(archive, group)), the_time(archive, at))
+        if level is not None:
+            found = found.where(F.col("level") == level)
+        return found.orderBy("world", "group", "level", "domain")
+
+    return answer(
+        question, Where(tables, journal, master, remote), output, to, nobody="nobody was in any group then"
+    )

@@ -1,0 +1,75 @@
+"""`rostra history stays`: who saw whom in which group, from when until when."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rostra.cli.common import command, remark
+from rostra.cli.history.asking import CLOCKS, Group, SeenFrom, the_group, the_place
+from rostra.cli.history.common import Format, JournalDir, Master, Output, Remote, TablesDir, To, Where, answer
+from rostra.cli.house import HouseCommand
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from rostra.history.archive import Archive
+
+
+def register(app: typer.Typer) -> None:
+    app.command(cls=HouseCommand)(command(stays))
+
+
+def stays(
+    group: Group = None,
+    member: Annotated[
+        str | None,
+        typer.Option("--member", "-m", metavar="ENDPOINT", help="Only this one, in any incarnation."),
+    ] = None,
+    seen_from: SeenFrom = "world",
+    home: Annotated[
+        bool, typer.Option("--home", help="The truth: what each member's own agent accepted.")
+    ] = False,
+    tables: TablesDir = None,
+    journal: JournalDir = None,
+    master: Master = None,
+    remote: Remote = None,
+    output: Format = Output.TABLE,
+    to: To = None,
+) -> int:
+    """Stays: one row for each unbroken stay of a member in a group, as each host saw it.
+
+    A stay that lasts has no end. One that ended unknown was seen by a host whose journal ends there: what it
+    would have seen later, nobody knows.
+
+    Examples:
+
+        rostra history stays -g chess -s eu.paris.h1 -t tables
+        rostra history stays --home -m eu.paris.h1/ann -t tables
+        rostra history stays -o parquet --to stays.parquet -t tables
+
+    """
+
+    def question(archive: "Archive") -> "DataFrame":
+        from pyspark.sql import functions as F
+
+        from rostra.history.places import inside
+        from rostra.history.questions.stays import memberships
+        from rostra.history.questions.why import concerns
+
+        found = archive.events.transform(memberships) if home else archive.stays
+        if group is not None:
+            found = found.where(F.col("group") == the_group(archive, group))
+        if member is not None:
+            found = found.where(concerns(member, F.col("member")))
+        if seen_from != "world":
+            found = found.where(inside(the_place(archive, seen_from), F.col("seen_by")))
+        remark(CLOCKS)
+        return found.orderBy("world", "group", "member", "joined_at", "seen_by")
+
+    return answer(
+        question,
+        Where(tables, journal, master, remote),
+        output,
+        to,
+        nobody="no such stay; leave out an option to see more",
+    )

@@ -1,0 +1,62 @@
+"""`rostra history traffic`: messages per level and kind, against what a hierarchy has to send."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rostra.cli.common import command
+from rostra.cli.history.asking import events_of
+from rostra.cli.history.common import Format, JournalDir, Master, Output, Remote, TablesDir, To, Where, answer
+from rostra.cli.history.times import From, Until
+from rostra.cli.house import HouseCommand
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from rostra.history.archive import Archive
+
+
+def register(app: typer.Typer) -> None:
+    app.command(cls=HouseCommand)(command(traffic))
+
+
+def traffic(
+    since: From = None,
+    until: Until = None,
+    one_in: Annotated[
+        int,
+        typer.Option(
+            "--one-in", metavar="N", min=1, help="Look at one in so many changes for what was needed."
+        ),
+    ] = 1,
+    tables: TablesDir = None,
+    journal: JournalDir = None,
+    master: Master = None,
+    remote: Remote = None,
+    output: Format = Output.TABLE,
+    to: To = None,
+) -> int:
+    """Traffic per level and kind of message, and what the hierarchy had to send for the same changes.
+
+    A change needs one message to each server on the way from its home to everybody who was told. The ratio
+    says how many were sent for each that was needed; joins of new groups, merges and repeats cost more.
+
+    Examples:
+
+        rostra history traffic -t tables
+        rostra history traffic --from -1d --one-in 100 -t tables
+
+    """
+
+    def question(archive: "Archive") -> "DataFrame":
+        from rostra.history.questions.traffic import traffic as ask
+
+        return ask(events_of(archive, None, since, until), one_in).orderBy("world", "message", "level")
+
+    return answer(
+        question,
+        Where(tables, journal, master, remote),
+        output,
+        to,
+        nobody="no message was counted: traffic is written with heartbeats",
+    )

@@ -1,0 +1,65 @@
+"""`rostra history why`: why somebody was gone, from the journals."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rostra.cli.common import command, remark
+from rostra.cli.history.asking import CLOCKS, SeenFrom, the_place, the_time
+from rostra.cli.history.common import Format, JournalDir, Master, Output, Remote, TablesDir, To, Where, answer
+from rostra.cli.history.times import At
+from rostra.cli.house import HouseCommand
+from rostra.names import parse_subject
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from rostra.history.archive import Archive
+
+
+def register(app: typer.Typer) -> None:
+    app.command(cls=HouseCommand)(command(why))
+
+
+def why(
+    subject: Annotated[
+        str,
+        typer.Argument(
+            metavar="SUBJECT", help="An endpoint, with or without its number; a host; or a domain."
+        ),
+    ],
+    at: At = None,
+    seen_from: SeenFrom = "world",
+    tables: TablesDir = None,
+    journal: JournalDir = None,
+    master: Master = None,
+    remote: Remote = None,
+    output: Format = Output.TABLE,
+    to: To = None,
+) -> int:
+    """Why somebody was gone: the last removal by then, who gave up whom, the evidence, and who knew when.
+
+    The words are those of rostra why, which asks nodes that are there now.
+
+    Examples:
+
+        rostra history why eu.paris.h1/ann -t tables
+        rostra history why us --at 03:12 --seen-from eu -t tables
+
+    """
+
+    def question(archive: "Archive") -> "DataFrame":
+        from rostra.history.questions.why import why as ask
+
+        about = parse_subject(subject)
+        place, then = the_place(archive, seen_from), the_time(archive, at)
+        remark(CLOCKS)
+        return ask(archive.events, about, then, place)
+
+    return answer(
+        question,
+        Where(tables, journal, master, remote),
+        output,
+        to,
+        nobody="nobody there had lost sight of it by then",
+    )

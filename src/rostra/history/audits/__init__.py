@@ -1,0 +1,232 @@
+"""Were the promises kept? Each promise of the design as a Spark job over any number of events.
+
+    events ──▶ a promise's transform ──▶ FINDINGS ──▶ VERDICTS: yes | no | cannot tell, per world
+                                     └─▶ the first offences, and the journal's lines around them
+
+*No*: something broke it, and here is where. *Cannot tell*: nothing gave it a chance to be broken, or rows are
+missing somewhere (`doubts`), and what is missing could be the offence. *Yes*: judged, and nothing is missing.
+
+The transforms share nothing with the servers that they judge, nor with the simulator's own checkers, which
+say the same of the same storms.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+
+from rostra.errors import BadInput
+from rostra.history.audits.both_sides_told import both_sides_told
+from rostra.history.audits.evidence import Evidence
+from rostra.history.audits.fifo_gap_free import fifo_gap_free
+from rostra.history.audits.findings import DOUBTS, FINDINGS, doubts
+from rostra.history.audits.heals_alone import heals_alone
+from rostra.history.audits.per_source_order import per_source_order
+from rostra.history.audits.stable_truth import stable_truth
+from rostra.history.audits.watch_complete import watch_complete
+from rostra.history.audits.why import why
+from rostra.history.shape import shaped
+
+
+class Promise(NamedTuple):
+    name: str
+    says: str
+    judge: Callable[..., DataFrame]
+    needs: str  # what must be in a journal for it to be judged
+    bound: bool = False  # does it take `bound_s`?
+
+
+PROMISES: Final[Mapping[str, Promise]] = {
+    promise.name: promise
+    for promise in (
+        Promise(
+            "per-source-order",
+            "two events about one source are reported everywhere in the order they happened",
+            per_source_order,
+            "nobody heard of one source twice",
+        ),
+        Promise(
+            "stable-truth",
+            "once changes stop, every observer in one component reports the same, true membership",
+            stable_truth,
+            "the world was never at rest while somebody followed a group",
+            bound=True,
+        ),
+        Promise(
+            "watch-complete",
+            "a watch gives a snapshot, then every later change once and in order, or a Gap",
+            watch_complete,
+            "nothing changed in calm weather while somebody followed",
+            bound=True,
+        ),
+        Promise(
+            "both-sides-told",
+            "each side of a partition is told, once per domain, within the detection bound",
+            both_sides_told,
+            "nobody lost sight of anybody for long enough",
+            bound=True,
+        ),
+        Promise(
+            "heals-alone",
+            "a healed partition re-merges without an operator, within the heal bound",
+            heals_alone,
+            "nobody came back into sight",
+            bound=True,
+        ),
+        Promise(
+            "fifo-gap-free",
+            "messages of one sender arrive in order, without gap or duplicate, while connected",
+            fifo_gap_free,
+            "nothing was delivered",
+        ),
+        Promise("why", "every removal has a recorded explanation", why, "nobody was removed", bound=True),
+    )
+}
+
+VERDICTS: Final = StructType(
+    [
+        StructField("promise", StringType(), nullable=False),
+        StructField("world", StringType(), nullable=False),
+        StructField("answer", StringType(), nullable=False),  # yes | no | cannot tell
+        StructField("judged", LongType(), nullable=False),  # how many things
+        StructField("broken", LongType(), nullable=False),  # how many of them broke it
+        StructField("doubts", LongType(), nullable=False),  # places where rows are missing
+        StructField("first_at", TimestampType(), nullable=True),  # of the first offence, or the first doubt
+        StructField("why", StringType(), nullable=True),  # the first offence, or why it cannot be told
+    ]
+)
+
+LINES: Final = StructType(
+    [
+        StructField("world", StringType(), nullable=False),
+        StructField("offence", LongType(), nullable=False),  # number of the offence, from 1
+        StructField(
+            "place", LongType(), nullable=False
+        ),  # lines before (negative) and after it; 0 is the row
+        StructField("writer", StringType(), nullable=False),
+        StructField("epoch", LongType(), nullable=False),
+        StructField("seq", LongType(), nullable=False),
+        StructField("at", TimestampType(), nullable=False),
+        StructField("kind", StringType(), nullable=False),
+        StructField("line", StringType(), nullable=False),  # everything else that the row says, as JSON
+    ]
+)
+
+
+def promise_called(name: str) -> Promise:
+    if name not in PROMISES:
+        raise BadInput(f"no promise is called {name!r}", fix=f"one of: {', '.join(PROMISES)}")
+    return PROMISES[name]
+
+
+def findings(evidence: Evidence | DataFrame, promise: str, bound_s: float | None = None) -> DataFrame:
+    """Everything that was judged (`FINDINGS`). `bound_s` is how long something may take; else the promise's
+    own bound. Give `Evidence` rather than events if several promises are to be judged."""
+    given = evidence if isinstance(evidence, Evidence) else Evidence(evidence)
+    chosen = promise_called(promise)
+    if chosen.bound and bound_s is not None:
+        return chosen.judge(given, bound_s=bound_s)
+    return chosen.judge(given)
+
+
+def verdicts(evidence: Evidence | DataFrame, promise: str, bound_s: float | None = None) -> DataFrame:
+    """One row per world (`VERDICTS`)."""
+    evidence = evidence if isinstance(evidence, Evidence) else Evidence(evidence)
+    chosen = promise_called(promise)
+    broken = F.col("broken")
+    counted = (
+        findings(evidence, promise, bound_s)
+        .groupBy("world")
+        .agg(
+            F.count(F.lit(1)).alias("judged"),
+            F.count_if(broken).alias("offences"),
+            F.min(F.when(broken, F.col("at"))).alias("broken_at"),
+            F.min_by("text", F.when(broken, F.col("at"))).alias("text"),
+        )
+    )
+    doubted = evidence.doubts.groupBy("world").agg(
+        F.count(F.lit(1)).alias("doubts"), F.min("from_at").alias("doubted_at")
+    )
+    worlds = evidence.lived.select("world").distinct()
+    offences, judged = F.coalesce("offences", F.lit(0)), F.coalesce("judged", F.lit(0))
+    in_doubt = F.coalesce("doubts", F.lit(0))
+    return shaped(
+        worlds.join(counted, "world", "left").join(doubted, "world", "left"),
+        VERDICTS,
+        promise=F.lit(promise),
+        answer=F.when(offences > 0, "no")
+        .when((in_doubt > 0) | (judged == 0), "cannot tell")
+        .otherwise("yes"),
+        judged=judged,
+        broken=offences,
+        doubts=in_doubt,
+        first_at=F.coalesce("broken_at", "doubted_at"),
+        why=F.when(offences > 0, F.col("text"))
+        .when(judged == 0, F.lit(chosen.needs))
+        .when(in_doubt > 0, F.lit("kept wherever it can be judged, but rows are missing")),
+    )
+
+
+def offences(
+    evidence: Evidence | DataFrame, promise: str, bound_s: float | None = None, first: int = 5
+) -> DataFrame:
+    """The first offences of each world (`FINDINGS`, and `offence`, their number from 1)."""
+    order = Window.partitionBy("world").orderBy("at", "writer", "epoch", "seq", "text")
+    return (
+        findings(evidence, promise, bound_s)
+        .where("broken")
+        .withColumn("offence", F.row_number().over(order).cast("long"))
+        .where(F.col("offence") <= first)
+    )
+
+
+def lines_around(events: DataFrame, found: DataFrame, lines: int = 3) -> DataFrame:
+    """The journal's lines before and after each offence, by the same writer (`LINES`).
+
+    An offence that is no single row is shown beside what its writer wrote last before it.
+    """
+    about = found.select(
+        "world",
+        "writer",
+        "offence",
+        F.col("epoch").alias("o_epoch"),
+        F.col("seq").alias("o_seq"),
+        F.col("at").alias("o_at"),
+    )
+    near = events.join(F.broadcast(about), ["world", "writer"]).where(
+        (F.col("o_epoch").isNull() | (F.col("epoch") == F.col("o_epoch")))
+        & (F.col("o_seq").isNull() | F.col("seq").between(F.col("o_seq") - lines, F.col("o_seq") + lines))
+    )
+    is_before = F.when(F.col("o_seq").isNotNull(), F.col("seq") < F.col("o_seq")).otherwise(
+        F.col("at") < F.col("o_at")
+    )
+    key = ("world", "offence")
+    up = Window.partitionBy(*key, "is_before").orderBy("epoch", "seq")
+    down = Window.partitionBy(*key, "is_before").orderBy(F.desc("epoch"), F.desc("seq"))
+    place = F.when(F.col("is_before"), -F.row_number().over(down)).otherwise(F.row_number().over(up) - 1)
+    placed = near.withColumn("is_before", is_before).withColumn("place", place.cast("long"))
+    said = [
+        name
+        for name in events.columns
+        if name not in ("world", "writer", "role", "epoch", "seq", "at", "kind", "nth", "of", "virtual_s")
+    ]
+    return shaped(placed.where(F.col("place").between(-lines, lines)), LINES, line=F.to_json(F.struct(*said)))
+
+
+__all__ = [
+    "DOUBTS",
+    "FINDINGS",
+    "LINES",
+    "PROMISES",
+    "VERDICTS",
+    "Evidence",
+    "Promise",
+    "doubts",
+    "findings",
+    "lines_around",
+    "offences",
+    "promise_called",
+    "verdicts",
+]

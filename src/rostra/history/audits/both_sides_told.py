@@ -1,0 +1,158 @@
+"""`both-sides-told`: each side of a partition is told, once per domain, within the detection bound.
+
+    late     a host still sees, so long after the way broke, somebody whom it cannot reach
+    twice    one failure was told to one observer more than once
+    alone    a member behind a cut was taken away by itself, as if it had left, and not with its domain
+
+In a simulated world the way breaks when it is cut. In a real one nobody knows when that was; it counts from
+the moment at which the first end of a link gave the other up, so the audit says whether everybody else was
+told in time after that.
+"""
+
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from rostra.history.audits.evidence import Evidence
+from rostra.history.audits.findings import FINDINGS, undoubted
+from rostra.history.audits.truth import at_fault, failing_at, in_the_way
+from rostra.history.places import host_of
+from rostra.history.questions.stays import stays
+from rostra.history.shape import seconds, shaped
+
+BOUND_S: Final = 30.0
+"""Longer than any profile takes to give up a silent neighbour and to say so everywhere."""
+
+
+def both_sides_told(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
+    """Every sight that a broken way should have ended, and every failure that was told (`FINDINGS`)."""
+    return _late(evidence, bound_s).unionByName(_twice(evidence)).unionByName(_alone(evidence))
+
+
+def _late(evidence: Evidence, bound_s: float) -> DataFrame:
+    """Stays of members that could not be reached: overlapping faults count as one."""
+    events, lived = evidence.events, evidence.lived
+    newest = events.groupBy("world").agg(F.max("at").alias("newest"))
+    broken = F.broadcast(at_fault(evidence.faults))
+    here, there = F.col("seen_by"), host_of(F.col("member"))
+    key = ("world", "seen_by", "epoch", "group", "member", "joined_seq")
+    pieces = (
+        stays(events, lived)
+        .join(F.broadcast(newest), "world")
+        .withColumn("end", F.coalesce("left_at", "newest"))
+        .join(
+            broken,
+            (F.col("world") == F.col("fault_world"))
+            & (F.col("fault_from") < F.col("end"))
+            & (F.col("fault_until").isNull() | (F.col("fault_until") > F.col("joined_at")))
+            & F.coalesce(F.col("server") != here, F.lit(True))
+            & in_the_way(here, there),
+        )
+        .select(
+            *key,
+            "left_at",
+            F.greatest("joined_at", "fault_from").alias("from_at"),
+            F.least("end", "fault_until").alias("until_at"),
+        )
+    )
+    ordered = Window.partitionBy(*key).orderBy("from_at", "until_at")
+    reach = F.max("until_at").over(ordered.rowsBetween(Window.unboundedPreceding, -1))
+    runs = (
+        pieces.withColumn("reach", reach)
+        .withColumn("new", (F.col("reach").isNull() | (F.col("from_at") > F.col("reach"))).cast("int"))
+        .withColumn("run", F.sum("new").over(ordered.rowsBetween(Window.unboundedPreceding, 0)))
+        .groupBy(*key, "left_at", "run")
+        .agg(F.min("from_at").alias("from_at"), F.max("until_at").alias("until_at"))
+    )
+    idle = (
+        (F.col("world") == F.col("fault_world"))
+        & (F.col("server") == here)
+        & (F.col("fault_from") < F.col("until_at"))
+        & (F.col("fault_until").isNull() | (F.col("fault_until") > F.col("from_at")))
+    )
+    awake = runs.join(broken, idle, "left_anti").withColumn(
+        "took_s", seconds(F.col("from_at"), F.col("until_at"))
+    )
+    late = undoubted(
+        awake.where(F.col("took_s") > bound_s), evidence.doubts, F.array("seen_by"), F.col("until_at")
+    )
+    told = awake.where((F.col("took_s") <= bound_s) & (F.col("left_at") == F.col("until_at")))
+    return shaped(
+        late,
+        FINDINGS,
+        broken=F.lit(True),
+        at="from_at",
+        writer="seen_by",
+        seq="joined_seq",
+        text=F.format_string(
+            f"%s was not told within {bound_s:g} s that it lost %s in %s", "seen_by", "member", "group"
+        ),
+    ).unionByName(
+        shaped(
+            told,
+            FINDINGS,
+            broken=F.lit(False),
+            at="until_at",
+            writer="seen_by",
+            seq="joined_seq",
+            text=F.lit(None),
+        )
+    )
+
+
+def _twice(evidence: Evidence) -> DataFrame:
+    """An observer was told of one neighbour's failure more often than the accuser ever gave it up. Of an
+    accuser whose journal is not here, or has holes, nothing is known."""
+    events = evidence.events
+    pair = ("world", "accuser", "accused")
+    told = events.where(F.col("kind").isin("without", "only") & (F.col("nth") == 0)).select(
+        *pair,
+        "writer",
+        "epoch",
+        "seq",
+        "at",
+        "group",
+        "domain",
+        F.explode("observers").alias("observer"),
+    )
+    times = Window.partitionBy(*pair, "writer", "epoch", "group", "domain", "observer").orderBy("seq")
+    numbered = told.withColumn("time", F.row_number().over(times))
+    downs = (
+        events.where(F.col("kind") == "link-down")
+        .groupBy("world", F.col("writer").alias("accuser"), F.col("peer").alias("accused"))
+        .agg(F.count(F.lit(1)).alias("downs"))
+    )
+    writers = (
+        events.where(F.col("kind") == "started").select("world", F.col("writer").alias("accuser")).distinct()
+    )
+    told_again = (
+        numbered.join(F.broadcast(writers), ["world", "accuser"], "left_semi")
+        .join(F.broadcast(downs), list(pair), "left")
+        .where(F.col("time") > F.coalesce("downs", F.lit(0)))
+        .withColumn("broken", F.lit(True))
+    )
+    broken = undoubted(told_again, evidence.doubts, F.array("accuser", "writer"), F.col("at"))
+    text = F.format_string("%s was told twice of one failure of %s", "observer", "accused")
+    return shaped(broken, FINDINGS, text=text)
+
+
+def _alone(evidence: Evidence) -> DataFrame:
+    """Leaves that home knows nothing of, told while the way to it was broken."""
+    events = evidence.events
+    change = ["world", "group", "member", "life", "stamp"]
+    left = events.where((F.col("kind") == "left") & F.col("news"))
+    home = events.where(F.col("kind") == "member-left").select(*change)
+    here, there = F.col("writer"), host_of(F.col("member"))
+    broken = F.broadcast(at_fault(evidence.faults))
+    unknown = left.join(home, change, "left_anti").join(
+        broken,
+        (F.col("world") == F.col("fault_world")) & failing_at(F.col("at")) & in_the_way(here, there),
+        "left_semi",
+    )
+    return shaped(
+        undoubted(unknown, evidence.doubts, F.array("writer", there), F.col("at")),
+        FINDINGS,
+        broken=F.lit(True),
+        text=F.format_string("%s was told of %s alone, not of its domain", "writer", "member"),
+    )

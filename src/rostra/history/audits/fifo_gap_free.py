@@ -1,0 +1,73 @@
+"""`fifo-gap-free`: messages of one sender arrive in order, without gap or duplicate, while connected.
+
+A receiver is owed a stream from `stream-started`. Every run that is handed over begins right after the one
+before; a `stream-gap` says that some numbers are missing and that the receiver was told, which is what
+happens when it was not connected: then the stream goes on after them. Each run is compared with the one
+before, so a gap that comes with a duplicate is two offences and not none.
+"""
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from rostra.history.audits.evidence import Evidence
+from rostra.history.audits.findings import FINDINGS, undoubted
+from rostra.history.shape import shaped
+
+
+def fifo_gap_free(evidence: Evidence) -> DataFrame:
+    """Every run that a receiver was handed (`FINDINGS`)."""
+    runs = evidence.events.where(
+        F.col("kind").isin("delivered", "stream-started", "stream-gap", "stream-ended")
+    ).select(
+        F.xxhash64("world", "writer", "epoch", "group", "member").alias("key"),
+        "world",
+        "writer",
+        "epoch",
+        "seq",
+        "at",
+        "kind",
+        "group",
+        "member",
+        "first",
+        "last",
+        F.explode("observers").alias("observer"),
+    )
+    story = Window.partitionBy("key", "observer").orderBy("seq")
+    # What must come next after each row; nothing is owed after an end.
+    owed = (
+        F.when(F.col("kind") == "stream-started", F.col("first"))
+        .when(F.col("kind").isin("delivered", "stream-gap"), F.col("last") + 1)
+        .otherwise(F.lit(None))
+    )
+    judged = (
+        runs.withColumn("owed", F.lag(owed).over(story))
+        .withColumn("before", F.lag("kind").over(story))
+        .where(F.col("kind").isin("delivered", "stream-gap"))
+    )
+    begun = F.col("before").isNotNull() & (F.col("before") != "stream-ended")
+    wrong = (
+        F.when(~begun, "delivered before its stream began")
+        .when(F.col("last") < F.col("first"), "delivered backwards")
+        .when(F.col("first") > F.col("owed"), "left out")
+        .when(F.col("first") < F.col("owed"), "delivered again, or out of order")
+    )
+    named = judged.withColumn("wrong", wrong)
+    text = F.concat(
+        F.col("observer"),
+        F.lit(": messages of "),
+        F.col("member"),
+        F.lit(" in "),
+        F.col("group"),
+        F.lit(" were "),
+        F.col("wrong"),
+        F.lit(": "),
+        F.col("first").cast("string"),
+        F.lit(" came"),
+        F.coalesce(F.concat(F.lit(" where "), F.col("owed").cast("string"), F.lit(" was due")), F.lit("")),
+    )
+    broken = undoubted(
+        named.where(F.col("wrong").isNotNull()), evidence.doubts, F.array("writer"), F.col("at")
+    )
+    return shaped(broken, FINDINGS, broken=F.lit(True), text=text).unionByName(
+        shaped(named.where(F.col("wrong").isNull()), FINDINGS, broken=F.lit(False), text=F.lit(None))
+    )

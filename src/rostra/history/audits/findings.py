@@ -1,0 +1,108 @@
+"""What every audit finds, and how far the journals can be trusted.
+
+An audit is a transform: events in, `FINDINGS` out. A finding is one thing that was judged, and either fine or
+`broken`; so how much was judged, what broke and where it broke first are one aggregate over one table.
+
+What the journals do not hold cannot be judged. **Doubts** say where: rows that are missing in the middle of a
+writer's life, and everything after the last row of a life that ended without a goodbye. An offence that a
+missing row could explain is no offence, and a promise is never called kept over a doubt.
+"""
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
+
+from rostra.history.questions.lives import holes, lives
+from rostra.history.shape import shaped
+
+FINDINGS: Final = StructType(
+    [
+        StructField("world", StringType(), nullable=False),
+        StructField("broken", BooleanType(), nullable=False),
+        StructField("at", TimestampType(), nullable=False),  # when it was judged, or broke
+        StructField("writer", StringType(), nullable=True),  # whose journal shows it
+        StructField("epoch", LongType(), nullable=True),
+        StructField("seq", LongType(), nullable=True),  # the row that broke it; null: no one row did
+        StructField("text", StringType(), nullable=True),  # what is wrong, for people
+    ]
+)
+
+DOUBTS: Final = StructType(
+    [
+        StructField("world", StringType(), nullable=False),
+        StructField("writer", StringType(), nullable=False),
+        StructField("epoch", LongType(), nullable=False),
+        StructField("what", StringType(), nullable=False),  # hole | lost tail
+        StructField("from_at", TimestampType(), nullable=False),
+        StructField("until_at", TimestampType(), nullable=True),  # when the writer was heard of again
+        StructField("rows", LongType(), nullable=True),  # how many are missing; null: nobody knows
+    ]
+)
+
+
+def simulated(events: DataFrame) -> DataFrame:
+    """The worlds whose truth is in the journal, because a simulator wrote it; nothing is lost in them."""
+    return events.where(F.col("role") == "sim").select("world").distinct()
+
+
+def doubts(events: DataFrame, known: DataFrame | None = None) -> DataFrame:
+    """Where the journals say nothing (`DOUBTS`). `known` are the `simulated` worlds."""
+    lived = lives(events)
+    missing = shaped(
+        holes(events, lived),
+        DOUBTS,
+        what=F.lit("hole"),
+        from_at=F.coalesce("after_at", "until_at"),
+        rows=F.col("last") - F.col("first") + 1,
+    )
+    next_life = Window.partitionBy("world", "writer").orderBy("epoch")
+    tails = lived.withColumn("until_at", F.lead("began_at").over(next_life)).where(
+        (F.col("ended_by") == "unknown") & F.col("role").isin("agent", "server")
+    )
+    lost = shaped(
+        tails.join(F.broadcast(simulated(events) if known is None else known), "world", "left_anti"),
+        DOUBTS,
+        what=F.lit("lost tail"),
+        from_at="last_at",
+        rows=F.lit(None),
+    )
+    return missing.unionByName(lost)
+
+
+def known_lives(events: DataFrame) -> DataFrame:
+    """`lives`, and of those that ended in a crash that somebody witnessed (a simulator, a lab), the moment of
+    it: until then the writer was there, though it wrote nothing."""
+    lived = lives(events)
+    crashes = events.where((F.col("kind") == "server-changed") & (F.col("change") == "crashed")).select(
+        "world", F.col("peer").alias("writer"), F.col("at").alias("crashed_at")
+    )
+    witnessed = (
+        lived.where(F.col("ended_by").isNull() | (F.col("ended_by") == "unknown"))
+        .join(F.broadcast(crashes), ["world", "writer"])
+        .where(F.col("crashed_at") >= F.col("last_at"))
+        .groupBy("world", "writer", "epoch")
+        .agg(F.min("crashed_at").alias("crashed_at"))
+    )
+    crashed = F.col("crashed_at").isNotNull()
+    return (
+        lived.join(F.broadcast(witnessed), ["world", "writer", "epoch"], "left")
+        .withColumn("last_at", F.coalesce("crashed_at", "last_at"))
+        .withColumn("ended_by", F.when(crashed, F.lit("crash")).otherwise(F.col("ended_by")))
+        .drop("crashed_at")
+    )
+
+
+def undoubted(found: DataFrame, doubted: DataFrame, writers: Column, until: Column) -> DataFrame:
+    """Findings that no missing row can explain: without those that rest on one of these `writers` (a list)
+    after it was doubted."""
+    about = F.broadcast(
+        doubted.groupBy("world", F.col("writer").alias("doubted")).agg(F.min("from_at").alias("doubted_at"))
+    )
+    explained = (
+        (found["world"] == about["world"])
+        & F.array_contains(writers, F.col("doubted"))
+        & (F.col("doubted_at") < F.coalesce(until, F.lit("9999-12-31").cast("timestamp")))
+    )
+    return found.join(about, explained, "left_anti")

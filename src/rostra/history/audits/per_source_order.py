@@ -1,0 +1,104 @@
+"""`per-source-order`: two events about one source are reported everywhere in the order they happened.
+
+Every join and leave carries a stamp of its home, which only grows. So in what one observer is told of one
+member in one group, stamps never go back; and what a node says of one neighbour alternates: up, down, up.
+
+Judged first per host, which costs no list of observers: what never goes back for a whole host goes back for
+nobody on it. Only where it does are the observers told apart (a newcomer may be given an older list than its
+neighbours have already).
+
+*Cannot see:* the order of answers to questions. Their members are not in the journal, only their number.
+"""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from rostra.history.audits.evidence import Evidence
+from rostra.history.audits.findings import FINDINGS, undoubted
+from rostra.history.shape import shaped
+
+
+def per_source_order(evidence: Evidence) -> DataFrame:
+    """Every comparison of two stamps, and every report about a neighbour (`FINDINGS`)."""
+    return told_in_order(evidence.events).unionByName(links_alternate(evidence))
+
+
+def told_in_order(events: DataFrame) -> DataFrame:
+    """The heavy half: one exchange by a 64-bit hash, one sort by two numbers."""
+    told = events.where(
+        F.col("stamp").isNotNull()
+        & (
+            (F.col("kind").isin("absolute", "joined") & (F.col("change") == "joined"))
+            | (F.col("kind") == "left")
+        )
+    ).select(
+        F.xxhash64("world", "writer", "epoch", "group", "member").alias("key"),
+        "seq",
+        "life",
+        "stamp",
+        "world",
+        "writer",
+        "epoch",
+        "at",
+        "group",
+        "member",
+        "observers",
+    )
+    story = Window.partitionBy("key").orderBy("seq")
+    compared = (
+        told.drop("observers", "group", "member")
+        .withColumn("life_before", F.lag("life").over(story))
+        .withColumn("stamp_before", F.lag("stamp").over(story))
+        .where(F.col("stamp_before").isNotNull())
+        .withColumn("back", _went_back())
+    )
+    fine = shaped(compared.where(~F.col("back")), FINDINGS, broken=F.lit(False), seq="seq", text=F.lit(None))
+    suspects = compared.where("back").select("key").distinct()
+    each = Window.partitionBy("key", "observer").orderBy("seq")
+    by_observer = (
+        told.join(F.broadcast(suspects), "key", "left_semi")
+        .withColumn("observer", F.explode("observers"))
+        .withColumn("life_before", F.lag("life").over(each))
+        .withColumn("stamp_before", F.lag("stamp").over(each))
+        .where(F.col("stamp_before").isNotNull() & _went_back())
+    )
+    broken = shaped(
+        by_observer,
+        FINDINGS,
+        broken=F.lit(True),
+        text=F.format_string(
+            "%s was told of %s in %s as of %s.%s, after %s.%s",
+            "observer",
+            "member",
+            "group",
+            "life",
+            "stamp",
+            "life_before",
+            "stamp_before",
+        ),
+    )
+    return fine.unionByName(broken)
+
+
+def links_alternate(evidence: Evidence) -> DataFrame:
+    story = Window.partitionBy("world", "writer", "epoch", "peer").orderBy("seq")
+    reports = (
+        evidence.events.where(F.col("kind").isin("link-up", "link-down"))
+        .withColumn("before", F.lag("kind").over(story))
+        .withColumn("before_at", F.lag("at").over(story))
+    )
+    twice = F.coalesce(F.col("before"), F.lit("link-down")) == F.col("kind")
+    judged = reports.withColumn("broken", twice)
+    fine = shaped(judged.where(~F.col("broken")), FINDINGS, text=F.lit(None))
+    broken = shaped(
+        undoubted(judged.where("broken"), evidence.doubts, F.array("writer"), F.col("at")),
+        FINDINGS,
+        text=F.format_string("%s reported %s %s twice running", "writer", "peer", F.substring("kind", 6, 9)),
+    )
+    return fine.unionByName(broken)
+
+
+def _went_back() -> Column:
+    return (F.col("life") < F.col("life_before")) | (
+        (F.col("life") == F.col("life_before")) & (F.col("stamp") < F.col("stamp_before"))
+    )

@@ -1,0 +1,20 @@
+"""How to run again what broke a promise."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+from rostra.sim.storm import replay_command as storm_command
+
+_STORM: Final = re.compile(r"storm-(.+)-(\d+)")
+
+
+def replay_command(world: str, journal: str | None) -> str:
+    """A storm is its seed and its shape. Of a real world, nodes that were told to record kept their inputs
+    beside their journal. Empty if nobody did, or if they are on another machine."""
+    if storm := _STORM.fullmatch(world):
+        return storm_command(int(storm[2]), storm[1])
+    if journal is None or "://" in journal:
+        return ""
+    kept = any((Path(journal) / "_inputs").glob("*.inputs"))
+    return f"rostra sim replay {journal}" if kept else ""

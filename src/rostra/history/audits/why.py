@@ -1,0 +1,107 @@
+"""`why`: every removal has a recorded explanation.
+
+    without, only   name accuser, accused and grounds; and the accuser's own journal says that it gave the
+                    accused up, before it was told or within the bound
+    left            home's own journal has the leave or crash, by its stamp; or the row at least has a cause
+    unlisted        it was missing from a list that should have had it: that is its explanation
+
+Of accusers and homes whose journals are not here nothing is demanded but the words on the row itself.
+"""
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from rostra.history.audits.evidence import Evidence
+from rostra.history.audits.findings import FINDINGS, undoubted
+from rostra.history.places import host_of
+from rostra.history.questions.stays import sight
+from rostra.history.shape import shaped
+
+BOUND_S: Final = 60.0
+"""How long before a removal its reason may lie, and how far two clocks may differ."""
+
+
+def why(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
+    """Every member that went out of somebody's sight (`FINDINGS`), one finding each."""
+    events = evidence.events
+    removed = sight(events).where((F.col("change") == "left") & (F.col("kind") != "unfollowed"))
+    writers = events.where(F.col("kind") == "started").select("world", "writer").distinct()
+    downs = (
+        events.where(F.col("kind") == "link-down")
+        .select(
+            "world",
+            F.col("writer").alias("accuser"),
+            F.col("peer").alias("accused"),
+            F.col("at").alias("down_at"),
+        )
+        .distinct()
+    )
+    by_cut = F.col("kind").isin("without", "only")
+    named = F.col("accuser").isNotNull() & F.col("accused").isNotNull() & F.col("what").isNotNull()
+    doubted = evidence.doubts
+
+    cuts = removed.where(by_cut & named)
+    events_of = cuts.select("world", "accuser", "accused", "writer", "epoch", "seq", "nth", "at")
+    first = events_of.where(F.col("nth") == 0)
+    grounded = (
+        first.join(downs, ["world", "accuser", "accused"])
+        .where(
+            (F.unix_micros("down_at") <= F.unix_micros("at") + int(bound_s * 1e6))
+            & (F.unix_micros("down_at") >= F.unix_micros("at") - int(bound_s * 1e6))
+        )
+        .select("world", "writer", "epoch", "seq")
+        .distinct()
+    )
+    present = F.broadcast(writers.withColumnRenamed("writer", "accuser"))
+    groundless = undoubted(
+        first.join(present, ["world", "accuser"], "left_semi").join(
+            grounded, ["world", "writer", "epoch", "seq"], "left_anti"
+        ),
+        doubted,
+        F.array("accuser"),
+        F.col("at"),
+    )
+    leaves = removed.where((F.col("kind") == "left") & F.col("cause").isin("leave", "crash"))
+    home = host_of(F.col("member"))
+    made = events.where(F.col("kind") == "member-left").select("world", "group", "member", "life", "stamp")
+    unmade = undoubted(
+        leaves.withColumn("home", home)
+        .join(F.broadcast(writers.withColumnRenamed("writer", "home")), ["world", "home"], "left_semi")
+        .join(made, ["world", "group", "member", "life", "stamp"], "left_anti"),
+        doubted,
+        F.array("home"),
+        F.col("at"),
+    )
+    speechless = removed.where(F.col("cause").isNull() | (by_cut & ~named))
+
+    def broken(rows: DataFrame, text: Column) -> DataFrame:
+        return shaped(rows, FINDINGS, broken=F.lit(True), text=text)
+
+    return (
+        broken(speechless, F.format_string("%s lost %s and was not told why", "writer", "member"))
+        .unionByName(
+            broken(
+                groundless,
+                F.format_string(
+                    "%s was told that %s gave up %s, and that journal does not say so",
+                    "writer",
+                    "accuser",
+                    "accused",
+                ),
+            )
+        )
+        .unionByName(
+            broken(
+                unmade,
+                F.format_string(
+                    "%s was told that %s left %s, and its home knows of no such leave",
+                    "writer",
+                    "member",
+                    "group",
+                ),
+            )
+        )
+        .unionByName(shaped(removed, FINDINGS, broken=F.lit(False), text=F.lit(None)))
+    )
