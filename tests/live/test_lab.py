@@ -118,20 +118,22 @@ def test_delay_is_what_was_asked_for(small: Lab) -> None:
         assert each.delay_error < 0.02 or abs(each.delay_s - each.asked_delay_s) < 0.0005, each
 
 
-def test_a_prober_that_was_held_up_still_waits_for_its_last_probe(
+def test_a_prober_that_was_held_up_neither_hurries_nor_leaves_early(
     small: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once this made a busy machine look like a lossy network."""
     pack, number = probing._PROBE.pack, iter(range(10_000))
 
     def late(*values: int) -> bytes:
-        if next(number) == 4 * 99:  # the first probe of the last round
+        if next(number) in (4 * 50, 4 * 99):  # the first probe of some round, and of the last
             time.sleep(0.5)
         return pack(*values)
 
     slow = mock.Mock(pack=late, unpack=probing._PROBE.unpack)
     monkeypatch.setattr(probing, "_PROBE", slow)
+    began = time.monotonic()
     assert {each.received for each in found(small, 100).values()} == {100}
+    assert time.monotonic() - began >= 1.0 + 0.098  # and does not hurry after the others
 
 
 def test_loss_is_what_was_asked_for_and_each_way_by_itself(small: Lab) -> None:

@@ -83,17 +83,15 @@ def _probe(lab: Lab, count: int, every_s: float) -> list[Probed]:
     came: list[dict[int, float]] = [{} for _ in ways]
     copies = [0] * len(ways)
     try:
-        began_s = last_s = time.monotonic()
-        number = 0
-        while number < count or time.monotonic() < last_s + waits_s:
-            now_s = time.monotonic()
-            while number < count and now_s >= began_s + number * every_s:
+        number, next_s = 0, time.monotonic()
+        while number < count or time.monotonic() < next_s:
+            if number < count and time.monotonic() >= next_s:
                 for which, way in enumerate(ways):
                     stamp = _PROBE.pack(which, number, time.time_ns())
                     ends[way.source].sendto(stamp, (lab.site(way.to).address, PORT))
                 number += 1
-                last_s = time.monotonic()  # a busy machine sends late, and what it sent last is waited for
-            next_s = began_s + number * every_s if number < count else last_s + waits_s
+                # Whoever was held up does not hurry afterwards: many at one moment see one moment's network.
+                next_s = time.monotonic() + (every_s if number < count else waits_s)
             readable, _, _ = select.select(ends.values(), [], [], max(0.0, next_s - time.monotonic()))
             for end in readable:
                 for which, sequence, took_s in _received(end):
