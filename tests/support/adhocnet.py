@@ -61,6 +61,7 @@ class Program:
         self.numbers: dict[Endpoint, list[tuple[float, int, int]]] = {}  # per sender: when, first, count
         self.answers: list[Any] = []
         self.active = False
+        self.silent = False
 
 
 class Net:
@@ -103,6 +104,7 @@ class Net:
         self._last_arrival: dict[tuple[Domain, Domain], float] = {}
         self._cut: set[frozenset[Domain]] = set()
         self._sides: list[list[Domain]] = []
+        self._exact: set[str] = set()
         self._token = 0
         for server in self.tree.servers:
             self._start(server)
@@ -140,8 +142,10 @@ class Net:
 
     # Faults
 
-    def cut(self, *sides: Iterable[str]) -> None:
-        """No link and no datagram between these sides, each a set of domains."""
+    def cut(self, *sides: Iterable[str], exact: Iterable[str] = ()) -> None:
+        """No link and no datagram between these sides, each a set of domains. `exact` ones stand for their
+        server alone, and not for what is inside."""
+        self._exact = set(exact)
         groups = [[Domain(each) for each in side] for side in sides]
         for one, other in self.tree.links():
             if self._across(groups, one, other):
@@ -151,6 +155,10 @@ class Net:
 
     def _down_if_cut(self, one: Domain, other: Domain) -> None:
         if frozenset((one, other)) in self._cut:
+            self._link_down(one, other)
+
+    def _down_if_still(self, one: Domain, other: Domain, generation: int | None) -> None:
+        if self._links.get((one, other)) == generation:
             self._link_down(one, other)
 
     def heal(self) -> None:
@@ -164,7 +172,10 @@ class Net:
     def _across(self, groups: list[list[Domain]], one: str, other: str) -> bool:
         def side(name: str) -> int | None:
             for number, group in enumerate(groups):
-                if any(name == each or name.startswith(f"{each}.") for each in group):
+                if any(
+                    name == each or (each not in self._exact and name.startswith(f"{each}."))
+                    for each in group
+                ):
                     return number
             return None
 
@@ -179,7 +190,8 @@ class Net:
             del self._timers[key]
         for one, other in self.tree.links():
             if name in (one, other):
-                self.at(self.detect_s, lambda a=one, b=other: self._link_down(a, b))
+                life = self._links.get((one, other))
+                self.at(self.detect_s, lambda a=one, b=other, c=life: self._down_if_still(a, b, c))
         for endpoint in [each for each in self.programs if host_of(each) == name]:
             del self.programs[endpoint]
 
@@ -261,7 +273,8 @@ class Net:
 
         def once(left: int | None) -> None:
             if endpoint in self.programs and left != 0:
-                self.send(endpoint, batch)
+                if not self.programs[endpoint].silent:
+                    self.send(endpoint, batch)
                 self.at(every_s, lambda: once(None if left is None else left - 1))
 
         self.at(self.random.uniform(0, every_s), lambda: once(count))
@@ -388,9 +401,9 @@ class Net:
             case ev.Joined(who, _, _, resumed):
                 assert program.active, f"{endpoint} was told of {who} before it was ready"
                 assert who not in program.next, f"{endpoint} was told twice that {who} joined"
-                program.next[who] = program.last[who] + 1 if resumed else None
+                program.next[who] = program.last[who] + 1 if resumed and who in program.last else None
             case ev.Gap(who, first, last):
-                assert first == program.last[who] + 1 and last >= first, item
+                assert last >= first == program.last.get(who, first - 1) + 1, item
             case ev.Left(who, _, last):
                 assert who in program.next, f"{endpoint} was told that {who} left, and never that it joined"
                 expected = program.next.pop(who)

@@ -41,7 +41,7 @@ from rostra.protocols.adhoc.events import (
 )
 from rostra.protocols.adhoc.fragments import Fragments
 from rostra.protocols.adhoc.member import MemberCore
-from rostra.protocols.adhoc.messages import Channel, Run, decode_control
+from rostra.protocols.adhoc.messages import Channel, Run, Speech, decode_control
 from rostra.protocols.adhoc.runs import is_sound
 from rostra.protocols.adhoc.voice import ADHOC, DELEGATE, delegate_host, delegate_of
 from rostra.protocols.effects import (
@@ -196,14 +196,15 @@ class HostCore:
         joining: int | None = None,
     ) -> None:
         for effect in effects:
+            if type(effect) is Deliver:
+                out.append(effect)
+                continue
             match effect:
-                case Deliver():
-                    out.append(effect)
                 case Cast(group, message):
-                    self._inside(now, member, Heard(group, self.host, (message,)), out)
+                    self._inside(now, member, message, out)
                     out += [Cast(group, piece) for piece in self._fragments.pieces(group, message)]
                 case Transmit(to, group, message) if to == self.host:
-                    self._inside(now, member, Heard(group, self.host, (message,)), out)
+                    self._inside(now, member, message, out)
                 case Transmit(to, group, message):
                     out += [Transmit(to, group, piece) for piece in self._fragments.pieces(group, message)]
                 case Ask(request):
@@ -216,11 +217,15 @@ class HostCore:
         if member.over:
             self._forget(member)
 
-    def _inside(self, now: Instant, speaker: MemberCore, heard: Heard, out: list[Effect]) -> None:
-        """Whoever is on the same host hears it here."""
+    def _inside(self, now: Instant, speaker: MemberCore, message: Speech, out: list[Effect]) -> None:
+        """Whoever is on the same host hears it here, at the cost of one effect each."""
         for member in list(self.members.get(speaker.group, {}).values()):
             if member is not speaker:
-                self._perform(now, member, member.step(now, heard), out)
+                effects = member.hear(now, self.host, message)
+                if len(effects) == 1 and type(effects[0]) is Deliver:
+                    out.append(effects[0])
+                elif effects:
+                    self._perform(now, member, effects, out)
 
     def _forget(self, member: MemberCore) -> None:
         members = self.members.get(member.group, {})

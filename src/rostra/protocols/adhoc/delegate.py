@@ -112,7 +112,11 @@ class DelegateCore:
         self.voice = Voice(group, me, config, luck)
         self.lan = self.voice.lan
         self.epoch: Epoch = incarnation_of(me)
-        self.view = GroupView(group)
+        self._forget_everything()
+
+    def _forget_everything(self) -> None:
+        """As after a start: a group that we join again is a new one to us."""
+        self.view = GroupView(self.group)
         self.forwarding = Forwarding(self.lan)
         self.relays = Relays(self.voice, self.forwarding, lambda: self.epoch)
         self.peers = Peers(self.voice, self.view, self.relays, self.epoch)
@@ -125,7 +129,7 @@ class DelegateCore:
 
     @property
     def over(self) -> bool:
-        return isinstance(self.state, Out) and not self._kept
+        return isinstance(self.state, Out)
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
         self.voice.now = now
@@ -149,8 +153,6 @@ class DelegateCore:
 
     def _join(self) -> None:
         """0 → 1 (X-037)."""
-        self.view = GroupView(self.group)
-        self.peers = Peers(self.voice, self.view, self.relays, self.epoch)
         self.voice.ask(ns.Join(self.group, meta=encode(DelegateAttributes(self.address))))
         self._wait_for_snapshot(self.config.snapshot_wait_s)
 
@@ -183,18 +185,7 @@ class DelegateCore:
     def _linger_ended(self) -> None:
         """3 → 0."""
         self.voice.ask(ns.Leave(self.group))
-        for name in sorted(self.peers.machines):
-            self.peers.covered(name)
-        for stream in sorted(self.relays.running):
-            self.relays.drop(self.relays.running[stream])
-        self.relays.pinned.clear()
-        self.relays.receivers.clear()
-        self.forwarding.present.clear()
-        self.forwarding.tree, self.forwarding.old = None, ()
-        self.forwarding.changed()
-        self.floors.clear()
-        self._waiting.clear()
-        self._owed.clear()
+        self._forget_everything()
         self._become(Out())
 
     # Notices
@@ -313,7 +304,7 @@ class DelegateCore:
                 epochs.discard(incarnation_of(who))
                 if not epochs:
                     self.peers.delegates.pop(lan, None)
-                self.peers.delegate_left(lan)
+                self.peers.delegate_left(lan, cut_off=isinstance(why, ns.Only | ns.Without))
             return
         stamp: Stamp | None = None
         match why:
@@ -342,14 +333,14 @@ class DelegateCore:
         match self.state, message:
             case Out(), (ForceJoin() | StartSync() | CutRequest()) if local:
                 if not isinstance(message, ForceJoin):
-                    self._kept.append((source, message))
+                    self._keep(source, message)
                 self._join()
             case Out(), _:
                 self.voice.ignore(type(message).__name__, "not in the group")
             case _, ForceJoin() if local:
                 self._stay()
             case Joining(), _:
-                self._kept.append((source, message))
+                self._keep(source, message)
             case _, StartSync() if local:
                 self._start_sync(source, message)
             case _, CutRequest() if local:

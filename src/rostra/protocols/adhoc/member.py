@@ -148,6 +148,7 @@ class MemberCore:
         self.senders = Senders(self.voice, Early(config), listens=role.receives)
         self.lans = Lans(self.voice, self.view, self.senders)
         self.sending = Outbound(self.voice, next_seq)
+        self._listens = role.receives
 
     @property
     def over(self) -> bool:
@@ -180,6 +181,13 @@ class MemberCore:
                 self._gone()
             case _:
                 effects.append(Ignored(type(event).__name__, "not an event of a member"))
+        return effects
+
+    def hear(self, now: Instant, source: Domain, message: Speech) -> list[Effect]:
+        """One message of the data channel; the same as `Heard` with this one alone."""
+        self.voice.now = now
+        effects = self.voice.effects = []
+        self._hear(source, message)
         return effects
 
     # Joining
@@ -423,35 +431,38 @@ class MemberCore:
     # Data
 
     def _heard(self, source: Domain, messages: tuple[Speech, ...]) -> None:
-        me = self.me
         for message in messages:
-            match message:
-                case Data(stream):
-                    if stream == me:
-                        if message.repair:
-                            self.sending.heard_repair(message.run)
-                    elif self.role.receives and not isinstance(self.state, Leaving):
-                        self.senders.data(message)
-                case Heartbeat(pulses):
-                    for pulse in pulses:
-                        if pulse.stream == me:
-                            self._hear_stable(pulse.stable)
-                        else:
-                            self.senders.pulse(pulse)
-                case Nak(stream):
-                    if stream == me:
-                        self.sending.asked(message)
+            self._hear(source, message)
+
+    def _hear(self, source: Domain, message: Speech) -> None:
+        if type(message) is Data:
+            if message.stream == self.me:
+                if message.repair:
+                    self.sending.heard_repair(message.run)
+            elif self._listens:
+                self.senders.data(message)
+            return
+        match message:
+            case Heartbeat(pulses):
+                for pulse in pulses:
+                    if pulse.stream == self.me:
+                        self._hear_stable(pulse.stable)
                     else:
-                        self.senders.asked(message)
-                case Below():
-                    if self.senders.below(message) and isinstance(self.state, Active):
-                        self._excluded("lost")
-                case Poll(stream):
-                    sender = self.senders.running.get(stream)
-                    if sender is not None and sender.inbound is not None:
-                        self.voice.transmit(source, Polled(stream, sender.inbound.next))
-                case _:
-                    self.voice.ignore(type(message).__name__, "not for a member")
+                        self.senders.pulse(pulse)
+            case Nak(stream):
+                if stream == self.me:
+                    self.sending.asked(message)
+                else:
+                    self.senders.asked(message)
+            case Below():
+                if self.senders.below(message) and isinstance(self.state, Active):
+                    self._excluded("lost")
+            case Poll(stream):
+                sender = self.senders.running.get(stream)
+                if sender is not None and sender.inbound is not None:
+                    self.voice.transmit(source, Polled(stream, sender.inbound.next))
+            case _:
+                self.voice.ignore(type(message).__name__, "not for a member")
 
     def _submitted(self, count: int, block: bytes, at: float) -> None:
         if not self.role.sends:
@@ -573,6 +584,7 @@ class MemberCore:
         if type(state) is not type(self.state):
             self.voice.note("member is", type(state).__name__)
         self.state = state
+        self._listens = self.role.receives and not isinstance(state, Leaving | Outside)
 
 
 def _applied(view: GroupView, notice: object) -> list[ViewChanged | Ignored]:

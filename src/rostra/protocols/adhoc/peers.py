@@ -96,7 +96,7 @@ class Peers:
             return kept
         return None
 
-    def delegate_left(self, name: Domain) -> None:
+    def delegate_left(self, name: Domain, *, cut_off: bool) -> None:
         peer = self.machines.get(name)
         if peer is None:
             return
@@ -104,7 +104,7 @@ class Peers:
         if peer.epoch is None:
             self._forget_req(peer)
             peer.phase = PeerPhase.WAIT_PEER
-            self._relays.unpin_lan(name)
+            self._relays.unpin_lan(name, cut_off=cut_off)
         self.end_if_empty(name)
 
     def joined(self, member: Member, attributes: Attributes, cause: Cause | None) -> None:
@@ -136,7 +136,7 @@ class Peers:
         peer = self.machines.pop(name, None)
         if peer is not None:
             self._forget_req(peer)
-            self._relays.unpin_lan(name)
+            self._relays.unpin_lan(name, cut_off=True)
 
     def end_if_empty(self, name: Domain) -> None:
         peer = self.machines.get(name)

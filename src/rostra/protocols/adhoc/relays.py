@@ -79,6 +79,7 @@ class Relay:
         "role",
         "stamp",
         "stream",
+        "unsettled_bytes",
         "via",
     )
 
@@ -98,6 +99,7 @@ class Relay:
         self.polled: int | None = None  # while polling: the furthest that anybody got
         self.announced = 0  # the stable number that was told last
         self.reported = 0  # the entry that was told last
+        self.unsettled_bytes = 0  # that came since one of the two was told
         self.pulses_left = 0
         self.blocked_since: Instant | None = None
 
@@ -264,9 +266,9 @@ class Relays:
             if relay.pins.unpin(receiver, until):
                 self._settle(relay)
 
-    def unpin_lan(self, lan: Domain) -> None:
+    def unpin_lan(self, lan: Domain, *, cut_off: bool) -> None:
         self.pinned.pop(lan, None)
-        until = self._voice.now + self._config.resume_s
+        until = self._voice.now + self._config.resume_s if cut_off else None
         for stream in sorted(self.running):
             relay = self.running[stream]
             if relay.lan == self._voice.lan and relay.pins.unpin_lan(lan, until):
@@ -309,16 +311,20 @@ class Relays:
                 relay.blocked_since = None
                 relay.inbound.stable = relay.pins.stable
                 self._forget(relay)
-                news = relay.pins.stable - relay.announced >= self._config.status_messages
-                self._announce_soon(relay, at_once=news)
+                self._announce_soon(relay, at_once=self._is_news(relay, relay.pins.stable - relay.announced))
         else:
             entry = relay.pins.least(relay.inbound.next)
             if entry > relay.reported:
                 self._unreported[relay.stream] = relay
-                if entry - relay.reported >= self._config.status_messages:
+                if self._is_news(relay, entry - relay.reported):
                     self.say_reports(only=relay)
                 else:
                     self._report.at(self._voice.now + self._config.status_wan_s)
+
+    def _is_news(self, relay: Relay, messages: int) -> bool:
+        """Is it worth a datagram of its own, so that a fast sender does not have to wait for the next one?"""
+        config = self._config
+        return messages >= config.status_messages or relay.unsettled_bytes >= config.window_bytes // 8
 
     def _towards_home(self, relay: Relay) -> Domain:
         via = relay.via
@@ -348,6 +354,7 @@ class Relays:
         elif source != relay.via and not data.repair and source in self._forwarding.present:
             relay.via = source
         for piece in pieces:
+            relay.unsettled_bytes += len(piece.block)
             self._forward(relay, data, piece, source)
         if relay.lan != self._voice.lan and data.stable > relay.pins.stable:
             self._hear_stable(relay, data.stable)
@@ -535,6 +542,7 @@ class Relays:
                     self._voice.transmit(lan, Heartbeat(ours, 1))
         for relay in relays:
             relay.announced = relay.pins.stable
+            relay.unsettled_bytes = 0
             if relay.final is None or relay.phase is not RelayPhase.DRAINING:
                 self._unannounced.pop(relay.stream, None)
             else:
@@ -555,6 +563,7 @@ class Relays:
         for relay in relays:
             entry = relay.pins.least(relay.inbound.next)
             relay.reported = entry
+            relay.unsettled_bytes = 0
             progress = Progress(relay.stream, self._voice.lan, self._epoch(), entry)
             by_link.setdefault(self._towards_home(relay), []).append(progress)
             if entry - 1 <= relay.pins.stable:

@@ -81,7 +81,7 @@ class Pins:
         self.lans[lan] = (epoch, max(start, self.stable + 1))
         self._owe(lan, start)
 
-    def unpin_lan(self, lan: Domain, until: Instant) -> bool:
+    def unpin_lan(self, lan: Domain, until: Instant | None) -> bool:
         pinned = self.lans.pop(lan, None)
         if pinned is None:
             return False

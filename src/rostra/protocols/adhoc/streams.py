@@ -135,7 +135,7 @@ class Inbound:
         again when their turn comes nearer (X-092)."""
         if run.end - 1 > self.high:
             self.high = run.end - 1
-        if run.first == self.next and self.store.end <= run.first:
+        if run.first == self.next and run.end > self.high:
             self.store.append(run)
             self.next = run.end
             return [run]

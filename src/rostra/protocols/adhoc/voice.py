@@ -95,6 +95,10 @@ class Alarm:
             self._due = due
             self._voice.set_timer(max(0.0, due - self._voice.now), self._what)
 
+    @property
+    def is_set(self) -> bool:
+        return self._due is not None
+
     def fired(self) -> None:
         self._due = None
 
