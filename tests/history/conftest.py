@@ -38,6 +38,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
             "spark.driver.memory": "1g",
             "spark.sql.shuffle.partitions": "1",
             "spark.default.parallelism": "1",
+            # A third of the time would go into making machine code that is run once.
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "spark.sql.adaptive.enabled": "false",  # nothing to adapt to in ten rows, and it costs a job each
             "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than ten rows do
             "spark.sql.codegen.factoryMode": "NO_CODEGEN",
