@@ -19,7 +19,6 @@ Followers of one host are told the same things in the same order; what differs b
 each began. So one sight for all of them is enough, and the notices themselves say who was told.
 """
 
-from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from rostra.names import Endpoint, Group, inside
@@ -79,74 +78,63 @@ class Sight:
         if followers:
             return []
         del self.followers[group]
-        return _gone(sorted(self.seen.pop(group).items()), UNFOLLOWED)
+        seen = self.seen.pop(group)
+        return _leave(seen, list(seen), UNFOLLOWED)
 
     def follows(self, observer: Endpoint, group: Group) -> bool:
         return observer in self.followers.get(group, ())
 
     def take(self, observers: tuple[Endpoint, ...], notice: Notice) -> list[Told]:
         """These endpoints were told this. What they do not follow (any more) changes nothing."""
-        match notice:
-            case Absolute(group) | Joined(group) | Left(group):
-                followers = self.followers.get(group)
-                if followers is None:
-                    return []
-                lines = self._fold(self.seen[group], notice)
-                kept = 0
-                if not isinstance(notice, Left):
-                    kept = len(notice.members) - sum(line.change == JOINED for line in lines)
-                return [Told(group, observers, lines, kept)]
-            case Only() | Without():
-                told = set(observers)
-                return [
-                    Told(group, tuple(sorted(told & followers)), self._fold(self.seen[group], notice))
-                    for group, followers in sorted(self.followers.items())
-                    if not told.isdisjoint(followers)
-                ]
-
-    def _fold(self, seen: dict[Endpoint, Stamp], notice: Notice) -> list[Line]:
-        match notice:
-            case Absolute(members=members):
-                listed = {member.endpoint for member in members}
-                gone = [(who, stamp) for who, stamp in seen.items() if who not in listed]
-                return _leave(seen, gone, UNLISTED) + _arrive(seen, members, SNAPSHOT)
-            case Joined(members=members, cause=cause, complete_for=part):
-                lines: list[Line] = []
-                if part is not None:
-                    listed = {member.endpoint for member in members}
-                    gone = [(w, s) for w, s in seen.items() if w not in listed and part.covers(w)]
-                    lines = _leave(seen, gone, UNLISTED)
-                return lines + _arrive(seen, members, cause.value)
-            case Left(endpoint=endpoint, stamp=stamp, cause=cause):
-                news = seen.pop(endpoint, None) is not None
-                return [Line(endpoint, stamp, LEFT, news, cause.value)]
-            case Only(domain=domain):
-                gone = [(who, stamp) for who, stamp in seen.items() if not inside(domain, who)]
-                return _leave(seen, gone, "only")
-            case Without(domain=domain):
-                gone = [(who, stamp) for who, stamp in seen.items() if inside(domain, who)]
-                return _leave(seen, gone, "without")
+        if not isinstance(notice, Only | Without):
+            group = notice.group
+            if group not in self.followers:
+                return []
+            return [Told(group, observers, *_fold(self.seen[group], notice))]
+        told = set(observers)
+        return [
+            Told(group, tuple(sorted(told & followers)), *_fold(self.seen[group], notice))
+            for group, followers in sorted(self.followers.items())
+            if not told.isdisjoint(followers)
+        ]
 
 
-def _arrive(seen: dict[Endpoint, Stamp], members: Members, cause: str) -> list[Line]:
-    lines: list[Line] = []
+def _fold(seen: dict[Endpoint, Stamp], notice: Notice) -> tuple[list[Line], int]:
+    """What the notice changes in what was seen: the lines, and how many of its list were seen before."""
+    if isinstance(notice, Left):
+        news = seen.pop(notice.endpoint, None) is not None
+        return [Line(notice.endpoint, notice.stamp, LEFT, news, notice.cause.value)], 0
+    if isinstance(notice, Joined):
+        part, gone = notice.complete_for, []
+        if part is not None:
+            listed = {member.endpoint for member in notice.members}
+            gone = [who for who in seen if who not in listed and part.covers(who)]
+        return _arrive(seen, notice.members, notice.cause.value, _leave(seen, gone, UNLISTED))
+    if isinstance(notice, Absolute):
+        listed = {member.endpoint for member in notice.members}
+        gone = [who for who in seen if who not in listed]
+        return _arrive(seen, notice.members, SNAPSHOT, _leave(seen, gone, UNLISTED))
+    keep = isinstance(notice, Only)
+    gone = [who for who in seen if inside(notice.domain, who) != keep]
+    return _leave(seen, gone, "only" if keep else "without"), 0
+
+
+def _arrive(
+    seen: dict[Endpoint, Stamp], members: Members, cause: str, lines: list[Line]
+) -> tuple[list[Line], int]:
+    kept = 0
     for member in members:
         who, stamp = member.endpoint, member.stamp
         before = seen.get(who)
         if before == stamp:
+            kept += 1
             continue
         if before is not None:
             lines.append(Line(who, before, LEFT, True, Cause.LEAVE.value))
         seen[who] = stamp
         lines.append(Line(who, stamp, JOINED, True, cause))
-    return lines
+    return lines, kept
 
 
-def _leave(seen: dict[Endpoint, Stamp], gone: list[tuple[Endpoint, Stamp]], cause: str) -> list[Line]:
-    for who, _ in gone:
-        del seen[who]
-    return _gone(sorted(gone), cause)
-
-
-def _gone(gone: Iterable[tuple[Endpoint, Stamp]], cause: str) -> list[Line]:
-    return [Line(who, stamp, LEFT, True, cause) for who, stamp in gone]
+def _leave(seen: dict[Endpoint, Stamp], gone: list[Endpoint], cause: str) -> list[Line]:
+    return [Line(who, seen.pop(who), LEFT, True, cause) for who in sorted(gone)]

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct, json
 
-from rostra.journal.fold import JOINED, LEFT, Line, Sight
+from rostra.journal.fold import JOINED, LEFT, SNAPSHOT, UNFOLLOWED, Line, Sight
 from rostra.names import Domain, Endpoint, Group, depth, parent
 from rostra.protocols.detect.programs import ProgramEvidence
 from rostra.protocols.effects import (
@@ -67,7 +67,7 @@ from rostra.protocols.resolve.requests import (
 
 Role = Literal["agent", "server", "lab", "sim"]
 
-OBSERVERS_MAX: Final = 64
+OBSERVERS_MAX: Final = 16
 """Endpoints that one row names; it counts all of them. Raising it: larger rows on hosts where thousands
 follow one group."""
 
@@ -88,10 +88,10 @@ class Identity(Struct, frozen=True):
 
 
 class Entry(Struct, gc=False):
-    """Something that happened, as the columns of its rows; none of these belong to the writer.
+    """Something that happened, as the columns of its rows; those that follow from who writes are left out.
 
-    With `lines` it is a row for each of them, and one more if some were `kept`; what is said here of member,
-    stamp, change, news, cause and count is then said there.
+    With `lines` it is a row for each of them, and one more if some were `kept`; member, life, stamp, change,
+    news, cause and count of each row are then said there.
     """
 
     kind: str
@@ -99,39 +99,7 @@ class Entry(Struct, gc=False):
     virtual_s: float | None = None
     lines: list[Line] | None = None
     kept: int = 0
-    change: str | None = None
-    news: bool | None = None
-    group: str | None = None
-    member: str | None = None
-    life: int | None = None
-    stamp: int | None = None
-    observers: tuple[str, ...] | None = None
-    told: int | None = None
-    domain: str | None = None
-    inside: bool | None = None
-    peer: str | None = None
-    cause: str | None = None
-    accuser: str | None = None
-    accused: str | None = None
-    what: str | None = None
-    silence_s: float | None = None
-    expected_s: float | None = None
-    phi: float | None = None
-    threshold: float | None = None
-    limit_s: float | None = None
-    own_lateness_s: float | None = None
-    channel_open: bool | None = None
-    latency_us: int | None = None
-    answered_by: str | None = None
-    count: int | None = None
-    bytes: int | None = None
-    level: int | None = None
-    message: str | None = None
-    period: int | None = None
-    number: int | None = None
-    first: int | None = None
-    last: int | None = None
-    detail: str | None = None
+    columns: dict[str, Any] = {}  # by name, those that have a value
 
     @property
     def rows(self) -> int:
@@ -197,10 +165,17 @@ class Scribe:
         self._counter = 0  # of the agent's own joins and leaves
         self._asked: dict[int, tuple[float, Asked]] = {}
         self._presences: dict[Endpoint, _Presence] = {}
+        self._crowd: tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]] = ((), ())
         self._watchers: dict[Endpoint, dict[Group, None]] = {}
         self._sides: dict[Domain, _LinkSide] = {}
         self._traffic: Counter[tuple[str, Domain, str]] = Counter()
         self._bytes: Counter[tuple[str, Domain, str]] = Counter()
+        self._take: dict[type, Callable[[Any, Sequence[Any]], None]] = {
+            PacketArrived: self._arrived,
+            Asked: self._was_asked,
+            EndpointGone: self._gone,
+            ChannelClosed: self._channel_closed,
+        }
         self._do: dict[type, Callable[[Any], None]] = {
             Tell: self.told,
             Answer: self._answered,
@@ -234,15 +209,8 @@ class Scribe:
             self._due = self._now + self._heartbeat_s
             self._write_traffic()
             self._write("heartbeat")
-        match event:
-            case PacketArrived():
-                self._arrived(event)
-            case Asked():
-                self._was_asked(event, outputs)
-            case EndpointGone(endpoint, why):
-                self._ended(endpoint, Cause.CRASH, why)
-            case ChannelClosed(peer, why):
-                self._channel_closed(peer, why)
+        if event is not None and (take := self._take.get(type(event))) is not None:
+            take(event, outputs)
         do = self._do
         for output in outputs:
             if (write := do.get(type(output))) is not None:
@@ -316,6 +284,9 @@ class Scribe:
             count=count,
         )
 
+    def _gone(self, event: EndpointGone, outputs: Sequence[Any]) -> None:
+        self._ended(event.endpoint, Cause.CRASH, event.why)
+
     def _ended(self, me: Endpoint, cause: Cause, why: str) -> None:
         """An endpoint is gone, and with it everything that it was in and followed."""
         presence = self._presences.pop(me, None)
@@ -346,7 +317,15 @@ class Scribe:
     def _stop(self, me: Endpoint, group: Group) -> None:
         lost = self.sight.unfollow(me, group)
         if lost is not None:
-            self._write("unfollowed", lost, group=str(group), observers=(me,), told=1, cause="unfollowed")
+            self._write("unfollowed", lost, group=str(group), observers=(me,), told=1, cause=UNFOLLOWED)
+
+    def _named(self, observers: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
+        """The first of them. Many notices go to one and the same crowd, and then share the list."""
+        if len(observers) <= OBSERVERS_MAX:
+            return observers
+        if self._crowd[0] is not observers:
+            self._crowd = (observers, observers[:OBSERVERS_MAX])
+        return self._crowd[1]
 
     def _presence(self, me: Endpoint) -> _Presence:
         return self._presences.setdefault(me, _Presence())
@@ -358,15 +337,26 @@ class Scribe:
 
     def told(self, tell: Tell) -> None:
         notice = tell.notice
+        kind = _NOTICES.get(type(notice))  # type: ignore[call-overload]  # a notice is of any type
+        if kind is not None:
+            for group, observers, lines, kept in self.sight.take(tell.endpoints, notice):
+                self._write(
+                    kind,
+                    lines,
+                    kept,
+                    group=str(group),
+                    observers=self._named(observers),
+                    told=len(observers),
+                    **_grounds(notice),
+                )
+            return
         match notice:
-            case Absolute() | Joined() | Left() | Only() | Without():
-                for group, observers, lines, kept in self.sight.take(tell.endpoints, notice):
-                    self._notice(notice, group, observers, lines, kept)
             case Snapshot(group, members, period, number):
                 self._write(
                     "snapshot",
                     group=str(group),
-                    **_observers(tell.endpoints),
+                    observers=self._named(tell.endpoints),
+                    told=len(tell.endpoints),
                     count=len(members),
                     period=period,
                     number=number,
@@ -377,23 +367,6 @@ class Scribe:
                 for endpoint in tell.endpoints:
                     self.gap(endpoint, missed, groups)
 
-    def _notice(
-        self, notice: Any, group: Group, observers: tuple[Endpoint, ...], lines: list[Line], kept: int
-    ) -> None:
-        told = {"group": str(group), **_observers(observers)}
-        match notice:
-            case Absolute():
-                self._write("absolute", lines, kept=kept, cause="snapshot", **told)
-            case Joined(cause=cause, complete_for=part):
-                where = {} if part is None else {"domain": part.domain, "inside": part.within}
-                self._write("joined", lines, kept=kept, cause=cause.value, **where, **told)
-            case Left():
-                self._write("left", lines, **told)
-            case Only(domain, because):
-                self._write("only", lines, domain=domain, **_because(because), **told)
-            case Without(domain, because):
-                self._write("without", lines, domain=domain, **_because(because), **told)
-
     def _changed(self, observers: tuple[Endpoint, ...], change: Changed) -> None:
         who = [member.endpoint for member in change.members] or change.left
         by = change.by
@@ -402,7 +375,8 @@ class Scribe:
             group=str(change.group),
             member=who[0] if len(who) == 1 else None,
             change=JOINED if change.members else LEFT,
-            **_observers(observers),
+            observers=self._named(observers),
+            told=len(observers),
             count=len(who),
             number=change.number,
             cause=None if change.cause is None else change.cause.value,
@@ -440,7 +414,7 @@ class Scribe:
             side = self._sides[peer] = _LinkSide(min(depth(self._me), depth(peer)))
         return side
 
-    def _arrived(self, event: PacketArrived) -> None:
+    def _arrived(self, event: PacketArrived, outputs: Sequence[Any]) -> None:
         peer, packet = event.peer, event.packet
         side = self._side(peer)
         if side.broken_at is not None and side.up:
@@ -530,11 +504,11 @@ class Scribe:
     def _removed(self, report: Removed) -> None:
         self._side(report.because.accused).evidence = report.evidence
 
-    def _channel_closed(self, peer: Domain, why: str) -> None:
-        side = self._side(peer)
+    def _channel_closed(self, event: ChannelClosed, outputs: Sequence[Any]) -> None:
+        side = self._side(event.peer)
         if side.up and side.broken_at is None:
             side.broken_at = self._now
-            self._write("link-broken", peer=peer, what=why)
+            self._write("link-broken", peer=event.peer, what=event.why)
 
     # Programs that stall
 
@@ -566,9 +540,9 @@ class Scribe:
         self._traffic.clear()
         self._bytes.clear()
 
-    def _write(self, kind: str, lines: list[Line] | None = None, **columns: Any) -> None:
+    def _write(self, kind: str, lines: list[Line] | None = None, kept: int = 0, **columns: Any) -> None:
         virtual_s = self._now if self._virtual else None
-        self._put(Entry(kind, self._at, virtual_s, lines, **columns))
+        self._put(Entry(kind, self._at, virtual_s, lines, kept, columns))
 
 
 class Truth:
@@ -594,11 +568,30 @@ class Truth:
         self.write(at, now, "closing", what=why)
 
     def write(self, at: int, now: float, kind: str, **columns: Any) -> None:
-        self._put(Entry(kind, at, now if self._virtual else None, **columns))
+        self._put(Entry(kind, at, now if self._virtual else None, columns=columns))
 
 
-def _observers(endpoints: tuple[Endpoint, ...]) -> dict[str, Any]:
-    return {"observers": endpoints[:OBSERVERS_MAX], "told": len(endpoints)}
+_NOTICES: Final = {
+    Absolute: "absolute",
+    Joined: "joined",
+    Left: "left",
+    Only: "only",
+    Without: "without",
+}
+
+
+def _grounds(notice: Any) -> dict[str, Any]:
+    """What a notice says beside its members."""
+    kind = type(notice)
+    if kind is Absolute:
+        return {"cause": SNAPSHOT}
+    if kind is Joined:
+        part = notice.complete_for
+        where = {} if part is None else {"domain": part.domain, "inside": part.within}
+        return {"cause": notice.cause.value, **where}
+    if kind is Left:
+        return {}
+    return {"domain": notice.domain, **_because(notice.because)}
 
 
 def _because(because: Because) -> dict[str, Any]:

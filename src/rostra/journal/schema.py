@@ -72,7 +72,7 @@ COLUMNS: Final = (
     Column(
         "stamp", "int64", "second half: counts that agent's joins and leaves; the larger pair is the later"
     ),
-    Column("observers", "texts", "endpoints on the writer's host that were told; the first 64 of them"),
+    Column("observers", "texts", "endpoints on the writer's host that were told; the first 16 of them"),
     Column("told", "int32", "how many they are"),
     Column("domain", "word", "domain of a `Without` or `Only`; the part that a list is complete for"),
     Column("inside", "bool", "that part is everything inside the domain (else everything outside it)"),

@@ -21,9 +21,8 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from rostra.errors import BadInput
-from rostra.journal.fold import Line
 from rostra.journal.rows import Entry, Identity
-from rostra.journal.schema import COLUMNS, NAMES, VERSION, Column, segment_name
+from rostra.journal.schema import COLUMNS, NAMES, VERSION, segment_name
 
 _TYPES: Final[dict[str, pa.DataType]] = {
     "text": pa.string(),
@@ -39,9 +38,6 @@ _TYPES: Final[dict[str, pa.DataType]] = {
 SCHEMA: Final = pa.schema(
     [pa.field(each.name, _TYPES[each.type], nullable=not each.required) for each in COLUMNS]
 )
-
-_WRITERS: Final = frozenset({"world", "writer", "role", "epoch", "seq", "nth", "of"})
-"""Columns that follow from who writes and where."""
 
 _OF_A_LINE: Final = ("member", "life", "stamp", "change", "news", "cause", "count")
 """Columns in which the rows of one entry differ."""
@@ -65,27 +61,33 @@ def table_of(who: Identity, first: int, entries: Sequence[Entry]) -> pa.Table:
     """These entries as rows, numbered from `first` on."""
     rows = [entry.rows for entry in entries]
     total = sum(rows)
-    which = pa.array([n for n, many in enumerate(rows) for _ in range(many)], pa.int32())
-    several = any(entry.lines is not None for entry in entries)
-    columns: dict[str, pa.Array] = {
-        "world": pa.array([who.world], pa.string()).take(pa.array([0] * total, pa.int32())),
-        "writer": pa.array([who.writer], pa.string()).take(pa.array([0] * total, pa.int32())),
-        "role": pa.array([who.role], pa.string()).take(pa.array([0] * total, pa.int32())),
+    filled = _filled(entries)
+    which = None
+    if any(entry.lines is not None for entry in entries):
+        filled.update(_lines(entries, filled))
+        which = pa.array([n for n, many in enumerate(rows) for _ in range(many)], pa.int32())
+    columns = {
+        "world": _same(who.world, total),
+        "writer": _same(who.writer, total),
+        "role": _same(who.role, total),
         "epoch": pa.array([who.epoch] * total, pa.int64()),
         "seq": pa.array(range(first, first + total), pa.int64()),
         "nth": pa.array([n for many in rows for n in range(many)], pa.int32()),
-        "of": pa.array(rows, pa.int32()).take(which),
+        "of": pa.array([many for many in rows for _ in range(many)], pa.int32()),
     }
-    lines = _lines(entries) if several else None
     for column in COLUMNS:
-        name = column.name
-        if name in _WRITERS:
+        name, kind = column.name, _TYPES[column.type]
+        if name in columns:
             continue
-        if lines is not None and name in _OF_A_LINE:
-            columns[name] = pa.array(lines[name], _TYPES[column.type])
+        values = filled.get(name)
+        if values is None:
+            columns[name] = pa.nulls(total, kind)
+        elif name == "observers":
+            columns[name] = _shared_lists(values, rows)
+        elif which is None or name in _OF_A_LINE:
+            columns[name] = pa.array(values, kind)
         else:
-            values = [getattr(entry, name) for entry in entries]
-            columns[name] = _column(column, values, total, which, spread=lines is not None)
+            columns[name] = pa.array(values, kind).take(which)
     metadata = {
         "rostra.schema": str(VERSION),
         "rostra.world": who.world,
@@ -98,47 +100,59 @@ def table_of(who: Identity, first: int, entries: Sequence[Entry]) -> pa.Table:
     return pa.table([columns[name] for name in NAMES], schema=SCHEMA.with_metadata(metadata))
 
 
-def _column(column: Column, values: list[Any], total: int, which: pa.Array, *, spread: bool) -> pa.Array:
-    type_ = _TYPES[column.type]
-    if all(value is None for value in values):
-        return pa.nulls(total, type_)
-    array = pa.array(values, type_)
-    return array.take(which) if spread else array
+def _shared_lists(lists: list[tuple[str, ...] | None], rows: list[int]) -> pa.Array:
+    """Many entries were told to the very same endpoints: each such list is converted once."""
+    places: dict[int, int] = {}
+    distinct: list[tuple[str, ...] | None] = []
+    which: list[int] = []
+    for each, many in zip(lists, rows, strict=True):
+        place = places.get(id(each))
+        if place is None:
+            place = places[id(each)] = len(distinct)
+            distinct.append(each)
+        which.extend([place] * many)
+    return pa.array(distinct, _TYPES["texts"]).take(pa.array(which, pa.int32()))
 
 
-def _lines(entries: Sequence[Entry]) -> dict[str, list[Any]]:
-    """The columns in which rows of one entry differ, row by row."""
-    columns: dict[str, list[Any]] = {name: [] for name in _OF_A_LINE}
-    members, lives, stamps = columns["member"], columns["life"], columns["stamp"]
-    changes, news, causes, counts = columns["change"], columns["news"], columns["cause"], columns["count"]
-    for entry in entries:
-        if not entry.lines:
-            members.append(entry.member)
-            lives.append(entry.life)
-            stamps.append(entry.stamp)
-            changes.append("kept" if entry.kept else entry.change)
-            news.append(entry.news if entry.lines is None else False)
-            causes.append(entry.cause)
-            counts.append(entry.kept or entry.count)
-            continue
-        line: Line
-        for line in entry.lines:
-            members.append(line.member)
-            lives.append(line.stamp[0])
-            stamps.append(line.stamp[1])
-            changes.append(line.change)
-            news.append(line.news)
-            causes.append(line.cause)
-            counts.append(None)
-        if entry.kept:
-            members.append(None)
-            lives.append(None)
-            stamps.append(None)
-            changes.append("kept")
-            news.append(False)
-            causes.append(entry.cause)
-            counts.append(entry.kept)
+def _same(text: str, times: int) -> pa.Array:
+    return pa.array([text] * times, pa.string())
+
+
+def _filled(entries: Sequence[Entry]) -> dict[str, list[Any]]:
+    """The columns in which anything is said, entry by entry. A kind fills few of them, so this is far less
+    than to ask each entry for each column."""
+    columns: dict[str, list[Any]] = {
+        "kind": [entry.kind for entry in entries],
+        "at": [entry.at for entry in entries],
+        "virtual_s": [entry.virtual_s for entry in entries],
+    }
+    for place, entry in enumerate(entries):
+        for name, value in entry.columns.items():
+            if value is not None:
+                values = columns.get(name)
+                if values is None:
+                    values = columns[name] = [None] * len(entries)
+                values[place] = value
     return columns
+
+
+def _lines(entries: Sequence[Entry], filled: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """The columns in which rows of one entry differ, row by row."""
+    nothing = [None] * len(entries)
+    said = [filled.get(name, nothing) for name in _OF_A_LINE]
+    causes = filled.get("cause", nothing)
+    rows: list[tuple[Any, ...]] = []
+    for place, entry in enumerate(entries):
+        if entry.lines is None:
+            rows.append(tuple([values[place] for values in said]))
+            continue
+        for member, (life, stamp), change, news, cause in entry.lines:
+            rows.append((member, life, stamp, change, news, cause, None))
+        if entry.kept:
+            rows.append((None, None, None, "kept", False, causes[place], entry.kept))
+        elif not entry.lines:
+            rows.append((None, None, None, None, False, causes[place], None))
+    return dict(zip(_OF_A_LINE, map(list, zip(*rows, strict=True)), strict=True))
 
 
 class Place:

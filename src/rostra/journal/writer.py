@@ -102,10 +102,12 @@ class Writer:
                 "dropped",
                 next_entry.at,
                 next_entry.virtual_s,
-                what="the disk did not keep up",
-                count=last - first + 1,
-                first=first,
-                last=last,
+                columns={
+                    "what": "the disk did not keep up",
+                    "count": last - first + 1,
+                    "first": first,
+                    "last": last,
+                },
             )
         )
         self._rows += 1
