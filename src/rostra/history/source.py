@@ -65,6 +65,19 @@ BATCH_ROWS: Final = 65_536
 SKIPPED_BY: Final = frozenset({"world", "writer", "kind", "group", "domain", "at", "epoch", "member"})
 
 SCHEMA: Final = pa.schema([pa.field(column.name, ARROW[column.type]) for column in COLUMNS])
+"""As files have it."""
+
+HANDED_OVER: Final = pa.schema(
+    [
+        pa.field(
+            column.name,
+            pa.list_(pa.field("element", pa.string())) if column.type == "texts" else ARROW[column.type],
+            nullable=not column.required,
+        )
+        for column in COLUMNS
+    ]
+)
+"""As Spark insists on it, to the name of a list's element."""
 
 
 def register(spark: SparkSession) -> None:
@@ -338,7 +351,7 @@ def _may_hold(group: Any, place: Mapping[str, int], wanted: Condition) -> bool:
 def rows_of(
     parts: Sequence[Part], wanted: Sequence[Condition], columns: list[str]
 ) -> Iterator[pa.RecordBatch]:
-    schema = pa.schema([SCHEMA.field(name) for name in columns])
+    schema = pa.schema([HANDED_OVER.field(name) for name in columns])
     for part in parts:
         files, name = open_files(part.path)
         numbers = (pc.field("seq") >= part.first) & (pc.field("seq") <= part.last)
@@ -348,4 +361,5 @@ def rows_of(
             schema=SCHEMA, columns=columns, filter=picked, batch_size=BATCH_ROWS
         ):
             if batch.num_rows:
-                yield pa.RecordBatch.from_arrays([batch.column(column) for column in columns], schema=schema)
+                arrays = [batch.column(field.name).cast(field.type) for field in schema]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
