@@ -3,6 +3,10 @@
 from typing import Any
 
 from rostra.names import ROOT, Domain, Endpoint, Group
+from rostra.protocols.adhoc import events as spoken
+from rostra.protocols.adhoc import messages as speech
+from rostra.protocols.adhoc.messages import Role, Run, Slow
+from rostra.protocols.adhoc.requests import Enter, Exit
 from rostra.protocols.effects import Because
 from rostra.protocols.links.packets import NOBODY, Beat, Bye, Data, Hello
 from rostra.protocols.resolve import messages as server
@@ -14,11 +18,14 @@ from rostra.wire.programs import (
     Answered,
     Ask,
     Asks,
+    Delivery,
     Goodbye,
     Ping,
     Pong,
     ProgramHello,
     ProgramWelcome,
+    Reading,
+    Submit,
     Tells,
     Told,
 )
@@ -84,6 +91,9 @@ REQUESTS: list[Any] = [
     program.Inspect(),
     program.Inspect(after=512, wait_s=2.0),
     program.Recall(BOB, H2),
+    Enter(CHESS),
+    Enter(PAYROLL, Role.RECEIVE, Slow.EXPEL, b"rank 1"),
+    Exit(CHESS),
 ]
 
 ANSWERS: list[Any] = [
@@ -116,6 +126,24 @@ NOTICES: list[Any] = [
     program.Changed(CHESS, 2**63 - 1, left=(BOB,), by=program.Only(PARIS, SILENT)),
 ]
 
+BLOCK = b"\xc4\x02e4\xc4\x03Nf3"
+RUN = Run(41, 2, BLOCK, 1731700000.25)
+
+GROUP_ITEMS: list[Any] = [
+    spoken.Ready(((ANN, Role.BOTH, b"white"), (BOB, Role.SEND, b""))),
+    spoken.Joined(BOB, Role.RECEIVE, b"black", resumed=True),
+    spoken.Left(ANN, "failed", 42),
+    spoken.Left(BOB, "left", None),
+    spoken.Delivered(ANN, RUN),
+    spoken.Gap(ANN, 43, 50),
+    spoken.Without(Domain("us"), SILENT),
+    spoken.Only(PARIS),
+    spoken.Credit(1024),
+    spoken.Excluded("too slow"),
+    spoken.Parted(3, 1),
+    spoken.Sent(42),
+]
+
 PACKETS: list[Any] = [
     Hello(3, NOBODY, WORLD, H1, 7, 0, PARIS),
     Hello(2**63 - 1, 4, WORLD, ROOT, 7, 2**40),
@@ -139,6 +167,8 @@ TO_AGENT: list[Any] = [
     Ping(1),
     Pong(1),
     Goodbye("done"),
+    Submit(7, CHESS, 2, BLOCK, 1731700000.25),
+    Reading(7, CHESS, False),
 ]
 
 TO_PROGRAM: list[Any] = [
@@ -148,6 +178,21 @@ TO_PROGRAM: list[Any] = [
     Ping(2),
     Pong(2),
     Goodbye(),
+    *(Delivery(7, CHESS, item) for item in GROUP_ITEMS),
+]
+
+SPEECH: list[Any] = [
+    speech.Data(ANN, RUN, 42, 17),
+    speech.Data(BOB, Run(7, 1, b"part", 0.5), 7, 0, repair=True, hop=2, part=1, parts=3),
+    speech.Nak(ANN, ((3, 5), (9, 9)), H1, 2, ((9, (0, 4)),)),
+    speech.Below(ANN, 12, PARIS),
+    speech.Heartbeat((speech.Pulse(ANN, 42, 17), speech.Pulse(BOB, 3, 3, final=True)), 1),
+    speech.Status(BOB, ((ANN, 43),)),
+    speech.Report((speech.Progress(ANN, PARIS, 7, 40),), 1),
+    speech.Poll(ANN),
+    speech.Polled(ANN, 41),
+    speech.Parity(3, 2, b"\x00\xff", (40, 38)),
+    speech.Numbered(3, 1, speech.Data(ANN, RUN, 42, 17)),
 ]
 
 BY_TABLE: dict[str, list[Any]] = {
@@ -157,5 +202,7 @@ BY_TABLE: dict[str, list[Any]] = {
     "said": [*ANSWERS, *NOTICES],
     "program frame": [*TO_AGENT, *TO_PROGRAM],
     "item": ITEMS,
+    "group item": GROUP_ITEMS,
+    "speech": SPEECH,
 }
 """The same names as `rostra.wire.numbers.TABLES`."""

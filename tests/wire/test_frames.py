@@ -30,7 +30,7 @@ from rostra.wire import (
     Refusal,
     world_tag,
 )
-from rostra.wire.frames import BODY_BYTES_MAX, HEADER, PACKET_MESSAGES_MAX, frame
+from rostra.wire.frames import BODY_BOUND, BODY_BYTES_MAX, HEADER, PACKET_MESSAGES_MAX, frame
 
 ENCODER = Encoder(WORLD)
 HELLO = ENCODER.packet(samples.PACKETS[0])
@@ -143,16 +143,17 @@ def test_a_message_that_never_ends_is_refused_at_64_mebibytes() -> None:
     assert reader.bytes_held == 0
 
 
-def test_a_program_has_one_mebibyte_and_no_more() -> None:
+def test_a_program_has_room_for_one_message_of_a_mebibyte_and_no_more() -> None:
     reader = FrameReader(WORLD, FrameKind.TO_AGENT)
     assert reader.feed(ENCODER.to_agent(ProgramHello(WORLD, "web.py"))) == [ProgramHello(WORLD, "web.py")]
     assert reader.feed(part(b"\x90" * BODY_BYTES_MAX)) == []
+    assert reader.feed(part(b"\x90" * (BODY_BOUND[FrameKind.TO_AGENT] - BODY_BYTES_MAX))) == []
     assert isinstance(only(reader.feed(part(b"\x90"))), Malformed)
 
 
 def test_we_do_not_write_what_a_peer_would_refuse() -> None:
     with pytest.raises(TooLarge):
-        ENCODER.asks([Ask(1, 7, SendTo((samples.ANN,), bytes(FRAME_BYTES_MAX)))])
+        ENCODER.asks([Ask(1, 7, SendTo((samples.ANN,), bytes(2 * FRAME_BYTES_MAX)))])
     with pytest.raises(TooLarge):
         routed = samples.server.Routed(ID, samples.ANN, (samples.BOB,), bytes(MESSAGE_BYTES_MAX))
         ENCODER.packet(Data(3, 4, 1, 0, (routed,)))

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from support import samples
 
+from rostra.protocols.adhoc.events import Item as GroupItem
+from rostra.protocols.adhoc.messages import DataMessage
 from rostra.protocols.links.packets import Packet
 from rostra.protocols.resolve.messages import ServerMessage
 from rostra.protocols.resolve.requests import Request, Said
@@ -22,6 +24,8 @@ FAMILIES: dict[str, type[Any]] = {
     "said": Said,
     "program frame": ProgramFrame,
     "item": Item,
+    "group item": GroupItem,
+    "speech": DataMessage,
 }
 
 

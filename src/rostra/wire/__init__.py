@@ -6,6 +6,7 @@
     encoder    messages -> frames, long lists encoded once per turn
     reader     bytes -> checked messages, or one error that ends the stream; never an exception
     checks     no hostile name, number or text gets past here
+    datagrams  what is said in groups, packed; read or nothing
     shapes     how bodies are decoded: whole, or piece by piece when a newer peer says something unknown
 
 `docs/decisions/0008-what-the-wire-promises.md` says what is promised, and what it costs.
@@ -27,11 +28,14 @@ from rostra.wire.programs import (
     Answered,
     Ask,
     BadAsk,
+    Delivery,
     Goodbye,
     Ping,
     Pong,
     ProgramHello,
     ProgramWelcome,
+    Reading,
+    Submit,
     Told,
 )
 from rostra.wire.reader import Arrived, FrameReader
@@ -47,6 +51,7 @@ __all__ = [
     "Arrived",
     "Ask",
     "BadAsk",
+    "Delivery",
     "Encoder",
     "FrameKind",
     "FrameReader",
@@ -55,7 +60,9 @@ __all__ = [
     "Pong",
     "ProgramHello",
     "ProgramWelcome",
+    "Reading",
     "Refusal",
+    "Submit",
     "Told",
     "world_tag",
 ]

@@ -30,6 +30,9 @@ from rostra.names import (
     relayed_group_name,
 )
 from rostra.names.groups import Group
+from rostra.protocols.adhoc import messages as adhoc
+from rostra.protocols.adhoc.messages import Run, Speech
+from rostra.protocols.adhoc.requests import Enter, Exit
 from rostra.protocols.effects import Because
 from rostra.protocols.links.packets import AnyPacket, Beat, Bye, Data, Hello
 from rostra.protocols.resolve.messages import (
@@ -70,12 +73,25 @@ from rostra.protocols.resolve.requests import (
     Watch,
     WatchLife,
 )
-from rostra.wire.programs import Goodbye, Ping, Pong, ProgramHello, ProgramWelcome
+from rostra.wire.programs import (
+    Delivery,
+    Goodbye,
+    Ping,
+    Pong,
+    ProgramHello,
+    ProgramWelcome,
+    Reading,
+    Submit,
+)
 
 KNOWN_NAMES_MAX: Final = 65_536
 NUMBER_MAX: Final = 2**63 - 1
 TEXT_LENGTH_MAX: Final = 512
 DURATION_S_MAX: Final = 1e9
+MOMENT_S_MAX: Final = 1e12
+SUBMIT_MESSAGES_MAX: Final = 65_536
+PARTS_MAX: Final = 65_536
+PARITY_FRAMES_MAX: Final = 1024
 
 _good_paths: set[str] = set()
 _good_endpoints: set[str] = set()
@@ -111,9 +127,109 @@ def check_request(request: Any) -> None:
     _REQUEST_CHECKS[type(request)](request)
 
 
-def check_program_frame(said: ProgramHello | ProgramWelcome | Ping | Pong | Goodbye) -> None:
+def check_way(group: Group, source: str, to: str) -> None:
+    """Raise `BadInput` unless a datagram's group, speaker and listener have good names."""
+    _relayed_group(group)
+    _path(source)
+    if to:
+        _path(to)
+
+
+def check_speech(message: Speech) -> Run | None:
+    """Raise `BadInput` unless this message of the data channel may be handed to a core. The answer is the run
+    in it, if that is whole, for a look at its block."""
+    match message:
+        case adhoc.Data():
+            return _speech_data(message)
+        case adhoc.Numbered():
+            _number(message.block)
+            _number(message.index)
+            return _speech_data(message.data)
+        case adhoc.Nak():
+            _endpoint(message.stream)
+            _path(message.asker)
+            _number(message.attempt)
+            for first, last in message.ranges:
+                _range(first, last)
+            for number, parts in message.parts:
+                _number(number)
+                for part in parts:
+                    _number(part)
+        case adhoc.Below():
+            _endpoint(message.stream)
+            _path(message.holder)
+            _number(message.lowest)
+        case adhoc.Heartbeat():
+            _number(message.hop)
+            for pulse in message.pulses:
+                _endpoint(pulse.stream)
+                _number(pulse.high)
+                _number(pulse.stable)
+        case adhoc.Status():
+            _endpoint(message.endpoint)
+            for stream, next in message.have:
+                _endpoint(stream)
+                _number(next)
+        case adhoc.Report():
+            _number(message.hop)
+            for entry in message.entries:
+                _endpoint(entry.stream)
+                _path(entry.lan)
+                _number(entry.epoch)
+                _number(entry.next)
+        case adhoc.Poll():
+            _endpoint(message.stream)
+        case adhoc.Polled():
+            _endpoint(message.stream)
+            _number(message.next)
+        case adhoc.Parity():
+            _number(message.block)
+            if not 0 < message.size <= PARITY_FRAMES_MAX:
+                raise BadInput(f"a parity over {message.size} frames", fix=f"at most {PARITY_FRAMES_MAX}")
+            for length in message.lengths:
+                _number(length)
+    return None
+
+
+def _speech_data(data: adhoc.Data) -> Run | None:
+    run = data.run
+    _endpoint(data.stream)
+    _number(data.high)
+    _number(data.stable)
+    _number(data.hop)
+    _moment(run.at)
+    _number(run.first)
+    if not 0 < run.count <= NUMBER_MAX - run.first:
+        raise BadInput(f"a run of {run.count} messages", fix="send at least one")
+    if not 0 <= data.part < data.parts <= PARTS_MAX or (data.parts > 1 and run.count > 1):
+        raise BadInput(f"part {data.part} of {data.parts}", fix=f"at most {PARTS_MAX}, of one message")
+    return run if data.parts == 1 else None
+
+
+def _range(first: int, last: int) -> None:
+    _number(first)
+    _number(last)
+    if first > last:
+        raise BadInput(f"a range from {first} to {last}", fix="the smaller number first")
+
+
+def check_program_frame(
+    said: ProgramHello | ProgramWelcome | Submit | Reading | Delivery | Ping | Pong | Goodbye,
+) -> None:
     """Raise `BadInput` unless the rest of what a program and its agent exchange is in order."""
     match said:
+        case Submit():
+            _number(said.endpoint)
+            _own_group(said.group)
+            if not 0 < said.count <= SUBMIT_MESSAGES_MAX:
+                raise BadInput(f"{said.count} messages at once", fix=f"hand over 1 to {SUBMIT_MESSAGES_MAX}")
+            _moment(said.at)
+        case Reading():
+            _number(said.endpoint)
+            _own_group(said.group)
+        case Delivery():
+            # A program trusts its agent with what is inside: it was checked as it entered the world.
+            _number(said.endpoint)
         case ProgramHello():
             check_text(said.world)
             check_text(said.program)
@@ -196,6 +312,11 @@ def _stamp(stamp: Stamp) -> None:
 def _duration(seconds: float) -> None:
     if not 0 <= seconds <= DURATION_S_MAX:  # false for NaN, too
         raise BadInput(f"{seconds} is not a duration", fix=f"use 0 to {DURATION_S_MAX:g} seconds")
+
+
+def _moment(seconds: float) -> None:
+    if not 0 <= seconds <= MOMENT_S_MAX:  # false for NaN, too
+        raise BadInput(f"{seconds} is not a time", fix="use seconds since 1970")
 
 
 def check_text(text: str) -> None:
@@ -366,7 +487,7 @@ def _inspect(request: Inspect) -> None:
     _duration(request.wait_s)
 
 
-def _one_group(request: Join | Leave | SetOnline | Unwatch | Register | Unregister) -> None:
+def _one_group(request: Join | Leave | SetOnline | Unwatch | Register | Unregister | Enter | Exit) -> None:
     _own_group(request.group)
 
 
@@ -413,4 +534,6 @@ _REQUEST_CHECKS: Final[dict[type, Callable[[Any], None]]] = {
     Unregister: _one_group,
     Inspect: _inspect,
     Recall: _recall,
+    Enter: _one_group,
+    Exit: _one_group,
 }

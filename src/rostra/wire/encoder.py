@@ -14,19 +14,35 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from rostra.errors import RostraError, TooLarge
+from rostra.names import Group
 from rostra.protocols.links.packets import AnyPacket, Data
 from rostra.protocols.resolve.messages import EndpointsJoined, ResolveReply
 from rostra.protocols.resolve.requests import Absolute, Changed, Joined, Snapshot
-from rostra.wire.frames import BODY_BOUND, PACKET_MESSAGES_MAX, FrameKind, Refusal, frame, world_tag
+from rostra.wire.frames import (
+    AFTER_LENGTH,
+    BODY_BOUND,
+    BODY_BYTES_MAX,
+    HEADER,
+    PACKET_MESSAGES_MAX,
+    WIRE_VERSION,
+    FrameKind,
+    Refusal,
+    frame,
+    world_tag,
+)
 from rostra.wire.programs import (
     Answered,
+    AnyGroupItem,
     Ask,
     Asks,
+    Delivery,
     Goodbye,
     Ping,
     Pong,
     ProgramHello,
     ProgramWelcome,
+    Reading,
+    Submit,
     Tells,
     Told,
 )
@@ -42,6 +58,8 @@ _LISTS: Final = frozenset({EndpointsJoined, ResolveReply, Absolute, Joined, Snap
 """What may hold a long list of members."""
 
 _encoder: Final = msgspec.msgpack.Encoder()
+
+_DELIVERY: Final = b"\x94\x0a"  # how a `Delivery` begins: an array of four, and its number
 
 
 class Encoder:
@@ -81,11 +99,24 @@ class Encoder:
             return self.asks(asks[:half]) + self.asks(asks[half:])
         return frame(FrameKind.TO_AGENT, self._tag, body)
 
-    def to_agent(self, said: ProgramHello | Ping | Pong | Goodbye) -> bytes:
+    def to_agent(self, said: ProgramHello | Submit | Reading | Ping | Pong | Goodbye) -> bytes:
         return self._frame(FrameKind.TO_AGENT, said)
 
-    def to_program(self, said: ProgramWelcome | Ping | Pong | Goodbye) -> bytes:
+    def to_program(self, said: ProgramWelcome | Delivery | Ping | Pong | Goodbye) -> bytes:
         return self._frame(FrameKind.TO_PROGRAM, said)
+
+    def item(self, group: Group, item: AnyGroupItem) -> bytes:
+        """The part of a `Delivery` that is the same for all who receive it; see `delivery`."""
+        return _encoder.encode(group) + _encoder.encode(item)
+
+    def delivery(self, endpoint: int, item: bytes) -> tuple[bytes, ...]:
+        """A `Delivery` of what `item` encoded, in pieces to be written one after the other: the long one is
+        shared, and copied for nobody."""
+        front = _DELIVERY + _encoder.encode(endpoint)
+        size = len(front) + len(item)
+        if size > BODY_BYTES_MAX:
+            return (frame(FrameKind.TO_PROGRAM, self._tag, front + item),)
+        return HEADER.pack(AFTER_LENGTH + size, WIRE_VERSION, FrameKind.TO_PROGRAM, self._tag) + front, item
 
     def refusal(self, error: RostraError) -> bytes:
         """The last frame before we hang up; readable by every version and every world."""

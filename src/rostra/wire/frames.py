@@ -58,7 +58,9 @@ class FrameKind(IntEnum):
 
 BODY_BOUND: Final = {
     FrameKind.LINK: MESSAGE_BYTES_MAX,
-    FrameKind.TO_AGENT: BODY_BYTES_MAX,  # requests are small, and a program is trusted less than a server
+    # Requests are small, and a program is trusted less than a server: the largest thing is one message to a
+    # group, of 1 MiB, with its name around it.
+    FrameKind.TO_AGENT: FRAME_BYTES_MAX + HANDSHAKE_BYTES_MAX,
     FrameKind.TO_PROGRAM: MESSAGE_BYTES_MAX,
     FrameKind.REFUSAL: HANDSHAKE_BYTES_MAX,
 }

@@ -10,6 +10,9 @@ and goes on.
 
 from typing import Any, Final
 
+from rostra.protocols.adhoc import events as spoken
+from rostra.protocols.adhoc import messages as speech
+from rostra.protocols.adhoc.requests import Enter, Exit
 from rostra.protocols.links.packets import Beat, Bye, Data, Hello
 from rostra.protocols.resolve.messages import (
     DomainFailed,
@@ -64,11 +67,14 @@ from rostra.protocols.resolve.requests import (
 from rostra.wire.programs import (
     Answered,
     Asks,
+    Delivery,
     Goodbye,
     Ping,
     Pong,
     ProgramHello,
     ProgramWelcome,
+    Reading,
+    Submit,
     Tells,
     Told,
 )
@@ -116,6 +122,8 @@ REQUESTS: Final[Numbers] = {
     13: Unregister,
     14: Inspect,
     15: Recall,
+    16: Enter,
+    17: Exit,
 }
 
 # Answers have 1 to 15, notices 16 and more; `Absolute` is both.
@@ -147,11 +155,43 @@ PROGRAM_FRAMES: Final[Numbers] = {
     5: Ping,
     6: Pong,
     7: Goodbye,
+    8: Submit,
+    9: Reading,
+    10: Delivery,
 }
 
 ITEMS: Final[Numbers] = {
     1: Answered,
     2: Told,
+}
+
+# What is told about a group with delivery.
+GROUP_ITEMS: Final[Numbers] = {
+    1: spoken.Ready,
+    2: spoken.Joined,
+    3: spoken.Left,
+    4: spoken.Delivered,
+    5: spoken.Gap,
+    6: spoken.Without,
+    7: spoken.Only,
+    8: spoken.Credit,
+    9: spoken.Excluded,
+    10: spoken.Parted,
+    11: spoken.Sent,
+}
+
+# What travels on the data channel of groups, in datagrams.
+SPEECH: Final[Numbers] = {
+    1: speech.Data,
+    2: speech.Nak,
+    3: speech.Below,
+    4: speech.Heartbeat,
+    5: speech.Status,
+    6: speech.Report,
+    7: speech.Poll,
+    8: speech.Polled,
+    9: speech.Parity,
+    10: speech.Numbered,
 }
 
 TABLES: Final[dict[str, Numbers]] = {
@@ -161,4 +201,6 @@ TABLES: Final[dict[str, Numbers]] = {
     "said": SAID,
     "program frame": PROGRAM_FRAMES,
     "item": ITEMS,
+    "group item": GROUP_ITEMS,
+    "speech": SPEECH,
 }

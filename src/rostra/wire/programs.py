@@ -1,7 +1,7 @@
 """What a program and its agent say to each other, besides the requests, answers and notices themselves.
 
-    program ── ProgramHello, Asks, Ping, Pong, Goodbye ──▶ agent      FrameKind.TO_AGENT
-    program ◀── ProgramWelcome, Tells, Ping, Pong, Goodbye ── agent   FrameKind.TO_PROGRAM
+    program ── ProgramHello, Asks, Submit, Reading, Ping, Pong, Goodbye ──▶ agent      FrameKind.TO_AGENT
+    program ◀── ProgramWelcome, Tells, Delivery, Ping, Pong, Goodbye ────── agent      FrameKind.TO_PROGRAM
 
 A program opens one connection, says `ProgramHello` and waits for `ProgramWelcome`. From then on each side
 writes, once per turn, one frame with all it has to say: any number of `Ask`s one way, of `Answered` and
@@ -9,6 +9,10 @@ writes, once per turn, one frame with all it has to say: any number of `Ask`s on
 
 An endpoint is named by its **number**: the incarnation in ``eu.paris.h3/web-1#7`` is unique on its host for
 ever, so 7 says it all. `NO_ENDPOINT` stands in the place of one in requests that need none, such as `Open`.
+
+What is said in groups with delivery has frames of its own, beside the questions and answers: `Submit` and
+`Delivery` carry blocks of many messages that nobody on the way looks into (`protocols/adhoc/runs.py`). The
+receiver's number stands first in a `Delivery`, so that what follows it is encoded once for all receivers.
 """
 
 from typing import Final
@@ -16,10 +20,30 @@ from typing import Final
 from msgspec import Struct
 
 from rostra.errors import RostraError
-from rostra.names import Domain
-from rostra.protocols.resolve.requests import AnyAnswer, AnyNotice, AnyRequest, Denied
+from rostra.names import Domain, Group
+from rostra.protocols.adhoc.events import (
+    Credit,
+    Delivered,
+    Excluded,
+    Gap,
+    Joined,
+    Left,
+    Only,
+    Parted,
+    Ready,
+    Sent,
+    Without,
+)
+from rostra.protocols.adhoc.requests import Enter, Exit
+from rostra.protocols.resolve.requests import AnyAnswer, AnyNotice, Denied
+from rostra.protocols.resolve.requests import AnyRequest as AnyResolveRequest
 
 NO_ENDPOINT: Final = 0
+
+AnyRequest = AnyResolveRequest | Enter | Exit
+
+AnyGroupItem = Ready | Joined | Left | Delivered | Gap | Without | Only | Credit | Excluded | Parted | Sent
+"""What a program is told about a group with delivery, in order."""
 
 
 class ProgramFrame(Struct, frozen=True, array_like=True, tag_field="kind"):
@@ -108,5 +132,32 @@ class Goodbye(ProgramFrame, frozen=True, tag=7):
     why: str = ""
 
 
-ToAgent = ProgramHello | Asks | Ping | Pong | Goodbye
-ToProgram = ProgramWelcome | Tells | Ping | Pong | Goodbye
+class Submit(ProgramFrame, frozen=True, tag=8, gc=False):
+    """Messages for a group: `count` payloads in one block, no more in all than the last `Credit` allowed."""
+
+    endpoint: int
+    group: Group
+    count: int
+    block: bytes
+    at: float = 0.0  # seconds since 1970 on the sender's clock; for people
+
+
+class Reading(ProgramFrame, frozen=True, tag=9):
+    """May this endpoint be sent more of what is said in the group? A program that has enough unread says no,
+    and yes when it has read it; nothing is dropped meanwhile (X-090)."""
+
+    endpoint: int
+    group: Group
+    more: bool
+
+
+class Delivery(ProgramFrame, frozen=True, tag=10, gc=False):
+    """The next item of a group with delivery, for one endpoint."""
+
+    endpoint: int
+    group: Group
+    item: AnyGroupItem
+
+
+ToAgent = ProgramHello | Asks | Submit | Reading | Ping | Pong | Goodbye
+ToProgram = ProgramWelcome | Tells | Delivery | Ping | Pong | Goodbye

@@ -38,17 +38,29 @@ from rostra.wire.frames import (
     Refusal,
     world_tag,
 )
-from rostra.wire.numbers import ITEMS, MESSAGES, PACKETS, PROGRAM_FRAMES, REQUESTS, SAID, Numbers
+from rostra.wire.numbers import (
+    GROUP_ITEMS,
+    ITEMS,
+    MESSAGES,
+    PACKETS,
+    PROGRAM_FRAMES,
+    REQUESTS,
+    SAID,
+    Numbers,
+)
 from rostra.wire.programs import (
     Answered,
     Ask,
     Asks,
     BadAsk,
+    Delivery,
     Goodbye,
     Ping,
     Pong,
     ProgramHello,
     ProgramWelcome,
+    Reading,
+    Submit,
     Tells,
     Told,
 )
@@ -71,6 +83,9 @@ Arrived = (
     | BadAsk
     | Answered
     | Told
+    | Submit
+    | Reading
+    | Delivery
     | Ping
     | Pong
     | Goodbye
@@ -303,7 +318,13 @@ class FrameReader:
         try:
             said = shapes.TO_PROGRAM.decode(body)
         except shapes.UNDECODABLE as error:
-            if self._holder("program frame", PROGRAM_FRAMES, (Tells,), body, error):
+            holder = self._holder("program frame", PROGRAM_FRAMES, (Tells, Delivery), body, error)
+            if holder is Delivery:
+                loose = shapes.read(shapes.LOOSE_DELIVERY, body, "Delivery")
+                item = self._piece("group item", GROUP_ITEMS, shapes.GROUP_ITEM, loose.item)
+                if item is not None:
+                    items.append(Delivery(loose.endpoint, loose.group, item))
+            elif holder is Tells:
                 for raw in shapes.read(shapes.LOOSE_TELLS, body, "Tells").items:
                     items += self._item_piecewise(raw)
             return
@@ -316,7 +337,7 @@ class FrameReader:
 
     def _program_frame(
         self,
-        said: ProgramHello | ProgramWelcome | Ping | Pong | Goodbye,
+        said: ProgramHello | ProgramWelcome | Submit | Reading | Delivery | Ping | Pong | Goodbye,
         kind: FrameKind,
         items: list[Arrived],
     ) -> None:

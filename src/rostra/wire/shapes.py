@@ -12,11 +12,12 @@ from msgspec import Meta, Raw, Struct
 from msgspec.msgpack import Decoder
 
 from rostra.errors import Malformed
+from rostra.names import Group
 from rostra.protocols.links.packets import Beat, Bye, Hello
 from rostra.protocols.resolve.messages import Message
-from rostra.protocols.resolve.requests import AnyAnswer, AnyNotice, AnyRequest
+from rostra.protocols.resolve.requests import AnyAnswer, AnyNotice
 from rostra.wire.frames import PACKET_MESSAGES_MAX, Refusal
-from rostra.wire.programs import Answered, ToAgent, Told, ToProgram
+from rostra.wire.programs import Answered, AnyGroupItem, AnyRequest, ToAgent, Told, ToProgram
 
 Body = memoryview | bytearray | Raw
 
@@ -66,6 +67,12 @@ class LooseTold(Struct, array_like=True, tag_field="kind", tag=2):
     notice: Raw
 
 
+class LooseDelivery(Struct, array_like=True, tag_field="kind", tag=10):
+    endpoint: int
+    group: Group
+    item: Raw
+
+
 class LoneAnswer(Struct, array_like=True, tag_field="kind", tag=4):
     """A `Tells` of one answer."""
 
@@ -96,6 +103,8 @@ LOOSE_ASK: Final = Decoder(LooseAsk)
 LOOSE_TELLS: Final = Decoder(LooseTells)
 LOOSE_ANSWERED: Final = Decoder(LooseAnswered)
 LOOSE_TOLD: Final = Decoder(LooseTold)
+LOOSE_DELIVERY: Final = Decoder(LooseDelivery)
+GROUP_ITEM: Final = Decoder(AnyGroupItem)
 LONE_ANSWER: Final = Decoder(LoneAnswer)
 
 UNDECODABLE: Final = (ValueError, RecursionError)

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from rostra.names import Group
 from rostra.protocols.adhoc.config import AdhocConfig
 from rostra.protocols.adhoc.messages import Data, Nak, Run, Speech, Stream
-from rostra.protocols.adhoc.runs import datagrams
+from rostra.protocols.adhoc.runs import datagrams, is_sound
 
 PARTIALS_MAX = 64
 """Messages of one stream that may be in parts at once; further ones are asked for when these are whole."""
@@ -74,6 +74,8 @@ class Fragments:
             del self._partials[group, data.stream]
         block = b"".join([partial.pieces[part] for part in range(partial.parts)])
         run = Run(number, 1, block, data.run.at)
+        if not is_sound(run):
+            return None  # parts of two different messages, or of none: it is asked for again, whole
         return Data(data.stream, run, data.high, data.stable, data.repair, data.hop)
 
     def _with_parts(self, group: Group, nak: Nak) -> Nak:

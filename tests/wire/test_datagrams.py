@@ -1,0 +1,97 @@
+"""Datagrams: what is packed is what is read, and whatever cannot be believed is nothing."""
+
+from random import Random
+from typing import Any
+
+import pytest
+from support.samples import ANN, BLOCK, CHESS, H1, PARIS, SPEECH, WORLD
+from support.spoiling import every_way
+
+from rostra.names import Domain
+from rostra.protocols.adhoc.messages import Data, Run
+from rostra.wire.datagrams import LAN, Datagram, Datagrams, Unreadable
+
+DATAGRAMS = Datagrams(WORLD)
+
+
+def packed(*messages: Any, bytes_max: int = 60_000) -> list[bytes]:
+    return list(DATAGRAMS.pack(CHESS, H1, LAN, messages, bytes_max))
+
+
+def read(octets: bytes) -> Datagram | Unreadable:
+    return DATAGRAMS.read(octets)
+
+
+def test_what_is_packed_can_be_read() -> None:
+    assert [read(each) for each in packed(*SPEECH)] == [Datagram(CHESS, H1, LAN, tuple(SPEECH))]
+
+
+@pytest.mark.spec("X-109")
+def test_messages_share_datagrams_as_far_as_they_fit_and_keep_their_order() -> None:
+    said = [Data(ANN, Run(number, 2, BLOCK), number, 0) for number in range(1, 200, 2)]
+    datagrams = packed(*said, bytes_max=1200)
+    assert 2 < len(datagrams) < 20
+    assert all(len(each) <= 1200 for each in datagrams)
+    assert [message for each in datagrams for message in read(each).messages] == said
+
+
+def test_a_message_longer_than_a_datagram_should_be_travels_alone() -> None:
+    long = Data(ANN, Run(1, 1, b"\xc5\x10\x00" + bytes(4096)), 1, 0)
+    assert [read(each).messages for each in packed(SPEECH[7], long, SPEECH[7], bytes_max=1200)] == [
+        (SPEECH[7],),
+        (long,),
+        (SPEECH[7],),
+    ]
+
+
+def test_a_greeting_says_nothing_but_where_somebody_is() -> None:
+    assert read(DATAGRAMS.hello(CHESS, H1, PARIS)) == Datagram(CHESS, H1, PARIS, ())
+
+
+def test_another_world_is_not_ours() -> None:
+    [stranger] = Datagrams("another").pack(CHESS, H1, LAN, SPEECH, 60_000)
+    assert read(stranger) == Unreadable("another world")
+
+
+@pytest.mark.parametrize("octets", [b"", b"\x01", b"GET / HTTP/1.1\r\n"])
+def test_noise_is_nothing(octets: bytes) -> None:
+    assert isinstance(read(octets), Unreadable)
+
+
+@pytest.mark.parametrize("message", every_way(SPEECH))
+def test_a_spoiled_message_spoils_its_datagram(message: Any) -> None:
+    assert [read(each) for each in packed(message)] == [Unreadable("bad name or number")]
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        Run(1, 3, BLOCK),
+        Run(1, 1, BLOCK),
+        Run(1, 1, b"\xa2e4"),
+        Run(1, 1, b"\xc4\x05e4"),
+        Run(1, 2**31, BLOCK),
+    ],
+    ids=["too few", "too many", "a text", "cut off", "a lie about many"],
+)
+def test_a_block_that_is_not_what_it_says_is_nothing(run: Run) -> None:
+    assert [read(each) for each in packed(Data(ANN, run, 1, 0))] == [Unreadable("not a block of messages")]
+
+
+@pytest.mark.parametrize(
+    ("source", "to"), [("EU", ""), (str(H1), "eu..fr"), ("", str(PARIS))], ids=["source", "to", "nobody"]
+)
+def test_a_bad_name_on_the_way_is_nothing(source: str, to: str) -> None:
+    [octets] = DATAGRAMS.pack(CHESS, Domain(source), Domain(to), SPEECH[:1], 60_000)
+    assert read(octets) == Unreadable("bad name or number")
+
+
+def test_no_damage_makes_the_reader_raise() -> None:
+    luck = Random(7)
+    [sound] = packed(*SPEECH)
+    for _ in range(3000):
+        octets = bytearray(sound)
+        for _ in range(luck.choice((1, 1, 2, 5))):
+            octets[luck.randrange(5, len(octets))] = luck.randrange(256)
+        del octets[luck.choice((len(octets), len(octets), luck.randrange(len(octets)))) :]
+        assert isinstance(read(bytes(octets)), Datagram | Unreadable)
