@@ -12,9 +12,11 @@ import pytest
 from rostra.errors import BadInput
 from rostra.journal import segments
 from rostra.journal.bounds import Bounds
+from rostra.journal.fold import Line
 from rostra.journal.rows import Entry, Identity
 from rostra.journal.segments import Place, read
 from rostra.journal.writer import Pen, Writer
+from rostra.names import Endpoint
 
 WHO = Identity("w", "eu.h1", "agent", 7)
 NOON = 1_772_366_400_000_000
@@ -129,6 +131,18 @@ def test_what_does_not_fit_into_memory_is_dropped_counted_and_marked() -> None:
     mark = rows[10]
     assert (mark["kind"], mark["count"], mark["first"], mark["last"]) == ("dropped", 15, 11, 25)
     assert [row["kind"] for row in rows[11:]] == ["settled", "closing"]
+
+
+def test_an_event_larger_than_what_may_wait_is_kept_if_nothing_waits() -> None:
+    disk = Disk()
+    writer, pen = write_to(disk, segment_rows=5, waiting_rows=10)
+    lines = [Line(Endpoint(f"eu.h1/p#{n}"), (1, n), "joined", True, "snapshot") for n in range(50)]
+    writer.take(Entry("absolute", NOON, lines=lines))
+    writer.take(entry("closing"))
+    assert pen.close(10)
+    assert writer.dropped == 0
+    assert [row["seq"] for row in disk.rows] == list(range(1, 52))
+    assert {(row["nth"], row["of"]) for row in disk.rows[:-1]} == {(n, 50) for n in range(50)}
 
 
 def test_the_end_does_not_wait_for_a_disk_that_stays_full() -> None:

@@ -164,6 +164,7 @@ class Scribe:
         self._at = 0
         self._counter = 0  # of the agent's own joins and leaves
         self._asked: dict[int, tuple[float, Asked]] = {}
+        self._unanswered: dict[Endpoint, set[int]] = {}  # tokens of those that waited beyond their step
         self._presences: dict[Endpoint, _Presence] = {}
         self._crowd: tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]] = ((), ())
         self._watchers: dict[Endpoint, dict[Group, None]] = {}
@@ -223,6 +224,8 @@ class Scribe:
         result = next((o.result for o in outputs if type(o) is Answer and o.token == asked.token), None)
         me, request = asked.endpoint, asked.request
         self._asked[asked.token] = (self._now, asked)
+        if result is None:
+            self._unanswered.setdefault(me, set()).add(asked.token)
         if type(result) is Done:
             match request:
                 case Join(group):
@@ -239,6 +242,10 @@ class Scribe:
         if asked is None:
             return
         me, request, result = asked.endpoint, asked.request, answer.result
+        if (tokens := self._unanswered.get(me)) is not None:
+            tokens.discard(answer.token)
+            if not tokens:
+                del self._unanswered[me]
         match request, result:
             case _, Denied(code):
                 group = getattr(request, "group", None)
@@ -300,8 +307,8 @@ class Scribe:
             self._stop(me, group)
         self._write("closed", member=me, cause=cause.value, what=why or None)
         if cause is Cause.CRASH:
-            for token in [t for t, (_, asked) in self._asked.items() if asked.endpoint == me]:
-                del self._asked[token]
+            for token in self._unanswered.pop(me, ()):
+                del self._asked[token]  # nobody is there to be answered
 
     def _left_group(self, me: Endpoint, group: Group, cause: Cause) -> None:
         self._counter += 1

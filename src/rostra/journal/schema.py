@@ -95,7 +95,7 @@ COLUMNS: Final = (
     Column("channel_open", "bool", "evidence: was the connection still open?"),
     # How much
     Column("latency_us", "int64", "of an answer, or of a return after a break"),
-    Column("answered_by", "word", "who answered: own copy | agent | path of the server"),
+    Column("answered_by", "word", "who answered: agent | path of the server; own copies ask nobody"),
     Column("count", "int64", "how many: members of an answer, messages, rows lost ..."),
     Column("bytes", "int64", "how many bytes"),
     Column("level", "int32", "of the upper end of the link: 0 is the root"),

@@ -59,7 +59,8 @@ class Writer:
     def take(self, entry: Entry) -> None:
         """In the loop. Never waits, never fails."""
         rows = entry.rows
-        if self.waiting + rows > self._bounds.waiting_rows:
+        waiting = self.waiting
+        if waiting and waiting + rows > self._bounds.waiting_rows and entry.kind != "closing":
             self._drop(rows)
             return
         if self._lost_from:

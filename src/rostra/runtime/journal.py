@@ -6,6 +6,7 @@ wrong with the disk is said in the log, counted, and no concern of the nodes.
 
 import asyncio
 import time
+from importlib.metadata import version
 from typing import Any, Final
 
 from rostra.errors import BadInput
@@ -134,7 +135,9 @@ def _beginning(process: Process, resident: Resident) -> dict[str, Any]:
     world = process.world
     return {
         "schema": VERSION,
+        "version": version("rostra"),
         "profile": world.profile,
         "links": world.links,
+        "resolve": world.resolve,
         "neighbours": sorted(resident.node.links),
     }
