@@ -140,7 +140,9 @@ def test_whatever_arrives_is_handed_on_in_order_once_and_without_a_hole(script, 
         inbound.take(run(first, count), held_max)
         arrived |= {n for n in range(first, first + count) if n < before + held_max}
         told += numbers(inbound.hand_on())
-        assert inbound.store.messages == 0 or inbound.store.end <= inbound.told + held_max + 8
+        held = numbers(inbound.store.runs)
+        assert held == sorted(set(held)) and inbound.store.messages == len(held)
+        assert not held or held[-1] < inbound.told + held_max + 8
     assert told == list(range(start, start + len(told)))
     assert start + len(told) not in arrived
     assert all(not (low <= n <= high) or n not in told for low, high in inbound.missing() for n in told)

@@ -9,9 +9,11 @@ from itertools import pairwise
 import pytest
 from support.adhocnet import G, Net
 
+from rostra.names import Endpoint
 from rostra.protocols.adhoc import events as ev
 from rostra.protocols.adhoc.config import AdhocConfig
-from rostra.protocols.adhoc.messages import Data, Role, Slow
+from rostra.protocols.adhoc.messages import Data, Role, Slow, Tree, encode
+from rostra.protocols.resolve.requests import Message
 
 SITES = {
     frozenset(("huji", "mit")): 0.115,
@@ -408,3 +410,197 @@ def test_large_messages_travel_in_parts_and_arrive_whole():
     net.send(a, 4)
     net.run(20.0)
     assert net.numbers(b, a) == net.numbers(c, a) == [1, 2, 3, 4]
+
+
+@pytest.mark.spec("X-102", "X-064", "X-103")
+@pytest.mark.parametrize("down_s", [0.3, 3.0, 8.0])
+def test_xx13_a_delegate_that_dies_and_returns_costs_nothing_within_the_time_of_resuming(down_s):
+    net = three_sites(hosts=2, wan_loss=0.05)
+    members = [net.join(name) for name in ("huji.h1/a", "huji.h2/b", "mit.h1/c", "mit.h2/d")]
+    near = net.join("mit.h1/near")
+    members.append(near)
+    net.run(3.0)
+    for member in members:
+        net.stream(member, every_s=0.1)
+    net.run(2.0)
+    before = len(net.numbers(near, members[2]))
+    net.crash("mit")
+    net.run(down_s)
+    assert len(net.numbers(near, members[2])) >= before + int(down_s * 10) - 1, "the same host goes on"
+    net.restart("mit")
+    net.run(8.0)
+    for program in net.programs.values():
+        program.silent = True
+    net.run(5.0)
+    net.everybody_has_everything(members)
+    for at in members:
+        assert net.items(at, ev.Gap) == []
+        for sender in members:
+            if at != sender:
+                heard = net.numbers(at, sender)
+                assert heard == list(range(1, net.sent[sender] + 1))
+
+
+@pytest.mark.spec("X-103")
+@pytest.mark.parametrize("when_s", [0.0003, 0.0005, 0.1, 0.2, 0.3, 0.35, 0.4])
+def test_joins_in_progress_survive_the_return_of_their_delegate(when_s):
+    net = three_sites()
+    a = net.join("huji.h1/a")
+    net.run(2.0)
+    c = net.join("mit.h1/c")
+    net.run(when_s)
+    net.crash("mit")
+    net.run(0.5)
+    net.restart("mit")
+    net.send(c, 5)
+    net.run(8.0)
+    net.everybody_has_everything([a, c])
+    assert net.numbers(a, c) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.spec("X-070", "X-068")
+@pytest.mark.parametrize("seed", range(2))
+def test_xx21_a_tree_that_changes_every_second_loses_nothing(seed):
+    lans = ["a", "b", "c", "d", "e"]
+    net = Net(seed, dict.fromkeys(lans, 1), wan_loss=0.2, config=AdhocConfig(fanout=1))
+    members = [net.join(f"{lan}.h1/m") for lan in lans]
+    net.run(4.0)
+    for member in members:
+        net.stream(member, every_s=0.05, count=120)
+
+    def change(version: int) -> None:
+        order = net.random.sample(lans, len(lans))
+        links = tuple(sorted((min(x, y), max(x, y)) for x, y in pairwise(order)))
+        for lan in lans:
+            delegate = net.delegate(lan)
+            tree = Tree(G, version, "a", links)
+            source = Endpoint("a.-delegate/adhoc#1")
+            for effect in delegate.step(net.now, ev.Told(Message(source, encode(tree)))):
+                net._perform(lan, effect)
+        if version < 108:
+            net.at(1.0, lambda: change(version + 1))
+
+    change(100)
+    net.run(25.0)
+    for at in members:
+        for sender in members:
+            if at != sender:
+                assert net.numbers(at, sender) == list(range(1, 121))
+
+
+@pytest.mark.spec("X-071", "X-072")
+def test_others_go_on_when_a_delegate_in_the_middle_of_the_tree_dies():
+    net = three_sites(config=AdhocConfig(root="mit"))
+    a, c = net.join("huji.h1/a"), net.join("ntu.h1/c")
+    net.join("mit.h1/b")
+    net.run(4.0)
+    assert net.delegate("huji").forwarding.tree.links == (("huji", "mit"), ("mit", "ntu"))
+    net.stream(a, every_s=0.1)
+    net.run(2.0)
+    net.crash("mit")
+    net.run(1.0)
+    heard = len(net.numbers(c, a))
+    net.run(2.0)
+    assert len(net.numbers(c, a)) >= heard + 15
+    numbers = net.numbers(c, a)
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert net.items(c, ev.Gap) == []
+
+
+@pytest.mark.spec("X-009")
+def test_streams_go_on_while_the_control_channel_stands_still():
+    net = three_sites()
+    a, b = net.join("huji.h1/a"), net.join("mit.h1/b")
+    net.run(3.0)
+    net.stream(a, every_s=0.1)
+    net.run(1.0)
+    net.control_delay = lambda source, to, message: 100.0
+    before = len(net.numbers(b, a))
+    net.run(5.0)
+    assert len(net.numbers(b, a)) == before + 50
+
+
+@pytest.mark.spec("X-085")
+def test_a_hole_in_one_stream_delays_no_other():
+    net = three_sites()
+    a, b, c = net.join("huji.h1/a"), net.join("huji.h1/b"), net.join("mit.h1/c")
+    net.run(3.0)
+    net.data_filter = lambda source, to, message: (
+        not (isinstance(message, Data) and message.stream == a and to == "mit" and message.run.first == 3)
+    )
+    net.stream(a, every_s=0.1)
+    net.stream(b, every_s=0.1)
+    net.run(5.0)
+    assert net.numbers(c, a) == [1, 2]
+    assert len(net.numbers(c, b)) >= 45
+
+
+@pytest.mark.spec("X-122", "X-064")
+def test_xx15_a_sender_that_restarts_is_a_new_stream_and_its_old_frames_are_not_its_own():
+    net = three_sites()
+    a, c = net.join("huji.h1/a"), net.join("mit.h1/c")
+    net.run(3.0)
+    net.stream(a, every_s=0.02)
+    net.run(1.0)
+    net.kill(a)
+    again = net.join("huji.h1/a")
+    net.stream(again, every_s=0.02)
+    net.run(4.0)
+    assert a != again
+    assert [item.endpoint for item in net.items(c, ev.Left)] == [a]
+    assert net.numbers(c, again)[0] == 1
+    assert net.numbers(c, a) == list(range(1, len(net.numbers(c, a)) + 1))
+
+
+@pytest.mark.spec("X-036", "X-125")
+def test_a_lan_speaks_with_one_voice_and_its_epochs_rise():
+    net = three_sites()
+    a = net.join("huji.h1/a")
+    c = net.join("mit.h1/c")
+    net.run(3.0)
+    first = net.delegate("mit").epoch
+    net.crash("mit")
+    net.run(2.0)
+    net.restart("mit")
+    net.run(4.0)
+    assert net.delegate("mit").epoch > first
+    assert {lan: len(epochs) for lan, epochs in net.member(a).lans.delegates.items()} == {"huji": 1, "mit": 1}
+    net.send(c, 1)
+    net.run(1.0)
+    assert net.numbers(a, c) == [1]
+
+
+@pytest.mark.spec("X-002", "X-061")
+@pytest.mark.parametrize("loss", [0.0, 0.2])
+def test_joins_and_a_merge_elsewhere_do_not_delay_what_flows(loss):
+    delays = {}
+    for busy in (False, True):
+        net = three_sites(seed=11, hosts=2, wan_loss=loss)
+        a, b = net.join("huji.h1/a"), net.join("mit.h1/b")
+        c = net.join("ntu.h1/c")
+        net.run(3.0)
+        sent_at = {}
+        # Luck per datagram of this stream, so that both runs lose the same ones.
+        net.data_filter = lambda source, to, message, a=a: (
+            not (isinstance(message, Data) and message.stream == a and not message.repair and loss)
+            or (message.run.first * 7919) % 100 >= 100 * loss
+        )
+        net.wan_loss = 0.0
+        for n in range(100):
+            net.at(
+                0.1 * n, lambda n=n, net=net, a=a, at=sent_at: (at.__setitem__(n + 1, net.now), net.send(a))
+            )
+        if busy:
+            for n in range(40):
+                net.at(0.2 * n, lambda n=n, net=net: net.join(f"huji.h2/j{n}"))
+            net.at(2.0, lambda net=net: net.cut(["ntu"], ["huji", "mit", "world"]))
+            net.at(6.0, net.heal)
+        net.run(14.0)
+        delays[busy] = [
+            when - sent_at[first + k]
+            for when, first, count in net.programs[b].numbers[a]
+            for k in range(count)
+        ]
+        assert c
+    assert len(delays[True]) == len(delays[False]) == 100
+    assert max(x - y for x, y in zip(delays[True], delays[False], strict=True)) < 0.005

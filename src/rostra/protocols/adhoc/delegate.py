@@ -247,12 +247,14 @@ class DelegateCore:
             for lan in sorted(self.peers.machines):
                 if inside(why.domain, lan) != keep:
                     self.peers.covered(lan)
-                    self._answer_unknown(lan)
         cause = why.cause if isinstance(why, ns.Joined) else None
         for member in change.joined:
             self._member_joined(member, cause)
         if cut_off or any(_is_delegate(member) for member in (*change.left, *change.joined)):
             self._delegates_changed()
+        for lan in sorted(self._waiting):
+            if lan != self.lan and lan not in self.peers.machines:
+                self._answer_unknown(lan)
         self._try_kept()
 
     def _member_joined(self, member: Member, cause: Cause | None) -> None:

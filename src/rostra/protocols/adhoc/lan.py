@@ -165,7 +165,7 @@ class Lans:
 
     def apply(self, cut: Cut) -> None:
         """Compare a cut with the view: see the table above."""
-        lan = self.machine(cut.lan)
+        lan = self.machine(cut.lan, asks=False)
         lan.epoch = self.delegate(cut.lan)
         for host, stamp in cut.floors:
             lan.floors[host] = max(stamp, lan.floors.get(host, stamp))
@@ -265,14 +265,15 @@ class Lans:
             lan.pieces = []
             self._voice.cancel_timer("cut", lan.name)
 
-    def machine(self, name: Domain) -> Lan:
+    def machine(self, name: Domain, *, asks: bool = True) -> Lan:
         lan = self.machines.get(name)
         if lan is None:
             lan = self.machines[name] = Lan(name)
             lan.epoch = self.delegate(name)
             if lan.epoch is not None and name != self._voice.lan:
                 lan.phase = LanPhase.CUT
-                self._ask(lan)
+                if asks:
+                    self._ask(lan)
         return lan
 
     def _floor(self, lan: Lan, who: Endpoint) -> Stamp:

@@ -258,6 +258,7 @@ class MemberCore:
             case ns.Left(_, endpoint, stamp):
                 until = self.voice.now + self.config.remember_s
                 self.lans.gone[endpoint] = (stamp, until)
+                self.senders.left_unnoticed(endpoint, stamp)
         reports = _applied(self.view, notice)
         for report in reports:
             if isinstance(report, ViewChanged):
@@ -403,9 +404,9 @@ class MemberCore:
     def _enter(self, cuts: tuple[Cut, ...]) -> None:
         """First one list of everybody whose numbers are known, then their messages, then changes (X-030)."""
         listing = self.senders.listing = [(self.me, self.role, self.meta)]
+        self._apply(cuts)
         for name in sorted(self.lans.delegates):
             self.lans.machine(name)
-        self._apply(cuts)
         for member in self.view.members:
             attributes = decode_attributes(member.meta)
             if not isinstance(attributes, Attributes) or member.endpoint == self.me:

@@ -206,6 +206,12 @@ class Senders:
                 self._look_for_holes(sender)
                 self._end_if_drained(sender)
 
+    def left_unnoticed(self, endpoint: Endpoint, stamp: Stamp) -> None:
+        """A leave of somebody whose join we have not been told of: as if it had never been (TX-5)."""
+        sender = self.running.get(endpoint)
+        if sender is not None and sender.phase is Phase.SEMI and sender.stamp < stamp:
+            self.forget(sender)
+
     def cut_short(self, endpoint: Endpoint) -> None:
         """It is back before its end was told: tell the end now."""
         sender = self.running.get(endpoint)

@@ -133,12 +133,14 @@ class Inbound:
     def take(self, run: Run, held_max: int) -> list[Run]:
         """Keep what is new of a run, and say what was. Numbers too far ahead are not kept: they are asked for
         again when their turn comes nearer (X-092)."""
-        if run.end - 1 > self.high:
-            self.high = run.end - 1
-        if run.first == self.next and run.end > self.high:
+        if run.first == self.next > self.high:
+            # It continues the stream, and nothing beyond it is known.
             self.store.append(run)
             self.next = run.end
+            self.high = run.end - 1
             return [run]
+        if run.end - 1 > self.high:
+            self.high = run.end - 1
         first, end = max(run.first, self.next), min(run.end, self.told + held_max)
         if first >= end:
             return []

@@ -1,0 +1,523 @@
+"""The delegate of a LAN, one step at a time: tables 4.4, 4.5 and 4.6 of the specification."""
+
+import pytest
+from support.adhocbench import (
+    DelegateBench,
+    G,
+    asked,
+    controls,
+    cut,
+    data,
+    delegate,
+    entry,
+    ignored,
+    noted,
+    speech,
+    timers,
+    user,
+)
+
+from rostra.names import Domain, Endpoint
+from rostra.protocols.adhoc import events as ev
+from rostra.protocols.adhoc.config import AdhocConfig
+from rostra.protocols.adhoc.delegate import In, Joining, Lingering, Out
+from rostra.protocols.adhoc.messages import (
+    Below,
+    CutReply,
+    CutRequest,
+    Data,
+    DelegateAttributes,
+    Distances,
+    Excluded,
+    ForceJoin,
+    Heartbeat,
+    Nak,
+    Poll,
+    Polled,
+    Progress,
+    Pulse,
+    Report,
+    Role,
+    StartSync,
+    Status,
+    SyncReply,
+    Tree,
+    ViewId,
+    decode_attributes,
+)
+from rostra.protocols.adhoc.peers import PeerPhase
+from rostra.protocols.adhoc.relays import RelayPhase
+from rostra.protocols.resolve.messages import Cause
+from rostra.protocols.resolve.requests import Join, Leave, Resolve
+
+A = user("huji.h1/a")
+B = user("huji.h2/b")
+READER = user("huji.h2/reader", role=Role.RECEIVE)
+FAR = user("mit.h1/far")
+MIT, NTU = delegate("mit"), delegate("ntu")
+HUJI = Domain("huji")
+
+
+def inside(*members, **settings):
+    """In the group with a sender `a` and a receiver `reader` of its own LAN, both with their numbers."""
+    bench = DelegateBench(config=AdhocConfig(**settings))
+    bench.inside(*members)
+    bench.joined(A)
+    bench.joined(READER)
+    sync(bench, A)
+    sync(bench, READER)
+    return bench
+
+
+def sync(bench, member, *, first=1, have=()):
+    return bench.message(member.endpoint, StartSync(G, 1, Role.BOTH, 1, first, have))
+
+
+def with_mit(*, start=1, **settings):
+    """And a peer that both sides know, with a sender `far`."""
+    bench = inside(FAR, MIT, **settings)
+    bench.message(MIT.endpoint, CutReply(G, 1, 1, cut("mit", entry(FAR, start), h1=1)))
+    bench.message(MIT.endpoint, ViewId(G, 9, 1, 1))
+    return bench
+
+
+def sent(effects, kind=Data):
+    """Who was sent what of the data channel."""
+    return [
+        (each.to if isinstance(each, ev.Transmit) else "LAN", each.message)
+        for each in speech(effects)
+        if isinstance(each.message, kind)
+    ]
+
+
+# 4.4
+
+
+@pytest.mark.spec("X-037")
+def test_0_to_1_however_many_force_it_a_delegate_joins_once():
+    bench = DelegateBench()
+    effects = []
+    for number in range(50):
+        effects += bench.message(Endpoint(f"huji.h{number}/m#1"), ForceJoin(G, 1))
+    [join] = asked(effects)
+    assert isinstance(join, Join) and decode_attributes(join.meta) == DelegateAttributes()
+    assert isinstance(bench.core.state, Joining)
+
+
+@pytest.mark.spec("X-031", "X-022")
+def test_1_to_2_what_came_before_the_snapshot_is_answered_after_it_in_order_and_once():
+    bench = DelegateBench()
+    bench.message(A.endpoint, ForceJoin(G, 1))
+    sync(bench, A)
+    sync(bench, A)
+    bench.message(MIT.endpoint, ViewId(G, 9, 1, 1))
+    effects = bench.listed(bench.me, A, MIT)
+    assert [type(message) for message in controls(effects)] == [ViewId, SyncReply, CutReply]
+    assert isinstance(bench.core.state, In)
+
+
+@pytest.mark.spec("X-103")
+def test_questions_to_a_delegate_that_is_not_in_the_group_make_it_join():
+    bench = DelegateBench()
+    assert [type(request) for request in asked(sync(bench, A))] == [Join]
+    assert [type(message) for message in controls(bench.listed(bench.me, A))] == [SyncReply]
+    stranger = DelegateBench()
+    assert ignored(stranger.message(MIT.endpoint, ViewId(G, 1, 1, 1))) == [("ViewId", "not in the group")]
+    assert isinstance(stranger.core.state, Out)
+
+
+def test_a_late_snapshot_is_asked_for_again():
+    bench = DelegateBench()
+    bench.message(A.endpoint, ForceJoin(G, 1))
+    assert asked(bench.fire("snapshot")) == [Resolve("g", Domain("world"))]
+
+
+@pytest.mark.spec("X-024", "X-025", "X-026", "X-040")
+def test_a_member_is_given_its_numbers_in_the_step_that_asked_and_pinned_there():
+    bench = inside()
+    assert bench.core.relays.running[A.endpoint].inbound.next == 1
+    bench.hear("huji.h1", data(A, 1, 6))
+    bench.joined(B)
+    [reply] = controls(sync(bench, B))
+    [own] = reply.cuts
+    assert own.complete and [(each.endpoint, each.start) for each in own.entries] == [(A.endpoint, 7)]
+    assert bench.core.relays.running[A.endpoint].pins.local[B.endpoint] == 7
+    assert dict(own.floors) == {"huji.h1": (1, 1), "huji.h2": (1, 1)}
+
+
+@pytest.mark.spec("X-012")
+def test_a_question_of_somebody_whose_join_is_not_seen_yet_waits_for_it():
+    bench = inside()
+    assert controls(sync(bench, B)) == []
+    assert [type(message) for message in controls(bench.joined(B))] == [SyncReply]
+
+
+@pytest.mark.spec("X-042", "X-043")
+def test_a_lan_that_is_still_syncing_is_marked_and_a_question_about_it_waits():
+    bench = inside(FAR, MIT)
+    [reply] = controls(sync(bench, A))
+    assert {each.lan: each.complete for each in reply.cuts} == {"huji": True, "mit": False}
+    request = CutRequest(G, 5, 1, Domain("mit"))
+    assert controls(bench.message(A.endpoint, request)) == []
+    effects = bench.message(MIT.endpoint, CutReply(G, 1, 1, cut("mit", entry(FAR, 30), h1=1)))
+    [answer] = [message for message in controls(effects) if isinstance(message, CutReply)]
+    assert (answer.req, answer.cut.complete, answer.cut.entries[0].start) == (5, True, 30)
+
+
+def test_a_question_about_a_lan_that_is_lost_is_answered_with_nothing():
+    bench = inside(FAR, MIT)
+    bench.message(A.endpoint, CutRequest(G, 5, 1, Domain("mit"), (FAR.endpoint,)))
+    [answer] = controls(bench.without("mit"))
+    assert (answer.req, answer.unknown, answer.cut.entries) == (5, (FAR.endpoint,), ())
+
+
+def test_questions_to_another_epoch_are_refused():
+    bench = inside()
+    effects = bench.message(A.endpoint, StartSync(G, 1, Role.BOTH, 7, 1))
+    assert ignored(effects) == [("StartSync", "of another epoch")]
+
+
+@pytest.mark.spec("X-044")
+def test_2_to_3_to_0_a_delegate_stays_a_while_after_its_last_member():
+    bench = inside()
+    bench.left(READER, last=0)
+    assert timers(bench.left(A, last=0))["linger"] == 10.0
+    assert isinstance(bench.core.state, Lingering)
+    bench.joined(user("huji.h1/again", stamp=200))
+    assert isinstance(bench.core.state, In)
+    bench.left(user("huji.h1/again"), last=0, stamp=201)
+    assert [type(request) for request in asked(bench.fire("linger"))] == [Leave]
+    assert bench.core.over and not bench.core.relays.running
+
+
+def test_a_sender_that_was_here_before_us_says_where_it_is():
+    bench = DelegateBench()
+    bench.message(A.endpoint, ForceJoin(G, 1))
+    bench.listed(bench.me, A, MIT)
+    assert bench.core.relays.running[A.endpoint].phase is RelayPhase.ANNOUNCED
+    [early] = controls(bench.message(MIT.endpoint, ViewId(G, 9, 1, 1)))
+    assert not early.cut.complete and early.cut.entries == ()
+    effects = sync(bench, A, first=1001)
+    [again] = [message for message in controls(effects) if isinstance(message, CutReply)]
+    assert again.req == 9 and again.cut.complete
+    assert [each.start for each in again.cut.entries] == [1001]
+
+
+@pytest.mark.spec("X-045", "X-053")
+def test_receivers_elsewhere_cost_a_delegate_nothing():
+    bench = inside(MIT)
+    bench.joined(*[user(f"mit.h1/r{n}", role=Role.RECEIVE, stamp=n) for n in range(100)])
+    assert len(bench.core.view.members) == 4
+    assert set(bench.core.relays.running) == {A.endpoint}
+
+
+# 4.5
+
+
+@pytest.mark.spec("X-038")
+def test_a_lan_is_asked_once_its_delegate_is_there():
+    bench = inside(FAR)
+    assert bench.core.peers.machines[Domain("mit")].phase is PeerPhase.WAIT_PEER
+    [question] = controls(bench.joined(MIT))
+    assert question == ViewId(G, 1, 1, 1)
+    assert bench.core.peers.machines[Domain("mit")].phase is PeerPhase.PEER_SYNC
+    assert controls(bench.fire("peer", "mit")) == [question]
+    effects = bench.message(MIT.endpoint, CutReply(G, 1, 1, cut("mit", entry(FAR, 12), h1=1)))
+    assert noted(effects, "stream begins") == [f"{FAR.endpoint} at 12"]
+    assert bench.core.relays.running[FAR.endpoint].pins.local == {
+        A.endpoint: 12,
+        READER.endpoint: 12,
+    }
+
+
+@pytest.mark.spec("X-039")
+def test_a_peer_is_told_our_own_senders_and_nobody_elses():
+    bench = with_mit()
+    bench.joined(NTU)
+    [answer] = controls(bench.message(NTU.endpoint, ViewId(G, 4, 1, 1)))
+    assert [each.endpoint for each in answer.cut.entries] == [A.endpoint]
+
+
+@pytest.mark.spec("X-041")
+def test_crossing_questions_are_both_answered_at_once():
+    bench = inside(FAR, MIT)
+    [answer] = controls(bench.message(MIT.endpoint, ViewId(G, 9, 1, 1)))
+    assert isinstance(answer, CutReply) and answer.req == 9
+    assert bench.core.peers.machines[Domain("mit")].phase is PeerPhase.PEER_SYNC
+
+
+@pytest.mark.spec("X-041")
+def test_a_question_of_a_delegate_that_is_not_noticed_yet_waits_for_its_notice():
+    bench = inside()
+    effects = bench.message(MIT.endpoint, ViewId(G, 9, 1, 1))
+    assert controls(effects) == []
+    assert timers(effects)["unnoticed mit"] == 5.0
+    assert [type(message) for message in controls(bench.joined(MIT))] == [ViewId, CutReply]
+
+
+def test_a_question_whose_notice_never_comes_makes_us_ask_the_servers():
+    bench = inside()
+    bench.message(MIT.endpoint, ViewId(G, 9, 1, 1))
+    assert asked(bench.fire("unnoticed", "mit")) == [Resolve("g", Domain("world"))]
+    assert Domain("mit") not in bench.core.peers.machines
+
+
+@pytest.mark.spec("X-022")
+def test_an_answer_that_nobody_waits_for_is_dropped():
+    bench = inside(FAR, MIT)
+    for req, epoch in ((2, 1), (1, 2)):
+        effects = bench.message(MIT.endpoint, CutReply(G, req, epoch, cut("mit", entry(FAR, 3), h1=1)))
+        assert ignored(effects) == [("CutReply", "not asked for")]
+    bench.without("mit")
+    effects = bench.message(MIT.endpoint, CutReply(G, 1, 1, cut("mit", entry(FAR, 3), h1=1)))
+    assert ignored(effects) == [("CutReply", "not asked for")]
+
+
+@pytest.mark.spec("X-060")
+def test_a_merge_asks_again_with_what_our_lan_has():
+    bench = with_mit()
+    bench.hear("mit", data(FAR, 1, 5))
+    bench.hear("huji.h2", Status(READER.endpoint, ((FAR.endpoint, 4),)))
+    bench.hear("huji.h1", Status(A.endpoint, ((FAR.endpoint, 6),)))
+    bench.without("mit")
+    [question] = controls(bench.joined(MIT, FAR, cause=Cause.MERGE))
+    assert question.have == ((FAR.endpoint, 4),)
+
+
+# 4.6, data
+
+
+@pytest.mark.spec("X-067", "X-068")
+def test_what_comes_from_our_lan_goes_to_the_others_and_what_comes_from_there_to_our_lan():
+    bench = with_mit()
+    assert [to for to, _ in sent(bench.hear("huji.h1", data(A, 1, 3)))] == ["mit"]
+    assert [to for to, _ in sent(bench.hear("mit", data(FAR, 1, 3)))] == ["LAN"]
+    assert sent(bench.hear("mit", data(FAR, 1, 3))) == []
+    assert ignored(bench.hear("mit", data(FAR, 1, 3))) == [("Data", "duplicate")]
+
+
+@pytest.mark.spec("X-068")
+def test_what_is_passed_on_is_only_what_is_new():
+    bench = with_mit()
+    bench.hear("mit", data(FAR, 3, 2))
+    [(_, first), (_, second)] = sent(bench.hear("mit", data(FAR, 1, 6)))
+    assert [(each.run.first, each.run.count) for each in (first, second)] == [(1, 2), (5, 2)]
+
+
+@pytest.mark.spec("X-068")
+def test_data_that_runs_in_circles_is_dropped():
+    bench = with_mit()
+    looping = Data(FAR.endpoint, data(FAR, 1).run, 1, 0, hop=17)
+    assert ignored(bench.hear("mit", looping)) == [("Data", "too many hops")]
+
+
+@pytest.mark.spec("X-068", "X-070")
+def test_data_goes_on_along_the_tree_and_not_back():
+    bench = with_mit()
+    bench.joined(NTU)
+    bench.message(NTU.endpoint, ViewId(G, 4, 1, 1))
+    bench.message(MIT.endpoint, Tree(G, 5, HUJI, ((HUJI, Domain("mit")), (HUJI, Domain("ntu")))))
+    assert [to for to, _ in sent(bench.hear("mit", data(FAR, 1)))] == ["LAN", "ntu"]
+    assert ignored(bench.message(MIT.endpoint, Tree(G, 4, HUJI, ()))) == [("Tree", "older tree")]
+
+
+@pytest.mark.spec("X-069", "X-070")
+def test_the_delegate_with_the_smallest_name_makes_the_tree():
+    bench = with_mit()
+    bench.joined(NTU)
+    bench.message(NTU.endpoint, ViewId(G, 4, 1, 1))
+    distances = Distances(G, Domain("mit"), ((Domain("ntu"), 0.01),))
+    assert timers(bench.message(MIT.endpoint, distances))["plan"] == 1.0
+    trees = [message for message in controls(bench.fire("plan")) if isinstance(message, Tree)]
+    assert len(trees) == 2 and trees[0] == trees[1]
+    assert len(trees[0].links) == 2
+
+
+@pytest.mark.spec("X-033")
+def test_data_of_a_stream_without_numbers_is_kept_and_not_passed_on():
+    bench = inside(FAR, MIT)
+    assert sent(bench.hear("mit", data(FAR, 12, 2))) == []
+    effects = bench.message(MIT.endpoint, CutReply(G, 1, 1, cut("mit", entry(FAR, 12), h1=1)))
+    assert [(to, message.run.first) for to, message in sent(effects)] == [("LAN", 12)]
+
+
+# 4.6, repair
+
+
+@pytest.mark.spec("X-083")
+def test_a_hole_is_asked_for_at_once_where_the_stream_comes_from_and_then_at_its_home():
+    bench = with_mit()
+    bench.joined(NTU)
+    bench.message(NTU.endpoint, ViewId(G, 4, 1, 1))
+    effects = bench.hear("ntu", data(FAR, 3))
+    assert timers(effects)["recover"] == 0.0
+    effects = bench.fire("recover", now=1.0)
+    assert sent(effects, Nak) == [("ntu", Nak(FAR.endpoint, ((1, 2),), HUJI, 1))]
+    assert timers(effects)["recover"] == pytest.approx(1.25 * 0.25 + 0.01)
+    assert sent(bench.fire("recover", now=2.0), Nak) == [("mit", Nak(FAR.endpoint, ((1, 2),), HUJI, 2))]
+
+
+@pytest.mark.spec("X-083")
+def test_at_home_the_sender_is_asked_and_then_the_whole_lan():
+    bench = with_mit()
+    bench.hear("huji.h1", data(A, 2))
+    assert [to for to, _ in sent(bench.fire("recover", now=1.0), Nak)] == ["huji.h1"]
+    assert [to for to, _ in sent(bench.fire("recover", now=2.0), Nak)] == ["LAN"]
+
+
+@pytest.mark.spec("X-081")
+def test_a_member_is_repaired_at_once_and_the_same_number_not_twice_in_a_moment():
+    bench = with_mit()
+    bench.hear("huji.h1", data(A, 1, 5))
+    nak = Nak(A.endpoint, ((2, 3),), Domain("huji.h2"))
+    [(to, repair)] = sent(bench.hear("huji.h2", nak))
+    assert (to, repair.run.first, repair.run.count, repair.repair) == ("LAN", 2, 2, True)
+    assert sent(bench.hear("huji.h3", nak)) == []
+    bench.now = 0.01
+    assert len(sent(bench.hear("huji.h3", nak))) == 1
+
+
+@pytest.mark.spec("X-072", "X-083")
+def test_a_peer_is_repaired_directly_and_remembered_if_we_miss_it_too():
+    bench = with_mit()
+    bench.joined(NTU)
+    bench.hear("mit", data(FAR, 1, 2))
+    nak = Nak(FAR.endpoint, ((2, 4),), Domain("ntu"))
+    assert [(to, each.run.first) for to, each in sent(bench.hear("ntu", nak))] == [("ntu", 2)]
+    assert ("ntu", 3) in [(to, each.run.first) for to, each in sent(bench.hear("mit", data(FAR, 3, 2)))]
+
+
+@pytest.mark.spec("X-029")
+def test_whoever_asks_for_what_is_forgotten_is_told_so():
+    bench = with_mit(start=10)
+    effects = bench.hear("huji.h2", Nak(FAR.endpoint, ((4, 5),), Domain("huji.h2")))
+    assert sent(effects, Below) == [("huji.h2", Below(FAR.endpoint, 10, HUJI))]
+
+
+# 4.6, stability
+
+
+@pytest.mark.spec("X-087", "X-088", "X-124")
+def test_a_message_is_stable_when_every_receiver_and_every_lan_has_it():
+    bench = with_mit()
+    bench.hear("huji.h1", data(A, 1, 9))
+    pins = bench.core.relays.running[A.endpoint].pins
+    bench.hear("huji.h2", Status(READER.endpoint, ((A.endpoint, 8),)))
+    assert pins.stable == 0
+    bench.hear("mit", Report((Progress(A.endpoint, Domain("mit"), 1, 5),)))
+    assert pins.stable == 4
+    bench.hear("mit", Report((Progress(A.endpoint, Domain("mit"), 1, 3),)))
+    bench.hear("mit", Report((Progress(A.endpoint, Domain("mit"), 2, 9),)))
+    assert pins.stable == 4
+    pulse = Heartbeat((Pulse(A.endpoint, 9, 4),))
+    assert [(to, message.pulses) for to, message in sent(bench.fire("announce"), Heartbeat)] == [
+        ("LAN", pulse.pulses),
+        ("mit", pulse.pulses),
+    ]
+
+
+@pytest.mark.spec("X-088")
+def test_a_lans_entry_is_what_its_receivers_have_and_not_what_its_delegate_holds():
+    bench = with_mit()
+    bench.hear("mit", data(FAR, 1, 9))
+    bench.hear("huji.h1", Status(A.endpoint, ((FAR.endpoint, 10),)))
+    bench.hear("huji.h2", Status(READER.endpoint, ((FAR.endpoint, 4),)))
+    [(to, report)] = sent(bench.fire("report"), Report)
+    assert (to, report.entries) == ("mit", (Progress(FAR.endpoint, HUJI, 1, 4),))
+
+
+@pytest.mark.spec("X-088")
+def test_entries_of_other_lans_are_passed_on_unchanged_towards_home():
+    bench = with_mit()
+    bench.joined(NTU)
+    entry_of_ntu = Progress(FAR.endpoint, Domain("ntu"), 1, 4)
+    [(to, report)] = sent(bench.hear("ntu", Report((entry_of_ntu,))), Report)
+    assert (to, report.entries) == ("mit", (entry_of_ntu,))
+
+
+@pytest.mark.spec("X-051")
+def test_whoever_leaves_no_longer_holds_up_the_others():
+    bench = with_mit()
+    bench.hear("huji.h1", data(A, 1, 9))
+    bench.hear("mit", Report((Progress(A.endpoint, Domain("mit"), 1, 10),)))
+    pins = bench.core.relays.running[A.endpoint].pins
+    assert pins.stable == 0
+    bench.left(READER)
+    assert pins.stable == 9
+
+
+@pytest.mark.spec("X-066", "X-089")
+def test_what_a_lost_lan_has_not_confirmed_is_kept_for_its_return():
+    bench = with_mit()
+    bench.hear("huji.h1", data(A, 1, 4), data(A, 5, 5))
+    bench.hear("huji.h2", Status(READER.endpoint, ((A.endpoint, 10),)))
+    bench.hear("mit", Report((Progress(A.endpoint, Domain("mit"), 1, 5),)))
+    bench.without("mit")
+    relay = bench.core.relays.running[A.endpoint]
+    assert (relay.pins.stable, relay.lowest) == (9, 5)
+    bench.joined(MIT, FAR, cause=Cause.MERGE)
+    effects = bench.message(MIT.endpoint, ViewId(G, 30, 1, 1, ((A.endpoint, 5),)))
+    [answer] = [message for message in controls(effects) if isinstance(message, CutReply)]
+    assert [each.start for each in answer.cut.entries] == [5]
+    assert relay.pins.lans[Domain("mit")] == (1, 10)
+
+
+@pytest.mark.spec("X-064", "X-066")
+def test_after_too_long_a_time_a_lost_lan_starts_where_we_are():
+    bench = with_mit()
+    bench.hear("huji.h1", data(A, 1, 4), data(A, 5, 5))
+    bench.hear("huji.h2", Status(READER.endpoint, ((A.endpoint, 10),)))
+    bench.hear("mit", Report((Progress(A.endpoint, Domain("mit"), 1, 5),)))
+    bench.without("mit")
+    bench.now = 31.0
+    bench.hear("huji.h1", data(A, 10, 1))
+    bench.hear("huji.h2", Status(READER.endpoint, ((A.endpoint, 11),)))
+    bench.joined(MIT, FAR, cause=Cause.MERGE)
+    effects = bench.message(MIT.endpoint, ViewId(G, 30, 1, 1, ((A.endpoint, 5),)))
+    [answer] = [message for message in controls(effects) if isinstance(message, CutReply)]
+    assert [each.start for each in answer.cut.entries] == [11]
+
+
+# 4.6, ends
+
+
+@pytest.mark.spec("X-050")
+def test_after_a_crash_the_lan_is_polled_and_its_last_number_is_said():
+    bench = with_mit()
+    bench.hear("huji.h1", data(A, 1, 3))
+    effects = bench.left(A)
+    assert sent(effects, Poll) == [("LAN", Poll(A.endpoint))]
+    bench.hear("huji.h2", Polled(A.endpoint, 6))
+    effects = bench.fire("poll", A.endpoint)
+    assert bench.core.relays.running[A.endpoint].final == 5
+    assert ("mit", Heartbeat((Pulse(A.endpoint, 5, 0, True),), 1)) in sent(effects, Heartbeat)
+    assert sent(bench.fire("recover", now=1.0), Nak)[0][1].ranges == ((4, 5),)
+
+
+def test_a_leaver_is_kept_until_everybody_has_its_last_message():
+    bench = with_mit()
+    bench.hear("huji.h1", data(A, 1, 3))
+    bench.left(A, last=3)
+    assert A.endpoint in bench.core.relays.running
+    bench.hear("huji.h2", Status(READER.endpoint, ((A.endpoint, 4),)))
+    bench.hear("mit", Report((Progress(A.endpoint, Domain("mit"), 1, 4),)))
+    bench.fire("announce")
+    assert A.endpoint not in bench.core.relays.running
+
+
+@pytest.mark.spec("X-091")
+def test_under_expel_the_only_one_that_blocks_has_to_go_after_a_while():
+    from rostra.protocols.adhoc.messages import Attributes, Slow, encode
+    from rostra.protocols.resolve.messages import Member
+
+    bench = inside(window_messages=8, held_messages=8)
+    slow = Member(Endpoint("huji.h3/slow#1"), (1, 1), encode(Attributes(Role.RECEIVE, 1, Slow.EXPEL)))
+    bench.joined(slow)
+    sync(bench, slow)
+    bench.hear("huji.h1", data(A, 1, 8))
+    bench.hear("huji.h2", Status(READER.endpoint, ((A.endpoint, 9),)))
+    assert controls(bench.fire("patience", now=1.0)) == []
+    assert controls(bench.fire("patience", now=3.0)) == []
+    [word] = controls(bench.fire("patience", now=6.0))
+    assert word == Excluded(G, "too slow", ((A.endpoint, 1),))
+    assert bench.core.relays.running[A.endpoint].pins.stable == 8
