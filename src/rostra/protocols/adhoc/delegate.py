@@ -377,16 +377,14 @@ class DelegateCore:
         have = dict(message.have)
         if local.role.receives:
             self.relays.receivers.add(source)
-        cuts = [self._own_cut(source, have)]
+        flowing = self._flowing()
+        cuts = [self._cut_of_ours(self._entries(flowing.get(self.lan, []), source, have))]
         for name in sorted(self.peers.machines):
-            peer = self.peers.machines[name]
-            cuts.append(self.peers.cut(peer, self._entries(name, source, have)))
+            entries = self._entries(flowing.get(name, []), source, have)
+            cuts.append(self.peers.cut(self.peers.machines[name], entries))
         for piece, last in _pieces(cuts):
             reply = SyncReply(self.group, message.req, self.epoch, piece, self.channel, last)
             self.voice.say(source, reply)
-
-    def _own_cut(self, receiver: Endpoint, have: dict[Endpoint, int]) -> Cut:
-        return self._cut_of_ours(self._entries(self.lan, receiver, have))
 
     def _cut_of_ours(self, entries: tuple[Entry, ...]) -> Cut:
         return Cut(self.lan, self.epoch, tuple(sorted(self.floors.items())), self._complete, entries)
@@ -406,24 +404,30 @@ class DelegateCore:
             self._answer_view_id(name, self._owed[name])
 
     def _entries(
-        self, name: Domain, receiver: Endpoint, have: dict[Endpoint, int], only: tuple[Endpoint, ...] = ()
+        self,
+        relays: list[Relay],
+        receiver: Endpoint,
+        have: dict[Endpoint, int],
+        only: tuple[Endpoint, ...] = (),
     ) -> tuple[Entry, ...]:
+        """A start in each of these streams, and a pin there."""
         return tuple(
             [
                 self.relays.entry(relay, self.relays.offer(relay, receiver, have.get(relay.stream)))
-                for relay in self._relays_of(name)
+                for relay in relays
                 if relay.stream != receiver and (not only or relay.stream in only)
             ]
         )
 
-    def _relays_of(self, name: Domain) -> list[Relay]:
-        """The streams of a LAN that flow, sorted."""
+    def _flowing(self) -> dict[Domain, list[Relay]]:
+        """The streams that flow, by LAN, sorted."""
         running = self.relays.running
-        return [
-            running[stream]
-            for stream in sorted(running)
-            if running[stream].lan == name and running[stream].known and running[stream].final is None
-        ]
+        found: dict[Domain, list[Relay]] = {}
+        for stream in sorted(running):
+            relay = running[stream]
+            if relay.known and relay.final is None:
+                found.setdefault(relay.lan, []).append(relay)
+        return found
 
     def _cut_request(self, source: Endpoint, message: CutRequest) -> None:
         if source not in self.locals:
@@ -431,10 +435,12 @@ class DelegateCore:
         elif message.epoch != self.epoch:
             self.voice.ignore("CutRequest", "of another epoch")
         elif message.lan == self.lan and self._complete:
-            self._reply_cut(source, message, self._own_cut(source, dict(message.have)))
+            ours = self._entries(self._flowing().get(self.lan, []), source, dict(message.have))
+            self._reply_cut(source, message, self._cut_of_ours(ours))
         elif self.peers.is_active(message.lan):
             peer = self.peers.machines[message.lan]
-            entries = self._entries(message.lan, source, dict(message.have), message.members)
+            flowing = self._flowing().get(message.lan, [])
+            entries = self._entries(flowing, source, dict(message.have), message.members)
             self._reply_cut(source, message, self.peers.cut(peer, entries))
         elif message.lan == self.lan or message.lan in self.peers.machines:
             waiting = self._waiting.setdefault(message.lan, [])
@@ -482,7 +488,7 @@ class DelegateCore:
                 self.relays.entry(
                     relay, self.relays.offer_lan(relay, name, message.epoch, have.get(relay.stream))
                 )
-                for relay in self._relays_of(self.lan)
+                for relay in self._flowing().get(self.lan, [])
             ]
         )
         if self._complete:

@@ -163,8 +163,18 @@ class Lans:
                 cut = reply.cut
                 self.apply(Cut(cut.lan, cut.epoch, cut.floors, cut.complete, entries))
 
-    def apply(self, cut: Cut) -> None:
-        """Compare a cut with the view: see the table above."""
+    def apply(self, *cuts: Cut) -> None:
+        """Compare cuts with the view: see the table above."""
+        complete = {cut.lan: self._apply(cut) for cut in cuts if cut.complete}
+        for cut in cuts:
+            if not cut.complete:
+                lan = self._apply(cut)
+                if lan.phase is LanPhase.CUT and lan.req is None:
+                    self._ask(lan)
+        if complete:
+            self._settle(complete)
+
+    def _apply(self, cut: Cut) -> Lan:
         lan = self.machine(cut.lan, asks=False)
         lan.epoch = self.delegate(cut.lan)
         for host, stamp in cut.floors:
@@ -176,10 +186,7 @@ class Lans:
             lan.phase = LanPhase.CUT if known else LanPhase.WAIT_DELEGATE
         for entry in cut.entries:
             self._apply_entry(entry)
-        if cut.complete:
-            self._settle(lan)
-        elif lan.phase is LanPhase.CUT and lan.req is None:
-            self._ask(lan)
+        return lan
 
     def _apply_entry(self, entry: Entry) -> None:
         who, senders = entry.endpoint, self._senders
@@ -201,12 +208,13 @@ class Lans:
                 self.fresh.pop(who, None)
                 senders.begin(who, entry.stamp, attributes, entry.start)
 
-    def _settle(self, lan: Lan) -> None:
-        """The cut is in. Whoever is noticed and not in it is either newer, or has left already."""
-        asks = False
+    def _settle(self, lans: dict[Domain, Lan]) -> None:
+        """The cuts are in. Whoever is noticed and not in them is either newer, or has left already."""
+        asks: set[Domain] = set()
         for member in self._view.members:
             who = member.endpoint
-            if who == self._voice.me or lan_of(who) != lan.name:
+            lan = lans.get(lan_of(who))
+            if lan is None or who == self._voice.me:
                 continue
             attributes = decode_attributes(member.meta)
             if not isinstance(attributes, Attributes) or not attributes.role.sends:
@@ -221,9 +229,9 @@ class Lans:
                 # Most often it has left already, and its leave notice is on the way; nobody is told of it.
                 if running is None:
                     self._senders.announce(who, member.stamp, attributes)
-                asks = True
-        if asks:
-            self._voice.set_timer(self._voice.config.cut_wait_s, "cut", lan.name)
+                asks.add(lan.name)
+        for name in sorted(asks):
+            self._voice.set_timer(self._voice.config.cut_wait_s, "cut", name)
 
     def asked_too_long_ago(self, name: Domain) -> None:
         """T_cut: the reply is late, or somebody was not in it."""

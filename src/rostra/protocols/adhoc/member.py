@@ -421,8 +421,7 @@ class MemberCore:
 
     def _apply(self, cuts: tuple[Cut, ...]) -> None:
         if self.role.receives:
-            for cut in _united(cuts):
-                self.lans.apply(cut)
+            self.lans.apply(*_united(cuts))
 
     def _excluded(self, reason: str) -> None:
         self.voice.tell(Excluded(reason))

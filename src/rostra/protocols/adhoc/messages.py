@@ -27,6 +27,7 @@ is in the cut. See decision 0016.
 """
 
 from enum import Enum
+from functools import lru_cache
 from typing import Final
 
 from msgspec import DecodeError, Struct, msgpack
@@ -411,8 +412,9 @@ def decode_control(data: bytes) -> Control | None:
         return None
 
 
+@lru_cache(maxsize=4096)
 def decode_attributes(meta: bytes) -> Attributes | DelegateAttributes | None:
-    """None if this membership is not one of ours."""
+    """None if this membership is not one of ours. Most members of a group bring the same few bytes."""
     try:
         return _attributes.decode(meta)
     except DecodeError:
