@@ -23,7 +23,7 @@ its decoder, and whoever holds a run can cut it between two messages (`runs.py`)
 
 **Versions of a LAN.** The paper's cuts need to say which notices they contain. Agents stamp every join and
 leave already, so a cut carries the latest stamp of each host (`Floors`): a notice with a stamp at or below it
-is in the cut. See decision 0016.
+is in the cut. See decision 0017.
 """
 
 from enum import Enum
