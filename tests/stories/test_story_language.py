@@ -12,6 +12,7 @@ from rostra.protocols.resolve.domain import DomainServer
 from rostra.sim.story import Story, tell
 
 TWO = "world haifa: a b  paris: c d\n"
+FIFO = "world haifa: a b  paris: c d  fifo\n"
 
 GOOD = """\
 # Three meet.
@@ -91,6 +92,16 @@ def test_a_section_in_which_nobody_is_told_anything_says_so():
         (TWO + "slow a\n", ":2:", "no server is named", "slow SERVER... 50ms"),
         (TWO + "clock a b\n", ":2:", "'b' is no time", "80ms"),
         (TWO + "clock\n", ":2:", "no server is named", "clock SERVER... +5s"),
+        (TWO + "join chess a delivery=fifo\n", ":2:", "nobody can speak", "world haifa: a b  fifo"),
+        (TWO + "join chess a delivery=slow\n", ":2:", "no delivery is called 'slow'", "none or fifo"),
+        (FIFO + "join chess a delivery=fifo role=king\n", ":2:", "'king' is no role", "send receive both"),
+        (FIFO + "send chess a hello\n", ":2:", "does not speak in chess", "delivery=fifo"),
+        (
+            FIFO + "join chess a delivery=fifo\nstream chess a count=x\n",
+            ":3:",
+            "'x' is no number",
+            "count=50",
+        ),
     ],
 )
 def test_a_bad_story_says_where_and_what_to_do(text, line, what, hint):

@@ -14,6 +14,8 @@ from typing import Literal
 from msgspec import Struct
 
 from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.adhoc.events import Item
+from rostra.protocols.adhoc.messages import Run
 from rostra.protocols.effects import Because
 from rostra.protocols.resolve.requests import AnyAnswer, AnyNotice, AnyRequest
 
@@ -62,6 +64,23 @@ class FollowingChanged(Record, frozen=True, tag="following"):
     follows: bool
 
 
+class TalkChanged(Record, frozen=True, tag="talk"):
+    """As `MembershipChanged`, in a group with `delivery="fifo"`. Apart from it, because such a group has
+    members that are no programs: the delegates."""
+
+    endpoint: Endpoint
+    group: Group
+    change: Literal["joined", "left", "crashed"]
+
+
+class Said(Record, frozen=True, tag="said"):
+    """A program handed over messages; the run's numbers are those of its stream."""
+
+    endpoint: Endpoint
+    group: Group
+    run: Run
+
+
 class Settled(Record, frozen=True, tag="settled"):
     """Nothing was in flight, and nothing had changed for long enough: promises due at stability are due
     now."""
@@ -84,6 +103,14 @@ class Told(Record, frozen=True, tag="told"):
     notice: AnyNotice
 
 
+class Handed(Record, frozen=True, tag="handed"):
+    """What a program was given by a group that speaks, messages and all."""
+
+    endpoint: Endpoint
+    group: Group
+    item: Item
+
+
 class Answered(Record, frozen=True, tag="answered"):
     endpoint: Endpoint
     request: AnyRequest
@@ -97,9 +124,12 @@ AnyRecord = (
     | LineChanged
     | MembershipChanged
     | FollowingChanged
+    | TalkChanged
+    | Said
     | Settled
     | Detected
     | Told
+    | Handed
     | Answered
 )
 

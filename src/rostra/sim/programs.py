@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rostra.errors import BadInput
 from rostra.names import Domain, Endpoint, Group, make_group, parse_group
+from rostra.protocols.adhoc.messages import Role, Slow
 from rostra.protocols.resolve.requests import (
     Close,
     Join,
@@ -22,6 +24,7 @@ from rostra.protocols.resolve.requests import (
     WatchLife,
 )
 from rostra.protocols.resolve.view import NOT_FOLLOWED, Views
+from rostra.sim.talks import JoinTalk, LeaveTalk, Talk
 
 if TYPE_CHECKING:
     from rostra.sim.world import World
@@ -52,6 +55,7 @@ class Program:
         self.watching: set[Group] = set()
         self.following: set[Group] = set()  # online in them, or watching them
         self.views = Views()
+        self.talks: dict[Group, Talk] = {}  # groups that it speaks in, or spoke in
         self.missed: int | None = None  # while it does not read: how many notices were not kept for it
         self._world = world
 
@@ -61,7 +65,65 @@ class Program:
         return self.ask(Join(_group(group), online, permanent, meta))
 
     def leave(self, group: str | Group, *, meta: bytes = b"") -> Call:
-        return self.ask(Leave(_group(group), meta))
+        key = _group(group)
+        if key in self.talks:
+            self.talks[key].state = "leaving"
+            return self.ask(LeaveTalk(key))
+        return self.ask(Leave(key, meta))
+
+    # Groups that speak
+
+    def join_fifo(
+        self,
+        group: str | Group,
+        *,
+        role: Role = Role.BOTH,
+        slow: Slow = Slow.THROTTLE,
+        meta: bytes = b"",
+    ) -> Call:
+        """Join with `delivery="fifo"`."""
+        if self._world.fifo is None:
+            raise BadInput("nobody can speak in this world", fix="make it with fifo=True")
+        key = _group(group)
+        before = self.talks.get(key)
+        if before is not None and before.state != "over":
+            raise BadInput(
+                f"{self} is in {key.name} already", fix="leave first, and wait until it has parted"
+            )
+        self.talks[key] = Talk(key, role, 0 if before is None else before.said)
+        return self.ask(JoinTalk(key, role, slow, meta))
+
+    def say(self, group: str | Group, *payloads: bytes) -> None:
+        self._world.speak(self, _group(group), payloads)
+
+    def stream(
+        self,
+        group: str | Group,
+        every_s: float,
+        *,
+        count: int | None = None,
+        phase_s: float = 0.0,
+        size: int = 16,
+    ) -> None:
+        """Say something again and again, from `phase_s` on; ends with the talk, or with another stream."""
+        self._world.stream(self, _group(group), every_s, count, phase_s, size)
+
+    def hush(self, group: str | Group) -> None:
+        """End the stream."""
+        self.talk(_group(group)).streams += 1
+
+    def pause(self, group: str | Group) -> None:
+        """Read no more messages of this group for now."""
+        self._world.pause_talk(self, _group(group), paused=True)
+
+    def resume(self, group: str | Group) -> None:
+        self._world.pause_talk(self, _group(group), paused=False)
+
+    def talk(self, group: str | Group) -> Talk:
+        key = _group(group)
+        if key not in self.talks:
+            raise BadInput(f"{self} does not speak in {key.name}", fix="join with delivery=fifo first")
+        return self.talks[key]
 
     def resolve(self, group: str | Group, *, deadline_s: float | None = None) -> Call:
         key = _group(group)
@@ -122,6 +184,7 @@ class Program:
             self.follow(group, False)
         self.online.clear()
         self.watching.clear()
+        self.talks.clear()
 
     @property
     def address(self) -> Endpoint:

@@ -15,25 +15,33 @@ A story is a list of sections. Above each line of dashes stand commands, one to 
 golden trace: what the programs were told while the commands ran, in seconds from the beginning of the
 section. The world has come to rest before the first command, unless it is said to be `cold`. Lines that
 begin with `#` are for readers; `# spec: C-062 A-07` says what the story shows.
+
+In a world that is said to be `fifo`, programs join with `delivery=fifo`, and `send` and `stream` speak to a
+group. Faults of the network can then be of its `control` or its `data` alone: ``cut data haifa | paris``.
 """
 
 import re
 import shlex
 from collections.abc import Callable, Iterable
+from enum import Enum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 
 from rostra.errors import BadInput, BadStory, RostraError
 from rostra.names import Domain, Group, Tree, child, labels, make_group, parse_domain, parse_host
+from rostra.protocols.adhoc.config import AdhocConfig
+from rostra.protocols.adhoc.messages import Role, Slow
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.resolve.config import ResolveConfig
 from rostra.sim.network import LAN, STEADY, WAN, WILD, Constant, LinkModel, Lognormal, Quality, Uniform
 from rostra.sim.programs import Program
 from rostra.sim.shapes import shape
 from rostra.sim.trace import DEFAULT_PROGRAM, Detail, Names, Trace
-from rostra.sim.world import World
+from rostra.sim.world import Channel, World
+
+_Kind = TypeVar("_Kind", bound=Enum)
 
 NOTHING: Final = "nothing"
 """The golden trace of a section in which nobody is told anything."""
@@ -45,6 +53,7 @@ _TIME = re.compile(r"([+-]?\d+(?:\.\d+)?)(us|ms|s|m|h)")
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _MODELS = {"steady": STEADY, "lan": LAN, "wan": WAN, "wild": WILD}
 _DETAILS: Final[dict[str, Detail]] = {"links": "links", "notes": "notes"}
+_CHANNELS: Final[dict[str, Channel]] = {"control": "control", "data": "data"}
 
 
 class Command(Struct, frozen=True):
@@ -237,7 +246,7 @@ class _Teller:
                 tree = shape(next(words, ""))
             elif word.endswith(":"):
                 cluster = parse_domain(word[:-1])
-            elif "=" in word or word == "cold":
+            elif "=" in word or word in ("cold", "fifo"):
                 option, _, value = word.partition("=")
                 options[option] = value
             elif cluster is None:
@@ -258,6 +267,7 @@ class _Teller:
             self._world.settle()
         self._trace.began_at = self._world.now
         self._world.listeners.append(self._trace)
+        self._world.hearers.append(self._trace.heard)
 
     def show(self, args: list[str]) -> None:
         if unknown := sorted(set(args) - _DETAILS.keys()):
@@ -267,9 +277,19 @@ class _Teller:
         self._trace.show = {_DETAILS[word] for word in args}
 
     def join(self, args: list[str]) -> None:
-        args, options = _options(args, "meta", "offline", "permanent")
+        args, options = _options(args, "meta", "offline", "permanent", "delivery", "role", "slow")
         group, who = self.group(_first(args, "a group")), self.programs(args[1:])
+        delivery = options.get("delivery", "none")
+        if delivery not in ("none", "fifo"):
+            raise BadInput(f"no delivery is called {delivery!r}", fix="none or fifo")
+        if delivery == "fifo" and self.world.fifo is None:
+            raise BadInput("nobody can speak in this world", fix="say so:  world haifa: a b  fifo")
         for program in who:
+            if delivery == "fifo":
+                role = _one_of(Role, options.get("role", "both"))
+                slow = _one_of(Slow, options.get("slow", "throttle"))
+                program.join_fifo(group, role=role, slow=slow, meta=options.get("meta", "").encode())
+                continue
             program.join(
                 group,
                 online="offline" not in options,
@@ -311,10 +331,33 @@ class _Teller:
             ask(program, group)
 
     def send(self, args: list[str]) -> None:
+        if self.world.fifo is not None and args[1:2] != [">"] and len(args) >= 3:
+            group, program = self.group(args[0]), self.program(args[1])
+            program.say(group, *(text.encode() for text in args[2:]))
+            return
         if len(args) < 4 or args[1] != ">":
             raise BadInput("who sends what to whom?")
         source, *to = self.programs([args[0], *args[2:-1]])
         source.send(args[-1].encode(), *to)
+
+    def stream(self, args: list[str]) -> None:
+        args, options = _options(args, "every", "count", "phase")
+        group = self.group(_first(args, "a group"))
+        count = options.get("count", "")
+        if count and not count.isdigit():
+            raise BadInput(f"{count!r} is no number of messages", fix="count=50")
+        for program in self.programs(args[1:]):
+            program.stream(
+                group,
+                _seconds(options.get("every", "100ms")),
+                count=int(count) if count else None,
+                phase_s=_seconds(options.get("phase", "0s")),
+            )
+
+    def hush(self, args: list[str]) -> None:
+        group = self.group(_first(args, "a group"))
+        for program in self.programs(args[1:]):
+            program.hush(group)
 
     def life(self, args: list[str]) -> None:
         if len(args) < 3 or args[1] != "of":
@@ -373,10 +416,12 @@ class _Teller:
         self._servers(args[:-1], lambda path: self.world.step_clock(path, _seconds(args[-1])))
 
     def cut(self, args: list[str]) -> None:
-        self.world.cut(self.where(args))
+        args, only = _channel(args)
+        self.world.cut(self.where(args), only)
 
     def heal(self, args: list[str]) -> None:
-        self.world.heal(self.where(args) if args else "")
+        args, only = _channel(args)
+        self.world.heal(self.where(args) if args else "", only)
 
     def reset(self, args: list[str]) -> None:
         self.world.reset(self.where(args))
@@ -388,10 +433,12 @@ class _Teller:
         self.world.release(self.where(args) if args else "")
 
     def loss(self, args: list[str]) -> None:
-        self.world.lose(_share(_first(args, "a share")), self.where(args[1:]) if args[1:] else "")
+        args, only = _channel(args)
+        self.world.lose(_share(_first(args, "a share")), self.where(args[1:]) if args[1:] else "", only)
 
     def delay(self, args: list[str]) -> None:
-        self.world.delay(_seconds(_first(args, "a time")), self.where(args[1:]) if args[1:] else "")
+        args, only = _channel(args)
+        self.world.delay(_seconds(_first(args, "a time")), self.where(args[1:]) if args[1:] else "", only)
 
     def run(self, args: list[str]) -> None:
         self.world.run(_seconds(_only(args, "a time")))
@@ -405,20 +452,22 @@ class _Teller:
 _VERBS: Final[dict[str, tuple[Callable[[_Teller, list[str]], None], str]]] = {
     "world": (
         _Teller.make_world,
-        "haifa: a b  paris: c d  [tree T-REF] [wan=80ms] [lan=1ms] [loss=1%] [seed=7]",
+        "haifa: a b  paris: c d  [tree T-REF] [wan=80ms] [lan=1ms] [loss=1%] [seed=7] [fifo]",
     ),
     "show": (_Teller.show, "[links] [notes]"),
     "open": (_Teller.open, "WHO..."),
     "close": (_Teller.close, "WHO..."),
     "kill": (_Teller.kill, "WHO..."),
-    "join": (_Teller.join, "GROUP WHO... [offline] [permanent] [meta=TEXT]"),
+    "join": (_Teller.join, "GROUP WHO... [offline] [permanent] [meta=TEXT] [delivery=fifo [role=receive]]"),
     "leave": (_Teller.leave, "GROUP WHO... [meta=TEXT]"),
     "online": (_Teller.online, "GROUP WHO..."),
     "offline": (_Teller.offline, "GROUP WHO..."),
     "watch": (_Teller.watch, "GROUP WHO..."),
     "unwatch": (_Teller.unwatch, "GROUP WHO..."),
     "resolve": (_Teller.resolve, "GROUP WHO... [deadline=2s]      (GROUP@* asks in every scope around)"),
-    "send": (_Teller.send, "WHO > WHO... TEXT"),
+    "send": (_Teller.send, "WHO > WHO... TEXT   or, to a group:   GROUP WHO TEXT..."),
+    "stream": (_Teller.stream, "GROUP WHO... [every=100ms] [count=50] [phase=30ms]"),
+    "hush": (_Teller.hush, "GROUP WHO..."),
     "life": (_Teller.life, "WHO of WHO..."),
     "deaf": (_Teller.deaf, "WHO..."),
     "hears": (_Teller.hears, "WHO..."),
@@ -430,13 +479,13 @@ _VERBS: Final[dict[str, tuple[Callable[[_Teller, list[str]], None], str]]] = {
     "continue": (_Teller.resume, "SERVER..."),
     "slow": (_Teller.slow, "SERVER... 50ms"),
     "clock": (_Teller.clock, "SERVER... +5s"),
-    "cut": (_Teller.cut, "A | B   or   A > B   or   A   or   link A | B"),
-    "heal": (_Teller.heal, "[A | B]"),
+    "cut": (_Teller.cut, "[control|data] A | B   or   A > B   or   A   or   link A | B"),
+    "heal": (_Teller.heal, "[control|data] [A | B]"),
     "reset": (_Teller.reset, "A | B"),
     "hold": (_Teller.hold, "A > B"),
     "release": (_Teller.release, "[A > B]"),
-    "loss": (_Teller.loss, "5% [A | B]"),
-    "delay": (_Teller.delay, "300ms [A > B]"),
+    "loss": (_Teller.loss, "[control|data] 5% [A | B]"),
+    "delay": (_Teller.delay, "[control|data] 300ms [A > B]"),
     "run": (_Teller.run, "3s"),
     "settle": (_Teller.settle, ""),
 }
@@ -485,10 +534,12 @@ def _settings(options: dict[str, str], seed: int | None) -> dict[str, Any]:
     if not written.isdigit():
         raise BadInput(f"{written!r} is no seed", fix="a number: seed=7")
     lan = profile == "lan"
+    fifo = options.pop("fifo", None) is not None
     return {
         "seed": int(written) if seed is None else seed,
         "timers": (LinkConfig.lan() if lan else LinkConfig.wan()).over_datagrams(),
         "config": ResolveConfig.lan() if lan else ResolveConfig.wan(),
+        "fifo": (AdhocConfig.lan() if lan else AdhocConfig.wan()) if fifo else False,
     }
 
 
@@ -503,6 +554,19 @@ def _options(args: list[str], *names: str) -> tuple[list[str], dict[str, str]]:
         else:
             others.append(word)
     return others, options
+
+
+def _channel(args: list[str]) -> tuple[list[str], Channel | None]:
+    """Is one of the two channels meant alone?"""
+    return (args[1:], _CHANNELS[args[0]]) if args and args[0] in _CHANNELS else (args, None)
+
+
+def _one_of(kind: type[_Kind], text: str) -> _Kind:
+    try:
+        return kind(text)
+    except ValueError:
+        choices = " ".join(str(each.value) for each in kind)
+        raise BadInput(f"{text!r} is no {kind.__name__.lower()}", fix=f"one of: {choices}") from None
 
 
 def _first(args: list[str], what: str) -> str:

@@ -6,6 +6,9 @@
 Lines are grouped: programs that are told the same at the same moment share one. A notice that changes no
 view is no line (C-141). Links and inner notes of servers are added on request. The text depends on the seed
 alone.
+
+What a group says is a line for each message, ``a says 'e4'``; what a stream says is summed up, at its end or
+the section's: ``heard a 1-50``.
 """
 
 from collections.abc import Iterable
@@ -13,6 +16,8 @@ from typing import Literal
 
 from rostra.names import Domain, Endpoint, Group, Tree, host_of, incarnation_of, labels, name_of
 from rostra.node import Output
+from rostra.protocols.adhoc import events as talk
+from rostra.protocols.adhoc.runs import payloads
 from rostra.protocols.effects import Because, Ignored, LinkDown, LinkUp, Noted
 from rostra.protocols.links.events import Suspected, Trusted
 from rostra.protocols.resolve.messages import Cause, Members
@@ -32,6 +37,7 @@ from rostra.protocols.resolve.requests import (
 )
 from rostra.protocols.resolve.view import Report, ViewChanged
 from rostra.sim.programs import Call, Program
+from rostra.sim.talks import QUIET
 
 DEFAULT_PROGRAM = "app"
 """The program that a story means when it names a host."""
@@ -81,15 +87,20 @@ class Trace:
         self._lines: list[str] = []
         self._moment = ""
         self._said: list[tuple[list[str], str]] = []  # of this moment: who, and what
+        self._streams: dict[tuple[str, str, Endpoint], tuple[int, int]] = {}  # who, group, sender: from, to
+        self._last_at = 0.0
 
     def lines(self) -> list[str]:
         """Everything written since the last call."""
+        for who, group, sender in list(self._streams):
+            self._sum_up(self._last_at, who, group, sender)
         self._end_moment()
         lines, self._lines = self._lines, []
         return lines
 
     def write(self, at: float, who: str, *columns: str) -> None:
         """One thing that one program or server is told; with others', if they are told the same now."""
+        self._last_at = max(self._last_at, at)
         moment = f"{at - self.began_at:.3f}"
         if moment != self._moment:
             self._end_moment()
@@ -146,6 +157,58 @@ class Trace:
             case Gap(missed=missed, groups=groups):
                 about = ", ".join(map(names.group, groups))
                 self.write(at, who, f"missed {missed} notices", f"of {about}" if about else "")
+
+    def heard(self, at: float, program: Program, group: Group, item: talk.Item) -> None:
+        """What a program is given by a group that speaks."""
+        who, names = self.names.endpoint(program.address), self.names
+        name = names.group(group)
+        is_now = f"{name} is {{{' '.join(sorted(map(names.endpoint, program.talks[group].members)))}}}"
+        match item:
+            case talk.Delivered(stream, run):
+                self._messages(at, who, name, stream, run.first, payloads(run))
+            case talk.Ready():
+                self.write(at, who, is_now, "and may be heard")
+            case talk.Joined(endpoint, resumed=resumed):
+                how = "resumed" if resumed else "joined"
+                self.write(at, who, f"{names.endpoint(endpoint)} {how}", is_now)
+            case talk.Left(endpoint, why, last):
+                self._sum_up(at, who, name, endpoint)
+                end = "" if last is None else f"after {last}"
+                self.write(at, who, f"{names.endpoint(endpoint)} {why} {end}".rstrip(), is_now)
+            case talk.Gap(endpoint, first, last):
+                self.write(at, who, f"missed {names.endpoint(endpoint)} {first}-{last}")
+            case talk.Without(domain, because):
+                self.write(at, who, f"without {names.server(domain)}", self._grounds(because))
+            case talk.Only(domain, because):
+                self.write(at, who, f"only {names.server(domain)}", self._grounds(because))
+            case talk.Excluded(reason):
+                self.write(at, who, f"excluded from {name}", f"because {reason}")
+            case talk.Parted(unconfirmed, unsent):
+                for sender in sorted({key[2] for key in self._streams if key[:2] == (who, name)}):
+                    self._sum_up(at, who, name, sender)
+                rest = [f"{n} {how}" for n, how in ((unconfirmed, "unconfirmed"), (unsent, "not sent")) if n]
+                self.write(at, who, f"parted from {name}", ", ".join(rest))
+
+    def _grounds(self, because: Because | None) -> str:
+        return "" if because is None else self.names.because(because)
+
+    def _messages(
+        self, at: float, who: str, group: str, stream: Endpoint, first: int, bodies: list[bytes]
+    ) -> None:
+        self._last_at = max(self._last_at, at)
+        for number, body in enumerate(bodies, first):
+            if body.startswith(QUIET):
+                begun, _ = self._streams.get((who, group, stream), (number, number))
+                self._streams[who, group, stream] = (begun, number)
+            else:
+                self._sum_up(at, who, group, stream)
+                said = body.decode(errors="replace")
+                self.write(at, who, f"{self.names.endpoint(stream)} says {said!r}", f"number {number}")
+
+    def _sum_up(self, at: float, who: str, group: str, stream: Endpoint) -> None:
+        numbers = self._streams.pop((who, group, stream), None)
+        if numbers is not None:
+            self.write(at, who, f"heard {self.names.endpoint(stream)} {numbers[0]}-{numbers[1]}")
 
     def answered(self, at: float, call: Call) -> None:
         if call.program is None:

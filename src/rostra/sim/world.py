@@ -14,6 +14,10 @@ the world is random, so a seed is a whole history, byte for byte.
 
 Messages travel as objects. With `wire=True` every packet is encoded and decoded on its way, which costs
 time, counts bytes, and shows that what the cores say can be written down.
+
+With `fifo`, agents and cluster servers have the doors of `protocols/adhoc` around their cores, and programs
+can join with `delivery="fifo"`. What these say travels on ways of its own (`datagrams.py`), apart from the
+lines.
 """
 
 import heapq
@@ -22,12 +26,30 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from zlib import crc32
+
+from msgspec import Struct
 
 from rostra.errors import BadInput, RostraError
 from rostra.journal.inputs import FLUSHED, FORMAT, STARTED, Began, Word
-from rostra.names import ROOT, Domain, Endpoint, Group, Tree, inside, parse_domain, parse_endpoint_name
+from rostra.names import (
+    ROOT,
+    Domain,
+    Endpoint,
+    Group,
+    Tree,
+    inside,
+    parent,
+    parse_domain,
+    parse_endpoint_name,
+)
 from rostra.node import Node, Output
+from rostra.protocols.adhoc import events as talk
+from rostra.protocols.adhoc.config import AdhocConfig
+from rostra.protocols.adhoc.core import ClusterCore, HostCore
+from rostra.protocols.adhoc.messages import Run, Speech
+from rostra.protocols.adhoc.runs import block_of
 from rostra.protocols.effects import (
     Answer,
     Asked,
@@ -82,21 +104,26 @@ from rostra.protocols.resolve.requests import (
     Watch,
 )
 from rostra.protocols.resolve.view import Report
+from rostra.sim.datagrams import Datagrams, Way
 from rostra.sim.history import (
     Answered,
     Detected,
     FollowingChanged,
+    Handed,
     History,
     LineChanged,
     MembershipChanged,
+    Said,
     ServerChanged,
     Settled,
+    TalkChanged,
     Told,
     WorldMade,
 )
-from rostra.sim.network import STEADY, Line, LinkModel
+from rostra.sim.network import STEADY, Line, LinkModel, Quality
 from rostra.sim.programs import Call, Program
 from rostra.sim.shapes import clusters
+from rostra.sim.talks import QUIET, JoinTalk, LeaveTalk, Talk
 from rostra.wire import Arrived, Encoder, FrameKind, FrameReader
 
 if TYPE_CHECKING:
@@ -110,6 +137,13 @@ opened it."""
 
 OUTSIDE: Final = 1 << 62
 """Tokens from here on belong to questions that came in through a door."""
+
+
+Channel = Literal["control", "data"]
+"""What travels on lines between neighbours; what groups that speak send around them."""
+
+Hearer = Callable[[float, Program, Group, talk.Item], None]
+"""Somebody who wants to hear what programs hear in groups that speak."""
 
 
 class DidNotSettle(RostraError):
@@ -143,6 +177,7 @@ class Process:
         "busy_until",
         "core",
         "disk",
+        "door",
         "inbox",
         "incarnation",
         "life",
@@ -161,6 +196,7 @@ class Process:
         self.path = path
         self.node: Node | None = None  # None while crashed
         self.core: Core | None = None  # the node's core itself, whatever is wrapped around it
+        self.door: HostCore | ClusterCore | None = None  # around it, where groups can speak
         self.life = 0
         self.incarnation = 0
         self.paused = False
@@ -179,13 +215,34 @@ class Process:
         return self.node is not None and not self.paused
 
 
+class Where(Struct, frozen=True):
+    """Some of the lines, or of the ways, by the words of a story or a test."""
+
+    a: Domain
+    b: Domain | None
+    one_way: bool
+    exact: bool
+
+    def covers(self, sender: Domain, to: Domain) -> bool:
+        a, b = self.a, self.b
+        if self.exact:
+            found, back = (sender, to) == (a, b), (sender, to) == (b, a)
+        elif b is None:
+            found = inside(a, sender) and not inside(a, to)
+            back = inside(a, to) and not inside(a, sender)
+        else:
+            found, back = _apart(a, b, sender, to), _apart(a, b, to, sender)
+        return found or (back and not self.one_way)
+
+
 class World:
     """A world that runs.
 
     `tree` is a `Tree`; `domains` is a short way to make one: ``{"haifa": 3, "paris": ("c", "d")}``.
     `watching` is asked to wrap each new core, for taps and invariants. Without a history and listeners
     nothing is written down, which is what large worlds want. With `journal`, every server writes the journal
-    that a real one would, into that directory; `close` ends them.
+    that a real one would, into that directory; `close` ends them. `fifo` are the settings of groups that
+    speak, True for the usual ones; `data` is the network for their messages, like `links` unless it is said.
     """
 
     def __init__(
@@ -203,6 +260,8 @@ class World:
         watching: Callable[[Domain, Core], Core] | None = None,
         listeners: Iterable[Listener] = (),
         journal: "str | Path | SimJournal | None" = None,
+        fifo: AdhocConfig | bool = False,
+        data: LinkModel | None = None,
     ) -> None:
         if (tree is None) == (domains is None):
             raise BadInput("a world needs a tree or domains, not both", fix='World(1, domains={"haifa": 2})')
@@ -222,6 +281,9 @@ class World:
         self.bytes = 0
         self.notes: Counter[tuple[str, str]] = Counter()  # (Ignored or Noted, its label)
         self.journal = _opened(journal) if isinstance(journal, str | Path) else journal
+        self.fifo = (AdhocConfig() if fifo else None) if isinstance(fifo, bool) else fifo
+        self.data = Datagrams(seed, data if data is not None else links, self.tree.clusters)
+        self.hearers: list[Hearer] = []
         self._watching = watching
         self._wire = _Wire() if wire else None
         self._heap: list[tuple[float, int, Callable[[Any, Any], None], Any, Any]] = []
@@ -246,6 +308,11 @@ class World:
             Removed: self._note,
             Ignored: self._note,
             Noted: self._note,
+            talk.Cast: self._cast,
+            talk.Transmit: self._say_to,
+            talk.Deliver: self._deliver,
+            talk.Located: self._known_already,
+            talk.Tuned: self._known_already,
         }
         self.processes: dict[Domain, Process] = {path: Process(path) for path in self.tree.servers}
         hosts = set(self.tree.hosts)
@@ -459,6 +526,31 @@ class World:
     def _persist(self, process: Process, order: Persist) -> None:
         process.disk.append(order.record)
 
+    def _cast(self, process: Process, order: talk.Cast) -> None:
+        """To whoever else in this LAN listens to the group now, as multicast would."""
+        here, group = process.path, order.group
+        lan = here if here in self.tree.children else parent(here)
+        for to in self.tree.children[lan]:
+            door = self.processes[to].door
+            if to != here and isinstance(door, HostCore) and group in door.members:
+                self._say(here, to, group, order.message)
+        if lan != here:
+            self._say(here, lan, group, order.message)
+
+    def _say_to(self, process: Process, order: talk.Transmit) -> None:
+        self._say(process.path, order.to, order.group, order.message)
+
+    def _say(self, sender: Domain, to: Domain, group: Group, message: Speech) -> None:
+        way = self.data.way(sender, to)
+        for arrives in self.data.arrivals(self.now, way, message):
+            self._at(arrives, self._hear_speech, way, talk.Heard(group, sender, (message,)))
+
+    def _hear_speech(self, way: Way, heard: talk.Heard) -> None:
+        self._step(self.processes[way.to], heard)
+
+    def _known_already(self, process: Process, order: Output) -> None:
+        """Where delegates and LANs listen: here names are addresses."""
+
     def _note(self, process: Process, note: Output) -> None:
         match note:
             case Ignored(why=label) | Noted(what=label):
@@ -530,12 +622,15 @@ class World:
             self._inject(self.processes[program.host], EndpointGone(program.endpoint))
 
     def deafen(self, program: Program) -> None:
-        """The program stops reading; what it is told from now on is not kept for it."""
+        """The program stops reading; notices that it is told from now on are not kept for it. Messages of
+        groups that speak are: they wait, and their senders with them."""
         program.missed = 0
+        self._pause_talks(program, paused=True)
 
     def undeafen(self, program: Program) -> None:
         """It reads again: it learns what it missed as a `Gap`, and gets fresh snapshots."""
         missed, program.missed = program.missed, None
+        self._pause_talks(program, paused=False)
         if missed and program.endpoint is not None:
             groups = tuple(sorted(program.following))
             if self.journal is not None:
@@ -554,7 +649,14 @@ class World:
         if call.program is not None and isinstance(call.request, Resolve) and call.request.scope is not None:
             call.asked_in = call.program.views.period(Group(call.request.name, call.request.scope))
         self._busy_at = self.now
-        self._inject(process, Asked(endpoint, self._token, call.request))
+        match call.request:
+            case JoinTalk(group, role, slow, meta):
+                luck = self._luck_of(endpoint, group, self._token)
+                self._inject(process, talk.JoinAsked(endpoint, self._token, group, luck, role, slow, meta))
+            case LeaveTalk(group):
+                self._inject(process, talk.LeaveAsked(endpoint, self._token, group))
+            case _:
+                self._inject(process, Asked(endpoint, self._token, call.request))
 
     def _inject(self, process: Process, event: Event) -> None:
         """From outside the network: at once, or in its turn if the world is in the middle of something."""
@@ -600,6 +702,12 @@ class World:
             case SetOnline(group=group, online=online), Done():
                 program.online[group] = online
                 self._follow(program, group)
+            case JoinTalk(group=group), Done():
+                self._write(TalkChanged, program.address, group, "joined")
+            case JoinTalk(group=group), _:
+                program.talks.pop(group, None)
+            case LeaveTalk(group=group), Done():
+                self._write(TalkChanged, program.address, group, "left")
             case Watch(group=group), Done():
                 program.watching.add(group)
                 self._follow(program, group)
@@ -625,7 +733,85 @@ class World:
             self._write(FollowingChanged, program.address, group, False)
         for group in sorted(program.online):
             self._write(MembershipChanged, program.address, group, how)
+        for group in sorted(program.talks):
+            self._write(TalkChanged, program.address, group, how)
         program.die()
+
+    # Groups that speak
+
+    def speak(self, program: Program, group: Group, payloads: Iterable[bytes]) -> None:
+        """Hand messages to the agent, as many as it will have; the others wait for their turn."""
+        current = program.talk(group)
+        current.waiting.extend(payloads)
+        self._hand_over(program, current)
+
+    def stream(
+        self, program: Program, group: Group, every_s: float, count: int | None, phase_s: float, size: int
+    ) -> None:
+        current = program.talk(group)
+        current.streams += 1
+        first_at = self.now + phase_s
+        self._at(
+            first_at, self._stream, program, (current, current.streams, first_at, every_s, 0, count, size)
+        )
+
+    def _stream(self, program: Program, plan: tuple[Talk, int, float, float, int, int | None, int]) -> None:
+        current, number, first_at, every_s, done, count, size = plan
+        over = current.state in ("leaving", "over") or done == count
+        if over or not program.alive or number != current.streams:
+            return
+        current.waiting.append(QUIET + f"{done + 1}".encode().rjust(size - 1))
+        self._hand_over(program, current)
+        # Counted from the first one: a thousand small errors would be seen in the intervals.
+        due = first_at + (done + 1) * every_s
+        self._at(due, self._stream, program, (current, number, first_at, every_s, done + 1, count, size))
+
+    def _hand_over(self, program: Program, current: Talk) -> None:
+        while payloads := current.due():
+            endpoint, count = program.address, len(payloads)
+            block = block_of(payloads)
+            if self.history is not None:
+                run = Run(current.said + 1, count, block, self.now)
+                self.history.append(Said(self.now, len(self.history), endpoint, current.group, run))
+            current.said += count
+            current.submitted += count
+            self._inject(
+                self.processes[program.host],
+                talk.Submitted(endpoint, current.group, count, block, self.now),
+            )
+
+    def _deliver(self, process: Process, order: talk.Deliver) -> None:
+        program = process.programs.get(order.endpoint)
+        if program is None:
+            return
+        current = program.talks.get(order.group)
+        if current is None:
+            return
+        item = order.item
+        if self.history is not None and not isinstance(item, talk.Credit | talk.Sent):
+            self.history.append(Handed(self.now, len(self.history), order.endpoint, order.group, item))
+        current.take(self.now, item)
+        for hearer in self.hearers:
+            hearer(self.now, program, order.group, item)
+        if isinstance(item, talk.Credit):
+            self._hand_over(program, current)
+
+    def _pause_talks(self, program: Program, *, paused: bool) -> None:
+        for group in sorted(program.talks):
+            self.pause_talk(program, group, paused=paused)
+
+    def pause_talk(self, program: Program, group: Group, *, paused: bool) -> None:
+        current = program.talk(group)
+        if current.paused != paused and current.state != "over":
+            current.paused = paused
+            kind = talk.Paused if paused else talk.Resumed
+            self._inject(self.processes[program.host], kind(program.address, group))
+
+    def _luck_of(self, *about: object) -> int:
+        """A number for a core to make its choices with. From its name and not from our generator, so that one
+        more member changes nobody else's luck."""
+        text = " ".join(map(str, (self.seed, *about))).encode()
+        return crc32(text) << 32 | crc32(text[::-1])
 
     def _tell(self, process: Process, order: Tell) -> None:
         self._busy_at = self.now
@@ -667,7 +853,7 @@ class World:
         for program in self.programs:
             if program.host == process.path and program.alive:
                 program.die()
-        process.node = process.core = None
+        process.node = process.core = process.door = None
         process.inbox, process.paused, process.step_s = None, False, 0.0
         process.timers = {}
         process.programs = {}
@@ -735,6 +921,12 @@ class World:
         else:
             core = LocalServer(path, incarnation=incarnation, config=self.config, registry=registry)
         process.core = core
+        if self.fifo is not None and isinstance(core, LocalServer):
+            core = process.door = HostCore(core, self.fifo)
+        elif self.fifo is not None and path in self.tree.clusters:
+            luck = self._luck_of(path, incarnation)
+            assert isinstance(core, DomainServer)
+            core = process.door = ClusterCore(core, self.fifo, luck=luck)
         if self._watching is not None:
             core = self._watching(path, core)
         process.node = Node(
@@ -770,35 +962,58 @@ class World:
 
     # Faults of the network
 
-    def cut(self, where: str) -> "World":
+    def cut(self, where: str, only: Channel | None = None) -> "World":
         """Stop lines from carrying packets: ``haifa | paris`` between two domains or hosts, ``haifa >
         paris`` in one direction only, ``paris`` alone at its border, ``link eu | us`` between two servers
-        only."""
-        for line in self.lines(where):
+        only. What groups say to each other stops there too, unless `only` one channel is meant."""
+        for line in self._control(where, only):
             if not line.cut:
                 line.cut = True
                 self._write(LineChanged, line.sender, line.to, "cut")
+        self._change_data(where, only, cut=True)
         return self
 
-    def heal(self, where: str = "") -> "World":
-        for line in self.lines(where):
+    def heal(self, where: str = "", only: Channel | None = None) -> "World":
+        for line in self._control(where, only):
             if line.cut:
                 line.cut = False
                 self._write(LineChanged, line.sender, line.to, "healed")
+        self._change_data(where, only, cut=False)
         return self
 
-    def lose(self, share: float, where: str = "") -> "World":
-        for line in self.lines(where):
+    def lose(self, share: float, where: str = "", only: Channel | None = None) -> "World":
+        for line in self._control(where, only):
             line.loss = share
+        self._change_data(where, only, loss=share)
         return self
 
-    def delay(self, least_s: float, where: str = "") -> "World":
+    def delay(self, least_s: float, where: str = "", only: Channel | None = None) -> "World":
         """At least this slow from now on; 0 ends it, once what is on its way has arrived."""
-        for line in self.lines(where):
+        for line in self._control(where, only):
             if line.least_s:
                 line.jammed_until = line.free_at
             line.least_s = least_s
+        self._change_data(where, only, least_s=least_s)
         return self
+
+    def make(self, where: str, quality: Quality, only: Channel | None = None) -> "World":
+        """These lines are of another make than the others of the world."""
+        for line in self._control(where, only):
+            line.quality, line.loss = quality, quality.loss
+        self._change_data(where, only, quality=quality)
+        return self
+
+    def throttle(self, bytes_per_s: float | None, where: str = "") -> "World":
+        """So much can be said in groups over these ways; None ends it."""
+        self._change_data(where, "data", rate=bytes_per_s)
+        return self
+
+    def _control(self, where: str, only: Channel | None) -> Iterator[Line]:
+        return iter(()) if only == "data" else self.lines(where)
+
+    def _change_data(self, where: str, only: Channel | None, **values: Any) -> None:
+        if self.fifo is not None and only != "control":
+            self.data.change(self._where(where) if where else None, **values)
 
     def hold(self, where: str) -> "World":
         """Keep packets back, in order, until `release`."""
@@ -830,29 +1045,21 @@ class World:
 
     def lines(self, where: str = "") -> Iterator[Line]:
         """The lines that a story or a test means by these words; all of them if it says nothing."""
-        exact, sides = where.startswith("link "), where.removeprefix("link ")
+        part = self._where(where) if where else None
+        for process in self.processes.values():
+            for line in process.lines.values():
+                if part is None or part.covers(line.sender, line.to):
+                    yield line
+
+    def _where(self, text: str) -> Where:
+        exact, sides = text.startswith("link "), text.removeprefix("link ")
         one_way = ">" in sides
         here, sign, there = sides.partition(">" if one_way else "|")
-        if not where:
-            yield from (line for process in self.processes.values() for line in process.lines.values())
-            return
         a = self._path(here.strip())
         b = self._path(there.strip()) if sign else None
         if exact and (b is None or b not in self.processes[a].lines):
             raise BadInput(f"there is no link {sides!r}", fix="name two neighbours: link eu | us")
-        for process in self.processes.values():
-            for line in process.lines.values():
-                if exact:
-                    found = (line.sender, line.to) == (a, b)
-                    back = (line.sender, line.to) == (b, a)
-                elif b is None:
-                    found = inside(a, line.sender) and not inside(a, line.to)
-                    back = inside(a, line.to) and not inside(a, line.sender)
-                else:
-                    found = _apart(a, b, line.sender, line.to)
-                    back = _apart(a, b, line.to, line.sender)
-                if found or (back and not one_way):
-                    yield line
+        return Where(a, b, one_way, exact)
 
     def _path(self, name: str) -> Domain:
         path = parse_domain(name)

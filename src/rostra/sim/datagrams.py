@@ -1,0 +1,176 @@
+"""The pretend data channel: what becomes of a datagram between two hosts of a LAN, or between two sites.
+
+Groups with `delivery="fifo"` speak over a channel of their own, apart from the links between servers
+(`protocols/adhoc`): other ways, other delays, other luck. Ways are made when they are first used, since a LAN
+of two hundred hosts has forty thousand of them.
+
+**Luck is a function of what is said.** Whether a datagram is lost depends on the seed, the way, its content
+and how often that was said there before, and on nothing else that happens in the world. So two worlds with
+one seed do the same to the same message, although in one of them others join and leave meanwhile: that is how
+the cost of a join is measured (X-002).
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from random import Random
+from typing import Any, Final, Protocol
+
+from msgspec import msgpack
+
+from rostra.names import Domain
+from rostra.protocols.adhoc.messages import Data, Heartbeat, Nak, Numbered, Report, Speech, Status
+from rostra.sim.network import Constant, LinkModel, Quality
+
+QUEUE_S: Final = 0.5
+"""With a rate, so much is kept waiting for its turn on a way; what comes on top is lost, as in a router."""
+
+_encoder = msgpack.Encoder()
+
+
+class Part(Protocol):
+    """Some of the ways."""
+
+    def covers(self, sender: Domain, to: Domain) -> bool: ...
+
+
+class Way:
+    """One direction between two places, and what is being done to it at the moment."""
+
+    __slots__ = (
+        "bytes",
+        "cut",
+        "datagrams",
+        "free_at",
+        "least_s",
+        "loss",
+        "lost",
+        "quality",
+        "rate",
+        "rate_free_at",
+        "sender",
+        "times",
+        "to",
+        "wide",
+    )
+
+    def __init__(self, sender: Domain, to: Domain, quality: Quality, *, wide: bool) -> None:
+        self.sender = sender
+        self.to = to
+        self.quality = quality
+        self.wide = wide  # between two sites
+        self.loss = quality.loss
+        self.cut = False
+        self.least_s = 0.0  # a fault: at least this slow
+        self.rate: float | None = None  # bytes per second; None: as fast as anybody speaks
+        self.rate_free_at = 0.0
+        self.free_at = 0.0  # when the last one arrives; the next one queues behind it
+        self.datagrams: Counter[str] = Counter()  # sent, by kind; between sites only
+        self.bytes = 0
+        self.lost = 0
+        self.times: Counter[str] = Counter()  # how often the same was said; kept where there is chance
+
+    @property
+    def certain(self) -> bool:
+        quality = self.quality
+        return not (self.loss or quality.duplicate or quality.reorder) and type(quality.delay) is Constant
+
+
+class Datagrams:
+    """All ways of one world."""
+
+    def __init__(self, seed: int, links: LinkModel, sites: Iterable[Domain]) -> None:
+        self.ways: dict[tuple[Domain, Domain], Way] = {}
+        self._seed = seed
+        self._links = links
+        self._sites = frozenset(sites)
+        self._faults: list[tuple[Part | None, dict[str, Any]]] = []  # for ways that are yet to be made
+        self._luck = Random()
+
+    def way(self, sender: Domain, to: Domain) -> Way:
+        way = self.ways.get((sender, to))
+        if way is None:
+            wide = sender in self._sites and to in self._sites
+            way = Way(sender, to, self._links.wan if wide else self._links.lan, wide=wide)
+            self.ways[sender, to] = way
+            for part, values in self._faults:
+                if part is None or part.covers(sender, to):
+                    _change(way, values)
+        return way
+
+    def change(self, part: Part | None, **values: Any) -> None:
+        """From now on these ways are so: `cut`, `loss`, `least_s`, `rate`, `quality`. None: all of them."""
+        if part is None:
+            names = values.keys()
+            kept = [(p, {n: v for n, v in old.items() if n not in names}) for p, old in self._faults]
+            self._faults = [(p, old) for p, old in kept if old]
+        self._faults.append((part, values))
+        for way in self.ways.values():
+            if part is None or part.covers(way.sender, way.to):
+                _change(way, values)
+
+    def arrivals(self, now: float, way: Way, message: Speech) -> tuple[float, ...]:
+        """When it arrives: never, once or twice."""
+        if way.wide:
+            way.datagrams[kind_of(message)] += 1
+        departs = now
+        if way.wide or way.rate is not None:
+            size = len(_encoder.encode(message))
+            way.bytes += size
+            if way.rate is not None:
+                if way.rate_free_at > now + QUEUE_S:
+                    way.lost += 1
+                    return ()
+                way.rate_free_at = departs = max(now, way.rate_free_at) + size / way.rate
+        if way.cut:
+            way.lost += 1
+            return ()
+        if way.certain:
+            way.free_at = max(departs + max(way.quality.delay.draw(self._luck), way.least_s), way.free_at)
+            return (way.free_at,)
+        luck, quality = self._luck, way.quality
+        what = _what(message)
+        way.times[what] += 1
+        luck.seed(f"{self._seed} {way.sender} {way.to} {what} {way.times[what]}")
+        if luck.random() < way.loss:
+            way.lost += 1
+            return ()
+        copies = 2 if quality.duplicate and luck.random() < quality.duplicate else 1
+        return tuple([self._arrival(departs, way) for _ in range(copies)])
+
+    def _arrival(self, departs: float, way: Way) -> float:
+        quality = way.quality
+        arrives = departs + max(quality.delay.draw(self._luck), way.least_s)
+        if not (quality.reorder and self._luck.random() < quality.reorder):
+            arrives = way.free_at = max(arrives, way.free_at)
+        return arrives
+
+
+def kind_of(message: Speech) -> str:
+    """As statistics name it: a repair is not what the sender said first."""
+    return "Repair" if isinstance(message, Data) and message.repair else type(message).__name__
+
+
+def _what(message: Speech) -> str:
+    """Enough of it to tell it from others."""
+    match message:
+        case Data(stream, run, part=part):
+            return f"Data {stream} {run.first} {part}"
+        case Numbered(_, _, data):
+            return f"Numbered {data.stream} {data.run.first} {data.part}"
+        case Nak(stream, ranges):
+            return f"Nak {stream} {ranges}"
+        case Heartbeat(pulses):
+            return f"Heartbeat {pulses[0].stream if pulses else ''}"
+        case Status(endpoint):
+            return f"Status {endpoint}"
+        case Report(entries):
+            return f"Report {entries[0].stream if entries else ''}"
+        case _:
+            return f"{type(message).__name__} {getattr(message, 'stream', '')}"
+
+
+def _change(way: Way, values: dict[str, Any]) -> None:
+    for name, value in values.items():
+        setattr(way, name, value)
+        if name == "quality":
+            way.loss = value.loss

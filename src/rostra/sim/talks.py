@@ -1,0 +1,98 @@
+"""A simulated program's part in a group that speaks: what it wants to say, and what it was told.
+
+    say ──▶ waiting ── as Credit allows ──▶ Submitted      the agent      Deliver ──▶ take ──▶ members, last
+
+A talk is one membership with `delivery="fifo"`. A program has at most one per group at a time, and its
+numbers go on from one to the next as long as its endpoint lives (TX-11).
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Literal
+
+from msgspec import Struct
+
+from rostra.names import Endpoint, Group
+from rostra.protocols.adhoc.events import Credit, Delivered, Excluded, Item, Joined, Left, Parted, Ready
+from rostra.protocols.adhoc.messages import Role, Slow
+
+QUIET = b"\0"
+"""What a stream says begins with this, so that a trace can sum it up and not repeat it."""
+
+BATCH = 64
+"""So many messages are handed over at once, if so many wait."""
+
+
+class JoinTalk(Struct, frozen=True):
+    """What a program asks to take part; becomes `JoinAsked` at its agent."""
+
+    group: Group
+    role: Role
+    slow: Slow
+    meta: bytes
+
+
+class LeaveTalk(Struct, frozen=True):
+    group: Group
+
+
+class Talk:
+    """One membership. `said` is the number of the last message handed over, counted over all talks of this
+    endpoint in this group."""
+
+    __slots__ = (
+        "credit",
+        "group",
+        "hearer",
+        "last",
+        "members",
+        "paused",
+        "role",
+        "said",
+        "state",
+        "streams",
+        "submitted",
+        "unsent",
+        "waiting",
+    )
+
+    def __init__(self, group: Group, role: Role, said: int = 0) -> None:
+        self.group = group
+        self.role = role
+        self.state: Literal["joining", "in", "leaving", "over"] = "joining"
+        self.said = said
+        self.submitted = 0
+        self.credit = 0
+        self.unsent = 0
+        self.waiting: deque[bytes] = deque()
+        self.paused = False
+        self.streams = 0  # each stream knows its number, and ends when a later one began
+        self.members: set[Endpoint] = set()
+        self.last: dict[Endpoint, int] = {}  # per sender: the last number that we were given
+        self.hearer: Callable[[float, Item], None] | None = None  # a measurement, for example
+
+    def take(self, at: float, item: Item) -> None:
+        match item:
+            case Delivered(stream, run):
+                self.last[stream] = run.end - 1
+            case Credit(upto):
+                self.credit = upto
+            case Ready(members):
+                self.state = "in" if self.state == "joining" else self.state
+                self.members = {endpoint for endpoint, _, _ in members}
+            case Joined(endpoint):
+                self.members.add(endpoint)
+            case Left(endpoint):
+                self.members.discard(endpoint)
+            case Excluded():
+                self.state = "leaving"
+            case Parted(_, unsent):
+                self.state, self.unsent = "over", unsent
+                self.said -= unsent
+        if self.hearer is not None:
+            self.hearer(at, item)
+
+    def due(self) -> list[bytes]:
+        """What may be handed over now."""
+        room = min(self.credit - self.submitted, BATCH)
+        return [self.waiting.popleft() for _ in range(min(room, len(self.waiting)))]

@@ -1,0 +1,175 @@
+"""Groups that speak, in the simulator: real nodes, and a data channel of its own beside the lines."""
+
+import pytest
+
+from rostra.errors import BadInput
+from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.adhoc.events import Left
+from rostra.protocols.adhoc.messages import Data, Role, Run
+from rostra.protocols.adhoc.runs import block_of
+from rostra.sim import World
+from rostra.sim.datagrams import Datagrams
+from rostra.sim.history import Handed, Said
+from rostra.sim.network import STEADY, Constant, Quality
+from rostra.sim.programs import Program
+
+G = Group("g", Domain("world"))
+SITES = {"huji": 2, "mit": 1, "ntu": 1}
+
+
+def talking(seed: int = 1, **settings: object) -> tuple[World, list[Program]]:
+    world = World(seed, domains=SITES, fifo=True, **settings)
+    world.settle()
+    programs = [world.program(host) for host in world.tree.hosts]
+    for program in programs:
+        program.join_fifo("g")
+    world.run(3.0)
+    return world, programs
+
+
+@pytest.mark.spec("X-004", "X-005", "X-110")
+def test_everybody_hears_everybody_through_a_fifth_of_all_datagrams_lost():
+    world, programs = talking()
+    world.lose(0.2, only="data")
+    for program in programs:
+        program.stream("g", 0.1, count=50)
+    world.run(10.0)
+    for program in programs:
+        others = {other.address: 50 for other in programs if other is not program}
+        assert program.talk("g").last == others
+    assert sum(way.lost for way in world.data.ways.values()) > 100
+
+
+@pytest.mark.spec("X-110")
+def test_a_seed_is_a_whole_history_with_groups_that_speak():
+    def history() -> object:
+        world, programs = talking(7, data=STEADY.losing(0.1).duplicating(0.1).reordering(0.1))
+        for program in programs:
+            program.stream("g", 0.1, count=20)
+        world.run(5.0)
+        return world.history
+
+    assert history() == history()
+
+
+def test_what_becomes_of_a_message_does_not_depend_on_what_else_is_said():
+    huji, mit = Domain("huji"), Domain("mit")
+
+    def fates(*, others: bool) -> list[int]:
+        data = Datagrams(3, STEADY.losing(0.2).duplicating(0.2), (huji, mit))
+        way, found = data.way(huji, mit), []
+        for number in range(1, 101):
+            if others:
+                data.arrivals(number + 0.5, way, said("huji.h2/b#1", number))
+            message = said("huji.h1/a#1", number)
+            found += [len(data.arrivals(float(number), way, message)) for _ in range(2)]
+        return found
+
+    assert fates(others=True) == fates(others=False)
+    assert set(fates(others=False)) == {0, 1, 2}, "and yet it is luck"
+
+
+def said(stream: str, number: int) -> Data:
+    return Data(Endpoint(stream), Run(number, 1, block_of([b"x"])), number, 0)
+
+
+def test_a_cut_of_one_channel_leaves_the_other():
+    world, (a, b, c, _) = talking()
+    world.cut("huji | mit", only="control")
+    a.say("g", b"one")
+    world.run(0.5)
+    assert c.talk("g").last == {a.address: 1}
+    world.heal(only="control").cut("huji | mit", only="data")
+    a.say("g", b"two")
+    world.run(0.02)
+    assert c.talk("g").last == {a.address: 1} and b.talk("g").last == {a.address: 2}
+    world.heal(only="data")
+    world.run(2.0)
+    assert c.talk("g").last == {a.address: 2}
+    assert not [item for item in items(world, c) if isinstance(item, Left)]
+
+
+def items(world: World, program: Program) -> list[object]:
+    assert world.history is not None
+    return [r.item for r in world.history if isinstance(r, Handed) and r.endpoint == program.address]
+
+
+def test_ways_are_made_to_measure_and_have_a_rate():
+    world, (a, _, c, _) = talking()
+    world.make("huji | mit", Quality(Constant(0.5)), only="data")
+    came: list[float] = []
+    c.talk("g").hearer = lambda at, item: came.append(at)
+    a.say("g", b"x")
+    said_at = world.now
+    world.run(2.0)
+    assert came[0] - said_at == pytest.approx(0.502)
+    world.throttle(10_000.0, "huji | mit")
+    a.stream("g", 0.005, count=40, size=500)
+    world.run(30.0)
+    assert c.talk("g").last[a.address] == 41
+    assert world.data.way(Domain("huji"), Domain("mit")).lost > 0
+
+
+def test_a_program_that_does_not_read_gets_everything_when_it_does():
+    world, (a, b, c, _) = talking()
+    c.pause("g")
+    a.say("g", b"one", b"two")
+    world.run(1.0)
+    assert c.talk("g").last == {} and b.talk("g").last == {a.address: 2}
+    c.resume("g")
+    world.run(0.1)
+    assert c.talk("g").last == {a.address: 2}
+
+
+@pytest.mark.spec("X-013", "X-047")
+def test_numbers_go_on_after_a_leave_and_what_was_never_sent_has_none():
+    world, (a, b, *_) = talking()
+    a.say("g", b"one")
+    a.leave("g")
+    world.run(3.0)
+    assert a.talk("g").state == "over"
+    world.cut("huji.h1")
+    world.run(10.0)
+    a.join_fifo("g")
+    a.say("g", b"lost")
+    world.run(0.5)
+    a.leave("g")
+    world.run(0.5)
+    assert a.talk("g").unsent == 1 and a.talk("g").said == 1
+    world.heal()
+    world.run(10.0)
+    a.join_fifo("g")
+    a.say("g", b"two")
+    world.run(3.0)
+    assert b.talk("g").last[a.address] == 2
+    assert world.history is not None
+    said = [record.run.first for record in world.history if isinstance(record, Said)]
+    assert said == [1, 2, 2]
+
+
+def test_joining_wrongly_is_refused_with_what_to_do():
+    _, (a, *_) = talking()
+    with pytest.raises(BadInput, match="already"):
+        a.join_fifo("g")
+    with pytest.raises(BadInput, match="does not speak"):
+        a.say("other", b"x")
+    plain = World(1, domains=SITES)
+    with pytest.raises(BadInput, match="nobody can speak"):
+        plain.program("huji.h1").join_fifo("g")
+
+
+def test_a_plain_world_has_no_doors():
+    world = World(1, domains=SITES)
+    assert all(process.door is None for process in world.processes.values())
+
+
+@pytest.mark.spec("X-052")
+def test_a_listener_hears_and_is_not_heard():
+    world, (a, *_, d) = talking()
+    d.leave("g")
+    world.run(3.0)
+    d.join_fifo("g", role=Role.RECEIVE)
+    world.run(1.0)
+    a.say("g", b"x")
+    world.run(1.0)
+    assert d.talk("g").last[a.address] == 1 and d.talk("g").credit == 0
