@@ -164,8 +164,9 @@ def verdicts(evidence: Evidence | DataFrame, promise: str, bound_s: float | None
         doubts=in_doubt,
         first_at=F.coalesce("broken_at", "doubted_at"),
         why=F.when(offences > 0, F.col("text"))
-        .when(judged == 0, F.lit(chosen.needs))
-        .when(in_doubt > 0, F.lit("kept wherever it can be judged, but rows are missing")),
+        .when((in_doubt > 0) & (judged == 0), F.lit("rows are missing, and nothing else can be judged"))
+        .when(in_doubt > 0, F.lit("kept wherever it can be judged, but rows are missing"))
+        .when(judged == 0, F.lit(chosen.needs)),
     )
 
 

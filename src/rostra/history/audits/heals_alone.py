@@ -16,7 +16,6 @@ from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.audits.truth import (
     DISTURBING,
-    MOMENTS,
     at_fault,
     failing_at,
     in_the_way,
@@ -24,7 +23,7 @@ from rostra.history.audits.truth import (
     meeting,
 )
 from rostra.history.places import host_of
-from rostra.history.shape import shaped
+from rostra.history.shape import seconds, shaped
 
 BOUND_S: Final = 60.0
 """Longer than any profile takes to meet again and to merge."""
@@ -32,22 +31,19 @@ BOUND_S: Final = 60.0
 
 def heals_alone(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     """Every member that was out of sight when something happened, and in reach (`FINDINGS`)."""
-    events = evidence.events
-    missing = lies(events, evidence.lived, evidence.informed).where(F.col("what") == "missing")
-    due = deadlines(evidence, bound_s)
+    missing = lies(evidence.events, evidence.lived, evidence.informed).where(F.col("what") == "missing")
+    turns = disturbances(evidence, bound_s)
     here, there = F.col("seen_by"), host_of(F.col("member"))
     broken = F.broadcast(at_fault(evidence.faults))
-    still = meeting(missing, due).join(
+    still = meeting(missing, turns.where(F.col("moment") < F.col("next_at"))).join(
         broken,
         (F.col("world") == F.col("fault_world")) & failing_at(F.col("moment")) & in_the_way(here, there),
         "left_anti",
     )
     late = undoubted(still, evidence.doubts, F.array("seen_by", there), F.col("moment"))
-    begun = due.withColumn("moment", F.col("since"))
-    healed = meeting(missing.where(F.col("until_at").isNotNull()), begun).join(
-        still.select("world", "seen_by", "group", "member", "from_at"),
-        ["world", "seen_by", "group", "member", "from_at"],
-        "left_anti",
+    begun = turns.withColumn("moment", F.col("since"))
+    healed = meeting(missing.where("mended"), begun).where(
+        (F.col("until_at") <= F.col("next_at")) & (seconds(F.col("since"), F.col("until_at")) <= bound_s)
     )
     key = ("world", "seen_by", "group", "member", "from_at")
     return shaped(
@@ -73,21 +69,25 @@ def heals_alone(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     )
 
 
-def deadlines(evidence: Evidence, bound_s: float) -> DataFrame:
-    """`bound_s` after each disturbance that is not followed by another before that (`MOMENTS`)."""
-    events, known = evidence.events, evidence.simulated
-    kind = F.col("kind")
+def disturbances(evidence: Evidence, bound_s: float) -> DataFrame:
+    """Everything that fails or works again (`MOMENTS`, with `next_at`): `since` is when it did, `moment` when
+    all must be well if nothing else happens before."""
+    events, kind = evidence.events, F.col("kind")
     done = events.where(kind.isin("server-changed", "line-changed") & (F.col("role") == "sim"))
-    seen = events.where(kind.isin(*DISTURBING)).join(F.broadcast(known), "world", "left_anti")
-    newest = events.groupBy("world").agg(F.max("at").alias("newest"))
+    seen = events.where(kind.isin(*DISTURBING)).join(F.broadcast(evidence.simulated), "world", "left_anti")
+    newest = evidence.lived.groupBy("world").agg(F.max("last_at").alias("newest"))
     story = Window.partitionBy("world").orderBy("at")
-    times = (
+    return (
         done.select("world", "at")
         .unionByName(seen.select("world", "at"))
         .distinct()
-        .withColumn("next_at", F.lead("at").over(story))
+        .withColumn("later_at", F.lead("at").over(story))
         .join(F.broadcast(newest), "world")
-        .withColumn("moment", F.timestamp_micros(F.unix_micros("at") + int(bound_s * 1e6)))
-        .where(F.col("moment") < F.coalesce("next_at", "newest"))
+        .select(
+            "world",
+            F.timestamp_micros(F.unix_micros("at") + int(bound_s * 1e6)).alias("moment"),
+            F.col("at").alias("since"),
+            F.lit(0).alias("settled"),
+            F.coalesce("later_at", "newest").alias("next_at"),
+        )
     )
-    return shaped(times, MOMENTS, since="at", settled=F.lit(0))

@@ -19,7 +19,7 @@ from rostra.history.shape import shaped
 
 
 def per_source_order(evidence: Evidence) -> DataFrame:
-    """Every comparison of two stamps, and every report about a neighbour (`FINDINGS`)."""
+    """Every comparison of two stamps, and every report about a neighbour that repeats itself (`FINDINGS`)."""
     return told_in_order(evidence.events).unionByName(links_alternate(evidence))
 
 
@@ -81,21 +81,19 @@ def told_in_order(events: DataFrame) -> DataFrame:
 
 
 def links_alternate(evidence: Evidence) -> DataFrame:
+    """Reports that say what the one before said; those that alternate are no finding, they are expected."""
     story = Window.partitionBy("world", "writer", "epoch", "peer").orderBy("seq")
-    reports = (
-        evidence.events.where(F.col("kind").isin("link-up", "link-down"))
-        .withColumn("before", F.lag("kind").over(story))
-        .withColumn("before_at", F.lag("at").over(story))
+    reports = evidence.events.where(F.col("kind").isin("link-up", "link-down")).withColumn(
+        "before", F.coalesce(F.lag("kind").over(story), F.lit("link-down"))
     )
-    twice = F.coalesce(F.col("before"), F.lit("link-down")) == F.col("kind")
-    judged = reports.withColumn("broken", twice)
-    fine = shaped(judged.where(~F.col("broken")), FINDINGS, text=F.lit(None))
-    broken = shaped(
-        undoubted(judged.where("broken"), evidence.doubts, F.array("writer"), F.col("at")),
+    return shaped(
+        undoubted(
+            reports.where(F.col("before") == F.col("kind")), evidence.doubts, F.array("writer"), F.col("at")
+        ),
         FINDINGS,
+        broken=F.lit(True),
         text=F.format_string("%s reported %s %s twice running", "writer", "peer", F.substring("kind", 6, 9)),
     )
-    return fine.unionByName(broken)
 
 
 def _went_back() -> Column:

@@ -16,7 +16,7 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import BooleanType, IntegerType, StringType, StructField, StructType, TimestampType
 
 from rostra.history.places import crosses, on_the_way
 from rostra.history.questions.follows import follows
@@ -34,6 +34,7 @@ LIES: Final = StructType(
         ),  # ghost: seen, and not in it | missing: the reverse
         StructField("from_at", TimestampType(), nullable=False),
         StructField("until_at", TimestampType(), nullable=True),  # null: to the end of what is known
+        StructField("mended", BooleanType(), nullable=False),  # the host was told; else the truth came round
     ]
 )
 
@@ -110,12 +111,14 @@ def lies(events: DataFrame, lived: DataFrame, informed: DataFrame) -> DataFrame:
         steps.withColumn("until_at", F.lead("at").over(story))
         .withColumn("is_seen", F.sum("a").over(so_far) > 0)
         .withColumn("is_due", F.sum("b").over(so_far) > 0)
+        .withColumn("is_seen_next", F.lead("is_seen").over(story))
     )
     return shaped(
         states.where(F.col("is_seen") != F.col("is_due")),
         LIES,
         what=F.when(F.col("is_seen"), "ghost").otherwise("missing"),
         from_at="at",
+        mended=F.coalesce(F.col("is_seen_next") != F.col("is_seen"), F.lit(False)),
     )
 
 

@@ -122,7 +122,7 @@ def calm(evidence: Evidence, bound_s: float) -> DataFrame:
             "world",
             F.timestamp_micros(F.unix_micros("at") + width).alias("calm_from"),
             F.timestamp_micros(F.unix_micros(F.coalesce("next_at", "newest")) - width).alias("calm_until"),
-            F.col("at").alias("rest_from"),
+            F.timestamp_micros(F.unix_micros("at") + width).alias("rest_from"),
             F.coalesce("next_at", "newest").alias("rest_until"),
         )
         .where(F.col("calm_until") > F.col("calm_from"))
@@ -193,7 +193,7 @@ def _calm(evidence: Evidence, bound_s: float) -> DataFrame:
     told = due.join(heard, [*change, "seen_by", "epoch"], "left").groupBy(
         *change, "seen_by", "epoch", "home_at", "rest_from", "rest_until"
     )
-    in_time = F.col("at").between(F.col("rest_from"), F.col("rest_until"))
+    in_time = F.col("at") <= F.col("rest_until")
     counted = told.agg(
         F.count_if(F.col("is_heard").isNotNull() & in_time).alias("times"),
         F.min(F.when(in_time, F.col("seq"))).alias("seq"),

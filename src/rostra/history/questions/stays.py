@@ -52,9 +52,11 @@ def memberships(events: DataFrame, lived: DataFrame | None = None) -> DataFrame:
     return _spells(caused, lives(events) if lived is None else lived)
 
 
-def lasting(at: Column) -> Column:
-    """Does this stay last at that time? It begins with its first microsecond and ends before its last."""
-    return (F.col("joined_at") <= at) & (F.col("left_at").isNull() | (F.col("left_at") > at))
+def lasting(at: Column, begins: str = "joined_at", ends: str = "left_at") -> Column:
+    """Does this stay last at that time? What was seen when it ended is over in that very moment; what ended
+    because the journal does, was seen then still."""
+    known = F.col("ended_by").isin("closing", "unknown")
+    return (F.col(begins) <= at) & (F.col(ends).isNull() | (F.col(ends) > at) | (known & (F.col(ends) == at)))
 
 
 def _spells(changes: DataFrame, lived: DataFrame) -> DataFrame:

@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 from rostra.history.places import host_of, inside
 from rostra.history.questions.follows import follows
 from rostra.history.questions.lives import lives
-from rostra.history.questions.stays import sight
+from rostra.history.questions.stays import lasting, sight
 from rostra.history.shape import shaped
 from rostra.names import ROOT
 
@@ -58,11 +58,8 @@ def followers(events: DataFrame, group: str, at: datetime, seen_from: str = ROOT
     (`FOLLOWERS`)."""
     narrowed = events.where((F.col("group") == group) & inside(seen_from, F.col("writer")))
     lived = lives(events.where(F.col("kind").isin(*MARKS)))
-    then = F.lit(at)
     return shaped(
-        follows(narrowed, lived).where(
-            (F.col("from_at") <= then) & (F.col("until_at").isNull() | (F.col("until_at") > then))
-        ),
+        follows(narrowed, lived).where(lasting(F.lit(at), "from_at", "until_at")),
         FOLLOWERS,
     )
 

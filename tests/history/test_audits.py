@@ -1,0 +1,538 @@
+"""Audits can fail: each kind of broken promise, planted in the journal of a world that kept them all, is
+found and pointed at; and on storms, fine and with planted bugs, they say what the simulator's checkers say.
+
+Every case is a world of its own, and all of them are judged together: one job for each promise.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from faults.test_faults_find_bugs import (
+    announces_nothing_when_the_link_comes_up,
+    passes_no_change_on_to_siblings,
+)
+from support.journal import Journal, Row, frame
+
+from rostra.errors import BadInput
+from rostra.history.audits import PROMISES, Evidence, findings, lines_around, offences, verdicts
+from rostra.history.audits.replay import replay_command
+from rostra.journal.segments import read
+from rostra.protocols.links.config import LinkConfig
+from rostra.sim import World, checkers
+from rostra.sim.storm import _journal, _Storm
+
+BOUND_S = 3.0
+
+Rows = list[Row]
+Plant = Callable[[Rows], Row]
+
+
+def rows_of(directory: Path, world: str) -> Rows:
+    return [{**row, "world": world} for row in read(directory).to_pylist()]
+
+
+def peaceful(directory: Path) -> Rows:
+    """Four programs, a join and a leave in calm weather, a cut, a heal, and time for every bound to pass."""
+    world = World(
+        1,
+        domains={"haifa": ("a", "b"), "paris": ("c", "d")},
+        timers=LinkConfig.lan().over_datagrams(),
+        journal=directory,
+    )
+    world.settle()
+    a, b, c, d = (world.program(host) for host in world.tree.hosts)
+    for program in (a, b, c):
+        program.join("g")
+    world.settle()
+    d.join("g")
+    world.run(1.0)
+    d.leave("g")
+    world.run(1.0)
+    d.join("g")
+    world.settle()
+    world.cut("haifa | paris")
+    world.settle()
+    world.heal()
+    world.settle()
+    world.run(BOUND_S)
+    world.close()
+    return rows_of(directory, "fine")
+
+
+# Planting: a row is changed or becomes another, but none is added or lost, so that numbers have no holes.
+
+
+def find(rows: Rows, writer: str, kind: str, nth: int = 0, **values: Any) -> Row:
+    found = [
+        row
+        for row in rows
+        if (row["writer"], row["kind"]) == (writer, kind) and all(row[k] == v for k, v in values.items())
+    ]
+    return found[nth]
+
+
+def silence(*rows: Row) -> Row:
+    """The row was never written; something else was."""
+    keep = ("world", "writer", "role", "epoch", "seq", "at", "virtual_s")
+    for row in rows:
+        for name in row:
+            if name not in keep:
+                row[name] = None
+        row.update(kind="heartbeat", nth=0, of=1)
+    return rows[0]
+
+
+def spare(rows: Rows, after: Row) -> Row:
+    """A row of the same writer, soon after, that no promise speaks of: one about traffic."""
+    return next(
+        row
+        for row in rows
+        if (row["writer"], row["epoch"]) == (after["writer"], after["epoch"])
+        and row["seq"] > after["seq"]
+        and row["kind"] in ("sent", "received", "heartbeat")
+    )
+
+
+def again(rows: Rows, told: Row, **changes: Any) -> Row:
+    """The same thing once more and in the same instant, in the place of the next row that does not matter."""
+    place = spare(rows, told)
+    kept = {name: place[name] for name in ("seq", "epoch", "writer")}
+    place.update({**told, **kept, **changes})
+    return place
+
+
+def behind_the_cut(rows: Rows, host: str) -> Rows:
+    return [row for row in rows if (row["writer"], row["kind"]) == (host, "without")]
+
+
+def merged(rows: Rows, host: str) -> Rows:
+    return [
+        row
+        for row in rows
+        if (row["writer"], row["kind"], row["cause"], row["change"]) == (host, "joined", "merge", "joined")
+    ]
+
+
+def an_older_join_after_the_newer(rows: Rows) -> Row:
+    row = find(rows, "haifa.a", "joined", -1, cause="join", change="joined")
+    row["stamp"] = 0
+    return row
+
+
+def an_older_leave_after_the_newer_join(rows: Rows) -> Row:
+    row = find(rows, "haifa.a", "left")
+    row.update(life=1, stamp=1)
+    return row
+
+
+def an_up_after_an_up(rows: Rows) -> Row:
+    row = find(rows, "haifa", "link-down", peer="paris")
+    row["kind"] = "link-up"
+    return row
+
+
+def a_ghost_in_a_view(rows: Rows) -> Row:
+    join = find(rows, "haifa.a", "joined", 0, cause="join", change="joined")
+    again(rows, join, member="paris.d/ghost#1000")
+    return {"writer": "haifa.a"}
+
+
+def a_member_that_nobody_was_told_of(rows: Rows) -> Row:
+    silence(merged(rows, "haifa.b")[0])
+    return {"writer": "haifa.b"}
+
+
+def no_snapshot_at_all(rows: Rows) -> Row:
+    silence(*[r for r in rows if (r["writer"], r["kind"]) == ("paris.c", "absolute")])
+    return find(rows, "paris.c", "followed")
+
+
+def somebody_behind_a_cut_is_still_seen(rows: Rows) -> Row:
+    silence(*behind_the_cut(rows, "haifa.a"))
+    return {"writer": "haifa.a"}
+
+
+def a_leave_told_twice(rows: Rows) -> Row:
+    return again(rows, find(rows, "haifa.a", "left"), news=False)
+
+
+def a_join_told_twice(rows: Rows) -> Row:
+    join = find(rows, "haifa.a", "joined", -1, cause="join", change="joined")
+    return again(rows, join, member=None, life=None, stamp=None, change="kept", news=False, count=1)
+
+
+def a_change_never_told(rows: Rows) -> Row:
+    """A leave and the join after it: the view is right at the end, and still something is missing."""
+    silence(find(rows, "haifa.a", "left"), find(rows, "haifa.a", "joined", -1, cause="join", change="joined"))
+    return {"writer": "haifa.a"}
+
+
+def a_change_that_never_happened(rows: Rows) -> Row:
+    join = find(rows, "haifa.a", "joined", -1, cause="join", change="joined")
+    return again(rows, join, member="paris.d/ghost#1000", stamp=77)
+
+
+def a_gap_without_a_snapshot(rows: Rows) -> Row:
+    left = find(rows, "haifa.a", "left")
+    gap = again(rows, left)
+    keep = ("world", "writer", "role", "epoch", "seq", "at", "virtual_s", "group", "observers", "told")
+    for name in gap:
+        if name not in keep:
+            gap[name] = None
+    gap.update(kind="gap", nth=0, of=1, count=1)
+    return gap
+
+
+def one_side_is_not_told(rows: Rows) -> Row:
+    silence(*behind_the_cut(rows, "haifa.a"))
+    return {"writer": "haifa.a"}
+
+
+def one_side_is_told_too_late(rows: Rows) -> Row:
+    healed = next(row for row in rows if row["kind"] == "line-changed" and row["change"] == "healed")
+    for row in behind_the_cut(rows, "paris.c"):
+        row["at"] = healed["at"]
+    return {"writer": "paris.c"}
+
+
+def one_side_is_told_twice(rows: Rows) -> Row:
+    return again(rows, behind_the_cut(rows, "haifa.a")[0], news=False)
+
+
+def members_are_taken_away_one_by_one(rows: Rows) -> Row:
+    row = behind_the_cut(rows, "haifa.a")[0]
+    row.update(
+        kind="left",
+        cause="crash",
+        stamp=99,
+        domain=None,
+        inside=None,
+        accuser=None,
+        accused=None,
+        nth=0,
+        of=1,
+    )
+    return row
+
+
+def a_merge_that_never_comes(rows: Rows) -> Row:
+    silence(*merged(rows, "haifa.a"))
+    return {"writer": "haifa.a"}
+
+
+def a_merge_without_one_member(rows: Rows) -> Row:
+    silence(merged(rows, "haifa.a")[1])
+    return {"writer": "haifa.a"}
+
+
+def a_removal_without_a_reason(rows: Rows) -> Row:
+    row = behind_the_cut(rows, "haifa.a")[0]
+    row["accuser"] = None
+    return row
+
+
+def an_accusation_that_the_accuser_never_made(rows: Rows) -> Row:
+    row = behind_the_cut(rows, "haifa.a")[0]
+    silence(*[r for r in rows if (r["writer"], r["kind"]) == (row["accuser"], "link-down")])
+    return row
+
+
+def a_leave_that_home_never_had(rows: Rows) -> Row:
+    silence(find(rows, "paris.d", "member-left"))
+    return find(rows, "haifa.a", "left")
+
+
+PLANTED: list[tuple[str, Plant]] = [
+    ("per-source-order", an_older_join_after_the_newer),
+    ("per-source-order", an_older_leave_after_the_newer_join),
+    ("per-source-order", an_up_after_an_up),
+    ("stable-truth", a_ghost_in_a_view),
+    ("stable-truth", a_member_that_nobody_was_told_of),
+    ("stable-truth", no_snapshot_at_all),
+    ("stable-truth", somebody_behind_a_cut_is_still_seen),
+    ("watch-complete", a_leave_told_twice),
+    ("watch-complete", a_join_told_twice),
+    ("watch-complete", a_change_never_told),
+    ("watch-complete", a_change_that_never_happened),
+    ("watch-complete", a_gap_without_a_snapshot),
+    ("both-sides-told", one_side_is_not_told),
+    ("both-sides-told", one_side_is_told_too_late),
+    ("both-sides-told", one_side_is_told_twice),
+    ("both-sides-told", members_are_taken_away_one_by_one),
+    ("heals-alone", a_merge_that_never_comes),
+    ("heals-alone", a_merge_without_one_member),
+    ("why", a_removal_without_a_reason),
+    ("why", an_accusation_that_the_accuser_never_made),
+    ("why", a_leave_that_home_never_had),
+]
+
+
+# Journals of real worlds, written by hand
+
+
+def streams(journal: Journal, *runs: tuple[str, int, int]) -> None:
+    journal.start("eu.p.h1", 0)
+    for kind, first, last in runs:
+        values = {"first": first} if kind == "stream-started" else {"first": first, "last": last}
+        journal.write(
+            "eu.p.h1", kind, group="g@eu", member="us.n.h1/s#1", observers=["eu.p.h1/a#1"], **values
+        )
+    journal.write("eu.p.h1", "closing")
+
+
+def numbered(journal: Journal, *turns: tuple[str, int | None]) -> None:
+    journal.start("eu.p.h1", 0)
+    for kind, number in turns:
+        journal.write(
+            "eu.p.h1", kind, group="g@eu", number=number, period=1, observers=["eu.p.h1/a#1"], told=1
+        )
+    journal.write("eu.p.h1", "closing")
+
+
+STREAMS: dict[str, tuple[str, list[tuple[str, int, int]]]] = {
+    "in-order": ("yes", [("stream-started", 5, 0), ("delivered", 5, 9), ("delivered", 10, 10)]),
+    "a-gap-that-was-told": (
+        "yes",
+        [("stream-started", 1, 0), ("delivered", 1, 3), ("stream-gap", 4, 6), ("delivered", 7, 7)],
+    ),
+    "a-gap": ("no", [("stream-started", 1, 0), ("delivered", 1, 3), ("delivered", 5, 6)]),
+    "a-duplicate": ("no", [("stream-started", 1, 0), ("delivered", 1, 3), ("delivered", 3, 4)]),
+    "a-gap-with-a-duplicate": (
+        "no",
+        [("stream-started", 1, 0), ("delivered", 1, 2), ("delivered", 2, 2), ("delivered", 4, 4)],
+    ),
+    "out-of-order": ("no", [("stream-started", 1, 0), ("delivered", 2, 2), ("delivered", 1, 1)]),
+    "not-from-the-first": ("no", [("stream-started", 3, 0), ("delivered", 4, 4)]),
+    "before-it-began": ("no", [("delivered", 1, 1)]),
+}
+
+NUMBERED: dict[str, tuple[str, list[tuple[str, int | None]]]] = {
+    "one-after-the-other": ("yes", [("snapshot", 4), ("changed", 5), ("changed", 6)]),
+    "back-after-a-gap": (
+        "yes",
+        [("snapshot", 1), ("changed", 2), ("gap", None), ("snapshot", 9), ("changed", 10)],
+    ),
+    "one-left-out": ("no", [("snapshot", 1), ("changed", 2), ("changed", 4)]),
+    "one-twice": ("no", [("snapshot", 1), ("changed", 2), ("changed", 2)]),
+    "one-out-and-one-twice": ("no", [("snapshot", 1), ("changed", 2), ("changed", 2), ("changed", 4)]),
+}
+
+
+GONE = {"domain": "eu.p.h1", "inside": False, "accuser": "eu.p", "accused": "eu.p.h1", "what": "closed"}
+
+
+def real_world(world: str, *, closing: bool = True, lose: bool = False) -> Rows:
+    """Two hosts of one real cluster, a join that is told, and a long calm."""
+    journal = Journal(world)
+    for host in ("eu.p.h1", "eu.p.h2"):
+        journal.start(host, 0)
+        journal.write(host, "link-up", 1, peer="eu.p", life=1)
+        journal.write(host, "followed", 2, group="g@eu", observers=[f"{host}/a#1"], told=1)
+        journal.write(host, "absolute", 3, group="g@eu", observers=[f"{host}/a#1"], told=1, count=0)
+    journal.home("joined", "eu.p.h1/m#1", 100, group="g@eu", life=1, stamp=1)
+    journal.sees("eu.p.h1", "joined", "eu.p.h1/m#1", 100.1, group="g@eu", life=1, stamp=1, told=1)
+    if lose:
+        journal.lose("eu.p.h2")
+    elif world != "real-and-wrong":
+        journal.sees("eu.p.h2", "joined", "eu.p.h1/m#1", 100.2, group="g@eu", life=1, stamp=1, told=1)
+    journal.write("eu.p.h1", "heartbeat", 300)
+    journal.write("eu.p.h2", "heartbeat", 300)
+    journal.write("eu.p.h1", "closing" if closing else "heartbeat", 400)
+    journal.sees("eu.p.h2", "left", "eu.p.h1/m#1", 401, group="g@eu", cause="without", kind="without", **GONE)
+    journal.write("eu.p.h2", "closing", 500)
+    return journal.rows
+
+
+# Storms
+
+
+class Blown:
+    """What a storm left: its journal's world, and what the checkers say of it."""
+
+    def __init__(self, seed: int, shape: str, directory: Path) -> None:
+        storm = _Storm(seed, shape, _journal(directory, f"{shape}-{seed}"))
+        try:
+            storm.blow_over()
+            self.failed = False
+        except Exception:
+            self.failed = True
+        finally:
+            storm.world.close()
+        history = storm.world.history
+        self.world = f"storm-{shape}-{seed}"
+        self.said = {
+            verdict.promise: verdict.answer
+            for verdict in (
+                checkers.per_source_order(history),
+                checkers.stable_truth(history),
+                checkers.watch_complete(history),
+                checkers.both_sides_told(history, bound_s=30.0),
+                checkers.heals_alone(history, bound_s=30.0),
+            )
+        }
+        self.rows = rows_of(directory, self.world)
+
+
+FINE_STORMS = [(0, "pair"), (3, "pair"), (1, "single"), (5, "uneven")]
+BUGS = [passes_no_change_on_to_siblings, announces_nothing_when_the_link_comes_up]
+
+
+def buggy_storm(plant: Callable[[pytest.MonkeyPatch], None], directory: Path) -> Blown:
+    """The first storm that the bug makes fail; its journal ends where the storm was found out."""
+    with pytest.MonkeyPatch.context() as patch:
+        plant(patch)
+        for seed in range(150):
+            place = directory / f"{plant.__name__}-{seed}"
+            place.mkdir()
+            storm = Blown(seed, "pair", place)
+            if storm.failed:
+                storm.world = f"{plant.__name__}-{seed}"
+                storm.rows = [{**row, "world": storm.world} for row in storm.rows]
+                return storm
+    raise AssertionError("the bug was not found")
+
+
+class Judged:
+    """Everything, judged once."""
+
+    def __init__(self, spark: Any, directory: Path) -> None:
+        fine = peaceful(directory / "fine")
+        rows = list(fine)
+        self.places: dict[str, Row] = {}
+        for _, plant in PLANTED:
+            case = [{**row, "world": plant.__name__} for row in fine]
+            self.places[plant.__name__] = plant(case)
+            rows += case
+        self.storms = [Blown(*each, directory / f"storm-{each[0]}-{each[1]}") for each in FINE_STORMS]
+        self.bugs = [buggy_storm(bug, directory) for bug in BUGS]
+        for storm in (*self.storms, *self.bugs):
+            rows += storm.rows
+        for cases, write in ((STREAMS, streams), (NUMBERED, numbered)):
+            for world, (_, turns) in cases.items():
+                journal = Journal(world)
+                write(journal, *turns)
+                rows += journal.rows
+        rows += real_world("real") + real_world("real-and-wrong")
+        rows += real_world("real-with-a-lost-tail", closing=False) + real_world("real-with-a-hole", lose=True)
+        self.events = frame(spark, rows).cache()
+        self.evidence = Evidence(self.events)
+        self._verdicts: dict[tuple[str, float | None], dict[str, Any]] = {}
+
+    def verdict(self, promise: str, world: str, bound_s: float | None = None) -> Any:
+        key = (promise, bound_s)
+        if key not in self._verdicts:
+            rows = verdicts(self.evidence, promise, bound_s).collect()
+            self._verdicts[key] = {row["world"]: row for row in rows}
+        return self._verdicts[key][world]
+
+
+@pytest.fixture(scope="module")
+def judged(spark, tmp_path_factory):
+    made = Judged(spark, tmp_path_factory.mktemp("audits"))
+    yield made
+    made.evidence.release()
+    made.events.unpersist()
+
+
+BOUNDS = {"both-sides-told": BOUND_S, "heals-alone": BOUND_S}
+CONGRESS = [name for name in PROMISES if name != "fifo-gap-free"]
+
+
+@pytest.mark.parametrize("promise", CONGRESS)
+def test_a_peaceful_world_keeps_every_promise(promise, judged):
+    verdict = judged.verdict(promise, "fine", BOUNDS.get(promise))
+    assert (verdict.answer, verdict.broken, verdict.doubts) == ("yes", 0, 0), verdict
+    assert verdict.judged > 0
+
+
+@pytest.mark.parametrize(("promise", "plant"), PLANTED, ids=[plant.__name__ for _, plant in PLANTED])
+def test_a_planted_violation_is_found(promise, plant, judged):
+    verdict = judged.verdict(promise, plant.__name__, BOUNDS.get(promise))
+    assert verdict.answer == "no" and verdict.why, verdict
+
+
+@pytest.mark.parametrize("promise", CONGRESS)
+def test_a_planted_violation_is_pointed_at_among_the_lines_around_it(promise, judged):
+    planted = {plant.__name__: judged.places[plant.__name__] for name, plant in PLANTED if name == promise}
+    found = (
+        offences(judged.evidence, promise, BOUNDS.get(promise), first=50)
+        .where("world in ({})".format(", ".join(f"'{world}'" for world in planted)))
+        .cache()
+    )
+    rows = found.collect()
+    for world, place in planted.items():
+        places = [(row["writer"], row["seq"]) for row in rows if row["world"] == world]
+        assert place["writer"] in {writer for writer, _ in places}, world
+        if "seq" in place:
+            assert (place["writer"], place["seq"]) in places, (world, places)
+    lines = lines_around(judged.events, found.where("offence = 1"), 2).collect()
+    for world in planted:
+        around = [line for line in lines if line["world"] == world]
+        assert around and len({line["writer"] for line in around}) == 1
+        assert all(-2 <= line["place"] <= 2 for line in around)
+    found.unpersist()
+
+
+@pytest.mark.parametrize(
+    "promise", ["per-source-order", "stable-truth", "watch-complete", "both-sides-told", "heals-alone"]
+)
+def test_audits_say_what_the_checkers_say_of_the_same_storms(promise, judged):
+    bound_s = 30.0 if promise in BOUNDS else None
+    for storm in judged.storms:
+        verdict = judged.verdict(promise, storm.world, bound_s)
+        assert verdict.answer == storm.said[promise], (storm.world, verdict)
+
+
+@pytest.mark.parametrize("promise", ["per-source-order", "stable-truth", "watch-complete"])
+def test_audits_say_what_the_checkers_say_of_storms_with_planted_bugs(promise, judged):
+    for storm in judged.bugs:
+        verdict = judged.verdict(promise, storm.world)
+        assert verdict.answer == storm.said[promise], (storm.world, verdict)
+    if promise == "stable-truth":
+        assert "no" in {storm.said[promise] for storm in judged.bugs}
+
+
+def test_streams_are_judged_run_by_run(judged):
+    answers = {world: judged.verdict("fifo-gap-free", world).answer for world in STREAMS}
+    assert answers == {world: answer for world, (answer, _) in STREAMS.items()}
+    assert judged.verdict("fifo-gap-free", "a-gap-with-a-duplicate").broken == 2
+    assert judged.verdict("fifo-gap-free", "fine").answer == "cannot tell"
+
+
+def test_numbered_changes_are_judged_one_by_one(judged):
+    answers = {world: judged.verdict("watch-complete", world).answer for world in NUMBERED}
+    assert answers == {world: answer for world, (answer, _) in NUMBERED.items()}
+    assert judged.verdict("watch-complete", "one-out-and-one-twice").broken == 2
+
+
+@pytest.mark.parametrize("promise", ["stable-truth", "watch-complete"])
+def test_a_real_world_is_judged_in_its_calm_stretches(promise, judged):
+    assert judged.verdict(promise, "real").answer == "yes"
+    wrong = judged.verdict(promise, "real-and-wrong")
+    assert wrong.answer == "no" and "eu.p.h2" in wrong.why
+
+
+@pytest.mark.parametrize("promise", ["stable-truth", "watch-complete"])
+def test_what_may_be_lost_is_neither_kept_nor_broken(promise, judged):
+    """A lost tail, and a hole where the missing row could have been: cannot tell."""
+    for world in ("real-with-a-lost-tail", "real-with-a-hole"):
+        verdict = judged.verdict(promise, world)
+        assert (verdict.answer, verdict.broken) == ("cannot tell", 0), verdict
+        assert verdict.doubts == 1 and "missing" in verdict.why
+
+
+def test_an_unknown_promise_is_refused_with_those_that_are_known(judged):
+    with pytest.raises(BadInput, match="no promise is called") as refused:
+        findings(judged.events, "be-nice")
+    assert "stable-truth" in refused.value.fix
+
+
+def test_what_broke_a_promise_can_be_run_again(tmp_path):
+    assert replay_command("storm-T-REF-7", None) == "rostra sim storm --seed 7 --shape T-REF"
+    assert replay_command("acme", str(tmp_path)) == ""
+    (tmp_path / "_inputs").mkdir()
+    (tmp_path / "_inputs" / "eu.p.h1-1-000000.inputs").touch()
+    assert replay_command("acme", str(tmp_path)) == f"rostra sim replay {tmp_path}"
+    assert replay_command("acme", "s3://bucket/journal") == ""
