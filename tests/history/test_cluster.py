@@ -42,12 +42,13 @@ def test_an_ingest_on_two_workers_of_which_one_is_killed_has_each_row_once(
     cluster: SparkCluster, tmp_path: Path
 ) -> None:
     dice = Random(13)
-    rows = random_journal(dice, 400)
+    rows = random_journal(dice, 200)
     for segment in cut(rows, dice, longest=20):
         send(tmp_path / "journal", segment)
     command = (
         *(sys.executable, "-m", "rostra", "history", "ingest", "--master", cluster.master),
-        *("-j", str(tmp_path / "journal"), "-t", str(tmp_path / "tables"), "--files", "20"),
+        *("-j", str(tmp_path / "journal"), "-t", str(tmp_path / "tables")),
+        *("--files", "24", "--compact-every", "0"),
     )
     env = {
         **os.environ,

@@ -57,7 +57,9 @@ def session(*, start_within_s: float = START_WITHIN_S) -> "SparkSession":
     """A session on the warm Spark of this user; it is started if need be."""
     sessions.check_spark()
     sessions.check_java()
+    _came().touch(mode=0o600)
     keeper = find() or start(within_s=start_within_s)
+    _came().touch()  # the first question may be thought about for long before its first job
     return sessions.connect(f"sc://localhost:{keeper.port}", token=keeper.token)
 
 
@@ -132,6 +134,11 @@ def _answers(port: int) -> bool:
         return False
 
 
+def _came() -> Path:
+    """Touched by every command that comes to ask."""
+    return sessions.home() / "keeper.asked"
+
+
 def _file() -> Path:
     return sessions.home() / "keeper.json"
 
@@ -166,9 +173,9 @@ def keep(idle_s: float = IDLE_S) -> None:
     part = _file().with_suffix(".part")
     part.write_bytes(msgspec.json.encode(keeper))
     part.replace(_file())
-    began = time.time()
+    used = Used(spark)
     try:
-        while _is_named(keeper) and time.time() - last_asked(service, began) < idle_s:
+        while _is_named(keeper) and used.idle_s() < idle_s:
             time.sleep(LOOK_EVERY_S)
     finally:
         if _is_named(keeper):
@@ -176,12 +183,20 @@ def keep(idle_s: float = IDLE_S) -> None:
         spark.stop()
 
 
-def last_asked(service: Any, began: float) -> float:
-    """When something was last asked; now, if something is being asked."""
-    active = service.listActiveExecutions()
-    if active.isRight():
-        return time.time()
-    return max(began, float(active.left().get()) / 1000)
+class Used:
+    """For how long has nobody asked anything? Commands say that they are there; then jobs are counted."""
+
+    def __init__(self, spark: "SparkSession") -> None:
+        scheduler: Any = spark.sparkContext._jsc.sc()
+        self._scheduler, self._tracker = scheduler.dagScheduler(), spark.sparkContext.statusTracker()
+        self._jobs, self._since = self._scheduler.numTotalJobs(), time.monotonic()
+
+    def idle_s(self) -> float:
+        jobs = self._scheduler.numTotalJobs()
+        if jobs != self._jobs or len(self._tracker.getActiveJobsIds()):
+            self._jobs, self._since = jobs, time.monotonic()
+        came_s = time.time() - _came().stat().st_mtime if _came().exists() else float("inf")
+        return min(time.monotonic() - self._since, max(came_s, 0.0))
 
 
 def _is_named(keeper: Keeper) -> bool:
