@@ -3,26 +3,35 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from rostra.errors import BadInput
 from rostra.journal.inputs import (
+    FLUSHED,
     FORMAT,
+    STARTED,
     Arrived,
     Began,
     Ended,
     Fired,
     Gave,
     Recorder,
+    Speaking,
     Turn,
     effects_of,
+    node_of,
     words,
 )
 from rostra.journal.segments import Place
 from rostra.journal.writer import INPUTS, Part, unpacked
-from rostra.names import Domain
-from rostra.protocols.effects import SetTimer, Ticked, TimerFired
+from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.adhoc.config import AdhocConfig
+from rostra.protocols.adhoc.events import Heard, JoinAsked, LeaveAsked, Paused, Resumed, Submitted
+from rostra.protocols.effects import Asked, Event, SetTimer, Ticked, TimerFired
 from rostra.protocols.links.config import LinkConfig
+from rostra.protocols.links.events import ChannelOpened
 from rostra.protocols.resolve.config import ResolveConfig
+from rostra.protocols.resolve.requests import Open
 from rostra.sim import World
 from rostra.sim.journal import SimJournal
 from rostra.sim.replay import changed, recordings, replay, what_if
@@ -177,3 +186,48 @@ def rewrite(directory: Path, name: str, kept) -> None:
     recorder.hand_over()
     (whole,) = parts
     Part(name, whole, lambda waited, size: None).write(Place(directory))
+
+
+def test_groups_with_messages_are_recorded_too(tmp_path) -> None:
+    """An agent with a member that speaks, and its cluster's server: given by hand, recorded, given again."""
+    group = Group("chess", Domain("eu"))
+    agent = replace(a_beginning(), speech=Speaking(AdhocConfig()))
+    server = replace(agent, path=Domain("eu"), is_agent=False, cluster=True)
+    ann = Endpoint("eu.h1/ann#1")
+    given = {
+        agent: [
+            Asked(Endpoint(""), 1, Open("ann")),
+            JoinAsked(ann, 2, group, luck=77),
+            TimerFired(("tick",)),
+            Paused(ann, group),
+            Resumed(ann, group),
+            Submitted(ann, group, 1, b"\x00\x00\x00\x02hi"),
+            Heard(group, Domain("eu.h2"), ()),
+            LeaveAsked(ann, 3, group),
+        ],
+        server: [ChannelOpened(Domain("eu.h1")), Heard(group, Domain("eu.h1"), ())],
+    }
+    for began, events in given.items():
+        record(tmp_path, began, events)
+    assert [(each.path, each.inputs, each.difference) for each in map(replay, recordings(tmp_path))] == [
+        ("eu", 2 * len(given[server]) + 1, None),
+        ("eu.h1", 2 * len(given[agent]) + 1, None),
+    ]
+
+
+def record(directory: Path, began: Began, events: list[Event]) -> None:
+    """Give a node these, one in each turn, and keep a recording of it."""
+    parts: list[bytes] = []
+    recorder = Recorder(began, lambda n, part: parts.append(part), part_s=1e9, bytes_max=1 << 30, say=print)
+    node = node_of(began)
+    recorder.turn(1, 1.0)
+    recorder.given(STARTED)
+    recorder.gave(node.start(1.0))
+    for n, event in enumerate(events, 2):
+        recorder.turn(n, float(n))
+        recorder.given(event)
+        recorder.gave(node.step(float(n), event))
+        recorder.given(FLUSHED)
+        recorder.gave(node.flush(float(n)))
+    recorder.hand_over()
+    Part(f"{began.path}-1-000000.inputs", b"".join(parts), lambda waited, size: None).write(Place(directory))

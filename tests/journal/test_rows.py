@@ -7,6 +7,9 @@ import pytest
 
 from rostra.journal.rows import OBSERVERS_MAX, Entry, Scribe
 from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.adhoc import events as adhoc
+from rostra.protocols.adhoc.events import Deliver, JoinAsked, LeaveAsked
+from rostra.protocols.adhoc.messages import Role, Run
 from rostra.protocols.detect.programs import ProgramEvidence
 from rostra.protocols.effects import Answer, Asked, Because, EndpointGone, LinkUp, Tell
 from rostra.protocols.links.events import ChannelClosed, PacketArrived, Transmit
@@ -267,3 +270,77 @@ def test_a_notice_about_nobody_that_was_seen_is_still_a_row(desk: Desk) -> None:
     desk.scribe.saw(None, [Tell((ANN,), Without(Domain("us"), Because(EU, Domain("us"), "silent")))])
     (entry,) = desk.entries
     assert (entry.kind, entry.lines, entry.rows) == ("without", [], 1)
+
+
+def hears(desk: Desk, who: Endpoint, item: Any) -> None:
+    desk.scribe.saw(None, [Deliver(who, CHESS, item)])
+
+
+def test_in_a_group_with_messages_a_member_is_seen_by_what_its_program_is_handed(desk: Desk) -> None:
+    desk.scribe.saw(JoinAsked(ANN, 9, CHESS, luck=1), [Answer(9, Done())])
+    hears(desk, ANN, adhoc.Ready(((ANN, Role.BOTH, b""),)))
+    hears(desk, ANN, adhoc.Joined(BOB, Role.BOTH))
+    hears(desk, ANN, adhoc.Left(BOB, "failed", None))
+    lines = [
+        (entry.kind, [(line.member, line.change, line.cause) for line in entry.lines or ()])
+        for entry in desk.entries
+    ]
+    assert lines == [
+        ("member-joined", []),
+        ("followed", []),
+        ("absolute", [(ANN, "joined", "snapshot")]),
+        ("joined", [(BOB, "joined", "join")]),
+        ("left", [(BOB, "left", "crash")]),
+    ]
+
+
+def test_messages_are_written_as_runs_with_the_heartbeat_once_for_all_who_got_the_same(desk: Desk) -> None:
+    eve = Endpoint("eu.h1/eve#5")
+    desk.opened(eve)
+    for who in (ANN, eve):
+        desk.scribe.saw(JoinAsked(who, 9, CHESS, luck=1), [Answer(9, Done())])
+        for first in (4, 6, 8):
+            hears(desk, who, adhoc.Delivered(BOB, Run(first, 2, b"0123456789")))
+    desk.take()
+    desk.scribe.turn(12_000_000, 12.0)
+    desk.scribe.saw(None, [])
+    (delivered,) = [columns for kind, columns in desk.take() if kind == "delivered"]
+    assert delivered == {
+        "group": "chess@world",
+        "member": BOB,
+        "first": 4,
+        "last": 9,
+        "count": 6,
+        "bytes": 30,
+        "observers": (ANN, eve),
+        "told": 2,
+    }
+
+
+def test_a_stream_begins_and_ends_and_what_is_missing_in_it_is_said(desk: Desk) -> None:
+    desk.scribe.saw(JoinAsked(ANN, 9, CHESS, luck=1), [Answer(9, Done())])
+    desk.take()
+    hears(desk, ANN, adhoc.Delivered(BOB, Run(1, 1, b"x")))
+    hears(desk, ANN, adhoc.Gap(BOB, 2, 5))
+    hears(desk, ANN, adhoc.Delivered(BOB, Run(6, 1, b"x")))
+    desk.scribe.saw(LeaveAsked(ANN, 10, CHESS), [Answer(10, Done())])
+    rows = [(kind, columns.get("first"), columns.get("last")) for kind, columns in desk.take()]
+    assert rows == [
+        ("stream-started", 1, None),
+        ("stream-gap", 2, 5),
+        ("delivered", 1, 1),
+        ("member-left", None, None),
+        ("delivered", 6, 6),
+        ("stream-ended", None, 6),
+        ("unfollowed", None, None),
+    ]
+
+
+def test_a_member_of_unknown_stamp_is_the_one_that_is_known(desk: Desk) -> None:
+    desk.asks(ANN, Watch(CHESS), Done(), Tell((ANN,), Absolute(CHESS, (Member(BOB, (3, 4)),))))
+    desk.scribe.saw(JoinAsked(ANN, 9, CHESS, luck=1), [Answer(9, Done())])
+    desk.take()
+    hears(desk, ANN, adhoc.Ready(((BOB, Role.BOTH, b""),)))
+    (entry,) = desk.entries
+    assert (entry.lines, entry.kept) == ([], 1)
+    assert desk.scribe.sight.seen[CHESS] == {BOB: (3, 4)}

@@ -33,6 +33,10 @@ UNLISTED: Final = "unlisted"  # it was not in a list that should have had it
 UNFOLLOWED: Final = "unfollowed"  # nobody looks any more
 
 
+UNKNOWN: Final[Stamp] = (0, 0)
+"""In the place of a stamp: whoever told of this member did not say which of its memberships it is."""
+
+
 class Line(NamedTuple):
     """What a notice means for one member."""
 
@@ -98,6 +102,12 @@ class Sight:
             if not told.isdisjoint(followers)
         ]
 
+    def take_in(self, group: Group, observer: Endpoint, notice: Notice) -> list[Told]:
+        """One endpoint was told this about one group, whatever else it follows."""
+        if group not in self.followers:
+            return []
+        return [Told(group, (observer,), *_fold(self.seen[group], notice))]
+
 
 def _fold(seen: dict[Endpoint, Stamp], notice: Notice) -> tuple[list[Line], int]:
     """What the notice changes in what was seen: the lines, and how many of its list were seen before."""
@@ -126,8 +136,9 @@ def _arrive(
     for member in members:
         who, stamp = member.endpoint, member.stamp
         before = seen.get(who)
-        if before == stamp:
+        if before is not None and (before == stamp or UNKNOWN in (before, stamp)):
             kept += 1
+            seen[who] = max(before, stamp)
             continue
         if before is not None:
             lines.append(Line(who, before, LEFT, True, Cause.LEAVE.value))

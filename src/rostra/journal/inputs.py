@@ -26,6 +26,10 @@ from msgspec import Struct, msgpack
 from rostra.errors import BadInput, RostraError
 from rostra.names import Domain, Endpoint, Group
 from rostra.node import Node
+from rostra.protocols.adhoc import events as adhoc
+from rostra.protocols.adhoc.config import AdhocConfig
+from rostra.protocols.adhoc.core import ClusterCore, HostCore
+from rostra.protocols.adhoc.messages import Channel
 from rostra.protocols.detect.programs import ProgramEvidence
 from rostra.protocols.effects import Asked, Core, EndpointGone, Event, FellBehind, TimerFired
 from rostra.protocols.links.config import LinkConfig
@@ -57,6 +61,15 @@ class Word(Struct, frozen=True, array_like=True, tag_field="word"):
     """One thing in a recording."""
 
 
+class Speaking(Struct, frozen=True, array_like=True):
+    """How the core around an agent's or a cluster server's was made."""
+
+    config: AdhocConfig
+    luck: int = 0
+    channel: Channel = Channel()
+    address: str = ""
+
+
 class Began(Word, frozen=True, tag=0):
     """How the node was made."""
 
@@ -71,6 +84,7 @@ class Began(Word, frozen=True, tag=0):
     siblings: tuple[Domain, ...]
     has_parent: bool
     registry: tuple[RegistryRecord, ...]
+    speech: "Speaking | None" = None  # what groups with messages in them need, where there are any
 
 
 class Turn(Word, frozen=True, tag=1):
@@ -144,8 +158,29 @@ class Ended(Word, frozen=True, tag=14):
     why: str
 
 
-Input = Started | Arrived | WasAsked | Gone | Behind | Opened | Closed | Fired | Flushed | Stopped | Met
+class Spoken(Word, frozen=True, tag=15):
+    """An event of a group with messages in it."""
+
+    kind: str
+    event: bytes
+
+
+Input = (
+    Started | Arrived | WasAsked | Gone | Behind | Opened | Closed | Fired | Flushed | Stopped | Met | Spoken
+)
 AnyWord = Began | Turn | Input | Gave | Ended
+
+_SPOKEN: Final = {
+    kind.__name__: msgpack.Decoder(kind)
+    for kind in (
+        adhoc.JoinAsked,
+        adhoc.LeaveAsked,
+        adhoc.Submitted,
+        adhoc.Paused,
+        adhoc.Resumed,
+        adhoc.Heard,
+    )
+}
 
 _encode: Final = msgpack.Encoder().encode
 _decoder: Final = msgpack.Decoder(AnyWord)
@@ -250,6 +285,8 @@ class Recorder:
                 return Gone(endpoint, why, evidence)
             case FellBehind(endpoint, groups):
                 return Behind(endpoint, groups)
+            case _ if type(event).__name__ in _SPOKEN:
+                return Spoken(type(event).__name__, _encode(event))
             case _:
                 raise BadInput(f"{type(event).__name__} cannot be recorded")
 
@@ -274,29 +311,32 @@ def words(part: bytes) -> Iterator[AnyWord]:
 
 
 def node_of(began: Began) -> Node:
-    """A new node, made as the recorded one was."""
-    registry = Registry.of(began.registry)
-    if began.is_agent:
-        core: Core = LocalServer(
-            began.path, incarnation=began.incarnation, config=began.resolve, registry=registry
-        )
-    else:
-        core = DomainServer(
-            began.path,
-            cluster=began.cluster,
-            incarnation=began.incarnation,
-            config=began.resolve,
-            registry=registry,
-        )
+    """A new node, made as the recorded one was (`runtime/run.py` and `sim/world.py` make them)."""
     return Node(
         began.world,
         began.path,
-        core,
+        _core_of(began),
         incarnation=began.incarnation,
         config=began.links,
         siblings=began.siblings,
         has_parent=began.has_parent,
         accepts_children=not began.is_agent,
+    )
+
+
+def _core_of(began: Began) -> Core:
+    registry, speech = Registry.of(began.registry), began.speech
+    incarnation, config = began.incarnation, began.resolve
+    if began.is_agent:
+        local = LocalServer(began.path, incarnation=incarnation, config=config, registry=registry)
+        return local if speech is None else HostCore(local, speech.config)
+    server = DomainServer(
+        began.path, cluster=began.cluster, incarnation=incarnation, config=config, registry=registry
+    )
+    if speech is None:
+        return server
+    return ClusterCore(
+        server, speech.config, luck=speech.luck, channel=speech.channel, address=speech.address
     )
 
 
@@ -335,6 +375,8 @@ def events(word: Input, packets: Packets) -> Event | None:
             return EndpointGone(endpoint, why, evidence)
         case Behind(endpoint, groups):
             return FellBehind(endpoint, groups)
+        case Spoken(kind, event):
+            return _SPOKEN[kind].decode(event)
     return None
 
 

@@ -19,8 +19,11 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct, json
 
-from rostra.journal.fold import JOINED, LEFT, SNAPSHOT, UNFOLLOWED, Line, Sight
+from rostra.journal.fold import JOINED, LEFT, SNAPSHOT, UNFOLLOWED, UNKNOWN, Line, Sight
 from rostra.names import Domain, Endpoint, Group, depth, parent
+from rostra.protocols.adhoc import events as adhoc
+from rostra.protocols.adhoc.events import Deliver, Delivered, JoinAsked, LeaveAsked
+from rostra.protocols.adhoc.messages import Run
 from rostra.protocols.detect.programs import ProgramEvidence
 from rostra.protocols.effects import (
     Answer,
@@ -42,7 +45,7 @@ from rostra.protocols.links.events import (
     Trusted,
 )
 from rostra.protocols.links.packets import Data
-from rostra.protocols.resolve.messages import Cause, DomainFailed, EndpointsJoined
+from rostra.protocols.resolve.messages import Cause, DomainFailed, EndpointsJoined, Member
 from rostra.protocols.resolve.requests import (
     Absolute,
     Changed,
@@ -109,10 +112,11 @@ class Entry(Struct, gc=False):
 class _Presence:
     """What one open endpoint takes part in, as far as it was granted."""
 
-    __slots__ = ("groups", "watched")
+    __slots__ = ("groups", "spoken", "watched")
 
     def __init__(self) -> None:
         self.groups: dict[Group, bool] = {}  # and is it online there?
+        self.spoken: set[Group] = set()  # those in which it hears messages too
         self.watched: set[Group] = set()
 
     def follows(self, group: Group) -> bool:
@@ -164,6 +168,8 @@ class Scribe:
         self._at = 0
         self._counter = 0  # of the agent's own joins and leaves
         self._asked: dict[int, tuple[float, Asked]] = {}
+        self._runs: dict[tuple[Group, Endpoint, Endpoint], list[int]] = {}  # first, end, bytes
+        self._streams: dict[tuple[Group, Endpoint, Endpoint], int] = {}  # the last number of each
         self._unanswered: dict[Endpoint, set[int]] = {}  # tokens of those that waited beyond their step
         self._presences: dict[Endpoint, _Presence] = {}
         self._crowd: tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]] = ((), ())
@@ -175,11 +181,14 @@ class Scribe:
             PacketArrived: self._arrived,
             Asked: self._was_asked,
             EndpointGone: self._gone,
+            JoinAsked: self._join_asked,
+            LeaveAsked: self._leave_asked,
             ChannelClosed: self._channel_closed,
         }
         self._do: dict[type, Callable[[Any], None]] = {
             Tell: self.told,
             Answer: self._answered,
+            Deliver: self._delivered,
             Transmit: self._transmitted,
             LinkUp: self._link_up,
             LinkDown: self._link_down,
@@ -221,7 +230,7 @@ class Scribe:
 
     def _was_asked(self, asked: Asked, outputs: Sequence[Any]) -> None:
         """What happened comes before what was said about it, so a grant is looked for at once."""
-        result = next((o.result for o in outputs if type(o) is Answer and o.token == asked.token), None)
+        result = _answer_to(asked.token, outputs)
         me, request = asked.endpoint, asked.request
         self._asked[asked.token] = (self._now, asked)
         if result is None:
@@ -300,9 +309,13 @@ class Scribe:
         if presence is None:
             return
         followed = sorted({*presence.groups, *presence.watched})
-        for group in sorted(presence.groups):
+        # A close leaves first where messages are heard; in a crash all are left together.
+        first = presence.spoken if cause is Cause.LEAVE else set()
+        for group in (*sorted(first), *sorted(presence.groups.keys() - first)):
             self._counter += 1
             self._write_member("member-left", me, group, cause.value)
+        for group in sorted(presence.spoken):
+            self._hears_no_more(me, group)
         for group in followed:
             self._stop(me, group)
         self._write("closed", member=me, cause=cause.value, what=why or None)
@@ -340,22 +353,120 @@ class Scribe:
     def _write_member(self, kind: str, me: Endpoint, group: Group, cause: str | None = None) -> None:
         self._write(kind, group=str(group), member=me, life=self._epoch, stamp=self._counter, cause=cause)
 
+    # Groups with messages in them
+
+    def _join_asked(self, event: JoinAsked, outputs: Sequence[Any]) -> None:
+        result = _answer_to(event.token, outputs)
+        me, group = event.endpoint, event.group
+        if type(result) is Done:
+            self._counter += 1
+            presence = self._presence(me)
+            presence.groups[group] = True
+            presence.spoken.add(group)
+            self._write_member("member-joined", me, group)
+            self._refollow(me, group)
+        elif type(result) is Denied:
+            self._write("refused", member=me, group=str(group), what=result.code, message="Join")
+
+    def _leave_asked(self, event: LeaveAsked, outputs: Sequence[Any]) -> None:
+        if type(_answer_to(event.token, outputs)) is Done:
+            self._left_speaking(event.endpoint, event.group, Cause.LEAVE.value)
+
+    def _left_speaking(self, me: Endpoint, group: Group, cause: str) -> None:
+        presence = self._presence(me)
+        if group in presence.spoken:
+            self._counter += 1
+            del presence.groups[group]
+            presence.spoken.remove(group)
+            self._write_member("member-left", me, group, cause)
+            self._hears_no_more(me, group)
+            self._refollow(me, group)
+
+    def _hears_no_more(self, me: Endpoint, group: Group) -> None:
+        for key in [key for key in self._streams if key[0] == group and key[2] == me]:
+            self._stream_ended(me, group, key[1], self._streams[key], "the receiver left")
+
+    def _delivered(self, deliver: Deliver) -> None:
+        me, group, item = deliver.endpoint, deliver.group, deliver.item
+        kind = type(item)
+        if kind is Delivered:
+            self._heard(me, group, item.stream, item.run)  # type: ignore[attr-defined]
+            return
+        match item:
+            case adhoc.Ready(members):
+                listed = tuple([Member(endpoint, UNKNOWN) for endpoint, _, _ in members])
+                self._item(me, group, Absolute(group, listed))
+            case adhoc.Joined(endpoint):
+                self._item(me, group, Joined(group, (Member(endpoint, UNKNOWN),), Cause.JOIN))
+            case adhoc.Left(endpoint, why, last):
+                cause = Cause.LEAVE if why == "left" else Cause.CRASH
+                self._item(me, group, Left(group, endpoint, UNKNOWN, cause))
+                self._stream_ended(me, group, endpoint, last, why)
+            case adhoc.Without(domain, because) | adhoc.Only(domain, because):
+                told = Without if isinstance(item, adhoc.Without) else Only
+                self._item(me, group, told(domain, because or _UNSAID))
+            case adhoc.Gap(endpoint, first, last):
+                self._stream("stream-gap", me, group, endpoint, first=first, last=last)
+            case adhoc.Excluded(reason):
+                self._left_speaking(me, group, reason)
+
+    def _item(self, me: Endpoint, group: Group, notice: Any) -> None:
+        for told in self.sight.take_in(group, me, notice):
+            self._notice(notice, *told)
+
+    def _heard(self, me: Endpoint, group: Group, sender: Endpoint, run: Run) -> None:
+        """Runs that follow on each other are one, until the next heartbeat."""
+        key = (group, sender, me)
+        known = self._runs.get(key)
+        if known is None:
+            if key not in self._streams:
+                self._stream("stream-started", me, group, sender, first=run.first)
+            self._runs[key] = [run.first, run.end, len(run.block)]
+        elif known[1] == run.first:
+            known[1] = run.end
+            known[2] += len(run.block)
+        else:  # out of order or with a hole: said as it came
+            self._write_runs(key)
+            self._runs[key] = [run.first, run.end, len(run.block)]
+        self._streams[key] = run.end - 1
+
+    def _stream_ended(self, me: Endpoint, group: Group, sender: Endpoint, last: int | None, why: str) -> None:
+        key = (group, sender, me)
+        if self._streams.pop(key, None) is not None:
+            self._write_runs(key)
+            self._stream("stream-ended", me, group, sender, last=last, cause=why)
+
+    def _stream(self, kind: str, me: Endpoint, group: Group, sender: Endpoint, **columns: Any) -> None:
+        self._write(kind, group=str(group), member=sender, observers=(me,), told=1, **columns)
+
+    def _write_runs(self, only: tuple[Group, Endpoint, Endpoint] | None = None) -> None:
+        """Deliveries since the last heartbeat; those that are the same for several receivers once for all."""
+        runs = self._runs if only is None else {key: self._runs[key] for key in [only] if key in self._runs}
+        shared: dict[tuple[Group, Endpoint, int, int, int], list[Endpoint]] = {}
+        for (group, sender, me), (first, end, size) in runs.items():
+            shared.setdefault((group, sender, first, end, size), []).append(me)
+        for (group, sender, first, end, size), receivers in sorted(shared.items()):
+            self._write(
+                "delivered",
+                group=str(group),
+                member=sender,
+                first=first,
+                last=end - 1,
+                count=end - first,
+                bytes=size,
+                observers=tuple(sorted(receivers)[:OBSERVERS_MAX]),
+                told=len(receivers),
+            )
+        for key in list(runs):
+            del self._runs[key]
+
     # What was told
 
     def told(self, tell: Tell) -> None:
         notice = tell.notice
-        kind = _NOTICES.get(type(notice))  # type: ignore[call-overload]  # a notice is of any type
-        if kind is not None:
-            for group, observers, lines, kept in self.sight.take(tell.endpoints, notice):
-                self._write(
-                    kind,
-                    lines,
-                    kept,
-                    group=str(group),
-                    observers=self._named(observers),
-                    told=len(observers),
-                    **_grounds(notice),
-                )
+        if type(notice) in _NOTICES:
+            for told in self.sight.take(tell.endpoints, notice):
+                self._notice(notice, *told)
             return
         match notice:
             case Snapshot(group, members, period, number):
@@ -373,6 +484,19 @@ class Scribe:
             case Gap(missed, groups):
                 for endpoint in tell.endpoints:
                     self.gap(endpoint, missed, groups)
+
+    def _notice(
+        self, notice: Any, group: Group, observers: tuple[Endpoint, ...], lines: list[Line], kept: int
+    ) -> None:
+        self._write(
+            _NOTICES[type(notice)],
+            lines,
+            kept,
+            group=str(group),
+            observers=self._named(observers),
+            told=len(observers),
+            **_grounds(notice),
+        )
 
     def _changed(self, observers: tuple[Endpoint, ...], change: Changed) -> None:
         who = [member.endpoint for member in change.members] or change.left
@@ -535,6 +659,8 @@ class Scribe:
     # Small words
 
     def _write_traffic(self) -> None:
+        if self._runs:
+            self._write_runs()
         for (way, peer, message), count in sorted(self._traffic.items()):
             self._write(
                 way,
@@ -578,7 +704,14 @@ class Truth:
         self._put(Entry(kind, at, now if self._virtual else None, columns=columns))
 
 
-_NOTICES: Final = {
+_UNSAID: Final = Because(Domain(""), Domain(""), "")
+
+
+def _answer_to(token: int, outputs: Sequence[Any]) -> Any:
+    return next((o.result for o in outputs if type(o) is Answer and o.token == token), None)
+
+
+_NOTICES: Final[dict[Any, str]] = {
     Absolute: "absolute",
     Joined: "joined",
     Left: "left",
@@ -602,7 +735,11 @@ def _grounds(notice: Any) -> dict[str, Any]:
 
 
 def _because(because: Because) -> dict[str, Any]:
-    return {"accuser": because.accuser, "accused": because.accused, "what": because.what}
+    return {
+        "accuser": because.accuser or None,
+        "accused": because.accused or None,
+        "what": because.what or None,
+    }
 
 
 def _evidence(evidence: Evidence) -> dict[str, Any]:

@@ -226,7 +226,7 @@ KINDS: Final = (
     Kind(
         "delivered",
         "a run of a sender's messages was handed to observers",
-        "group member first last count bytes observers latency_us",
+        "group member first last count bytes observers told",
     ),
     Kind(
         "recovered",
@@ -236,13 +236,13 @@ KINDS: Final = (
     Kind(
         "stream-started",
         "a receiver is owed a sender's messages from `first` on",
-        "group member first observers cause",
+        "group member first observers told",
     ),
-    Kind("stream-ended", "`last` is the last one delivered", "group member last observers cause"),
+    Kind("stream-ended", "`last` is the last one delivered", "group member last observers told cause"),
     Kind(
         "stream-gap",
         "numbers `first` to `last` are missing, and the receiver was told",
-        "group member first last observers cause",
+        "group member first last observers told",
     ),
     Kind(
         "view",

@@ -21,6 +21,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from rostra.errors import BadInput
+from rostra.journal.fold import UNKNOWN
 from rostra.journal.rows import Entry, Identity
 from rostra.journal.schema import COLUMNS, NAMES, VERSION, segment_name
 
@@ -146,7 +147,8 @@ def _lines(entries: Sequence[Entry], filled: dict[str, list[Any]]) -> dict[str, 
         if entry.lines is None:
             rows.append(tuple([values[place] for values in said]))
             continue
-        for member, (life, stamp), change, news, cause in entry.lines:
+        for member, known, change, news, cause in entry.lines:
+            life, stamp = known if known != UNKNOWN else (None, None)
             rows.append((member, life, stamp, change, news, cause, None))
         if entry.kept:
             rows.append((None, None, None, "kept", False, causes[place], entry.kept))
