@@ -5,6 +5,8 @@
     watch-complete     a snapshot, then every later change once and in order, or a `Gap` and a new snapshot
     both-sides-told    each side of a partition is told, once per domain, within the detection bound
     heals-alone        a healed partition merges again without an operator, within the heal bound
+    fifo-gap-free      of groups that speak: each stream in order, each number once, and as it was said
+    smooth-join        others that join and leave delay no stream between two that stay
 
 *No* points at the first record that broke the promise. *Cannot tell* means that the history gave the
 promise no chance to be broken, or lacks what is needed to judge: it is not a yes.
@@ -20,6 +22,8 @@ from typing import Literal
 from msgspec import Struct
 
 from rostra.names import Endpoint, Group, host_of, inside
+from rostra.protocols.adhoc import events as talk
+from rostra.protocols.adhoc.runs import payloads
 from rostra.protocols.resolve.messages import Cause, Members, Stamp
 from rostra.protocols.resolve.requests import Absolute, AnyNotice, Gap, Joined, Left, Only, Resolve, Without
 from rostra.sim.history import (
@@ -27,10 +31,13 @@ from rostra.sim.history import (
     AnyRecord,
     Detected,
     FollowingChanged,
+    Handed,
     LineChanged,
     MembershipChanged,
+    Said,
     ServerChanged,
     Settled,
+    TalkChanged,
     Told,
     WorldMade,
 )
@@ -408,6 +415,181 @@ def heals_alone(history: Iterable[AnyRecord], *, bound_s: float) -> Verdict:
         return "" if healed else "nobody came back into sight"
 
     return _judge("heals-alone", check)
+
+
+class _Stream:
+    """What one receiver was given of one sender, while the sender is in its view."""
+
+    def __init__(self, next: int | None) -> None:
+        self.next = next  # None until its first message says where it starts
+
+
+class _Listener:
+    """One receiver in one group, from its list on until it has parted."""
+
+    def __init__(self) -> None:
+        self.ready = False
+        self.streams: dict[Endpoint, _Stream] = {}
+        self.last: dict[Endpoint, int] = {}  # of everybody ever heard in this membership
+
+    def take(self, record: Handed, spoken: dict[tuple[Endpoint, Group], list[bytes]], calm: bool) -> int:
+        """How many messages it was given; raises at the first that it should not have been."""
+        me, item = record.endpoint, record.item
+        match item:
+            case talk.Ready(members):
+                self.ready = True
+                self.streams = {who: _Stream(None) for who, _, _ in members if who != me}
+            case talk.Joined(who, resumed=resumed):
+                if not self.ready:
+                    raise _Broken(f"{me} was told that {who} joined before it had a list", record)
+                if who in self.streams:
+                    raise _Broken(f"{me} was told twice running that {who} joined", record)
+                self.streams[who] = _Stream(self.last[who] + 1 if resumed and who in self.last else None)
+            case talk.Gap(who, first, last):
+                if who in self.streams:
+                    raise _Broken(f"{me} has a gap in {who}, which it never lost from sight", record)
+                if last < first or first != self.last.get(who, first - 1) + 1:
+                    raise _Broken(f"{me} has a gap in {who} from {first}, not from where it was", record)
+                self.last[who] = last
+            case talk.Left(who, why, last):
+                stream = self.streams.pop(who, None)
+                if stream is None:
+                    raise _Broken(f"{me} was told that {who} left, and not that it had joined", record)
+                if stream.next is not None and last != stream.next - 1:
+                    raise _Broken(
+                        f"{me} was told that {who} ended at {last}, and had {stream.next - 1}", record
+                    )
+                said = len(spoken.get((who, record.group), ()))
+                if why == "left" and calm and stream.next is not None and last != said:
+                    raise _Broken(f"{me} heard {who} up to {last} of {said} when it left", record)
+            case talk.Delivered(who, run):
+                self._messages(record, who, run.first, payloads(run), spoken)
+                return run.count
+        return 0
+
+    def _messages(
+        self,
+        record: Handed,
+        who: Endpoint,
+        first: int,
+        bodies: list[bytes],
+        spoken: dict[tuple[Endpoint, Group], list[bytes]],
+    ) -> None:
+        me = record.endpoint
+        stream = self.streams.get(who)
+        if stream is None:
+            raise _Broken(f"{me} got {who} {first} while that was not in its view", record)
+        if stream.next is not None and first != stream.next:
+            raise _Broken(f"{me} got {who} {first} where {stream.next} was due", record)
+        if stream.next is None and first <= self.last.get(who, 0):
+            raise _Broken(f"{me} got {who} {first} once more", record)
+        said = spoken.get((who, record.group), [])
+        for number, body in enumerate(bodies, first):
+            if number > len(said):
+                raise _Broken(f"{me} got {who} {number}, which nobody said", record)
+            if body != said[number - 1]:
+                raise _Broken(f"{me} got {who} {number} with other bytes than were said", record)
+        stream.next = first + len(bodies)
+        self.last[who] = stream.next - 1
+
+
+def fifo_gap_free(history: Iterable[AnyRecord], *, complete: bool = False) -> Verdict:
+    """X-004..X-006, IX-1..IX-3: what a receiver is given of a stream has consecutive numbers and the bytes
+    that were said; nothing before `Joined`, nothing after `Left`; and a `Gap` only in a stream that was lost
+    from sight. Whoever leaves in calm weather is heard to the end (X-048). With `complete`, the history ends
+    in peace and long after the last word: then everybody has everything of those that it sees (IX-7)."""
+
+    def check() -> str:
+        listeners: dict[tuple[Endpoint, Group], _Listener] = {}
+        spoken: dict[tuple[Endpoint, Group], list[bytes]] = {}
+        given = 0
+        calm = True
+        record: AnyRecord | None = None
+        for record in history:
+            match record:
+                case Said(endpoint=who, group=group, run=run):
+                    said = spoken.setdefault((who, group), [])
+                    if run.first != len(said) + 1:
+                        return "the history lacks some of what was said"
+                    said += payloads(run)
+                case Handed(endpoint=me, group=group, item=item):
+                    listener = listeners.get((me, group))
+                    if listener is None:
+                        raise _Broken(f"{me} was given {type(item).__name__} and is not in {group}", record)
+                    given += listener.take(record, spoken, calm)
+                    if isinstance(item, talk.Parted):
+                        del listeners[me, group]
+                        if item.unsent:  # these never got a number: the next ones will have theirs
+                            del spoken[me, group][-item.unsent :]
+                case TalkChanged(endpoint=me, group=group, change="joined"):
+                    listeners[me, group] = _Listener()
+                case TalkChanged(endpoint=me, group=group, change="crashed"):
+                    listeners.pop((me, group), None)
+                    calm = False
+                case ServerChanged(server=server, change="crashed"):
+                    calm = False
+                    listeners = {key: each for key, each in listeners.items() if host_of(key[0]) != server}
+                case LineChanged(change="cut"):
+                    calm = False
+        if complete and record is not None:
+            for (me, group), listener in sorted(listeners.items()):
+                for who, stream in sorted(listener.streams.items()):
+                    said_in_all = len(spoken.get((who, group), ()))
+                    if stream.next is not None and stream.next != said_in_all + 1:
+                        last = stream.next - 1
+                        raise _Broken(f"{me} has {who} up to {last} of {said_in_all}", record)
+        return "" if given else "nobody was given a message"
+
+    return _judge("fifo-gap-free", check)
+
+
+def smooth_join(
+    history: Iterable[AnyRecord], undisturbed: Iterable[AnyRecord], *, within_s: float = 0.005
+) -> Verdict:
+    """X-002, of two runs with one seed: in `history` others join and leave, in `undisturbed` they do not. No
+    time between two messages that somebody in both was given of somebody in both grows by more than
+    `within_s`."""
+
+    def check() -> str:
+        alone = _arrivals(undisturbed)
+        disturbed = list(history)
+        among = _arrivals(disturbed)
+        stayers = {key[0] for key in alone} | {key[2] for key in alone}
+        if not any(isinstance(r, TalkChanged) and r.endpoint not in stayers for r in disturbed):
+            return "nobody else joined or left"
+        compared = 0
+        for key in sorted(alone):
+            me, _, who = key
+            before, after = alone[key], among.get(key, {})
+            if not after:
+                raise _Broken(f"{me} got nothing of {who}", disturbed[-1])
+            for number in sorted(before):
+                if number not in after:
+                    if number - 1 not in after:
+                        continue  # told of once already, or from before its start
+                    raise _Broken(f"{me} never got {who} {number}", after[number - 1])
+                if number - 1 in before and number - 1 in after:
+                    compared += 1
+                    was = before[number].at - before[number - 1].at
+                    grown = after[number].at - after[number - 1].at - was
+                    if grown > within_s:
+                        raise _Broken(
+                            f"{me} waited {grown * 1e3:.1f} ms more for {who} {number}", after[number]
+                        )
+        return "" if compared else "no stream is in both histories"
+
+    return _judge("smooth-join", check)
+
+
+def _arrivals(history: Iterable[AnyRecord]) -> dict[tuple[Endpoint, Group, Endpoint], dict[int, Handed]]:
+    """Per receiver, group and sender: what brought each number."""
+    found: dict[tuple[Endpoint, Group, Endpoint], dict[int, Handed]] = {}
+    for record in history:
+        if isinstance(record, Handed) and isinstance(record.item, talk.Delivered):
+            run = record.item.run
+            numbers = found.setdefault((record.endpoint, record.group, record.item.stream), {})
+            numbers.update(dict.fromkeys(range(run.first, run.end), record))
+    return found
 
 
 def _stamps(members: Members) -> dict[Endpoint, Stamp]:
