@@ -6,7 +6,7 @@ zone.
 
 import difflib
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -14,12 +14,11 @@ import typer
 from rostra.cli.common import remark
 from rostra.cli.history.times import parse_time, say_time
 from rostra.errors import BadInput
-from rostra.names import ROOT, Domain, enclosing, parse_group, parse_scope
+from rostra.names import ROOT, parse_group, parse_scope
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from rostra.history.archive import Archive
+    from rostra.history.narrow import Frame
 
 CLOCKS: Final = "times are as of each host's own clock, and clocks may differ"
 
@@ -37,6 +36,8 @@ Every = Annotated[
 
 def the_group(archive: "Archive", text: str) -> str:
     """A group by its name, with or without its scope; it must be in the history."""
+    from rostra.history.narrow import groups_in
+
     asked = parse_group(text)
     known = groups_in(archive)
     if "@" in text and str(asked) in known:
@@ -52,18 +53,14 @@ def the_group(archive: "Archive", text: str) -> str:
     raise BadInput(f"{text!r} is the name of {len(named)} groups", fix=f"say which: {', '.join(named[:8])}")
 
 
-def groups_in(archive: "Archive") -> list[str]:
-    rows = archive.events.select("group").where("group is not null").distinct().collect()
-    return sorted(row["group"] for row in rows)
-
-
 def the_place(archive: "Archive", text: str) -> str:
     """A domain or host; some writer must be inside."""
+    from rostra.history.narrow import places_in
+
     place = parse_scope(text)
     if place == ROOT:
         return place
-    rows = archive.events.where("role in ('agent', 'server')").select("writer").distinct().collect()
-    known = sorted({around for row in rows for around in enclosing(Domain(row["writer"]))})
+    known = places_in(archive)
     if place not in known:
         raise BadInput(f"nobody in {place} wrote in this history", fix=_closest(place, known, "places"))
     return place
@@ -71,40 +68,31 @@ def the_place(archive: "Archive", text: str) -> str:
 
 def the_time(archive: "Archive", text: str | None) -> datetime:
     """A time, said back; without one, the newest row's."""
+    from rostra.history.narrow import newest
+
     if text is not None:
         at = parse_time(text)
         remark(f"at {say_time(at)}")
         return at
-    from pyspark.sql import functions as F
-
-    [row] = archive.events.agg(F.unix_micros(F.max("at")).alias("us")).collect()
-    if row["us"] is None:
+    last = newest(archive)
+    if last is None:
         raise BadInput("this history has no rows", fix="is it the right directory?")
-    at = datetime.fromtimestamp(row["us"] / 1e6, UTC)
-    remark(f"at {say_time(at)}, the newest row")
-    return at
+    remark(f"at {say_time(last)}, the newest row")
+    return last
 
 
 def events_of(
     archive: "Archive", group: str | None = None, since: str | None = None, until: str | None = None
-) -> "DataFrame":
-    """All events, or those of a group and of a time. Rows of no group stay: they say who lived."""
-    from pyspark.sql import functions as F
+) -> "Frame":
+    """All events, or those of a group and of a time, which is said back."""
+    from rostra.history.narrow import narrowed
 
-    events = archive.events
-    if group is not None:
-        name = the_group(archive, group)
-        events = events.where((F.col("group") == name) | F.col("group").isNull())
-    bounds = [None if text is None else parse_time(text) for text in (since, until)]
-    if any(bounds):
-        said = ["the beginning" if bounds[0] is None else say_time(bounds[0])]
-        said.append("the newest row" if bounds[1] is None else say_time(bounds[1]))
-        remark(f"from {said[0]} to {said[1]}")
-    if bounds[0] is not None:
-        events = events.where(F.col("at") >= F.lit(bounds[0]))
-    if bounds[1] is not None:
-        events = events.where(F.col("at") < F.lit(bounds[1]))
-    return events
+    first, last = (None if text is None else parse_time(text) for text in (since, until))
+    if first is not None or last is not None:
+        said = "the beginning" if first is None else say_time(first)
+        remark(f"from {said} to {'the newest row' if last is None else say_time(last)}")
+    name = None if group is None else the_group(archive, group)
+    return narrowed(archive.events, name, first, last)
 
 
 def _closest(text: str, known: Iterable[str], what: str) -> str:

@@ -12,9 +12,8 @@ from rostra.cli.house import HouseCommand
 from rostra.errors import BadInput
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from rostra.history.archive import Archive
+    from rostra.history.narrow import Frame
 
 
 def register(app: typer.Typer) -> None:
@@ -43,22 +42,18 @@ def availability(
 
         rostra history availability --what host -t tables
         rostra history availability --below 0.999 -t tables
-
     """
 
-    def question(archive: "Archive") -> "DataFrame":
-        from pyspark.sql import functions as F
-
+    def question(archive: "Archive") -> "Frame":
+        from rostra.history.narrow import having
         from rostra.history.questions.availability import availability as ask
 
         if what not in (None, "endpoint", "host", "domain", "link"):
             raise BadInput(f"nothing is called {what!r} here", fix="one of: endpoint, host, domain, link")
         remark(CLOCKS)
-        found = ask(events_of(archive, None, since, until))
-        if what is not None:
-            found = found.where(F.col("what") == what)
+        found = having(ask(events_of(archive, None, since, until)), what=what)
         if below < 1.0:
-            found = found.where(F.col("share") < below)
+            found = found.where(f"share < {below}")
         return found.orderBy("world", "share", "what", "name", "seen_by")
 
     return answer(

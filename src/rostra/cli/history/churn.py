@@ -11,9 +11,8 @@ from rostra.cli.history.times import From, Until
 from rostra.cli.house import HouseCommand
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from rostra.history.archive import Archive
+    from rostra.history.narrow import Frame
 
 
 def register(app: typer.Typer) -> None:
@@ -38,10 +37,9 @@ def churn(
 
         rostra history churn -g chess -t tables
         rostra history churn --every 3600 --from -7d -t tables
-
     """
 
-    def question(archive: "Archive") -> "DataFrame":
+    def question(archive: "Archive") -> "Frame":
         from rostra.history.questions.churn import churn as ask
 
         remark(CLOCKS)

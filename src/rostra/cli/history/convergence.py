@@ -11,9 +11,8 @@ from rostra.cli.history.times import From, Until
 from rostra.cli.house import HouseCommand
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from rostra.history.archive import Archive
+    from rostra.history.narrow import Frame
 
 
 def register(app: typer.Typer) -> None:
@@ -41,10 +40,9 @@ def convergence(
 
         rostra history convergence -t tables
         rostra history convergence -g chess --from -1d -t tables
-
     """
 
-    def question(archive: "Archive") -> "DataFrame":
+    def question(archive: "Archive") -> "Frame":
         from rostra.history.questions.convergence import convergence as ask
 
         remark(CLOCKS)

@@ -10,9 +10,8 @@ from rostra.cli.history.common import Format, JournalDir, Master, Output, Remote
 from rostra.cli.house import HouseCommand
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from rostra.history.archive import Archive
+    from rostra.history.narrow import Frame
 
 
 def register(app: typer.Typer) -> None:
@@ -41,19 +40,16 @@ def disagreement(
 
         rostra history disagreement chess eu us -t tables
         rostra history disagreement chess eu.paris.h1 us --longer-than 1 -t tables
-
     """
 
-    def question(archive: "Archive") -> "DataFrame":
-        from pyspark.sql import functions as F
-
+    def question(archive: "Archive") -> "Frame":
         from rostra.history.questions.disagreement import disagreement as ask
 
         places = the_place(archive, here), the_place(archive, there)
         remark(CLOCKS)
         found = ask(events_of(archive, group), *places)
         if longer_than:
-            found = found.where(F.col("seconds").isNull() | (F.col("seconds") > longer_than))
+            found = found.where(f"seconds is null or seconds > {longer_than}")
         return found.orderBy("world", "from_at")
 
     return answer(

@@ -12,9 +12,8 @@ from rostra.cli.house import HouseCommand
 from rostra.errors import BadInput
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from rostra.history.archive import Archive
+    from rostra.history.narrow import Frame
 
 
 def register(app: typer.Typer) -> None:
@@ -41,22 +40,17 @@ def flaps(
 
         rostra history flaps -t tables
         rostra history flaps --what link --from -1d -n 5 -t tables
-
     """
 
-    def question(archive: "Archive") -> "DataFrame":
-        from pyspark.sql import functions as F
-
+    def question(archive: "Archive") -> "Frame":
+        from rostra.history.narrow import having
         from rostra.history.questions.flaps import flaps as ask
 
         if what not in (None, "member", "link", "domain"):
             raise BadInput(f"nothing is called {what!r} here", fix="one of: member, link, domain")
         remark(CLOCKS)
-        found = ask(events_of(archive, None, since, until))
-        if what is not None:
-            found = found.where(F.col("what") == what)
-        return found.orderBy(F.desc("times"), F.desc("suspected"), "world", "what", "name", "seen_by").limit(
-            first
-        )
+        found = having(ask(events_of(archive, None, since, until)), what=what)
+        order = ["times", "suspected", "world", "what", "name", "seen_by"]
+        return found.orderBy(order, ascending=[False, False, True, True, True, True]).limit(first)
 
     return answer(question, Where(tables, journal, master, remote), output, to, nobody="nothing was unstable")

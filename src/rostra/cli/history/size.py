@@ -10,9 +10,8 @@ from rostra.cli.history.common import Format, JournalDir, Master, Output, Remote
 from rostra.cli.house import HouseCommand
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from rostra.history.archive import Archive
+    from rostra.history.narrow import Frame
 
 
 def register(app: typer.Typer) -> None:
@@ -47,13 +46,10 @@ def size(
         rostra history size -g chess -t tables
         rostra history size -g chess --every 3600 -o csv -t tables
         rostra history size -g chess --seen-from eu -t tables
-
     """
 
-    def question(archive: "Archive") -> "DataFrame":
-        from pyspark.sql import functions as F
-
-        from rostra.history.places import inside
+    def question(archive: "Archive") -> "Frame":
+        from rostra.history.narrow import seen_inside
         from rostra.history.questions.size import size as ask
         from rostra.history.questions.size import size_seen
         from rostra.history.questions.stays import memberships, stays
@@ -63,8 +59,7 @@ def size(
         if seen_from is None:
             sizes = ask(memberships(events), every)
         else:
-            place = the_place(archive, seen_from)
-            sizes = size_seen(stays(events).where(inside(place, F.col("seen_by"))), every)
+            sizes = size_seen(seen_inside(stays(events), the_place(archive, seen_from)), every)
         return sizes.orderBy("world", "group", "seen_by", "at")
 
     return answer(

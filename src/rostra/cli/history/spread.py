@@ -11,9 +11,8 @@ from rostra.cli.history.times import At
 from rostra.cli.house import HouseCommand
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from rostra.history.archive import Archive
+    from rostra.history.narrow import Frame
 
 
 def register(app: typer.Typer) -> None:
@@ -39,19 +38,15 @@ def spread(
 
         rostra history spread -g chess -t tables
         rostra history spread --level 1 --at 03:12 -t tables
-
     """
 
-    def question(archive: "Archive") -> "DataFrame":
-        from pyspark.sql import functions as F
-
+    def question(archive: "Archive") -> "Frame":
+        from rostra.history.narrow import having
         from rostra.history.questions.spread import spread as ask
         from rostra.history.questions.stays import memberships
 
         found = ask(memberships(events_of(archive, group)), the_time(archive, at))
-        if level is not None:
-            found = found.where(F.col("level") == level)
-        return found.orderBy("world", "group", "level", "domain")
+        return having(found, level=level).orderBy("world", "group", "level", "domain")
 
     return answer(
         question, Where(tables, journal, master, remote), output, to, nobody="nobody was in any group then"

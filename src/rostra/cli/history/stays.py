@@ -8,11 +8,11 @@ from rostra.cli.common import command, remark
 from rostra.cli.history.asking import CLOCKS, Group, SeenFrom, the_group, the_place
 from rostra.cli.history.common import Format, JournalDir, Master, Output, Remote, TablesDir, To, Where, answer
 from rostra.cli.house import HouseCommand
+from rostra.names import parse_subject
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from rostra.history.archive import Archive
+    from rostra.history.narrow import Frame
 
 
 def register(app: typer.Typer) -> None:
@@ -46,23 +46,19 @@ def stays(
         rostra history stays -g chess -s eu.paris.h1 -t tables
         rostra history stays --home -m eu.paris.h1/ann -t tables
         rostra history stays -o parquet --to stays.parquet -t tables
-
     """
 
-    def question(archive: "Archive") -> "DataFrame":
-        from pyspark.sql import functions as F
-
-        from rostra.history.places import inside
+    def question(archive: "Archive") -> "Frame":
+        from rostra.history.narrow import about, having, seen_inside
         from rostra.history.questions.stays import memberships
-        from rostra.history.questions.why import concerns
 
         found = archive.events.transform(memberships) if home else archive.stays
         if group is not None:
-            found = found.where(F.col("group") == the_group(archive, group))
+            found = having(found, group=the_group(archive, group))
         if member is not None:
-            found = found.where(concerns(member, F.col("member")))
+            found = about(found, parse_subject(member))
         if seen_from != "world":
-            found = found.where(inside(the_place(archive, seen_from), F.col("seen_by")))
+            found = seen_inside(found, the_place(archive, seen_from))
         remark(CLOCKS)
         return found.orderBy("world", "group", "member", "joined_at", "seen_by")
 

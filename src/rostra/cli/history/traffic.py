@@ -11,9 +11,8 @@ from rostra.cli.history.times import From, Until
 from rostra.cli.house import HouseCommand
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from rostra.history.archive import Archive
+    from rostra.history.narrow import Frame
 
 
 def register(app: typer.Typer) -> None:
@@ -45,10 +44,9 @@ def traffic(
 
         rostra history traffic -t tables
         rostra history traffic --from -1d --one-in 100 -t tables
-
     """
 
-    def question(archive: "Archive") -> "DataFrame":
+    def question(archive: "Archive") -> "Frame":
         from rostra.history.questions.traffic import traffic as ask
 
         return ask(events_of(archive, None, since, until), one_in).orderBy("world", "message", "level")

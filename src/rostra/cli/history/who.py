@@ -11,9 +11,8 @@ from rostra.cli.history.times import At
 from rostra.cli.house import HouseCommand
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from rostra.history.archive import Archive
+    from rostra.history.narrow import Frame
 
 
 def register(app: typer.Typer) -> None:
@@ -41,10 +40,9 @@ def who(
         rostra history who chess -j journal
         rostra history who chess@eu --at 03:12 --seen-from eu.fr -t tables
         rostra history who chess --at 'yesterday 03:12' -o json -t tables
-
     """
 
-    def question(archive: "Archive") -> "DataFrame":
+    def question(archive: "Archive") -> "Frame":
         from rostra.history.questions.who import followers
         from rostra.history.questions.who import who as ask
 

@@ -12,9 +12,8 @@ from rostra.cli.house import HouseCommand
 from rostra.names import parse_subject
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from rostra.history.archive import Archive
+    from rostra.history.narrow import Frame
 
 
 def register(app: typer.Typer) -> None:
@@ -45,10 +44,9 @@ def why(
 
         rostra history why eu.paris.h1/ann -t tables
         rostra history why us --at 03:12 --seen-from eu -t tables
-
     """
 
-    def question(archive: "Archive") -> "DataFrame":
+    def question(archive: "Archive") -> "Frame":
         from rostra.history.questions.why import why as ask
 
         about = parse_subject(subject)

@@ -1,0 +1,63 @@
+"""What a history is asked before a question: which groups and places are in it, when it ends; and the small
+filters that commands put around answers."""
+
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from rostra.history import places
+from rostra.history.archive import Archive
+from rostra.history.questions.why import concerns
+from rostra.names import Domain, enclosing
+
+Frame: TypeAlias = DataFrame
+"""For whoever passes answers on without knowing Spark."""
+
+
+def groups_in(archive: Archive) -> list[str]:
+    rows = archive.events.select("group").where(F.col("group").isNotNull()).distinct().collect()
+    return sorted(row["group"] for row in rows)
+
+
+def places_in(archive: Archive) -> list[str]:
+    """Every host and server that wrote, and every domain around them."""
+    wrote = archive.events.where(F.col("role").isin("agent", "server")).select("writer").distinct()
+    return sorted({around for row in wrote.collect() for around in enclosing(Domain(row["writer"]))})
+
+
+def newest(archive: Archive) -> datetime | None:
+    [row] = archive.events.agg(F.unix_micros(F.max("at")).alias("us")).collect()
+    return None if row["us"] is None else datetime.fromtimestamp(row["us"] / 1e6, UTC)
+
+
+def narrowed(
+    events: Frame, group: str | None = None, since: datetime | None = None, until: datetime | None = None
+) -> Frame:
+    """Events of a group and of a time. Rows of no group stay: they say who lived."""
+    if group is not None:
+        events = events.where((F.col("group") == group) | F.col("group").isNull())
+    if since is not None:
+        events = events.where(F.col("at") >= F.lit(since))
+    if until is not None:
+        events = events.where(F.col("at") < F.lit(until))
+    return events
+
+
+def having(answer: Frame, **values: str | int | None) -> Frame:
+    """Rows whose columns have these values; what is None is not asked for."""
+    for name, value in values.items():
+        if value is not None:
+            answer = answer.where(F.col(name) == value)
+    return answer
+
+
+def seen_inside(answer: Frame, place: str) -> Frame:
+    """Rows that a host inside a place saw."""
+    return answer.where(places.inside(place, F.col("seen_by")))
+
+
+def about(answer: Frame, subject: str) -> Frame:
+    """Rows about an endpoint, in any incarnation, or about whoever is inside a host or domain."""
+    return answer.where(concerns(subject, F.col("member")))
