@@ -521,3 +521,47 @@ def test_under_expel_the_only_one_that_blocks_has_to_go_after_a_while():
     [word] = controls(bench.fire("patience", now=6.0))
     assert word == Excluded(G, "too slow", ((A.endpoint, 1),))
     assert bench.core.relays.running[A.endpoint].pins.stable == 8
+
+
+@pytest.mark.spec("X-101")
+def test_nothing_is_stable_before_everybody_who_was_here_has_said_what_it_has():
+    bench = DelegateBench()
+    bench.message(A.endpoint, ForceJoin(G, 1))
+    bench.listed(bench.me, A, B, READER)
+    sync(bench, A, first=5)
+    sync(bench, READER, have=((A.endpoint, 5),))
+    bench.hear("huji.h1", data(A, 5, 4))
+    bench.hear("huji.h2", Status(READER.endpoint, ((A.endpoint, 9),)))
+    pins = bench.core.relays.running[A.endpoint].pins
+    assert pins.stable == 4
+    [reply] = controls(sync(bench, B, have=((A.endpoint, 6),)))
+    assert [each.start for each in reply.cuts[0].entries] == [6]
+    assert pins.stable == 5
+
+
+@pytest.mark.spec("X-101")
+def test_nothing_is_stable_before_every_lan_that_was_there_has_asked():
+    bench = inside(FAR, MIT)
+    bench.hear("huji.h1", data(A, 1, 9))
+    bench.hear("huji.h2", Status(READER.endpoint, ((A.endpoint, 10),)))
+    pins = bench.core.relays.running[A.endpoint].pins
+    assert pins.stable == 0
+    bench.message(MIT.endpoint, ViewId(G, 9, 1, 1, ((A.endpoint, 4),)))
+    assert (pins.stable, pins.lans[Domain("mit")]) == (3, (1, 4))
+    silent = inside(FAR, MIT)
+    silent.hear("huji.h1", data(A, 1, 9))
+    silent.hear("huji.h2", Status(READER.endpoint, ((A.endpoint, 10),)))
+    silent.fire("awaited")
+    assert silent.core.relays.running[A.endpoint].pins.stable == 9
+
+
+@pytest.mark.spec("X-101")
+def test_a_successor_that_does_not_know_how_far_its_lan_was_goes_on_from_there():
+    bench = with_mit()
+    bench.hear("huji.h1", data(A, 1, 9))
+    bench.hear("mit", Report((Progress(A.endpoint, Domain("mit"), 1, 4),)))
+    bench.joined(delegate("mit", 2))
+    effects = bench.message(delegate("mit", 2).endpoint, ViewId(G, 1, 2, 1))
+    [answer] = [message for message in controls(effects) if isinstance(message, CutReply)]
+    assert [each.start for each in answer.cut.entries] == [4]
+    assert bench.core.relays.running[A.endpoint].pins.lans[Domain("mit")] == (2, 4)

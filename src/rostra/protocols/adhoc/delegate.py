@@ -164,6 +164,8 @@ class DelegateCore:
         """1 → 2: the list is in, split by LAN; what was kept is handled in the order it came (X-031)."""
         self.voice.cancel_timer("snapshot")
         self._become(In())
+        self.relays.awaited_lans |= set(self.peers.delegates)
+        self.voice.set_timer(self.config.semi_wait_s, "awaited")
         self._linger_if_empty()
         kept, self._kept = self._kept, []
         for source, message in kept:
@@ -283,6 +285,8 @@ class DelegateCore:
         self.peers.fresh.pop(who, None)
         self.locals[who] = Local(member.stamp, attributes.role, attributes.slow)
         self._stay()
+        if cause is not Cause.JOIN and attributes.role.receives and who not in self.relays.receivers:
+            self.relays.awaited.add(who)
         if attributes.slow is Slow.EXPEL:
             self.voice.set_timer(self.config.blocked_patience_s / 5, "patience")
         if not attributes.role.sends:
@@ -322,6 +326,7 @@ class DelegateCore:
             if stamp is not None:
                 self.floors[host_of(who)] = max(stamp, self.floors.get(host_of(who), stamp))
             self.locals.pop(who, None)
+            self.relays.heard_of(who)
             self.relays.unpin(who, cut_off=stamp is None)
             self._answer_if_complete()
             self._linger_if_empty()
@@ -382,6 +387,7 @@ class DelegateCore:
         for name in sorted(self.peers.machines):
             entries = self._entries(flowing.get(name, []), source, have)
             cuts.append(self.peers.cut(self.peers.machines[name], entries))
+        self.relays.heard_of(source)
         for piece, last in _pieces(cuts):
             reply = SyncReply(self.group, message.req, self.epoch, piece, self.channel, last)
             self.voice.say(source, reply)
@@ -499,6 +505,7 @@ class DelegateCore:
             self.voice.say(
                 delegate_of(name), CutReply(self.group, message.req, self.epoch, piece[0], (), last)
             )
+        self.relays.heard_of_lan(name)
         self._delegates_changed()
 
     def _keep(self, source: Endpoint, message: Control) -> None:
@@ -648,6 +655,8 @@ class DelegateCore:
                     peer.kept = None
                     self.voice.resolve()
                     self.peers.end_if_empty(Domain(which))
+            case _, "awaited":
+                self.relays.await_no_longer()
             case _, "recover":
                 self.relays.recover()
             case _, "announce":

@@ -132,6 +132,10 @@ class Relays:
         self.running: dict[Stream, Relay] = {}
         self.parted: dict[Stream, Parted] = {}
         self.receivers: set[Endpoint] = set()  # of our own LAN, that were given their numbers
+        # Receivers of our LAN that were here before us and have not said their numbers; LANs that were there
+        # before us and have not asked for ours.
+        self.awaited: set[Endpoint] = set()
+        self.awaited_lans: set[Domain] = set()
         self.pinned: dict[Domain, Epoch] = {}  # LANs that were given the numbers of ours
         self.round_trips: dict[Domain, float] = {}
         self._troubled: dict[Stream, Relay] = {}
@@ -251,9 +255,11 @@ class Relays:
     def offer_lan(self, relay: Relay, lan: Domain, epoch: Epoch, needs: int | None) -> int:
         """The same for another LAN, of a stream of ours. One that was lost goes on where it was, if that is
         still here."""
-        debt = relay.pins.debts.get(lan)
+        debt, pinned = relay.pins.debts.get(lan), relay.pins.lans.get(lan)
         if needs is None and debt is not None:
             needs = debt.next
+        elif needs is None and pinned is not None and pinned[0] != epoch:
+            needs = pinned[1]  # its delegate was replaced, and the successor does not know how far it was
         start = relay.inbound.next if needs is None else min(max(needs, relay.lowest), relay.inbound.next)
         relay.pins.pin_lan(lan, epoch, start)
         return start
@@ -267,11 +273,35 @@ class Relays:
                 self._settle(relay)
 
     def unpin_lan(self, lan: Domain, *, cut_off: bool) -> None:
+        self.heard_of_lan(lan)
         self.pinned.pop(lan, None)
         until = self._voice.now + self._config.resume_s if cut_off else None
         for stream in sorted(self.running):
             relay = self.running[stream]
             if relay.lan == self._voice.lan and relay.pins.unpin_lan(lan, until):
+                self._settle(relay)
+
+    def heard_of(self, receiver: Endpoint) -> None:
+        """This receiver has said what it has, or is gone."""
+        if receiver in self.awaited:
+            self.awaited.discard(receiver)
+            self._settle_all()
+
+    def heard_of_lan(self, lan: Domain) -> None:
+        """This LAN has asked for our numbers, or is gone."""
+        if lan in self.awaited_lans:
+            self.awaited_lans.discard(lan)
+            self._settle_all()
+
+    def await_no_longer(self) -> None:
+        """Whoever has not asked by now will not, or is lost."""
+        self.awaited_lans.clear()
+        self._settle_all()
+
+    def _settle_all(self) -> None:
+        for stream in sorted(self.running):
+            relay = self.running.get(stream)
+            if relay is not None and relay.known:
                 self._settle(relay)
 
     def status(self, status: Status) -> None:
@@ -305,8 +335,13 @@ class Relays:
                 self._voice.transmit(lan, Report(tuple(onward[lan]), report.hop + 1))
 
     def _settle(self, relay: Relay) -> None:
-        """Somebody has more, or wants less: what does that allow?"""
+        """Somebody has more, or wants less: what does that allow? Nothing, while somebody who was given its
+        numbers by our predecessor has not said what it has (X-101)."""
+        if self.awaited:
+            return
         if relay.lan == self._voice.lan:
+            if self.awaited_lans:
+                return
             if relay.pins.settle(relay.inbound.next):
                 relay.blocked_since = None
                 relay.inbound.stable = relay.pins.stable
