@@ -32,7 +32,7 @@ from zlib import crc32
 from msgspec import Struct
 
 from rostra.errors import BadInput, RostraError
-from rostra.journal.inputs import FLUSHED, FORMAT, STARTED, Began, Word
+from rostra.journal.inputs import FLUSHED, FORMAT, STARTED, Began, Speaking, Word
 from rostra.names import (
     ROOT,
     Domain,
@@ -921,12 +921,15 @@ class World:
         else:
             core = LocalServer(path, incarnation=incarnation, config=self.config, registry=registry)
         process.core = core
+        speech: Speaking | None = None
         if self.fifo is not None and isinstance(core, LocalServer):
             core = process.door = HostCore(core, self.fifo)
+            speech = Speaking(self.fifo)
         elif self.fifo is not None and path in self.tree.clusters:
             luck = self._luck_of(path, incarnation)
             assert isinstance(core, DomainServer)
             core = process.door = ClusterCore(core, self.fifo, luck=luck)
+            speech = Speaking(self.fifo, luck)
         if self._watching is not None:
             core = self._watching(path, core)
         process.node = Node(
@@ -952,6 +955,7 @@ class World:
                 self.tree.siblings(path),
                 True,
                 registry.records(),
+                speech,
             )
             detail = {"links": self.timers, "resolve": self.config, "neighbours": sorted(process.lines)}
             self.journal.started(self.now, began, detail)
