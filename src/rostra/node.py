@@ -3,7 +3,8 @@
     programs                (an agent's only)
        │  Asked ▼                        ▲ Tell, Answer
     ┌──┴─────────────────────────────────┴──┐
-    │ core      LocalServer or DomainServer │   who is in which group, and who must hear of it
+    │ core      LocalServer or DomainServer │   who is in which group, and who must hear of it;
+    │           (in HostCore, ClusterCore)  │   around that, in clusters: what is said in groups
     ├───────────────────────────────────────┤
     │ links     one per neighbour           │   once and in order, or the epoch ends; is it alive?
     ├───────────────────────────────────────┤
@@ -20,6 +21,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from rostra.names import ROOT, Domain, parent
+from rostra.protocols.adhoc.core import HostCore
 from rostra.protocols.effects import (
     Answer,
     Asked,
@@ -177,7 +179,7 @@ class Node:
         self._perform(effects, outputs)
 
     def _recall(self, now: Instant, about: str, asker: Domain) -> bytes:
-        present = self.core.present(about) if isinstance(self.core, LocalServer) else ()
+        present = self.core.present(about) if isinstance(self.core, LocalServer | HostCore) else ()
         return self.trail.about(now, about, asker, self.links, present)
 
     def _perform(self, effects: Iterable[Effect], outputs: list[Output]) -> None:

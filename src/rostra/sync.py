@@ -15,16 +15,28 @@ was asked. Names, errors, items and states are those of `rostra`.
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import CancelledError
 from types import TracebackType
-from typing import Any, Generic, NoReturn, Self, TypeVar
+from typing import Any, Generic, Literal, NoReturn, Self, TypeVar, overload
 
 import rostra.client as client
-from rostra.client import Change, Gap, Item, Life, Members, Message, NotDelivered, Resolution, State
+from rostra.client import (
+    Change,
+    Gap,
+    GroupItem,
+    Item,
+    Life,
+    Members,
+    Message,
+    NotDelivered,
+    Resolution,
+    State,
+)
 from rostra.client.choices import Delivery
 from rostra.client.choices import Membership as MembershipKind
 from rostra.client.connection import SILENCE_S_MAX
+from rostra.client.conversation import RoleName, SlowName
 from rostra.client.me import CONNECT_TIMEOUT_S, REJOIN_WITHIN_S
 from rostra.client.session import OnLost, OnState, within
 from rostra.client.streams import BATCH_MAX
@@ -32,7 +44,7 @@ from rostra.client.streams import Stream as AsyncStream
 from rostra.errors import BadInput, Unreachable
 from rostra.names import Domain, Endpoint, Group
 
-__all__ = ["Admin", "Me", "Membership", "Stream", "Watch", "connect", "connect_admin"]
+__all__ = ["Admin", "Conversation", "Me", "Membership", "Stream", "Watch", "connect", "connect_admin"]
 
 T = TypeVar("T")
 
@@ -248,7 +260,7 @@ class Membership(Followed):
         return self.changes(timeout_s=timeout_s).batches(most)
 
     def send(self, data: bytes) -> NoReturn:
-        """Say something to the group. It takes a delivery, which this version does not have."""
+        """Say something to the group: that takes a delivery, and this one has none."""
         self._portal.call(self._inner.send(data))
 
     def leave(self, meta: bytes = b"", *, deadline_s: float | None = None) -> None:
@@ -256,6 +268,54 @@ class Membership(Followed):
 
     def set_online(self, online: bool, *, deadline_s: float | None = None) -> None:
         self._portal.call(self._inner.set_online(online, deadline_s=deadline_s))
+
+    def close(self) -> None:
+        if not self._inner.me.is_closed:
+            self._portal.call(self._inner.close())
+
+
+class Conversation(_Closes):
+    """This endpoint is in a group with ``delivery="fifo"``, until `leave` or the end of its ``with``; see
+    `rostra.Conversation`. One thread reads it; any may send."""
+
+    def __init__(self, portal: Portal, inner: client.Conversation) -> None:
+        self._portal = portal
+        self._inner = inner
+
+    @property
+    def group(self) -> Group:
+        return self._inner.group
+
+    @property
+    def members(self) -> Members:
+        """Who speaks and listens in the group, as told so far."""
+        return self._portal.read(lambda: self._inner.members)
+
+    def ready(self, *, deadline_s: float | None = None) -> Self:
+        """Wait for the first list."""
+        self._portal.call(self._inner.ready(deadline_s=deadline_s))
+        return self
+
+    def send(self, payload: bytes) -> None:
+        """Say this to everybody in the group; waits while the group does not keep up."""
+        self._portal.call(self._inner.send(payload))
+
+    def send_many(self, payloads: Iterable[bytes]) -> int:
+        """Say all of these, in order; how many they were. Much cheaper than one by one."""
+        return self._portal.call(self._inner.send_many(payloads))
+
+    def __iter__(self) -> Iterator[GroupItem]:
+        return self.items()
+
+    def items(self, *, batch: int = 0, timeout_s: float | None = None) -> Iterator[GroupItem]:
+        """What happens, in order; `DeadlineExceeded` if nothing does for `timeout_s`. See
+        `rostra.Conversation.items`."""
+        items = self._inner.items(batch=batch)
+        while (item := self._portal.call(within(timeout_s, _next(items), "nothing happened"))) is not None:
+            yield item
+
+    def leave(self, *, deadline_s: float | None = None) -> None:
+        self._portal.call(self._inner.leave(deadline_s=deadline_s))
 
     def close(self) -> None:
         if not self._inner.me.is_closed:
@@ -336,6 +396,50 @@ class Me(_Closes):
         if self._owns_portal:
             self._portal.close()
 
+    @overload
+    def join(
+        self,
+        group: str,
+        scope: str = ...,
+        *,
+        membership: MembershipKind = ...,
+        delivery: Literal["none"] = ...,
+        online: bool = ...,
+        meta: bytes = ...,
+        permanent: bool = ...,
+        deadline_s: float | None = ...,
+    ) -> Membership: ...
+
+    @overload
+    def join(
+        self,
+        group: str,
+        scope: str = ...,
+        *,
+        membership: MembershipKind = ...,
+        delivery: Literal["fifo"],
+        role: RoleName = ...,
+        slow: SlowName = ...,
+        meta: bytes = ...,
+        deadline_s: float | None = ...,
+    ) -> Conversation: ...
+
+    @overload
+    def join(
+        self,
+        group: str,
+        scope: str = ...,
+        *,
+        membership: MembershipKind = ...,
+        delivery: Delivery,
+        online: bool = ...,
+        role: RoleName = ...,
+        slow: SlowName = ...,
+        meta: bytes = ...,
+        permanent: bool = ...,
+        deadline_s: float | None = ...,
+    ) -> Membership | Conversation: ...
+
     def join(
         self,
         group: str,
@@ -344,10 +448,12 @@ class Me(_Closes):
         membership: MembershipKind = "relaxed",
         delivery: Delivery = "none",
         online: bool = True,
+        role: RoleName = "both",
+        slow: SlowName = "throttle",
         meta: bytes = b"",
         permanent: bool = False,
         deadline_s: float | None = None,
-    ) -> Membership:
+    ) -> Membership | Conversation:
         """Be in a group; see `rostra.Me.join`."""
         joining = self._inner.join(
             group,
@@ -355,11 +461,16 @@ class Me(_Closes):
             membership=membership,
             delivery=delivery,
             online=online,
+            role=role,
+            slow=slow,
             meta=meta,
             permanent=permanent,
             deadline_s=deadline_s,
         )
-        return Membership(self._portal, self._portal.call(_entered(joining)))
+        entered = self._portal.call(_entered(joining))
+        if isinstance(entered, client.Conversation):
+            return Conversation(self._portal, entered)
+        return Membership(self._portal, entered)
 
     def watch(
         self,
@@ -453,10 +564,9 @@ async def _taken(stream: AsyncStream[T], most: int) -> list[T] | None:
         return None
 
 
-async def _next(lives: Any) -> Life | None:
+async def _next(items: AsyncIterator[T]) -> T | None:
     try:
-        life: Life = await anext(lives)
-        return life
+        return await anext(items)
     except StopAsyncIteration:
         return None
 

@@ -10,7 +10,7 @@ import pytest
 
 import rostra
 from rostra import Cause, Connected, Joined, Left, Message, View
-from rostra.errors import BadInput, DeadlineExceeded, NameInUse, NotAvailable, NotMember, Unreachable
+from rostra.errors import BadInput, DeadlineExceeded, NameInUse, NotAllowed, NotMember, Unreachable
 
 
 def test_a_program_of_threads_joins_hears_and_leaves(agent: str) -> None:
@@ -37,7 +37,7 @@ def test_a_program_of_threads_joins_hears_and_leaves(agent: str) -> None:
         assert list(items) == []
         with pytest.raises(NotMember):
             chess.leave()
-        with pytest.raises(NotAvailable):
+        with pytest.raises(NotAllowed):
             chess.send(b"e4")
 
 

@@ -2,6 +2,7 @@
 
 me            an endpoint, and all it can do; `connect`
 group         a group that is joined or watched: its copy, its changes
+conversation  a group that is spoken in
 changes       what a program hears
 states        how it stands with its agent
 admin         servers, for administrators
@@ -21,6 +22,7 @@ from rostra.client.changes import (
     Cause,
     Change,
     Gap,
+    GroupItem,
     Item,
     Joined,
     Left,
@@ -28,12 +30,14 @@ from rostra.client.changes import (
     Member,
     Members,
     Message,
+    Messages,
     NotDelivered,
     Only,
     Resolution,
     View,
     Without,
 )
+from rostra.client.conversation import Conversation
 from rostra.client.group import Membership, Watch
 from rostra.client.me import Me, connect
 from rostra.client.states import Connected, Lost, State, Suspended
@@ -44,7 +48,9 @@ __all__ = [
     "Cause",
     "Change",
     "Connected",
+    "Conversation",
     "Gap",
+    "GroupItem",
     "Item",
     "Joined",
     "Left",
@@ -55,6 +61,7 @@ __all__ = [
     "Members",
     "Membership",
     "Message",
+    "Messages",
     "NotDelivered",
     "Only",
     "Resolution",

@@ -6,6 +6,8 @@
     Without    a domain was lost; we go on without its members
     Only       we are in a domain that lost the rest; only its members remain
     Gap        so many changes were not kept for us; a `View` follows
+    Message    somebody said something, in a group with delivery
+    Messages   the same for many that came together, if they were asked for in batches
 
 Every change but `Gap` is a difference that really happened to the program's own copy: what changes nothing is
 not reported (C-141).
@@ -13,6 +15,8 @@ not reported (C-141).
 The changes of a watch are numbered, one after the other, and each has a `token`: the place right after it.
 Keep the last one, and ``watch(..., resume=token)`` goes on from there.
 """
+
+from collections.abc import Iterator
 
 from msgspec import Struct
 
@@ -25,6 +29,7 @@ __all__ = [
     "Cause",
     "Change",
     "Gap",
+    "GroupItem",
     "Item",
     "Joined",
     "Left",
@@ -32,6 +37,7 @@ __all__ = [
     "Member",
     "Members",
     "Message",
+    "Messages",
     "NotDelivered",
     "Only",
     "Resolution",
@@ -82,23 +88,54 @@ class Only(Numbered, frozen=True, repr_omit_defaults=True):
 
 class Gap(Numbered, frozen=True, repr_omit_defaults=True):
     """Changes were missed: the program read too slowly, or was away. It has no token; the `View` that follows
-    has."""
+    has. In a group with delivery, these messages of one sender were said while we were apart (X-064)."""
 
     missed: int | None = None  # None: nobody counted them
+    sender: Endpoint | None = None  # in a group with delivery: whose messages, from `first` on
+    first: int = 0
 
 
 Change = View | Joined | Left | Without | Only | Gap
 
 
-class Message(Struct, frozen=True):
-    """Said to this endpoint, by `send_to`."""
+class Message(Struct, frozen=True, gc=False):
+    """Said in a group with delivery, or to this endpoint alone, by `send_to`."""
 
-    source: Endpoint
-    data: bytes
+    sender: Endpoint
+    body: bytes
+    number: int = 0  # one larger than the sender's last in this group; 0: sent by `send_to`
+    sent_at: float = 0.0  # seconds since 1970, on the sender's clock
+
+    @property
+    def source(self) -> Endpoint:
+        return self.sender
+
+    @property
+    def data(self) -> bytes:
+        return self.body
+
+
+class Messages(Struct, frozen=True, gc=False):
+    """Consecutive messages of one sender."""
+
+    sender: Endpoint
+    first: int  # the number of the first
+    bodies: list[bytes]
+    sent_at: float  # when the sender handed them over
+
+    def __len__(self) -> int:
+        return len(self.bodies)
+
+    def __iter__(self) -> Iterator[Message]:
+        for number, body in enumerate(self.bodies, self.first):
+            yield Message(self.sender, body, number, self.sent_at)
 
 
 Item = Change | Message
-"""What iterating over a joined group gives. Messages come with the deliveries that Rostra 0.2 brings."""
+"""What iterating over a group without delivery gives; messages only come where there is one."""
+
+GroupItem = Change | Message | Messages
+"""What iterating over a group with delivery gives; `Messages` only if asked for."""
 
 
 class NotDelivered(Struct, frozen=True):

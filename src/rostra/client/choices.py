@@ -1,18 +1,19 @@
 """What a group can be: how strong its membership, how strong its delivery.
 
-The choice belongs to the group, not to its members; see `docs/api.md`. This version has relaxed membership
-without delivery. The other words are understood and refused by name, so that a program written for a later
-version says what it needs.
+The choice belongs to the group, not to its members; see `docs/api.md`. This version has relaxed membership,
+without delivery or with ``fifo``. The other words are understood and refused by name, so that a program
+written for a later version says what it needs.
 """
 
-from typing import Final, Literal
+from enum import Enum
+from typing import Final, Literal, TypeVar
 
 from rostra.errors import BadInput, NotAvailable
 
 Membership = Literal["relaxed", "led", "agreed"]
 Delivery = Literal["none", "fifo", "atomic"]
 
-COMES_WITH: Final = {"fifo": "0.2", "led": "0.3", "agreed": "0.3", "atomic": "0.4"}
+COMES_WITH: Final = {"led": "0.3", "agreed": "0.3", "atomic": "0.4"}
 
 _MEMBERSHIPS: Final = ("relaxed", "led", "agreed")
 _DELIVERIES: Final = ("none", "fifo", "atomic")
@@ -25,8 +26,20 @@ def check(membership: str, delivery: str) -> None:
     ):
         if value not in words:
             raise BadInput(f"{setting}={value!r}", fix=f"use one of: {', '.join(words)}")
-        if value != words[0]:
+        if value in COMES_WITH:
             raise NotAvailable(
                 f"{setting}={value!r} comes with Rostra {COMES_WITH[value]}",
                 fix=f"until then: {setting}={words[0]!r}, which is the default",
             )
+
+
+E = TypeVar("E", bound=Enum)
+
+
+def one_of(words: type[E], setting: str, value: str) -> E:
+    try:
+        return words(value)
+    except ValueError:
+        raise BadInput(
+            f"{setting}={value!r}", fix=f"use one of: {', '.join(str(word.value) for word in words)}"
+        ) from None

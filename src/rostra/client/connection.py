@@ -24,11 +24,11 @@ from rostra.client.dialling import dialler
 from rostra.client.streams import again
 from rostra.client.watched import Memory, Watched
 from rostra.errors import BY_CODE, NotAllowed, PeerError, Refused, RostraError, Unreachable
-from rostra.names import Domain, incarnation_of
+from rostra.names import Domain, Group, incarnation_of
+from rostra.protocols.adhoc.events import Item as GroupItem
 from rostra.protocols.resolve.requests import (
     Absolute,
     AnyNotice,
-    AnyRequest,
     Changed,
     Close,
     Denied,
@@ -47,6 +47,7 @@ from rostra.wire import (
     Answered,
     Arrived,
     Ask,
+    Delivery,
     Encoder,
     FrameKind,
     FrameReader,
@@ -55,9 +56,12 @@ from rostra.wire import (
     Pong,
     ProgramHello,
     ProgramWelcome,
+    Reading,
     Refusal,
+    Submit,
     Told,
 )
+from rostra.wire.programs import AnyRequest
 
 SILENCE_S_MAX: Final = 30.0
 """When an agent that says nothing is given up, unless `connect` is told otherwise."""
@@ -73,6 +77,7 @@ MEMBERSHIP: Final = frozenset((Absolute, Joined, Left, Only, Without, Gap))
 """The notices that edit copies; all others are for one endpoint."""
 
 OnNotice = Callable[[AnyNotice], None]
+OnItem = Callable[[GroupItem], None]
 
 
 class Silence(Struct, frozen=True):
@@ -119,6 +124,7 @@ class AgentConnection:
         self._lonely = False  # the last question was asked by one caller, while nobody else waited
         self._periods: dict[int, int] = {}  # by token: the period of following in which it was asked
         self._listeners: dict[int, OnNotice] = {}
+        self._conversations: dict[tuple[int, Group], OnItem] = {}
         self._at_end: list[Callable[[RostraError], None]] = []
         self._writable = asyncio.Event()
         self._writable.set()
@@ -238,6 +244,25 @@ class AgentConnection:
     def deafen(self, number: int) -> None:
         self._listeners.pop(number, None)
 
+    # What is said in groups
+
+    def converse(self, number: int, group: Group, hear: OnItem) -> None:
+        self._conversations[number, group] = hear
+
+    def fall_silent(self, number: int, group: Group) -> None:
+        self._conversations.pop((number, group), None)
+
+    def say(self, said: Submit | Reading) -> None:
+        """At once: a block is large enough to be worth a write of its own."""
+        self._connection.write(self.encoder.to_agent(said))
+
+    @property
+    def is_writable(self) -> bool:
+        return self._writable.is_set()
+
+    async def writable(self) -> None:
+        await self._writable.wait()
+
     def _flush(self) -> None:
         if self._asks:
             asks, self._asks = self._asks, []
@@ -280,6 +305,10 @@ class AgentConnection:
                 self._answered(item.token, item.answer)
                 continue
             match item:
+                case Delivery(number, group, said):
+                    hear_item = self._conversations.get((number, group))
+                    if hear_item is not None:
+                        hear_item(said)
                 case Ping(number):
                     self._connection.write(self.encoder.to_agent(Pong(number)))
                 case Pong():

@@ -9,13 +9,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, Self, TypeVar, cast
 
 from rostra.client.changes import Change, Item, Members
-from rostra.client.choices import COMES_WITH
 from rostra.client.copies import MemberFollow
 from rostra.client.follows import Follow
 from rostra.client.session import within
 from rostra.client.streams import BATCH_MAX, Stream, again
 from rostra.client.watched import WatchFollow
-from rostra.errors import BadInput, NotAvailable, NotMember, RostraError, Unreachable
+from rostra.errors import BadInput, NotAllowed, NotMember, RostraError, Unreachable
 from rostra.names import Group
 
 if TYPE_CHECKING:
@@ -94,11 +93,11 @@ class Membership(Followed):
         return self._followed().stream().batches(most)
 
     async def send(self, data: bytes) -> NoReturn:
-        """Say something to the group. It takes a delivery, which this version does not have."""
-        raise NotAvailable(
-            f"{self.group} has no delivery, so nothing can be sent to it; "
-            f'delivery="fifo" comes with Rostra {COMES_WITH["fifo"]}',
-            fix="to reach single members through the servers: me.send_to(endpoints, data)",
+        """Say something to the group: that takes a delivery, and this one has none."""
+        raise NotAllowed(
+            f"{self.group} was joined without delivery, so nothing can be sent to it",
+            fix=f'join it with delivery="fifo": me.join("{self.group.name}", delivery="fifo")\n'
+            "to reach single members through the servers: me.send_to(endpoints, data)",
         )
 
     async def leave(self, meta: bytes = b"", *, deadline_s: float | None = None) -> None:

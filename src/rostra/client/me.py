@@ -4,12 +4,13 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Coroutine, Iterable
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, Literal, overload
 
 from rostra.client import choices
 from rostra.client.admin import inspect
 from rostra.client.changes import Gap, Life, Member, Message, NotDelivered, Resolution
 from rostra.client.connection import SILENCE_S_MAX, AgentConnection
+from rostra.client.conversation import Conversation, RoleName, SlowName
 from rostra.client.dialling import dialler, own_token, program_name
 from rostra.client.follows import Follow
 from rostra.client.group import Entering, Membership, Watch, Watching
@@ -17,7 +18,7 @@ from rostra.client.session import OnLost, OnState, Session, within
 from rostra.client.states import Lost, State
 from rostra.client.streams import Stream, again
 from rostra.client.watched import Place, WatchFollow, parse_token
-from rostra.errors import BadInput, RostraError, Unreachable
+from rostra.errors import AlreadyMember, BadInput, RostraError, Unreachable
 from rostra.names import (
     Domain,
     Endpoint,
@@ -31,9 +32,12 @@ from rostra.names import (
     parse_group_name,
     parse_scope,
 )
+from rostra.protocols.adhoc.messages import Role, Slow
+from rostra.protocols.adhoc.requests import Enter, Exit
 from rostra.protocols.resolve import requests
-from rostra.protocols.resolve.requests import AnyNotice, AnyRequest
-from rostra.wire import NO_ENDPOINT
+from rostra.protocols.resolve.requests import AnyNotice
+from rostra.wire import NO_ENDPOINT, Reading
+from rostra.wire.programs import AnyRequest
 
 CONNECT_TIMEOUT_S: Final = 10.0
 REJOIN_WITHIN_S: Final = 60.0
@@ -111,9 +115,10 @@ class Me:
         self._follows: dict[tuple[str, str | None], Follow] = {}  # by name and scope
         self._memberships: dict[Group, Membership] = {}
         self._watches: dict[Group, WatchFollow] = {}
+        self._conversations: dict[Group, Conversation] = {}
         self._mail: Stream[Message | NotDelivered | Gap] | None = None
         self._lives: dict[Endpoint, list[Stream[Life]]] = {}
-        self._settling: list[tuple[Membership | None, asyncio.Future[Any]]] = []
+        self._settling: list[tuple[Membership | Conversation | None, asyncio.Future[Any]]] = []
         self._connection.listen(self._number, self._hear)
         session.endpoints.append(self)
 
@@ -192,6 +197,50 @@ class Me:
 
     # Groups
 
+    @overload
+    def join(
+        self,
+        group: str,
+        scope: str = ...,
+        *,
+        membership: choices.Membership = ...,
+        delivery: Literal["none"] = ...,
+        online: bool = ...,
+        meta: bytes = ...,
+        permanent: bool = ...,
+        deadline_s: float | None = ...,
+    ) -> Entering[Membership]: ...
+
+    @overload
+    def join(
+        self,
+        group: str,
+        scope: str = ...,
+        *,
+        membership: choices.Membership = ...,
+        delivery: Literal["fifo"],
+        role: RoleName = ...,
+        slow: SlowName = ...,
+        meta: bytes = ...,
+        deadline_s: float | None = ...,
+    ) -> Entering[Conversation]: ...
+
+    @overload
+    def join(
+        self,
+        group: str,
+        scope: str = ...,
+        *,
+        membership: choices.Membership = ...,
+        delivery: choices.Delivery,
+        online: bool = ...,
+        role: RoleName = ...,
+        slow: SlowName = ...,
+        meta: bytes = ...,
+        permanent: bool = ...,
+        deadline_s: float | None = ...,
+    ) -> "Entering[Membership] | Entering[Conversation]": ...
+
     def join(
         self,
         group: str,
@@ -200,18 +249,39 @@ class Me:
         membership: choices.Membership = "relaxed",
         delivery: choices.Delivery = "none",
         online: bool = True,
+        role: RoleName = "both",
+        slow: SlowName = "throttle",
         meta: bytes = b"",
         permanent: bool = False,
         deadline_s: float | None = None,
-    ) -> Entering[Membership]:
+    ) -> "Entering[Membership] | Entering[Conversation]":
         """Be in a group: ``async with me.join("chess", scope="eu") as chess``.
 
-        `membership` and `delivery` say what the group is to promise; this version has the weakest of both.
-        `online`: hear of changes, and hold a copy of who is in it. `meta` is shown to everybody beside our
-        address. `permanent`: the group must be one that an administrator registered.
+        `membership` and `delivery` say what the group is to promise; the choice is the group's, and who asks
+        for another is refused. `meta` is shown to everybody beside our address.
+
+        Without delivery: `online` is to hear of changes, and to hold a copy of who is in it; `permanent`
+        means that the group must be one that an administrator registered.
+
+        With ``delivery="fifo"``: `role` is "both", "send" or "receive". `slow` says what becomes of us if we
+        do not keep up: "throttle" makes the senders wait, "expel" ends our membership.
         """
         choices.check(membership, delivery)
         key = make_group(group, scope)
+        if delivery == "fifo":
+            if not online or permanent:
+                raise BadInput(
+                    'delivery="fifo" with online=False or permanent=True',
+                    fix="leave these two out: who is spoken to is online",
+                )
+            kind = choices.one_of(Role, "role", role), choices.one_of(Slow, "slow", slow)
+
+            async def enter_conversation() -> Conversation:
+                talk = Conversation(self, key, role=kind[0], slow=kind[1], meta=meta)
+                await within(deadline_s, self._enter(talk), f"joining {key} was not confirmed")
+                return talk
+
+            return Entering(enter_conversation)
 
         async def enter() -> Membership:
             joined = Membership(self, key, meta=meta, permanent=permanent)
@@ -347,6 +417,41 @@ class Me:
         self._memberships[group] = joined
         self._look_up(group)
 
+    async def _enter(self, talk: Conversation) -> None:
+        self._check_open()
+        if talk.group in self._conversations:
+            raise AlreadyMember(f"{self.endpoint} is in {talk.group} already", fix="leave first")
+        self._conversations[talk.group] = talk
+        self._connection.converse(self._number, talk.group, talk.hear)
+        try:
+            await self._ask(Enter(talk.group, talk.role, talk.slow, talk.meta))
+        except BaseException as error:
+            self._forget_conversation(talk)
+            if isinstance(error, asyncio.CancelledError):
+                self._post_if_open(Exit(talk.group))
+            raise
+
+    async def _exit(self, talk: Conversation) -> None:
+        if not self.is_open or self._conversations.get(talk.group) is not talk:
+            self._forget_conversation(talk)
+            return
+        parted = talk.parted()
+        try:
+            await self._connection.settle(self._post(Exit(talk.group)))
+            await parted
+        finally:
+            self._forget_conversation(talk)
+            talk.end(None)
+
+    def _forget_conversation(self, talk: Conversation) -> None:
+        if self._conversations.get(talk.group) is talk:
+            del self._conversations[talk.group]
+            self._connection.fall_silent(self._number, talk.group)
+
+    def _say_reading(self, group: Group, more: bool) -> None:
+        if self.is_open:
+            self._connection.say(Reading(self._number, group, more))
+
     async def _leave(self, joined: Membership, meta: bytes) -> None:
         group = joined.group
         left = self._post(requests.Leave(group, meta)) if self.is_open else None
@@ -424,6 +529,9 @@ class Me:
         self._settling = []
         if self._mail is not None and not self._away:
             self._mail.put(Gap())
+        if not self._away:
+            for talk in self._conversations.values():
+                talk.lose()
         self._away = True
         for group, joined in self._memberships.items():
             if joined._online is not None:
@@ -442,6 +550,10 @@ class Me:
         for group, joined in self._memberships.items():
             order = requests.Join(group, joined.is_online, joined.permanent, joined.meta)
             self._settling.append((joined, connection.post(self._number, order)))
+        for group, talk in self._conversations.items():
+            connection.converse(self._number, group, talk.hear)
+            enter = Enter(group, talk.role, talk.slow, talk.meta)
+            self._settling.append((talk, connection.post(self._number, enter)))
         for group, follow in self._watches.items():
             watch = requests.Watch(group, *follow.place_in(connection.memory))
             self._settling.append((None, connection.post(self._number, watch)))
@@ -457,6 +569,10 @@ class Me:
                 if joined is None or refusal.retriable:
                     raise
                 # We were let in before, and are not any more: true of this group, and of no other.
+                if isinstance(joined, Conversation):
+                    self._forget_conversation(joined)
+                    joined.end(refusal)
+                    continue
                 self._memberships.pop(joined.group, None)
                 joined._refused(refusal)
                 if joined._online is not None:
@@ -473,6 +589,10 @@ class Me:
         self._follows.clear()
         self._memberships.clear()
         self._watches.clear()
+        for talk in self._conversations.values():
+            self._connection.fall_silent(self._number, talk.group)
+            talk.end(reason)
+        self._conversations.clear()
         if self._mail is not None:
             self._mail.end(reason)
         for streams in self._lives.values():

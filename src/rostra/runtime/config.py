@@ -20,6 +20,9 @@
     agents = "127.0.0.1:7780"
     servers = "127.0.0.1:7781"
 
+    [data]                           # all optional: where a cluster's server takes data of groups, over UDP
+    "eu.fr.paris" = "10.0.1.1:7710"  # instead of the address under [servers]
+
     [detect]                         # all optional: what differs from the profile
     down_after_s = 2.5               # see `DetectConfig` for every name and what it costs
 
@@ -49,6 +52,7 @@ from msgspec.structs import fields, replace
 from rostra.errors import BadInput, RostraError
 from rostra.journal.bounds import Bounds
 from rostra.names import ROOT, Domain, parent, parse_domain, strictly_inside
+from rostra.protocols.adhoc.config import AdhocConfig
 from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.resolve.config import ResolveConfig
@@ -96,6 +100,16 @@ class World(Struct, frozen=True):
     detect: dict[str, float] = {}  # what differs from the profile
     json_logs: bool = False
     journal: JournalSettings = JournalSettings()
+    data: dict[Domain, TcpAddress] = {}  # UDP, where it differs from `servers`
+
+    def data_of(self, cluster: Domain) -> TcpAddress:
+        """Where the data channel of this cluster's server is."""
+        return self.data.get(cluster) or self.servers[cluster]
+
+    def adhoc_at(self, cluster: Domain) -> AdhocConfig:
+        """How groups speak in this cluster."""
+        config = AdhocConfig.lan() if self.profile == "lan" else AdhocConfig.wan()
+        return config.over_loopback() if self.data_of(cluster).host.startswith(LOOPBACK) else config
 
     @property
     def links(self) -> LinkConfig:
@@ -201,7 +215,7 @@ def _tables(text: str) -> dict[str, Any]:
 
 
 def _world(file: dict[str, Any]) -> World:
-    _known(file, "the file", ("world", "servers", "agents", "http", "detect", "journal", "logs"))
+    _known(file, "the file", ("world", "servers", "agents", "http", "data", "detect", "journal", "logs"))
     world = _table(file, "world")
     _known(world, "[world]", ("name", "profile"))
     name = _text(world, "world", "name")
@@ -218,7 +232,14 @@ def _world(file: dict[str, Any]) -> World:
         _detect(_optional(file, "detect")),
         _logs(_optional(file, "logs")),
         _journal(_optional(file, "journal")),
+        _data(_optional(file, "data")),
     )
+    for domain in described.data:
+        if domain not in described.clusters:
+            raise BadInput(
+                f"[data] {domain} is no cluster with a server",
+                fix=f"name one of: {_some(described.clusters)}",
+            )
     described.check_detect()
     return described
 
@@ -253,6 +274,10 @@ def _http(table: Mapping[str, Any]) -> HttpSettings:
     return HttpSettings(
         **{key: placed(f"[http] {key}", parse_http, _text(table, "http", key)) for key in table}
     )
+
+
+def _data(table: Mapping[str, Any]) -> dict[Domain, TcpAddress]:
+    return {parse_domain(path): parse_tcp(_text(table, "data", path)) for path in table}
 
 
 def _detect(table: Mapping[str, Any]) -> dict[str, float]:

@@ -181,6 +181,16 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(frames)
 
+    def write_all(self, pieces: list[bytes]) -> None:
+        """The same for many, without joining them first."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.writelines(pieces)
+
+    @property
+    def peer_ip(self) -> str:
+        """The other end's IP address; something else if it is on this machine's own socket."""
+        return self.peer.rpartition(":")[0]
+
     def pause_reading(self) -> None:
         if self._transport is not None and not self._paused:
             self._paused = True

@@ -5,17 +5,20 @@ wrong with the disk is said in the log, counted, and no concern of the nodes.
 """
 
 import asyncio
+import sys
 import time
 from importlib.metadata import version
 from typing import Any, Final
 
 from rostra.errors import BadInput
 from rostra.journal.bounds import Bounds
-from rostra.journal.inputs import FORMAT, Began, Recorder
+from rostra.journal.inputs import FORMAT, Began, Recorder, Speaking
 from rostra.journal.rows import Identity, Role, Scribe
 from rostra.journal.schema import VERSION
 from rostra.journal.segments import Place
 from rostra.journal.writer import Part, Pen, Writer
+from rostra.protocols.adhoc.core import ClusterCore, HostCore
+from rostra.protocols.effects import Core
 from rostra.protocols.resolve.domain import DomainServer
 from rostra.protocols.resolve.local import LocalServer
 from rostra.runtime.config import World
@@ -23,6 +26,10 @@ from rostra.runtime.process import Process, Resident
 
 CLOSE_TIMEOUT_S: Final = 15.0
 """How long a clean end waits for the disk."""
+
+
+SWITCH_S: Final = 0.0005
+"""How long the loop may have to wait for the pen."""
 
 
 class Journals:
@@ -34,6 +41,9 @@ class Journals:
         self._loop = asyncio.get_running_loop()
         self._bounds = bounds
         self._place = Place(at)
+        # The interpreter lets a thread run for 5 ms before another gets its turn; the loop cannot wait so long
+        # whenever the pen has something to do.
+        sys.setswitchinterval(SWITCH_S)
         self._pen = Pen(self._place, say=self._from_anywhere, lost=self._lost)
 
     def open(self, resident: Resident) -> None:
@@ -114,7 +124,7 @@ class Journals:
 
 def began(world: World, resident: Resident) -> Began:
     """How this node was made: what a recording begins with."""
-    node, core, path = resident.node, resident.node.core, resident.path
+    node, core, path = resident.node, resident.membership, resident.path
     assert isinstance(core, LocalServer | DomainServer)
     return Began(
         FORMAT,
@@ -128,7 +138,17 @@ def began(world: World, resident: Resident) -> Began:
         () if resident.is_agent else world.siblings(path),
         world.has_parent(path),
         core.registry.records(),
+        _speech(node.core),
     )
+
+
+def _speech(core: Core) -> Speaking | None:
+    match core:
+        case HostCore(config=config):
+            return Speaking(config)
+        case ClusterCore(config=config, channel=channel, address=address):
+            return Speaking(config, core._luck, channel, address)
+    return None
 
 
 def _beginning(process: Process, resident: Resident) -> dict[str, Any]:

@@ -26,9 +26,14 @@ from rostra.journal.inputs import FLUSHED, STARTED, Met, Recorder, Stopped
 from rostra.journal.rows import Scribe
 from rostra.names import ROOT, Domain, dials, parent
 from rostra.node import Node, Output
+from rostra.protocols.adhoc.config import AdhocConfig
+from rostra.protocols.adhoc.core import ClusterCore, HostCore
+from rostra.protocols.adhoc.events import Cast, Deliver, Located, Tuned
+from rostra.protocols.adhoc.events import Transmit as Speak
 from rostra.protocols.effects import (
     Answer,
     CancelTimer,
+    Core,
     Event,
     Ignored,
     LinkDown,
@@ -52,6 +57,7 @@ from rostra.protocols.links.events import (
 )
 from rostra.runtime.config import World
 from rostra.runtime.connection import Connection
+from rostra.runtime.data import DataChannel
 from rostra.runtime.door import Door
 from rostra.runtime.inspect import Patience, document
 from rostra.runtime.lag import Lag
@@ -91,6 +97,17 @@ class Resident:
         self.scribe: Scribe | None = None  # if a journal is kept
         self.recorder: Recorder | None = None  # if every input is kept too
 
+    @property
+    def membership(self) -> Core:
+        """The part of the core that knows who is where, without what is said in groups."""
+        core = self.node.core
+        match core:
+            case HostCore(local=local):
+                return local
+            case ClusterCore(server=server):
+                return server
+        return core
+
 
 class Process:
     def __init__(self, world: World, record: Record) -> None:
@@ -99,7 +116,10 @@ class Process:
         self.loop = asyncio.get_running_loop()
         self.encoder = Encoder(world.name)
         self.patience = Patience(self)
+        self.adhoc = AdhocConfig()
+        self.data = DataChannel(self)
         self.residents: dict[Domain, Resident] = {}
+        self.agent: Resident | None = None  # if there is one
         self.programs: dict[Domain, Programs] = {}
         self.turn = 0
         self.now = self.clock()
@@ -133,6 +153,11 @@ class Process:
             Suspected: self._suspected,
             Trusted: self._trusted,
             Removed: self._removed,
+            Deliver: self._deliver,
+            Cast: self.data.cast,
+            Speak: self.data.transmit,
+            Located: self._located,
+            Tuned: self._tuned,
         }
 
     def clock(self) -> float:
@@ -145,6 +170,7 @@ class Process:
         self.residents[resident.path] = resident
         self.programs[resident.path] = programs = self._programs_of(resident)
         if resident.is_agent:
+            self.agent = resident
             self._paced.append((programs, resident.node.links[parent(resident.path)]))
 
     def keep_journal(self, resident: Resident, scribe: Scribe) -> None:
@@ -179,7 +205,7 @@ class Process:
                     self.step(resident, ChannelOpened(other))
             for peer in list(resident.node.links):
                 self._dial(resident, peer)
-        self._spawn(self._watch_programs())
+        self.spawn(self._watch_programs())
         self.lag.start()
 
     def take_over(self, world: World) -> None:
@@ -201,7 +227,7 @@ class Process:
         if peer not in self.residents and peer in self.world.servers and dials(resident.path, peer):
             dialler = Dialler(self, resident, peer, self.world.servers[peer])
             self._diallers[resident.path, peer] = dialler
-            self._spawn(dialler.run())
+            self.spawn(dialler.run())
 
     @property
     def is_draining(self) -> bool:
@@ -242,6 +268,12 @@ class Process:
         except Exception as error:
             self._fail(error)
             raise
+
+    def step_inside(self, resident: Resident, event: Event) -> None:
+        """In this turn, and after what is being done now: what a node of this process says to another."""
+        self._begin_turn()
+        self._stepped[resident] = None
+        self._inner.append((resident, event))
 
     def write_at_end_of_turn(self, writer: Writes) -> None:
         if not self._in_turn:
@@ -327,6 +359,15 @@ class Process:
 
     def _answer(self, resident: Resident, answer: Answer) -> None:
         self.programs[resident.path].answer(answer)
+
+    def _deliver(self, resident: Resident, deliver: Deliver) -> None:
+        self.programs[resident.path].deliver(deliver)
+
+    def _located(self, resident: Resident, order: Located) -> None:
+        self.data.located(order)
+
+    def _tuned(self, resident: Resident, order: Tuned) -> None:
+        """Every LAN's channel works in one way today: its server reflects."""
 
     def _transmit(self, resident: Resident, transmit: Transmit) -> None:
         neighbour = self.residents.get(transmit.to)
@@ -453,6 +494,7 @@ class Process:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.data.close()
         for resident in self.residents.values():
             for channel in list(resident.channels.values()):
                 channel.connection.close(why)
@@ -485,7 +527,7 @@ class Process:
         if not self.failed.done():
             self.failed.set_result(error)
 
-    def _spawn(self, work: Any) -> None:
+    def spawn(self, work: Any) -> None:
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
@@ -507,6 +549,7 @@ class Process:
             programs.tick()
         for door in self.doors:
             door.tick()
+        self.data.tick()
 
 
 def _grounds(evidence: Evidence) -> dict[str, Any]:

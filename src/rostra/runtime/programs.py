@@ -14,15 +14,31 @@ While it is behind, notices are dropped and counted; when it reads again it is t
 (`Gap`), and its core gives every group concerned a new baseline. Answers are never dropped: a program that
 does not take even those is disconnected, and then knows that it was.
 
+What is said in groups with delivery is never dropped: while a program does not read, or says that it has
+enough unread, its members are paused, and in the end those who speak stand still (X-090).
+
 What programs watch, the agent itself follows: with an endpoint of its own, once for each group. What that is
 told goes to `Watches`, which numbers it, remembers it and tells all who watch.
 """
 
+import secrets
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from rostra.errors import BadInput, NameInUse, NotMember, TooLarge, Unreachable
+from rostra.errors import (
+    BadInput,
+    NameInUse,
+    NotAllowed,
+    NotAvailable,
+    NotMember,
+    TooLarge,
+    Unreachable,
+)
 from rostra.names import Endpoint, Group, incarnation_of
+from rostra.protocols.adhoc.core import HostCore
+from rostra.protocols.adhoc.events import Deliver, JoinAsked, LeaveAsked, Parted, Paused, Resumed, Submitted
+from rostra.protocols.adhoc.messages import decode_attributes
+from rostra.protocols.adhoc.requests import Enter, Exit
 from rostra.protocols.detect.programs import (
     Ping as PingOrder,
 )
@@ -36,13 +52,14 @@ from rostra.protocols.detect.programs import (
     ProgramTrusted,
     ProgramWatch,
 )
-from rostra.protocols.effects import Answer, Asked, Effect, EndpointGone, FellBehind, Ignored, Tell
+from rostra.protocols.effects import Answer, Asked, Effect, EndpointGone, Event, FellBehind, Ignored, Tell
 from rostra.protocols.links.events import Ticked
 from rostra.protocols.resolve.local import LocalServer
 from rostra.protocols.resolve.requests import (
     Absolute,
     Changed,
     Close,
+    Denied,
     Done,
     Gap,
     Inspect,
@@ -54,6 +71,7 @@ from rostra.protocols.resolve.requests import (
     NotDelivered,
     Open,
     Opened,
+    Resolve,
     SetOnline,
     Snapshot,
     Unwatch,
@@ -73,7 +91,9 @@ from rostra.wire import (
     Pong,
     ProgramHello,
     ProgramWelcome,
+    Reading,
     Refusal,
+    Submit,
     Told,
 )
 
@@ -101,16 +121,22 @@ WATCH_TICK_S: Final = 0.25
 ROUTES_MAX: Final = 64
 """Groups whose followers are remembered program by program. Raising it: a few hundred bytes for each."""
 
+KIND_WITHIN_S: Final = 2.0
+"""How long to ask what kind of group it is that a program wants to speak in. If nobody answers in time, it is
+let in: whoever cannot be asked cannot be disturbed either."""
+
 NODES_OWN_TOKEN: Final = 0
 """Stands for a program's number in questions that the process asks itself."""
 
 OWN_NAME: Final = "rostra.watch"
 """What the agent calls the endpoint with which it follows groups; with a number, if a program was first."""
 
+NOBODY: Final = Endpoint("")
+
 _TOKEN_BITS: Final = 40
 _TOKEN_MASK: Final = (1 << _TOKEN_BITS) - 1
 
-_NEW_WORK: Final = (Open, Join, Watch, SetOnline)
+_NEW_WORK: Final = (Open, Join, Watch, SetOnline, Enter)
 """What an agent that is shutting down refuses."""
 
 
@@ -125,6 +151,8 @@ class Program:
         "_missed",
         "_programs",
         "_queued",
+        "_spoken",
+        "_unread",
         "_waiting",
         "connection",
         "endpoints",
@@ -151,6 +179,8 @@ class Program:
         self._answers = 0  # records in items that are answers
         self._full = False
         self._missed: dict[Endpoint, _Missed] | None = None  # while behind
+        self._spoken: list[bytes] = []  # deliveries, as frames in pieces
+        self._unread: dict[tuple[Endpoint, Group], bool] = {}  # where it speaks: has it enough unread?
 
     # To the program
 
@@ -173,15 +203,26 @@ class Program:
         self._items.append(Told(numbers, notice))
         self._queued += 1 + _records(notice)
 
+    def deliver(self, number: int, item: bytes) -> None:
+        """The next item of a group with delivery, encoded once for all who get it."""
+        process = self._programs.process
+        if not self._spoken:
+            process.write_at_end_of_turn(self)
+        self._spoken += process.encoder.delivery(number, item)
+
     def write(self) -> None:
-        if self._full or not self._items:
+        if self._full:
             return
-        items, self._items = self._items, []
-        self._queued = self._answers = 0
-        try:
-            self.connection.write(self._programs.process.encoder.tells(items))
-        except TooLarge as error:
-            self.connection.refuse(error)
+        if self._items:
+            items, self._items = self._items, []
+            self._queued = self._answers = 0
+            try:
+                self.connection.write(self._programs.process.encoder.tells(items))
+            except TooLarge as error:
+                self.connection.refuse(error)
+        if self._spoken:
+            spoken, self._spoken = self._spoken, []
+            self.connection.write_all(spoken)
 
     def say(self, frame: bytes) -> None:
         """Something outside the stream of answers and notices."""
@@ -226,7 +267,12 @@ class Program:
             if type(item) is Ask:  # nearly all of them
                 self._ask(item.token, item.endpoint, item.request)
                 continue
+            if type(item) is Submit:
+                self._submit(item)
+                continue
             match item:
+                case Reading(number, group, more):
+                    self._reads(number, group, more)
                 case BadAsk(token):
                     self.answer(token, item.denial())
                 case Ping(number):
@@ -255,6 +301,9 @@ class Program:
         self._full = True
         self._programs.full[self] = self.connection.unread_bytes
         self.connection.hold(Hold.FULL)
+        for (endpoint, group), enough in self._unread.items():
+            if not enough:
+                self._programs.step_soon(Paused(endpoint, group))
 
     def drained(self) -> None:
         self._full = False
@@ -262,6 +311,9 @@ class Program:
         self._programs.heard(self)
         self.connection.release(Hold.FULL)
         self.write()
+        for (endpoint, group), enough in self._unread.items():
+            if not enough and not self._full:
+                self._programs.step_soon(Resumed(endpoint, group))
         if self._missed is not None:
             missed, self._missed = self._missed, None
             self._programs.catch_up(self, missed)
@@ -288,11 +340,47 @@ class Program:
             if type(request) is Unwatch:
                 self.answer(token, programs.unwatch(endpoint, request.group))
                 return
+        if type(request) is Enter:
+            programs.enter(self, token, endpoint, request)
+        elif type(request) is Exit:
+            programs.step(LeaveAsked(endpoint, self.expect(token), request.group))
+        elif type(request) is Join and (refusal := programs.is_spoken_in(request.group)) is not None:
+            self.answer(token, refusal)
+        else:
+            our_token = self.expect(token, endpoint if type(request) is Close else NOBODY)
+            programs.step(Asked(endpoint, our_token, request))
+
+    def expect(self, token: int, closed: Endpoint = NOBODY) -> int:
+        """Our name for a question of its: the answer to it will find its way."""
         self._asked += 1
-        self._waiting[self._asked] = (token, endpoint if type(request) is Close else Endpoint(""))
-        programs.process.step(
-            programs.resident, Asked(endpoint, self.number << _TOKEN_BITS | self._asked, request)
-        )
+        self._waiting[self._asked] = (token, closed)
+        return self.number << _TOKEN_BITS | self._asked
+
+    # What is said in groups
+
+    def enters(self, endpoint: Endpoint, group: Group) -> None:
+        self._unread[endpoint, group] = False
+        if self._full:
+            self._programs.step_soon(Paused(endpoint, group))
+
+    def parted(self, endpoint: Endpoint, group: Group) -> None:
+        self._unread.pop((endpoint, group), None)
+
+    def _submit(self, submit: Submit) -> None:
+        endpoint = self.endpoints.get(submit.endpoint)
+        if endpoint is None or (endpoint, submit.group) not in self._unread:
+            # It has left meanwhile, or was closed by us: what it says now is said to nobody.
+            self._programs.process.record.count("ignored", "not in the group")
+            return
+        self._programs.step(Submitted(endpoint, submit.group, submit.count, submit.block, submit.at))
+
+    def _reads(self, number: int, group: Group, more: bool) -> None:
+        endpoint = self.endpoints.get(number)
+        if endpoint is None or self._unread.get((endpoint, group), more) is not more:
+            return  # left meanwhile, or said twice
+        self._unread[endpoint, group] = not more
+        if not self._full:
+            self._programs.step(Resumed(endpoint, group) if more else Paused(endpoint, group))
 
     def _waits_for_news(self, token: int, number: int, inspect: Inspect) -> bool:
         programs, process = self._programs, self._programs.process
@@ -345,7 +433,7 @@ class Programs:
         self._numbered = NODES_OWN_TOKEN
         self._asked_by_us = 0
         self._tick_due = process.now + WATCH_TICK_S
-        core = resident.node.core
+        core = resident.membership
         self.watches = Watches(resident.path, core.config) if isinstance(core, LocalServer) else None
         self._own: Endpoint | None = None  # the endpoint with which we follow groups
         self._own_names = 0
@@ -504,11 +592,76 @@ class Programs:
         )
 
     def followed_by(self, endpoint: Endpoint) -> list[Group]:
-        core = self.resident.node.core
+        core = self.resident.membership
         if not isinstance(core, LocalServer) or endpoint not in core.endpoints:
             return []
         presence = core.endpoints[endpoint]
         return [g for g in presence.groups | presence.watched if core.groups[g].is_followed_by(endpoint)]
+
+    # What is said in groups
+
+    def step(self, event: Event) -> None:
+        self.process.step(self.resident, event)
+
+    def step_soon(self, event: Event) -> None:
+        """Not now: somebody is being written to."""
+        self.process.loop.call_soon(self.step, event)
+
+    def deliver(self, deliver: Deliver) -> None:
+        place = self._places.get(deliver.endpoint)
+        if place is None:
+            return  # it is gone, and its last words are still being repaired
+        program, number = place
+        program.deliver(number, self.process.encoder.item(deliver.group, deliver.item))
+        if type(deliver.item) is Parted:
+            program.parted(deliver.endpoint, deliver.group)
+
+    def enter(self, program: Program, token: int, endpoint: Endpoint, enter: Enter) -> None:
+        """Let it in if the group is one with delivery, or nobody's yet: the choice is the group's."""
+        group = enter.group
+        if not isinstance(self.resident.node.core, HostCore):
+            refusal = NotAvailable(
+                f'{self.resident.path} has no delivery="fifo"', fix="connect to the agent of a real host"
+            )
+            program.answer(token, denied(refusal))
+            return
+
+        def hear(result: Any) -> None:
+            if program.number not in self.by_number or endpoint not in self._places:
+                return
+            if type(result) is Denied and not result.retriable:
+                program.answer(token, result)
+            elif type(result) is Absolute and any(
+                decode_attributes(member.meta) is None for member in result.members
+            ):
+                kind = NotAllowed(
+                    f'{group} is a group with delivery="none": its members only hear of each other',
+                    fix='join it with delivery="none", or choose another name',
+                )
+                program.answer(token, denied(kind))
+            else:
+                program.enters(endpoint, group)
+                self.process.data.entered(self.resident, group)
+                luck = secrets.randbits(64)
+                self.step(
+                    JoinAsked(
+                        endpoint, program.expect(token), group, luck, enter.role, enter.slow, enter.meta
+                    )
+                )
+
+        self._ask_ourselves(endpoint, Resolve(group.name, group.scope, KIND_WITHIN_S), hear)
+
+    def is_spoken_in(self, group: Group) -> Denied | None:
+        """Why nobody can join this group without delivery, as far as is known on this host."""
+        core = self.resident.node.core
+        if not isinstance(core, HostCore) or group not in core.members:
+            return None
+        return denied(
+            NotAllowed(
+                f'{group} is a group with delivery="fifo"',
+                fix='join it with delivery="fifo", or choose another name',
+            )
+        )
 
     # Watches
 

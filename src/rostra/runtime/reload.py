@@ -1,8 +1,8 @@
 """SIGHUP: take over what a world file says now, as far as that can be done without a restart.
 
     at once             addresses of servers, new neighbours, the mode of the socket
-    only by a restart   the world's name, the profile and [detect], where we listen ourselves, HTTP, logs, the
-                        journal; a cluster that got subdomains; a server that is no longer in the file
+    only by a restart   the world's name, the profile and [detect], where we listen ourselves, [data], HTTP,
+                        logs, the journal; a cluster that got subdomains; a server that is no longer there
 
 A neighbour that left the file is still called: whether it is gone is for its own goodbye to say. Whatever
 could not be taken over is named in the log, so that nobody believes it counts.
@@ -37,6 +37,7 @@ def reload(process: Process, doors: Iterable[Door], new: World) -> Reloaded:
         for key in ("socket", "listen", "token_file", "state")
         if getattr(new.agents, key) != getattr(old.agents, key)
     ]
+    restart += ["[data]"] if new.data != old.data else []
     restart += ["[http]"] if new.http != old.http else []
     restart += ["[journal]"] if new.journal != old.journal else []
     restart += ["[logs]"] if new.json_logs != old.json_logs else []

@@ -10,6 +10,7 @@ import contextlib
 import gc
 import os
 import resource
+import secrets
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
@@ -20,13 +21,15 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from rostra.errors import BadInput, RostraError
-from rostra.names import Domain
+from rostra.names import Domain, parent
 from rostra.node import Node
+from rostra.protocols.adhoc.core import ClusterCore, HostCore
+from rostra.protocols.adhoc.messages import Channel
 from rostra.protocols.effects import Core
 from rostra.protocols.resolve.domain import DomainServer
 from rostra.protocols.resolve.local import LocalServer
 from rostra.runtime.addresses import SocketPath, TcpAddress, default_socket
-from rostra.runtime.config import World
+from rostra.runtime.config import LOOPBACK, World
 from rostra.runtime.door import Door
 from rostra.runtime.notify import Systemd
 from rostra.runtime.process import Process, Resident
@@ -176,6 +179,7 @@ class running:
             if settings.world.journal.at is not None:
                 self._journals = _journals(settings.world.journal.at, process)
             await self._open_doors(process)
+            self._open_data(process)
         except BaseException:
             self._close(process)
             raise
@@ -208,12 +212,30 @@ class running:
         if settings.programs_at is not None:
             await self._open(Door(process, programs, token=token), settings.programs_at)
 
+    def _open_data(self, process: Process) -> None:
+        """One UDP socket: at the address of the first cluster that is served here; an agent's is anywhere."""
+        settings, world = self._settings, self._settings.world
+        served = [domain for domain in settings.domains if world.is_cluster(domain)]
+        home = served[0] if served else parent(settings.host) if settings.host is not None else None
+        if home is None:
+            return
+        process.adhoc = world.adhoc_at(home)
+        at = world.data_of(home)
+        if served:
+            at = settings.listen if settings.listen is not None and home not in world.data else at
+        else:
+            at = TcpAddress(_any_address_to(at), 0)
+        self._record.note("data_channel", address=f"udp {process.data.open(at)}")
+        if settings.host is not None:
+            process.data.locate(parent(settings.host), world.data_of(parent(settings.host)))
+
     async def _open(self, door: Door, address: TcpAddress | SocketPath, mode: int = 0o660) -> None:
         where = await door.listen(address, mode)
         self.doors.append(door)
         self._record.note("listening", address=str(where))
 
     def _close(self, process: Process) -> None:
+        process.data.close()
         for door in self.doors:
             door.close()
         for resident in process.residents.values():
@@ -233,13 +255,22 @@ def _journals(at: str, process: Process) -> "Journals":
 def _domain_server(settings: Settings, domain: Domain) -> Resident:
     world = settings.world
     store = open_store(settings.state, domain)
-    core = DomainServer(
+    server = DomainServer(
         domain,
         cluster=world.is_cluster(domain),
         incarnation=store.incarnation,
         config=world.resolve,
         registry=store.registry(),
     )
+    core: Core = server
+    if server.cluster:
+        core = ClusterCore(
+            server,
+            world.adhoc_at(domain),
+            luck=secrets.randbits(64),
+            channel=Channel("emulator"),
+            address=str(world.data_of(domain)),
+        )
     node = _node(world, domain, core, store.incarnation, world.siblings(domain), accepts_children=True)
     return Resident(node, store, is_agent=False)
 
@@ -247,9 +278,17 @@ def _domain_server(settings: Settings, domain: Domain) -> Resident:
 def _agent(settings: Settings, host: Domain) -> Resident:
     world = settings.world
     store = open_store(settings.state, host)
-    core = LocalServer(host, incarnation=store.incarnation, config=world.resolve, registry=store.registry())
+    local = LocalServer(host, incarnation=store.incarnation, config=world.resolve, registry=store.registry())
+    core = HostCore(local, world.adhoc_at(parent(host)))
     node = _node(world, host, core, store.incarnation, (), accepts_children=False)
     return Resident(node, store, is_agent=True)
+
+
+def _any_address_to(there: TcpAddress) -> str:
+    """What to bind to in order to reach that address: loopback stays on the machine."""
+    if there.host.startswith(LOOPBACK):
+        return "::1" if ":" in there.host else "127.0.0.1"
+    return "::" if ":" in there.host else "0.0.0.0"
 
 
 def _node(

@@ -71,7 +71,7 @@ def vitals_of(process: Process) -> Vitals:
 
 def _node(process: Process, resident: Resident) -> NodeVitals:
     programs = process.programs[resident.path]
-    core = resident.node.core
+    core = resident.membership
     groups = endpoints = questions = unsynced = 0
     if isinstance(core, LocalServer):
         groups, endpoints, questions = len(core.groups), len(core.endpoints), len(core.open)

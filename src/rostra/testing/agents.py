@@ -57,7 +57,7 @@ class AgentProcess(Process):
         self._ends: list[pipes.PipeEnd] = []
         self._moving = asyncio.Event()
         self._moving.set()
-        self._spawn(self._watch_programs())
+        self.spawn(self._watch_programs())
 
     def _programs_of(self, resident: Resident) -> Programs:
         return TracedPrograms(self, resident, self._trace)

@@ -15,6 +15,9 @@ from msgspec.structs import replace
 
 from rostra.errors import RostraError, TooLarge
 from rostra.names import Group
+from rostra.protocols.adhoc.events import Delivered
+from rostra.protocols.adhoc.events import Item as GroupItem
+from rostra.protocols.adhoc.messages import Run
 from rostra.protocols.links.packets import AnyPacket, Data
 from rostra.protocols.resolve.messages import EndpointsJoined, ResolveReply
 from rostra.protocols.resolve.requests import Absolute, Changed, Joined, Snapshot
@@ -32,7 +35,6 @@ from rostra.wire.frames import (
 )
 from rostra.wire.programs import (
     Answered,
-    AnyGroupItem,
     Ask,
     Asks,
     Delivery,
@@ -74,6 +76,7 @@ class Encoder:
         self._tag = world_tag(world)
         self._kept: dict[int, tuple[Any, Raw]] = {}
         self._kept_bytes = 0
+        self._runs: dict[int, tuple[Run, bytes]] = {}  # those of this turn
 
     def packet(self, packet: AnyPacket) -> bytes:
         """Whole frames, ready to write, for one packet of a link."""
@@ -105,9 +108,15 @@ class Encoder:
     def to_program(self, said: ProgramWelcome | Delivery | Ping | Pong | Goodbye) -> bytes:
         return self._frame(FrameKind.TO_PROGRAM, said)
 
-    def item(self, group: Group, item: AnyGroupItem) -> bytes:
+    def item(self, group: Group, item: GroupItem) -> bytes:
         """The part of a `Delivery` that is the same for all who receive it; see `delivery`."""
-        return _encoder.encode(group) + _encoder.encode(item)
+        if type(item) is not Delivered:
+            return _encoder.encode(group) + _encoder.encode(item)
+        kept = self._runs.get(id(item.run))
+        if kept is None:
+            encoded = _encoder.encode(group) + _encoder.encode(item)
+            kept = self._runs[id(item.run)] = (item.run, encoded)
+        return kept[1]
 
     def delivery(self, endpoint: int, item: bytes) -> tuple[bytes, ...]:
         """A `Delivery` of what `item` encoded, in pieces to be written one after the other: the long one is
@@ -123,6 +132,7 @@ class Encoder:
         return self._frame(FrameKind.REFUSAL, Refusal.of(error))
 
     def turn_ends(self) -> None:
+        self._runs.clear()
         if self._kept_bytes > KEPT_BYTES_MAX:
             self._kept.clear()
             self._kept_bytes = 0

@@ -76,8 +76,9 @@ class AdhocConfig(Struct, frozen=True, kw_only=True):
         Messages of one stream kept before their turn. At least the window. Default 4096.
     `early_messages`, `early_bytes`, `early_bytes_all` [E_max, E_total]
         What is kept of streams whose numbers are not known yet. Defaults 256, 1 MiB, and 16 MiB in all.
-    `queue_messages` [Q_send]
-        Messages that a program may hand over before they are emitted. Default 1024.
+    `queue_messages` [Q_send], `queue_bytes`
+        Messages that a program may hand over before they are emitted. Defaults 1024 and 64 MiB. A credit for
+        more is told after a quarter of the first, or a 64th of the second.
     `datagram_bytes`
         The largest piece of a block in one datagram. Default 1200: it fits every path. Raising it where the
         network allows (loopback: 60,000) makes fewer and larger datagrams.
@@ -134,6 +135,7 @@ class AdhocConfig(Struct, frozen=True, kw_only=True):
     early_bytes: int = 1024 * 1024
     early_bytes_all: int = 16 * 1024 * 1024
     queue_messages: int = 1024
+    queue_bytes: int = 64 * 1024 * 1024
     datagram_bytes: int = 1200
     message_bytes_max: int = 16 * 1024 * 1024
     blocked_patience_s: float = 5.0
@@ -181,7 +183,13 @@ class AdhocConfig(Struct, frozen=True, kw_only=True):
 
     def over_loopback(self) -> "AdhocConfig":
         """The same group on one machine, where datagrams may be large and memory is near."""
-        return replace(self, datagram_bytes=60_000, window_messages=65_536, held_messages=65_536)
+        return replace(
+            self,
+            datagram_bytes=60_000,
+            window_messages=65_536,
+            held_messages=65_536,
+            queue_messages=16_384,
+        )
 
     def again_after(self, round_trip_s: float | None) -> float:
         """T_nak: when to ask a delegate again for lost data."""

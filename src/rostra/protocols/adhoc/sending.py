@@ -35,8 +35,10 @@ class Outbound:
         self.blocked = False
         self._queue: deque[Run] = deque()  # not numbered yet: `first` means nothing
         self.queued = 0
+        self._queued_bytes = 0
         self._submitted = 0
         self._credit = 0
+        self._bytes_since_credit = 0  # emitted
         self._promises = Promises()
         self._last_emit: Instant = 0.0
         self._pulse_wait_s = voice.config.heartbeat_s
@@ -60,8 +62,13 @@ class Outbound:
 
     def submit(self, count: int, block: bytes, at: float) -> bool:
         """Was there credit for this? More than that is refused as a whole."""
-        if self.closing or self._submitted + count > self._credit:
+        if (
+            self.closing
+            or self._submitted + count > self._credit
+            or self._queued_bytes + len(block) > self._config.queue_bytes
+        ):
             return False
+        self._queued_bytes += len(block)
         self._submitted += count
         self._queue.append(Run(0, count, block, at))
         self.queued += count
@@ -72,8 +79,13 @@ class Outbound:
         """Room in the queue is the program's to fill."""
         upto = self._submitted - self.queued + self._config.queue_messages
         # Not for every message: a credit wakes the program up, so it should be a fair part of the queue.
-        if upto - self._credit >= self._config.queue_messages // 4 or (self._credit == 0 and upto):
+        if (
+            upto - self._credit >= self._config.queue_messages // 4
+            or (self._bytes_since_credit >= self._config.queue_bytes // 64 and upto > self._credit)
+            or (self._credit == 0 and upto)
+        ):
             self._credit = upto
+            self._bytes_since_credit = 0
             self._voice.tell(Credit(upto))
 
     def emit(self) -> None:
@@ -98,6 +110,8 @@ class Outbound:
             run = Run(self.next_seq, now_due.count, now_due.block, now_due.at)
             self.next_seq = run.end
             self.queued -= run.count
+            self._queued_bytes -= len(run.block)
+            self._bytes_since_credit += len(run.block)
             store.append(run)
             voice.cast(Data(voice.me, run, run.end - 1, self.stable))
             emitted = True

@@ -1,0 +1,441 @@
+"""A group that one endpoint speaks and listens in.
+
+    send, send_many ──▶ credit left? ──▶ Submit ══▶ agent ══▶ every receiver, in order, without gap
+    items           ◀── unread queue ◀── Delivery ◀══ agent
+                             │ too long: "no more for now" (Reading) ──▶ agent ──▶ in the end the senders wait
+
+Nothing is dropped on either side. A program that sends faster than the slowest receiver reads waits in `send`
+for **credit**; one that does not read what it gets stops getting more, and with time stops the senders.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Literal
+
+from rostra.client.changes import (
+    Because,
+    Cause,
+    Gap,
+    GroupItem,
+    Joined,
+    Left,
+    Member,
+    Members,
+    Message,
+    Messages,
+    Only,
+    View,
+    Without,
+)
+from rostra.client.session import within
+from rostra.client.streams import again
+from rostra.errors import BadInput, NotAllowed, NotMember, Refused, RostraError, TooLarge, Unreachable
+from rostra.names import Endpoint, Group, inside
+from rostra.protocols.adhoc import events as told
+from rostra.protocols.adhoc.messages import Role, Run, Slow
+from rostra.protocols.adhoc.runs import block_of, payloads
+from rostra.wire import Submit
+
+if TYPE_CHECKING:
+    from rostra.client.me import Me
+
+MESSAGE_BYTES_MAX: Final = 1 << 20
+
+BLOCK_BYTES: Final = 56_000
+"""Messages are handed over in blocks of about this size: one read of the agent, and on one machine one
+datagram. Raising it: fewer system calls, until blocks have to be cut."""
+
+UNREAD_BYTES_MAX: Final = 4 << 20
+UNREAD_ITEMS_MAX: Final = 10_000
+"""What may wait here for a program that does not read, in blocks and changes, before the agent is told to
+wait; a quarter of it and it may go on. Raising these: more memory, longer pauses without slowing anybody."""
+
+QUEUED_BYTES_MAX: Final = 8 << 20
+"""What a program may have handed over that its agent has not emitted."""
+
+RoleName = Literal["both", "send", "receive"]
+SlowName = Literal["throttle", "expel"]
+
+_CAUSES: Final = {"left": Cause.LEAVE, "failed": Cause.CRASH, "disconnected": Cause.MERGE}
+_BYTES: Final = {bytes}
+
+
+class Conversation:
+    """This endpoint is in a group with ``delivery="fifo"``, until `leave` or the end of its ``async with``.
+
+    Iterate over it for what happens, in order: a `View` first, then `Joined`, `Left`, `Without`, `Only`,
+    `Message` and `Gap`. There is one stream, for one reader. ``items(batch=1000)`` is the same with the
+    messages of one sender in `Messages`, which is many times cheaper.
+    """
+
+    __slots__ = (
+        "_bodies",
+        "_credit",
+        "_ended",
+        "_first_credit",
+        "_flushing",
+        "_handed",
+        "_left",
+        "_members",
+        "_outgoing",
+        "_parted",
+        "_queued_bytes",
+        "_read",
+        "_reader",
+        "_ready",
+        "_stopped",
+        "_submitted",
+        "_unread",
+        "_unread_bytes",
+        "_waiting",
+        "group",
+        "me",
+        "meta",
+        "role",
+        "slow",
+    )
+
+    def __init__(self, me: "Me", group: Group, *, role: Role, slow: Slow, meta: bytes) -> None:
+        self.me = me
+        self.group = group
+        self.role, self.slow = role, slow
+        self.meta = meta
+        self._members: dict[Endpoint, Member] = {}
+        self._left: RostraError | None = None  # we said so
+        self._ended: RostraError | None = None  # or it was done to us
+        self._parted: asyncio.Future[told.Parted] | None = None
+        self._ready = asyncio.Event()
+        self._unread: deque[GroupItem | tuple[Endpoint, Run]] = deque()
+        self._unread_bytes = 0
+        self._stopped = False  # the agent was told to wait
+        self._reader: asyncio.Future[None] | None = None
+        self._bodies: tuple[Endpoint, int, list[bytes], float] | None = None  # the run that is being read
+        self._read = 0  # messages of it
+        self._outgoing: list[bytes] = []
+        self._flushing = False
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self._credit = self._first_credit = self._submitted = 0
+        self._handed: deque[tuple[int, int]] = deque()  # what the agent may still have: up to which, bytes
+        self._queued_bytes = 0
+        self._waiting: list[asyncio.Future[None]] = []
+
+    def __repr__(self) -> str:
+        return f"<{self.group}, {self.role.value}{'' if self._left is None else ', left'}>"
+
+    # Who is there
+
+    @property
+    def members(self) -> Members:
+        """Who speaks and listens in the group, as told so far: sorted by endpoint."""
+        return tuple([self._members[endpoint] for endpoint in sorted(self._members)])
+
+    @property
+    def is_known(self) -> bool:
+        """Has the first list come?"""
+        return self._ready.is_set()
+
+    async def ready(self, *, deadline_s: float | None = None) -> "Conversation":
+        """Wait for the first list: from then on nothing is missed of any sender in it."""
+        await within(deadline_s, self._until_ready(), f"who is in {self.group} was not known")
+        return self
+
+    async def _until_ready(self) -> None:
+        await self._ready.wait()
+        if self._ended is not None:
+            raise again(self._ended)
+
+    # Speaking
+
+    async def send(self, payload: bytes) -> None:
+        """Say this to everybody in the group. Returns when the agent has it, or will have it in a moment;
+        waits while the group does not keep up."""
+        self._check_may_send()
+        payload = _checked(payload)
+        size = len(payload)
+        while self._room(len(self._outgoing) + 1, size) is False:
+            self._flush()
+            await self._until_room()
+        self._outgoing.append(payload)
+        if not self._flushing:
+            # Everything that is said in one tick leaves as one block.
+            self._flushing = True
+            asyncio.get_running_loop().call_soon(self._flush)
+        elif len(self._outgoing) * size > BLOCK_BYTES:
+            self._flush()
+
+    async def send_many(self, payloads: Iterable[bytes]) -> int:
+        """Say all of these, in order; how many they were. Much cheaper than one by one."""
+        self._check_may_send()
+        self._flush()
+        rest = iter(payloads)
+        count = 0
+        for first in rest:
+            most = max(1, min(BLOCK_BYTES // (len(first) + 3), (self._first_credit or 4) // 4))
+            chunk = [first, *islice(rest, most - 1)]
+            if set(map(type, chunk)) != _BYTES or max(map(len, chunk)) > MESSAGE_BYTES_MAX:
+                chunk = [_checked(payload) for payload in chunk]
+            for block in _blocks(chunk):
+                size = sum(map(len, block))
+                while not self._room(len(block), size):
+                    await self._until_room()
+                self._submit(block, size)
+            count += len(chunk)
+            if not self.me._connection.is_writable:
+                await self.me._connection.writable()
+        return count
+
+    def _room(self, count: int, size: int) -> bool:
+        return self._submitted + count <= self._credit and (
+            self._queued_bytes + size <= QUEUED_BYTES_MAX or not self._handed
+        )
+
+    async def _until_room(self) -> None:
+        self._check_may_send()
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        try:
+            await future
+        finally:
+            if future in self._waiting:
+                self._waiting.remove(future)
+        self._check_may_send()
+
+    def _flush(self) -> None:
+        self._flushing = False
+        if self._outgoing:
+            outgoing, self._outgoing = self._outgoing, []
+            for block in _blocks(outgoing):
+                self._submit(block, sum(map(len, block)))
+
+    def _submit(self, chunk: Sequence[bytes], size: int) -> None:
+        if self._ended is not None or self.me._connection.ended is not None:
+            return
+        self._submitted += len(chunk)
+        self._queued_bytes += size
+        self._handed.append((self._submitted, size))
+        self.me._connection.say(Submit(self.me._number, self.group, len(chunk), block_of(chunk), time.time()))
+
+    def _check_may_send(self) -> None:
+        if self._left is not None:
+            raise again(self._left)
+        if self._ended is not None:
+            raise again(self._ended)
+        if self.role is Role.RECEIVE:
+            raise NotAllowed(
+                f'{self.me.endpoint} is in {self.group} with role="receive"',
+                fix='join it with role="both" or role="send"',
+            )
+        self.me._check_open()
+
+    # Listening
+
+    def __aiter__(self) -> "Items":
+        return self.items()
+
+    def items(self, *, batch: int = 0) -> "Items":
+        """What happens, in order. With `batch`, messages that came together are handed out together, up to so
+        many of one sender at once, as `Messages`."""
+        if batch < 0:
+            raise BadInput(f"batch={batch}", fix="a positive number, or 0 for messages one by one")
+        return Items(self, batch)
+
+    async def _next(self, batch: int) -> GroupItem:
+        if self._bodies is None:
+            if not self._unread:
+                await self._some()
+            item = self._unread.popleft()
+            if not isinstance(item, tuple):
+                return item
+            sender, run = item
+            self._unread_bytes -= len(run.block)
+            if self._stopped and self._unread_bytes <= UNREAD_BYTES_MAX // 4:
+                self._say_reading(True)
+            bodies = payloads(run)
+            if batch >= len(bodies):
+                return Messages(sender, run.first, bodies, run.at)
+            self._bodies = (sender, run.first, bodies, run.at)
+            self._read = 0
+        sender, first, bodies, at = self._bodies
+        begin = self._read
+        self._read = end = min(begin + (batch or 1), len(bodies))
+        if end == len(bodies):
+            self._bodies = None
+        if batch:
+            return Messages(sender, first + begin, bodies[begin:end], at)
+        return Message(sender, bodies[begin], first + begin, at)
+
+    async def _some(self) -> None:
+        """Until there is something to read; ends the iteration if there never will be."""
+        while not self._unread:
+            if self._ended is not None:
+                raise again(self._ended)
+            if self._left is not None or self.me.is_closed:
+                raise StopAsyncIteration
+            if self._reader is not None:
+                raise RuntimeError("two tasks read one conversation; let one read, and hand on what it got")
+            self._reader = asyncio.get_running_loop().create_future()
+            try:
+                await self._reader
+            finally:
+                self._reader = None
+
+    def _wake(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+    def _say_reading(self, more: bool) -> None:
+        self._stopped = not more
+        self.me._say_reading(self.group, more)
+
+    # Leaving
+
+    async def leave(self, *, deadline_s: float | None = None) -> None:
+        """Leave the group. Returns when everybody has everything that we said, or after a while in which
+        somebody did not confirm it."""
+        if self._left is not None:
+            raise again(self._left)
+        self._flush()
+        self._left = NotMember(f"{self.me.endpoint} has left {self.group} already", fix="join it again")
+        self._wake_senders()
+        await within(deadline_s, self.me._exit(self), f"leaving {self.group} was not confirmed")
+
+    async def close(self) -> None:
+        """Leave, if we have not; to be gone already is as good."""
+        if self._left is None and self._ended is None and not self.me.is_closed:
+            with contextlib.suppress(Unreachable, NotMember):
+                await self.leave()
+
+    def parted(self) -> "asyncio.Future[told.Parted]":
+        if self._parted is None:
+            self._parted = asyncio.get_running_loop().create_future()
+        return self._parted
+
+    # From the endpoint
+
+    def hear(self, item: told.Item) -> None:
+        """The agent says this about the group."""
+        match item:
+            case told.Delivered(sender, run):
+                self._unread.append((sender, run))
+                self._unread_bytes += len(run.block)
+                if not self._stopped and (
+                    self._unread_bytes > UNREAD_BYTES_MAX or len(self._unread) > UNREAD_ITEMS_MAX
+                ):
+                    self._say_reading(False)
+                self._wake()
+            case told.Credit(upto):
+                self._first_credit = self._first_credit or upto
+                self._credit = upto
+                emitted = upto - self._first_credit
+                while self._handed and self._handed[0][0] <= emitted:
+                    self._queued_bytes -= self._handed.popleft()[1]
+                self._wake_senders()
+            case told.Sent():
+                pass
+            case told.Parted():
+                if not self.parted().done():
+                    self.parted().set_result(item)
+            case told.Excluded(reason):
+                self.end(
+                    Refused(f"{self.group} went on without {self.me.endpoint}: {reason}", fix="join it again")
+                )
+            case _:
+                self._unread.append(self._change(item))
+                self._wake()
+
+    def _change(self, item: told.Item) -> GroupItem:
+        match item:
+            case told.Ready(members):
+                self._members = {endpoint: Member(endpoint, (0, 0), meta) for endpoint, _, meta in members}
+                self._ready.set()
+                return View(self.members)
+            case told.Joined(endpoint, _, meta, resumed):
+                member = self._members[endpoint] = Member(endpoint, (0, 0), meta)
+                return Joined((member,), Cause.MERGE if resumed else Cause.JOIN)
+            case told.Left(endpoint, why, _):
+                self._members.pop(endpoint, None)
+                return Left((endpoint,), _CAUSES[why])
+            case told.Gap(sender, first, last):
+                return Gap(last - first + 1, sender=sender, first=first)
+            case told.Without(domain, because):
+                lost = [each for each in self._members if inside(domain, each)]
+                return Without(domain, tuple(sorted(lost)), because or _unknown(self.me.host))
+            case told.Only(domain, because):
+                lost = [each for each in self._members if not inside(domain, each)]
+                return Only(domain, tuple(sorted(lost)), because or _unknown(self.me.host))
+        raise AssertionError(f"not an item of a conversation: {item}")
+
+    def lose(self) -> None:
+        """The agent is gone, and with it everything that it had not emitted yet."""
+        self._ready.clear()
+        self._outgoing.clear()
+        waiting = self._waiting
+        self._start_over()
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+        self._members = {}
+        self._stopped = False
+        self._unread.append(Gap())
+        self._wake()
+
+    def end(self, reason: RostraError | None) -> None:
+        """For good."""
+        if reason is None:
+            self._left = self._left or NotMember(f"{self.group} was left", fix="join it again")
+        elif self._ended is None:
+            self._ended = reason
+        self._ready.set()
+        if self._parted is not None and not self._parted.done():
+            self._parted.set_result(told.Parted())
+        self._wake()
+        self._wake_senders()
+
+    def _wake_senders(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+
+class Items:
+    """What happens in a conversation, one item after the other. A reader that stops, or is cancelled, misses
+    nothing: the next one goes on where it was."""
+
+    __slots__ = ("_batch", "_talk")
+
+    def __init__(self, talk: Conversation, batch: int) -> None:
+        self._talk, self._batch = talk, batch
+
+    def __aiter__(self) -> "Items":
+        return self
+
+    async def __anext__(self) -> GroupItem:
+        return await self._talk._next(self._batch)
+
+
+def _checked(payload: object) -> bytes:
+    if not isinstance(payload, bytes | bytearray | memoryview):
+        raise BadInput(f"{type(payload).__name__} cannot be sent", fix="send bytes: text.encode()")
+    payload = bytes(payload)
+    if len(payload) > MESSAGE_BYTES_MAX:
+        raise TooLarge(f"a message of {len(payload)} bytes", fix=f"send at most {MESSAGE_BYTES_MAX} at once")
+    return payload
+
+
+def _blocks(chunk: list[bytes]) -> Iterable[list[bytes]]:
+    """The same messages, no more at once than fit a frame; mostly all of them."""
+    if len(chunk) == 1 or sum(map(len, chunk)) + 5 * len(chunk) <= MESSAGE_BYTES_MAX:
+        return (chunk,)
+    half = len(chunk) // 2
+    return (*_blocks(chunk[:half]), *_blocks(chunk[half:]))
+
+
+def _unknown(host: str) -> Because:
+    return Because(host, host, "silent")  # type: ignore[arg-type]
