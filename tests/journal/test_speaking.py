@@ -87,3 +87,14 @@ def test_their_rows_fill_only_the_columns_they_are_documented_with(told) -> None
     for row in read(directory).to_pylist():
         filled = {name for name, value in row.items() if value is not None} - always
         assert filled <= said[row["kind"]], row
+
+
+def test_datagrams_are_counted_beside_the_messages_of_links(told) -> None:
+    directory, _ = told
+    sent = {
+        (row["writer"], row["peer"], row["message"])
+        for row in read(directory).to_pylist()
+        if row["kind"] == "sent"
+    }
+    assert ("huji.h1", "huji", "Data datagram") in sent
+    assert any(peer == "mit" and message == "Data datagram" for _, peer, message in sent)

@@ -15,6 +15,7 @@ The scribe knows no clock: whoever shows it something says before what time it i
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any, Final, Literal
 
 from msgspec import Struct, json
@@ -183,12 +184,15 @@ class Scribe:
             EndpointGone: self._gone,
             JoinAsked: self._join_asked,
             LeaveAsked: self._leave_asked,
+            adhoc.Heard: self._overheard,
             ChannelClosed: self._channel_closed,
         }
         self._do: dict[type, Callable[[Any], None]] = {
             Tell: self.told,
             Answer: self._answered,
             Deliver: self._delivered,
+            adhoc.Cast: self._cast,
+            adhoc.Transmit: self._spoke,
             Transmit: self._transmitted,
             LinkUp: self._link_up,
             LinkDown: self._link_down,
@@ -581,6 +585,17 @@ class Scribe:
         for message in messages:
             traffic[way, peer, type(message).__name__] += 1
 
+    def _cast(self, cast: adhoc.Cast) -> None:
+        """To everybody in our LAN, which its server stands for."""
+        self._traffic["sent", self._above, _datagram(type(cast.message))] += 1
+
+    def _spoke(self, order: adhoc.Transmit) -> None:
+        self._traffic["sent", order.to, _datagram(type(order.message))] += 1
+
+    def _overheard(self, event: adhoc.Heard, outputs: Sequence[Any]) -> None:
+        for message in event.messages:
+            self._traffic["received", event.source, _datagram(type(message))] += 1
+
     def framed(self, way: Literal["sent", "received"], peer: Domain, frames: int, size: int) -> None:
         """Bytes that left or came, for whoever has them as bytes."""
         self._traffic[way, peer, FRAME] += frames
@@ -705,6 +720,12 @@ class Truth:
 
 
 _UNSAID: Final = Because(Domain(""), Domain(""), "")
+
+
+@cache
+def _datagram(kind: type) -> str:
+    """What groups say to each other beside the links."""
+    return f"{kind.__name__} datagram"
 
 
 def _answer_to(token: int, outputs: Sequence[Any]) -> Any:

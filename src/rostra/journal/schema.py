@@ -218,7 +218,8 @@ KINDS: Final = (
     # Traffic since the last row of the same peer, direction and kind
     Kind(
         "sent",
-        "messages handed to a link, per kind; as `again` what had to be repeated; as `frame` all bytes",
+        "messages handed to a link, per kind; as `again` what had to be repeated; as `frame` all bytes; "
+        "as `... datagram` what groups say beside the links",
         "peer level message count bytes",
     ),
     Kind("received", "messages taken from a link; the same", "peer level message count bytes"),

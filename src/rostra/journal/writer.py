@@ -15,6 +15,7 @@ epoch has no `closing`.
 
 import struct
 import threading
+import time
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Any, Final, Protocol
@@ -25,9 +26,13 @@ from rostra.journal.bounds import Bounds
 from rostra.journal.rows import Entry, Identity
 from rostra.journal.segments import Place, table_of
 
-CHUNK_ENTRIES: Final = 1_000
+CHUNK_ENTRIES: Final = 250
 """Entries that are made into columns at a time. While that happens the loop has to wait its turn, a
 millisecond or so."""
+
+PAUSE_S: Final = 0.001
+"""How long the pen rests after each, so that the loop is never kept waiting twice in a row. A segment of
+50,000 rows is on the disk a second later for it, and nobody waits for that."""
 
 _ENDS_A_SEGMENT: Final = frozenset({"started", "heartbeat", "closing"})
 """Marks are written at once: the first, so that a life that ended in its first seconds is known of at all."""
@@ -209,12 +214,15 @@ class Pen:
 
 
 def in_chunks(who: Identity, first: int, entries: Sequence[Entry]) -> pa.Table:
-    """Like `table_of`, a few entries at a time: between two chunks another thread may run."""
+    """Like `table_of`, a few entries at a time: between two chunks another thread runs."""
     tables: list[pa.Table] = []
     place = first
     for start in range(0, len(entries), CHUNK_ENTRIES):
+        if start:
+            time.sleep(PAUSE_S)
         table = table_of(who, place, entries[start : start + CHUNK_ENTRIES])
         place += table.num_rows
         tables.append(table)
     metadata: dict[Any, Any] = {**tables[0].schema.metadata, b"rostra.last": str(place - 1).encode()}
-    return pa.concat_tables([table.replace_schema_metadata(metadata) for table in tables])
+    whole = pa.concat_tables([table.replace_schema_metadata(metadata) for table in tables])
+    return whole.combine_chunks()

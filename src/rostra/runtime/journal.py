@@ -41,7 +41,7 @@ class Journals:
         self._loop = asyncio.get_running_loop()
         self._bounds = bounds
         self._place = Place(at)
-        # The interpreter lets a thread run for 5 ms before another gets its turn; the loop cannot wait so long
+        # The interpreter lets a thread run for 5 ms before another gets its turn: too long for a loop to wait
         # whenever the pen has something to do.
         sys.setswitchinterval(SWITCH_S)
         self._pen = Pen(self._place, say=self._from_anywhere, lost=self._lost)
@@ -124,8 +124,8 @@ class Journals:
 
 def began(world: World, resident: Resident) -> Began:
     """How this node was made: what a recording begins with."""
-    node, core, path = resident.node, resident.membership, resident.path
-    assert isinstance(core, LocalServer | DomainServer)
+    node, path = resident.node, resident.path
+    core, speech = _taken_apart(node.core)
     return Began(
         FORMAT,
         node.world,
@@ -138,17 +138,20 @@ def began(world: World, resident: Resident) -> Began:
         () if resident.is_agent else world.siblings(path),
         world.has_parent(path),
         core.registry.records(),
-        _speech(node.core),
+        speech,
     )
 
 
-def _speech(core: Core) -> Speaking | None:
+def _taken_apart(core: Core) -> tuple[LocalServer | DomainServer, Speaking | None]:
+    """The core that knows who is where, and how the one around it was made, if there is one."""
     match core:
-        case HostCore(config=config):
-            return Speaking(config)
-        case ClusterCore(config=config, channel=channel, address=address):
-            return Speaking(config, core._luck, channel, address)
-    return None
+        case HostCore():
+            return core.local, Speaking(core.config)
+        case ClusterCore():
+            return core.server, Speaking(core.config, core._luck, core.channel, core.address)
+        case LocalServer() | DomainServer():
+            return core, None
+    raise AssertionError(f"{type(core).__name__} cannot be recorded yet")
 
 
 def _beginning(process: Process, resident: Resident) -> dict[str, Any]:
