@@ -183,7 +183,12 @@ def _suspicions(events: DataFrame, span: Span) -> str:
 
 
 def _availability(events: DataFrame, span: Span) -> str:
-    found = _rows(availability(events).orderBy("share", "what", "name", "seen_by").limit(BARS))
+    found = _rows(
+        availability(events)
+        .where(F.col("what") != "endpoint")  # programs end when they want to
+        .orderBy("share", "what", "name", "seen_by")
+        .limit(BARS)
+    )
     kinds = ("endpoint", "host", "domain", "link")
     return plots.bars(
         [

@@ -101,10 +101,14 @@ def audit(
     """
     from rostra.history.audits import PROMISES as ALL
     from rostra.history.audits import Evidence, promise_called
+    from rostra.history.progress import progress
+    from rostra.history.tuning import suit
 
     chosen = [promise_called(each).name for each in promise or ALL]
     found: list[Verdict] = []
     with archive_at(Where(tables, journal, master, remote)) as archive:
+        with progress(archive.spark, "looking at the history"):
+            suit(archive.spark, archive.events)
         evidence = Evidence(archive.events)
         for name in chosen:
             found += _judge(archive, evidence, name, bound, first, lines, journal)

@@ -42,10 +42,12 @@ def report(
         raise BadInput(f"there is no directory {out.parent}", fix="make it, or choose another --out")
     from rostra.history.progress import progress
     from rostra.history.report import report as draw
+    from rostra.history.tuning import suit
 
     with archive_at(Where(tables, journal, master, remote)) as archive:
         events = events_of(archive, None, since, until)
         with progress(archive.spark, "drawing"):
+            suit(archive.spark, events)
             page = draw(events)
     try:
         out.write_text(page, encoding="utf-8")

@@ -3,7 +3,7 @@
 from functools import reduce
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType, TimestampType
 
@@ -28,12 +28,14 @@ FLAPS: Final = StructType(
     ]
 )
 
+SAME_S: Final = 1.0
+"""What is passed on of one failure is passed on within this; it takes a detector longer to find the next."""
+
 
 def flaps(events: DataFrame) -> DataFrame:
     """How often each member, link and domain went (`FLAPS`); the answer is not sorted.
 
-    A domain counts once per failure, however many neighbours were told: all rows of one accuser about one
-    accused within a second are one.
+    A domain counts once per failure, however many servers passed it on.
     """
     kind = F.col("kind")
     members = _counted(
@@ -56,12 +58,12 @@ def flaps(events: DataFrame) -> DataFrame:
         F.coalesce(F.col("what") != "closed", F.lit(True)),
         "link",
     )
+    story = Window.partitionBy("world", "domain", "inside", "accuser", "accused").orderBy("at")
+    since_us = F.unix_micros("at") - F.unix_micros(F.lag("at").over(story))
     failures = (
         events.where(kind == "domain-failed")
-        .groupBy(
-            "world", "domain", "inside", "accuser", "accused", F.date_trunc("second", "at").alias("second")
-        )
-        .agg(F.min("at").alias("at"))
+        .withColumn("since_us", since_us)
+        .where(F.col("since_us").isNull() | (F.col("since_us") > SAME_S * 1e6))
         .select(
             "world",
             "at",

@@ -39,12 +39,11 @@ CAUSES: Final = {
     "EndpointsJoined": ("member-joined",),
     "EndpointLeft": ("member-left",),
     "InterestChanged": ("member-joined", "member-left"),
-    "ResolveRequest": ("resolved",),
-    "ResolveReply": ("resolved",),
+    "ResolveRequest": ("resolved", "followed"),
+    "ResolveReply": ("resolved", "followed"),
     "DomainFailed": ("link-down",),
 }
-"""Which rows stand for what a message was sent for. (A join asks too, for its snapshot; so requests per
-question are too many where members join often.)"""
+"""Which rows stand for what a message was sent for. Whoever begins to follow asks for its first list."""
 
 
 def traffic(events: DataFrame, one_in: int = 1) -> DataFrame:

@@ -40,9 +40,10 @@ WHY: Final = StructType(
 
 def removals(events: DataFrame, subject: str, at: datetime, seen_from: str = ROOT) -> DataFrame:
     """The row in which the subject was last lost, up to a time, by each host inside a place: with its cause
-    and, if a link was given up, accuser and accused. A subject is an endpoint (any incarnation, or one), a
-    host or a domain."""
-    lost = events.where(
+    and, if a link was given up, accuser and accused. A subject is an endpoint (any incarnation, or one); or a
+    host or domain, which is lost when whoever is inside is lost together."""
+    by_cut = F.col("kind").isin("without", "only")
+    lost = events.where(by_cut if "/" not in subject else F.lit(True)).where(
         F.col("kind").isin(*SIGHT)
         & F.col("news")
         & (F.col("change") == "left")
@@ -82,15 +83,25 @@ def why(events: DataFrame, subject: str, at: datetime, seen_from: str = ROOT) ->
     kind = F.col("kind")
     on_link = F.array_contains(pair, F.col("writer")) & F.array_contains(pair, F.col("peer"))
     same_because = (F.col("accuser") == F.col("the_accuser")) & (F.col("accused") == F.col("the_accused"))
-    about = concerns(subject, F.col("member"))
+    is_endpoint = F.lit("/" in subject)
+    # Of a domain one line for each host and group is enough; of an endpoint, only the one that was lost.
+    about = F.when(is_endpoint, F.col("member") == F.col("the_member")).otherwise(
+        concerns(subject, F.col("member")) & (F.col("nth") == 0)
+    )
+    came_back = is_endpoint | (F.col("cause") == "merge")
     what = (
         F.when(kind.isin("link-suspected", "link-down", "link-trusted") & on_link, "evidence")
         .when((kind == "link-up") & on_link & (F.col("at") > F.col("the_at")), "back")
         .when((kind == "domain-failed") & same_because, "passed")
-        .when(kind.isin("closed", "member-left", "program-suspected") & about, "home")
+        .when(kind.isin("closed", "member-left", "program-suspected") & about & is_endpoint, "home")
         .when(kind.isin("without", "only") & same_because & F.col("news") & about, "told")
-        .when(kind.isin("left", "absolute") & about & (F.col("change") == "left") & F.col("news"), "told")
-        .when((kind == "joined") & about & F.col("news") & (F.col("at") > F.col("the_at")), "back")
+        .when(
+            kind.isin("left", "absolute") & about & is_endpoint & (F.col("change") == "left") & F.col("news"),
+            "told",
+        )
+        .when(
+            (kind == "joined") & about & F.col("news") & (F.col("at") > F.col("the_at")) & came_back, "back"
+        )
     )
     story = near.withColumn("step", what).where(F.col("step").isNotNull())
     return shaped(story, WHY, node="writer", what="step", text=_text()).orderBy("world", "at", "node", "seq")

@@ -1,0 +1,26 @@
+"""How Spark is told that a history is small.
+
+Spark makes machine code for every step of a plan, and thinks again about the plan after every stage. Over a
+hundred million rows that pays; over ten thousand it is nearly all of the time that an audit takes (measured:
+stable-truth over 12 000 rows 142 s, and 16 s without).
+"""
+
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+SMALL_ROWS: Final = 1_000_000
+
+SMALL: Final = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+}
+
+
+def suit(spark: SparkSession, events: DataFrame) -> None:
+    """Set this session up for so many rows; call it before a plan with many steps."""
+    if events.count() <= SMALL_ROWS:
+        for name, value in SMALL.items():
+            spark.conf.set(name, value)
