@@ -20,17 +20,22 @@ from support.adhocbench import (
 from rostra.names import Domain, Endpoint
 from rostra.protocols.adhoc import events as ev
 from rostra.protocols.adhoc.config import AdhocConfig
-from rostra.protocols.adhoc.delegate import In, Joining, Lingering, Out
+from rostra.protocols.adhoc.delegate import Backup, In, Joining, Lingering, Out
 from rostra.protocols.adhoc.messages import (
     Below,
+    Channel,
     CutReply,
     CutRequest,
     Data,
     DelegateAttributes,
+    DelegateMoved,
     Distances,
     Excluded,
     ForceJoin,
     Heartbeat,
+    Mirror,
+    MirrorAsked,
+    Mirrored,
     Nak,
     Poll,
     Polled,
@@ -565,3 +570,105 @@ def test_a_successor_that_does_not_know_how_far_its_lan_was_goes_on_from_there()
     [answer] = [message for message in controls(effects) if isinstance(message, CutReply)]
     assert [each.start for each in answer.cut.entries] == [4]
     assert bench.core.relays.running[A.endpoint].pins.lans[Domain("mit")] == (2, 4)
+
+
+# 4.4, backups
+
+
+def backup():
+    from rostra.protocols.adhoc.delegate import DelegateCore
+
+    bench = DelegateBench()
+    bench.core = DelegateCore(G, bench.me.endpoint, AdhocConfig(), luck=1, channel=Channel(), backup=True)
+    return bench
+
+
+def mirror(number, *streams, whole=False, epoch=1, ended=()):
+    return Mirror(
+        G,
+        HUJI,
+        epoch,
+        number,
+        whole,
+        (A.endpoint, READER.endpoint),
+        ((Domain("mit"), 1),),
+        tuple(Mirrored(member.endpoint, member.stamp, needed) for member, needed in streams),
+        ended,
+    )
+
+
+@pytest.mark.spec("X-036", "X-100")
+def test_an_active_delegate_tells_its_backups_what_changed():
+    from rostra.protocols.adhoc.delegate import DelegateCore
+
+    bench = DelegateBench()
+    bench.core = DelegateCore(G, bench.me.endpoint, AdhocConfig(), luck=1, channel=Channel(), mirrored=True)
+
+    def told(effects):
+        return [effect.message for effect in effects if isinstance(effect, ev.Replicate)]
+
+    [first] = told(bench.inside(MIT))
+    assert (first.whole, first.number) == (True, 1)
+    bench.joined(A)
+    [second] = told(bench.fire("mirror"))
+    assert (second.whole, second.number, second.members) == (False, 2, (A.endpoint,))
+    assert second.streams == (Mirrored(A.endpoint, A.stamp, 1),)
+    assert told(bench.fire("mirror")) == []
+    [again] = told(bench.step(ev.Replicated(G, MirrorAsked(G, HUJI))))
+    assert again.whole and again.streams == second.streams
+
+
+@pytest.mark.spec("X-036")
+def test_a_backup_keeps_the_image_and_asks_for_what_it_missed_and_says_nothing_else():
+    bench = backup()
+    assert bench.step(ev.Replicated(G, mirror(1, (A, 5), (FAR, 9), whole=True))) == []
+    assert bench.step(ev.Replicated(G, mirror(2, (A, 7), ended=(FAR.endpoint,)))) == []
+    assert bench.core.mirrors.streams == {A.endpoint: Mirrored(A.endpoint, A.stamp, 7)}
+    assert bench.step(ev.Replicated(G, mirror(4, (A, 9)))) == [ev.Replicate(G, MirrorAsked(G, HUJI))]
+    assert ignored(bench.hear("huji.h1", data(A, 7))) == [("Heard", "not in the group")]
+    assert ignored(sync(bench, A)) == [("StartSync", "a backup")]
+
+
+@pytest.mark.spec("X-100", "X-101")
+def test_4_to_1_to_2_an_appointed_backup_goes_on_where_the_image_says():
+    bench = backup()
+    bench.step(ev.Replicated(G, mirror(1, (A, 7), (FAR, 9), whole=True)))
+    effects = bench.step(ev.Appointed(2))
+    assert [type(request) for request in asked(effects)] == [Join]
+    assert [message for message in controls(effects) if isinstance(message, DelegateMoved)] == [
+        DelegateMoved(G, HUJI, 1, 2)
+    ] * 3
+    new = delegate("huji", 2)
+    bench.me = new
+    effects = bench.listed(new, A, READER, FAR, MIT)
+    [question] = [message for message in controls(effects) if isinstance(message, ViewId)]
+    assert (question.epoch, question.have) == (2, ((FAR.endpoint, 9),))
+    relay = bench.core.relays.running[A.endpoint]
+    assert relay.inbound.next == 7 and relay.pins.lans == {Domain("mit"): (1, 7)}
+    bench.message(A.endpoint, StartSync(G, 1, Role.BOTH, 2, 9))
+    assert (relay.inbound.next, relay.pins.stable) == (9, 8)
+
+
+@pytest.mark.spec("X-104", "X-125")
+def test_2_to_4_a_delegate_that_sees_a_higher_epoch_of_its_lan_falls_silent():
+    bench = with_mit()
+    effects = bench.joined(delegate("huji", 2))
+    assert [type(request) for request in asked(effects)] == [Leave]
+    assert isinstance(bench.core.state, Backup)
+    assert speech(bench.hear("huji.h1", data(A, 1))) == []
+    assert controls(sync(bench, A)) == []
+    stale = backup()
+    stale.step(ev.Replicated(G, mirror(1, whole=True, epoch=3)))
+    assert ignored(stale.step(ev.Appointed(3))) == [("Appointed", "not above the epochs before")]
+
+
+@pytest.mark.spec("X-101")
+def test_a_lan_whose_delegate_is_gone_is_owed_what_it_was_until_a_successor_asks():
+    bench = with_mit()
+    bench.hear("huji.h1", data(A, 1, 9))
+    bench.hear("huji.h2", Status(READER.endpoint, ((A.endpoint, 10),)))
+    bench.without("mit.-delegate")
+    pins = bench.core.relays.running[A.endpoint].pins
+    assert pins.stable == 0
+    bench.fire("orphaned", "mit")
+    assert pins.stable == 9

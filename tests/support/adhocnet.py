@@ -23,7 +23,7 @@ from rostra.protocols.adhoc import events as ev
 from rostra.protocols.adhoc.config import AdhocConfig
 from rostra.protocols.adhoc.core import ClusterCore, HostCore
 from rostra.protocols.adhoc.invariants import delegate_violations, member_violations
-from rostra.protocols.adhoc.messages import Data, Role, Slow
+from rostra.protocols.adhoc.messages import Data, Mirror, Role, Slow
 from rostra.protocols.adhoc.runs import block_of, payloads
 from rostra.protocols.effects import (
     Answer,
@@ -78,6 +78,7 @@ class Net:
         duplicate: float = 0.0,
         jitter: float = 0.0,
         detect_s: float = 1.0,
+        replicas: bool = False,
     ) -> None:
         self.random = random.Random(seed)
         self.now = 0.0
@@ -89,6 +90,9 @@ class Net:
         ]
         self.tree = Tree.of(names)
         self.nodes: dict[Domain, Any] = {}
+        self.replicas = replicas
+        self.backups: dict[Domain, ClusterCore] = {}
+        self.epochs: dict[Domain, int] = {}
         self.programs: dict[Endpoint, Program] = {}
         self.lives: dict[Domain, int] = {}
         self.counts: dict[str, int] = {}
@@ -122,8 +126,29 @@ class Net:
             server = DomainServer(path, cluster=path in self.tree.clusters, incarnation=life)
             core = server
             if path in self.tree.clusters:
-                core = ClusterCore(server, self.config, luck=self.random.getrandbits(32))
+                luck = self.random.getrandbits(32)
+                core = ClusterCore(server, self.config, luck=luck, replicas=self.replicas)
+                self._have_backup(path, server)
         self.nodes[path] = core
+
+    def _have_backup(self, lan: Domain, server: DomainServer) -> None:
+        if self.replicas:
+            luck = self.random.getrandbits(32)
+            self.backups[lan] = ClusterCore(server, self.config, luck=luck, replicas=True, backup=True)
+
+    def take_over(self, name: str) -> None:
+        """The active delegate of this LAN dies, and a replica of its server goes on at once. What the server
+        itself knows is taken to be replicated."""
+        lan = Domain(name)
+        old, new = self.nodes[lan], self.backups[lan]
+        for key in [key for key in self._timers if key[0] == lan]:
+            del self._timers[key]
+        self.nodes[lan] = new
+        self._have_backup(lan, old.server)
+        epoch = self.epochs[lan] = self.epochs.get(lan, 1) + 1
+        if old.local is not None:
+            self.step(lan, LinkDown(old.host, Because(lan, old.host, "silent")))
+        self.step(lan, ev.Appointed(epoch))
 
     def _link_up(self, one: Domain, other: Domain) -> None:
         if (one, other) in self._links or one not in self.nodes or other not in self.nodes:
@@ -339,12 +364,22 @@ class Net:
                 self._datagram(node, to, group, message)
             case ev.Deliver(endpoint, _, item):
                 self._deliver(endpoint, item)
+            case ev.Replicate(group, message):
+                self.at(self.lan_s, lambda: self._replicate(node, group, message))
             case Ignored(what, why):
                 self.ignored[what, why] = self.ignored.get((what, why), 0) + 1
             case Noted(what, about):
                 self.notes.append((self.now, node, what, about))
             case Answer():
                 pass
+
+    def _replicate(self, lan: Domain, group: Group, message: Any) -> None:
+        """What the active one says reaches its backup, and the other way round."""
+        if isinstance(message, Mirror):
+            for effect in self.backups[lan].step(self.now, ev.Replicated(group, message)):
+                self._perform(lan, effect)
+        else:
+            self.step(lan, ev.Replicated(group, message))
 
     def _count(self, how: str, message: Any) -> None:
         kind = "Repair" if isinstance(message, Data) and message.repair else type(message).__name__

@@ -26,6 +26,7 @@ from rostra.names import Domain, Endpoint, Group, host_of
 from rostra.protocols.adhoc.config import AdhocConfig
 from rostra.protocols.adhoc.delegate import DelegateCore
 from rostra.protocols.adhoc.events import (
+    Appointed,
     Ask,
     Cast,
     Deliver,
@@ -34,6 +35,7 @@ from rostra.protocols.adhoc.events import (
     JoinRefused,
     LeaveAsked,
     Paused,
+    Replicated,
     Resumed,
     Submitted,
     Told,
@@ -302,6 +304,8 @@ class ClusterCore:
         luck: int = 0,
         channel: Channel | None = None,
         address: str = "",
+        replicas: bool = False,
+        backup: bool = False,
     ) -> None:
         assert server.cluster, "only clusters have delegates"
         self.server = server
@@ -312,6 +316,7 @@ class ClusterCore:
         self.local: LocalServer | None = None  # made when the first group needs it
         self.me = NOBODY
         self.groups: dict[Group, DelegateCore] = {}
+        self.replicas, self.backup = replicas, backup  # is there another one like us? is it the active one?
         self._luck = luck
         self._fragments = Fragments(self.config)
         self._token = 0
@@ -334,19 +339,33 @@ class ClusterCore:
                     out.append(Ignored("TimerFired", "not in the group"))
                 else:
                     self._perform(now, delegate, delegate.step(now, event), out)
+            case Replicated(group):
+                if self.backup or group in self.groups:
+                    delegate = self._delegate(group)
+                    self._perform(now, delegate, delegate.step(now, event), out)
+            case Appointed(epoch):
+                self._appointed(now, epoch, out)
             case Received(_, Routed(destinations=destinations)) if self.local is None and any(
                 host_of(each) == self.host for each in destinations
             ):
-                self._connect(now, out)
+                self._connect(now, self.server.incarnation, out)
                 self._from_server(now, self.server.step(now, event), out)
             case _:
                 self._from_server(now, self.server.step(now, event), out)
         return out
 
-    def _connect(self, now: Instant, out: list[Effect]) -> None:
+    def _appointed(self, now: Instant, epoch: int, out: list[Effect]) -> None:
+        """It is our turn: appear under the new epoch, and go on with every group that was mirrored to us."""
+        self.backup = False
+        self._connect(now, epoch, out)
+        for group in sorted(self.groups):
+            delegate = self.groups[group]
+            self._perform(now, delegate, delegate.step(now, Appointed(epoch)), out)
+
+    def _connect(self, now: Instant, epoch: int, out: list[Effect]) -> None:
         """The delegate's host appears: a child like any other, except that its link is a function call."""
-        self.local = LocalServer(self.host, incarnation=self.server.incarnation)
-        self._from_server(now, self.server.step(now, LinkUp(self.host, self.server.incarnation)), out)
+        self.local = LocalServer(self.host, incarnation=epoch)
+        self._from_server(now, self.server.step(now, LinkUp(self.host, epoch)), out)
         self._from_local(now, self.local.step(now, LinkUp(self.lan, self.server.incarnation)), out)
         for effect in self.local.step(now, Asked(NOBODY, 0, ns.Open(ADHOC))):
             assert isinstance(effect, Answer) and isinstance(effect.result, ns.Opened)
@@ -403,7 +422,14 @@ class ClusterCore:
         if delegate is None:
             self._luck += 1
             delegate = self.groups[group] = DelegateCore(
-                group, self.me, self.config, luck=self._luck, channel=self.channel, address=self.address
+                group,
+                self.me or delegate_of(self.lan),
+                self.config,
+                luck=self._luck,
+                channel=self.channel,
+                address=self.address,
+                backup=self.backup,
+                mirrored=self.replicas,
             )
         return delegate
 

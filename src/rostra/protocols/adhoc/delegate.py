@@ -5,6 +5,8 @@
       │                                                                     └── a local member joins ─┤
       └────────────────────────────────────────────────── T_dlinger ──────────────────────────────────┘
 
+    4 BACKUP ── Appointed, a new epoch ──▶ 1 JOINING        1, 2, 3 ── a higher epoch of our LAN ──▶ 4 BACKUP
+
 Other LANs are in `peers.py`, streams in `relays.py`. Everything that reaches a LAN through the servers passes
 its delegate first (N7): the door steps us before anything leaves for the LAN's hosts.
 
@@ -15,9 +17,9 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from rostra.names import Domain, Endpoint, Group, host_of, incarnation_of, inside
+from rostra.names import Domain, Endpoint, Group, endpoint, host_of, incarnation_of, inside
 from rostra.protocols.adhoc.config import AdhocConfig
-from rostra.protocols.adhoc.events import Heard, Located, Told
+from rostra.protocols.adhoc.events import Appointed, Heard, Located, Replicate, Replicated, Told
 from rostra.protocols.adhoc.messages import (
     Attributes,
     Below,
@@ -28,6 +30,7 @@ from rostra.protocols.adhoc.messages import (
     CutRequest,
     Data,
     DelegateAttributes,
+    DelegateMoved,
     Distances,
     Entry,
     Epoch,
@@ -35,6 +38,8 @@ from rostra.protocols.adhoc.messages import (
     ForceJoin,
     Have,
     Heartbeat,
+    Mirror,
+    MirrorAsked,
     Nak,
     Polled,
     Report,
@@ -50,10 +55,11 @@ from rostra.protocols.adhoc.messages import (
     decode_last_words,
     encode,
 )
+from rostra.protocols.adhoc.mirror import Mirroring, Mirrors
 from rostra.protocols.adhoc.peers import Peers
-from rostra.protocols.adhoc.relays import Relay, Relays
+from rostra.protocols.adhoc.relays import Parted, Relay, Relays
 from rostra.protocols.adhoc.tree import Forwarding, order, span
-from rostra.protocols.adhoc.voice import Voice, delegate_of, lan_of
+from rostra.protocols.adhoc.voice import ADHOC, Voice, delegate_of, lan_of
 from rostra.protocols.effects import Effect, Event, Ignored, Instant, TimerFired
 from rostra.protocols.resolve import requests as ns
 from rostra.protocols.resolve.messages import Cause, Member, Members, Stamp
@@ -81,7 +87,11 @@ class Lingering(Struct, frozen=True):
     """3: nobody of our LAN is left; somebody may come back."""
 
 
-State = Out | Joining | In | Lingering
+class Backup(Struct, frozen=True):
+    """4: another replica speaks for our LAN; we know enough to go on if it dies."""
+
+
+State = Out | Joining | In | Lingering | Backup
 
 
 class Local(Struct):
@@ -104,11 +114,15 @@ class DelegateCore:
         luck: int,
         channel: Channel,
         address: str = "",
+        backup: bool = False,
+        mirrored: bool = False,
     ) -> None:
         self.group, self.me = group, me
         self.config = config
         self.channel, self.address = channel, address
-        self.state: State = Out()
+        self.state: State = Backup() if backup else Out()
+        self.mirrors = Mirrors()
+        self._mirroring = Mirroring(group, lan_of(me)) if mirrored else None
         self.voice = Voice(group, me, config, luck)
         self.lan = self.voice.lan
         self.epoch: Epoch = incarnation_of(me)
@@ -119,11 +133,12 @@ class DelegateCore:
         self.view = GroupView(self.group)
         self.forwarding = Forwarding(self.lan)
         self.relays = Relays(self.voice, self.forwarding, lambda: self.epoch)
-        self.peers = Peers(self.voice, self.view, self.relays, self.epoch)
+        self.peers = Peers(self.voice, self.view, self.relays, self.forwarding, self.epoch)
         self.locals: dict[Endpoint, Local] = {}
         self.floors: dict[Domain, Stamp] = {}  # of our own LAN
         self._owed: dict[Domain, ViewId] = {}  # answered before our own numbers were complete
         self.distances: dict[tuple[Domain, Domain], float] = {}
+        self._versions = 0  # of trees that others use
         self._kept: list[tuple[Endpoint, Control]] = []  # until the snapshot, or until the asker is noticed
         self._waiting: dict[Domain, list[tuple[Endpoint, CutRequest]]] = {}
 
@@ -136,7 +151,7 @@ class DelegateCore:
         effects = self.voice.effects = []
         match event:
             case Heard(_, source, messages):
-                if isinstance(self.state, Out | Joining):
+                if isinstance(self.state, Out | Backup):
                     effects.append(Ignored("Heard", "not in the group"))
                 else:
                     for message in messages:
@@ -145,6 +160,10 @@ class DelegateCore:
                 self._told(notice)
             case TimerFired(timer):
                 self._timer_fired(str(timer[4]), str(timer[5]))
+            case Replicated(_, message):
+                self._replicated(message)
+            case Appointed(epoch):
+                self._appointed(epoch)
             case _:
                 effects.append(Ignored(type(event).__name__, "not an event of a delegate"))
         return effects
@@ -164,6 +183,7 @@ class DelegateCore:
         """1 → 2: the list is in, split by LAN; what was kept is handled in the order it came (X-031)."""
         self.voice.cancel_timer("snapshot")
         self._become(In())
+        self._mirror(whole=True)
         self.relays.awaited_lans |= set(self.peers.delegates)
         self.voice.set_timer(self.config.semi_wait_s, "awaited")
         self._linger_if_empty()
@@ -200,7 +220,7 @@ class DelegateCore:
                     self.voice.ignore("Message", "not a control message")
                 else:
                     self._control(source, message)
-            case _ if isinstance(self.state, Out):
+            case _ if isinstance(self.state, Out | Backup):
                 self.voice.ignore(type(notice).__name__, "not in the group")
             case ns.Absolute(_, members):
                 listed = ns.Absolute(self.group, self._concerning(members))
@@ -265,6 +285,8 @@ class DelegateCore:
         match attributes:
             case DelegateAttributes(address):
                 if lan == self.lan:
+                    if incarnation_of(who) > self.epoch:
+                        self._step_down()
                     return
                 self.peers.delegates.setdefault(lan, set()).add(incarnation_of(who))
                 if address:
@@ -338,6 +360,8 @@ class DelegateCore:
     def _control(self, source: Endpoint, message: Control) -> None:
         local = lan_of(source) == self.lan
         match self.state, message:
+            case Backup(), _:
+                self.voice.ignore(type(message).__name__, "a backup")
             case Out(), (ForceJoin() | StartSync() | CutRequest()) if local:
                 if not isinstance(message, ForceJoin):
                     self._keep(source, message)
@@ -357,6 +381,9 @@ class DelegateCore:
             case _, CutReply():
                 if self.peers.cut_replied(message):
                     self._peer_active(message.cut.lan)
+            case _, DelegateMoved(_, lan, _, _, address):
+                if address:
+                    self.voice.effects.append(Located(lan, address))
             case _, Tree():
                 self._hear_tree(message)
             case _, Distances(_, lan, round_trips):
@@ -379,6 +406,8 @@ class DelegateCore:
         if relay is not None and not relay.known:
             self.relays.begin(source, relay.stamp, relay.role, message.first)
             self._answer_if_complete()
+        elif relay is not None:
+            self.relays.skip(relay, message.first)
         have = dict(message.have)
         if local.role.receives:
             self.relays.receivers.add(source)
@@ -488,6 +517,7 @@ class DelegateCore:
     def _answer_view_id(self, name: Domain, message: ViewId) -> None:
         """The numbers of our own senders, and a pin for that LAN at each (X-039, X-041)."""
         have = dict(message.have)
+        self._versions = max(self._versions, message.tree)
         self.relays.pinned[name] = message.epoch
         entries = tuple(
             [
@@ -507,6 +537,7 @@ class DelegateCore:
             )
         self.relays.heard_of_lan(name)
         self._delegates_changed()
+        self._plan_tree()
 
     def _keep(self, source: Endpoint, message: Control) -> None:
         if (source, message) not in self._kept:
@@ -551,15 +582,17 @@ class DelegateCore:
             root=self.config.root,
         )
         before = self.forwarding.tree
-        if before is not None and before.links == links and before.coordinator == self.lan:
+        version = max(order(before)[0], self._versions)
+        if before is not None and (before.links, before.version) == (links, version):
             return
-        version = order(before)[0] + 1
+        version += 1
         tree = Tree(self.group, version, self.lan, links)
         for name in sorted(self.forwarding.present):
             self.voice.say(delegate_of(name), tree)
         self._use_tree(tree)
 
     def _hear_tree(self, tree: Tree) -> None:
+        self._versions = max(self._versions, tree.version)
         if order(tree) > order(self.forwarding.tree):
             self._use_tree(tree)
         else:
@@ -602,6 +635,55 @@ class DelegateCore:
             case _:
                 self.voice.ignore(type(message).__name__, "not for a delegate")
 
+    # Backups
+
+    def _mirror(self, *, whole: bool = False) -> None:
+        """Tell our backups what changed, now and every so often."""
+        if self._mirroring is not None:
+            news = self._mirroring.news(self.epoch, list(self.locals), self.relays, whole=whole)
+            if news is not None:
+                self.voice.effects.append(Replicate(self.group, news))
+            self.voice.set_timer(self.config.status_s, "mirror")
+
+    def _replicated(self, message: Mirror | MirrorAsked) -> None:
+        match self.state, message:
+            case Backup(), Mirror():
+                if not self.mirrors.apply(message):
+                    self.voice.effects.append(Replicate(self.group, MirrorAsked(self.group, self.lan)))
+            case ((In() | Lingering()), MirrorAsked()):
+                self._mirror(whole=True)
+            case ((Joining() | In() | Lingering()), Mirror(epoch=epoch)) if epoch > self.epoch:
+                self._step_down()
+            case _:
+                self.voice.ignore(type(message).__name__, f"not expected when {type(self.state).__name__}")
+
+    def _appointed(self, epoch: Epoch) -> None:
+        """4 → 1 under the new epoch. What our predecessor knew is where we go on (X-100)."""
+        if not isinstance(self.state, Backup) or epoch <= max(self.mirrors.epoch, self.epoch):
+            self.voice.ignore("Appointed", "not above the epochs before")
+            return
+        before, self.epoch = self.mirrors.epoch, epoch
+        self.me = self.voice.me = endpoint(host_of(self.me), ADHOC, epoch)
+        self._forget_everything()
+        until = self.voice.now + self.config.resume_s
+        for stream, mirrored in self.mirrors.streams.items():
+            self.relays.parted[stream] = Parted(mirrored.stamp, mirrored.needed, until)
+        self.relays.pinned.update(self.mirrors.peers)
+        moved = DelegateMoved(self.group, self.lan, before, epoch, self.address)
+        for member in self.mirrors.members:
+            self.voice.say(member, moved)
+        for lan in sorted(self.mirrors.peers):
+            self.voice.say(delegate_of(lan), moved)
+        self.voice.note("takeover", f"{self.lan} {epoch}")
+        self._join()
+
+    def _step_down(self) -> None:
+        """2, 3 → 4: a higher epoch speaks for our LAN. Not a word more as a delegate (X-104)."""
+        self.voice.ask(ns.Leave(self.group))
+        self._forget_everything()
+        self.mirrors = Mirrors()
+        self._become(Backup())
+
     # Slow receivers
 
     def _lose_patience(self) -> None:
@@ -643,18 +725,22 @@ class DelegateCore:
             case Joining(wait_s), "snapshot":
                 self.voice.resolve()
                 self._wait_for_snapshot(min(2 * wait_s, self.config.snapshot_wait_max_s))
-            case ((Out() | Joining()), _):
+            case ((Out() | Joining() | Backup()), _):
                 self.voice.ignore("TimerFired", "not in the group")
             case Lingering(), "linger":
                 self._linger_ended()
             case _, "peer":
                 self.peers.asked_too_long_ago(Domain(which))
+            case _, "orphaned":
+                self.peers.orphaned_too_long(Domain(which))
             case _, "unnoticed":
                 peer = self.peers.machines.get(Domain(which))
                 if peer is not None and peer.kept is not None:
                     peer.kept = None
                     self.voice.resolve()
                     self.peers.end_if_empty(Domain(which))
+            case _, "mirror":
+                self._mirror()
             case _, "awaited":
                 self.relays.await_no_longer()
             case _, "recover":

@@ -12,7 +12,16 @@ from typing import Any
 from msgspec import Struct
 
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.adhoc.messages import Channel, Role, Run, Slow, Speech, Stream
+from rostra.protocols.adhoc.messages import (
+    Channel,
+    Mirror,
+    MirrorAsked,
+    Role,
+    Run,
+    Slow,
+    Speech,
+    Stream,
+)
 from rostra.protocols.effects import Because, Effect, Event
 from rostra.protocols.resolve.requests import Denied
 
@@ -92,6 +101,29 @@ class Heard(Event, frozen=True):
     group: Group
     source: Domain
     messages: tuple[Speech, ...]
+
+
+# Replicas of a cluster's server
+
+
+class Replicated(Event, frozen=True):
+    """Another replica of this cluster's server said this about a group: a `Mirror`, or that one is lost."""
+
+    group: Group
+    message: Mirror | MirrorAsked
+
+
+class Appointed(Event, frozen=True):
+    """The replicas agreed that this one is the active one now, with an epoch above all before (X-100)."""
+
+    epoch: int
+
+
+class Replicate(Effect, frozen=True):
+    """Say this to the other replicas of this cluster's server, in order."""
+
+    group: Group
+    message: Mirror | MirrorAsked
 
 
 # Effects for programs

@@ -328,8 +328,9 @@ class MemberCore:
                 case Syncing(_, expected) if epoch > expected:
                     self.voice.cancel_timer("sync")
                     self._resolve_afresh()
-                case Active() if epoch != self.lans.epoch:
-                    self._resync(epoch)
+                case Active(resync) if epoch == self.lans.delegate(lan):
+                    if epoch != (self.lans.epoch if resync is None else resync.epoch):
+                        self._resync(epoch)
         elif active:
             self.lans.delegate_joined(lan, epoch)
 
@@ -373,9 +374,7 @@ class MemberCore:
             case Active(), CutReply():
                 self.lans.cut_replied(message)
             case Active(), DelegateMoved(_, lan, _, new) if lan == self.lan:
-                self.lans.delegates.setdefault(lan, set()).add(new)
-                if new != self.lans.epoch:
-                    self._resync(new)
+                self._delegate_joined(lan, new, True)
             case Active(), ExcludedMessage(_, reason):
                 self._excluded(reason)
             case Active(), NotListed():

@@ -185,6 +185,7 @@ class ViewId(ControlMessage, frozen=True, tag=4):
     epoch: Epoch
     peer_epoch: Epoch
     have: Have = ()
+    tree: int = 0  # the version of the tree that the asker uses
 
 
 class CutRequest(ControlMessage, frozen=True, tag=5):
@@ -244,14 +245,25 @@ class NotListed(ControlMessage, frozen=True, tag=11):
     req: int
 
 
+class Mirrored(Struct, frozen=True, array_like=True, gc=False):
+    """One stream at an active delegate: from which number on its LAN, or anybody, may still need it."""
+
+    stream: Stream
+    stamp: Stamp
+    needed: int
+
+
 class Mirror(ControlMessage, frozen=True, tag=12):
     """Active delegate to its backups: what changed since delta `number - 1`; everything if `whole`."""
 
     lan: Domain
     epoch: Epoch
     number: int
-    state: bytes
-    whole: bool = False
+    whole: bool
+    members: tuple[Endpoint, ...]  # of the LAN
+    peers: tuple[tuple[Domain, Epoch], ...]  # LANs that were given our numbers
+    streams: tuple[Mirrored, ...]
+    ended: tuple[Stream, ...] = ()
 
 
 class MirrorAsked(ControlMessage, frozen=True, tag=13):

@@ -25,6 +25,7 @@ from rostra.protocols.adhoc.messages import (
     decode_attributes,
 )
 from rostra.protocols.adhoc.relays import Relays
+from rostra.protocols.adhoc.tree import Forwarding
 from rostra.protocols.adhoc.voice import Voice, delegate_of, lan_of
 from rostra.protocols.effects import Instant
 from rostra.protocols.resolve.messages import Cause, Member, Stamp
@@ -54,7 +55,10 @@ class Peer:
 
 
 class Peers:
-    def __init__(self, voice: Voice, view: GroupView, relays: Relays, epoch: Epoch) -> None:
+    def __init__(
+        self, voice: Voice, view: GroupView, relays: Relays, forwarding: Forwarding, epoch: Epoch
+    ) -> None:
+        self._forwarding = forwarding
         self._voice = voice
         self._view = view
         self._relays = relays
@@ -104,8 +108,17 @@ class Peers:
         if peer.epoch is None:
             self._forget_req(peer)
             peer.phase = PeerPhase.WAIT_PEER
-            self._relays.unpin_lan(name, cut_off=cut_off)
+            if cut_off:
+                # Its LAN may be alive and have a successor soon: until then nothing that it is owed is
+                # forgotten. If the whole LAN is lost, we are told so, and it ends in the same step.
+                self._voice.set_timer(self._voice.config.semi_wait_s, "orphaned", name)
+            else:
+                self._relays.unpin_lan(name, cut_off=False)
         self.end_if_empty(name)
+
+    def orphaned_too_long(self, name: Domain) -> None:
+        if self.delegate(name) is None:
+            self._relays.unpin_lan(name, cut_off=True)
 
     def joined(self, member: Member, attributes: Attributes, cause: Cause | None) -> None:
         """A sender of another LAN."""
@@ -143,8 +156,7 @@ class Peers:
         if peer is None or peer.epoch is not None or peer.kept is not None:
             return
         if not any(lan_of(each.endpoint) == name for each in self._view.members):
-            self._forget_req(peer)
-            del self.machines[name]
+            self.covered(name)
 
     # Questions
 
@@ -158,7 +170,15 @@ class Peers:
             peer.pieces = []
         peer.phase = PeerPhase.PEER_SYNC
         peer.asked_at = self._voice.now
-        question = ViewId(self._voice.group, peer.req, self._epoch, peer.epoch, self._have(peer.name))
+        tree = self._forwarding.tree
+        question = ViewId(
+            self._voice.group,
+            peer.req,
+            self._epoch,
+            peer.epoch,
+            self._have(peer.name),
+            0 if tree is None else tree.version,
+        )
         self._voice.say(delegate_of(peer.name), question)
         round_trip = self._relays.round_trips.get(peer.name, 0.0)
         wait = max(self._voice.config.peer_wait_min_s, 3 * round_trip)

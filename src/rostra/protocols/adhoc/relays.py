@@ -125,6 +125,7 @@ class Parted(Struct, frozen=True):
 class Relays:
     def __init__(self, voice: Voice, forwarding: Forwarding, epoch: Callable[[], Epoch]) -> None:
         self._voice = voice
+        self.lan = voice.lan
         self._config = voice.config
         self._forwarding = forwarding
         self._epoch = epoch
@@ -239,6 +240,15 @@ class Relays:
             and relay.announced >= relay.final
         ):
             self.drop(relay)
+
+    def skip(self, relay: Relay, first: int) -> None:
+        """Its sender has nothing below this number any more: our predecessor called that stable (X-101)."""
+        if relay.inbound.next < first:
+            relay.inbound.skip_to(first)
+            relay.inbound.told = relay.inbound.next
+            relay.pins.lift(first - 1)
+            self._look_for_holes(relay)
+            self._settle(relay)
 
     # Pins
 
@@ -545,6 +555,7 @@ class Relays:
         if below.holder == relay.lan and below.lowest > relay.inbound.next:
             self._voice.note("stream lost a part", f"{below.stream} up to {below.lowest - 1}")
             relay.inbound.skip_to(below.lowest)
+            relay.inbound.told = relay.inbound.next
             self._look_for_holes(relay)
             self._settle(relay)
 

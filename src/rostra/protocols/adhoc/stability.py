@@ -109,6 +109,13 @@ class Pins:
         self.stable = stable
         return True
 
+    def lift(self, stable: int) -> None:
+        """All this was stable before our time: nobody can be owed it, whatever we were told."""
+        if stable > self.stable:
+            self.stable = stable
+            self.local = {who: max(next, stable + 1) for who, next in self.local.items()}
+            self.lans = {lan: (epoch, max(next, stable + 1)) for lan, (epoch, next) in self.lans.items()}
+
     def keep_from(self, now: Instant, share: int) -> int:
         """The lowest number to keep: the first that is not stable, or owed to a LAN that may come back."""
         lowest = self.stable + 1
