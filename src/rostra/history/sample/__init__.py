@@ -1,0 +1,104 @@
+"""A month in the life of a world, made up in seconds: journals as real nodes would have written them.
+
+    places    regions, clusters and hosts, from one host to many in a cluster
+    script    what truly happened: programs come and go by day and by night, hosts crash, regions are cut off
+    pages     rows in order, as segments
+    writers   what each agent and server saw of the script, late by its distance
+    plants    one broken promise, on request: to see an audit find it
+
+Everything is consistent: a member that a cut took away is back after the merge with the stamp it has then, a
+host that crashed comes back with a larger incarnation, whoever is removed was given up by somebody whose own
+journal says so. So audits of a sample answer *yes*, and *no* where something was planted. Beside the nodes
+one more writer, `the_simulator`, says what was done when, as in simulated worlds.
+
+What is drawn, and not consistent: how many messages servers sent (it follows the number of changes), and how
+long questions took.
+
+The same seed gives the same rows. Nothing is simulated: a million rows take a few seconds.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from msgspec import Struct
+
+from rostra.errors import BadInput
+from rostra.history.sample.places import Places
+from rostra.history.sample.plants import PLANTS, plant
+from rostra.history.sample.script import followers, popularity, scopes, write_script
+from rostra.history.sample.writers import Beats, all_writers
+from rostra.journal.segments import Place
+from rostra.sim.journal import SIMULATOR
+
+WORLD: Final = "sample"
+BEGAN_US: Final = int(datetime(2026, 10, 1, tzinfo=UTC).timestamp()) * 1_000_000
+EVENTS_MIN: Final = 2_000
+DAYS_MAX: Final = 366
+
+MARKED: Final = 0.17
+ASKED: Final = 0.12
+"""The shares of rows that are heartbeats and traffic, and questions. The rest is who came and went."""
+
+
+class Made(Struct, frozen=True):
+    rows: int
+    writers: int
+    segments: int
+
+
+def sample(
+    directory: str | Path,
+    *,
+    events: int = 1_000_000,
+    seed: int = 0,
+    days: int = 30,
+    planted: str | None = None,
+    world: str = WORLD,
+    tell: Callable[[int, int], None] = lambda done, writers: None,
+) -> Made:
+    """Write about so many rows into an empty directory. `tell` hears how many writers are done."""
+    if events < EVENTS_MIN:
+        raise BadInput(f"{events} rows are too few for a world", fix=f"at least {EVENTS_MIN}")
+    if not 1 <= days <= DAYS_MAX:
+        raise BadInput(f"{days} days are not a history", fix=f"1 to {DAYS_MAX}")
+    if planted is not None and planted not in PLANTS:
+        raise BadInput(f"nobody knows how to break {planted!r}", fix=f"one of: {', '.join(PLANTS)}")
+    place = Place(directory)
+    try:
+        place.claim(SIMULATOR, 1)
+    except FileExistsError:
+        raise BadInput(f"{directory} holds a journal already", fix="name an empty directory") from None
+    luck = np.random.default_rng(seed)
+    hosts = int(np.clip(6 * (events / 1_000) ** 0.25, 12, 128))
+    groups = int(np.clip(hosts * 1.2, 16, 120))
+    places = Places.of(hosts, luck)
+    weight = popularity(groups)
+    told = float((followers(places, scopes(groups, len(places.regions)), weight) * weight).sum())
+    sessions = int(events * (1 - MARKED - ASKED) / (4 + 1.8 * told))
+    script = write_script(places, sessions, groups, days, luck)
+    writers = len(places.hosts) + len(places.clusters) + len(places.regions)
+    beats = Beats(
+        every_us=int(days * 86_400e6 * writers * 11 / (events * MARKED)),
+        questions=int(events * ASKED / len(places.hosts)),
+    )
+    rows = segments = 0
+    still_to_plant = planted
+    everybody = list(all_writers(script, world))
+    for done, writer in enumerate(everybody, 1):
+        for pages in writer.pages(beats, np.random.default_rng((seed, done))):
+            columns = pages.in_order()
+            if still_to_plant is not None:
+                columns, found = plant(still_to_plant, pages, columns, script)
+                still_to_plant = None if found else still_to_plant
+            rows += pages.write(place, BEGAN_US, columns)
+            segments += 1
+        tell(done, len(everybody))
+    if still_to_plant is not None:
+        raise BadInput(f"so small a history has no chance to break {planted}", fix="more --events")
+    return Made(rows, len(everybody), segments)
+
+
+__all__ = ["EVENTS_MIN", "PLANTS", "Made", "sample"]

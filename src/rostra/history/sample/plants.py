@@ -1,0 +1,94 @@
+"""One broken promise, planted in one writer's rows: to see an audit find it."""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rostra.history.sample.pages import Block, Pages
+from rostra.history.sample.places import Bools, Ints
+from rostra.history.sample.script import PAUSE, SECOND, Script
+
+PLANTS: Final = {
+    "per-source-order": "the end of a membership is told as of before its beginning",
+    "stable-truth": "a host is never told that a member left",
+    "watch-complete": "a host is told twice, in fair weather, that a member left",
+    "both-sides-told": "a host hears of a cut half a minute later than it may",
+    "heals-alone": "a host is not told who came back after a cut",
+    "why": "a host loses members and is not told on what grounds",
+}
+
+
+def plant(promise: str, pages: Pages, columns: Block, script: Script) -> tuple[Block, bool]:
+    """These rows with the promise broken in them, if they give a chance to."""
+    if pages.who.role != "agent":
+        return columns, False
+    kind = pages.kinds(columns)
+    news = columns["news"] == 1 if "news" in columns else np.zeros(len(columns["at"]), dtype=bool)
+    left = np.flatnonzero((kind == "left") & news & _in_fair_weather(columns["at"].astype(np.int64), script))
+    match promise:
+        case "per-source-order":
+            for end in left:
+                same = (columns["member"] == columns["member"][end]) & (kind == "joined")
+                begins = np.flatnonzero(same)
+                if len(begins):
+                    return _with(columns, "stamp", int(end), int(columns["stamp"][begins[0]]) - 1), True
+        case "stable-truth" if len(left):
+            return _keep(columns, np.arange(len(kind)) != left[0]), True
+        case "watch-complete" if len(left):
+            again = {
+                name: np.insert(values, left[0] + 1, values[left[0]]) for name, values in columns.items()
+            }
+            again["at"][left[0] + 1] += 1
+            return _with(again, "news", int(left[0]) + 1, 0), True
+        case "both-sides-told":
+            return _late(columns, kind, news, script)
+        case "heals-alone":
+            merged = (
+                (kind == "joined") & news & (columns["domain"] != -1) if "domain" in columns else kind == ""
+            )
+            if merged.any():
+                first = np.flatnonzero(merged)[0]
+                same = merged & (columns["at"] == columns["at"][first])
+                return _keep(columns, ~same), True
+        case "why":
+            cut = np.flatnonzero(np.isin(kind, ("without", "only")) & news)
+            if len(cut):
+                return _with(columns, "what", int(cut[0]), -1), True
+    return columns, False
+
+
+def _late(columns: Block, kind: NDArray[np.generic], news: Bools, script: Script) -> tuple[Block, bool]:
+    """Only a fault that lasts long enough leaves anybody in the dark for too long."""
+    at = columns["at"].astype(np.int64)
+    for fault in script.faults:
+        begins, ends = script.pause(fault.begins) + PAUSE, script.pause(fault.ends)
+        told = np.isin(kind, ("without", "only")) & (at >= begins) & (at < begins + 10 * SECOND)
+        if ends - begins > 60 * SECOND and (told & news).any():
+            late = np.where(told, at + 35 * SECOND, at)
+            order = np.argsort(late, kind="stable")
+            moved = {name: values[order] for name, values in columns.items()}
+            moved["at"] = late[order]
+            return moved, True
+    return columns, False
+
+
+def _in_fair_weather(at: Ints, script: Script) -> Bools:
+    """Between two moments at which the world settled, with nothing broken in between."""
+    settled = np.array(script.settled)
+    stormy = {int(np.searchsorted(settled, fault.begins)) for fault in script.faults}
+    stormy |= {int(np.searchsorted(settled, fault.ends)) for fault in script.faults}
+    clock = np.array([script.pause(each) + PAUSE for each in script.settled])
+    place = np.searchsorted(clock, at)
+    fair: Bools = ~np.isin(place, list(stormy)) & (place > 0) & (place < len(clock))
+    return fair
+
+
+def _with(columns: Block, name: str, row: int, value: int) -> Block:
+    changed = columns[name].copy()
+    changed[row] = value
+    return {**columns, name: changed}
+
+
+def _keep(columns: Block, rows: Bools) -> Block:
+    return {name: values[rows] for name, values in columns.items()}

@@ -1,0 +1,152 @@
+"""A made-up month is one that could have been: whole, consistent, repeatable, and judged as it was made."""
+
+from collections import Counter
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from rostra.errors import BadInput
+from rostra.history.sample import PLANTS, sample
+from rostra.journal.schema import KIND_NAMES, SIGHT
+from rostra.journal.segments import SCHEMA, read
+
+SMALL = {"events": 2_000, "days": 1, "seed": 4}
+
+
+@pytest.fixture(scope="module")
+def month(tmp_path_factory):
+    where = tmp_path_factory.mktemp("month")
+    made = sample(where, **SMALL)
+    return made, read(where)
+
+
+@pytest.fixture(scope="module")
+def rows(month):
+    return month[1].to_pylist()
+
+
+def test_it_has_about_as_many_rows_as_were_asked_for(tmp_path):
+    assert 0.7 < sample(tmp_path, events=50_000, days=5).rows / 50_000 < 1.5
+
+
+def test_its_rows_are_in_the_journals_own_schema(month):
+    made, table = month
+    assert made.rows == table.num_rows
+    assert table.schema.equals(SCHEMA)
+    assert set(table["kind"].to_pylist()) <= set(KIND_NAMES)
+    for field in SCHEMA:
+        assert field.nullable or table[field.name].null_count == 0, field.name
+
+
+def test_every_writers_numbers_begin_at_one_and_have_no_holes(rows):
+    last = {}
+    for row in rows:
+        key = (row["writer"], row["epoch"])
+        assert row["seq"] == last.get(key, 0) + 1
+        last[key] = row["seq"]
+
+
+def test_no_writers_clock_goes_back_and_its_first_row_says_that_it_started(rows):
+    before = {}
+    for row in rows:
+        key = (row["writer"], row["epoch"])
+        if key in before:
+            assert row["at"] >= before[key]
+        else:
+            assert row["kind"] == "started"
+        before[key] = row["at"]
+
+
+def test_the_rows_of_an_event_stand_together(rows):
+    owed = {}
+    for row in rows:
+        key = (row["writer"], row["epoch"])
+        nth, of, kind = owed.get(key, (0, 1, None))
+        if nth + 1 < of:
+            assert (row["kind"], row["nth"], row["of"]) == (kind, nth + 1, of)
+        else:
+            assert row["nth"] == 0
+        owed[key] = (row["nth"], row["of"], row["kind"])
+
+
+def test_nobody_loses_sight_of_whom_it_does_not_see_nor_finds_whom_it_does(rows):
+    seen = set()
+    for row in rows:
+        if row["kind"] in SIGHT and row["news"]:
+            key = (row["writer"], row["epoch"], row["group"], row["member"])
+            assert (key in seen) == (row["change"] == "left"), row
+            (seen.remove if row["change"] == "left" else seen.add)(key)
+    assert seen, "nobody was seen at the end"
+
+
+def test_a_crash_ends_an_epoch_without_a_goodbye_and_the_next_one_is_larger(rows):
+    ends = {(row["writer"], row["epoch"]): row["kind"] for row in rows}
+    lives = Counter(writer for writer, _ in ends)
+    crashed = [row["peer"] for row in rows if (row["kind"], row["change"]) == ("server-changed", "crashed")]
+    assert crashed
+    for writer, many in lives.items():
+        epochs = sorted(epoch for name, epoch in ends if name == writer)
+        assert many == 1 + crashed.count(writer)
+        assert [ends[writer, epoch] == "closing" for epoch in epochs] == [False] * (many - 1) + [True]
+
+
+def test_every_kind_of_fault_is_in_it(rows):
+    kinds = {row["kind"] for row in rows}
+    assert {"without", "only", "link-down", "domain-failed", "line-changed", "settled"} <= kinds
+    assert any(row["kind"] == "joined" and row["cause"] == "merge" for row in rows)
+
+
+def test_the_same_seed_gives_the_same_rows_and_another_one_does_not(month, tmp_path):
+    sample(tmp_path / "again", **SMALL)
+    sample(tmp_path / "other", **{**SMALL, "seed": 5})
+    assert read(tmp_path / "again").equals(month[1])
+    assert not read(tmp_path / "other").equals(month[1])
+
+
+def test_what_cannot_be_made_is_refused(tmp_path):
+    with pytest.raises(BadInput, match="too few"):
+        sample(tmp_path, events=10)
+    with pytest.raises(BadInput, match="nobody knows how to break"):
+        sample(tmp_path, planted="all-or-none")
+    sample(tmp_path, **SMALL)
+    with pytest.raises(BadInput, match="holds a journal already"):
+        sample(tmp_path, **SMALL)
+
+
+@pytest.fixture(scope="module")
+def evidence(spark, tmp_path_factory):
+    """A clean world and one for each plant, in one history: so each audit runs once."""
+    from rostra.history.audits import Evidence
+
+    where = tmp_path_factory.mktemp("planted")
+    sample(where / "clean", world="clean", **SMALL)
+    for promise in PLANTS:
+        sample(where / promise, world=promise, planted=promise, **SMALL)
+    everything = pa.concat_tables([read(path) for path in sorted(where.iterdir())])
+    # One row group for all: tests pay for files, not for rows.
+    pq.write_table(everything.drop_columns(["detail"]), where / "all.parquet")
+    gathered = Evidence(spark.read.parquet(str(where / "all.parquet")).cache())
+    yield gathered
+    gathered.release()
+
+
+@pytest.mark.parametrize("promise", PLANTS)
+def test_audits_answer_yes_and_find_what_was_planted(evidence, promise):
+    from rostra.history.audits import verdicts
+
+    found = {row["world"]: row["answer"] for row in verdicts(evidence, promise).collect()}
+
+    assert found["clean"] == "yes"
+    assert found[promise] == "no"
+
+
+def test_stamps_grow_with_every_change_of_one_home(month):
+    table = month[1]
+    home = table.filter(pc.is_in(table["kind"], pa.array(["member-joined", "member-left"])))
+    for writer in set(home["writer"].to_pylist()):
+        mine = home.filter(pc.equal(home["writer"], writer))
+        for epoch in set(mine["epoch"].to_pylist()):
+            stamps = mine.filter(pc.equal(mine["epoch"], epoch))["stamp"].to_pylist()
+            assert stamps == list(range(1, len(stamps) + 1))
