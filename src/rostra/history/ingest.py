@@ -42,7 +42,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from rostra.errors import BadInput, RostraError, Unreachable
-from rostra.history.compact import Compaction
+from rostra.history.compact import ROWS_PER_FILE, Compaction
 from rostra.history.files import status
 from rostra.history.fold import ended, finished, fold
 from rostra.history.journals import only_in, ranges, read_files, read_pieces
@@ -256,7 +256,7 @@ class Ingest:
         open_in, had_open = (before.open_in, before.rows.get("open", 0)) if before else (0, 0)
         if over is not None or (made.accepted and kinds & set(SIGHT)):
             opened = [self._tables.place.uri(f"open/batch={open_in}")] if had_open else []
-            rows |= self._write_stays(batch, opened, made, over, schema)
+            rows |= self._write_stays(batch, opened, made, over, schema, rows["events"] + had_open)
             open_in = batch
         else:
             rows["open"] = had_open
@@ -319,7 +319,7 @@ class Ingest:
         }
 
     def _write_stays(
-        self, batch: int, opened: list[str], made: Plan, over: DataFrame | None, schema: StructType
+        self, batch: int, opened: list[str], made: Plan, over: DataFrame | None, schema: StructType, rows: int
     ) -> dict[str, int]:
         events = self._tables.rows(
             self._spark, [self._tables.place.uri(f"events/batch={batch}")] if made.accepted else [], schema
@@ -329,7 +329,9 @@ class Ingest:
         stays = fold(self._tables.rows(self._spark, opened, STAYS), events)
         if over is not None:
             stays = ended(stays, over)
-        stays = stays.persist()
+        stays = stays.coalesce(
+            max(self._spark.sparkContext.defaultParallelism, rows // ROWS_PER_FILE)
+        ).persist()
         try:
             return {
                 "stays": self._save(stays.where(F.col("left_at").isNotNull()), "stays", batch),

@@ -54,6 +54,11 @@ def memory_mb() -> int:
     return min(max(physical // 4, 1024), 8192)
 
 
+def partitions() -> dict[str, str]:
+    """Spark's 200 are for a cluster. Here each is a file to be made, for a handful of rows and two cores."""
+    return {"spark.sql.shuffle.partitions": str(max(8, 4 * (os.cpu_count() or 1)))}
+
+
 def check_spark() -> None:
     """One line with the fix, before anything is started."""
     if find_spec("pyspark") is None:
@@ -102,7 +107,11 @@ def start(
     prepare_environment(local=local)
     from pyspark.sql import SparkSession
 
-    chosen = {**SETTINGS, "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY", f"{memory_mb()}m")}
+    chosen = {
+        **SETTINGS,
+        **(partitions() if local else {}),
+        "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY", f"{memory_mb()}m"),
+    }
     if not local:
         # Its workers call back: let Spark find an address that others can reach.
         del chosen["spark.driver.host"], chosen["spark.driver.bindAddress"]
