@@ -4,10 +4,11 @@ import pytest
 
 from rostra.errors import BadInput
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.adhoc.events import Left
+from rostra.protocols.adhoc.events import Joined, Left
 from rostra.protocols.adhoc.messages import Data, Role, Run
 from rostra.protocols.adhoc.runs import block_of
 from rostra.sim import World
+from rostra.sim.checkers import fifo_gap_free
 from rostra.sim.datagrams import Datagrams
 from rostra.sim.history import Handed, Said
 from rostra.sim.network import STEADY, Constant, Quality
@@ -173,3 +174,21 @@ def test_a_listener_hears_and_is_not_heard():
     a.say("g", b"x")
     world.run(1.0)
     assert d.talk("g").last[a.address] == 1 and d.talk("g").credit == 0
+
+
+@pytest.mark.spec("X-052", "X-053", "X-127")
+def test_a_member_that_only_speaks_is_told_once_who_comes_and_who_goes():
+    world = World(1, domains=SITES, fifo=True)
+    world.settle()
+    speaker, *others = (world.program(host) for host in world.tree.hosts)
+    speaker.join_fifo("g", role=Role.SEND)
+    for other in others:
+        other.join_fifo("g")
+    world.run(3.0)
+    others[-1].leave("g")
+    world.run(3.0)
+    assert world.history is not None
+    assert not fifo_gap_free(world.history).broken
+    told = [item for item in items(world, speaker) if isinstance(item, Joined | Left)]
+    assert [item for item in told if isinstance(item, Left)] == [Left(others[-1].address, "left", None)]
+    assert speaker.talk("g").members == {p.address for p in (speaker, *others[:-1])}

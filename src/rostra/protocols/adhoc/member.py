@@ -301,7 +301,7 @@ class MemberCore:
             reason, last_seq = _reason(why)
             if not active:
                 self.lans.fresh.pop(member.endpoint, None)
-            elif attributes.role.sends:
+            elif attributes.role.sends and self.role.receives:
                 self.lans.left(member, reason, last_seq)
             else:
                 self.voice.tell(Left(member.endpoint, reason, None))
@@ -331,7 +331,7 @@ class MemberCore:
                 case Active(resync) if epoch == self.lans.delegate(lan):
                     if epoch != (self.lans.epoch if resync is None else resync.epoch):
                         self._resync(epoch)
-        elif active:
+        elif active and self.role.receives:
             self.lans.delegate_joined(lan, epoch)
 
     def _delegate_left(self, lan: Domain, epoch: Epoch, active: bool) -> None:
@@ -350,7 +350,7 @@ class MemberCore:
                     self._become(Active())
                     self.voice.cancel_timer("sync")
                     self.voice.set_timer(self.config.force_wait_s, "force")
-        elif active:
+        elif active and self.role.receives:
             self.lans.delegate_left(lan)
 
     def _resync(self, epoch: Epoch) -> None:
@@ -398,13 +398,14 @@ class MemberCore:
             self._enter(syncing.pieces)
         else:
             self._apply(syncing.pieces)
-            self.lans.ask_all()
+            if self.role.receives:
+                self.lans.ask_all()
 
     def _enter(self, cuts: tuple[Cut, ...]) -> None:
         """First one list of everybody whose numbers are known, then their messages, then changes (X-030)."""
         listing = self.senders.listing = [(self.me, self.role, self.meta)]
         self._apply(cuts)
-        for name in sorted(self.lans.delegates):
+        for name in sorted(self.lans.delegates) if self.role.receives else ():
             self.lans.machine(name)
         for member in self.view.members:
             attributes = decode_attributes(member.meta)
