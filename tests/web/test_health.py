@@ -236,6 +236,18 @@ async def test_http_that_cannot_be_served_says_so_and_a_node_can_end_while_it_is
     writer.close()
 
 
+async def test_whoever_does_not_speak_http_leaves_no_line_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with agent(tmp_path) as (_, http):
+        host, _, port = http.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"\0\0\0\5hello")
+        assert b" 400 " in await reader.readline()
+        writer.close()
+    assert caplog.messages == []
+
+
 def test_lag_is_put_into_buckets() -> None:
     async def measure() -> Lag:
         lag = Lag(asyncio.get_running_loop(), Record(quiet=True))

@@ -62,12 +62,16 @@ def _http(at: TcpAddress | None, settings: Settings) -> Beside | None:
         return None
     # Only who serves HTTP waits for its import, and not while its loop should turn.
     from rostra.web.beside import http_beside
+    from rostra.web.serve import listen
 
     if settings.token_file is not None:
         # The dashboard is a program, too: where it has only TCP it must show what others must show.
         os.environ.setdefault("ROSTRA_TOKEN_FILE", str(settings.token_file))
     own = _own_address(settings)
-    return lambda process: http_beside(process, at, own)
+    listener = listen(
+        at
+    )  # before anybody hears of us: a host that comes and fails at once would look crashed
+    return lambda process: http_beside(process, listener, own)
 
 
 def _own_address(settings: Settings) -> Address:

@@ -11,6 +11,7 @@ a few microseconds for its numbers and nothing else. And a node whose loop is st
 import asyncio
 import concurrent.futures
 import contextlib
+import socket
 import threading
 from collections.abc import AsyncIterator
 from typing import Final
@@ -33,7 +34,7 @@ STOP_WITHIN_S: Final = 5.0
 
 
 @contextlib.asynccontextmanager
-async def http_beside(process: Process, at: TcpAddress, own: Address) -> AsyncIterator[None]:
+async def http_beside(process: Process, at: TcpAddress | socket.socket, own: Address) -> AsyncIterator[None]:
     """Serve while inside. `own` is where programs reach the nodes of this process."""
     ask = _asking(process)
     places = _places(process, own)

@@ -27,17 +27,19 @@ class _Server(uvicorn.Server):
 
 @contextlib.asynccontextmanager
 async def serving(
-    app: ASGIApp, address: TcpAddress, *, closing: Callable[[], None] = lambda: None
+    app: ASGIApp, at: TcpAddress | socket.socket, *, closing: Callable[[], None] = lambda: None
 ) -> AsyncIterator[TcpAddress]:
     """Serve while inside; yields where, with the real number if a free port was asked for.
 
-    `closing` is called first in the end, to end what would never end by itself: streams.
+    `at` may have been opened before, see `listen`. `closing` is called first in the end, to end what would
+    never end by itself: streams.
     """
-    listener = _listen(address)
+    listener = at if isinstance(at, socket.socket) else listen(at)
     config = uvicorn.Config(
         app,
         access_log=False,
         log_config=None,
+        log_level="error",  # whoever sends something else than HTTP is told so; our log has lines of its own
         lifespan="off",
         loop="none",
         server_header=False,
@@ -47,7 +49,7 @@ async def serving(
     server = _Server(config)
     running = asyncio.create_task(server.serve(sockets=[listener]))
     try:
-        yield TcpAddress(address.host, listener.getsockname()[1])
+        yield TcpAddress(*listener.getsockname()[:2])
     finally:
         closing()
         server.should_exit = True
@@ -56,7 +58,8 @@ async def serving(
         listener.close()
 
 
-def _listen(address: TcpAddress) -> socket.socket:
+def listen(address: TcpAddress) -> socket.socket:
+    """Take the port: callers wait from now on, and are answered once somebody serves."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
         return socket.create_server((address.host, address.port), family=family, backlog=BACKLOG)
