@@ -203,6 +203,16 @@ async def test_a_world_of_which_nobody_has_spoken_is_empty(client: httpx.AsyncCl
     )
 
 
+async def test_a_topic_that_does_not_exist_is_refused_and_the_others_are_named(
+    client: httpx.AsyncClient,
+) -> None:
+    answer = await client.get("/api/timeline?topic=cut")
+    assert answer.status_code == 400
+    assert answer.json()["error"]["what"] == "'cut' is not a topic"
+    assert "cuts, lab, members" in answer.json()["error"]["fix"]
+    assert (await client.get("/api/timeline?topic=cuts")).json()["entries"] == []
+
+
 # Orders
 
 

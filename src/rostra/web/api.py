@@ -33,6 +33,7 @@ from rostra.errors import BadInput, NotAllowed, RostraError
 from rostra.names import Domain, Group, make_group, parse_group, parse_scope
 from rostra.web.lab import Lab
 from rostra.web.observatory import Frame, Observatory
+from rostra.web.timeline import TOPICS
 
 BEAT_S: Final = 5.0
 """A stream that has nothing to say says so this often, so that a page knows that it would hear."""
@@ -228,6 +229,8 @@ class _Api:
         await self._observatory.awake()
         query = request.query_params
         topic, about, after = query.get("topic"), query.get("about"), _number(query.get("after", "0"))
+        if topic is not None and topic not in (topics := sorted(set(TOPICS.values()))):
+            raise BadInput(f"{topic[:50]!r} is not a topic", fix=f"use one of: {', '.join(topics)}")
         entries = [
             entry
             for entry in self._observatory.timeline
