@@ -91,6 +91,7 @@ async def _main(
     stop = _told_to_stop()  # from now on: whoever is told so while its doors open has something to clean up
     process_and_doors = running(settings, record)
     async with process_and_doors as process, _nothing() if beside is None else beside(process):
+        process.loop.set_exception_handler(partial(_unhandled, process))
         systemd = Systemd()
         if read_again is not None:
             again = partial(_reload, process_and_doors, process, read_again, systemd)
@@ -114,6 +115,14 @@ async def _main(
         await process.shut_down(stop.result())
         systemd.close()
     return EXIT_OK
+
+
+def _unhandled(process: Process, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What nobody caught is told in full, unless it ends us and `failed` will say so in plain words."""
+    error = context.get("exception")
+    if isinstance(error, RostraError) and process.failed.done() and process.failed.result() is error:
+        return
+    loop.default_exception_handler(context)
 
 
 def _told_to_stop() -> "asyncio.Future[str]":
