@@ -10,7 +10,9 @@ import pytest
 from support.cluster import Cluster, python
 from support.lab import member
 
-from rostra.cli.changes import NAMES_ALL, NAMES_MAX, lines
+from rostra.cli.changes import NAMES_ALL, NAMES_MAX, document, lines
+from rostra.client import Member, View
+from rostra.names import Endpoint, make_group
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
@@ -80,6 +82,15 @@ def test_watch_names_members_or_only_counts_them() -> None:
     assert shown(view, 0) == ["= g@world: 12 members"]
     assert shown(lost, 0) == ["- without us: eu gave up us (silent)", "- 1 member"]
     assert shown(left, 0) == ["- eu.h1/p1#1 left"]
+
+
+def test_a_list_counts_whom_it_names_whatever_has_become_of_the_group_meanwhile() -> None:
+    alone = View((Member(Endpoint("eu.h1/ann#1"), (1, 1), b""),), isolated=True)
+    said = document(make_group("chess", "world"), alone, (), 0.0)
+    assert [line.plain[10:] for line in lines(said, 0.0)] == [
+        "= chess@world: 1 member, of this host only: it is cut off",
+        "= eu.h1/ann#1",
+    ]
 
 
 def test_the_options_of_watch_say_how_many_names(cluster: Cluster) -> None:

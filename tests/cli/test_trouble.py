@@ -100,7 +100,7 @@ def test_without_an_agent_the_ways_to_one_are_named() -> None:
     assert answer.code == 4
     first, *fixes = answer.err.splitlines()
     assert first == "error: no agent at 127.0.0.1:1: Connection refused"
-    assert "`rostra up`" in fixes[0] and "rostra --agent ADDRESS" in fixes[1]
+    assert "`rostra up`" in fixes[0] and " --agent ADDRESS after a command" in fixes[1]
 
 
 def test_help_is_on_stdout_with_examples_and_exit_codes() -> None:
@@ -196,7 +196,10 @@ def test_the_example_of_a_world_file_is_right(tmp_path: Path) -> None:
 def test_a_right_world_file_is_described(world: Path) -> None:
     answer = rostra("config", "validate", str(world))
     assert answer.code == 0
-    assert "world 'w', 1 domain servers" in answer.out and "within 5 s" in answer.out
+    assert (
+        "world 'w', 1 domain server at 1 address, 1 cluster, 0 links " in answer.out
+        and "within 5 s" in answer.out
+    )
     assert rostra("config", "validate", str(world), "-o", "json").json["servers"] == {"eu": "127.0.0.1:0"}
 
 
@@ -217,6 +220,21 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
         assert (code, lines[0]) == (2, f"error: port {port} of 127.0.0.1 is in use")
 
 
+def test_a_host_without_its_server_says_that_it_knows_only_its_own_part(tmp_path: Path) -> None:
+    file, at = tmp_path / "world.toml", str(tmp_path / "s")
+    file.write_text('[world]\nname = "w"\n[servers]\neu = "127.0.0.1:1"\n')
+    with start("agent", "eu.h1", "-w", str(file), "--socket", at) as agent:
+        try:
+            assert agent.stderr is not None
+            while " configured " not in agent.stderr.readline():
+                pass
+            answer = rostra("members", "chess", "--agent", at)
+        finally:
+            agent.kill()
+    assert answer.code == 1
+    assert answer.err.splitlines()[0] == "eu.h1 is cut off from eu: only its own part is known"
+
+
 def test_an_http_port_in_use_is_named(world: Path, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -225,7 +243,9 @@ def test_an_http_port_in_use_is_named(world: Path, tmp_path: Path) -> None:
             *("--http", f"127.0.0.1:{port}"),
         )
     assert code == 2
-    assert f"error: cannot serve HTTP at 127.0.0.1:{port}: Address already in use" in lines
+    assert (
+        lines[0] == f"error: cannot serve HTTP at 127.0.0.1:{port}: Address already in use"
+    )  # no door was open
 
 
 def test_flags_and_variables_that_cannot_be_right_are_named(world: Path) -> None:

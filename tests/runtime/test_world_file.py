@@ -107,6 +107,8 @@ def test_an_error_in_a_file_names_the_file(tmp_path: Path) -> None:
         ("eu.fr.h1", "eu.fr holds domains"),
         ("eu.de.c1.h1", "has no server for eu.de.c1"),
         ("h1", "world holds domains"),
+        ("eu.fr.c1", "eu.fr.c1 is a domain of the world 'acme', and an agent is of a host"),
+        ("eu", "eu is a domain of the world 'acme', and an agent is of a host"),
     ],
 )
 def test_a_host_needs_a_cluster(host: str, what: str) -> None:

@@ -33,8 +33,8 @@ def document(group: Group, change: Change | Message, members: Members, at: float
     if not isinstance(change, Message) and change.token:
         said |= {"number": change.number, "token": change.token}
     match change:
-        case View(shown, isolated):
-            said |= {"isolated": isolated, "members": [_member(each) for each in shown]}
+        case View(shown, isolated):  # it is the list, whatever has become of it meanwhile
+            said |= {"count": len(shown), "isolated": isolated, "members": [_member(each) for each in shown]}
         case Joined(shown, cause):
             said |= {"cause": cause.value, "members": [_member(each) for each in shown]}
         case Left(endpoints, cause, meta):

@@ -98,10 +98,15 @@ def describe(world: World) -> str:
     bound = detect.down_after_s + detect.heartbeat_interval_s
     links = sum(1 for pair in tree.links() if all(end in world.servers for end in pair))
     return (
-        f"world {world.name!r}, {len(world.servers)} domain servers at {processes} addresses, "
-        f"{len(world.clusters)} clusters, {links} links between servers, profile {world.profile} "
+        f"world {world.name!r}, {_count(len(world.servers), 'domain server')} at "
+        f"{_count(processes, 'address', 'es')}, {_count(len(world.clusters), 'cluster')}, "
+        f"{_count(links, 'link')} between servers, profile {world.profile} "
         f"(a silent neighbour is given up within {bound:g} s)"
     )
+
+
+def _count(number: int, what: str, ending: str = "s") -> str:
+    return f"{number} {what}{ending * (number != 1)}"
 
 
 def example() -> int:

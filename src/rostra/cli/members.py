@@ -64,6 +64,8 @@ async def _members(group: Group, agent: str | None, output: Output) -> int:
         if not answer.members:
             if output is not Output.TABLE:
                 show_rows((), output, {"group": str(group), "isolated": answer.isolated, "members": []})
+            if answer.isolated:
+                remark(f"{host} is cut off from {parent(host)}: only its own part is known")
             remark(await nobody_there(admin, agent, group))
             return EXIT_FAILED
         with busy("asking the nodes in sight how they are"):

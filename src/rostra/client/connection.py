@@ -168,7 +168,7 @@ class AgentConnection:
         return Unreachable(
             f"no agent at {self.address}: {reason_of(error)}",
             fix="start one with `rostra agent`, or a whole small world with `rostra up`\n"
-            "or say where one is: connect(address), rostra --agent ADDRESS, or $ROSTRA_AGENT",
+            "or say where one is: connect(address), --agent ADDRESS after a command, or $ROSTRA_AGENT",
         )
 
     async def close(self) -> None:

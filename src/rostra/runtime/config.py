@@ -51,7 +51,7 @@ from msgspec.structs import fields, replace
 
 from rostra.errors import BadInput, RostraError
 from rostra.journal.bounds import Bounds
-from rostra.names import ROOT, Domain, parent, parse_domain, strictly_inside
+from rostra.names import ROOT, Domain, child, parent, parse_domain, strictly_inside
 from rostra.protocols.adhoc.config import AdhocConfig
 from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.links.config import LinkConfig
@@ -145,6 +145,12 @@ class World(Struct, frozen=True):
 
     def check_host(self, host: Domain) -> None:
         """A host's agent needs a cluster to belong to."""
+        if host in self.servers:
+            inside = host if self.is_cluster(host) else self.clusters[0]
+            raise BadInput(
+                f"{host} is a domain of the world {self.name!r}, and an agent is of a host",
+                fix=f"name a host inside one of: {_some(self.clusters)}; for example {child(inside, 'h1')}",
+            )
         cluster = parent(host)
         if cluster not in self.servers:
             raise BadInput(
