@@ -185,10 +185,12 @@ def _suspicions(events: DataFrame, span: Span) -> str:
 def _availability(events: DataFrame, span: Span) -> str:
     found = _rows(
         availability(events)
-        .where(F.col("what") != "endpoint")  # programs end when they want to
+        .where((F.col("what") != "endpoint") & (F.col("share") < 1))  # programs end when they want to
         .orderBy("share", "what", "name", "seen_by")
         .limit(BARS)
     )
+    if not found:
+        return plots.nothing("Every host, server and link was there all the time.")
     kinds = ("endpoint", "host", "domain", "link")
     return plots.bars(
         [
@@ -227,14 +229,14 @@ def _traffic(events: DataFrame, span: Span) -> str:
         .groupBy("message", "level")
         .agg(F.sum("messages").alias("messages"), F.sum("needed").alias("needed"))
     )
-    found = _rows(summed.orderBy(F.desc("messages"), "message", "level").limit(2 * BARS))
+    found = _rows(summed.orderBy(F.desc("messages"), "message", "level").limit(BARS))
     return plots.bars(
         [
             Bar(
                 f"{row['message']}, level {row['level']}",
                 row["messages"],
                 f"{row['messages']:,}"
-                + (f", {row['messages'] / row['needed']:.1f} for each needed" if row["needed"] else ""),
+                + (f", {row['messages'] / row['needed']:.2f} x needed" if row["needed"] else ""),
                 row["needed"],
                 row["level"] % plots.COLOURS,
             )
