@@ -15,7 +15,7 @@ DATAGRAMS = Datagrams(WORLD)
 
 
 def packed(*messages: Any, bytes_max: int = 60_000) -> list[bytes]:
-    return list(DATAGRAMS.pack(CHESS, H1, LAN, messages, bytes_max))
+    return [b"".join(pieces) for pieces in DATAGRAMS.pack(CHESS, H1, LAN, messages, bytes_max)]
 
 
 def read(octets: bytes) -> Datagram | Unreadable:
@@ -49,8 +49,8 @@ def test_a_greeting_says_nothing_but_where_somebody_is() -> None:
 
 
 def test_another_world_is_not_ours() -> None:
-    [stranger] = Datagrams("another").pack(CHESS, H1, LAN, SPEECH, 60_000)
-    assert read(stranger) == Unreadable("another world")
+    [pieces] = Datagrams("another").pack(CHESS, H1, LAN, SPEECH, 60_000)
+    assert read(b"".join(pieces)) == Unreadable("another world")
 
 
 @pytest.mark.parametrize("octets", [b"", b"\x01", b"GET / HTTP/1.1\r\n"])
@@ -82,8 +82,8 @@ def test_a_block_that_is_not_what_it_says_is_nothing(run: Run) -> None:
     ("source", "to"), [("EU", ""), (str(H1), "eu..fr"), ("", str(PARIS))], ids=["source", "to", "nobody"]
 )
 def test_a_bad_name_on_the_way_is_nothing(source: str, to: str) -> None:
-    [octets] = DATAGRAMS.pack(CHESS, Domain(source), Domain(to), SPEECH[:1], 60_000)
-    assert read(octets) == Unreadable("bad name or number")
+    [pieces] = DATAGRAMS.pack(CHESS, Domain(source), Domain(to), SPEECH[:1], 60_000)
+    assert read(b"".join(pieces)) == Unreadable("bad name or number")
 
 
 def test_no_damage_makes_the_reader_raise() -> None:

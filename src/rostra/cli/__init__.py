@@ -14,10 +14,10 @@ import typer
 from rostra.cli.house import HouseGroup
 
 COMMANDS: Final = (
-    *("join", "leave", "watch", "members", "resolve"),
+    *("join", "leave", "watch", "members", "resolve", "send", "tail"),
     *("groups", "domains", "why", "debug"),
     *("agent", "server", "config"),
-    *("up", "lab", "sim", "history"),
+    *("up", "lab", "sim", "sweep", "history"),
     *("completion", "version"),
 )
 
@@ -30,6 +30,7 @@ Examples:
     rostra up                         a whole small world on this machine
     rostra members lounge             who is in a group
     rostra watch lounge -o jsonl      and how that changes
+    echo hello | rostra send lounge   say something to it; rostra tail lounge hears it
     rostra why eu.paris.h1/ann        why somebody is gone
 """
 

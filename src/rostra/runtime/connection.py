@@ -133,7 +133,7 @@ class Connection(asyncio.BufferedProtocol):
         self._read += size
         if self._read > READ_PER_TURN_BYTES_MAX:
             self._turns.resume_next_turn(self)
-        items = self._reader.feed(bytes(_shared.buffer[:size]))
+        items = self._reader.feed(_shared.buffer[:size])
         if not items:
             return
         if not self._reader.over:

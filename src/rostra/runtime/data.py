@@ -21,6 +21,7 @@ who can forge IP addresses in your network can forge these.
 import asyncio
 import socket
 import struct
+from collections.abc import Sequence
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 
@@ -162,7 +163,7 @@ class DataChannel:
     def _say_hello(self, resident: "Resident", group: Group) -> None:
         server = parent(resident.path)
         if server not in self.process.residents:
-            self._send(server, self._datagrams.hello(group, resident.path, server))
+            self._send(server, [self._datagrams.hello(group, resident.path, server)])
 
     def _say(self, resident: "Resident", via: Domain, group: Group, to: Domain, message: Speech) -> None:
         neighbour = self.process.residents.get(via)
@@ -181,13 +182,13 @@ class DataChannel:
             for datagram in self._datagrams.pack(group, source, to, messages, bytes_max):
                 self._send(via, datagram)
 
-    def _send(self, via: Domain, datagram: bytes | memoryview) -> None:
+    def _send(self, via: Domain, datagram: Sequence[bytes | memoryview]) -> None:
         place = self._places.get(via)
         if self._socket is None or place is None:
             self.process.record.count("datagrams_ignored", "unknown address")
             return
         try:
-            self._socket.sendto(datagram, place)
+            self._socket.sendmsg(datagram, (), 0, place)
         except OSError as error:  # BlockingIOError: the kernel has no room; others: nobody there, no route
             why = "no room to send" if isinstance(error, BlockingIOError) else "not sendable"
             self.process.record.count("datagrams_ignored", why)
@@ -271,7 +272,7 @@ class DataChannel:
         elif parent(host) != resident.path:
             self.process.record.count("datagrams_ignored", "not for us")
         elif octets is not None:
-            self._send(host, octets)
+            self._send(host, [octets])
         else:
             for piece in self._datagrams.pack(
                 datagram.group, datagram.source, datagram.to, datagram.messages, DATAGRAM_BYTES_MAX

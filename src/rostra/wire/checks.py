@@ -188,6 +188,7 @@ def check_speech(message: Speech) -> Run | None:
                 raise BadInput(f"a parity over {message.size} frames", fix=f"at most {PARITY_FRAMES_MAX}")
             for length in message.lengths:
                 _number(length)
+            _number(message.which)
     return None
 
 

@@ -62,8 +62,9 @@ class Datagrams:
 
     def pack(
         self, group: Group, source: Domain, to: Domain, messages: Iterable[Speech], bytes_max: int
-    ) -> Iterator[bytes]:
-        """As few datagrams as hold these messages, each of `bytes_max` unless one message alone is longer."""
+    ) -> Iterator[list[bytes]]:
+        """As few datagrams as hold these messages, each of `bytes_max` unless one message alone is longer; in
+        pieces, to be sent one after the other."""
         front = self._head + b"\x94" + _encode(group) + _encode(source) + _encode(to)
         room = bytes_max - len(front)
         held: list[bytes] = []
@@ -71,12 +72,12 @@ class Datagrams:
         for message in messages:
             encoded = _encode(message)
             if held and (size + len(encoded) > room or len(held) == MESSAGES_MAX):
-                yield b"".join((front, _array_of(len(held)), *held))
+                yield [front, _array_of(len(held)), *held]
                 held, size = [], 0
             held.append(encoded)
             size += len(encoded)
         if held:
-            yield b"".join((front, _array_of(len(held)), *held))
+            yield [front, _array_of(len(held)), *held]
 
     def hello(self, group: Group, source: Domain, to: Domain) -> bytes:
         """Says nothing but where the speaker is."""

@@ -122,26 +122,33 @@ class FrameReader:
         self._parts = bytearray()  # the beginning of a body
         self._recent = RecentAnswers() if FrameKind.TO_PROGRAM in kinds else None
 
-    def feed(self, data: bytes) -> list[Arrived]:
-        """Everything that these bytes complete."""
-        if self.over:
-            return []
-        if self._pending:
-            self._pending += data
-            if len(self._pending) < self._needed:
-                return []
-            data = bytes(self._pending)
-            self._pending = bytearray()
+    def feed(self, data: bytes | memoryview) -> list[Arrived]:
+        """Everything that these bytes complete. They may be reused as soon as this returns."""
         items: list[Arrived] = []
-        try:
-            rest = self._frames(data, items)
-        except PeerError as error:
-            # A new one, because this one remembers where it was raised and would keep the bytes alive.
-            items.append(type(error)(error.what, fix=error.fix))
-            self._end()
-        else:
-            self._pending += data[rest:]
+        if not self.over:
+            try:
+                self._feed(memoryview(data), items)
+            except PeerError as error:
+                # A new one, because this one remembers where it was raised and would keep the bytes alive.
+                items.append(type(error)(error.what, fix=error.fix))
+                self._end()
         return items
+
+    def _feed(self, data: memoryview, items: list[Arrived]) -> None:
+        while self._pending and data:
+            # Only the frame that was cut off is put together; what follows it is read where it is.
+            missing = self._needed - len(self._pending)
+            self._pending += data[:missing]
+            data = data[missing:]
+            if len(self._pending) < self._needed:
+                return
+            whole, self._pending = self._pending, bytearray()
+            if self._frames(memoryview(whole), items) == 0:
+                self._pending = whole  # it was its header only, which says how long it is
+            if self.over:
+                return
+        if data:
+            self._pending += data[self._frames(data, items) :]
 
     @property
     def bytes_held(self) -> int:
@@ -150,13 +157,13 @@ class FrameReader:
 
     def _end(self) -> None:
         self.over = True
+        self._pending = bytearray()
         self._parts = bytearray()
 
     # Frames
 
-    def _frames(self, data: bytes, items: list[Arrived]) -> int:
+    def _frames(self, data: memoryview, items: list[Arrived]) -> int:
         """Read all whole frames; the answer is where the first incomplete one begins."""
-        view = memoryview(data)
         at = 0
         while len(data) - at >= HEADER.size:
             length = int.from_bytes(data[at : at + LENGTH_BYTES], "big")
@@ -174,9 +181,9 @@ class FrameReader:
                 self._needed = end - at
                 return at
             if usual:
-                self._body(self._kinds[0], view[at + HEADER.size : end], items)
+                self._body(self._kinds[0], data[at + HEADER.size : end], items)
             else:
-                self._frame(kind, tag, view[at + HEADER.size : end], items)
+                self._frame(kind, tag, data[at + HEADER.size : end], items)
                 if self.over:
                     return len(data)
             at = end

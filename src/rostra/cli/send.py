@@ -1,0 +1,116 @@
+"""`rostra send`: say something to a group from a terminal or a script."""
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator
+from typing import Annotated, Final
+
+import typer
+
+from rostra.cli.asking import GroupName, Scope, endpoint, group_of, within_scope
+from rostra.cli.common import EXIT_OK, Agent, OwnToken, command, remark, run_client
+from rostra.cli.following import until_told
+from rostra.client import Conversation
+from rostra.names import Group
+
+READ_BYTES: Final = 1 << 16
+CHUNKS_MAX: Final = 16
+"""How far the reading of stdin may be ahead of the sending."""
+
+
+def register(app: typer.Typer) -> None:
+    app.command(rich_help_panel="Groups")(command(send))
+
+
+def send(
+    group: GroupName,
+    message: Annotated[
+        str | None,
+        typer.Argument(metavar="[MESSAGE]", help="What to say; without it, every line of stdin."),
+    ] = None,
+    scope: Scope = None,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            "--name", metavar="NAME", help="What the endpoint is called.", show_default="send and a number"
+        ),
+    ] = None,
+    wait: Annotated[
+        int, typer.Option("--wait", metavar="N", min=0, help="First wait until so many others are there.")
+    ] = 0,
+    agent: Agent = None,
+    token_file: OwnToken = None,
+) -> int:
+    """Say something to everybody in a group with delivery="fifo": one message, or each line of stdin.
+
+    All who are in the group get every message, in order and without a gap; rostra tail shows them. The
+    command ends when everybody has them. If the group does not keep up, it reads more slowly.
+
+    Ctrl-C stops reading; what was read before is still sent.
+
+    Examples:
+
+        rostra send lounge "lunch is ready"
+        journalctl -f | rostra send logs@eu
+        seq 1000 | rostra send numbers --wait 1
+    """
+    key = group_of(group, scope)
+    with within_scope(key, agent):
+        return run_client(_send(key, message, name or f"send-{os.getpid()}", wait, agent))
+
+
+async def _send(group: Group, message: str | None, name: str, wait: int, agent: str | None) -> int:
+    async with (
+        endpoint(agent, name) as me,
+        me.join(group.name, group.scope, delivery="fifo", role="send") as talk,
+    ):
+        async with until_told():
+            await talk.ready()
+            await _until_there(talk, wait)
+            if message is not None:
+                await talk.send(message.encode())
+            else:
+                async for lines in _lines():
+                    await talk.send_many(lines)
+        if len(talk.members) < 2:
+            remark(f"nobody else is in {group}: nobody has heard it")
+    return EXIT_OK
+
+
+async def _until_there(talk: Conversation, count: int) -> None:
+    if len(talk.members) <= count and count:
+        remark(f"waiting for {count} others in {talk.group}")
+        async for _ in talk:
+            if len(talk.members) > count:
+                return
+
+
+async def _lines() -> AsyncIterator[list[bytes]]:
+    """The lines of stdin without their ends, as many at once as are there."""
+    loop = asyncio.get_running_loop()
+    chunks: asyncio.Queue[bytes] = asyncio.Queue()
+    room = threading.Semaphore(CHUNKS_MAX)
+
+    def read() -> None:
+        while True:
+            room.acquire()
+            chunk = os.read(sys.stdin.fileno(), READ_BYTES)
+            try:
+                loop.call_soon_threadsafe(chunks.put_nowait, chunk)
+            except RuntimeError:  # the loop has ended: nobody wants it any more
+                return
+            if not chunk:
+                return
+
+    # A thread that does not keep the process alive: nothing can wake it from a read.
+    threading.Thread(target=read, name="stdin", daemon=True).start()
+    rest = b""
+    while chunk := await chunks.get():
+        room.release()
+        *lines, rest = (rest + chunk).split(b"\n")
+        if lines:
+            yield lines
+    if rest:
+        yield [rest]

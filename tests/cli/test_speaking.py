@@ -1,0 +1,80 @@
+"""`send` and `tail`: pipes that lead through a group."""
+
+import json
+import signal
+import subprocess
+
+import pytest
+from support.cluster import Cluster
+
+pytestmark = pytest.mark.usefixtures("cluster")
+
+
+def listening(process: "subprocess.Popen[str]") -> None:
+    """Until it is in the group."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "listens in" in line:
+            return
+    raise AssertionError("it never listened")
+
+
+def test_lines_of_a_pipe_come_out_of_a_pipe_on_another_host(cluster: Cluster) -> None:
+    lines = "".join(f"line {number}\n" for number in range(3000))
+    with cluster.begin("tail", "pipes", "--count", "3000", host="eu.h2") as tail:
+        listening(tail)
+        with cluster.begin("send", "pipes", stdin=subprocess.PIPE) as send:
+            assert send.communicate(lines, timeout=20) == ("", "")
+            assert send.returncode == 0
+        assert tail.stdout is not None and tail.stdout.read() == lines
+        assert tail.wait(10) == 0
+
+
+def test_one_message_and_who_said_it(cluster: Cluster) -> None:
+    with cluster.begin("tail", "one", "-o", "jsonl") as tail:
+        assert tail.stdout is not None
+        assert json.loads(tail.stdout.readline())["change"] == "view"
+        assert cluster.run("send", "one", "lunch is ready", "--name", "ann").code == 0
+        said = [json.loads(tail.stdout.readline()) for _ in range(3)]
+        assert [each["change"] for each in said] == ["joined", "message", "left"]
+        assert said[1]["body"] == "lunch is ready" and said[1]["number"] == 1
+        assert "/ann#" in said[1]["sender"]
+        tail.send_signal(signal.SIGINT)
+        assert tail.wait(10) == 0
+
+
+def test_nobody_there_is_remarked(cluster: Cluster) -> None:
+    sent = cluster.run("send", "empty-room", "hello?")
+    assert sent.code == 0 and sent.err == "nobody else is in empty-room@world: nobody has heard it\n"
+
+
+def test_a_group_without_delivery_is_refused_by_what_it_is(cluster: Cluster) -> None:
+    with cluster.begin("join", "quiet") as join:
+        assert join.stderr is not None and "is in quiet@world" in join.stderr.readline()
+        refused = cluster.run("send", "quiet", "hello?")
+        assert refused.code == 3 and 'is a group with delivery="none"' in refused.err
+        join.send_signal(signal.SIGINT)
+        assert join.wait(10) == 0
+
+
+def test_a_reader_that_goes_away_ends_a_tail_without_a_word(cluster: Cluster) -> None:
+    with cluster.begin("tail", "shut") as tail:
+        listening(tail)
+        assert tail.stdout is not None
+        tail.stdout.close()
+        for _ in range(2):
+            cluster.run("send", "shut", "hello?")
+        assert tail.wait(10) == 141
+        assert tail.stderr is not None and "Traceback" not in tail.stderr.read()
+
+
+def test_ctrl_c_ends_a_send_that_waits_for_its_input(cluster: Cluster) -> None:
+    with cluster.begin("tail", "cut", "--count", "1") as tail:
+        listening(tail)
+        with cluster.begin("send", "cut", stdin=subprocess.PIPE) as send:
+            assert send.stdin is not None
+            send.stdin.write("half a stream\n")
+            send.stdin.flush()
+            assert tail.stdout is not None and tail.stdout.readline() == "half a stream\n"
+            send.send_signal(signal.SIGINT)
+            assert send.wait(10) == 0
