@@ -4,7 +4,7 @@ import pytest
 
 from rostra.errors import BadInput
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.adhoc.events import Joined, Left
+from rostra.protocols.adhoc.events import Delivered, Joined, Left
 from rostra.protocols.adhoc.messages import Data, Role, Run
 from rostra.protocols.adhoc.runs import block_of
 from rostra.sim import World
@@ -192,3 +192,40 @@ def test_a_member_that_only_speaks_is_told_once_who_comes_and_who_goes():
     told = [item for item in items(world, speaker) if isinstance(item, Joined | Left)]
     assert [item for item in told if isinstance(item, Left)] == [Left(others[-1].address, "left", None)]
     assert speaker.talk("g").members == {p.address for p in (speaker, *others[:-1])}
+
+
+@pytest.mark.spec("X-006", "X-048")
+def test_a_leaver_is_heard_to_the_end_by_one_who_reads_late():
+    world, (a, _, c, _) = talking()
+    a.say("g", b"one")
+    world.run(0.5)
+    c.pause("g")
+    a.say("g", b"two", b"three")
+    a.leave("g")
+    world.run(10.0)
+    assert c.talk("g").last == {a.address: 1} and a.address in c.talk("g").members
+    c.resume("g")
+    world.run(5.0)
+    assert c.talk("g").last == {a.address: 3} and a.address not in c.talk("g").members
+    assert world.history is not None
+    assert fifo_gap_free(world.history).ok
+
+
+@pytest.mark.spec("X-006")
+def test_nothing_is_missed_of_one_who_leaves_and_returns_while_nobody_reads():
+    world, (a, _, c, _) = talking()
+    c.pause("g")
+    a.say("g", b"one", b"two")
+    world.run(0.5)
+    a.leave("g")
+    world.run(8.0)
+    a.join_fifo("g")
+    world.run(1.0)
+    a.say("g", b"three")
+    world.run(1.0)
+    c.resume("g")
+    world.run(5.0)
+    assert world.history is not None
+    assert fifo_gap_free(world.history, complete=True).ok
+    got = [item.run.first for item in items(world, c) if isinstance(item, Delivered)]
+    assert got == [1, 3] and c.talk("g").last == {a.address: 3}

@@ -213,9 +213,12 @@ class Senders:
             self.forget(sender)
 
     def cut_short(self, endpoint: Endpoint) -> None:
-        """It is back before its end was told: tell the end now."""
+        """It is back before its end was told: tell the end now, and first what is here of it, read or not."""
         sender = self.running.get(endpoint)
         if sender is not None and sender.phase is Phase.DRAINING:
+            assert sender.inbound is not None
+            for run in sender.inbound.hand_on():
+                self._voice.tell(Delivered(sender.endpoint, run))
             self._end(sender)
 
     def forget(self, sender: Sender) -> None:
@@ -239,7 +242,13 @@ class Senders:
 
     def drain_timed_out(self, endpoint: Endpoint) -> None:
         sender = self.running.get(endpoint)
-        if sender is not None and sender.phase is Phase.DRAINING:
+        if sender is None or sender.phase is not Phase.DRAINING:
+            return
+        assert sender.inbound is not None
+        if self.paused and sender.inbound.told < sender.inbound.next:
+            # Time is for what is missing. What is here, and not read yet, is owed for as long as it takes.
+            self._voice.set_timer(self._config.drain_s, "drain", endpoint)
+        else:
             self._end(sender)
 
     def _end_if_drained(self, sender: Sender) -> None:
