@@ -153,3 +153,13 @@ def test_a_stream_is_read_to_its_end_by_spark(
 def test_whoever_looks_for_a_journal_in_the_wrong_place_is_told(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="there is no journal at"):
         segments(str(tmp_path / "nowhere"))
+
+
+def test_a_question_says_which_files_it_had_to_leave_out(session: SparkSession, tmp_path: Path) -> None:
+    send(tmp_path, steady(3))
+    (tmp_path / "broken.parquet").write_text("no")
+    archive = Archive(session, journal=str(tmp_path))
+    assert archive.events.count() == 3
+    assert [(Path(path).name, why.partition(":")[0]) for path, why in archive.unusable.items()] == [
+        ("broken.parquet", "not Parquet, or damaged")
+    ]

@@ -18,6 +18,8 @@ from rostra.history.tables import Tables
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from rostra.history.look import Seen
+
 Question = Callable[["Archive"], "DataFrame"]
 """What a command asks: an archive in, an answer out."""
 
@@ -32,6 +34,7 @@ class Archive:
             both = tables is not None
             raise BadInput("tables or journal, not both" if both else "no history was named", fix=FIX)
         self.spark = spark
+        self.unusable: dict[str, str] = {}  # files of a journal that could not be read, and why
         self._tables = None if tables is None else Tables(tables)
         self._journal = journal
 
@@ -43,7 +46,11 @@ class Archive:
         from rostra.history.journals import read_journal
 
         assert self._journal is not None
-        return read_journal(self.spark, self._journal)
+
+        def aside(seen: "Seen") -> None:
+            self.unusable[seen.path] = seen.why
+
+        return read_journal(self.spark, self._journal, aside=aside)
 
     @cached_property
     def stays(self) -> "DataFrame":

@@ -172,6 +172,8 @@ def answer(
             case Output.PARQUET:
                 got.write_parquet(file)
         file.flush()
+    for path, why in sorted(archive.unusable.items()):
+        remark(f"left out {path}: {why}")
     if got.is_cut:
         remark(f"the first {TABLE_ROWS} rows; -o csv gives all")
     if got.table.num_rows == 0:
