@@ -191,7 +191,7 @@ SPEECH: list[Any] = [
     speech.Report((speech.Progress(ANN, PARIS, 7, 40),), 1),
     speech.Poll(ANN),
     speech.Polled(ANN, 41),
-    speech.Parity(3, 2, b"\x00\xff", (40, 38)),
+    speech.Parity(3, 2, b"\x00\xff", (40, 38), 1),
     speech.Numbered(3, 1, speech.Data(ANN, RUN, 42, 17)),
 ]
 

@@ -99,8 +99,9 @@ class AdhocConfig(Struct, frozen=True, kw_only=True):
     `root`
         The LAN at the root; None chooses the one with the least sum of round trips. Default None.
     `parity_frames`
-        Forward error correction: after this many frames to a delegate, one more that makes up for any lost
-        one among them. 0, the default, is off.
+        Forward error correction: after this many frames to a delegate, or a moment (2 ms for each of them),
+        two more that make up for any two lost ones among them. 0, the default, is off; at most 64. Raising
+        it: fewer extra datagrams, more repairs.
     """
 
     snapshot_wait_s: float = 3.0
@@ -169,7 +170,7 @@ class AdhocConfig(Struct, frozen=True, kw_only=True):
             _require(most - least < self.status_s, f"{high} - {low} must be less than status_s")
         _require(self.heartbeat_s <= self.heartbeat_max_s, "heartbeat_s must not exceed heartbeat_max_s")
         _require(self.resume_share <= 1, "resume_share must be at most 1")
-        _require(self.parity_frames >= 0, "parity_frames must not be negative")
+        _require(0 <= self.parity_frames <= 64, "parity_frames must be 0 to 64")
 
     @classmethod
     def wan(cls) -> "AdhocConfig":
@@ -194,6 +195,16 @@ class AdhocConfig(Struct, frozen=True, kw_only=True):
     def again_after(self, round_trip_s: float | None) -> float:
         """T_nak: when to ask a delegate again for lost data."""
         return self.nak_factor * (round_trip_s or self.round_trip_s) + self.nak_extra_s
+
+    @property
+    def parity_close_s(self) -> float:
+        """When a block that is not full gets its parities."""
+        return 0.002 * self.parity_frames
+
+    @property
+    def parity_wait_s(self) -> float:
+        """How long a missing message may still be rebuilt, and is not asked for."""
+        return self.parity_close_s + self.nak_extra_s if self.parity_frames else 0.0
 
     @property
     def status_messages(self) -> int:

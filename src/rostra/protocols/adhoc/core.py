@@ -22,7 +22,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from rostra.errors import AlreadyMember, BadInput, NotMember
-from rostra.names import Domain, Endpoint, Group, host_of
+from rostra.names import Domain, Endpoint, Group, host_of, incarnation_of, inside
 from rostra.protocols.adhoc.config import AdhocConfig
 from rostra.protocols.adhoc.delegate import DelegateCore
 from rostra.protocols.adhoc.events import (
@@ -41,9 +41,10 @@ from rostra.protocols.adhoc.events import (
     Told,
     Transmit,
 )
+from rostra.protocols.adhoc.fec import ParityMaker, ParityReader
 from rostra.protocols.adhoc.fragments import Fragments
 from rostra.protocols.adhoc.member import MemberCore
-from rostra.protocols.adhoc.messages import Channel, Run, Speech, decode_control
+from rostra.protocols.adhoc.messages import Channel, Data, Numbered, Parity, Run, Speech, decode_control
 from rostra.protocols.adhoc.runs import is_sound
 from rostra.protocols.adhoc.voice import ADHOC, DELEGATE, delegate_host, delegate_of
 from rostra.protocols.effects import (
@@ -57,6 +58,7 @@ from rostra.protocols.effects import (
     LinkUp,
     Received,
     Send,
+    SetTimer,
     Tell,
     TimerFired,
 )
@@ -66,6 +68,9 @@ from rostra.protocols.resolve.local import LocalServer
 from rostra.protocols.resolve.messages import Routed
 
 NOBODY: Final = Endpoint("")
+
+PARITY: Final = "adhoc parity"
+"""The first word of the timers that close blocks of frames."""
 
 
 class HostCore:
@@ -318,6 +323,8 @@ class ClusterCore:
         self.groups: dict[Group, DelegateCore] = {}
         self.replicas, self.backup = replicas, backup  # is there another one like us? is it the active one?
         self._luck = luck
+        self._makers: dict[tuple[Group, Domain], ParityMaker] = {}
+        self._readers: dict[tuple[Group, Domain], ParityReader] = {}
         self._fragments = Fragments(self.config)
         self._token = 0
         self._asked: dict[int, DelegateCore] = {}
@@ -330,7 +337,8 @@ class ClusterCore:
                 if delegate is None:
                     out.append(Ignored("Heard", "not in the group"))
                 else:
-                    whole = [self._fragments.whole(group, message) for message in messages]
+                    plain = self._without_parity(group, source, messages)
+                    whole = [self._fragments.whole(group, message) for message in plain]
                     heard = Heard(group, source, tuple([each for each in whole if each is not None]))
                     self._perform(now, delegate, delegate.step(now, heard), out)
             case TimerFired(timer) if timer[0] == ADHOC:
@@ -339,6 +347,10 @@ class ClusterCore:
                     out.append(Ignored("TimerFired", "not in the group"))
                 else:
                     self._perform(now, delegate, delegate.step(now, event), out)
+            case TimerFired(timer) if timer[0] == PARITY:
+                group, to = Group(str(timer[1]), Domain(str(timer[2]))), Domain(str(timer[3]))
+                if (group, to) in self._makers:
+                    out += [Transmit(to, group, parity) for parity in self._makers[group, to].close()]
             case Replicated(group):
                 if self.backup or group in self.groups:
                     delegate = self._delegate(group)
@@ -441,7 +453,8 @@ class ClusterCore:
                 case Cast(group, message):
                     out += [Cast(group, piece) for piece in self._fragments.pieces(group, message)]
                 case Transmit(to, group, message):
-                    out += [Transmit(to, group, piece) for piece in self._fragments.pieces(group, message)]
+                    for piece in self._fragments.pieces(group, message):
+                        self._transmit(to, group, piece, out)
                 case Ask(request):
                     assert self.local is not None
                     self._token -= 1
@@ -452,3 +465,29 @@ class ClusterCore:
                     out.append(effect)
         if delegate.over and self.groups.get(delegate.group) is delegate:
             del self.groups[delegate.group]
+            for parity in (self._makers, self._readers):
+                for key in [key for key in parity if key[0] == delegate.group]:
+                    del parity[key]
+
+    # Forward error correction, on the way to other delegates
+
+    def _transmit(self, to: Domain, group: Group, message: Speech, out: list[Effect]) -> None:
+        frames = self.config.parity_frames
+        if not frames or type(message) is not Data or message.repair or inside(self.lan, to):
+            out.append(Transmit(to, group, message))
+            return
+        maker = self._makers.get((group, to))
+        if maker is None:
+            maker = self._makers[group, to] = ParityMaker(frames, incarnation_of(self.me) << 32)
+        if not maker.open:
+            out.append(SetTimer((PARITY, group.name, group.scope, to), self.config.parity_close_s))
+        out += [Transmit(to, group, piece) for piece in maker.add(message)]
+
+    def _without_parity(self, group: Group, source: Domain, messages: tuple[Speech, ...]) -> list[Speech]:
+        plain: list[Speech] = []
+        for message in messages:
+            if isinstance(message, Numbered | Parity):
+                plain += self._readers.setdefault((group, source), ParityReader()).hear(message)
+            else:
+                plain.append(message)
+        return plain

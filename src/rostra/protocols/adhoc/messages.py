@@ -380,12 +380,13 @@ class Polled(DataMessage, frozen=True, tag=8):
 
 
 class Parity(DataMessage, frozen=True, tag=9):
-    """Forward error correction: the exclusive or of a block of `Data` of one link (X-086)."""
+    """Forward error correction: one of the two sums of a block of `Data` of one link (X-086)."""
 
     block: int  # numbers the blocks of one link
     size: int  # how many frames are in it
     code: bytes
     lengths: tuple[int, ...]
+    which: int = 0  # 0: the plain sum; 1: the weighted one
 
 
 class Numbered(DataMessage, frozen=True, tag=10):

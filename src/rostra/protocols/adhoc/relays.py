@@ -480,7 +480,8 @@ class Relays:
     # Repair
 
     def _look_for_holes(self, relay: Relay) -> None:
-        relay.holes.note(relay.inbound.missing(), self._voice.now)
+        wait = 0.0 if relay.lan == self._voice.lan else self._config.parity_wait_s
+        relay.holes.note(relay.inbound.missing(), self._voice.now + wait)
         self._watch(relay)
 
     def _watch(self, relay: Relay) -> None:
