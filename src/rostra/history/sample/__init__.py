@@ -26,6 +26,7 @@ import numpy as np
 from msgspec import Struct
 
 from rostra.errors import BadInput
+from rostra.history.sample.pages import SEGMENT_ROWS
 from rostra.history.sample.places import Places
 from rostra.history.sample.plants import PLANTS, plant
 from rostra.history.sample.script import followers, popularity, scopes, write_script
@@ -93,8 +94,8 @@ def sample(
             if still_to_plant is not None:
                 columns, found = plant(still_to_plant, pages, columns, script)
                 still_to_plant = None if found else still_to_plant
-            rows += pages.write(place, BEGAN_US, columns)
-            segments += 1
+            written = pages.write(place, BEGAN_US, columns)
+            rows, segments = rows + written, segments + -(-written // SEGMENT_ROWS)
         tell(done, len(everybody))
     if still_to_plant is not None:
         raise BadInput(f"so small a history has no chance to break {planted}", fix="more --events")

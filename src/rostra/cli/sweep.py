@@ -1,0 +1,112 @@
+"""`rostra sweep`: thousands of simulations, to choose settings by what they do."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from rostra.cli.common import EXIT_FAILED, EXIT_OK, command, remark
+from rostra.cli.history.common import Master
+from rostra.cli.house import HouseCommand
+from rostra.cli.output import Format, Output, show_json, show_table
+
+
+def register(app: typer.Typer) -> None:
+    app.command(cls=HouseCommand, rich_help_panel="On one machine")(command(sweep))
+
+
+def sweep(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What to run: docs/sweeps.md.")],
+    into: Annotated[
+        Path | None,
+        typer.Option(
+            "--into", metavar="DIR", help="Results are kept there.", show_default="beside FILE, in NAME.sweep"
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", "-O", metavar="FILE", help="A page to look at.", show_default="in DIR"),
+    ] = None,
+    serial: Annotated[bool, typer.Option("--serial", help="One after the other, without Spark.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be run.")] = False,
+    master: Master = None,
+    output: Format = Output.TABLE,
+) -> int:
+    """Run thousands of simulations as Spark tasks, and name the settings to choose for each topology.
+
+    Each run crashes a host and measures how soon everybody knew, and how often somebody was suspected in vain
+    before. Call it again at any time: what is known is not run again, what failed is. Exit code 1 if runs
+    failed.
+
+    Examples:
+
+        rostra sweep examples/sweeps/profiles.toml --into /tmp/profiles
+        rostra sweep profiles.toml --dry-run
+        rostra sweep profiles.toml --master spark://host:7077
+    """
+    from rostra.history.sweeps.job import Results, here, on_spark
+    from rostra.history.sweeps.job import sweep as run
+    from rostra.history.sweeps.plan import read_plan
+    from rostra.history.sweeps.report import choices, page, points
+
+    plan = read_plan(file)
+    directory = into or file.with_name(f"{plan.name}.sweep")
+    results = Results(directory)
+    wanted = {each.id for each in plan.runs}
+    missing = wanted - results.done()
+    remark(f"{len(wanted):,} runs, {len(wanted) - len(missing):,} of them known already")
+    if dry_run:
+        return EXIT_OK
+    if missing:
+        with Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            transient=True,
+            disable=not sys.stderr.isatty(),
+        ) as progress:
+            bar = progress.add_task("simulating", total=len(wanted))
+
+            def tell(done: int, of: int) -> None:
+                progress.update(bar, completed=done, total=of)
+
+            if serial:
+                run(plan.runs, results, here, parcel=8, tell=tell)
+            else:
+                from rostra.history import session
+
+                spark = session.start(master or session.HERE, app="rostra sweep")
+                try:
+                    cores = spark.sparkContext.defaultParallelism
+                    run(plan.runs, results, on_spark(spark), parcel=max(64, 16 * cores), tell=tell)
+                except KeyboardInterrupt:
+                    session.interrupt(spark)
+                    raise
+                finally:
+                    session.end(spark)
+    rows = [row for row in results.read().to_pylist() if row["run"] in wanted]
+    where = report or directory / "report.html"
+    where.write_text(page(plan.name, rows), encoding="utf-8")
+    named = choices(points(rows))
+    if output is Output.TABLE:
+        show_table(
+            ("topology", "loss", "choose", "because"),
+            [
+                (
+                    each.topology,
+                    "any" if each.loss < 0 else f"{each.loss:.1%}",
+                    each.chosen.label if each.chosen else "-",
+                    each.why,
+                )
+                for each in named
+            ],
+        )
+    else:
+        for each in named:
+            show_json(each, output)
+    failed = sum(row["error"] is not None for row in rows)
+    remark(f"{where}" + (f"; {failed} runs failed, and will be tried again" if failed else ""))
+    return EXIT_FAILED if failed else EXIT_OK

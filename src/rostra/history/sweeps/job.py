@@ -1,0 +1,125 @@
+"""Runs as Spark tasks: in parcels, each of which is kept as soon as it is done.
+
+    <directory>/runs/batch=<number>/*.parquet   rows of one parcel, on disk under this name or not at all
+
+Whoever is stopped loses the parcel that was under way, and the next call runs only what is not there yet. So
+a sweep can be stopped at any moment, continued, and made larger by editing its file.
+"""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rostra.history.sweeps.plan import Run
+from rostra.history.sweeps.run import ROW, execute
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ARROW: Final = {"text": pa.string(), "double": pa.float64(), "int64": pa.int64()}
+_SPARK: Final = {"text": "string", "double": "double", "int64": "bigint"}
+
+ROWS: Final = pa.schema([(name, _ARROW[type_]) for name, type_ in ROW.items()])
+ROWS_IN_SPARK: Final = ", ".join(f"{name} {_SPARK[type_]}" for name, type_ in ROW.items())
+
+PARCEL: Final = 64
+"""Runs that are kept together. Raising it: fewer files and less waiting for the slowest run, more to do again
+after a stop."""
+
+Execute = Callable[[Sequence[Run]], list[dict[str, Any]]]
+
+
+class Results:
+    """What is known already."""
+
+    def __init__(self, directory: str | Path) -> None:
+        self.path = Path(directory) / "runs"
+
+    def read(self) -> pa.Table:
+        """Every row, the newest of each run."""
+        parcels = sorted(self.path.glob("batch=*/*.parquet"), key=lambda file: _number(file.parent))
+        rows: dict[str, dict[str, Any]] = {}
+        for file in parcels:
+            rows |= {row["run"]: row for row in pq.ParquetFile(file).read().to_pylist()}
+        return pa.Table.from_pylist([rows[run] for run in sorted(rows)], ROWS)
+
+    def done(self) -> set[str]:
+        """The runs that need not be run again. Those that failed are tried again."""
+        table = self.read()
+        return {
+            run
+            for run, error in zip(*(table[c].to_pylist() for c in ("run", "error")), strict=True)
+            if not error
+        }
+
+    def keep(self, rows: list[dict[str, Any]]) -> None:
+        """One more parcel, whole or not at all."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        number = 1 + max((_number(path) for path in self.path.glob("batch=*")), default=-1)
+        whole = self.path / f"batch={number}"
+        part = self.path / f".batch={number}.part"
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir()
+        with (part / "rows.parquet").open("wb") as file:
+            pq.write_table(pa.Table.from_pylist(rows, ROWS), file, compression="zstd")
+            file.flush()
+            os.fsync(file.fileno())
+        part.rename(whole)
+
+
+def sweep(
+    runs: Sequence[Run],
+    results: Results,
+    by: Execute,
+    *,
+    parcel: int = PARCEL,
+    tell: Callable[[int, int], None] = lambda done, of: None,
+) -> int:
+    """Run what is not known yet; how many that were. `tell` hears how many of all runs are known."""
+    known = results.done()
+    unique = {run.id: run for run in runs}
+    waiting = [run for name, run in unique.items() if name not in known]
+    done = len(unique) - len(waiting)
+    tell(done, len(unique))
+    for first in range(0, len(waiting), parcel):
+        some = waiting[first : first + parcel]
+        results.keep(by(some))
+        done += len(some)
+        tell(done, len(unique))
+    return len(waiting)
+
+
+def here(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """One after the other, in this process, without Spark."""
+    return [execute(run) for run in runs]
+
+
+def on_spark(spark: "SparkSession") -> Execute:
+    """One task for each run, so that a slow one holds up nobody. Workers import Rostra as it is installed
+    there; what travels is the run itself."""
+
+    def by(runs: Sequence[Run]) -> list[dict[str, Any]]:
+        words = [(msgspec.json.encode(run).decode(),) for run in runs]
+        table = spark.createDataFrame(words, "run string").repartition(len(words))
+        return [row.asDict() for row in table.mapInArrow(_execute_batches, ROWS_IN_SPARK).collect()]
+
+    return by
+
+
+def _execute_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        rows = [execute(msgspec.json.decode(word, type=Run)) for word in batch.column(0).to_pylist()]
+        yield from pa.Table.from_pylist(rows, ROWS).to_batches()
+
+
+def _number(path: Path) -> int:
+    with contextlib.suppress(ValueError):
+        return int(path.name.partition("=")[2])
+    return -1
