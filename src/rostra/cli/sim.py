@@ -23,8 +23,7 @@ from rostra.cli import replay
 from rostra.cli.common import EXIT_FAILED, EXIT_MISUSE, EXIT_OK, command, complain, remark
 from rostra.cli.house import HouseCommand, HouseGroup
 from rostra.errors import BadInput, BadStory
-from rostra.sim.shapes import SHAPES
-from rostra.sim.storm import Outcome, StormFailed, storm
+from rostra.sim.storm import STORMS, Outcome, StormFailed, storm
 from rostra.sim.story import Story, tell
 
 SimulatedJournal = Annotated[
@@ -143,7 +142,7 @@ def blow_storms(
     ] = 100,
     first: Annotated[int, typer.Option(metavar="NUMBER", help="The first seed.")] = 0,
     shape: Annotated[
-        str | None, typer.Option(help=f"One of: {', '.join(SHAPES)}; else each in turn.")
+        str | None, typer.Option(help=f"One of: {', '.join(STORMS)}; else each in turn.")
     ] = None,
     jobs: Annotated[int, typer.Option(metavar="COUNT", help="So many at a time.")] = 1,
     journal: SimulatedJournal = None,
@@ -159,11 +158,11 @@ def blow_storms(
         rostra sim storm --seed 8812
         rostra sim storm --seeds 1000 --jobs 2
     """
-    if shape is not None and shape not in SHAPES:
-        raise BadInput(f"no shape is called {shape!r}", fix=f"one of: {', '.join(SHAPES)}")
+    if shape is not None and shape not in STORMS:
+        raise BadInput(f"no shape is called {shape!r}", fix=f"one of: {', '.join(STORMS)}")
     if seed is not None:
         first, seeds = seed, 1
-    shapes = [shape] if shape else sorted(SHAPES)
+    shapes = [shape] if shape else list(STORMS)
     plan = [(number, shapes[number % len(shapes)]) for number in range(first, first + seeds)]
     failed = comparisons = 0
     virtual_s = 0.0

@@ -30,7 +30,8 @@ from rostra.sim.checkers import (
 from rostra.sim.network import WILD, LinkModel, Uniform
 from rostra.sim.programs import Call, Program
 from rostra.sim.rest import PROBE, Comparison
-from rostra.sim.shapes import shape
+from rostra.sim.shapes import SHAPES, shape
+from rostra.sim.talk_storm import TalkStorm
 from rostra.sim.taps import Invariants, OneCopy, Scopes, tapped
 from rostra.sim.world import World
 
@@ -41,6 +42,13 @@ _SLOWEST_S: Final = (0.002, 0.05, 0.3, 0.6)
 """How slow a line may be: each gets one of these, so that one path can be hundreds of times faster than the
 next. With heartbeats every 0.2 s and 1 s of patience the slowest are just good enough while nothing is done
 to them."""
+
+
+TALK: Final = "talk"
+"""Not a shape of its own: storms over groups that speak, in worlds of two to four sites."""
+
+STORMS: Final = (*SHAPES, TALK)
+"""What a storm can blow through."""
 
 
 class StormFailed(RostraError):
@@ -67,8 +75,12 @@ def replay_command(seed: int, shape_name: str) -> str:
 def storm(seed: int, shape_name: str, *, journal: str | Path | None = None) -> Outcome:
     """Run one storm from beginning to end; raise `StormFailed` if anything did not hold. With `journal`, its
     servers leave their journals in that directory, as those of world ``storm-<shape>-<seed>``."""
-    run = _Storm(seed, shape_name, None if journal is None else _journal(journal, f"{shape_name}-{seed}"))
+    written = None if journal is None else _journal(journal, f"{shape_name}-{seed}")
+    run = TalkStorm(seed, journal=written) if shape_name == TALK else _Storm(seed, shape_name, written)
     try:
+        if isinstance(run, TalkStorm):
+            talk = run.blow_over()
+            return Outcome(seed, shape_name, talk.virtual_s, talk.events, 1, (talk.verdict,))
         return run.blow_over()
     except Exception as error:
         raise StormFailed(

@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 from rostra.errors import RostraError
 from rostra.names import Domain, Group, Tree, depth, inside, strictly_inside
+from rostra.protocols.adhoc.core import ClusterCore, HostCore
+from rostra.protocols.adhoc.invariants import delegate_violations, member_violations
 from rostra.protocols.effects import Core, Effect, Event, Instant, Received
 from rostra.protocols.resolve import invariants
 from rostra.protocols.resolve.domain import DomainServer
@@ -78,12 +80,28 @@ class OneCopy:
 
 
 class Invariants:
+    def __init__(self, every: int = 1) -> None:
+        self._every = every  # look after so many steps of anybody: groups that speak take many
+        self._steps = 0
+
     def stepped(self, path: Domain, core: Core, event: Event, effects: Sequence[Effect]) -> None:
+        self._steps += 1
+        if self._steps % self._every:
+            return
         match core:
             case DomainServer():
                 wrong = invariants.domain_server_violations(core)
             case LocalServer():
                 wrong = invariants.local_server_violations(core)
+            case HostCore():
+                wrong = invariants.local_server_violations(core.local)
+                for members in core.members.values():
+                    for member in members.values():
+                        wrong += member_violations(member)
+            case ClusterCore():
+                wrong = invariants.domain_server_violations(core.server)
+                for delegate in core.groups.values():
+                    wrong += delegate_violations(delegate)
             case _:
                 wrong = []
         if wrong:

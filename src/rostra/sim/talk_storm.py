@@ -1,0 +1,253 @@
+"""Storms over groups that speak: members come, go and die, sites are cut off, delegates are killed, and up to
+a fifth of all datagrams is lost. Then the sky clears.
+
+    blow ── joins, leaves, kills, crashes, cuts ──▶ clear ── everybody sees and has everything ──▶ judge
+
+While it blows, taps ask the cores for their invariants again and again (IX-5). Once all is repaired and the
+streams have ended, everybody must see everybody (IX-8), have everything (IX-7), and keep nothing for others
+any more; and `fifo-gap-free` must hold over the whole history (IX-1..IX-3), gaps included (X-006).
+"""
+
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rostra.names import ROOT, Domain, Endpoint, Group
+from rostra.protocols.adhoc.config import AdhocConfig
+from rostra.protocols.adhoc.core import HostCore
+from rostra.protocols.adhoc.events import Gap
+from rostra.protocols.adhoc.messages import Role
+from rostra.protocols.links.config import LinkConfig
+from rostra.sim.checkers import Verdict, fifo_gap_free
+from rostra.sim.history import Handed
+from rostra.sim.network import LinkModel, Quality, Uniform
+from rostra.sim.programs import Program
+from rostra.sim.taps import Invariants, tapped
+from rostra.sim.world import World
+
+if TYPE_CHECKING:
+    from rostra.sim.journal import SimJournal
+
+G: Final = Group("g", ROOT)
+MEMBERS_MAX: Final = 10
+CLEAR_S: Final = 20.0
+"""So long after the last repair everybody must have caught up: links come back, then T_semi, T_peer, T_cut
+and some rounds of repair (X-126)."""
+
+CHURN: Final = ("join",) * 4 + ("leave", "leave", "kill", "say", "large", "pause", "resume", "back")
+FAULTS: Final = (
+    *("cut", "cut", "heal", "heal", "crash", "restart", "restart", "kill_delegate", "kill_delegate"),
+    *("cut_data", "cut_control", "reset", "stop", "go_on", "lose"),
+)
+
+
+class TalkOutcome(Struct, frozen=True):
+    virtual_s: float
+    events: int
+    given: int  # messages, over all receivers
+    gaps: int
+    verdict: Verdict
+
+
+class TalkStorm:
+    """One storm, from its seed. `faults` is the share of deeds that break something."""
+
+    def __init__(
+        self, seed: int, *, faults: float | None = None, journal: "SimJournal | None" = None
+    ) -> None:
+        luck = self.luck = Random(f"talk {seed}")
+        self.seed = seed
+        self.faults = luck.choice((0.0, 0.15, 0.4)) if faults is None else faults
+        sites = luck.choice((2, 3, 3, 4))
+        wan = Quality(
+            Uniform(0.02, luck.choice((0.03, 0.1, 0.3))),
+            loss=luck.choice((0.0, 0.05, 0.2)),
+            duplicate=luck.choice((0.0, 0.02)),
+            reorder=luck.choice((0.0, 0.05)),
+        )
+        lan = Quality(Uniform(0.0001, 0.001), loss=luck.choice((0.0, 0.0, 0.02, 0.1)))
+        control = LinkModel(replace(lan, loss=0.0), replace(wan, loss=min(wan.loss, 0.05)))
+        self.world = World(
+            seed,
+            domains={f"s{n + 1}": 2 for n in range(sites)},
+            links=control,
+            data=LinkModel(lan, wan),
+            timers=LinkConfig.lan().over_datagrams(),
+            fifo=AdhocConfig(
+                resume_s=luck.choice((0.5, 4.0, 30.0)), delegate_linger_s=luck.choice((0.5, 5.0))
+            ),
+            watching=tapped(Invariants(every=16)),
+            journal=journal,
+        )
+        self.wan_loss, self.lan_loss = wan.loss, lan.loss
+        self.sites = sorted(self.world.tree.clusters)
+        self._named = 0
+
+    def blow_over(self) -> TalkOutcome:
+        self.world.settle()
+        for _ in range(3):
+            self._join()
+        for _ in range(self.luck.choice((15, 30))):
+            self.world.run(self.luck.choice((0.0, 0.001, 0.05, 0.3, 1.0)))
+            deed = self.luck.choice(FAULTS if self.luck.random() < self.faults else CHURN)
+            getattr(self, f"_{deed}")()
+        self._clear()
+        history = self.world.history
+        assert history is not None
+        verdict = fifo_gap_free(history, complete=True)
+        assert verdict.ok, f"{verdict}: {verdict.where}"
+        handed = [record.item for record in history if isinstance(record, Handed)]
+        gaps = sum(isinstance(item, Gap) for item in handed)
+        given = sum(item.run.count for item in handed if hasattr(item, "run"))
+        return TalkOutcome(self.world.now, self.world.events, given, gaps, verdict)
+
+    # What members do
+
+    def _talking(self, *states: str) -> list[Program]:
+        return [
+            program
+            for program in self.world.programs
+            if program.alive and G in program.talks and (not states or program.talks[G].state in states)
+        ]
+
+    def _some(self, *states: str) -> Program | None:
+        found = self._talking(*states)
+        return self.luck.choice(found) if found else None
+
+    def _hosts(self) -> list[Domain]:
+        return [host for host in self.world.tree.hosts if self.world.processes[host].node is not None]
+
+    def _join(self, program: Program | None = None) -> None:
+        if len(self._talking("joining", "in")) >= MEMBERS_MAX or not self._hosts():
+            return
+        if program is None:
+            self._named += 1
+            program = self.world.program(self.luck.choice(self._hosts()), f"p{self._named}")
+        role = self.luck.choice((Role.BOTH, Role.BOTH, Role.BOTH, Role.RECEIVE, Role.SEND))
+        program.join_fifo(G, role=role)
+        if role.sends:
+            program.stream(G, self.luck.choice((0.02, 0.1, 0.1)), phase_s=self.luck.random() * 0.1)
+
+    def _back(self) -> None:
+        """Whoever has parted joins once more: the same endpoint, and its numbers go on."""
+        if program := self._some("over"):
+            self._join(program)
+
+    def _leave(self) -> None:
+        if program := self._some("joining", "in"):
+            program.leave(G)
+
+    def _kill(self) -> None:
+        if program := self._some():
+            self.world.kill(program)
+
+    def _say(self) -> None:
+        program = self._some("joining", "in")
+        if program and program.talk(G).role.sends:
+            program.say(G, *(b"%d" % n for n in range(self.luck.choice((1, 30, 300)))))
+
+    def _large(self) -> None:
+        program = self._some("joining", "in")
+        if program and program.talk(G).role.sends:
+            program.say(G, self.luck.randbytes(self.luck.choice((1300, 20_000))))
+
+    def _pause(self) -> None:
+        if program := self._some("in"):
+            program.pause(G)
+
+    def _resume(self) -> None:
+        for program in self._talking("joining", "in", "leaving"):
+            program.resume(G)
+
+    # What breaks
+
+    def _site(self) -> Domain:
+        return self.luck.choice(self.sites)
+
+    def _part(self) -> str:
+        site, host = self._site(), self.luck.choice(self.world.tree.hosts)
+        other = self.luck.choice([each for each in self.sites if each != site])
+        return self.luck.choice((site, host, f"{site} | {other}", f"{site} > {other}"))
+
+    def _cut(self) -> None:
+        self.world.cut(self._part())
+
+    def _cut_data(self) -> None:
+        self.world.cut(self._part(), only="data")
+
+    def _cut_control(self) -> None:
+        self.world.cut(self._part(), only="control")
+
+    def _heal(self) -> None:
+        self.world.heal()
+
+    def _crash(self) -> None:
+        self.world.crash(self.luck.choice(self.world.tree.hosts))
+
+    def _restart(self) -> None:
+        for path, process in self.world.processes.items():
+            if process.node is None:
+                self.world.restart(path)
+
+    def _kill_delegate(self) -> None:
+        site = self._site()
+        self.luck.choice((self.world.crash, self.world.restart, self.world.restart))(site)
+
+    def _reset(self) -> None:
+        a, b = self.luck.choice(self.world.tree.links())
+        self.world.reset(f"link {a} | {b}")
+
+    def _stop(self) -> None:
+        self.world.pause(self.luck.choice(self.world.tree.servers))
+
+    def _go_on(self) -> None:
+        for path in self.world.tree.servers:
+            self.world.resume(path)
+
+    def _lose(self) -> None:
+        self.world.lose(self.luck.choice((0.2, 0.5)), self._part(), only="data")
+
+    # The sky clears
+
+    def _clear(self) -> None:
+        world = self.world
+        world.heal()
+        self._go_on()
+        self._restart()
+        self._resume()
+        world.lose(0.05, only="data")  # never quite
+        while len(self._talking("joining", "in")) < 2:
+            self._join()
+        world.run(CLEAR_S)
+        members = self._talking("in")
+        for program in members:
+            program.hush(G)
+        world.run(CLEAR_S / 2)
+        for program in members:
+            if program.talk(G).role.sends:
+                program.say(G, b"once more")
+        world.run(CLEAR_S / 2)
+        assert not self._talking("joining", "leaving"), "somebody never got in, or never out"
+        everybody = {program.address for program in members}
+        for program in members:
+            self._has_everything(program, everybody, members)
+            self._keeps_nothing(program)
+
+    def _has_everything(self, program: Program, everybody: set[Endpoint], members: list[Program]) -> None:
+        talk = program.talk(G)
+        seen = set(talk.members)
+        assert seen == everybody, f"{program} sees {sorted(seen)}, not {sorted(everybody)}"
+        for other in members:
+            said = other.talk(G)
+            if other is not program and said.role.sends and talk.role.receives:
+                last = talk.last.get(other.address, 0)
+                assert last == said.said, f"{program} has {other} up to {last} of {said.said}"
+
+    def _keeps_nothing(self, program: Program) -> None:
+        """Everybody has it, and everybody knows."""
+        door = self.world.processes[program.host].door
+        assert isinstance(door, HostCore)
+        sending = door.members[G][program.address].sending
+        assert sending.stable == sending.last_seq, f"{program} is not rid of its messages"

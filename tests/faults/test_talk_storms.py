@@ -1,0 +1,42 @@
+"""Storms over groups that speak, on whole nodes: joins, leaves, deaths, cuts, dead delegates, a fifth lost.
+
+`make storm ARGS="--shape talk"` runs as many as you like; one that fails prints the command that replays it.
+"""
+
+import pytest
+
+from rostra.protocols.adhoc.senders import Phase, Senders
+from rostra.sim.storm import TALK, StormFailed, replay_command, storm
+from rostra.sim.talk_storm import TalkStorm
+
+EVERY_SEED_THAT_EVER_FAILED = [
+    2,  # a member that only speaks was told twice who came
+    4,  # a receiver that read late lost the last words of one who left
+]
+
+
+@pytest.mark.spec(
+    "X-004", "X-005", "X-006", "X-008", "X-101", "X-120", "X-121", "X-122", "X-124", "X-126", "X-127"
+)
+@pytest.mark.parametrize("seed", [*EVERY_SEED_THAT_EVER_FAILED, 0, 1, 6, 7, 8, 9, 11])
+def test_everybody_sees_and_has_everything_when_the_sky_clears(seed):
+    outcome = storm(seed, TALK)
+    assert outcome.verdicts[0].ok
+
+
+def test_a_storm_depends_on_its_seed_alone():
+    assert TalkStorm(6).blow_over() == TalkStorm(6).blow_over()
+
+
+def test_a_failing_storm_says_how_to_replay_it(monkeypatch):
+    """A receiver that forgets what it has not read when its sender leaves, as ours once did."""
+
+    def forget(self: Senders, who: str) -> None:
+        sender = self.running.get(who)
+        if sender is not None and sender.phase is Phase.DRAINING:
+            self._end(sender)
+
+    monkeypatch.setattr(Senders, "drain_timed_out", forget)
+    with pytest.raises(StormFailed, match=r"heard .* when it left") as failed:
+        storm(4, TALK)
+    assert failed.value.fix.endswith(replay_command(4, TALK))
