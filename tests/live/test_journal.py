@@ -7,6 +7,7 @@ import signal
 import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -260,3 +261,37 @@ def replay(*words) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*ROSTRA, "sim", "replay", *map(str, words)], capture_output=True, text=True, timeout=60
     )
+
+
+async def test_what_a_group_says_is_journalled_by_those_who_heard_it_and_replays(tmp_path: Path) -> None:
+    lab = Journalled(
+        tmp_path, tmp_path / "journal", servers=("eu",), hosts=("eu.h1", "eu.h2"), extra="record = true\n"
+    )
+    try:
+        await lab.start()
+        async with (
+            lab.program("eu.h1", "ann") as ann,
+            ann.join("chess", delivery="fifo") as speaker,
+            lab.program("eu.h2", "bob") as bob,
+            bob.join("chess", delivery="fifo") as listener,
+        ):
+            await until(lambda: len(speaker.members) == 2, "ann sees bob")
+            for n in range(20):
+                await speaker.send(f"move {n}".encode())
+            heard = 0
+            async for item in listener:
+                heard += type(item).__name__ == "Message"
+                if heard == 20:
+                    break
+            await until(lambda: lab.kinds("eu.h2")["delivered"], "on the disk")
+        for node in ("eu.h1", "eu.h2", "eu"):
+            lab[node].signal(signal.SIGTERM)
+            assert await lab[node].ended() == 0
+    finally:
+        lab.close()
+    runs = [row for row in lab.rows("eu.h2") if row["kind"] == "delivered"]
+    assert {row["member"].partition("#")[0] for row in runs} == {"eu.h1/ann"}
+    assert sum(row["count"] for row in runs) == 20
+    assert all(a["last"] + 1 == b["first"] for a, b in pairwise(runs))
+    again = replay(lab.journal)
+    assert again.returncode == 0, again.stdout + again.stderr
