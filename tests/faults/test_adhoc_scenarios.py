@@ -604,3 +604,94 @@ def test_joins_and_a_merge_elsewhere_do_not_delay_what_flows(loss):
         assert c
     assert len(delays[True]) == len(delays[False]) == 100
     assert max(x - y for x, y in zip(delays[True], delays[False], strict=True)) < 0.005
+
+
+@pytest.mark.spec("X-058", "X-127")
+@pytest.mark.parametrize("seed", range(2))
+def test_xx18_a_cut_that_flaps_is_told_truly_and_ends_in_agreement(seed):
+    net = three_sites(seed, detect_s=0.3)
+    a, b, c = net.join("huji.h1/a"), net.join("mit.h1/b"), net.join("ntu.h1/c")
+    net.run(3.0)
+    for member in (a, b, c):
+        net.stream(member, every_s=0.05)
+    for _ in range(6):
+        net.cut(["ntu"], ["huji", "mit", "world"])
+        net.run(1.0)
+        net.heal()
+        net.run(1.0)
+    # One way only: what NTU says is lost, what it hears is not. Its control links are whole.
+    net.data_filter = lambda source, to, message: source != "ntu" or to.startswith("ntu")
+    net.run(3.0)
+    net.data_filter = lambda source, to, message: True
+    for program in net.programs.values():
+        program.silent = True
+    net.run(12.0)
+    net.everybody_has_everything([a, b, c])
+    for at in (a, b, c):
+        assert net.items(at, ev.Gap) == [], "within the time of resuming"
+
+
+@pytest.mark.spec("X-030", "X-060")
+@pytest.mark.parametrize("after_s", [0.0003, 0.06, 0.12, 0.18, 0.231, 0.24, 0.3, 0.36, 0.42, 0.5, 0.6])
+def test_xx19_a_cut_in_the_middle_of_a_join_leaves_the_right_view(after_s):
+    net = three_sites(detect_s=0.05)
+    a, b = net.join("huji.h1/a"), net.join("mit.h1/b")
+    net.run(3.0)
+    net.stream(a, every_s=0.05)
+    net.stream(b, every_s=0.05)
+    c = net.join("ntu.h1/c")
+    net.stream(c, every_s=0.05)
+    net.run(after_s)
+    net.cut(["ntu"], ["huji", "mit", "world"])
+    net.run(2.0)
+    net.heal()
+    net.run(6.0)
+    for program in net.programs.values():
+        program.silent = True
+    net.run(6.0)
+    net.everybody_has_everything([a, b, c])
+    assert net.items(a, ev.Gap) == [] or all(gap.endpoint == c for gap in net.items(a, ev.Gap))
+    assert len(net.numbers(a, b)) == net.sent[b]
+
+
+@pytest.mark.spec("X-073", "X-061")
+def test_after_a_merge_the_two_trees_become_one_and_nothing_stalls():
+    lans = ["a", "b", "c", "d"]
+    net = Net(2, dict.fromkeys(lans, 1), config=AdhocConfig(fanout=1))
+    members = [net.join(f"{lan}.h1/m") for lan in lans]
+    net.run(4.0)
+    for member in members:
+        net.stream(member, every_s=0.1)
+    net.cut(["a", "b"], ["c", "d", "world"])
+    net.run(8.0)
+    # The side without the world's smallest name has made more trees than the other.
+    for version in range(3):
+        net.delegate("c")._versions = 20 + version
+        net.delegate("c").forwarding.tree = None
+        net.delegate("c")._make_tree()
+    net.heal()
+    net.run(6.0)
+    trees = {net.delegate(lan).forwarding.tree for lan in lans}
+    assert len(trees) == 1 and len(trees.pop().links) == 3
+    for one, other in (("a", "b"), ("c", "d")):
+        times = arrivals(net, members[lans.index(one)], members[lans.index(other)])
+        assert max(later - earlier for earlier, later in pairwise(times)) < 0.15
+
+
+@pytest.mark.spec("X-008", "X-035", "X-046")
+def test_a_storm_of_joins_costs_a_joiner_no_more_than_the_list_that_remains():
+    net = Net(3, {"huji": 4, "mit": 1})
+    a = net.join("mit.h1/a")
+    net.run(1.0)
+    net.control_delay = lambda source, to, message: 0.5 if to == "mit.h1" else 0.0
+    b = net.join("mit.h1/b")
+    for n in range(150):
+        member = net.join(f"huji.h{n % 4 + 1}/m{n}", role=Role.RECEIVE)
+        if n >= 10:
+            net.leave(member)
+            net.programs.pop(member)
+    net.run(2.0)
+    net.control_delay = lambda source, to, message: 0.0
+    net.run(3.0)
+    assert len(net.programs[b].next) == len(net.programs[a].next) == 12
+    assert len(net.member(b).view.members) == 14

@@ -44,6 +44,7 @@ class Storm:
         for _ in range(doings):
             self.net.run(self.net.random.choice([0.0, 0.001, 0.05, 0.3, 1.0]))
             self.net.random.choice(self.doings)()
+            self.net.everything_owed_is_held()
         self.mend()
         while self.down:
             self.revive()
@@ -135,7 +136,9 @@ class Storm:
                     lost.discard(endpoint)
 
 
-@pytest.mark.spec("X-004", "X-005", "X-006", "X-008", "X-120", "X-121", "X-122", "X-124", "X-126", "X-127")
+@pytest.mark.spec(
+    "X-004", "X-005", "X-006", "X-008", "X-120", "X-121", "X-122", "X-123", "X-124", "X-126", "X-127"
+)
 @pytest.mark.parametrize("seed", [*EVERY_SEED_THAT_EVER_FAILED, *range(9)])
 def test_joins_and_leaves_never_cost_a_message(seed):
     storm = Storm(seed, cuts=False, crashes=False)

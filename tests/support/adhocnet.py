@@ -473,6 +473,26 @@ class Net:
     def delegate(self, lan: str) -> Any:
         return self.nodes[Domain(lan)].groups[G]
 
+    def everything_owed_is_held(self) -> None:
+        """IX-4: while a sender lives, it and its home delegate together hold all that anybody is owed."""
+        for lan in self.tree.clusters:
+            core = self.nodes.get(lan)
+            for delegate in core.groups.values() if core is not None else ():
+                for stream, relay in delegate.relays.running.items():
+                    if relay.lan != lan or not relay.known or relay.final is not None:
+                        continue
+                    host = self.nodes.get(host_of(stream))
+                    member = None if host is None else host.members.get(G, {}).get(stream)
+                    if member is None:
+                        continue
+                    owed = [*relay.pins.local.values(), *(next for _, next in relay.pins.lans.values())]
+                    if owed:
+                        last = member.sending.last_seq
+                        held = [*member.sending.store.runs, *relay.inbound.store.runs]
+                        there = {n for run in held for n in range(run.first, run.end)}
+                        missing = [n for n in range(min(owed), last + 1) if n not in there]
+                        assert not missing, (self.now, stream, min(owed), missing[:5])
+
     def everybody_has_everything(self, members: Iterable[Endpoint]) -> None:
         """IX-7 and IX-8: everyone sees everyone, and has all that was sent up to now."""
         members = sorted(members)
