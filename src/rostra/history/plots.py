@@ -95,12 +95,13 @@ def bars(rows: Sequence[Bar], *, top: float | None = None) -> str:
     for number, row in enumerate(rows):
         y = number * step + 4
         wide = max(0.0, min(1.0, row.value / most)) * room
+        beside = max(wide, min(1.0, (row.mark or 0.0) / most) * room)  # text stands clear of the mark
         fill = f"var(--c{row.colour})"
         drawn.append(
             f'<text x="{label_width - 8}" y="{y + 11}" text-anchor="end" class="label">'
             f"{escape(_short(row.label))}<title>{escape(row.label)}</title></text>"
             f'<rect x="{label_width}" y="{y}" width="{wide:.1f}" height="13" fill="{fill}" rx="2"/>'
-            f'<text x="{label_width + wide + 6:.1f}" y="{y + 11}" class="value">{escape(row.text)}</text>'
+            f'<text x="{label_width + beside + 6:.1f}" y="{y + 11}" class="value">{escape(row.text)}</text>'
         )
         if row.mark is not None:
             x = label_width + min(1.0, row.mark / most) * room

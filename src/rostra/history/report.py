@@ -214,7 +214,8 @@ def _flaps(events: DataFrame, span: Span) -> str:
             Bar(
                 f"{row['what']} {row['name']}" + (f" by {row['seen_by']}" if row["seen_by"] else ""),
                 row["times"],
-                f"{row['times']} times" + (f", {row['suspected']} overdue" if row["suspected"] else ""),
+                f"{row['times']} time{'s' * (row['times'] != 1)}"
+                + (f", {row['suspected']} overdue" if row["suspected"] else ""),
                 colour=kinds.index(row["what"]),
             )
             for row in _rows(worst)
