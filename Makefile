@@ -5,6 +5,7 @@ PYTHON  ?= python3
 SECONDS ?= 60
 SEEDS   ?= 1000
 KILLS   ?= 20
+EVENTS  ?= 1000000
 ARGS    ?=
 
 BIN   := .venv/bin
@@ -18,7 +19,7 @@ BROWSER_TOOLS := chromium chromium-driver
 BROWSER_OK    := $(shell command -v chromium >/dev/null && command -v chromedriver >/dev/null && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help up lab test fmt lint types unit live browser fuzz storm storm-history goldens bench crowd congress-report clean
+.PHONY: help up lab test fmt lint types unit live browser fuzz storm storm-history goldens bench bench-history crowd congress-report clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +79,9 @@ goldens: $(READY)  ## rewrite the golden traces of the stories; the diff is the 
 
 bench: $(READY)  ## real processes beside Redis and a bare echo, as ratios (ARGS=--quick, ARGS="--only W1")
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+bench-history: $(READY)  ## questions and audits of a made-up month, beside DuckDB (EVENTS=10000000)
+	@$(BIN)/python -m benchmarks.history --events $(EVENTS) $(ARGS)
 
 crowd: $(READY)  ## ten thousand programs that watch through one agent (ARGS="--watchers 2000")
 	@$(BIN)/python -m benchmarks.watchers $(ARGS)
