@@ -16,6 +16,7 @@ from rich.console import Console
 from benchmarks import workloads
 from benchmarks.crew import run
 from benchmarks.figures import Bar, Measures, Row, middle, show, show_bars
+from benchmarks.peers.bare import BareService
 from benchmarks.peers.base import Service
 from benchmarks.peers.echo import EchoService
 from benchmarks.peers.rostra import Deployment, RostraService
@@ -35,6 +36,12 @@ def redis(*, shared: bool = False, ttl_ms: int = 10_000) -> Service:
     from benchmarks.peers.redis import RedisService
 
     return RedisService(shared=shared, ttl_ms=ttl_ms)
+
+
+def zeromq() -> Service:
+    from benchmarks.peers.zeromq import ZeroMqService
+
+    return ZeroMqService()
 
 
 def ours(deployment: Deployment, **options: Any) -> Make:
@@ -81,6 +88,14 @@ PLAN: Final = {
             (ours(Deployment.TWO_AGENTS, **LAN), workloads.program_stopped),
         ],
     ),
+    "W4": Planned(
+        "one sender, 8 receiving processes, 200,000 messages; then 4 and 4",
+        [
+            (peer, work)
+            for work in (workloads.one_to_eight, workloads.four_to_four)
+            for peer in (BareService, zeromq, ours(Deployment.TOGETHER), ours(Deployment.APART))
+        ],
+    ),
     "W6": Planned(
         "joins and leaves per second while the last of 100 watchers knows within 250 ms (p99)",
         [(peer, workloads.storm) for peer in (echo, *REDIS, *OURS)],
@@ -122,6 +137,10 @@ BARS: Final = (
     Bar("W2", "own copy: a million reads per second", "own copy: per s", 1e6, less_is_better=False),
     Bar("W3", "kill -9: the last of 20 told in about 10 ms", "p50 ms", 10),
     Bar("W3", "silent host removed within 1.5 s", "silent: max ms", 1500, only="lan"),
+    Bar("W4", "100 B: 2x ZeroMQ", "100 B: per s", 2, "zeromq", less_is_better=False),
+    Bar("W4", "1 KiB: 3x ZeroMQ", "1 KiB: per s", 3, "zeromq", less_is_better=False),
+    Bar("W4", "100 B: half of a bare hub", "100 B: per s", 0.5, "bare, batched", less_is_better=False),
+    Bar("W4", "1 KiB: half of a bare hub", "1 KiB: per s", 0.5, "bare, batched", less_is_better=False),
     Bar("W6", "joins and leaves per second: 2x Redis", "per s", 2, "redis", less_is_better=False),
     Bar("W7", "under 5 KB of the agent's memory per member", "agent 0: KB", 5),
 )

@@ -149,6 +149,31 @@ class Duties:
             await asyncio.sleep(0)
         return reads / seconds
 
+    # Speaking
+
+    async def may_speak(self, group: str, sender: int) -> None:
+        await self.program.may_speak(group, sender)
+
+    async def listen(self, group: str, name: str, senders: int, count: int) -> None:
+        await self.program.listen(group, name, senders, count)
+
+    async def heard(self) -> int:
+        return await self.program.heard()
+
+    async def speak(self, sender: int, count: int, size: int) -> int:
+        return await self.program.speak(sender, count, size)
+
+    async def pace(self, sender: int, count: int, size: int, per_s: float) -> None:
+        """So many timed messages at a steady pace."""
+        due = time.monotonic()
+        for _ in range(count):
+            due += 1 / per_s
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            await self.program.say_timed(sender, size)
+
+    async def time(self, count: int) -> list[int]:
+        return await self.program.time(count)
+
 
 if __name__ == "__main__":
     run(obey(Duties()))

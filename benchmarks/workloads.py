@@ -3,11 +3,13 @@
     W1  50 watching members in 5 processes; one more joins: until the last of the 50 knows
     W2  who is in a group of 100? asked one at a time, and 16 at a time
     W3  a program is killed: until the other 20 know; a program or host falls silent, for a while or for good
+    W4  messages to a group: one sender and 8 receiving processes, 4 and 4; and one message at a time
     W6  joins and leaves per second, with 100 watching, while the last watcher knows within 250 ms (p99)
     W7  memory of the servers per idle watching member
 
-Numbers 4 and 5 are about messages, which come later. Every workload checks what it times: a notice that did
-not reach every watcher, or a list of the wrong length, ends the run.
+Number 5 is about messages in one order for all, which comes later. Every workload checks what it times: a
+notice that did not reach every watcher, a list of the wrong length, or a message that is lost, doubled or out
+of order ends the run.
 """
 
 import asyncio
@@ -21,7 +23,7 @@ from msgspec.structs import replace
 from benchmarks.crew import Crew, Hand, everybody
 from benchmarks.figures import Measures, percentile, spread_ms
 from benchmarks.peers.base import Service
-from benchmarks.peers.processes import cpu_us, resident_kb
+from benchmarks.peers.processes import cpu_us, resident_kb, threads_cpu_us
 
 GROUP = "bench"
 
@@ -42,6 +44,9 @@ class Size(Struct, frozen=True):
     storm_s: float = 4.0
     storm_rates: tuple[int, ...] = (100, 200, 400, 800, 1200, 1600, 2400, 3200, 4800, 6400)
     idle: int = 2000
+    said: int = 200_000
+    ears: int = 8
+    paced: int = 500
     settle_s: float = 0.5
 
     @classmethod
@@ -66,6 +71,9 @@ class Size(Struct, frozen=True):
             storm_s=0.5,
             storm_rates=(20,),
             idle=20,
+            said=2000,
+            ears=2,
+            paced=10,
             settle_s=0.2,
         )
 
@@ -121,6 +129,75 @@ async def own_copy(service: Service, size: Size) -> Measures:
         await asyncio.sleep(size.settle_s)
         per_s = await reader.do("read_copy", group=GROUP, members=size.listed, for_s=size.ask_s)
         return {"own copy: per s": per_s}
+
+
+async def one_to_eight(service: Service, size: Size) -> Measures:
+    """W4. Deliveries per second until the last receiver has the last message, and what they cost."""
+    small = await _said(service, 1, size.ears, size.said, 100)
+    large = await _said(service, 1, size.ears, size.said, 1024)
+    late = await _paced(service, size.ears, size.paced)
+    return {
+        "100 B: per s": small["per_s"],
+        "100 B: cpu s per M": small["cpu_s_per_m"],
+        "1 KiB: per s": large["per_s"],
+        "1 KiB: cpu s per M": large["cpu_s_per_m"],
+        "100/s: p50 ms": percentile(late, 0.5) / 1e6,
+        "100/s: p99 ms": percentile(late, 0.99) / 1e6,
+    }
+
+
+async def four_to_four(service: Service, size: Size) -> Measures:
+    """W4 with several senders: each of the four receivers hears all of the four senders."""
+    half = size.ears // 2
+    small = await _said(service, half, half, size.said // half, 100)
+    return {"4 to 4: per s": small["per_s"], "4 to 4: cpu s per M": small["cpu_s_per_m"]}
+
+
+async def _said(service: Service, senders: int, receivers: int, count: int, size: int) -> dict[str, float]:
+    async with Crew() as crew:
+        speakers, listeners = await _conversation(crew, service, senders, receivers, count)
+        pids = [*service.pids(), *(hand.pid for hand in crew.hands)]
+        used_us = threads_cpu_us(pids)
+        began, ended = await asyncio.gather(
+            asyncio.gather(
+                *(hand.do("speak", sender=n, count=count, size=size) for n, hand in enumerate(speakers))
+            ),
+            everybody(listeners, "heard"),
+        )
+        used_us = threads_cpu_us(pids) - used_us
+        deliveries = senders * receivers * count
+        return {
+            "per_s": deliveries / (max(ended) - min(began)) * 1e9,
+            "cpu_s_per_m": used_us / deliveries,
+        }
+
+
+async def _paced(service: Service, receivers: int, count: int) -> list[int]:
+    """How late messages are that come one at a time, 100 in a second."""
+    async with Crew() as crew:
+        (speaker,), listeners = await _conversation(crew, service, 1, receivers, 1)
+        await speaker.do("speak", sender=0, count=1, size=100)
+        await everybody(listeners, "heard")
+        late, _ = await asyncio.gather(
+            everybody(listeners, "time", count=count),
+            speaker.do("pace", sender=0, count=count, size=100, per_s=100),
+        )
+        return [ns for each in late for ns in each]
+
+
+async def _conversation(
+    crew: Crew, service: Service, senders: int, receivers: int, count: int
+) -> tuple[list[Hand], list[Hand]]:
+    """Everybody is there and knows of everybody, before anything is said."""
+    group = f"{GROUP}-{time.monotonic_ns()}"
+    speakers = await crew.hire(senders, service.name, **service.door())
+    for sender, hand in enumerate(speakers):
+        await hand.do("may_speak", group=group, sender=sender)
+    listeners = await crew.hire(receivers, service.name, **service.door())
+    for nth, hand in enumerate(listeners):
+        await hand.do("listen", group=group, name=f"ear-{nth}", senders=senders, count=count)
+    await asyncio.sleep(0.5)
+    return speakers, listeners
 
 
 async def killed_until_all_know(service: Service, size: Size, within_s: float = 30.0) -> Measures:
@@ -213,6 +290,7 @@ async def storm(service: Service, size: Size) -> Measures:
             await generator.do("prepare", names=names)
         for rate in size.storm_rates:
             await _settled(watchers, size)
+            used_us = cpu_us(service.pids())
             start_ns = time.monotonic_ns() + 200_000_000
             began = await asyncio.gather(
                 *(
@@ -238,6 +316,7 @@ async def storm(service: Service, size: Size) -> Measures:
                 if _all_told(seen, name, nth, size.storm_watching)
             ]
             changes = sum(len(times) for times in due.values())
+            used_us = cpu_us(service.pids()) - used_us
             if len(took) < changes and late_s < 1:
                 raise Incomplete(f"{changes - len(took)} of {changes} changes did not reach every watcher")
             p99_ms = percentile(took, 0.99) / 1e6
@@ -246,6 +325,7 @@ async def storm(service: Service, size: Size) -> Measures:
                 break
             best = {"per s": changes / size.storm_s, "notice p50 ms": percentile(took, 0.5) / 1e6}
             best["notice p99 ms"] = p99_ms
+            best["server cpu us"] = used_us / changes
     return best
 
 

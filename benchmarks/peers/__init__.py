@@ -20,4 +20,12 @@ def program(peer: str, settings: dict[str, Any]) -> Program:
             from benchmarks.peers.rostra import RostraProgram
 
             return RostraProgram(**settings)
+        case "bare":
+            from benchmarks.peers.bare import BareProgram
+
+            return BareProgram(**settings)
+        case "zeromq":
+            from benchmarks.peers.zeromq import ZeroMqProgram
+
+            return ZeroMqProgram(**settings)
     raise ValueError(f"no peer named {peer!r}")

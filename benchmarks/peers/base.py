@@ -94,6 +94,30 @@ class Program(ABC):
     async def members(self, group: str) -> int:
         """Ask who is in the group, as a program that does not follow it; how many there are."""
 
+    async def may_speak(self, group: str, sender: int) -> None:
+        """Be ready to send to the group, as sender number so and so."""
+        raise NotImplementedError
+
+    async def listen(self, group: str, name: str, senders: int, count: int) -> None:
+        """Receive what is sent to the group from now on: so many messages of so many senders, all checked."""
+        raise NotImplementedError
+
+    async def heard(self) -> int:
+        """Wait for the last of them; when it came."""
+        raise NotImplementedError
+
+    async def speak(self, sender: int, count: int, size: int) -> int:
+        """Send so many, as fast as this peer's client can; when the first was sent."""
+        raise NotImplementedError
+
+    async def say_timed(self, sender: int, size: int) -> None:
+        """Send one message with the present moment in it."""
+        raise NotImplementedError
+
+    async def time(self, count: int) -> list[int]:
+        """Wait for so many timed messages; how late each was."""
+        raise NotImplementedError
+
     async def follow(self, group: str) -> None:
         """Keep a copy of who is in the group, if this peer's client can."""
         raise NotImplementedError

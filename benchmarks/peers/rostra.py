@@ -11,6 +11,7 @@ import contextlib
 import socket
 import sys
 import tempfile
+import time
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,20 @@ from typing import Any
 import rostra
 from benchmarks.peers.base import OnChange, Program, Service, nobody
 from benchmarks.peers.processes import READY_WITHIN_S, Died, listening, start, stop
-from rostra.client import Gap, Joined, Left, Me, Membership, Only, View, Without, connect_admin
+from benchmarks.peers.talk import Check, payloads, timed
+from rostra.client import (
+    Conversation,
+    Gap,
+    Joined,
+    Left,
+    Me,
+    Membership,
+    Messages,
+    Only,
+    View,
+    Without,
+    connect_admin,
+)
 from rostra.errors import RostraError, Unreachable
 from rostra.names import Endpoint, name_of
 
@@ -161,6 +175,8 @@ class RostraProgram(Program):
         self._memberships: dict[tuple[str, str], Membership] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._names = _Names()
+        self._talk: Conversation
+        self._check: Check
 
     async def begin(self) -> None:
         self._me = await rostra.connect(self._address)
@@ -197,6 +213,49 @@ class RostraProgram(Program):
 
     async def follow(self, group: str) -> None:
         await (await self._me.watch(group, self._scope)).ready()
+
+    async def may_speak(self, group: str, sender: int) -> None:
+        self._talk = await self._me.join(group, self._scope, delivery="fifo", role="send")
+        await self._talk.ready()
+
+    async def listen(self, group: str, name: str, senders: int, count: int) -> None:
+        self._check = Check(senders, count)
+        self._talk = await self._me.join(group, self._scope, delivery="fifo", role="receive")
+        await self._talk.ready()
+        self._tasks.append(asyncio.create_task(self._hear()))
+
+    async def _hear(self) -> None:
+        many = self._check.many
+        async for item in self._talk.items(batch=10_000):
+            match item:
+                case Messages(bodies=bodies):
+                    many(bodies)
+                case Gap():
+                    raise AssertionError(f"a receiver was told of a gap: {item}")
+
+    async def heard(self) -> int:
+        waiting = asyncio.create_task(self._check.finished.wait())
+        await asyncio.wait({waiting, *self._tasks}, return_when=asyncio.FIRST_COMPLETED)
+        for task in self._tasks:
+            if task.done():
+                task.result()
+        return self._check.finished_ns
+
+    async def speak(self, sender: int, count: int, size: int) -> int:
+        began = time.monotonic_ns()
+        await self._talk.send_many(payloads(sender, count, size))
+        return began
+
+    async def say_timed(self, sender: int, size: int) -> None:
+        await self._talk.send(timed(sender, size))
+
+    async def time(self, count: int) -> list[int]:
+        self._check.time()
+        late = self._check.late_ns
+        assert late is not None
+        while len(late) < count:
+            await asyncio.sleep(0.01)
+        return late
 
     async def read_copy(self, group: str, times: int) -> int:
         resolve, scope = self._me.resolve, self._scope

@@ -19,6 +19,12 @@ def test_parts_make_the_message_that_they_were_cut_from() -> None:
     assert [receiver.whole(CHESS, piece) for piece in reversed(pieces)][-1] == said
 
 
+def test_a_run_in_several_datagrams_says_of_none_that_is_still_to_come_that_it_was_said() -> None:
+    said = Data(ANN, Run(5, 10, block_of([bytes(40)] * 10)), 14, 2)
+    pieces = list(Fragments(AdhocConfig(datagram_bytes=100)).pieces(CHESS, said))
+    assert [piece.high for piece in pieces] == [piece.run.end - 1 for piece in pieces] == [6, 8, 10, 12, 14]
+
+
 def test_parts_that_make_no_message_are_not_handed_on() -> None:
     receiver = Fragments(AdhocConfig())
     assert receiver.whole(CHESS, Data(ANN, Run(1, 1, b"\xc4\x05e"), 1, 0, part=0, parts=2)) is None

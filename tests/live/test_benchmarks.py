@@ -10,9 +10,11 @@ from benchmarks import workloads
 from benchmarks.__main__ import BARS, PLAN
 from benchmarks.crew import Crew, HandFailed
 from benchmarks.figures import Bar, Measures, Row, judge, middle, percentile
+from benchmarks.peers.bare import BareService
 from benchmarks.peers.base import Service
 from benchmarks.peers.echo import EchoService
 from benchmarks.peers.rostra import Deployment, RostraService
+from benchmarks.peers.talk import Check, payloads
 from benchmarks.workloads import Incomplete, Size
 
 pytestmark = pytest.mark.live
@@ -56,6 +58,29 @@ def two_agents() -> Service:
 )
 def test_every_workload_runs_on_every_peer(make, work, measure):
     assert run(make(), work)[measure] > 0
+
+
+def zeromq() -> Service:
+    pytest.importorskip("zmq")
+    from benchmarks.peers.zeromq import ZeroMqService
+
+    return ZeroMqService()
+
+
+@pytest.mark.parametrize("make", [BareService, zeromq, apart])
+def test_messages_are_counted_and_timed_on_every_peer(make):
+    measures = run(make(), workloads.one_to_eight)
+
+    assert measures["100 B: per s"] > 0 and measures["100/s: p99 ms"] > 0
+    assert run(make(), workloads.four_to_four)["4 to 4: per s"] > 0
+
+
+@pytest.mark.parametrize("told", [[0, 2], [1], [0, 0]], ids=["a hole", "not the first", "twice"])
+def test_a_receiver_that_is_told_the_wrong_thing_ends_the_run(told):
+    said = list(payloads(0, 3, 100))
+    for hear in (lambda check, bodies: check.many(bodies), lambda check, bodies: [*map(check.one, bodies)]):
+        with pytest.raises(AssertionError):
+            hear(Check(1, 3), [said[number] for number in told])
 
 
 @pytest.mark.parametrize("make", [redis, two_agents])

@@ -1,7 +1,10 @@
 """Speaking to a group, between real programs: in order, without gap or duplicate, from the first message."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import signal
+import sys
+import textwrap
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -9,8 +12,13 @@ from support.lab import Lab
 
 import rostra
 from rostra.client import Conversation
+from rostra.errors import BadInput, NotAllowed, NotMember, TooLarge
 
 HURRY_S = 20.0
+
+
+def python(script: str, *words: str) -> list[str]:
+    return [sys.executable, "-c", textwrap.dedent(script), *words]
 
 
 @asynccontextmanager
@@ -63,3 +71,173 @@ async def test_two_programs_hear_each_other_from_the_first_message_on(lab: Lab, 
         await bob.send_many(lines("bob", 500))
         assert await heard(bob, 1) == {"ann": [b"e4"]}
         assert await heard(ann, 500) == {"bob": lines("bob", 500)}
+
+
+@pytest.mark.spec("X-052")
+async def test_who_only_listens_may_not_speak_and_who_only_speaks_hears_of_members_alone(lab: Lab) -> None:
+    async with (
+        speaking(lab, "eu.h1", "ear", "roles", role="receive") as ear,
+        speaking(lab, "eu.h2", "mouth", "roles", role="send") as mouth,
+    ):
+        with pytest.raises(NotAllowed, match='role="receive"'):
+            await ear.send(b"psst")
+        await everybody_sees([ear, mouth], 2)
+        await mouth.send_many(lines("mouth", 10))
+        assert await heard(ear, 10) == {"mouth": lines("mouth", 10)}
+
+
+async def test_large_messages_and_empty_ones_arrive_whole(lab: Lab) -> None:
+    large = bytes(range(256)) * 4096
+    async with speaking(lab, "eu.h1", "ann", "large") as ann, speaking(lab, "us.h1", "bob", "large") as bob:
+        await everybody_sees([ann, bob], 2)
+        for payload in (b"", large, b"x" * 70_000):
+            await ann.send(payload)
+        assert await heard(bob, 3) == {"ann": [b"", large, b"x" * 70_000]}
+        with pytest.raises(TooLarge, match="1048577 bytes"):
+            await ann.send(large + b"!")
+        with pytest.raises(BadInput, match="str cannot be sent"):
+            await ann.send("text")  # type: ignore[arg-type]
+
+
+async def test_who_has_left_sends_no_more(lab: Lab) -> None:
+    async with speaking(lab, "eu.h1", "ann", "over") as ann:
+        await ann.leave()
+        with pytest.raises(NotMember):
+            await ann.send(b"wait")
+
+
+async def test_a_group_is_one_kind_or_the_other(lab: Lab) -> None:
+    async with (
+        lab.program("eu.h1", "ann") as ann,
+        lab.program("eu.h1", "bob") as bob,
+        ann.join("kind-none"),
+        ann.join("kind-fifo", delivery="fifo"),
+    ):
+        with pytest.raises(NotAllowed, match='is a group with delivery="none"'):
+            await bob.join("kind-none", delivery="fifo")
+        with pytest.raises(NotAllowed, match='is a group with delivery="fifo"'):
+            await bob.join("kind-fifo")
+
+
+@pytest.mark.spec("X-006")
+async def test_joining_in_the_middle_of_a_stream_misses_nothing_after_the_view_and_stops_nobody(
+    lab: Lab,
+) -> None:
+    async def speak(talk: Conversation) -> None:
+        for number in range(400):
+            await talk.send(f"{number}".encode())
+            await asyncio.sleep(0.005)
+
+    async with speaking(lab, "eu.h1", "ann", "smooth") as ann, speaking(lab, "eu.h2", "old", "smooth") as old:
+        await everybody_sees([ann, old], 2)
+        stream = asyncio.create_task(speak(ann))
+        await asyncio.sleep(0.3)
+        async with speaking(lab, "us.h1", "new", "smooth") as new:
+            from_the_middle = (await heard(new, 100))["ann"]
+            await stream
+            whole = (await heard(old, 400))["ann"]
+    assert whole == [f"{number}".encode() for number in range(400)]
+    begin = whole.index(from_the_middle[0])
+    assert begin > 0 and whole[begin : begin + 100] == from_the_middle
+
+
+@pytest.mark.spec("X-049")
+async def test_a_killed_sender_leaves_after_the_last_of_its_messages(lab: Lab) -> None:
+    speaker = python(
+        """
+        import asyncio, sys, rostra
+
+        async def main():
+            async with rostra.connect(sys.argv[1], name="doomed") as me:
+                async with me.join("killed", delivery="fifo") as talk:
+                    await talk.ready()
+                    number = 0
+                    while True:
+                        await talk.send_many([str(number + n).encode() for n in range(50)])
+                        number += 50
+                        await asyncio.sleep(0.01)
+
+        asyncio.run(main())
+        """,
+        lab.socket("eu.h1"),
+    )
+    async with speaking(lab, "us.h1", "bob", "killed") as bob:
+        doomed = await asyncio.create_subprocess_exec(*speaker)
+        got: list[bytes] = []
+        async with asyncio.timeout(HURRY_S):
+            async for item in bob:
+                match item:
+                    case rostra.Message(body=body):
+                        got.append(body)
+                        if len(got) == 500:
+                            doomed.kill()
+                    case rostra.Left((who,), cause):
+                        assert "/doomed#" in who and cause is rostra.Cause.CRASH
+                        break
+        await doomed.wait()
+        assert got == [str(number).encode() for number in range(len(got))] and len(got) >= 500
+
+
+@pytest.mark.spec("X-090")
+async def test_a_receiver_that_stands_still_stops_the_sender_and_loses_nothing(lab: Lab) -> None:
+    listener = python(
+        """
+        import asyncio, sys, rostra
+
+        async def main():
+            async with rostra.connect(sys.argv[1], name="sleepy") as me:
+                async with me.join("throttled", delivery="fifo", role="receive") as talk:
+                    await talk.ready()
+                    print("ready", flush=True)
+                    count = 0
+                    async for item in talk.items(batch=1000):
+                        if isinstance(item, rostra.Messages):
+                            assert item.first == count + 1, (item.first, count)
+                            count += len(item)
+                            if count == int(sys.argv[2]):
+                                print("all", flush=True)
+
+        asyncio.run(main())
+        """,
+        lab.socket("eu.h2"),
+        "8000",
+    )
+    async with speaking(lab, "eu.h1", "ann", "throttled", role="send") as ann:
+        sleepy = await asyncio.create_subprocess_exec(*listener, stdout=asyncio.subprocess.PIPE)
+        assert sleepy.stdout is not None
+        async with asyncio.timeout(60):
+            assert await sleepy.stdout.readline() == b"ready\n"
+            await everybody_sees([ann], 2)
+            sleepy.send_signal(signal.SIGSTOP)
+            taken = 0
+
+            def payloads() -> Iterator[bytes]:
+                nonlocal taken
+                while taken < 8000:
+                    taken += 1
+                    yield bytes(1000)
+
+            sending = asyncio.create_task(ann.send_many(payloads()))
+            before = -1
+            while taken != before:
+                before = taken
+                await asyncio.sleep(2.0)
+            assert before < 8000, "8 MB went to somebody who reads nothing"
+            sleepy.send_signal(signal.SIGCONT)
+            assert await sending == 8000
+            assert await sleepy.stdout.readline() == b"all\n"
+        sleepy.kill()
+        await sleepy.wait()
+
+
+@pytest.mark.spec("X-064")
+async def test_what_was_said_before_a_short_cut_and_after_it_arrives_once(lab: Lab, cables: None) -> None:
+    async with speaking(lab, "eu.h1", "ann", "cut") as ann, speaking(lab, "us.h1", "bob", "cut") as bob:
+        await everybody_sees([ann, bob], 2)
+        await ann.send_many(lines("before", 100))
+        assert await heard(bob, 100) == {"ann": lines("before", 100)}
+        lab.cut(lab.side("eu"), lab.side("us"))
+        await ann.send_many(lines("during", 100))
+        await asyncio.sleep(0.5)
+        lab.heal()
+        assert await heard(bob, 100) == {"ann": lines("during", 100)}

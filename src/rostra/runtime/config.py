@@ -62,6 +62,9 @@ PROFILES: Final = {"lan": LinkConfig.lan, "wan": LinkConfig.wan}
 WORLD_NAME_LENGTH_MAX: Final = 63
 SOCKET_MODES: Final = ("0600", "0660", "0666")
 LOOPBACK: Final = ("127.", "::1", "localhost")
+WINDOW_BYTES: Final = 1 << 20
+"""What one sender may have under way between machines. Raising it: more per second over long ways, more lost
+where a receiver is busy for a moment."""
 
 T = TypeVar("T")
 
@@ -109,7 +112,9 @@ class World(Struct, frozen=True):
     def adhoc_at(self, cluster: Domain) -> AdhocConfig:
         """How groups speak in this cluster."""
         config = AdhocConfig.lan() if self.profile == "lan" else AdhocConfig.wan()
-        return config.over_loopback() if self.data_of(cluster).host.startswith(LOOPBACK) else config
+        if self.data_of(cluster).host.startswith(LOOPBACK):
+            return config.over_loopback()
+        return replace(config, window_bytes=WINDOW_BYTES)
 
     @property
     def links(self) -> LinkConfig:

@@ -25,8 +25,11 @@ from collections.abc import Sequence
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec.structs import replace
+
 from rostra.errors import BadInput
 from rostra.names import ROOT, Domain, Group, host_of, parent
+from rostra.protocols.adhoc.config import AdhocConfig
 from rostra.protocols.adhoc.core import ClusterCore, HostCore
 from rostra.protocols.adhoc.events import Cast, Heard, Located, Transmit
 from rostra.protocols.adhoc.messages import Speech
@@ -36,11 +39,22 @@ from rostra.wire.datagrams import DATAGRAM_BYTES_MAX, LAN, Datagram, Datagrams, 
 if TYPE_CHECKING:
     from rostra.runtime.process import Process, Resident
 
-BUFFER_BYTES: Final = 4 << 20
-"""What the kernel may keep for us until we read it. Raising it: longer bursts without loss, more memory."""
+BUFFER_BYTES: Final = 8 << 20
+"""What the kernel may keep for us until we read it, if it lets us ask for so much (`net.core.rmem_max`,
+unless we are root). Raising it: longer bursts without loss, more memory."""
+
+BURST_SHARE: Final = 8
+BURST_SHARE_LOOPBACK: Final = 4
+BURST_BYTES_LEAST: Final = 32 << 10
+"""One sender may have a share of such a buffer under way: an eighth where datagrams are small, for the kernel
+charges them twice their size; a quarter on one machine. More, and a burst of a few senders is lost to a
+receiver that is busy for a moment, and then again with its repairs."""
 
 READS_PER_TURN_MAX: Final = 32
 """Datagrams that one turn takes in."""
+
+LARGE_DATAGRAM_BYTES: Final = 9_000
+"""Larger ones are for loopback only."""
 
 HELLO_S: Final = 1.0
 """How often an agent with members says where it is."""
@@ -57,6 +71,23 @@ SO_MEMINFO: Final = 55  # Linux's numbers; the module socket does not name them
 _DROPS: Final = struct.Struct("9I")
 
 Place = tuple[str, int]  # IP address and port
+
+
+def fitted(config: AdhocConfig) -> AdhocConfig:
+    """The same, with no more under way at once than sockets of this machine can hold."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        _enlarge(probe)
+        room = probe.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+    share = BURST_SHARE_LOOPBACK if config.datagram_bytes > LARGE_DATAGRAM_BYTES else BURST_SHARE
+    return replace(config, window_bytes=min(config.window_bytes, max(room // share, BURST_BYTES_LEAST)))
+
+
+def _enlarge(sock: socket.socket) -> None:
+    for forced, plain in ((SO_RCVBUFFORCE, socket.SO_RCVBUF), (SO_SNDBUFFORCE, socket.SO_SNDBUF)):
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, forced, BUFFER_BYTES)
+        except PermissionError:
+            sock.setsockopt(socket.SOL_SOCKET, plain, BUFFER_BYTES)
 
 
 class DataChannel:
@@ -79,14 +110,7 @@ class DataChannel:
         sock = socket.socket(family, socket.SOCK_DGRAM)
         try:
             sock.setblocking(False)
-            for forced, plain in (
-                (SO_RCVBUFFORCE, socket.SO_RCVBUF),
-                (SO_SNDBUFFORCE, socket.SO_SNDBUF),
-            ):
-                try:
-                    sock.setsockopt(socket.SOL_SOCKET, forced, BUFFER_BYTES)
-                except PermissionError:
-                    sock.setsockopt(socket.SOL_SOCKET, plain, BUFFER_BYTES)
+            _enlarge(sock)
             sock.bind((at.host, at.port))
         except OSError as error:
             sock.close()

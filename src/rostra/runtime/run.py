@@ -30,6 +30,7 @@ from rostra.protocols.resolve.domain import DomainServer
 from rostra.protocols.resolve.local import LocalServer
 from rostra.runtime.addresses import SocketPath, TcpAddress, default_socket
 from rostra.runtime.config import LOOPBACK, World
+from rostra.runtime.data import fitted
 from rostra.runtime.door import Door
 from rostra.runtime.notify import Systemd
 from rostra.runtime.process import Process, Resident
@@ -228,7 +229,7 @@ class running:
         home = served[0] if served else parent(settings.host) if settings.host is not None else None
         if home is None:
             return
-        process.adhoc = world.adhoc_at(home)
+        process.adhoc = fitted(world.adhoc_at(home))
         at = world.data_of(home)
         if served:
             at = settings.listen if settings.listen is not None and home not in world.data else at
@@ -275,7 +276,7 @@ def _domain_server(settings: Settings, domain: Domain) -> Resident:
     if server.cluster:
         core = ClusterCore(
             server,
-            world.adhoc_at(domain),
+            fitted(world.adhoc_at(domain)),
             luck=secrets.randbits(64),
             channel=Channel("emulator"),
             address=str(world.data_of(domain)),
@@ -288,7 +289,7 @@ def _agent(settings: Settings, host: Domain) -> Resident:
     world = settings.world
     store = open_store(settings.state, host)
     local = LocalServer(host, incarnation=store.incarnation, config=world.resolve, registry=store.registry())
-    core = HostCore(local, world.adhoc_at(parent(host)))
+    core = HostCore(local, fitted(world.adhoc_at(parent(host))))
     node = _node(world, host, core, store.incarnation, (), accepts_children=False)
     return Resident(node, store, is_agent=True)
 

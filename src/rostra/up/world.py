@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from rostra.client import connect, connect_admin
 from rostra.errors import BadInput, RostraError
-from rostra.names import Domain, host_of, inside
+from rostra.names import Domain, host_of, inside, parent
 from rostra.runtime.addresses import TcpAddress
 from rostra.up.cables import LOOPBACK, Cable, Way
 from rostra.up.children import Child, in_words
@@ -130,8 +130,12 @@ class SmallWorld:
             cable = Cable(links, self._address(self.plan.process_of(server)))
             self._cables.append(cable)
             files[process][server] = await cable.open()
+        clusters = sorted({parent(host) for host in self.plan.hosts})
+        # Datagrams need no cable: a server believes none of a host whose link is cut.
+        data = {cluster: self._address(self.plan.process_of(cluster)) for cluster in clusters}
         for nodes, servers in files.items():
-            self.home.world_file(nodes[0]).write_text(world_file(self.plan, servers), encoding="utf-8")
+            text = world_file(self.plan, servers, data)
+            self.home.world_file(nodes[0]).write_text(text, encoding="utf-8")
         self._apply_cuts()
 
     def _address(self, process: tuple[Domain, ...]) -> TcpAddress:
@@ -410,7 +414,9 @@ def _journal(at: str, world: str) -> "LabJournal":
     return LabJournal(at, world)
 
 
-def world_file(plan: Plan, servers: Mapping[Domain, TcpAddress]) -> str:
+def world_file(
+    plan: Plan, servers: Mapping[Domain, TcpAddress], data: Mapping[Domain, TcpAddress] | None = None
+) -> str:
     """The world as one process is to see it."""
     lines = [
         "[world]",
@@ -419,6 +425,9 @@ def world_file(plan: Plan, servers: Mapping[Domain, TcpAddress]) -> str:
         "",
         "[servers]",
         *(f"{_quoted(server)} = {_quoted(str(address))}" for server, address in servers.items()),
+        "",
+        "[data]",
+        *(f"{_quoted(cluster)} = {_quoted(str(address))}" for cluster, address in (data or {}).items()),
         "",
         "[detect]",
         *(f"{name} = {value}" for name, value in plan.detect.items()),

@@ -107,7 +107,9 @@ def _parts(data: Data, run: Run, bytes_max: int, only: tuple[int, ...] | None) -
 
 
 def _with_run(data: Data, run: Run) -> Data:
-    return Data(data.stream, run, data.high, data.stable, data.repair, data.hop)
+    # The rest of a run that is cut comes right behind. Whoever heard of it already would take it for lost.
+    high = data.high if data.repair else min(data.high, run.end - 1)
+    return Data(data.stream, run, high, data.stable, data.repair, data.hop)
 
 
 def _after(block: bytes, place: int) -> int:
