@@ -24,9 +24,10 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
+import pyarrow.parquet as pq
 from msgspec import Struct
 from rich.console import Console
 from rich.table import Table
@@ -59,7 +60,6 @@ class Figure(Struct, frozen=True):
     peak_mb: float
     cpu_s: float = 0.0
     digest: list[int] = []
-    note: str = ""
 
 
 Ask = Callable[["DataFrame"], "DataFrame"]
@@ -230,12 +230,12 @@ class Bench:
         self.spark, self.console = spark, console
         self.figures: list[Figure] = []
 
-    def run(self, events: int, where: Path, only: list[str], straight: bool) -> None:
-        journal, tables = where / "journal", where / "tables"
-        with self.watched(events, "sample", "numpy", os.getpid()) as note:
-            made = sample(journal, events=events, days=DAYS)
-        rows = made.rows
-        note.append(f"{rows:,} rows, {_size_mb(journal):,.0f} MB in {made.segments} segments")
+    def run(self, events: int, where: Path, only: list[str], straight: bool, given: Path | None) -> None:
+        journal, tables = given or where / "journal", where / "tables"
+        if given is None:
+            with self.watched(events, "sample", "numpy", os.getpid()):
+                sample(journal, events=events, days=DAYS)
+        rows = sum(pq.read_metadata(path).num_rows for path in journal.glob("date=*/*.parquet"))
         if straight:
             from rostra.history.journals import read_journal
 
@@ -244,9 +244,8 @@ class Bench:
             from rostra.history.ingest import Ingest
             from rostra.history.tables import Tables
 
-            with self.watched(rows, "ingest", "Spark", self.jvm) as note:
+            with self.watched(rows, "ingest", "Spark", self.jvm):
                 Ingest(self.spark, str(journal), str(tables)).once()
-            note.append(f"{_size_mb(tables):,.0f} MB of tables")
             table = Tables(tables)
             there = table.read(self.spark, "events")
             directories = [Path(uri.removeprefix("file://")) for uri in table.directories("events")]
@@ -261,8 +260,8 @@ class Bench:
                 self.compare(name)
         self.audits(rows, there, only)
 
-    def ask(self, rows: int, name: str, question: Callable[[], "DataFrame"], note: str = "") -> None:
-        with self.watched(rows, name, "Spark", self.jvm, note) as digest:
+    def ask(self, rows: int, name: str, question: Callable[[], "DataFrame"]) -> None:
+        with self.watched(rows, name, "Spark", self.jvm) as digest:
             [row] = question().collect()
             digest += [int(value or 0) for value in row]
 
@@ -273,9 +272,9 @@ class Bench:
         for promise in PROMISES:
             if only and promise not in only and "audits" not in only:
                 continue
-            with self.watched(rows, f"audit {promise}", "Spark", self.jvm) as note:
+            with self.watched(rows, f"audit {promise}", "Spark", self.jvm) as judged:
                 [row] = verdicts(evidence, promise).collect()
-            note.append(f"{row['answer']}: {row['judged']:,} judged, {row['broken']} broken")
+                judged += [row["judged"], row["broken"]]
         evidence.release()
 
     def duck(self, rows: int, name: str, directories: list[Path]) -> None:
@@ -298,19 +297,16 @@ class Bench:
             raise SystemExit(f"{name}: Spark says {ours.digest}, DuckDB {theirs.digest}")
 
     @contextlib.contextmanager
-    def watched(
-        self, rows: int, question: str, engine: str, process: int, note: str = ""
-    ) -> Iterator[list[Any]]:
-        """Time and the peak of resident memory. What is put into the list is the digest, or a remark."""
-        said: list[Any] = []
+    def watched(self, rows: int, question: str, engine: str, process: int) -> Iterator[list[int]]:
+        """Time and the peak of resident memory. What is put into the list is the digest."""
+        said: list[int] = []
         with contextlib.suppress(OSError):
             Path(f"/proc/{process}/clear_refs").write_text("5")
         began, cpu = time.perf_counter(), _cpu_s(process)
         yield said
         took, cpu = time.perf_counter() - began, _cpu_s(process) - cpu
         peak = _peak_mb(process)
-        digest = [each for each in said if isinstance(each, int)]
-        self.figures.append(Figure(rows, question, engine, took, peak, cpu, digest, note))
+        self.figures.append(Figure(rows, question, engine, took, peak, cpu, said))
         self.console.print(
             f"[dim]{rows:>11,} {question:22} {engine:6} {took:7.2f} s {cpu:7.2f} cpu {peak:6,.0f} MB[/dim]",
             highlight=False,
@@ -330,6 +326,7 @@ def show(console: Console, figures: list[Figure]) -> None:
         "Spark s",
         "DuckDB s",
         "ratio",
+        "cpu ratio",
         "rows/s",
         "Java MB",
         "DuckDB MB",
@@ -400,10 +397,6 @@ def _cpu_s(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _size_mb(directory: Path) -> float:
-    return sum(path.stat().st_size for path in directory.rglob("*.parquet")) / 1e6
-
-
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.history", description=__doc__.split("\n")[0])
     parser.add_argument("--events", type=int, action="append", help="rows of the month (may be repeated)")
@@ -411,6 +404,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--at", type=Path, help="where there is room for it (default: the temporary directory)"
     )
+    parser.add_argument("--journal", type=Path, help="this sample of 30 days, in the place of a new one")
     parser.add_argument("--straight", action="store_true", help="ask the journals themselves: no ingest")
     options = parser.parse_args(arguments)
     remarks, answers = Console(stderr=True), Console(width=None if sys.stdout.isatty() else 150)
@@ -421,7 +415,7 @@ def main(arguments: list[str]) -> int:
         for events in options.events or [1_000_000]:
             where = Path(tempfile.mkdtemp(prefix="rostra-bench-", dir=options.at))
             try:
-                bench.run(events, where, options.only, options.straight)
+                bench.run(events, where, options.only, options.straight, options.journal)
             finally:
                 shutil.rmtree(where, ignore_errors=True)
     finally:
