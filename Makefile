@@ -19,7 +19,7 @@ BROWSER_TOOLS := chromium chromium-driver
 BROWSER_OK    := $(shell command -v chromium >/dev/null && command -v chromedriver >/dev/null && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help up lab test fmt lint types unit live browser fuzz storm storm-history goldens bench bench-history crowd congress-report clean
+.PHONY: help up lab test fmt lint types unit live browser fuzz storm storm-history cluster-history goldens bench bench-history crowd congress-report clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,7 +44,7 @@ types: $(READY)  ## strict types
 	@$(BIN)/mypy
 
 unit: $(READY)  ## cores, stories, properties, faults, wire: virtual time, no network
-	@$(BIN)/pytest -q -n 2 --dist loadgroup -m "not live and not browser" $(ARGS)
+	@$(BIN)/pytest -q -n 2 --dist loadgroup -m "not live and not browser and not cluster" $(ARGS)
 
 # One at a time: these measure real seconds, and neighbours would be heard as silence.
 live: $(READY)  ## real processes: kill, stop and, as root in network namespaces, cut and heal
@@ -73,6 +73,9 @@ storm: $(READY)  ## random worlds, churn, crashes and cuts, checked: SEEDS=1000
 
 storm-history: $(READY)  ## kill an ingest at random KILLS=20 times, then count every row: none lost, none doubled
 	@$(BIN)/python -m tests.history.storm --kills $(KILLS) $(ARGS)
+
+cluster-history: $(READY)  ## an ingest on a Spark cluster of two workers, one of them killed: the same answer
+	@$(BIN)/pytest -q -m cluster $(ARGS)
 
 goldens: $(READY)  ## rewrite the golden traces of the stories; the diff is the review
 	@$(BIN)/pytest -q tests/stories tests/wire --rewrite-goldens $(ARGS)

@@ -19,7 +19,7 @@ from rostra.errors import NotInstalled
 from rostra.history.session import check_java, check_spark
 from rostra.history.tables import Tables
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture
