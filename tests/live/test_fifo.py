@@ -241,3 +241,23 @@ async def test_what_was_said_before_a_short_cut_and_after_it_arrives_once(lab: L
         await asyncio.sleep(0.5)
         lab.heal()
         assert await heard(bob, 100) == {"ann": lines("during", 100)}
+
+
+async def test_who_asks_or_watches_sees_the_programs_and_what_they_attached_and_nothing_else(
+    lab: Lab,
+) -> None:
+    async with lab.program("eu.h2", "eve") as eve, eve.watch("seen") as watch:
+        changes = aiter(watch)
+        assert (await anext(changes)).members == ()
+        async with (
+            lab.program("eu.h1", "ann") as ann,
+            ann.join("seen", delivery="fifo", meta=b"white") as talk,
+        ):
+            await talk.ready()
+            joined = await anext(changes)
+            assert isinstance(joined, rostra.Joined)
+            assert [(each.endpoint, each.meta) for each in joined.members] == [(ann.endpoint, b"white")]
+            resolved = await eve.resolve("seen", fresh=True)
+            assert [(each.endpoint, each.meta) for each in resolved.members] == [(ann.endpoint, b"white")]
+        left = await anext(changes)
+        assert isinstance(left, rostra.Left) and left.endpoints == (ann.endpoint,) and left.meta == b""

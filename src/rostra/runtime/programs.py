@@ -37,6 +37,7 @@ from rostra.errors import (
 from rostra.names import Endpoint, Group, incarnation_of
 from rostra.protocols.adhoc.core import HostCore
 from rostra.protocols.adhoc.events import Deliver, JoinAsked, LeaveAsked, Parted, Paused, Resumed, Submitted
+from rostra.protocols.adhoc.listing import shown, shown_notice
 from rostra.protocols.adhoc.messages import decode_attributes
 from rostra.protocols.adhoc.requests import Enter, Exit
 from rostra.protocols.detect.programs import (
@@ -55,6 +56,7 @@ from rostra.protocols.detect.programs import (
 from rostra.protocols.effects import Answer, Asked, Effect, EndpointGone, Event, FellBehind, Ignored, Tell
 from rostra.protocols.links.events import Ticked
 from rostra.protocols.resolve.local import LocalServer
+from rostra.protocols.resolve.messages import Members
 from rostra.protocols.resolve.requests import (
     Absolute,
     Changed,
@@ -437,6 +439,7 @@ class Programs:
         self.watches = Watches(resident.path, core.config) if isinstance(core, LocalServer) else None
         self._own: Endpoint | None = None  # the endpoint with which we follow groups
         self._own_names = 0
+        self._plain: Members = ()  # a list in which nobody speaks
         self._own_tokens: dict[int, Callable[[Any], None]] = {}  # what we asked ourselves, and who hears
         self._to_watch: list[tuple[Program, int, Endpoint, Watch]] = []  # while it is being opened
 
@@ -522,6 +525,12 @@ class Programs:
         elif type(result) is Inspected:
             after = self.read_until.pop(program.number, 0)
             result = Inspected(self.process.inspect(self.resident, result.document, after))
+        elif type(result) is Absolute and result.members is not self._plain:
+            seen = shown(result.members)
+            if seen is result.members:
+                self._plain = seen  # mostly it is asked for again
+            else:
+                result = Absolute(result.group, seen, result.isolated)
         elif closed and type(result) is Done:
             self._forget(program, closed)
         program.answer(token, result)
@@ -718,7 +727,8 @@ class Programs:
 
     def _hear(self, notice: Any) -> None:
         assert self.watches is not None
-        self._carry_out(self.watches.told(notice))
+        if (seen := shown_notice(notice)) is not None:
+            self._carry_out(self.watches.told(seen))
 
     def _stop_watching(self, watcher: Endpoint) -> None:
         if self.watches is not None:
