@@ -243,7 +243,7 @@ async def test_what_was_said_before_a_short_cut_and_after_it_arrives_once(lab: L
         assert await heard(bob, 100) == {"ann": lines("during", 100)}
 
 
-async def test_who_asks_or_watches_sees_the_programs_and_what_they_attached_and_nothing_else(
+async def test_who_asks_or_watches_sees_programs_and_their_attachments_alone(
     lab: Lab,
 ) -> None:
     async with lab.program("eu.h2", "eve") as eve, eve.watch("seen") as watch:
@@ -259,5 +259,6 @@ async def test_who_asks_or_watches_sees_the_programs_and_what_they_attached_and_
             assert [(each.endpoint, each.meta) for each in joined.members] == [(ann.endpoint, b"white")]
             resolved = await eve.resolve("seen", fresh=True)
             assert [(each.endpoint, each.meta) for each in resolved.members] == [(ann.endpoint, b"white")]
+            assert (await eve.resolve("seen", scope=None)).endpoints == (ann.endpoint,)
         left = await anext(changes)
         assert isinstance(left, rostra.Left) and left.endpoints == (ann.endpoint,) and left.meta == b""

@@ -74,6 +74,7 @@ from rostra.protocols.resolve.requests import (
     Open,
     Opened,
     Resolve,
+    Resolved,
     SetOnline,
     Snapshot,
     Unwatch,
@@ -531,6 +532,9 @@ class Programs:
                 self._plain = seen  # mostly it is asked for again
             else:
                 result = Absolute(result.group, seen, result.isolated)
+        elif type(result) is Resolved:
+            parts = tuple([(scope, shown(members)) for scope, members in result.parts])
+            result = Resolved(parts, result.isolated)
         elif closed and type(result) is Done:
             self._forget(program, closed)
         program.answer(token, result)
