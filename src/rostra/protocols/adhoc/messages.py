@@ -11,8 +11,10 @@
                               Distances, Excluded,
                               NotListed, Mirror,
                               MirrorAsked
-    (the data protocol)       Data, Nak, Heartbeat,    data: datagrams that may be lost, doubled, reordered
-                              Status, Poll, Submit, SubmitAck
+    (the data protocol)       Data, Nak, Below,        data: datagrams that may be lost, doubled, reordered
+                              Heartbeat, Status,
+                              Report, Poll, Polled,
+                              Parity, Numbered
 
 The two channels never wait for each other. Nothing of a user's travels on the control channel (X-109).
 
