@@ -19,7 +19,7 @@ BROWSER_TOOLS := chromium chromium-driver
 BROWSER_OK    := $(shell command -v chromium >/dev/null && command -v chromedriver >/dev/null && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help up lab test fmt lint types unit live browser fuzz storm storm-history cluster-history goldens bench bench-history crowd congress-report clean
+.PHONY: help up lab test fmt lint types unit live browser fuzz storm storm-history cluster-history goldens bench bench-history crowd congress-report xpand-table clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,6 +91,10 @@ crowd: $(READY)  ## ten thousand programs that watch through one agent (ARGS="--
 
 congress-report: $(READY)  ## the paper's claims, measured in the simulator: report/congress.html
 	@$(BIN)/python -m benchmarks.congress_report $(ARGS)
+
+xpand-table: $(READY)  ## the Xpand paper's table, simulated and (as root) on the lab's network: report/xpand (ARGS=--quick)
+	@$(BIN)/python -m benchmarks.xpand_sim $(ARGS)
+	@$(BIN)/python -m benchmarks.xpand_table $(ARGS)
 
 clean:  ## forget everything that can be made again
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .rostra build dist report benchmarks/results

@@ -128,7 +128,7 @@ class Datagrams:
             way.free_at = max(departs + max(way.quality.delay.draw(self._luck), way.least_s), way.free_at)
             return (way.free_at,)
         luck, quality = self._luck, way.quality
-        what = _what(message)
+        what = _what(message, now)
         way.times[what] += 1
         luck.seed(f"{self._seed} {way.sender} {way.to} {what} {way.times[what]}")
         if luck.random() < way.loss:
@@ -150,23 +150,24 @@ def kind_of(message: Speech) -> str:
     return "Repair" if isinstance(message, Data) and message.repair else type(message).__name__
 
 
-def _what(message: Speech) -> str:
-    """Enough of it to tell it from others."""
+def _what(message: Speech, now: float) -> str:
+    """Enough of it to tell it from others. What has no number of its own is told apart by the moment: else
+    one heartbeat more would change the luck of all that follow."""
     match message:
         case Data(stream, run, part=part):
             return f"Data {stream} {run.first} {part}"
         case Numbered(_, _, data):
             return f"Numbered {data.stream} {data.run.first} {data.part}"
         case Nak(stream, ranges):
-            return f"Nak {stream} {ranges}"
+            return f"Nak {stream} {ranges[0][0]}"
         case Heartbeat(pulses):
-            return f"Heartbeat {pulses[0].stream if pulses else ''}"
+            return f"Heartbeat {pulses[0].stream if pulses else ''} {now:.3f}"
         case Status(endpoint):
-            return f"Status {endpoint}"
+            return f"Status {endpoint} {now:.3f}"
         case Report(entries):
-            return f"Report {entries[0].stream if entries else ''}"
+            return f"Report {entries[0].stream if entries else ''} {now:.3f}"
         case _:
-            return f"{type(message).__name__} {getattr(message, 'stream', '')}"
+            return f"{type(message).__name__} {getattr(message, 'stream', '')} {now:.3f}"
 
 
 def _change(way: Way, values: dict[str, Any]) -> None:
