@@ -262,3 +262,34 @@ async def test_who_asks_or_watches_sees_programs_and_their_attachments_alone(
             assert (await eve.resolve("seen", scope=None)).endpoints == (ann.endpoint,)
         left = await anext(changes)
         assert isinstance(left, rostra.Left) and left.endpoints == (ann.endpoint,) and left.meta == b""
+
+
+async def test_a_group_of_one_host_has_no_delivery_and_says_which_has(lab: Lab) -> None:
+    async with lab.program("eu.h1", "ann") as ann:
+        with pytest.raises(NotAllowed, match="is a group of one host") as refused:
+            await ann.join("home", "eu.h1", delivery="fifo")
+        assert refused.value.fix == "choose a wider scope: eu"
+
+
+async def test_programs_of_threads_speak_too(lab: Lab) -> None:
+    def program() -> list[rostra.GroupItem]:
+        with (
+            rostra.sync.connect(lab.socket("eu.h2"), name="thread") as me,
+            me.join("threads", delivery="fifo") as talk,
+        ):
+            talk.ready(deadline_s=HURRY_S)
+            items = talk.items(timeout_s=HURRY_S)
+            got = [next(items) for _ in range(2)]
+            while not isinstance(got[-1], rostra.Message):
+                got.append(next(items))
+            talk.send(b"e5")
+            assert talk.send_many([b"Nc6", b"a6"]) == 2
+            return got
+
+    async with speaking(lab, "eu.h1", "ann", "threads") as ann:
+        thread = asyncio.create_task(asyncio.to_thread(program))
+        await everybody_sees([ann], 2)
+        await ann.send(b"e4")
+        assert await heard(ann, 3) == {"thread": [b"e5", b"Nc6", b"a6"]}
+        got = await thread
+        assert isinstance(got[0], rostra.View) and got[-1].body == b"e4"  # type: ignore[union-attr]

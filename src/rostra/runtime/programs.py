@@ -34,7 +34,7 @@ from rostra.errors import (
     TooLarge,
     Unreachable,
 )
-from rostra.names import Endpoint, Group, incarnation_of
+from rostra.names import Endpoint, Group, incarnation_of, parent
 from rostra.protocols.adhoc.core import HostCore
 from rostra.protocols.adhoc.events import Deliver, JoinAsked, LeaveAsked, Parted, Paused, Resumed, Submitted
 from rostra.protocols.adhoc.listing import shown, shown_notice
@@ -637,6 +637,14 @@ class Programs:
                 f'{self.resident.path} has no delivery="fifo"', fix="connect to the agent of a real host"
             )
             program.answer(token, denied(refusal))
+            return
+        if group.scope == self.resident.path:
+            # Who is owed what is kept by the cluster's server, which is outside of such a group.
+            alone = NotAllowed(
+                f'{group} is a group of one host, and those have no delivery="fifo"',
+                fix=f"choose a wider scope: {parent(group.scope)}",
+            )
+            program.answer(token, denied(alone))
             return
 
         def hear(result: Any) -> None:
