@@ -12,7 +12,7 @@ from support.lab import Lab
 
 import rostra
 from rostra.client import Conversation
-from rostra.errors import BadInput, NotAllowed, NotMember, TooLarge
+from rostra.errors import BadInput, NotAllowed, NotMember, TooLarge, Unreachable
 
 HURRY_S = 20.0
 
@@ -293,3 +293,29 @@ async def test_programs_of_threads_speak_too(lab: Lab) -> None:
         assert await heard(ann, 3) == {"thread": [b"e5", b"Nc6", b"a6"]}
         got = await thread
         assert isinstance(got[0], rostra.View) and got[-1].body == b"e4"  # type: ignore[union-attr]
+
+
+async def test_after_its_agent_was_restarted_a_program_is_told_of_the_gap_and_speaks_again(lab: Lab) -> None:
+    async with (
+        rostra.connect(lab.socket("eu.h1"), name="ann") as me,
+        me.join("again", delivery="fifo") as ann,
+        speaking(lab, "eu.h2", "bob", "again") as bob,
+    ):
+        await ann.ready(deadline_s=HURRY_S)
+        await everybody_sees([ann, bob], 2)
+        await ann.send(b"before")
+        assert await heard(bob, 1) == {"ann": [b"before"]}
+        lab["eu.h1"].kill()
+        lab["eu.h1"].start()
+        items = ann.items()
+        async with asyncio.timeout(60):
+            while await anext(items) != rostra.Gap():
+                pass
+            with pytest.raises(Unreachable):
+                await ann.send(b"to nobody")
+            await ann.me.connected()
+            await ann.ready()
+            while len(ann.members) < 2:
+                await asyncio.sleep(0.05)
+        await ann.send(b"after")
+        assert await heard(bob, 1) == {"ann": [b"after"]}
