@@ -113,12 +113,10 @@ SPELLS: Final = """
     spells as (
         select *, lead("at") over w as next_at, lead(seq) over w as next_seq,
                   lead(is_join) over w as next_is_join, lead(ended_by) over w as next_by
-        from (select hash(world, writer, epoch, "group", member) as key,
-                     hash(world, writer, epoch) as life_key,
-                     world, writer, epoch, "group", member, life, stamp, seq, "at", {is_join} as is_join,
+        from (select world, writer, epoch, "group", member, life, stamp, seq, "at", {is_join} as is_join,
                      case when not ({is_join}) then cause end as ended_by
               from events where {where})
-        window w as (partition by key order by seq)),
+        window w as (partition by world, writer, epoch, "group", member order by seq)),
     stays as (
         select world, "group", writer, member, life, stamp, "at" as joined_at,
                coalesce(next_at, case when lives.ended_by is not null then last_at end) as left_at,
@@ -126,8 +124,8 @@ SPELLS: Final = """
                     when next_seq is not null then coalesce(next_by, 'left')
                     else lives.ended_by end as ended_by
         from spells
-        left join (select hash(world, writer, epoch) as life_key, last_at, ended_by from lives) lives
-             using (life_key)
+        left join (select world, writer, epoch, last_at, ended_by from lives) lives
+             using (world, writer, epoch)
         where is_join)
 """
 SIGHT: Final = SPELLS.format(
@@ -162,10 +160,10 @@ DUCK: Final = {
     "order": """
         with told as (
             select life, stamp, lag(life) over w as life_before, lag(stamp) over w as stamp_before
-            from (select hash(world, writer, epoch, "group", member) as key, seq, life, stamp from events
+            from (select * from events
                   where stamp is not null and ((kind in ('absolute', 'joined') and change = 'joined')
                                                or kind = 'left'))
-            window w as (partition by key order by seq))
+            window w as (partition by world, writer, epoch, "group", member order by seq))
         select count(*), count(*) filter (life < life_before or (life = life_before and stamp < stamp_before))
         from told where stamp_before is not null""",
     "who": f"""
@@ -222,7 +220,9 @@ DUCK: Final = {
             select count(*), max(told_at), min("at") from away group by world, "group", member, life, stamp)
         select count(*), sum(observers), sum(epoch_us(last) - epoch_us("at")) from known""",
 }
-"""The same questions once more, each as one statement. `events` is a view on the table's files."""
+"""The same questions once more, each as one statement. By the keys themselves: DuckDB's hash of several
+columns gave 2,006 of 3,187,784 different keys a hash that another one had.
+`events` is a view on the table's files."""
 
 
 class Bench:
