@@ -165,22 +165,22 @@ COUNTED: Final[dict[str, tuple[str, str, str]]] = {
         f"Packets that were not sent because the connection was gone; they are sent again. {GOOD_LOW}",
     ),
     "datagrams_sent": (
-        "rostra_data_datagrams_sent",
+        "rostra_runtime_datagrams_sent",
         "",
         f"Datagrams of groups with delivery that were sent. {NEITHER}",
     ),
     "datagrams_received": (
-        "rostra_data_datagrams_received",
+        "rostra_runtime_datagrams_received",
         "",
         f"Datagrams of groups with delivery that arrived. {NEITHER}",
     ),
     "datagrams_ignored": (
-        "rostra_data_datagrams_ignored",
+        "rostra_runtime_datagrams_ignored",
         "why",
         f"Datagrams that were not sent or not believed, by reason; what is missing is asked for. {GOOD_LOW}",
     ),
     "datagrams_dropped": (
-        "rostra_data_datagrams_dropped",
+        "rostra_runtime_datagrams_dropped",
         "",
         f"Datagrams that the kernel dropped because we did not read fast enough. {GOOD_LOW}",
     ),
