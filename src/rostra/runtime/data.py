@@ -82,6 +82,10 @@ def fitted(config: AdhocConfig) -> AdhocConfig:
     return replace(config, window_bytes=min(config.window_bytes, max(room // share, BURST_BYTES_LEAST)))
 
 
+def _family(at: TcpAddress) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in at.host else socket.AF_INET
+
+
 def _enlarge(sock: socket.socket) -> None:
     for forced, plain in ((SO_RCVBUFFORCE, socket.SO_RCVBUF), (SO_SNDBUFFORCE, socket.SO_SNDBUF)):
         try:
@@ -95,6 +99,7 @@ class DataChannel:
         self.process = process
         self._datagrams = Datagrams(process.world.name)
         self._socket: socket.socket | None = None
+        self._at: TcpAddress | None = None  # where the socket is, or will be when it is needed
         self._buffer = bytearray(DATAGRAM_BYTES_MAX + 1)
         self._places: dict[Domain, Place] = {}
         self._queued: dict[tuple[Domain, Domain, Group, Domain], list[Speech]] = {}  # via, source, group, to
@@ -104,10 +109,20 @@ class DataChannel:
 
     # Beginning and end
 
-    def open(self, at: TcpAddress) -> TcpAddress:
-        """Bind the socket; the answer is where, with the real number if a free port was asked for."""
-        family = socket.AF_INET6 if ":" in at.host else socket.AF_INET
-        sock = socket.socket(family, socket.SOCK_DGRAM)
+    def open_when_needed(self, at: TcpAddress) -> None:
+        """An agent's: membership alone opens no data sockets (C-055); the first program that speaks does."""
+        self._at = at
+
+    def open(self, at: TcpAddress) -> None:
+        """Bind the socket; port 0 is any free one."""
+        self._at = at
+        try:
+            sock = socket.socket(_family(at), socket.SOCK_DGRAM)
+        except OSError as error:
+            raise BadInput(
+                f"cannot open a UDP socket for the data of groups: {error.strerror or error}",
+                fix="let the process have more open files (LimitNOFILE=, or ulimit -n)",
+            ) from None
         try:
             sock.setblocking(False)
             _enlarge(sock)
@@ -120,7 +135,8 @@ class DataChannel:
             ) from None
         self._socket = sock
         self.process.loop.add_reader(sock.fileno(), self._readable)
-        return TcpAddress(at.host, sock.getsockname()[1])
+        where = TcpAddress(at.host, sock.getsockname()[1])
+        self.process.record.note("data_channel", address=f"udp {where}")
 
     def close(self) -> None:
         if self._hello is not None:
@@ -140,7 +156,7 @@ class DataChannel:
             self._places[who] = (address.host, address.port)
 
     async def _look_up(self, who: Domain, address: TcpAddress) -> None:
-        family = self._socket.family if self._socket is not None else socket.AF_INET
+        family = _family(self._at) if self._at is not None else socket.AF_INET
         try:
             found = await self.process.loop.getaddrinfo(
                 address.host, address.port, family=family, type=socket.SOCK_DGRAM
@@ -187,7 +203,17 @@ class DataChannel:
     def _say_hello(self, resident: "Resident", group: Group) -> None:
         server = parent(resident.path)
         if server not in self.process.residents:
+            if self._socket is None and self._at is not None:
+                self._try_to_open(self._at)
             self._send(server, [self._datagrams.hello(group, resident.path, server)])
+
+    def _try_to_open(self, at: TcpAddress) -> None:
+        try:
+            self.open(at)
+        except BadInput as error:  # the next hello tries again
+            self.process.record.note_rarely(
+                "data_channel", "data_channel", address="none", because=error.what
+            )
 
     def _say(self, resident: "Resident", via: Domain, group: Group, to: Domain, message: Speech) -> None:
         neighbour = self.process.residents.get(via)

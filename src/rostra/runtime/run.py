@@ -232,10 +232,9 @@ class running:
         process.adhoc = fitted(world.adhoc_at(home))
         at = world.data_of(home)
         if served:
-            at = settings.listen if settings.listen is not None and home not in world.data else at
+            process.data.open(settings.listen if settings.listen and home not in world.data else at)
         else:
-            at = TcpAddress(_any_address_to(at), 0)
-        self._record.note("data_channel", address=f"udp {process.data.open(at)}")
+            process.data.open_when_needed(TcpAddress(_any_address_to(at), 0))
         if settings.host is not None:
             process.data.locate(parent(settings.host), world.data_of(parent(settings.host)))
 
