@@ -192,10 +192,15 @@ async def members_of(world: Supervisor, group: str, *hosts: str) -> AsyncIterato
         yield listeners
 
 
-def test_a_world_that_is_well_misses_nobody(world: Supervisor) -> None:
+async def test_a_world_that_is_well_misses_nobody(world: Supervisor) -> None:
     """Nobody serves the root here (C-020), and so nobody waits for its server or shows it as unseen."""
+
+    def seen() -> set[str]:
+        servers = world.get("/api/world")["servers"]
+        return {server["state"] for server in servers if server["path"] != "world"}
+
+    await until(lambda: seen() == {"up"}, "whoever looks has heard of everybody")
     picture = world.get("/api/world")
-    assert {server["state"] for server in picture["servers"] if server["path"] != "world"} == {"up"}
     assert {link["state"] for link in picture["links"]} == {"up"}
     assert picture["servers"][0]["state"] == "none"
 

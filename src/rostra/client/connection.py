@@ -70,6 +70,9 @@ PING_AFTER: Final = 0.1
 SILENT_AFTER: Final = 0.2
 """Of that time: when a quiet agent is asked for a sign of life, and when it counts as silent."""
 
+GOODBYE_S: Final = 1.0
+"""How long a closing program waits for its agent to hang up."""
+
 NOBODY_IN_PARTICULAR: Final = Domain("")
 """Whom to reach at an address: its agent, or its lowest domain server."""
 
@@ -126,6 +129,7 @@ class AgentConnection:
         self._listeners: dict[int, OnNotice] = {}
         self._conversations: dict[tuple[int, Group], OnItem] = {}
         self._at_end: list[Callable[[RostraError], None]] = []
+        self._hung_up = asyncio.Event()
         self._writable = asyncio.Event()
         self._writable.set()
         self._heard_at = self._loop.time()
@@ -176,10 +180,18 @@ class AgentConnection:
         if self.ended is None:
             self._flush()
             self._connection.write(self.encoder.to_agent(Goodbye()))
-            self._connection.close("closed by this program")
             self._end(
                 Unreachable("the connection to the agent was closed by this program", fix="connect again")
             )
+            # The agent hangs up. If we did, it might meet our closed end with a notice before it has read
+            # our goodbye, and take us for crashed.
+            try:
+                async with asyncio.timeout(GOODBYE_S):
+                    await self._hung_up.wait()
+            except TimeoutError:
+                pass
+            finally:
+                self._connection.close("closed by this program")
             # One turn of the loop, so that the transport is really gone when this returns.
             await asyncio.sleep(0)
 
@@ -273,6 +285,8 @@ class AgentConnection:
     # From the connection
 
     def arrived(self, items: list[Arrived]) -> None:
+        if self.ended is not None:
+            return  # it was on its way when we said goodbye
         self.turn += 1
         self._heard_at = self._loop.time()
         if self._silence is not None:
@@ -327,6 +341,7 @@ class AgentConnection:
         self._end(refusal.error())
 
     def lost(self, why: str) -> None:
+        self._hung_up.set()
         if not self._welcomed.done():
             self._end(
                 Unreachable(
