@@ -102,7 +102,7 @@ async def test_equal_questions_of_one_tick_share_one_request(lab: Lab) -> None:
         before = ann._connection.asked
         answers = await asyncio.gather(*(ann.resolve("shared") for _ in range(16)), ann.resolve("other"))
         assert len(answers) == 17
-        # Whoever asks first while nobody waits leaves at once; the other fifteen share one, and one is different.
+        # Whoever asks first while nobody waits leaves at once; the others share one, and one is different.
         assert ann._connection.asked - before in (2, 3)
         # One that is cancelled takes nobody with it.
         tasks = [asyncio.create_task(ann.resolve("shared")) for _ in range(3)]
