@@ -5,13 +5,12 @@ from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
+from support.calm import calm_world
 
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.effects import Because
-from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.resolve.messages import Cause, Member
 from rostra.protocols.resolve.requests import Absolute, Gap, Joined, Left, Only, Resolve, Without
-from rostra.sim import World
 from rostra.sim.checkers import (
     Verdict,
     both_sides_told,
@@ -37,26 +36,9 @@ BOUND_S = 3.0
 
 
 def peaceful() -> History:
-    """Four programs, a join and a leave in calm weather, a cut, a heal, and a question at the end."""
-    world = World(
-        1, domains={"haifa": ("a", "b"), "paris": ("c", "d")}, timers=LinkConfig.lan().over_datagrams()
-    )
-    world.settle()
-    a, b, c, d = (world.program(host) for host in world.tree.hosts)
-    for program in (a, b, c):
-        program.join("g")
-    world.settle()
-    d.join("g")
-    world.run(1.0)
-    d.leave("g")
-    world.run(1.0)
-    d.join("g")
-    world.settle()
-    world.cut("haifa | paris")
-    world.settle()
-    world.heal()
-    world.settle()
-    b.resolve("g")
+    """A calm world, and a question at the end."""
+    world = calm_world()
+    world.programs[1].resolve("g")
     world.settle()
     assert world.history is not None
     return world.history

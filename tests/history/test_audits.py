@@ -13,14 +13,14 @@ from faults.test_faults_find_bugs import (
     announces_nothing_when_the_link_comes_up,
     passes_no_change_on_to_siblings,
 )
+from support.calm import calm_world
 from support.journal import Journal, Row, frame
 
 from rostra.errors import BadInput
 from rostra.history.audits import PROMISES, Evidence, findings, lines_around, offences, verdicts
 from rostra.history.audits.replay import replay_command
 from rostra.journal.segments import read
-from rostra.protocols.links.config import LinkConfig
-from rostra.sim import World, checkers
+from rostra.sim import checkers
 from rostra.sim.storm import _journal, _Storm
 
 BOUND_S = 3.0
@@ -34,28 +34,8 @@ def rows_of(directory: Path, world: str) -> Rows:
 
 
 def peaceful(directory: Path) -> Rows:
-    """Four programs, a join and a leave in calm weather, a cut, a heal, and time for every bound to pass."""
-    world = World(
-        1,
-        domains={"haifa": ("a", "b"), "paris": ("c", "d")},
-        timers=LinkConfig.lan().over_datagrams(),
-        journal=directory,
-    )
-    world.settle()
-    a, b, c, d = (world.program(host) for host in world.tree.hosts)
-    for program in (a, b, c):
-        program.join("g")
-    world.settle()
-    d.join("g")
-    world.run(1.0)
-    d.leave("g")
-    world.run(1.0)
-    d.join("g")
-    world.settle()
-    world.cut("haifa | paris")
-    world.settle()
-    world.heal()
-    world.settle()
+    """A calm world, and time for every bound to pass."""
+    world = calm_world(journal=directory)
     world.run(BOUND_S)
     world.close()
     return rows_of(directory, "fine")
