@@ -154,6 +154,10 @@ def world(shared: Supervisor) -> Iterator[Supervisor]:
     asyncio.run(until(lambda: all_links_up(shared), "every link is up", UP_WITHIN_S))
 
 
+def has_written(journal: Path, writer: str) -> bool:
+    return any(journal.glob(f"date=*/{writer}*.parquet"))
+
+
 def all_links_up(world: Supervisor) -> bool:
     places = world.get("/api/places")["places"].values()
     ends = [end for place in places for end in place["links"].values()]
@@ -447,6 +451,8 @@ async def test_what_is_done_to_the_world_is_in_its_journal_beside_what_its_serve
         one.order("heal")
         one.order("pause", server="eu.paris.h2")
         one.order("resume", server="eu.paris.h2")
+        # What was not on the disk yet dies with the process, so let its first mark get there.
+        await until(lambda: has_written(journal, "eu.paris.h1"), "the first mark is written", UP_WITHIN_S)
         one.order("crash", server="eu.paris.h1")
         one.order("restart", server="eu.paris.h1")
         await until(lambda: all_links_up(one), "every link is up", UP_WITHIN_S)
