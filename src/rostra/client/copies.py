@@ -28,7 +28,7 @@ from rostra.client.changes import (
     View,
     Without,
 )
-from rostra.client.follows import Follow
+from rostra.client.follows import Follow, Following
 from rostra.errors import RostraError
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.resolve import requests
@@ -138,45 +138,21 @@ class MemberFollow(Follow):
             self.tell((View(self._alone, isolated=True),))
 
 
-class Copies:
+class Copies(Following[Copy, MemberFollow]):
     """All groups that this program is in, through one agent."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._views = Views()
-        self._copies: dict[Group, Copy] = {}
 
-    def follow(self, group: Group, number: int) -> MemberFollow:
-        """This endpoint follows the group, for one more reason, from the question on that is asked now."""
-        copy = self._copies.get(group)
-        if copy is None:
-            copy = self._copies[group] = Copy(self._views.follow(group))
-        follow = copy.followers.get(number)
-        if follow is None:
-            follow = copy.followers[number] = MemberFollow(group, copy)
-        follow.reasons += 1
-        return follow
+    def _open(self, group: Group) -> Copy:
+        return Copy(self._views.follow(group))
 
-    def unfollow(self, group: Group, number: int, reason: RostraError | None = None) -> None:
-        """One reason less; with the last one, silence (C-052)."""
-        copy = self._copies.get(group)
-        if copy is None or number not in copy.followers:
-            return
-        follow = copy.followers[number]
-        follow.reasons -= 1
-        if follow.reasons == 0:
-            self._drop(copy, number, reason)
+    def _close(self, group: Group) -> None:
+        self._views.unfollow(group)
 
-    def forget(self, number: int, reason: RostraError | None) -> None:
-        """The endpoint is gone."""
-        for copy in list(self._copies.values()):
-            if number in copy.followers:
-                self._drop(copy, number, reason)
-
-    def _drop(self, copy: Copy, number: int, reason: RostraError | None) -> None:
-        copy.followers.pop(number).end(reason)
-        if not copy.followers:
-            del self._copies[copy.view.group]
-            self._views.unfollow(copy.view.group)
+    def _new(self, group: Group, copy: Copy) -> MemberFollow:
+        return MemberFollow(group, copy)
 
     # Losing the agent, and finding one again
 
@@ -189,12 +165,6 @@ class Copies:
     def lose(self, group: Group, number: int, me: Member) -> None:
         """This endpoint is alone in the group now."""
         self._copies[group].followers[number].lose(me)
-
-    def renumber(self, old: int, new: int) -> None:
-        """The endpoint is back, as a new incarnation."""
-        for copy in self._copies.values():
-            if old in copy.followers:
-                copy.followers[new] = copy.followers.pop(old)
 
     # What arrives
 
@@ -232,10 +202,7 @@ class Copies:
         self._report(self._views.answered(absolute, period))
 
     def end(self, reason: RostraError) -> None:
-        for copy in self._copies.values():
-            for follow in copy.followers.values():
-                follow.end(reason)
-        self._copies.clear()
+        super().end(reason)
         self._views = Views()
 
     def _replace(self, copy: Copy, numbers: tuple[int, ...], notice: requests.Absolute) -> None:

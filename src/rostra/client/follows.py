@@ -8,6 +8,7 @@ the same, and is here.
 
 import asyncio
 from collections.abc import Iterable
+from typing import Any, Generic, Protocol, TypeVar
 from weakref import ref
 
 from rostra.client.changes import Change, Gap, Item, Members, Resolution, View
@@ -101,3 +102,81 @@ class Follow:
         if self._first_list is not None:
             self._first_list.set_result(None)
             self._first_list = None
+
+
+F = TypeVar("F", bound=Follow)
+
+
+class Followed(Protocol[F]):
+    """A copy of one group."""
+
+    @property
+    def followers(self) -> dict[int, F]:
+        """Who of this program follows it, by the endpoint's number."""
+
+
+C = TypeVar("C", bound=Followed[Any])
+
+
+class Following(Generic[C, F]):
+    """All groups that this program follows in one way, through one agent: a copy of each, for as long as
+    anybody has a reason to follow it."""
+
+    def __init__(self) -> None:
+        self._copies: dict[Group, C] = {}
+
+    def _open(self, group: Group) -> C:
+        """Somebody is the first to follow this group."""
+        raise NotImplementedError
+
+    def _close(self, group: Group) -> None:
+        """Nobody follows it any more."""
+
+    def _new(self, group: Group, copy: C) -> F:
+        raise NotImplementedError
+
+    def follow(self, group: Group, number: int) -> F:
+        """This endpoint follows the group, for one more reason, from the question on that is asked now."""
+        copy = self._copies.get(group)
+        if copy is None:
+            copy = self._copies[group] = self._open(group)
+        follow: F | None = copy.followers.get(number)
+        if follow is None:
+            follow = copy.followers[number] = self._new(group, copy)
+        follow.reasons += 1
+        return follow
+
+    def unfollow(self, group: Group, number: int, reason: RostraError | None = None) -> bool:
+        """One reason less; with the last one, silence (C-052). Was it the last?"""
+        copy = self._copies.get(group)
+        if copy is None or number not in copy.followers:
+            return False
+        follow: F = copy.followers[number]
+        follow.reasons -= 1
+        if follow.reasons == 0:
+            self._drop(group, copy, number, reason)
+        return follow.reasons == 0
+
+    def forget(self, number: int, reason: RostraError | None) -> None:
+        """The endpoint is gone."""
+        for group, copy in list(self._copies.items()):
+            if number in copy.followers:
+                self._drop(group, copy, number, reason)
+
+    def renumber(self, old: int, new: int) -> None:
+        """The endpoint is back, as a new incarnation."""
+        for copy in self._copies.values():
+            if old in copy.followers:
+                copy.followers[new] = copy.followers.pop(old)
+
+    def end(self, reason: RostraError) -> None:
+        for copy in self._copies.values():
+            for follow in copy.followers.values():
+                follow.end(reason)
+        self._copies.clear()
+
+    def _drop(self, group: Group, copy: C, number: int, reason: RostraError | None) -> None:
+        copy.followers.pop(number).end(reason)
+        if not copy.followers:
+            del self._copies[group]
+            self._close(group)

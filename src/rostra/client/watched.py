@@ -26,9 +26,9 @@ from rostra.client.changes import (
     View,
     Without,
 )
-from rostra.client.follows import Follow
+from rostra.client.follows import Follow, Following
 from rostra.client.streams import Stream
-from rostra.errors import BadInput, Malformed, RostraError
+from rostra.errors import BadInput, Malformed
 from rostra.names import Domain, Endpoint, Group, quoted
 from rostra.protocols.resolve import requests
 from rostra.protocols.resolve.messages import by_endpoint
@@ -199,62 +199,20 @@ class WatchFollow(Follow):
         self.known = self._catching_up = False
 
 
-class Watched:
+class Watched(Following[WatchCopy, WatchFollow]):
     """All groups that this program watches, through one agent."""
 
-    def __init__(self) -> None:
-        self._copies: dict[Group, WatchCopy] = {}
+    def _open(self, group: Group) -> WatchCopy:
+        return WatchCopy()
 
-    def follow(self, group: Group, number: int) -> WatchFollow:
-        copy = self._copies.get(group)
-        if copy is None:
-            copy = self._copies[group] = WatchCopy()
-        follow = copy.followers.get(number)
-        if follow is None:
-            follow = copy.followers[number] = WatchFollow(group, copy)
-        follow.reasons += 1
-        return follow
-
-    def unfollow(self, group: Group, number: int, reason: RostraError | None = None) -> bool:
-        """One reason less. Was it the last?"""
-        copy = self._copies.get(group)
-        if copy is None or number not in copy.followers:
-            return False
-        follow = copy.followers[number]
-        follow.reasons -= 1
-        if follow.reasons == 0:
-            self._drop(group, number, reason)
-        return follow.reasons == 0
-
-    def forget(self, number: int, reason: RostraError | None) -> None:
-        """The endpoint is gone."""
-        for group, copy in list(self._copies.items()):
-            if number in copy.followers:
-                self._drop(group, number, reason)
-
-    def _drop(self, group: Group, number: int, reason: RostraError | None) -> None:
-        copy = self._copies[group]
-        copy.followers.pop(number).end(reason)
-        if not copy.followers:
-            del self._copies[group]
+    def _new(self, group: Group, copy: WatchCopy) -> WatchFollow:
+        return WatchFollow(group, copy)
 
     def lose(self) -> None:
         """The agent is gone: what we have may be true no more, and is kept to go on from."""
         for copy in self._copies.values():
             for follow in copy.followers.values():
                 follow.lose()
-
-    def renumber(self, old: int, new: int) -> None:
-        """The endpoint is back, as a new incarnation."""
-        for copy in self._copies.values():
-            if old in copy.followers:
-                copy.followers[new] = copy.followers.pop(old)
-
-    def end(self, reason: RostraError) -> None:
-        for copy in self._copies.values():
-            for follow in copy.followers.values():
-                follow.end(reason)
-        self._copies.clear()
 
     def told(self, numbers: tuple[int, ...], notice: Snapshot | Changed, memory: Memory) -> None:
         copy = self._copies.get(notice.group)
