@@ -430,11 +430,21 @@ def test_a_leaver_is_delivered_to_its_last_message_and_then_is_gone():
     bench.hear("huji.h2", data(NEAR, 1))
     effects = bench.left(NEAR, last=3)
     assert items(effects) == []
-    assert timers(effects)[f"drain {NEAR.endpoint}"] == 2.0
+    assert timers(effects)[f"drain {NEAR.endpoint}"] == 30.0, "everything up to its last word is owed"
     effects = bench.hear("huji", data(NEAR, 2, 2, repair=True))
     assert numbers(effects) == [2, 3]
     assert items(effects)[-1] == ev.Left(NEAR.endpoint, "left", 3)
     assert items(bench.hear("huji", data(NEAR, 4))) == []
+
+
+@pytest.mark.spec("X-006", "X-048")
+def test_the_last_words_of_a_leaver_are_waited_for_no_longer_once_its_lan_is_lost():
+    bench = MemberBench()
+    bench.active(cut("mit", entry(FAR, 1), h1=1), members=(FAR, MIT))
+    bench.hear("mit", data(FAR, 1))
+    assert timers(bench.left(FAR, last=3))[f"drain {FAR.endpoint}"] == 30.0
+    assert timers(bench.without("mit"))[f"drain {FAR.endpoint}"] == 2.0
+    assert items(bench.fire("drain", FAR.endpoint)) == [ev.Left(FAR.endpoint, "left", 1)]
 
 
 @pytest.mark.spec("X-049", "X-059")

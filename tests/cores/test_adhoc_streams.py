@@ -249,6 +249,7 @@ def test_early_data_is_bounded_in_all_and_the_largest_stream_gives_way():
         {"nak_factor": 1.0},
         {"remember_s": 32.0},
         {"linger_s": 1.0},
+        {"farewell_s": 4.0},
         {"nak_wait_max_s": 0.06},
         {"repair_wait_max_s": 0.06},
         {"nak_wait_min_s": 0.02},

@@ -12,6 +12,7 @@ from rostra.sim.talk_storm import TalkStorm
 EVERY_SEED_THAT_EVER_FAILED = [
     2,  # a member that only speaks was told twice who came
     4,  # a receiver that read late lost the last words of one who left
+    39,  # two seconds were too short for last words that were lost four times running
 ]
 
 

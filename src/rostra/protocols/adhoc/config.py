@@ -56,9 +56,13 @@ class AdhocConfig(Struct, frozen=True, kw_only=True):
     Ends:
 
     `drain_s` [T_drain]
-        How long receivers look for the last messages of a sender that is gone. Default 2.0.
+        How long receivers look for the last messages of a sender that crashed or was cut off. Default 2.0.
     `linger_s` [T_linger]
         How long a leaver repairs its last messages. Default 5.0.
+    `farewell_s`
+        How long receivers look for the last messages of one who left in an orderly way, and its home keeps
+        them. Everybody who stays connected is owed these (X-006), so it is long: nobody waits for it unless
+        repairs are lost again and again. Default 30.0.
     `delegate_linger_s` [T_dlinger]
         How long a delegate stays after its last local member. Default 10.0. Raising it: cheaper returns.
     `resume_s` [T_resume], `resume_share`
@@ -125,6 +129,7 @@ class AdhocConfig(Struct, frozen=True, kw_only=True):
     backoff_max: int = 64
     drain_s: float = 2.0
     linger_s: float = 5.0
+    farewell_s: float = 30.0
     delegate_linger_s: float = 10.0
     resume_s: float = 30.0
     resume_share: float = 0.25
@@ -161,6 +166,7 @@ class AdhocConfig(Struct, frozen=True, kw_only=True):
             self.remember_s > self.resume_s + self.drain_s, "remember_s must be more than resume_s + drain_s"
         )
         _require(self.linger_s >= self.drain_s, "linger_s must be at least drain_s")
+        _require(self.farewell_s >= self.linger_s, "farewell_s must be at least linger_s")
         for low, high in (
             ("nak_wait_min_s", "nak_wait_max_s"),
             ("repair_wait_min_s", "repair_wait_max_s"),

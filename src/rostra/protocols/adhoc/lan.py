@@ -143,6 +143,7 @@ class Lans:
 
     def covered(self, name: Domain) -> None:
         """A domain notice covers all of this LAN: its members have been told their end already."""
+        self._senders.home_lost(name)
         lan = self.machines.pop(name, None)
         if lan is not None:
             self._forget_req(lan)

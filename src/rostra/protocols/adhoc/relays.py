@@ -193,7 +193,8 @@ class Relays:
                 relay.polled = relay.inbound.next
                 self._voice.cast(Poll(stream))
                 self._voice.set_timer(POLL_WAIT_S, "poll", stream)
-        for_s = self._config.drain_s if why == "disconnected" else self._config.linger_s
+        config = self._config
+        for_s = {"left": config.farewell_s, "disconnected": config.drain_s}.get(why, config.linger_s)
         self._voice.set_timer(for_s, "drain", stream)
         self._end_if_settled(relay)
 
@@ -472,6 +473,8 @@ class Relays:
             relay.pins.stable = min(stable, relay.pins.least(relay.inbound.next) - 1)
             relay.inbound.stable = relay.pins.stable
             self._forget(relay)
+            if relay.phase is RelayPhase.DRAINING and stable == relay.final:
+                self._voice.set_timer(self._config.drain_s, "drain", relay.stream)  # nobody needs it any more
 
     def _forget(self, relay: Relay) -> None:
         share = int(self._config.resume_share * self._config.window_messages)

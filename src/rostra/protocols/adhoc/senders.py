@@ -202,9 +202,16 @@ class Senders:
                     case _:
                         # Its home delegate finds out what is left of it, and says so (X-050).
                         sender.final = None
-                self._voice.set_timer(self._config.drain_s, "drain", endpoint)
+                for_s = self._config.farewell_s if why == "left" else self._config.drain_s
+                self._voice.set_timer(for_s, "drain", endpoint)
                 self._look_for_holes(sender)
                 self._end_if_drained(sender)
+
+    def home_lost(self, lan: Domain) -> None:
+        """With its LAN goes whoever could have repaired the last messages of one who left it."""
+        for sender in [self.running[stream] for stream in sorted(self.running)]:
+            if sender.lan == lan and sender.phase is Phase.DRAINING:
+                self._voice.set_timer(self._config.drain_s, "drain", sender.endpoint)
 
     def left_unnoticed(self, endpoint: Endpoint, stamp: Stamp) -> None:
         """A leave of somebody whose join we have not been told of: as if it had never been (TX-5)."""
