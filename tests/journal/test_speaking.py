@@ -98,3 +98,28 @@ def test_datagrams_are_counted_beside_the_messages_of_links(told) -> None:
     }
     assert ("huji.h1", "huji", "Data datagram") in sent
     assert any(peer == "mit" and message == "Data datagram" for _, peer, message in sent)
+
+
+def test_what_was_lost_is_journalled_with_who_had_it_how_long_it_took_and_how_often_it_was_asked(
+    told,
+) -> None:
+    """A tenth of all datagrams was lost: hosts and delegates asked, and a repair is a row of the asker."""
+    directory, world = told
+    rows = read(directory).to_pylist()
+    recovered = [row for row in rows if row["kind"] == "recovered"]
+    assert {"mit", "mit.h1"} <= {row["writer"] for row in recovered}
+    for row in recovered:
+        assert row["count"] == row["last"] - row["first"] + 1 > 0
+        assert row["answered_by"] in {*world.tree.servers, *world.tree.hosts}
+        assert (row["latency_us"] is None) == (row["number"] == 0)
+    asked = [row for row in recovered if row["number"]]
+    assert asked and all(row["latency_us"] > 0 for row in asked)
+    lost_for_ever = {(row["writer"], row["member"], row["first"]) for row in asked}
+    assert len(lost_for_ever) == len(asked), "one answer to a question is one row"
+
+
+def test_a_delivery_says_how_late_its_slowest_message_was(told) -> None:
+    directory, _ = told
+    late = [row["latency_us"] for row in read(directory).to_pylist() if row["kind"] == "delivered"]
+    assert all(each is not None and each >= 0 for each in late)
+    assert max(late) > 20_000, "a lost message is as late as its repair"

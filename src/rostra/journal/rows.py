@@ -24,7 +24,8 @@ from rostra.journal.fold import JOINED, LEFT, SNAPSHOT, UNFOLLOWED, UNKNOWN, Lin
 from rostra.names import Domain, Endpoint, Group, depth, parent
 from rostra.protocols.adhoc import events as adhoc
 from rostra.protocols.adhoc.events import Deliver, Delivered, JoinAsked, LeaveAsked
-from rostra.protocols.adhoc.messages import Run
+from rostra.protocols.adhoc.messages import Data as Speech
+from rostra.protocols.adhoc.messages import Nak, Numbered, Run
 from rostra.protocols.detect.programs import ProgramEvidence
 from rostra.protocols.effects import (
     Answer,
@@ -75,6 +76,12 @@ OBSERVERS_MAX: Final = 16
 """Endpoints that one row names; it counts all of them. Raising it: larger rows on hosts where thousands
 follow one group."""
 
+QUESTIONS_MAX: Final = 1024
+"""Ranges of one stream that were asked for and are waited for. Of more, the oldest are not journalled."""
+
+QUESTION_S: Final = 120.0
+"""For how long. What comes later than this counts as asked for anew."""
+
 AGAIN: Final = "again"
 """In the place of a message's kind: sent or received a second time, because the first was lost or late."""
 
@@ -124,6 +131,40 @@ class _Presence:
         return self.groups.get(group, False) or group in self.watched
 
 
+class _Handed:
+    """Messages of one stream that were handed to one receiver since the last heartbeat."""
+
+    __slots__ = ("bytes", "end", "first", "late_us")
+
+    def __init__(self, run: Run, late_us: int | None) -> None:
+        self.first, self.end, self.bytes = run.first, run.end, len(run.block)
+        self.late_us = late_us  # more than the stream's quickest; nobody knows where a sender says no time
+
+    def goes_on(self, run: Run, late_us: int | None) -> None:
+        self.end = run.end
+        self.bytes += len(run.block)
+        if late_us is not None and (self.late_us is None or late_us > self.late_us):
+            self.late_us = late_us
+
+
+class _Question(Struct, gc=False):
+    """Numbers of a stream that this node asked for and that have not come."""
+
+    first: int
+    last: int
+    since: float
+    asked: int
+
+
+class _Repaired(Struct, gc=False):
+    """A run that came by repair, and goes on while its neighbours do."""
+
+    first: int
+    end: int
+    asked: int
+    waited_us: int | None
+
+
 class _LinkSide:
     """What the scribe remembers of one neighbour."""
 
@@ -169,8 +210,12 @@ class Scribe:
         self._at = 0
         self._counter = 0  # of the agent's own joins and leaves
         self._asked: dict[int, tuple[float, Asked]] = {}
-        self._runs: dict[tuple[Group, Endpoint, Endpoint], list[int]] = {}  # first, end, bytes
+        self._runs: dict[tuple[Group, Endpoint, Endpoint], _Handed] = {}
         self._streams: dict[tuple[Group, Endpoint, Endpoint], int] = {}  # the last number of each
+        self._quickest: dict[tuple[Group, Endpoint, Endpoint], int] = {}  # of each, in microseconds
+        self._resumed_at = -1.0
+        self._questions: dict[tuple[Group, Endpoint], list[_Question]] = {}
+        self._repaired: dict[tuple[Group, Endpoint, Domain], list[_Repaired]] = {}
         self._unanswered: dict[Endpoint, set[int]] = {}  # tokens of those that waited beyond their step
         self._presences: dict[Endpoint, _Presence] = {}
         self._crowd: tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]] = ((), ())
@@ -185,6 +230,7 @@ class Scribe:
             JoinAsked: self._join_asked,
             LeaveAsked: self._leave_asked,
             adhoc.Heard: self._overheard,
+            adhoc.Resumed: self._resumed,
             ChannelClosed: self._channel_closed,
         }
         self._do: dict[type, Callable[[Any], None]] = {
@@ -421,22 +467,38 @@ class Scribe:
     def _heard(self, me: Endpoint, group: Group, sender: Endpoint, run: Run) -> None:
         """Runs that follow on each other are one, until the next heartbeat."""
         key = (group, sender, me)
+        late_us = self._lateness(key, run)
         known = self._runs.get(key)
         if known is None:
             if key not in self._streams:
                 self._stream("stream-started", me, group, sender, first=run.first)
-            self._runs[key] = [run.first, run.end, len(run.block)]
-        elif known[1] == run.first:
-            known[1] = run.end
-            known[2] += len(run.block)
+            self._runs[key] = _Handed(run, late_us)
+        elif known.end == run.first:
+            known.goes_on(run, late_us)
         else:  # out of order or with a hole: said as it came
             self._write_runs(key)
-            self._runs[key] = [run.first, run.end, len(run.block)]
+            self._runs[key] = _Handed(run, late_us)
         self._streams[key] = run.end - 1
+
+    def _lateness(self, key: tuple[Group, Endpoint, Endpoint], run: Run) -> int | None:
+        """How much longer this run was on its way than the quickest of its stream. Two clocks are compared,
+        but only with themselves, so that they need not agree. What waited for its own program is not late."""
+        if not run.at or self._now == self._resumed_at:
+            return None
+        took = self._at - round(run.at * 1e6)
+        quickest = self._quickest.get(key)
+        if quickest is None or took < quickest:
+            self._quickest[key] = took
+            return 0
+        return took - quickest
+
+    def _resumed(self, event: adhoc.Resumed, outputs: Sequence[Any]) -> None:
+        self._resumed_at = self._now
 
     def _stream_ended(self, me: Endpoint, group: Group, sender: Endpoint, last: int | None, why: str) -> None:
         key = (group, sender, me)
         if self._streams.pop(key, None) is not None:
+            self._quickest.pop(key, None)
             self._write_runs(key)
             self._stream("stream-ended", me, group, sender, last=last, cause=why)
 
@@ -444,12 +506,16 @@ class Scribe:
         self._write(kind, group=str(group), member=sender, observers=(me,), told=1, **columns)
 
     def _write_runs(self, only: tuple[Group, Endpoint, Endpoint] | None = None) -> None:
-        """Deliveries since the last heartbeat; those that are the same for several receivers once for all."""
+        """Deliveries since the last heartbeat; those that are the same for several receivers once for all.
+        What was repaired is said before what it made late."""
+        self._write_recovered()
         runs = self._runs if only is None else {key: self._runs[key] for key in [only] if key in self._runs}
-        shared: dict[tuple[Group, Endpoint, int, int, int], list[Endpoint]] = {}
-        for (group, sender, me), (first, end, size) in runs.items():
-            shared.setdefault((group, sender, first, end, size), []).append(me)
+        shared: dict[tuple[Group, Endpoint, int, int, int], list[tuple[Endpoint, int | None]]] = {}
+        for (group, sender, me), run in runs.items():
+            same = shared.setdefault((group, sender, run.first, run.end, run.bytes), [])
+            same.append((me, run.late_us))
         for (group, sender, first, end, size), receivers in sorted(shared.items()):
+            late = [late_us for _, late_us in receivers if late_us is not None]
             self._write(
                 "delivered",
                 group=str(group),
@@ -458,11 +524,93 @@ class Scribe:
                 last=end - 1,
                 count=end - first,
                 bytes=size,
-                observers=tuple(sorted(receivers)[:OBSERVERS_MAX]),
+                latency_us=max(late, default=None),
+                observers=tuple(sorted(me for me, _ in receivers)[:OBSERVERS_MAX]),
                 told=len(receivers),
             )
         for key in list(runs):
             del self._runs[key]
+
+    # What was lost and came again
+
+    def _asks_for(self, group: Group, nak: Nak) -> None:
+        """Our own question; what is asked for again has waited since the first time."""
+        before = self._questions.get((group, nak.stream), [])
+        questions = []
+        for first, last in nak.ranges:
+            same = [each for each in before if each.first <= last and first <= each.last]
+            since = min((each.since for each in same), default=self._now)
+            asked = 1 + max((each.asked for each in same), default=0)
+            questions.append(_Question(first, last, since, asked))
+        others = [
+            each
+            for each in before
+            if not any(low <= each.last and each.first <= high for low, high in nak.ranges)
+        ]
+        self._questions[group, nak.stream] = [*others, *questions][-QUESTIONS_MAX:]
+
+    def _came_again(self, event: adhoc.Heard, data: Speech, outputs: Sequence[Any]) -> None:
+        """A repair is news if we asked for it, or if our programs are handed what it brings."""
+        key, run = (event.group, data.stream), data.run
+        questions = self._questions.get(key, [])
+        due = [each for each in questions if each.first < run.end and run.first <= each.last]
+        if due:
+            kept = [each for each in questions if each not in due]
+            for each in due:
+                first, end = max(run.first, each.first), min(run.end, each.last + 1)
+                waited_us = _micros(self._now - each.since)
+                self._recovered((*key, event.source), _Repaired(first, end, each.asked, waited_us))
+                if each.first < first:
+                    kept.append(_Question(each.first, first - 1, each.since, each.asked))
+                if end <= each.last:
+                    kept.append(_Question(end, each.last, each.since, each.asked))
+            self._questions[key] = kept
+            if not kept:
+                del self._questions[key]
+        elif any(
+            type(each) is Deliver
+            and type(each.item) is Delivered
+            and each.item.stream == data.stream
+            and each.item.run.first < run.end
+            and run.first < each.item.run.end
+            for each in outputs
+        ):
+            self._recovered((*key, event.source), _Repaired(run.first, run.end, 0, None))
+
+    def _recovered(self, key: tuple[Group, Endpoint, Domain], run: _Repaired) -> None:
+        """Neighbours that came from one place are one row, until the next heartbeat."""
+        runs = self._repaired.setdefault(key, [])
+        if runs and runs[-1].end == run.first:
+            before = runs[-1]
+            before.end = run.end
+            before.asked = max(before.asked, run.asked)
+            if run.waited_us is not None:
+                before.waited_us = max(run.waited_us, before.waited_us or 0)
+        else:
+            runs.append(run)
+
+    def _forget_questions(self) -> None:
+        """Of streams that ended, or that nobody answers for."""
+        old = self._now - QUESTION_S
+        for key, questions in list(self._questions.items()):
+            if all(each.since < old for each in questions):
+                del self._questions[key]
+
+    def _write_recovered(self) -> None:
+        for (group, stream, source), runs in self._repaired.items():
+            for run in runs:
+                self._write(
+                    "recovered",
+                    group=str(group),
+                    member=stream,
+                    first=run.first,
+                    last=run.end - 1,
+                    count=run.end - run.first,
+                    number=run.asked,
+                    answered_by=source,
+                    latency_us=run.waited_us,
+                )
+        self._repaired.clear()
 
     # What was told
 
@@ -587,14 +735,21 @@ class Scribe:
 
     def _cast(self, cast: adhoc.Cast) -> None:
         """To everybody in our LAN, which its server stands for."""
+        if type(cast.message) is Nak:
+            self._asks_for(cast.group, cast.message)
         self._traffic["sent", self._above, _datagram(type(cast.message))] += 1
 
     def _spoke(self, order: adhoc.Transmit) -> None:
+        if type(order.message) is Nak:
+            self._asks_for(order.group, order.message)
         self._traffic["sent", order.to, _datagram(type(order.message))] += 1
 
     def _overheard(self, event: adhoc.Heard, outputs: Sequence[Any]) -> None:
         for message in event.messages:
             self._traffic["received", event.source, _datagram(type(message))] += 1
+            data = message.data if type(message) is Numbered else message
+            if type(data) is Speech and data.repair:
+                self._came_again(event, data, outputs)
 
     def framed(self, way: Literal["sent", "received"], peer: Domain, frames: int, size: int) -> None:
         """Bytes that left or came, for whoever has them as bytes."""
@@ -674,8 +829,8 @@ class Scribe:
     # Small words
 
     def _write_traffic(self) -> None:
-        if self._runs:
-            self._write_runs()
+        self._write_runs()
+        self._forget_questions()
         for (way, peer, message), count in sorted(self._traffic.items()):
             self._write(
                 way,

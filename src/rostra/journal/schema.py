@@ -94,14 +94,19 @@ COLUMNS: Final = (
     Column("own_lateness_s", "double", "evidence: how late the accuser's own loop was"),
     Column("channel_open", "bool", "evidence: was the connection still open?"),
     # How much
-    Column("latency_us", "int64", "of an answer, or of a return after a break"),
+    Column(
+        "latency_us",
+        "int64",
+        "of an answer, or of a return after a break; of a recovery: since it was first asked for; of a "
+        "delivery: how much longer its slowest message was on its way than the quickest of the stream",
+    ),
     Column("answered_by", "word", "who answered: agent | path of the server; own copies ask nobody"),
     Column("count", "int64", "how many: members of an answer, messages, rows lost ..."),
     Column("bytes", "int64", "how many bytes"),
     Column("level", "int32", "of the upper end of the link: 0 is the root"),
     Column("message", "word", "kind of message, for traffic"),
     Column("period", "int64", "of a watch: numbers are comparable within one period"),
-    Column("number", "int64", "of a watch: place of this change"),
+    Column("number", "int64", "of a watch: place of this change; of a recovery: how often it was asked for"),
     Column("first", "int64", "of a delivery: first sequence number of the run; of a view: its number"),
     Column(
         "last", "int64", "of a delivery: last sequence number of the run; of a view: the rank of the member"
@@ -227,12 +232,13 @@ KINDS: Final = (
     Kind(
         "delivered",
         "a run of a sender's messages was handed to observers",
-        "group member first last count bytes observers told",
+        "group member first last count bytes latency_us observers told",
     ),
     Kind(
         "recovered",
-        "a run came by repair; `answered_by` is who had it",
-        "group member first last count answered_by latency_us",
+        "a run that was lost here came by repair; `answered_by` is the host or cluster that had it; without "
+        "`latency_us` others had asked for it",
+        "group member first last count number answered_by latency_us",
     ),
     Kind(
         "stream-started",
