@@ -1,0 +1,70 @@
+"""Why is it gone? The story of a removal, from what the nodes on the way remember.
+
+Whatever removed an endpoint from our sight happened on the unique path between its host and us: at its own
+agent, or at a link of that path that broke. So all who can know are asked, through the world, and their
+memories (`protocols/resolve/trail.py`) are put in order.
+
+    us ── our cluster ── ... ── the accuser ──╳── the accused ── ... ── its agent
+                                evidence: what was missed, against which bound
+                                                  its own health, if it can be reached
+
+A part that cannot be reached is said to be out of sight; what nobody remembers is not made up, and a name
+that nobody knows has no story, whatever else is remembered.
+
+Nodes say how long ago things were, so their clocks need not agree; but an answer that took longer makes all
+that its sender remembers look younger. Steps are therefore put below what caused them (`steps`), and only
+then by time.
+
+recalled   what everybody on the way remembers, side by side
+grounds    what a break was grounded on: evidence, health, settings
+steps      what happened around a moment, causes above effects
+story      the stories that there are
+words      durations and lists for people
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from rostra.client.why.grounds import Setting
+from rostra.client.why.recalled import Memory
+from rostra.client.why.steps import Step
+from rostra.client.why.story import Explanation, Verdict, tell
+from rostra.client.why.words import seconds
+from rostra.errors import RostraError
+from rostra.names import Domain, Endpoint, host_of, parse_subject, route
+
+Recall = Callable[[Domain], Awaitable[Mapping[str, Any]]]
+"""Ask a server what it remembers about the subject; a `RostraError` says why it cannot be asked. Whoever was
+asked past the world's own links says so in the document: ``"directly": true``."""
+
+
+async def explain(
+    about: str, start: Domain, recall: Recall, *, from_host: bool = True, known: Collection[Domain] = ()
+) -> Explanation:
+    """Ask everybody on the way, and tell the story. `start` is whom we are connected to; `known` are domains
+    and hosts that there are, whether or not anybody remembers them."""
+    subject = parse_subject(about)
+    way = route(start, host_of(Endpoint(subject)), from_host=from_host)
+    memories: dict[Domain, Memory] = {}
+    unseen: dict[Domain, str] = {}
+
+    async def ask(node: Domain) -> None:
+        try:
+            memories[node] = Memory(await recall(node), time.time())
+        except RostraError as error:
+            unseen[node] = error.what.removeprefix(f"{node} is out of sight: ")
+
+    async with asyncio.TaskGroup() as asking:
+        for node in way:
+            asking.create_task(ask(node))
+    ordered = {node: memories[node] for node in way if node in memories}
+    story = tell(subject, way, ordered, {node: unseen[node] for node in way if node in unseen}, known)
+    directly = tuple(node for node, memory in ordered.items() if memory.document.get("directly"))
+    return replace(story, directly=directly)
+
+
+__all__ = ["Explanation", "Memory", "Recall", "Setting", "Step", "Verdict", "explain", "seconds", "tell"]
