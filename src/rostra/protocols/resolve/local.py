@@ -20,8 +20,7 @@ Where we differ from the paper, and why:
 - Interest is announced before the join that it belongs to and withdrawn after the leave, always by comparing
   before with after; the paper compares with a table that has changed already (T-09, T-10, C-102).
 - A waiter is a call and not an endpoint, so two calls get two answers; and a leave cancels only what the
-agent
-  itself would have told about that group (T-16, T-17).
+  agent itself would have told about that group (T-16, T-17).
 - An answer also settles every earlier question about the group: a later answer is never older (T-21).
 - Questions share a request only if our interest was ALL all along (T-19), or if they were asked in the same
   instant, before anybody can have answered.
