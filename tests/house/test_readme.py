@@ -116,6 +116,8 @@ def test_every_promise_of_the_readme_has_a_checker():
         "watch-complete",
         "both-sides-told",
         "heals-alone",
+        "fifo-gap-free",
+        "smooth-join",
     }
     assert promised <= checked
 
