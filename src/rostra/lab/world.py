@@ -22,6 +22,8 @@ from rostra.runtime.config import parse_world
 PORT: Final = 7700
 UP_WITHIN_S: Final = 60.0
 LAST_WORDS: Final = 3
+SEGMENT_S: Final = 2.0
+URGENTLY: Final = ("chrt", "--rr", "1")
 ROSTRA: Final = (sys.executable, "-m", "rostra")
 
 
@@ -29,13 +31,27 @@ class LabWorld:
     """The world of one lab: ``await LabWorld(lab).start()``. It ends with the lab, or by `stop`.
 
     `detect` is what differs from the profile. A link that loses a fifth of its packets keeps a TCP connection
-    waiting for several seconds every now and then: `down_after_s` decides if that parts two sites.
+    waiting for several seconds every now and then: `down_after_s` decides if that parts two sites. `journal`
+    is where everybody keeps a journal, with every input if `record`. An `urgent` world runs before ordinary
+    processes, as the lab's router does: what is measured is then the network, and not who else is here.
     """
 
-    def __init__(self, lab: Lab, *, profile: str = "wan", detect: Mapping[str, float] | None = None) -> None:
+    def __init__(
+        self,
+        lab: Lab,
+        *,
+        profile: str = "wan",
+        detect: Mapping[str, float] | None = None,
+        journal: Path | None = None,
+        record: bool = False,
+        urgent: bool = False,
+    ) -> None:
         self.lab = lab
         self.profile = profile
         self.detect = dict(detect or {})
+        self.journal = journal
+        self.record = record
+        self.urgent = urgent
         self.processes: dict[str, subprocess.Popen[Any]] = {}
 
     async def start(self, within_s: float = UP_WITHIN_S) -> "LabWorld":
@@ -103,13 +119,24 @@ class LabWorld:
             + "[detect]\n"
             + "".join(f"{name} = {value}\n" for name, value in self.detect.items())
         )
+        if self.journal is not None:
+            record = str(self.record).lower()
+            text += f'\n[journal]\nat = "{self.journal}"\nsegment_s = {SEGMENT_S}\nrecord = {record}\n'
         parse_world(text)  # what cannot be right is said here, and not in the logs of every process
         self.world_file.write_text(text)
 
     def _start(self, place: Place, words: list[str]) -> None:
         with self.log(place.name).open("ab") as log:
             self.processes[place.name] = place.popen(
-                [*ROSTRA, *words, "--world", str(self.world_file), "--socket", self.socket(place.name)],
+                [
+                    *URGENTLY[: 3 * self.urgent],
+                    *ROSTRA,
+                    *words,
+                    "--world",
+                    str(self.world_file),
+                    "--socket",
+                    self.socket(place.name),
+                ],
                 stdout=log,
                 stderr=log,
             )
