@@ -1,6 +1,6 @@
 """The Xpand paper's figures in the simulator: the same cores in virtual time (`spec/xpand.md`, 8.2 to 8.5).
 
-    python -m benchmarks.xpand_sim             about ten minutes on one core; writes report/xpand/*.svg
+    python -m benchmarks.xpand_sim             about ten minutes on one core; writes report/xpand
     python -m benchmarks.xpand_sim --quick     a first look
 
 - **fast join**: how long after its snapshot a joiner at MIT hears each sender, row by row.
@@ -13,12 +13,10 @@ every 100 ms. Loss is of data and control alike. The bounds for view synchrony a
 """
 
 import argparse
-import statistics
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -26,9 +24,24 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks.figures import percentile
+from benchmarks.xpand_sheets import (
+    PERIOD_S,
+    Continuous,
+    FastJoin,
+    FastJoins,
+    Figures,
+    Grown,
+    Smooth,
+    bounds,
+    continuous_sheet,
+    distance,
+    draw,
+    fast_sheet,
+    growth_sheet,
+    smooth_sheet,
+    three,
+)
 from rostra.names import ROOT, Domain, Endpoint, Group
 from rostra.node import Output
 from rostra.protocols.adhoc.config import AdhocConfig
@@ -42,14 +55,12 @@ from rostra.sim.programs import Program
 from rostra.sim.world import World
 
 G: Final = Group("table", ROOT)
-PERIOD_S: Final = 0.1
 ONE_WAY_S: Final = {("huji", "mit"): 0.115, ("mit", "ntu"): 0.115, ("huji", "ntu"): 0.195}
 LAN: Final = Quality(Constant(0.0002))
 TREES: Final = {
     "star": AdhocConfig(root=Domain("huji")),
     "chain": AdhocConfig(root=Domain("huji"), fanout=1),
 }
-PAPER_MS: Final = {"Sync_Reply": 50, "S1": 60, "S2": 60, "S3": 68, "S4": 68, "S5": 73, "S6": 253}
 
 
 def sites(seed: int, loss: float, config: AdhocConfig, *, hosts: int = 6) -> World:
@@ -80,16 +91,6 @@ def _lose(world: World, loss: float) -> None:
 
 
 # Fast join
-
-
-class FastJoin(Struct, frozen=True):
-    """One join, in ms after the snapshot; `asked` before it. `excess` is what J waited for its first message
-    of each old sender beyond the moment at which that message reached the site anyway."""
-
-    asked: float
-    sync: float
-    first: dict[str, float]
-    excess: list[float]
 
 
 class _Times:
@@ -161,9 +162,10 @@ def fast_joins(
         for program in (joiner, fellow):
             program.join_fifo(G)
             program.stream(G, PERIOD_S, phase_s=luck.random() * PERIOD_S)
-        watch = _Times(world, joiner)
+        watch, other = _Times(world, joiner), _Times(world, fellow)
         world.run(4.0 if loss < 0.1 else 8.0)
         watch.end()
+        other.end()
         snapshot, ready = watch.snapshot_at, watch.ready_at
         names = {**{p.address: name for name, p in senders.items()}, fellow.address: "S6"}
         if snapshot is not None and ready is not None and len(watch.first) == len(names):
@@ -175,7 +177,8 @@ def fast_joins(
                 if p.address in heard
             ]
             asked = (snapshot - watch.asked_at) * 1e3
-            found.append(FastJoin(asked, (ready - snapshot) * 1e3, first, excess))
+            later = None if other.snapshot_at is None else (other.snapshot_at - snapshot) * 1e3
+            found.append(FastJoin(asked, (ready - snapshot) * 1e3, first, excess, later))
         for program in (joiner, fellow):
             program.leave(G)
         world.run(3.0)
@@ -184,20 +187,6 @@ def fast_joins(
 
 
 # Smooth join
-
-
-class Smooth(Struct, frozen=True):
-    tree: str
-    loss: str
-    intervals: int
-    longest_ms: float  # with joins
-    longest_alone_ms: float
-    grown_ms: float  # the most by which one interval grew
-    later_ms: float  # the most by which one message came later
-    distance: float  # the largest difference of the two cumulative curves
-    per_change: dict[str, float]  # datagrams and packets more per change, by way
-    arrivals: list[float]
-    alone: list[float]
 
 
 def smooth(seed: int, loss: float | None, tree: str, *, for_s: float = 60.0) -> Smooth:
@@ -276,31 +265,7 @@ def drift(share: float, low: float = 0.01, high: float = 0.20) -> float:
     return low + (high - low) * (1.0 - abs(2.0 * share - 1.0))
 
 
-def distance(one: Sequence[float], other: Sequence[float]) -> float:
-    """The largest difference of two cumulative curves (Kolmogorov and Smirnov). Values that differ by less
-    than the clock's own rounding are the same."""
-    one, other = sorted(round(x, 3) for x in one), sorted(round(x, 3) for x in other)
-    worst, i, j = 0.0, 0, 0
-    for value in sorted({*one, *other}):
-        while i < len(one) and one[i] <= value:
-            i += 1
-        while j < len(other) and other[j] <= value:
-            j += 1
-        worst = max(worst, abs(i / len(one) - j / len(other)))
-    return worst
-
-
 # Continuous behaviour
-
-
-class Continuous(Struct, frozen=True):
-    virtual_s: float
-    changes: int
-    gaps: int
-    interval_ms: dict[str, tuple[float, float, float]]  # quiet, busy: p50, p95, p99
-    delay_ms: dict[str, tuple[float, float, float]]
-    kept_most: int  # messages kept by the sender
-    arrivals: list[tuple[float, float]]  # when, interval in ms
 
 
 def continuous(seed: int, minutes: int) -> Continuous:
@@ -354,29 +319,14 @@ def continuous(seed: int, minutes: int) -> Continuous:
         minutes * 60.0,
         changes,
         gaps,
-        {kind: _three(values) for kind, values in intervals.items() if values},
-        {kind: _three(values) for kind, values in delays.items() if values},
-        kept,
+        {kind: three(values) for kind, values in intervals.items() if values},
+        {kind: three(values) for kind, values in delays.items() if values},
+        f"the sender kept at most {kept} messages",
         [(came[n], (came[n] - came[n - 1]) * 1e3) for n in range(2, min(len(came), 2400))],
     )
 
 
-def _three(values: Sequence[float]) -> tuple[float, float, float]:
-    return (percentile(values, 0.5), percentile(values, 0.95), percentile(values, 0.99))
-
-
 # Growth
-
-
-class Grown(Struct, frozen=True):
-    sites: int
-    receivers: int
-    wan_datagrams: int  # for a hundred messages, beyond the joins
-    wan_bytes: int
-    delegate_pins: int  # kept by a delegate, per sender: its own LAN's receivers, and other LANs
-    delegate_members: int  # members elsewhere that it knows of
-    joined_s: float  # virtual, until the last receiver was ready
-    took_s: float  # real
 
 
 def grown(site_count: int, receivers: int, *, hosts: int = 4) -> Grown:
@@ -431,156 +381,6 @@ def grown(site_count: int, receivers: int, *, hosts: int = 4) -> Grown:
     )
 
 
-# Tables
-
-
-def show_fast(console: Console, title: str, joins: Sequence[FastJoin], *, judged: bool) -> None:
-    table = _table(title, "event at J", "paper", "median", "p95", "accept if", "verdict", left=1)
-    sync = [join.sync for join in joins]
-    asked = statistics.median(join.asked for join in joins)
-    table.add_row("snapshot", "T = 0", "T = 0", "", f"asked {asked:.0f} ms before", "")
-    bar = 50.0 if judged else None
-    table.add_row("Sync_Reply", "T + 50", *_two(sync), "≤ 50" if bar else "reported", _verdict(sync, bar))
-    for name in ("S1", "S2", "S3", "S4", "S5", "S6"):
-        values = [join.first[name] for join in joins]
-        if name == "S6":
-            limit, words = 353.0, "≤ 253 + 100"
-        else:
-            limit, words = statistics.median(sync) + 100.0, "≤ Sync_Reply + 100"
-        bound = limit if judged else None
-        accept = words if judged else "reported"
-        table.add_row(
-            f"first from {name}", f"T + {PAPER_MS[name]}", *_two(values), accept, _verdict(values, bound)
-        )
-    console.print(table)
-    after = [join.first[name] - join.sync for join in joins for name in ("S1", "S2", "S3", "S4", "S5")]
-    uniform = [PERIOD_S * 1e3 * (n + 0.5) / len(after) for n in range(len(after))]
-    apart = distance(after, uniform)
-    remark = f"first message after Sync_Reply: distance to the uniform law of the period {apart:.3f}"
-    excess = [value for join in joins for value in join.excess]
-    if excess:
-        most = max(excess)
-        remark += (
-            f"; excess over the sender's phase: median {statistics.median(excess):.2f}, most {most:.2f} ms"
-        )
-    console.print(remark, soft_wrap=True)
-
-
-def show_smooth(console: Console, found: Iterable[Smooth]) -> None:
-    table = _table(
-        "smooth join: HUJI to MIT, five join at 20 s and leave at 40 s, beside the same run without",
-        *("tree", "loss", "intervals", "longest", "alone", "grew by", "later by", "distance", "verdict"),
-        left=2,
-    )
-    for one in found:
-        even = max(abs(one.longest_ms - 100.0), 0.0) <= 2.0 if one.loss == "0%" else one.distance < 0.02
-        kept = one.grown_ms <= 5.0 and even
-        table.add_row(
-            one.tree,
-            one.loss,
-            str(one.intervals),
-            f"{one.longest_ms:.1f}",
-            f"{one.longest_alone_ms:.1f}",
-            f"{one.grown_ms:.1f}",
-            f"{one.later_ms:.1f}",
-            f"{one.distance:.3f}",
-            "yes" if kept else "NO, but none later" if one.later_ms <= 5.0 else "NO",
-        )
-    console.print(table)
-    console.print(
-        "an interval can also grow because the message before came earlier: with NTU in the group, MIT is "
-        "sometimes repaired from there before HUJI's repair arrives",
-        soft_wrap=True,
-    )
-
-
-def show_continuous(console: Console, one: Continuous) -> None:
-    table = _table(
-        f"continuous: {one.virtual_s / 60:.0f} minutes, {one.changes} changes, loss 5 to 20 %",
-        *("ms", "quiet p50", "p95", "p99", "changes p50", "p95", "p99", "most apart"),
-        left=1,
-    )
-    for name, values in (("interval", one.interval_ms), ("delay", one.delay_ms)):
-        quiet, busy = values["quiet"], values["changes"]
-        apart = max(abs(b / q - 1.0) for q, b in zip(quiet, busy, strict=True) if q > 0.01)
-        table.add_row(name, *(f"{x:.0f}" for x in (*quiet, *busy)), f"{apart:.1%}")
-    console.print(table)
-    console.print(f"gaps: {one.gaps}; the sender kept at most {one.kept_most} messages", soft_wrap=True)
-
-
-def show_growth(console: Console, found: Iterable[Grown]) -> None:
-    table = _table(
-        "growth: one sender, 100 messages",
-        *("sites", "receivers", "datagrams between sites", "bytes", "streams at a delegate"),
-        *("members elsewhere it knows", "last one in after s", "took s"),
-    )
-    for one in found:
-        table.add_row(
-            *(str(one.sites), str(one.receivers), str(one.wan_datagrams), str(one.wan_bytes)),
-            *(str(one.delegate_pins), str(one.delegate_members), f"{one.joined_s:.2f}", f"{one.took_s:.0f}"),
-        )
-    console.print(table)
-
-
-def _table(title: str, *columns: str, left: int = 0) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold")
-    for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number < left else "right")
-    return table
-
-
-def _two(values: Sequence[float]) -> tuple[str, str]:
-    return f"{statistics.median(values):.1f}", f"{percentile(values, 0.95):.1f}"
-
-
-def _verdict(values: Sequence[float], bound: float | None) -> str:
-    return "" if bound is None else "yes" if statistics.median(values) <= bound else "NO"
-
-
-# Pictures
-
-
-def plot(
-    title: str, x: str, y: str, curves: Mapping[str, Sequence[tuple[float, float]]], *, line: bool
-) -> str:
-    """A small picture, as text."""
-    points = [point for curve in curves.values() for point in curve]
-    left, right = min(p[0] for p in points), max(p[0] for p in points)
-    top = max(p[1] for p in points) * 1.05 or 1.0
-    width, height, edge = 720, 320, 50
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" '
-        f'font-size="12"><rect width="{width}" height="{height}" fill="white"/>',
-        f'<text x="{edge}" y="18" font-size="14">{title}</text>',
-        f'<text x="{width / 2}" y="{height - 8}" text-anchor="middle">{x}</text>',
-        f'<text x="14" y="{height // 2}" transform="rotate(-90 14 {height // 2})">{y}</text>',
-    ]
-
-    def place(point: tuple[float, float]) -> str:
-        across = edge + (point[0] - left) / ((right - left) or 1.0) * (width - 2 * edge)
-        return f"{across:.1f},{height - edge + 10 - point[1] / top * (height - 2 * edge):.1f}"
-
-    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        at_y = place((left, top * share)).split(",")[1]
-        at_x = place((left + (right - left) * share, 0)).split(",")[0]
-        parts.append(f'<line x1="{edge}" x2="{width - edge}" y1="{at_y}" y2="{at_y}" stroke="#ddd"/>')
-        parts.append(f'<text x="{edge - 6}" y="{at_y}" text-anchor="end">{top * share:.0f}</text>')
-        words = f"{left + (right - left) * share:.0f}"
-        parts.append(f'<text x="{at_x}" y="{height - edge + 26}" text-anchor="middle">{words}</text>')
-    for number, (name, curve) in enumerate(curves.items()):
-        colour = ("#1f6f8b", "#c8553d", "#5b8c5a")[number % 3]
-        where = [place(point) for point in curve]
-        if line:
-            parts.append(f'<polyline points="{" ".join(where)}" fill="none" stroke="{colour}"/>')
-        else:
-            dots = "".join(f'<circle cx="{p.split(",")[0]}" cy="{p.split(",")[1]}" r="1.6"/>' for p in where)
-            parts.append(f'<g fill="{colour}" fill-opacity="0.6">{dots}</g>')
-        parts.append(
-            f'<text x="{width - edge}" y="{18 + 16 * number}" text-anchor="end" fill="{colour}">{name}</text>'
-        )
-    return "\n".join([*parts, "</svg>\n"])
-
-
 class Size(Struct, frozen=True):
     joins: int  # with 0 % and 1 % loss; a fifth of it with more
     losses: tuple[float, ...]
@@ -589,6 +389,11 @@ class Size(Struct, frozen=True):
     minutes: int
     growth: tuple[tuple[int, int], ...]
 
+
+SETTING: Final = (
+    "The same cores in virtual time: 115, 115 and 195 ms one way without jitter, 0.2 ms inside a site, loss "
+    "of data and control alike; a tree with its root at HUJI, as a star and as the chain HUJI, MIT, NTU"
+)
 
 FULL: Final = Size(
     200,
@@ -603,66 +408,36 @@ SMALL: Final = Size(3, (0.0,), (0.0,), 9.0, 2, ((3, 12), (3, 60)))
 """For the suite: it shows that everything works, and little else."""
 
 
-def run(size: Size, seed: int, console: Console, say: Callable[[str], None], pictures: Path | None) -> None:
-    first_row: list[FastJoin] = []
+def run(size: Size, found: Figures, console: Console, keep: Callable[[str], None]) -> None:
+    """Piece by piece; `keep` is called before each, with what comes next."""
+    seed = found.seed
     for loss in size.losses:
         for first_of_lan in (False, True):
-            say(f"fast join, {loss:.0%} loss")
+            keep(f"fast join, {loss:.0%} loss")
             want = size.joins if loss <= 0.01 else max(3, size.joins // 5)
             joins: list[FastJoin] = []
+            asked = 0
             for part in range(-(-want // 20)):
-                times = min(20, want - len(joins))
+                times = min(20, want - asked)
+                asked += times
                 joins += fast_joins(seed + part, loss, times, TREES["star"], first_of_lan=first_of_lan)
-            where = "J first of its LAN" if first_of_lan else "MIT's delegate already in"
-            title = f"fast join, {loss:.0%} loss, {where}: {len(joins)} joins, ms after the snapshot"
-            # The bars are for 1 %: with more, a first message is often one that has to be repaired.
-            show_fast(console, title, joins, judged=not first_of_lan and loss <= 0.01)
-            if not first_row or (loss == 0.01 and not first_of_lan):
-                first_row = joins
-    say("smooth join")
-    smooths = [smooth(seed, loss, tree, for_s=size.smooth_s) for tree in TREES for loss in size.smooth_losses]
-    show_smooth(console, smooths)
-    for one in smooths[:1]:
-        more = ", ".join(f"{key} {value:+.1f}" for key, value in one.per_change.items())
-        console.print(f"datagrams more per join or leave, without loss: {more or 'none'}", soft_wrap=True)
-    say("continuous behaviour")
-    steady = continuous(seed, size.minutes)
-    show_continuous(console, steady)
-    say("growth")
-    show_growth(console, [grown(*each) for each in size.growth])
-    console.print(
-        "view synchrony, arithmetic on the farthest pair's 390 ms: the first message after a join not before "
-        "585 ms (with its coordinator at MIT 345), a pause of at least 390 ms (230) at every view change; "
-        "ours: the rows above",
-        soft_wrap=True,
-    )
-    if pictures is not None:
-        draw(pictures, first_row, smooths, steady)
-
-
-def draw(at: Path, joins: Sequence[FastJoin], smooths: Sequence[Smooth], steady: Continuous) -> None:
-    at.mkdir(parents=True, exist_ok=True)
-    rows = ("S1", "S2", "S3", "S4", "S5", "S6")
-    cumulative = {}
-    for name in rows[:1] + rows[4:]:
-        values = sorted(join.first[name] for join in joins)
-        cumulative[name] = [(value, 100.0 * (n + 1) / len(values)) for n, value in enumerate(values)]
-    title = "Figure 9(a): the first message after the snapshot"
-    (at / "fast-join.svg").write_text(
-        plot(title, "ms after the snapshot", "% of joins", cumulative, line=True)
-    )
-    worst = smooths[min(len(smooths) - 1, 4)]
-    curves = {
-        "with joins": [(b - worst.arrivals[0], (b - a) * 1e3) for a, b in pairwise(worst.arrivals)],
-        "alone": [(b - worst.alone[0], (b - a) * 1e3) for a, b in pairwise(worst.alone)],
-    }
-    title = f"Figure 9(b): intervals at MIT, {worst.loss} loss"
-    (at / "smooth-join.svg").write_text(plot(title, "s", "ms", curves, line=False))
-    quiet = [p for p in steady.arrivals if int(p[0] // 60) % 2 == 0]
-    busy = [p for p in steady.arrivals if int(p[0] // 60) % 2]
-    title = "Figure 8(b): intervals at MIT, minutes with and without changes"
-    picture = plot(title, "s", "ms", {"quiet": quiet, "changes": busy}, line=False)
-    (at / "continuous.svg").write_text(picture)
+            found.fast.append(FastJoins(loss, first_of_lan, joins, want - len(joins)))
+            fast_sheet(found.fast[-1]).show(console)
+    for tree in TREES:
+        for loss_or_drift in size.smooth_losses:
+            keep(
+                f"smooth join, {tree}, {'drifting' if loss_or_drift is None else f'{loss_or_drift:.0%}'} loss"
+            )
+            found.smooth.append(smooth(seed, loss_or_drift, tree, for_s=size.smooth_s))
+    smooth_sheet(found.smooth).show(console)
+    keep("continuous behaviour")
+    found.continuous = continuous(seed, size.minutes)
+    continuous_sheet(found.continuous).show(console)
+    for each in size.growth:
+        keep(f"growth: {each[1]} listeners at {each[0]} sites")
+        found.growth.append(grown(*each))
+    growth_sheet(found.growth).show(console)
+    console.print(bounds(found), soft_wrap=True)
 
 
 def main() -> int:
@@ -671,17 +446,25 @@ def main() -> int:
     )
     parser.add_argument("--quick", action="store_true", help="a first look, in about two minutes")
     parser.add_argument("--seed", type=int, default=1, help="the luck of everything")
-    parser.add_argument("--pictures", type=Path, default=Path("report/xpand"), metavar="DIR")
+    parser.add_argument("--into", type=Path, default=Path("report/xpand"), metavar="DIR")
     arguments = parser.parse_args()
     remarks = Console(stderr=True)
-    try:
-        with remarks.status("beginning") as status:
-            size = QUICK if arguments.quick else FULL
-            run(size, arguments.seed, Console(), status.update, arguments.pictures)
-    except KeyboardInterrupt:
-        return 130
-    print(f"pictures: {arguments.pictures}", file=sys.stderr)
-    return 0
+    found = Figures("simulated", SETTING, arguments.seed)
+    status = 0
+    with remarks.status("beginning") as progress:
+
+        def keep(next_piece: str) -> None:
+            found.write(arguments.into)
+            progress.update(next_piece)
+
+        try:
+            run(QUICK if arguments.quick else FULL, found, Console(), keep)
+        except KeyboardInterrupt:
+            remarks.print("stopped; what was measured until now is kept")
+            status = 130
+    found.write(arguments.into)
+    print(f"the page: {draw(arguments.into)}", file=sys.stderr)
+    return status
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ from rich.console import Console
 from support.lab import until
 
 import rostra
-from benchmarks.xpand_table import Size, measure, show
+from benchmarks.xpand_sheets import Figures, draw
+from benchmarks.xpand_table import Size, measure
 from rostra.client import Joined, View, Without
 from rostra.errors import BadInput, Unreachable
 from rostra.lab import Lab, Plan, load_plan, parse_plan
@@ -450,15 +451,23 @@ async def test_a_server_that_does_not_start_is_quoted(small: Lab) -> None:
     assert "port 7700 of 10.78.1.1 is in use" in ended.value.fix
 
 
-async def test_the_ground_under_the_papers_table_is_measured(possible: None) -> None:
-    """Not how good anything is, but that nothing is better than the network allows."""
-    size = Size(probes=200, stream_s=1.0, joins=2, losses=(0.0,))
-    (one,) = [found async for found in measure(load_plan(), size, Console(quiet=True))]
-    assert [each.received for each in one.steady] == [200] * 6
-    assert one.floor.arrived == one.floor.sent == 10 and len(one.floor.off_ms) == 9
-    assert len(one.joins.snapshot_ms) == 2 and one.joins.unheard == 0
-    assert min(one.joins.snapshot_ms) >= 230 and min(one.joins.huji_ms + one.joins.ntu_ms) >= 115
-    show(Console(quiet=True), [one])
+async def test_the_papers_table_is_measured_with_real_processes(possible: None, tmp_path: Path) -> None:
+    """Not how good anything is, but that it is measured, and nothing is better than the network allows."""
+    size = Size(200, 1.0, {0.0: 1}, {}, (0.0,), 3.0, 0)
+    found = Figures("real processes", "small", 1)
+    await measure(size, found, Console(quiet=True), lambda piece: found.write(tmp_path))
+    (ground,) = found.ground
+    assert ground.lost == 0.0 and ground.arrived == ground.sent == 10 and len(ground.off_ms) == 9
+    assert 389 < ground.farthest_ms < 400
+    (fast,) = found.fast
+    (join,) = fast.joins
+    assert join.asked >= 230 and set(join.first) == {"S1", "S2", "S3", "S4", "S5", "S6"}
+    assert all(at > join.sync for at in join.first.values()) and len(join.excess) == 5
+    (smooth,) = found.smooth
+    assert smooth.intervals == 29 and len(smooth.arrivals) == 30
+    found.write(tmp_path)
+    page = draw(tmp_path).read_text()
+    assert "first from S6" in page and "<svg" in page and "script" not in page
 
 
 async def _until_seen(items: object, site: str, kinds: object) -> object:
