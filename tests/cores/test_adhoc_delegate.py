@@ -399,6 +399,65 @@ def test_whoever_asks_for_what_is_forgotten_is_told_so():
     assert sent(effects, Below) == [("huji.h2", Below(FAR.endpoint, 10, HUJI))]
 
 
+def between(start=1):
+    """HUJI in the middle of a tree: a stream comes from MIT, and NTU is behind us."""
+    bench = with_mit(start=start)
+    bench.joined(NTU)
+    bench.message(NTU.endpoint, ViewId(G, 9, 1, 1))
+    links = ((HUJI, Domain("mit")), (HUJI, Domain("ntu")))
+    bench.message(MIT.endpoint, Tree(G, 5, Domain("aaa"), links))
+    bench.fire("settled")
+    return bench
+
+
+@pytest.mark.spec("X-002", "X-068")
+def test_a_repair_is_passed_on_away_from_home_only():
+    """Whoever is nearer to home asks for itself, so that its stream is the same with us and without us."""
+    bench = between()
+    bench.hear("mit", data(FAR, 1))
+    effects = bench.hear("ntu", data(FAR, 2, repair=True))
+    assert [to for to, _ in sent(effects)] == ["LAN"]
+    effects = bench.hear("mit", data(FAR, 3, repair=True))
+    assert [to for to, _ in sent(effects)] == ["LAN", "ntu"]
+
+
+@pytest.mark.spec("X-070", "X-080")
+def test_news_in_a_heartbeat_count_wherever_they_come_from():
+    """The tree has changed since the last data came: the loss of a last message must still be seen."""
+    bench = between()
+    rome = delegate("rome")
+    bench.joined(rome)
+    bench.message(rome.endpoint, ViewId(G, 9, 1, 1))
+    bench.hear("ntu", data(FAR, 1))  # it once came from there
+    links = ((HUJI, Domain("ntu")), (HUJI, Domain("rome")), (Domain("mit"), Domain("rome")))
+    bench.message(MIT.endpoint, Tree(G, 6, Domain("aaa"), links))
+    bench.fire("settled")
+    relay = bench.core.relays.running[FAR.endpoint]
+    assert relay.via == "ntu"
+    news = Heartbeat((Pulse(FAR.endpoint, 2, 0),), 1)
+    effects = bench.hear("rome", news)
+    assert (relay.inbound.high, relay.via) == (2, "rome")
+    assert sent(effects, Heartbeat)[-1] == ("ntu", Heartbeat(news.pulses, 2))
+    again = bench.hear("ntu", news)
+    assert sent(again, Heartbeat) == [] and ignored(again) == [("Heartbeat", "not from its own direction")]
+
+
+@pytest.mark.spec("X-069")
+def test_the_first_answer_to_a_question_measures_the_round_trip_and_only_ever_shortens_it():
+    bench = with_mit()
+    round_trips = bench.core.relays.round_trips
+    round_trips[Domain("mit")] = 0.9
+    bench.step(ev.Heard(G, Domain("mit"), (data(FAR, 2),)), now=1.0)
+    bench.fire("recover", now=1.0)
+    effects = bench.step(ev.Heard(G, Domain("mit"), (data(FAR, 1, repair=True),)), now=1.2)
+    assert round_trips[Domain("mit")] == pytest.approx(0.2)
+    assert timers(effects)["distances"] == 1.0
+    bench.step(ev.Heard(G, Domain("mit"), (data(FAR, 4),)), now=2.0)
+    bench.fire("recover", now=2.0)
+    bench.step(ev.Heard(G, Domain("mit"), (data(FAR, 3, repair=True),)), now=3.0)
+    assert round_trips[Domain("mit")] == pytest.approx(0.2), "something was lost and resent on the way"
+
+
 # 4.6, stability
 
 
@@ -414,7 +473,7 @@ def test_a_message_is_stable_when_every_receiver_and_every_lan_has_it():
     bench.hear("mit", Report((Progress(A.endpoint, Domain("mit"), 1, 3),)))
     bench.hear("mit", Report((Progress(A.endpoint, Domain("mit"), 2, 9),)))
     assert pins.stable == 4
-    pulse = Heartbeat((Pulse(A.endpoint, 9, 4),))
+    pulse = Heartbeat((Pulse(A.endpoint, 4, 4),))
     assert [(to, message.pulses) for to, message in sent(bench.fire("announce"), Heartbeat)] == [
         ("LAN", pulse.pulses),
         ("mit", pulse.pulses),

@@ -58,7 +58,7 @@ from rostra.protocols.adhoc.messages import (
 from rostra.protocols.adhoc.mirror import Mirroring, Mirrors
 from rostra.protocols.adhoc.peers import Peers
 from rostra.protocols.adhoc.relays import Parted, Relay, Relays
-from rostra.protocols.adhoc.tree import Forwarding, order, span
+from rostra.protocols.adhoc.tree import Forwarding, Links, order, plan
 from rostra.protocols.adhoc.voice import ADHOC, Voice, delegate_of, lan_of
 from rostra.protocols.effects import Effect, Event, Ignored, Instant, TimerFired
 from rostra.protocols.resolve import requests as ns
@@ -137,7 +137,8 @@ class DelegateCore:
         self.locals: dict[Endpoint, Local] = {}
         self.floors: dict[Domain, Stamp] = {}  # of our own LAN
         self._owed: dict[Domain, ViewId] = {}  # answered before our own numbers were complete
-        self.distances: dict[tuple[Domain, Domain], float] = {}
+        self.distances: dict[Domain, dict[Domain, float]] = {}  # as each of the others measured them
+        self._other_links: Links = ()  # of a tree that lost against ours, or before it
         self._versions = 0  # of trees that others use
         self._kept: list[tuple[Endpoint, Control]] = []  # until the snapshot, or until the asker is noticed
         self._waiting: dict[Domain, list[tuple[Endpoint, CutRequest]]] = {}
@@ -387,8 +388,7 @@ class DelegateCore:
             case _, Tree():
                 self._hear_tree(message)
             case _, Distances(_, lan, round_trips):
-                for other, seconds in round_trips:
-                    self.distances[min(lan, other), max(lan, other)] = seconds
+                self.distances[lan] = dict(round_trips)
                 self._plan_tree()
             case _:
                 self.voice.ignore(type(message).__name__, "not for a delegate")
@@ -536,6 +536,7 @@ class DelegateCore:
                 delegate_of(name), CutReply(self.group, message.req, self.epoch, piece[0], (), last)
             )
         self.relays.heard_of_lan(name)
+        self._teach_tree(name, message.tree)
         self._delegates_changed()
         self._plan_tree()
 
@@ -561,8 +562,12 @@ class DelegateCore:
             self._plan_tree()
 
     @property
+    def _here(self) -> set[Domain]:
+        return {self.lan, *self.forwarding.present}
+
+    @property
     def coordinator(self) -> Domain:
-        return min((self.lan, *self.forwarding.present))
+        return min(self._here)
 
     def _plan_tree(self) -> None:
         """Wait a moment: delegates often come together (X-070)."""
@@ -572,16 +577,15 @@ class DelegateCore:
     def _make_tree(self) -> None:
         if self.coordinator != self.lan:
             return
-        for other, seconds in self.relays.round_trips.items():
-            self.distances[min(self.lan, other), max(self.lan, other)] = seconds
-        links = span(
+        before = self.forwarding.tree
+        links = plan(
             (self.lan, *self.forwarding.present),
-            self.distances,
+            (*(() if before is None else before.links), *self._other_links),
+            self._round_trips(),
             unknown_s=self.config.round_trip_s,
             fanout=self.config.fanout,
             root=self.config.root,
         )
-        before = self.forwarding.tree
         version = max(order(before)[0], self._versions)
         if before is not None and (before.links, before.version) == (links, version):
             return
@@ -591,12 +595,33 @@ class DelegateCore:
             self.voice.say(delegate_of(name), tree)
         self._use_tree(tree)
 
+    def _round_trips(self) -> dict[tuple[Domain, Domain], float]:
+        """Between each two, as either measured it: losses only ever add to what is measured."""
+        found: dict[tuple[Domain, Domain], float] = {}
+        measured = {**self.distances, self.lan: self.relays.round_trips}
+        for one in sorted(measured):
+            for other, seconds in measured[one].items():
+                pair = (min(one, other), max(one, other))
+                found[pair] = min(seconds, found.get(pair, seconds))
+        return found
+
+    def _teach_tree(self, name: Domain, version: int) -> None:
+        """A newcomer may be the next coordinator, and must know which ways there are."""
+        tree = self.forwarding.tree
+        if tree is not None and tree.version != version and self.lan == min(self._here - {name}):
+            self.voice.say(delegate_of(name), tree)
+
     def _hear_tree(self, tree: Tree) -> None:
         self._versions = max(self._versions, tree.version)
-        if order(tree) > order(self.forwarding.tree):
+        before = self.forwarding.tree
+        if order(tree) > order(before):
+            self._other_links = () if before is None else before.links
             self._use_tree(tree)
         else:
+            # Of two sides that have found each other: the next tree keeps what it can of both.
+            self._other_links = tree.links
             self.voice.ignore("Tree", "older tree")
+        self._plan_tree()
 
     def _use_tree(self, tree: Tree) -> None:
         """Use the new links at once and the old ones for a while longer: overlap costs duplicates, which are
@@ -745,6 +770,9 @@ class DelegateCore:
                 self.relays.await_no_longer()
             case _, "recover":
                 self.relays.recover()
+            case _, "distances":
+                self._tell_distances()
+                self._plan_tree()
             case _, "announce":
                 self.relays.say_announcements()
             case _, "report":

@@ -146,7 +146,7 @@ class Cut(Struct, frozen=True, array_like=True):
 class Channel(Struct, frozen=True, array_like=True):
     """Where a LAN's data travels (X-107). Opaque to the cores."""
 
-    mode: str = "unicast"  # multicast | emulator | unicast
+    mode: str = "reflect"  # auto | multicast | fanout | reflect
     address: str = ""
 
 

@@ -207,7 +207,7 @@ class Peers:
         if not reply.last:
             return False
         entries, peer.pieces = peer.pieces, []
-        self._relays.round_trips[peer.name] = self._voice.now - peer.asked_at
+        self._relays.measured(peer.name, self._voice.now - peer.asked_at)
         if reply.cut.complete:
             self._forget_req(peer)
             peer.phase = PeerPhase.ACTIVE

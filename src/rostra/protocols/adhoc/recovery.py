@@ -12,6 +12,7 @@ does; a delegate asks and answers at once (X-081..X-083). Nobody ever gives up a
 from collections.abc import Callable, Iterable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rostra.protocols.adhoc.messages import Range
 from rostra.protocols.effects import Instant
@@ -42,6 +43,8 @@ class Hole(Struct, gc=False):
     due: Instant
     asked: int = 0  # how often we asked
     pushed: int = 0  # how often it was put off because others asked or answered
+    asked_at: Instant = 0.0  # when we asked last, and whom
+    asked_of: str = ""
 
 
 class Holes:
@@ -76,7 +79,7 @@ class Holes:
                     after.append(Hole(first, until, due))
                 else:
                     until = min(last, old.last)
-                    after.append(Hole(first, until, old.due, old.asked, old.pushed))
+                    after.append(replace(old, first=first, last=until))
                     at += 1
                 first = until + 1
         self.holes = after

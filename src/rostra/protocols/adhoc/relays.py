@@ -194,7 +194,10 @@ class Relays:
                 self._voice.cast(Poll(stream))
                 self._voice.set_timer(POLL_WAIT_S, "poll", stream)
         config = self._config
-        for_s = {"left": config.farewell_s, "disconnected": config.drain_s}.get(why, config.linger_s)
+        owed = relay.final is None or relay.pins.stable < relay.final
+        for_s = config.drain_s
+        if why != "disconnected" and owed:
+            for_s = config.farewell_s if why == "left" else config.linger_s
         self._voice.set_timer(for_s, "drain", stream)
         self._end_if_settled(relay)
 
@@ -392,6 +395,8 @@ class Relays:
 
     def _store(self, relay: Relay, data: Data, source: Domain) -> None:
         inbound = relay.inbound
+        if data.repair and data.hop == 0 and relay.holes.holes:
+            self._measure(relay, data.run, source)
         pieces = inbound.take(data.run, self._config.held_messages)
         inbound.told = inbound.next
         inbound.hear_high(data.high)
@@ -409,14 +414,34 @@ class Relays:
         if pieces:
             self._settle(relay)
 
+    def _measure(self, relay: Relay, run: Run, source: Domain) -> None:
+        """An answer to a question that was asked once: so long is a round trip, at most."""
+        for hole in relay.holes.holes:
+            if hole.first <= run.first <= hole.last:
+                if hole.asked == 1 and hole.asked_of == source:
+                    self.measured(source, self._voice.now - hole.asked_at)
+                return
+
+    def measured(self, lan: Domain, seconds: float) -> None:
+        """The least counts: whatever was lost and resent on the way only adds to it. If it is much less than
+        we thought, the coordinator should know."""
+        before = self.round_trips.get(lan)
+        if before is None or seconds < before:
+            self.round_trips[lan] = seconds
+            if before is not None and seconds < 0.9 * before:
+                self._voice.set_timer(self._config.settle_s, "distances")
+
     def _forward(self, relay: Relay, data: Data, piece: Run, source: Domain) -> None:
         voice = self._voice
         stable = relay.pins.stable
         onward = Data(data.stream, piece, relay.inbound.high, stable, data.repair, data.hop + 1)
         if relay.lan != voice.lan and self.receivers:
             voice.cast(onward)
+        # Whoever is nearer to home asks for itself: a repair that came round through us would make its stream
+        # depend on whether we are here (X-002).
+        nearer = self._forwarding.towards(relay.lan) if data.repair and relay.lan != voice.lan else None
         for lan in self._onward(relay):
-            if lan != source:
+            if lan not in (source, nearer):
                 voice.transmit(lan, onward)
         if relay.askers:
             self._answer_askers(relay, onward)
@@ -442,12 +467,15 @@ class Relays:
         if relay is None or not relay.known or hop > self._config.hops:
             return
         at_home = relay.lan == self._voice.lan
-        if not at_home:
-            if relay.via is None:
-                relay.via = source
-            elif source not in (relay.via, relay.lan):
+        if not at_home and source not in (relay.via, relay.lan):
+            # What it says is true whoever says it. But it has no number of its own, so it is passed on only
+            # from one direction: else it would run in circles while links of two trees are in use (TX-20).
+            # News from elsewhere mean that the tree has changed since the last data came.
+            if not self._is_new(relay, pulse):
                 self._voice.ignore("Heartbeat", "not from its own direction")
                 return
+            if source in self._forwarding.present:
+                relay.via = source
         if relay.final is None:
             relay.inbound.hear_high(pulse.high)
         if pulse.final and relay.final is None and relay.phase is RelayPhase.DRAINING:
@@ -465,6 +493,14 @@ class Relays:
             if lan != source:
                 self._voice.transmit(lan, onward)
         self._end_if_settled(relay)
+
+    def _is_new(self, relay: Relay, pulse: Pulse) -> bool:
+        return (
+            relay.via is None
+            or (pulse.high > relay.inbound.high and relay.final is None)
+            or pulse.stable > relay.pins.stable
+            or (pulse.final and relay.final is None)
+        )
 
     def _hear_stable(self, relay: Relay, stable: int) -> None:
         """Home says that everybody has everything up to here."""
@@ -508,8 +544,9 @@ class Relays:
                 ranges = tuple([(hole.first, hole.last) for hole in due])
                 nak = Nak(stream, ranges, voice.lan, attempt)
                 if relay.lan == voice.lan:
+                    target = host_of(stream)
                     if attempt % 2:
-                        voice.transmit(host_of(stream), nak)
+                        voice.transmit(target, nak)
                     else:
                         voice.cast(nak)
                     again = self._config.nak_wait_max_s * min(2**attempt, self._config.backoff_max)
@@ -519,6 +556,7 @@ class Relays:
                     again = self._config.again_after(self.round_trips.get(target))
                 for hole in due:
                     hole.asked += 1
+                    hole.asked_at, hole.asked_of = now, target
                     hole.due = now + again
             self._watch(relay)
 
@@ -601,7 +639,9 @@ class Relays:
 
     def _pulse_of(self, relay: Relay) -> Pulse:
         final = relay.final is not None and relay.phase is RelayPhase.DRAINING
-        high = relay.final if final and relay.final is not None else relay.inbound.high
+        # Not the last number that we have: receivers would look for what they miss whenever somebody confirms
+        # something, and so sooner or later as others come and go (X-002). The sender's own pulses say it.
+        high = relay.final if final and relay.final is not None else relay.pins.stable
         return Pulse(relay.stream, high, relay.pins.stable, final)
 
     def say_reports(self, only: Relay | None = None) -> None:
