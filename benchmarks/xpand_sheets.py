@@ -260,7 +260,7 @@ def smooth_sheet(found: Iterable[Smooth]) -> Sheet:
         "sometimes repaired from there before HUJI's repair arrives"
         if paired
         else "real networks do not lose the same packets twice, so that intervals are compared as "
-        "distributions; of n intervals each, two runs of one and the same stream are up to 1.36·√(2/n) apart in "
+        "distributions; of n intervals each, two runs of the same stream are up to 1.36·√(2/n) apart in "
         "nineteen of twenty cases (0.079 for n = 599), and that is the bar here"
     )
     return Sheet(
