@@ -118,3 +118,45 @@ def test_a_host_needs_a_cluster(host: str, what: str) -> None:
         world.check_host(Domain(host))
     assert what in caught.value.what
     assert "eu.fr.c1" in caught.value.fix or "eu.de.c1" in caught.value.fix
+
+
+def with_data(lines: str) -> str:
+    return f"{FILE}\n[data]\n{lines}\n"
+
+
+def test_data_travels_as_the_nearest_domain_says() -> None:
+    world = parse_world(
+        with_data(
+            'world = { mode = "fanout", parity_frames = 8 }\n'
+            'eu = { mode = "auto", interface = "eth1" }\n'
+            '"eu.fr.c1" = { at = "10.0.1.1:7710", parity_frames = 0 }\n'
+            'us = "10.0.9.9:7711"'
+        )
+    )
+    c1, c2, us = map(Domain, ("eu.fr.c1", "eu.fr.c2", "us"))
+    assert [world.data_mode(each) for each in (c1, c2, us)] == ["auto", "auto", "fanout"]
+    assert [world.data_interface(each) for each in (c1, us)] == ["eth1", ""]
+    assert [world.adhoc_at(each).parity_frames for each in (c1, c2, us)] == [0, 8, 8]
+    assert world.data_of(c1) == TcpAddress("10.0.1.1", 7710) and world.data_of(us).port == 7711
+    assert world.data_of(c2) == world.servers[c2]
+    assert all(map(world.data_sealed, world.clusters))
+
+
+@pytest.mark.parametrize(
+    ("lines", "what", "fix"),
+    [
+        ('eu = { mode = "shout" }', "[data.eu] mode 'shout' is unknown", "auto, multicast, fanout, reflect"),
+        ('eu = { mod = "auto" }', "[data.eu] has an unknown key 'mod'", "did you mean 'mode'?"),
+        ("eu = 7", "[data] eu is 7", "write an address"),
+        ('eu = { at = "10.0.0.1:1" }', "[data] eu is no cluster", "eu.fr.c1, eu.fr.c2, us"),
+        ('"eu.fr.c3" = "10.0.0.1:1"', "[data] eu.fr.c3 is no cluster", "eu.fr.c1, eu.fr.c2, us"),
+        ('us = { parity_frames = "8" }', "parity_frames is '8'", "write it as a number"),
+        ("us = { parity_frames = 65 }", "parity_frames must be 0 to 64", "change parity_frames"),
+        ("us = { sealed = false }", "anybody could speak there", 'mode = "reflect"'),
+        ('"eu.fr.c2" = { mode = "multicast" }', "which is for IPv4", 'mode = "reflect"'),
+    ],
+)
+def test_what_is_wrong_about_data_is_said(lines: str, what: str, fix: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        parse_world(with_data(lines))
+    assert what in refused.value.what and fix in refused.value.fix

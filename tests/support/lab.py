@@ -184,8 +184,10 @@ class Lab:
         world: str = "lab",
         namespaces: bool = True,
         state: bool = True,
+        more: str = "",
     ) -> None:
         Lab._made += 1
+        self._more = more  # lines of the world file
         self.directory = directory
         self.world = world
         self.name = f"rl{os.getpid() % 100000}x{Lab._made}"
@@ -268,7 +270,8 @@ class Lab:
     def _write_world(self) -> None:
         servers = "\n".join(f'"{server}" = "{self._addresses[server]}"' for server in self.servers)
         self.world_file.write_text(
-            f'[world]\nname = "{self.world}"\nprofile = "{self._profile}"\n\n[servers]\n{servers}\n'
+            f'[world]\nname = "{self.world}"\nprofile = "{self._profile}"\n\n'
+            f"[servers]\n{servers}\n{self._more}"
         )
 
     @property
@@ -336,6 +339,10 @@ class Lab:
         """Whatever a sends to b is answered with a TCP reset, until healed."""
         address = self[a].machine.address
         self._rule([(self[b].machine, f"INPUT -p tcp -s {address} -j REJECT --reject-with tcp-reset")])
+
+    def deafen(self, node: str, match: str) -> None:
+        """Packets of which this is true, as `iptables` says it, do not reach that machine any more."""
+        self._rule([(self[node].machine, f"INPUT {match} -j DROP")])
 
     def heal(self) -> None:
         rules, self._rules = self._rules, []

@@ -147,6 +147,7 @@ GROUP_ITEMS: list[Any] = [
 PACKETS: list[Any] = [
     Hello(3, NOBODY, WORLD, H1, 7, 0, PARIS),
     Hello(2**63 - 1, 4, WORLD, ROOT, 7, 2**40),
+    Hello(3, 4, WORLD, PARIS, 7, 0, H1, b"sixteen bytes..."),
     Data(3, 4, 1, 0, tuple(MESSAGES)),
     Data(3, 4, 2, 9, ()),
     Beat(3, 4, 300),

@@ -9,7 +9,7 @@ from support.spoiling import every_way
 
 from rostra.names import Domain
 from rostra.protocols.adhoc.messages import Data, Run
-from rostra.wire.datagrams import LAN, Datagram, Datagrams, Unreadable
+from rostra.wire.datagrams import LAN, Call, Datagram, Datagrams, Directory, Unreadable
 
 DATAGRAMS = Datagrams(WORLD)
 
@@ -45,7 +45,9 @@ def test_a_message_longer_than_a_datagram_should_be_travels_alone() -> None:
 
 
 def test_a_greeting_says_nothing_but_where_somebody_is() -> None:
-    assert read(DATAGRAMS.hello(CHESS, H1, PARIS)) == Datagram(CHESS, H1, PARIS, ())
+    assert read(b"".join(DATAGRAMS.word(CHESS, H1, PARIS, Call(7)))) == Datagram(
+        CHESS, H1, PARIS, (), Call(7)
+    )
 
 
 def test_another_world_is_not_ours() -> None:
@@ -95,3 +97,38 @@ def test_no_damage_makes_the_reader_raise() -> None:
             octets[luck.randrange(5, len(octets))] = luck.randrange(256)
         del octets[luck.choice((len(octets), len(octets), luck.randrange(len(octets)))) :]
         assert isinstance(read(bytes(octets)), Datagram | Unreadable)
+
+
+KEY, OTHER = b"k" * 16, b"o" * 16
+
+
+def sealed(key: bytes) -> bytes:
+    [pieces] = DATAGRAMS.pack(CHESS, H1, LAN, SPEECH, 60_000, key)
+    return b"".join(pieces)
+
+
+def test_a_sealed_datagram_is_read_with_its_key_and_by_who_needs_none() -> None:
+    whole = Datagram(CHESS, H1, LAN, tuple(SPEECH))
+    assert DATAGRAMS.read(sealed(KEY), lambda datagram: KEY) == whole
+    assert DATAGRAMS.read(sealed(KEY)) == whole
+
+
+@pytest.mark.parametrize("octets", [sealed(b""), sealed(OTHER)], ids=["no seal", "another's"])
+def test_who_does_not_know_the_key_speaks_for_nobody(octets: bytes) -> None:
+    assert DATAGRAMS.read(octets, lambda datagram: KEY) == Unreadable("not sealed by its speaker")
+
+
+def test_no_byte_under_a_seal_can_be_changed() -> None:
+    octets = sealed(KEY)
+    for place in range(5, len(octets)):
+        spoiled = bytearray(octets)
+        spoiled[place] ^= 1
+        assert isinstance(DATAGRAMS.read(bytes(spoiled), lambda datagram: KEY), Unreadable)
+
+
+@pytest.mark.parametrize("host", [("eu..h1", "10.0.0.1", 1), ("eu.h1", "nowhere", 1), ("eu.h1", "10.0.0.1", 0)])
+def test_a_directory_leads_nobody_astray(host: tuple[Domain, str, int]) -> None:
+    good = Directory("fanout", "", False, ((H1, "10.0.0.1", 7700),))
+    assert read(b"".join(DATAGRAMS.word(CHESS, PARIS, H1, good))).word == good
+    bad = Directory("fanout", "", False, (host,))
+    assert read(b"".join(DATAGRAMS.word(CHESS, PARIS, H1, bad))) == Unreadable("bad name or number")

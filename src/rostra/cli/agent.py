@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from rostra.cli.common import (
+    DataAt,
     Http,
     Journal,
     JsonLogs,
@@ -34,6 +35,7 @@ def agent(
     socket: Socket = None,
     programs_at: ProgramsAt = None,
     token_file: TokenFile = None,
+    data: DataAt = None,
     state: StateDirectory = None,
     http: Http = None,
     profile: Profile = None,
@@ -58,6 +60,7 @@ def agent(
         "socket": socket,
         "programs_at": programs_at,
         "token_file": token_file,
+        "data": data,
         "state": state,
         "http": http,
         "profile": profile,

@@ -86,6 +86,14 @@ ProgramsAt = Annotated[
         show_default=False,
     ),
 ]
+DataAt = Annotated[
+    str | None,
+    typer.Option(
+        "--data",
+        help="Take datagrams of groups here: host:port, UDP. [env: ROSTRA_DATA]",
+        show_default=False,
+    ),
+]
 TokenFile = Annotated[
     str | None,
     typer.Option(

@@ -30,6 +30,7 @@ def run_daemon(
         token_file=choices["token_file"],
         programs_at=choices["programs_at"] if _is_for_programs(choices, "programs_at", host) else None,
         listen=listen,
+        data=choices["data"],
         state=choices["state"],
         told={"world_file": str(world), **_told(choices)},
     )

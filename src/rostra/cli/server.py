@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from rostra.cli.common import (
+    DataAt,
     Http,
     Journal,
     JsonLogs,
@@ -56,6 +57,7 @@ def server(
     socket: Socket = None,
     programs_at: ProgramsAt = None,
     token_file: TokenFile = None,
+    data: DataAt = None,
     state: StateDirectory = None,
     http: Http = None,
     profile: Profile = None,
@@ -80,6 +82,7 @@ def server(
         "socket": socket,
         "programs_at": programs_at,
         "token_file": token_file,
+        "data": data,
         "state": state,
         "http": http,
         "profile": profile,

@@ -20,8 +20,10 @@
     agents = "127.0.0.1:7780"
     servers = "127.0.0.1:7781"
 
-    [data]                           # all optional: where a cluster's server takes data of groups, over UDP
-    "eu.fr.paris" = "10.0.1.1:7710"  # instead of the address under [servers]
+    [data]                           # all optional: how what is said in groups travels, over UDP
+    "eu.fr.paris" = "10.0.1.1:7710"  # where this cluster's server takes it, instead of under [servers]
+    eu = { mode = "auto" }           # for all clusters inside; see `DataSettings` for every name
+    world = { parity_frames = 8 }    # for all there are
 
     [detect]                         # all optional: what differs from the profile
     down_after_s = 2.5               # see `DetectConfig` for every name and what it costs
@@ -57,9 +59,11 @@ from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.resolve.config import ResolveConfig
 from rostra.runtime.addresses import SocketPath, TcpAddress, parse_socket_path, parse_tcp
+from rostra.runtime.multicast import is_possible
 
 PROFILES: Final = {"lan": LinkConfig.lan, "wan": LinkConfig.wan}
 WORLD_NAME_LENGTH_MAX: Final = 63
+MODES: Final = ("auto", "multicast", "fanout", "reflect")
 SOCKET_MODES: Final = ("0600", "0660", "0666")
 LOOPBACK: Final = ("127.", "::1", "localhost")
 WINDOW_BYTES: Final = 1 << 20
@@ -94,6 +98,31 @@ class JournalSettings(Struct, frozen=True):
     bounds: Bounds = Bounds()
 
 
+class DataSettings(Struct, frozen=True):
+    """How a cluster's data travels. What a table does not say, that of the nearest domain around it does.
+
+    `at`
+        Where a cluster's server takes datagrams. Without it: where it takes links. Clusters only.
+    `mode`
+        How a host reaches the others of its LAN. "reflect": it says everything to its server, which passes it
+        on. "fanout": it says everything to each of them. "multicast": once, to all, and takes for granted
+        that it arrives. "auto", the default: once to all where that arrives, which is tried all the time;
+        what does not arrive is passed on by the server.
+    `interface`
+        By which multicast leaves and enters, such as "eth1". Without it: the one that leads to the server.
+    `parity_frames`
+        Forward error correction between this cluster's server and others: see `AdhocConfig`. Default 0: none.
+    `sealed`
+        Whether datagrams prove who sent them. Default true. Multicast is for those that do.
+    """
+
+    at: TcpAddress | None = None
+    mode: str | None = None
+    interface: str | None = None
+    parity_frames: int | None = None
+    sealed: bool | None = None
+
+
 class World(Struct, frozen=True):
     name: str
     servers: dict[Domain, TcpAddress]
@@ -103,15 +132,34 @@ class World(Struct, frozen=True):
     detect: dict[str, float] = {}  # what differs from the profile
     json_logs: bool = False
     journal: JournalSettings = JournalSettings()
-    data: dict[Domain, TcpAddress] = {}  # UDP, where it differs from `servers`
+    data: dict[Domain, DataSettings] = {}
 
     def data_of(self, cluster: Domain) -> TcpAddress:
         """Where the data channel of this cluster's server is."""
-        return self.data.get(cluster) or self.servers[cluster]
+        said = self.data.get(cluster)
+        return said.at if said is not None and said.at is not None else self.servers[cluster]
+
+    def data_mode(self, cluster: Domain) -> str:
+        """How the hosts of this cluster reach each other."""
+        return str(self._data(cluster, "mode", MODES[0]))
+
+    def data_interface(self, cluster: Domain) -> str:
+        return str(self._data(cluster, "interface", ""))
+
+    def data_sealed(self, cluster: Domain) -> bool:
+        return bool(self._data(cluster, "sealed", True))
+
+    def _data(self, domain: Domain, name: str, default: object) -> object:
+        while True:
+            value = getattr(self.data.get(domain), name, None)
+            if value is not None or domain == ROOT:
+                return default if value is None else value
+            domain = parent(domain)
 
     def adhoc_at(self, cluster: Domain) -> AdhocConfig:
         """How groups speak in this cluster."""
         config = AdhocConfig.lan() if self.profile == "lan" else AdhocConfig.wan()
+        config = replace(config, parity_frames=self._data(cluster, "parity_frames", 0))
         if self.data_of(cluster).host.startswith(LOOPBACK):
             return config.over_loopback()
         return replace(config, window_bytes=WINDOW_BYTES)
@@ -245,12 +293,8 @@ def _world(file: dict[str, Any]) -> World:
         _journal(_optional(file, "journal")),
         _data(_optional(file, "data")),
     )
-    for domain in described.data:
-        if domain not in described.clusters:
-            raise BadInput(
-                f"[data] {domain} is no cluster with a server",
-                fix=f"name one of: {_some(described.clusters)}",
-            )
+    for domain, said in described.data.items():
+        _check_data(described, domain, said)
     described.check_detect()
     return described
 
@@ -287,8 +331,57 @@ def _http(table: Mapping[str, Any]) -> HttpSettings:
     )
 
 
-def _data(table: Mapping[str, Any]) -> dict[Domain, TcpAddress]:
-    return {parse_domain(path): parse_tcp(_text(table, "data", path)) for path in table}
+def _data(table: Mapping[str, Any]) -> dict[Domain, DataSettings]:
+    return {parse_domain(path): _data_of(path, said) for path, said in table.items()}
+
+
+def _data_of(path: str, said: Any) -> DataSettings:
+    """An address alone, or a table."""
+    if isinstance(said, str):
+        return DataSettings(at=parse_tcp(said))
+    where = f"data.{path}"
+    if not isinstance(said, dict):
+        raise BadInput(
+            f"[data] {path} is {said!r}",
+            fix='write an address, "10.0.1.1:7710", or a table, { mode = "auto" }',
+        )
+    _known(said, f"[{where}]", DataSettings.__struct_fields__)
+    if "parity_frames" in said:
+        _check_number(where, "parity_frames", said["parity_frames"])
+    return DataSettings(
+        at=parse_tcp(_text(said, where, "at")) if "at" in said else None,
+        mode=placed(f"[{where}] mode", parse_mode_of_data, _text(said, where, "mode"))
+        if "mode" in said
+        else None,
+        interface=_text(said, where, "interface") if "interface" in said else None,
+        parity_frames=int(said["parity_frames"]) if "parity_frames" in said else None,
+        sealed=_flag(said, where, "sealed") if "sealed" in said else None,
+    )
+
+
+def _check_data(world: World, domain: Domain, said: DataSettings) -> None:
+    inside = [cluster for cluster in world.clusters if cluster == domain or strictly_inside(domain, cluster)]
+    if not inside or (said.at is not None and inside != [domain]):
+        raise BadInput(
+            f"[data] {domain} is no cluster with a server", fix=f"name one of: {_some(world.clusters)}"
+        )
+    for cluster in inside:
+        mode = world.data_mode(cluster)
+        if not world.data_sealed(cluster) and mode in ("auto", "multicast"):
+            raise BadInput(
+                f"[data] {cluster} is not sealed, and anybody could speak there by multicast",
+                fix='leave out sealed = false, or write mode = "reflect"',
+            )
+        if mode == "multicast" and not is_possible(world.data_of(cluster)):
+            raise BadInput(
+                f"[data] {cluster} has mode multicast, which is for IPv4, and its server is at"
+                f" {world.data_of(cluster)}",
+                fix='write mode = "reflect"',
+            )
+        try:
+            world.adhoc_at(cluster)
+        except BadInput as error:
+            raise BadInput(f"[data] {cluster}: {error.what}", fix="change parity_frames") from None
 
 
 def _detect(table: Mapping[str, Any]) -> dict[str, float]:
@@ -320,6 +413,12 @@ def _journal(table: Mapping[str, Any]) -> JournalSettings:
 def parse_profile(text: str) -> str:
     if text not in PROFILES:
         raise BadInput(f"{text!r} is unknown", fix=f"use one of: {', '.join(PROFILES)}")
+    return text
+
+
+def parse_mode_of_data(text: str) -> str:
+    if text not in MODES:
+        raise BadInput(f"{text!r} is unknown", fix=f"use one of: {', '.join(MODES)}{_closest(text, MODES)}")
     return text
 
 

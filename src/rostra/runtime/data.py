@@ -1,27 +1,33 @@
 """The data channel: one UDP socket of a process, for what is said in groups with delivery.
 
-    host's agent ── datagrams ──▶ its cluster's server ──▶ the other hosts of the LAN that have members
-                                        │    ▲                  (the server reflects: Xpand's emulator)
-                                        ▼    │
-                                  other clusters' servers
+    reflect     host ──▶ its cluster's server ──▶ the other hosts of the LAN that have members
+    fanout      host ──▶ each of them, and the server
+    multicast   host ──▶ all of them at once, and the server ──▶ those whom multicast does not reach
+
+    server of a cluster ◀──▶ servers of other clusters
 
 Everything is expected to be lost now and then: what cannot be sent or believed is counted and forgotten, and
 the machines above ask for it again. Nodes in one process need no datagrams at all.
 
 **Where everybody is.** A cluster's server is where the world file says (`[data]`, or the same address as
-under `[servers]`), and tells the other clusters with its join. An agent has any free port, and says so in an
-empty datagram when a program of it enters a group, and every second as long as one is in it.
+under `[servers]`), and tells the other clusters with its join. An agent has any free port, and calls its
+server when a program of it enters a group, and twice a second as long as one is in it. The answer says how
+the LAN is spoken to; that may change at any time, and costs a repair at most (X-107).
 
-**Whom we believe.** A datagram has the tag of its world. From a host, a server believes it while the control
-link to that host is up and comes from the same IP address; an agent believes its own cluster's server, and a
-server other clusters' servers, at the addresses where they are known to be. There is no secret in a datagram:
-who can forge IP addresses in your network can forge these.
+**Whom we believe.** A datagram has the tag of its world. A cluster's server makes a key when it starts and
+tells it to its hosts in the greeting of their control link; what is said inside the LAN is sealed with it
+(`wire/datagrams.py`). A second key seals what it says to other clusters, which learn it with its address. So
+who speaks is somebody to whom the control links told the keys, and those are as safe as these links are.
+Where they are, and no key was told (`sealed = false`, or a peer of an earlier version), a datagram is
+believed by its address: from a host while the control link to it is up and comes from the same IP address,
+from a server at the address where it is known to be.
 """
 
 import asyncio
+import secrets
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,8 +39,30 @@ from rostra.protocols.adhoc.config import AdhocConfig
 from rostra.protocols.adhoc.core import ClusterCore, HostCore
 from rostra.protocols.adhoc.events import Cast, Heard, Located, Transmit
 from rostra.protocols.adhoc.messages import Speech
+from rostra.protocols.links.packets import Hello
 from rostra.runtime.addresses import TcpAddress, parse_tcp
-from rostra.wire.datagrams import DATAGRAM_BYTES_MAX, LAN, Datagram, Datagrams, Unreadable
+from rostra.runtime.multicast import (
+    TRY_S,
+    Audience,
+    ears,
+    group_address,
+    interface_to,
+    is_possible,
+    lend_mouth,
+)
+from rostra.wire.datagrams import (
+    ALL,
+    DATAGRAM_BYTES_MAX,
+    KEY_BYTES,
+    LAN,
+    PLACES_MAX,
+    Call,
+    Datagram,
+    Datagrams,
+    Directory,
+    Probe,
+    Unreadable,
+)
 
 if TYPE_CHECKING:
     from rostra.runtime.process import Process, Resident
@@ -55,9 +83,6 @@ READS_PER_TURN_MAX: Final = 32
 
 LARGE_DATAGRAM_BYTES: Final = 9_000
 """Larger ones are for loopback only."""
-
-HELLO_S: Final = 1.0
-"""How often an agent with members says where it is."""
 
 HEAD_BYTES: Final = 320
 """What a datagram may have around its blocks: names of group, speaker and stream."""
@@ -102,10 +127,21 @@ class DataChannel:
         self._at: TcpAddress | None = None  # where the socket is, or will be when it is needed
         self._buffer = bytearray(DATAGRAM_BYTES_MAX + 1)
         self._places: dict[Domain, Place] = {}
-        self._queued: dict[tuple[Domain, Domain, Group, Domain], list[Speech]] = {}  # via, source, group, to
+        self._queued: dict[tuple[tuple[Domain, ...], Domain, Group, Domain], list[Speech]] = {}
         self._listeners: dict[tuple[Domain, Group], tuple[int, list[Domain]]] = {}  # and in which turn
-        self._dropped = 0
-        self._hello: asyncio.TimerHandle | None = None
+        self._dropped: dict[int, int] = {}  # by file number: what the kernel has told of
+        self._keys: dict[Domain, bytes] = {}  # of LANs, as their servers told us; our own among them
+        self._wide_keys: dict[Domain, bytes] = {}  # of clusters, as they told us; our own among them
+        self._ears: dict[Domain, socket.socket] = {}  # by LAN
+        self._groups: dict[Domain, Place] = {}  # the multicast group of each
+        self._mouth: Place | None = None  # from where we are heard by multicast
+        self._audiences: dict[Domain, Audience] = {}  # of the clusters served here
+        self._modes: dict[Domain, str] = {}  # and how they are spoken to
+        self._working: dict[Domain, bool] = {}  # hosts: does multicast work both ways, as was last noted?
+        self._probe_due = 0.0
+        self._directory: Directory | None = None  # what our agent's server told it
+        self._heard = 0  # the last probe of that server
+        self._calling: asyncio.TimerHandle | None = None
 
     # Beginning and end
 
@@ -134,17 +170,68 @@ class DataChannel:
                 fix="stop the process that has it (ss -lunp shows which), or choose another under [data]",
             ) from None
         self._socket = sock
-        self.process.loop.add_reader(sock.fileno(), self._readable)
+        self.process.loop.add_reader(sock.fileno(), self._readable, sock)
         where = TcpAddress(at.host, sock.getsockname()[1])
         self.process.record.note("data_channel", address=f"udp {where}")
 
     def close(self) -> None:
-        if self._hello is not None:
-            self._hello.cancel()
-        if self._socket is not None:
-            self.process.loop.remove_reader(self._socket.fileno())
-            self._socket.close()
-            self._socket = None
+        if self._calling is not None:
+            self._calling.cancel()
+        for sock in (self._socket, *self._ears.values()):
+            if sock is not None:
+                self.process.loop.remove_reader(sock.fileno())
+                sock.close()
+        self._socket = None
+        self._ears = {}
+
+    def make_keys(self, cluster: Domain) -> str:
+        """For a cluster that is served here. The answer is what other clusters need besides our address."""
+        if not self.process.world.data_sealed(cluster):
+            return ""
+        self._keys[cluster] = secrets.token_bytes(KEY_BYTES)
+        self._wide_keys[cluster] = secrets.token_bytes(KEY_BYTES)
+        return self._wide_keys[cluster].hex()
+
+    def serve(self, cluster: Domain) -> None:
+        """Speak to this LAN as the world file says; where multicast cannot be had, by its server."""
+        world, sock = self.process.world, self._socket
+        assert sock is not None, "opened before"
+        mode = world.data_mode(cluster)
+        self._audiences[cluster] = Audience(certain=mode == "multicast", first=secrets.randbits(32))
+        because = f"[data] says {mode}"
+        if mode in ("auto", "multicast"):
+            at = TcpAddress(world.data_of(cluster).host, sock.getsockname()[1])
+            try:
+                if not is_possible(at):
+                    raise BadInput("multicast is for IPv4")
+                self._listen(cluster, (group_address(world.name, cluster), at.port), at)
+                mode = "multicast"
+            except BadInput as error:
+                if mode == "multicast":
+                    raise
+                mode, because = "reflect", error.what
+        self._modes[cluster] = mode
+        self.process.record.note("data_mode", node=cluster, mode=mode, because=because)
+
+    def _listen(self, lan: Domain, group: Place, server: TcpAddress) -> None:
+        """From now on hear what is said to this LAN by multicast, and be able to speak so."""
+        assert self._socket is not None
+        interface = interface_to(server, self.process.world.data_interface(lan))
+        if (before := self._ears.pop(lan, None)) is not None:  # its server has moved
+            self.process.loop.remove_reader(before.fileno())
+            before.close()
+        try:
+            sock = ears(*group, interface)
+            _enlarge(sock)
+            lend_mouth(self._socket, interface)
+        except OSError as error:
+            raise BadInput(
+                f"multicast cannot be heard at {interface}: {error.strerror or error}",
+                fix='write mode = "reflect" under [data], or choose another interface',
+            ) from None
+        self._ears[lan], self._groups[lan] = sock, group
+        self._mouth = (interface, self._socket.getsockname()[1])
+        self.process.loop.add_reader(sock.fileno(), self._readable, sock)
 
     def locate(self, who: Domain, address: TcpAddress) -> None:
         """From now on this cluster's server is there."""
@@ -167,73 +254,109 @@ class DataChannel:
         host, port = found[0][4][:2]
         self._places[who] = (str(host), int(port))
 
+    # Keys
+
+    def introduce(self, resident: "Resident", peer: Domain, hello: Hello) -> Hello:
+        """Our greeting to a neighbour: a host of our LAN learns its key from it."""
+        key = self._keys.get(resident.path, b"")
+        if resident.is_agent or not key or peer == ROOT or parent(peer) != resident.path:
+            return hello
+        return replace(hello, key=key)
+
+    def met(self, resident: "Resident", hello: Hello) -> Hello:
+        """A neighbour's greeting, without the key that may be in it."""
+        if resident.is_agent and hello.path == parent(resident.path):
+            self._keys[hello.path] = hello.key
+        return replace(hello, key=b"") if hello.key else hello
+
+    def _key(self, source: Domain, to: Domain) -> bytes:
+        """What seals what this speaker says to those."""
+        if source != ROOT and (key := self._keys.get(parent(source))):
+            return key
+        if to in (LAN, ALL) or (to != ROOT and parent(to) == source):
+            return self._keys.get(source, b"")
+        return self._wide_keys.get(source, b"")
+
+    def _key_of(self, datagram: Datagram) -> bytes:
+        return self._key(datagram.source, datagram.to)
+
     # From the nodes
 
     def cast(self, resident: "Resident", order: Cast) -> None:
-        """To the whole LAN: an agent says it to its server, who reflects it; a server to every host."""
-        if resident.is_agent:
-            self._say(resident, parent(resident.path), order.group, LAN, order.message)
+        """To the whole LAN, in its mode."""
+        group, message, path = order.group, order.message, resident.path
+        if not resident.is_agent:
+            self._spread(resident, path, group, (message,))
+            return
+        lan = parent(path)
+        server = self.process.residents.get(lan)
+        if server is not None:
+            self._take(server, Datagram(group, path, LAN, (message,)), None)
+            return
+        told = self._directory
+        if told is not None and told.mode == "multicast" and told.audible and lan in self._ears:
+            self._queue((ALL,), path, group, ALL, message)
+        elif told is not None and told.mode == "fanout":
+            self._queue((lan, *self._others(resident, group)), path, group, ALL, message)
         else:
-            for host in self._hosts(resident, order.group):
-                self._say(resident, host, order.group, LAN, order.message)
+            self._queue((lan,), path, group, LAN, message)
 
     def transmit(self, resident: "Resident", order: Transmit) -> None:
         via = parent(resident.path) if resident.is_agent else order.to
-        self._say(resident, via, order.group, order.to, order.message)
-
-    def located(self, order: Located) -> None:
-        if order.address:
-            self.locate(order.lan, parse_tcp(order.address))
-
-    def entered(self, resident: "Resident", group: Group) -> None:
-        """A program enters a group: its cluster's server needs to know where we are."""
-        self._say_hello(resident, group)
-        if self._hello is None:
-            self._hello = self.process.loop.call_later(HELLO_S, self._hello_again, resident)
-
-    def _hello_again(self, resident: "Resident") -> None:
-        self._hello = None
-        core = resident.node.core
-        assert isinstance(core, HostCore)
-        for group in core.members:  # one is as good as all of them
-            self._say_hello(resident, group)
-            self._hello = self.process.loop.call_later(HELLO_S, self._hello_again, resident)
-            break
-
-    def _say_hello(self, resident: "Resident", group: Group) -> None:
-        server = parent(resident.path)
-        if server not in self.process.residents:
-            if self._socket is None and self._at is not None:
-                self._try_to_open(self._at)
-            self._send(server, [self._datagrams.hello(group, resident.path, server)])
-
-    def _try_to_open(self, at: TcpAddress) -> None:
-        try:
-            self.open(at)
-        except BadInput as error:  # the next hello tries again
-            self.process.record.note_rarely(
-                "data_channel", "data_channel", address="none", because=error.what
-            )
-
-    def _say(self, resident: "Resident", via: Domain, group: Group, to: Domain, message: Speech) -> None:
         neighbour = self.process.residents.get(via)
         if neighbour is not None:
-            self._take(neighbour, Datagram(group, resident.path, to, (message,)), None)
-            return
+            self._take(neighbour, Datagram(order.group, resident.path, order.to, (order.message,)), None)
+        else:
+            self._queue((via,), resident.path, order.group, order.to, order.message)
+
+    def located(self, order: Located) -> None:
+        address, _, key = order.address.partition(" ")
+        if address:
+            self.locate(order.lan, parse_tcp(address))
+            self._wide_keys[order.lan] = bytes.fromhex(key)
+
+    def _spread(self, server: "Resident", source: Domain, group: Group, messages: Iterable[Speech]) -> None:
+        """From here to every host of the LAN that has members, but the speaker's."""
+        by_multicast, each = self._ways(server, group, source)
+        for message in messages:
+            if by_multicast:
+                self._queue((ALL,), source, group, ALL, message)
+            if each:
+                self._queue(each, source, group, LAN, message)
+
+    def _ways(self, server: "Resident", group: Group, source: Domain) -> tuple[bool, tuple[Domain, ...]]:
+        """Whether to say it by multicast, and to whom else, of those who are not in this process."""
+        lan = server.path
+        far = [h for h in self._hosts(server, group) if h != source and h not in self.process.residents]
+        if lan not in self._ears:
+            return False, tuple(far)
+        deaf = [host for host in far if not self._audiences[lan].hears(host)]
+        if len(far) - len(deaf) < 2:
+            return False, tuple(far)
+        return True, tuple(deaf)
+
+    def _queue(
+        self, via: tuple[Domain, ...], source: Domain, group: Group, to: Domain, message: Speech
+    ) -> None:
         if not self._queued:
             self.process.write_at_end_of_turn(self)
-        self._queued.setdefault((via, resident.path, group, to), []).append(message)
+        self._queued.setdefault((via, source, group, to), []).append(message)
 
     def write(self) -> None:
         """The turn is over: fill datagrams."""
         queued, self._queued = self._queued, {}
         bytes_max = min(self.process.adhoc.datagram_bytes + HEAD_BYTES, DATAGRAM_BYTES_MAX)
         for (via, source, group, to), messages in queued.items():
-            for datagram in self._datagrams.pack(group, source, to, messages, bytes_max):
-                self._send(via, datagram)
+            key = self._key(source, to)
+            for datagram in self._datagrams.pack(group, source, to, messages, bytes_max, key):
+                for each in via:
+                    self._send(each, source, datagram)
 
-    def _send(self, via: Domain, datagram: Sequence[bytes | memoryview]) -> None:
-        place = self._places.get(via)
+    def _send(self, via: Domain, source: Domain, datagram: Sequence[bytes | memoryview]) -> None:
+        if via == ALL:
+            place = self._groups.get(source) or (None if source == ROOT else self._groups.get(parent(source)))
+        else:
+            place = self._places.get(via)
         if self._socket is None or place is None:
             self.process.record.count("datagrams_ignored", "unknown address")
             return
@@ -245,12 +368,92 @@ class DataChannel:
         else:
             self.process.record.counters["datagrams_sent", ""] += 1
 
+    # Where hosts are, and how their LAN is spoken to
+
+    def entered(self, resident: "Resident", group: Group) -> None:
+        """A program enters a group: its cluster's server needs to know where we are."""
+        self._call(resident, group)
+        if self._calling is None:
+            self._calling = self.process.loop.call_later(TRY_S, self._call_again, resident)
+
+    def _call_again(self, resident: "Resident") -> None:
+        self._calling = None
+        core = resident.node.core
+        assert isinstance(core, HostCore)
+        for group in core.members:  # one is as good as all of them
+            self._call(resident, group)
+            self._calling = self.process.loop.call_later(TRY_S, self._call_again, resident)
+            break
+
+    def _call(self, resident: "Resident", group: Group) -> None:
+        """To our server alone; and to the LAN, where we may listen, because it may be heard."""
+        lan, path = parent(resident.path), resident.path
+        if lan in self.process.residents:
+            return
+        if self._socket is None and self._at is not None:
+            self._try_to_open(self._at)
+        for via, to in ((lan, lan), (ALL, ALL))[: 1 + (lan in self._ears)]:
+            call = self._datagrams.word(group, path, to, Call(self._heard), self._key(path, to))
+            self._send(via, path, call)
+
+    def _try_to_open(self, at: TcpAddress) -> None:
+        try:
+            self.open(at)
+        except BadInput as error:  # the next call tries again
+            self.process.record.note_rarely(
+                "data_channel", "data_channel", address="none", because=error.what
+            )
+
+    def _called(self, server: "Resident", datagram: Datagram, call: Call, *, by_multicast: bool) -> None:
+        lan, host = server.path, datagram.source
+        audience = self._audiences.get(lan)
+        if audience is None:
+            return
+        news = audience.called(host, call.heard, by_multicast=by_multicast)
+        self._answer(lan, host, datagram.group)
+        if by_multicast and not audience.hears(host):
+            self._probe(lan, datagram.group)  # it listens by now
+        if news and self._modes[lan] == "fanout":
+            for other in audience.hosts:
+                self._answer(lan, other, datagram.group)
+
+    def _answer(self, lan: Domain, host: Domain, group: Group) -> None:
+        mode, audience = self._modes[lan], self._audiences[lan]
+        multicast = str(TcpAddress(*self._groups[lan])) if lan in self._groups else ""
+        others = [] if mode != "fanout" else [h for h in audience.hosts if h != host and h in self._places]
+        for first in range(0, max(1, len(others)), PLACES_MAX):
+            hosts = tuple([(h, *self._places[h]) for h in others[first : first + PLACES_MAX]])
+            directory = Directory(mode, multicast, bool(multicast) and audience.is_heard(host), hosts)
+            self._send(host, lan, self._datagrams.word(group, lan, host, directory, self._key(lan, host)))
+
+    def _probe(self, lan: Domain, group: Group) -> None:
+        probe = Probe(self._audiences[lan].probe)
+        self._send(ALL, lan, self._datagrams.word(group, lan, ALL, probe, self._key(lan, ALL)))
+
+    def _told(self, agent: "Resident", group: Group, directory: Directory) -> None:
+        """Our server says how to speak in this LAN."""
+        lan, before = parent(agent.path), self._directory
+        where = parse_tcp(directory.multicast) if directory.multicast else None
+        if where is not None and self._groups.get(lan) != (where.host, where.port):
+            try:
+                self._listen(lan, (where.host, where.port), TcpAddress(*self._places[lan]))
+            except BadInput as error:
+                self.process.record.note_rarely("data_mode", "data_mode", mode="reflect", because=error.what)
+            else:
+                self._call(agent, group)
+        for host, address, port in directory.hosts:
+            self._places[host] = (address, port)
+        self._directory = directory
+        mode = _in_effect(directory)
+        if before is None or _in_effect(before) != mode:
+            self.process.record.note("data_mode", node=agent.path, mode=mode, because=f"{lan} says so")
+
     # From the network
 
-    def _readable(self) -> None:
-        sock, view = self._socket, memoryview(self._buffer)
+    def _readable(self, sock: socket.socket) -> None:
+        view, is_multicast = memoryview(self._buffer), sock is not self._socket
         for _ in range(READS_PER_TURN_MAX):
-            if sock is None or sock is not self._socket:
+            if sock.fileno() < 0:
                 return
             try:
                 size, sender = sock.recvfrom_into(self._buffer)
@@ -258,28 +461,45 @@ class DataChannel:
                 return
             except OSError:  # what a peer that is gone sent back
                 continue
+            if is_multicast and sender == self._mouth:
+                continue  # our own
             self.process.record.counters["datagrams_received", ""] += 1
-            self._arrived(view[:size], (sender[0], sender[1]))
+            self._arrived(view[:size], (sender[0], sender[1]), by_multicast=is_multicast)
 
-    def _arrived(self, octets: memoryview, sender: Place) -> None:
-        datagram = self._datagrams.read(octets)
+    def _arrived(self, octets: memoryview, sender: Place, *, by_multicast: bool) -> None:
+        datagram = self._datagrams.read(octets, self._key_of)
         if isinstance(datagram, Unreadable):
             self.process.record.count("datagrams_ignored", datagram.why)
             return
         resident = self._whose(datagram)
+        if resident is not None and resident.is_agent and isinstance(datagram.word, Call):
+            return  # another host, to our server
         if resident is None:
             self.process.record.count("datagrams_ignored", "not for us")
-        elif not self._believes(resident, datagram.source, sender):
+        elif not self._believes(resident, datagram, sender):
             self.process.record.count("datagrams_ignored", "a stranger")
         else:
-            if not resident.is_agent and parent(datagram.source) == resident.path:
-                self._places[datagram.source] = sender
-            self._take(resident, datagram, octets)
+            word = datagram.word
+            if word is None:
+                self._take(resident, datagram, octets)
+            elif resident.is_agent:
+                if isinstance(word, Directory):
+                    self._told(resident, datagram.group, word)
+                elif isinstance(word, Probe):
+                    first, self._heard = self._heard == 0, word.number
+                    if first:
+                        self._call(resident, datagram.group)
+            elif isinstance(word, Call):
+                if not by_multicast:
+                    self._places[datagram.source] = sender
+                self._called(resident, datagram, word, by_multicast=by_multicast)
 
     def _whose(self, datagram: Datagram) -> "Resident | None":
         """The server of the speaker's LAN; of whoever is spoken to; or the agent of a host in that LAN."""
         residents = self.process.residents
         source, to = datagram.source, datagram.to
+        if source in residents:
+            return None
         home = residents.get(parent(source)) if source != ROOT else None
         if home is not None and not home.is_agent:
             return home
@@ -287,47 +507,73 @@ class DataChannel:
         if spoken_to is not None and not spoken_to.is_agent:
             return spoken_to
         agent = self.process.agent
-        if agent is None or agent.path == source or to not in (LAN, agent.path):
+        if agent is None or to not in (LAN, ALL, agent.path):
             return None
         lan = parent(agent.path)
         return agent if source == lan or parent(source) == lan else None
 
-    def _believes(self, resident: "Resident", source: Domain, sender: Place) -> bool:
+    def _believes(self, resident: "Resident", datagram: Datagram, sender: Place) -> bool:
+        """Its seal is right, if it needs one. But where somebody is, is only told from there: an old call
+        that is said again from elsewhere must not lead a stream astray."""
+        source = datagram.source
+        sealed = bool(self._key_of(datagram)) and not isinstance(datagram.word, Call | Directory)
         if resident.is_agent:
             lan = parent(resident.path)
-            return self._places.get(lan) == sender and resident.node.is_up(lan)
+            if not resident.node.is_up(lan):
+                return False
+            return sealed or sender in (self._places.get(lan), self._places.get(source))
         if parent(source) != resident.path:
-            return self._places.get(source) == sender
+            return sealed or self._places.get(source) == sender
         channel = resident.channels.get(source)
-        return channel is not None and resident.node.is_up(source) and channel.connection.peer_ip == sender[0]
+        if channel is None or not resident.node.is_up(source):
+            return False
+        return sealed or channel.connection.peer_ip == sender[0]
 
     def _take(self, resident: "Resident", datagram: Datagram, octets: memoryview | None) -> None:
-        """One of our nodes gets this; as the server of the speaker's LAN it reflects it, too."""
+        """One of our nodes gets this; as the server of the speaker's LAN it passes it on, too."""
         group, source, to = datagram.group, datagram.source, datagram.to
         if not datagram.messages:
             return
-        if not resident.is_agent and parent(source) == resident.path:
-            for host in self._hosts(resident, group) if to == LAN else [to]:
-                if host not in (source, resident.path):
-                    self._reflect(resident, host, datagram, octets)
-        if resident.is_agent or to in (LAN, resident.path):
+        if not resident.is_agent and parent(source) == resident.path and to != resident.path:
+            self._pass_on(resident, datagram, octets)
+        if resident.is_agent or to in (LAN, ALL, resident.path):
             self.process.step_inside(resident, Heard(group, source, datagram.messages))
 
-    def _reflect(
-        self, resident: "Resident", host: Domain, datagram: Datagram, octets: memoryview | None
-    ) -> None:
-        agent = self.process.residents.get(host)
-        if agent is not None:
-            self.process.step_inside(agent, Heard(datagram.group, datagram.source, datagram.messages))
-        elif parent(host) != resident.path:
-            self.process.record.count("datagrams_ignored", "not for us")
-        elif octets is not None:
-            self._send(host, [octets])
-        else:
-            for piece in self._datagrams.pack(
-                datagram.group, datagram.source, datagram.to, datagram.messages, DATAGRAM_BYTES_MAX
-            ):
-                self._send(host, piece)
+    def _pass_on(self, server: "Resident", datagram: Datagram, octets: memoryview | None) -> None:
+        group, source, to = datagram.group, datagram.source, datagram.to
+        everybody = to in (LAN, ALL)
+        agent = self.process.agent
+        if (
+            agent is not None
+            and agent.path != source
+            and parent(agent.path) == server.path
+            and (to == agent.path or (everybody and agent.path in self._hosts(server, group)))
+        ):
+            self.process.step_inside(agent, Heard(group, source, datagram.messages))
+        if not everybody:
+            if to in self.process.residents:
+                return
+            if parent(to) != server.path:
+                self.process.record.count("datagrams_ignored", "not for us")
+            elif octets is not None:
+                self._send(to, source, [octets])
+            else:
+                for message in datagram.messages:
+                    self._queue((to,), source, group, to, message)
+            return
+        if octets is None:
+            self._spread(server, source, group, datagram.messages)
+            return
+        by_multicast, each = self._ways(server, group, source)
+        if to == ALL:  # whom multicast reaches, it has reached
+            each = tuple([h for h in each if not self._audiences[server.path].hears(h)])
+            by_multicast = False
+            if self._modes[server.path] == "fanout":
+                return
+        if by_multicast:
+            self._send(ALL, source, [octets])
+        for host in each:
+            self._send(host, source, [octets])
 
     def _hosts(self, server: "Resident", group: Group) -> list[Domain]:
         """The hosts of a server's LAN that have members in the group, found out once in a turn."""
@@ -336,21 +582,91 @@ class DataChannel:
             core: Any = server.node.core
             delegate = core.groups.get(group) if isinstance(core, ClusterCore) else None
             hosts = sorted({host_of(each) for each in delegate.locals}) if delegate is not None else []
-            if turn == 0 and len(self._listeners) >= LISTENERS_MAX:
-                self._listeners.clear()
-            self._listeners[server.path, group] = (self.process.turn, hosts)
+            self._remember(server, group, hosts)
         return hosts
+
+    def _others(self, agent: "Resident", group: Group) -> list[Domain]:
+        """The same as an agent knows it, without itself and those of whom it does not know where they are."""
+        turn, hosts = self._listeners.get((agent.path, group), (0, []))
+        if turn != self.process.turn:
+            core, lan = agent.node.core, parent(agent.path)
+            assert isinstance(core, HostCore)
+            views = [member.view.members for member in core.members.get(group, {}).values()]
+            among = {host_of(each.endpoint) for members in views for each in members}
+            hosts = sorted(h for h in among if h != agent.path and parent(h) == lan and h in self._places)
+            self._remember(agent, group, hosts)
+        return hosts
+
+    def _remember(self, resident: "Resident", group: Group, hosts: list[Domain]) -> None:
+        if len(self._listeners) >= LISTENERS_MAX:
+            self._listeners.clear()
+        self._listeners[resident.path, group] = (self.process.turn, hosts)
 
     # As time passes
 
     def tick(self) -> None:
+        for sock in (self._socket, *self._ears.values()):
+            if sock is not None:
+                self._count_dropped(sock)
+        if self._ears and self.process.now >= self._probe_due:
+            self._probe_due = self.process.now + TRY_S
+            for lan, audience in self._audiences.items():
+                if lan in self._ears and audience.hosts:
+                    audience.next_probe()
+                    self._probe(lan, Group("rostra.probe", lan))
+                    self._note_who_hears(lan, audience)
+
+    def _note_who_hears(self, lan: Domain, audience: Audience) -> None:
+        """Once for each change, and when it is certain."""
+        for host in audience.hosts:
+            works = audience.hears(host) and audience.is_heard(host)
+            if works is not self._working.get(host) and (works or audience.was_tried(host)):
+                self._working[host] = works
+                because = f"hears it: {_yes(audience.hears(host))}, heard: {_yes(audience.is_heard(host))}"
+                if works:
+                    self.process.record.note("multicast_works", node=lan, host=host, because=because)
+                else:
+                    self.process.record.note("multicast_fails", node=lan, host=host, because=because)
+        for gone in [host for host in self._working if host not in audience.hosts and parent(host) == lan]:
+            del self._working[gone]
+
+    def _count_dropped(self, sock: socket.socket) -> None:
         """What the kernel had no room for, as it tells."""
-        if self._socket is None:
-            return
         try:
-            dropped = _DROPS.unpack(self._socket.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, _DROPS.size))[8]
+            dropped = _DROPS.unpack(sock.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, _DROPS.size))[8]
         except (OSError, struct.error):
             return  # a kernel that does not tell
-        if dropped > self._dropped:
-            self.process.record.count("datagrams_dropped", by=dropped - self._dropped)
-            self._dropped = dropped
+        before = self._dropped.get(sock.fileno(), 0)
+        if dropped > before:
+            self.process.record.count("datagrams_dropped", by=dropped - before)
+            self._dropped[sock.fileno()] = dropped
+
+    def document(self, resident: "Resident") -> dict[str, Any]:
+        """How this node's data travels, for `inspect`."""
+        if resident.is_agent:
+            told = self._directory
+            return {"mode": None if told is None else _in_effect(told), "sealed": self._is_sealed(resident)}
+        audience = self._audiences.get(resident.path)
+        if audience is None:
+            return {}
+        return {
+            "mode": self._modes[resident.path],
+            "sealed": self._is_sealed(resident),
+            "hosts": {
+                host: {"hears_multicast": audience.hears(host), "is_heard": audience.is_heard(host)}
+                for host in audience.hosts
+                if resident.path in self._ears
+            },
+        }
+
+    def _is_sealed(self, resident: "Resident") -> bool:
+        return bool(self._keys.get(parent(resident.path) if resident.is_agent else resident.path))
+
+
+def _in_effect(directory: Directory) -> str:
+    """An agent that is not heard by multicast says everything to its server."""
+    return "reflect" if directory.mode == "multicast" and not directory.audible else directory.mode
+
+
+def _yes(answer: bool) -> str:
+    return "yes" if answer else "no"

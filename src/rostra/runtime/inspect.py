@@ -63,6 +63,7 @@ def document(process: "Process", resident: "Resident", core: bytes, after: int) 
         "http": process.http,
         "servers": {domain: str(address) for domain, address in process.world.servers.items()},
         "core": msgspec.Raw(core),
+        "data": process.data.document(resident),
         "links": {peer: _link(process, resident, link) for peer, link in sorted(node.links.items())},
         "programs": [
             {

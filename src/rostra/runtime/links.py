@@ -61,6 +61,8 @@ class LinkEnd:
     def send(self, packet: AnyPacket) -> None:
         if not self._packets:
             self.process.write_at_end_of_turn(self)
+        if type(packet) is Hello:
+            packet = self.process.data.introduce(self.resident, self.peer, packet)
         self._packets.append(packet)
 
     def write(self) -> None:
@@ -88,6 +90,7 @@ class LinkEnd:
                     return
                 assert isinstance(packet, Hello)
                 self.incarnation = packet.incarnation
+                packet = self.process.data.met(self.resident, packet)
             step(resident, PacketArrived(peer, packet))  # type: ignore[arg-type]  # the reader allows packets only
 
     def refused(self, refusal: Refusal) -> None:

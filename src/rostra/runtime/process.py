@@ -367,7 +367,7 @@ class Process:
         self.data.located(order)
 
     def _tuned(self, resident: Resident, order: Tuned) -> None:
-        """Every LAN's channel works in one way today: its server reflects."""
+        """The servers' drivers say it themselves, and more often: see `runtime/data.py`."""
 
     def _transmit(self, resident: Resident, transmit: Transmit) -> None:
         neighbour = self.residents.get(transmit.to)

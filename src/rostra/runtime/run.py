@@ -30,7 +30,7 @@ from rostra.protocols.resolve.domain import DomainServer
 from rostra.protocols.resolve.local import LocalServer
 from rostra.runtime.addresses import SocketPath, TcpAddress, default_socket
 from rostra.runtime.config import LOOPBACK, World
-from rostra.runtime.data import fitted
+from rostra.runtime.data import DataChannel, fitted
 from rostra.runtime.door import Door
 from rostra.runtime.notify import Systemd
 from rostra.runtime.process import Process, Resident
@@ -57,6 +57,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     programs_at: TcpAddress | None = None  # for the agent's programs, over TCP
     token_file: Path | None = None  # holds what programs must show over TCP; none: nothing
     listen: TcpAddress | None = None  # instead of what the world file says, for all domains
+    data: TcpAddress | None = None  # the same for datagrams; an agent's own are at any free port
     state: Path | None = None
     told: dict[str, str] = {}  # what somebody said, and who: for the log
 
@@ -183,7 +184,7 @@ class running:
         process = Process(settings.world, self._record)
         try:
             for domain in settings.domains:
-                process.host(_domain_server(settings, domain))
+                process.host(_domain_server(settings, domain, process.data))
             if settings.host is not None:
                 process.host(_agent(settings, settings.host))
             if settings.world.journal.at is not None:
@@ -232,9 +233,12 @@ class running:
         process.adhoc = fitted(world.adhoc_at(home))
         at = world.data_of(home)
         if served:
-            process.data.open(settings.listen if settings.listen and home not in world.data else at)
+            elsewhere = settings.data or (settings.listen if at == world.servers[home] else None)
+            process.data.open(elsewhere or at)
+            for cluster in served:
+                process.data.serve(cluster)
         else:
-            process.data.open_when_needed(TcpAddress(_any_address_to(at), 0))
+            process.data.open_when_needed(settings.data or TcpAddress(_any_address_to(at), 0))
         if settings.host is not None:
             process.data.locate(parent(settings.host), world.data_of(parent(settings.host)))
 
@@ -261,7 +265,7 @@ def _journals(at: str, process: Process) -> "Journals":
     return journals
 
 
-def _domain_server(settings: Settings, domain: Domain) -> Resident:
+def _domain_server(settings: Settings, domain: Domain, data: DataChannel) -> Resident:
     world = settings.world
     store = open_store(settings.state, domain)
     server = DomainServer(
@@ -277,8 +281,8 @@ def _domain_server(settings: Settings, domain: Domain) -> Resident:
             server,
             fitted(world.adhoc_at(domain)),
             luck=secrets.randbits(64),
-            channel=Channel("emulator"),
-            address=str(world.data_of(domain)),
+            channel=Channel(world.data_mode(domain)),
+            address=f"{world.data_of(domain)} {data.make_keys(domain)}",
         )
     node = _node(world, domain, core, store.incarnation, world.siblings(domain), accepts_children=True)
     return Resident(node, store, is_agent=False)

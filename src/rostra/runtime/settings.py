@@ -125,6 +125,9 @@ SETTINGS: Final = (
         flag="--token-file",
     ),
     Setting(
+        "data", "where datagrams of groups are taken, if not where [data] says", parse_tcp, flag="--data"
+    ),
+    Setting(
         "state",
         "where incarnations and permanent groups survive a restart",
         Path,

@@ -16,6 +16,7 @@ good, which costs a tenth; the sets are bounded, and start over when full.
 """
 
 from collections.abc import Callable, Iterable
+from ipaddress import ip_address
 from typing import Any, Final
 
 from rostra.errors import BadInput, BadName
@@ -99,6 +100,10 @@ _good_relayed_names: set[str] = set()  # group names, from servers
 _good_own_names: set[str] = set()  # group names, from programs
 
 
+KEY_BYTES_MAX: Final = 64
+"""What BLAKE2b takes."""
+
+
 def check_packet(packet: AnyPacket) -> None:
     """Raise `BadInput` unless everything in the packet, its messages included, may be handed to a link."""
     _number(packet.mine)
@@ -118,6 +123,8 @@ def check_packet(packet: AnyPacket) -> None:
                 _path(packet.to)
             _number(packet.incarnation)
             _number(packet.received)
+            if len(packet.key) > KEY_BYTES_MAX:
+                raise BadInput("a key that is too long")
         case Bye():
             check_text(packet.why)
 
@@ -133,6 +140,17 @@ def check_way(group: Group, source: str, to: str) -> None:
     _path(source)
     if to:
         _path(to)
+
+
+def check_place(host: str, address: str, port: int) -> None:
+    """Raise `BadInput` unless this host may be there."""
+    _path(host)
+    try:
+        ip_address(address)
+    except ValueError:
+        raise BadInput(f"{address!r} is not an IP address") from None
+    if not 0 < port < 65_536:
+        raise BadInput(f"{port} is not a port")
 
 
 def check_speech(message: Speech) -> Run | None:

@@ -1,19 +1,27 @@
 """Datagrams of the data channel: what is said in groups, between agents and delegates.
 
-     0        1      5
-     ├────────┼──────┼──────────────────────────────────────────────
-     │ version│ tag  │ MessagePack: [group, source, to, [message ...]]
-     └────────┴──────┴──────────────────────────────────────────────
+     0        1      5         13
+     ├────────┼──────┼─────────┼──────────────────────────────────────────────
+     │ version│ tag  │ (seal)  │ MessagePack: [group, source, to, [message ...]]
+     └────────┴──────┴─────────┴──────────────────────────────────────────────
 
 `source` is the host whose agent speaks, or the cluster whose delegate does; `to` the one host or cluster that
-is spoken to, and empty if the whole LAN is. Each datagram is complete in itself, may be lost, doubled or
-late, and carries as many messages as fit.
+is spoken to, empty if the whole LAN is and its server shall pass it on, and `ALL` if the whole LAN is and
+was sent it already. Each datagram is complete in itself, may be lost, doubled or late, and carries as many
+messages as fit; or, instead, one `Word` about the channel itself.
+
+**Seals.** Who speaks is proved by a keyed digest (BLAKE2b, 64 bits) of what follows it, and the highest bit
+of the version says that it is there. Where the keys come from is `runtime/data.py`'s. A seal does not make a
+copy unusable: what was said once may be said again by whoever overheard it, and streams have numbers for
+that.
 
 Whatever cannot be believed is nothing: no exception, no answer, only a word for the counter (`Unreadable`).
 Blocks are looked through as well, because whoever cuts a run later relies on their shape.
 """
 
-from collections.abc import Iterable, Iterator
+import hmac
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import blake2b
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
@@ -23,7 +31,7 @@ from rostra.errors import BadInput
 from rostra.names import Domain, Group
 from rostra.protocols.adhoc.messages import Speech
 from rostra.protocols.adhoc.runs import is_sound
-from rostra.wire.checks import check_speech, check_way
+from rostra.wire.checks import check_place, check_speech, check_way
 from rostra.wire.frames import WIRE_VERSION, world_tag
 from rostra.wire.shapes import UNDECODABLE
 
@@ -33,11 +41,45 @@ DATAGRAM_BYTES_MAX: Final = 65_507
 MESSAGES_MAX: Final = 1024
 """Messages in one datagram, however short."""
 
-LAN: Final = Domain("")
-"""Stands for everybody in the speaker's own LAN."""
+PLACES_MAX: Final = 24
+"""Hosts in one `Directory`: with names of usual length it fits a datagram of 1,200 bytes."""
 
+LAN: Final = Domain("")
+"""Stands for everybody in the speaker's own LAN, whose server passes it on."""
+
+ALL: Final = Domain("*")
+"""Stands for everybody in the speaker's own LAN, who were all sent it: there is nothing to pass on."""
+
+KEY_BYTES: Final = 16
+SEAL_BYTES: Final = 8
+_SEALED: Final = 0x80
 _HEAD_BYTES: Final = 5
 _encode: Final = Encoder().encode
+
+
+class Word(Struct, frozen=True, array_like=True, tag_field="kind"):
+    """About the channel itself."""
+
+
+class Call(Word, frozen=True, tag=1):
+    """A host to its server: here I am, and this was the last `Probe` that I heard; 0 if none."""
+
+    heard: int = 0
+
+
+class Probe(Word, frozen=True, tag=2):
+    """A server to its LAN by multicast: who hears this?"""
+
+    number: int
+
+
+class Directory(Word, frozen=True, tag=3):
+    """A server's answer to a `Call`: how this LAN is spoken to."""
+
+    mode: str  # multicast | fanout | reflect
+    multicast: str = ""  # where everybody listens, if anybody does
+    audible: bool = False  # what you say there is heard here
+    hosts: Annotated[tuple[tuple[Domain, str, int], ...], Meta(max_length=PLACES_MAX)] = ()  # fanout: where
 
 
 class Datagram(Struct, frozen=True, array_like=True):
@@ -45,6 +87,7 @@ class Datagram(Struct, frozen=True, array_like=True):
     source: Domain
     to: Domain
     messages: Annotated[tuple[Speech, ...], Meta(max_length=MESSAGES_MAX)]
+    word: Call | Probe | Directory | None = None
 
 
 class Unreadable(Struct, frozen=True):
@@ -54,50 +97,83 @@ class Unreadable(Struct, frozen=True):
 _decoder: Final = Decoder(Datagram)
 
 
+KeyOf = Callable[[Datagram], bytes]
+"""What a speaker's datagrams must be sealed with; nothing if they need not be."""
+
+
 class Datagrams:
     """Datagrams of one world."""
 
     def __init__(self, world: str) -> None:
-        self._head = bytes((WIRE_VERSION,)) + world_tag(world)
+        tag = world_tag(world)
+        self._head = bytes((WIRE_VERSION,)) + tag
+        self._sealed_head = bytes((WIRE_VERSION | _SEALED,)) + tag
 
     def pack(
-        self, group: Group, source: Domain, to: Domain, messages: Iterable[Speech], bytes_max: int
+        self,
+        group: Group,
+        source: Domain,
+        to: Domain,
+        messages: Iterable[Speech],
+        bytes_max: int,
+        key: bytes = b"",
     ) -> Iterator[list[bytes]]:
         """As few datagrams as hold these messages, each of `bytes_max` unless one message alone is longer; in
         pieces, to be sent one after the other."""
-        front = self._head + b"\x94" + _encode(group) + _encode(source) + _encode(to)
-        room = bytes_max - len(front)
+        front = b"\x94" + _encode(group) + _encode(source) + _encode(to)
+        room = bytes_max - _HEAD_BYTES - SEAL_BYTES - len(front)
         held: list[bytes] = []
         size = 0
         for message in messages:
             encoded = _encode(message)
             if held and (size + len(encoded) > room or len(held) == MESSAGES_MAX):
-                yield [front, _array_of(len(held)), *held]
+                yield self._whole([front + _array_of(len(held)), *held], key)
                 held, size = [], 0
             held.append(encoded)
             size += len(encoded)
         if held:
-            yield [front, _array_of(len(held)), *held]
+            yield self._whole([front + _array_of(len(held)), *held], key)
 
-    def hello(self, group: Group, source: Domain, to: Domain) -> bytes:
-        """Says nothing but where the speaker is."""
-        return self._head + _encode(Datagram(group, source, to, ()))
+    def word(self, group: Group, source: Domain, to: Domain, word: Word, key: bytes = b"") -> list[bytes]:
+        """One that is about the channel itself."""
+        return self._whole([_encode(Datagram(group, source, to, (), word))], key)  # type: ignore[arg-type]
 
-    def read(self, data: bytes | memoryview) -> Datagram | Unreadable:
-        if bytes(data[:_HEAD_BYTES]) != self._head:
+    def _whole(self, pieces: list[bytes], key: bytes) -> list[bytes]:
+        return [self._sealed_head + _seal(pieces, key) if key else self._head, *pieces]
+
+    def read(self, data: bytes | memoryview, key_of: KeyOf | None = None) -> Datagram | Unreadable:
+        head = bytes(data[:_HEAD_BYTES])
+        sealed = head == self._sealed_head
+        if not sealed and head != self._head:
             return Unreadable("another world" if len(data) >= _HEAD_BYTES else "too short")
+        body = data[_HEAD_BYTES + SEAL_BYTES if sealed else _HEAD_BYTES :]
         try:
-            datagram = _decoder.decode(data[_HEAD_BYTES:])
-            check_way(datagram.group, datagram.source, datagram.to)
+            datagram = _decoder.decode(body)
+            check_way(datagram.group, datagram.source, datagram.to if datagram.to != ALL else LAN)
+            key = b"" if key_of is None else key_of(datagram)
+            if key:
+                seal = bytes(data[_HEAD_BYTES : _HEAD_BYTES + SEAL_BYTES])
+                if not sealed or not hmac.compare_digest(seal, _seal([body], key)):
+                    return Unreadable("not sealed by its speaker")
             for message in datagram.messages:
                 run = check_speech(message)
                 if run is not None and not is_sound(run):
                     return Unreadable("not a block of messages")
+            if isinstance(datagram.word, Directory):
+                for host, address, port in datagram.word.hosts:
+                    check_place(host, address, port)
         except BadInput:
             return Unreadable("bad name or number")
         except UNDECODABLE:
             return Unreadable("not a datagram")
         return datagram
+
+
+def _seal(pieces: Iterable[bytes | memoryview], key: bytes) -> bytes:
+    digest = blake2b(digest_size=SEAL_BYTES, key=key)
+    for piece in pieces:
+        digest.update(piece)
+    return digest.digest()
 
 
 def _array_of(count: int) -> bytes:

@@ -1,0 +1,163 @@
+"""How a LAN is spoken to, between real machines: by multicast, from host to host, or by its server."""
+
+import asyncio
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+from support.lab import Lab, Machine, until, why_no_namespaces
+
+import rostra
+from rostra.client import Conversation
+from rostra.names import Domain
+from rostra.runtime.multicast import group_address
+
+HURRY_S = 40.0
+HOSTS = ("eu.h1", "eu.h2", "eu.h3")
+GROUP = group_address("lab", Domain("eu"))
+
+
+def lan(directory: Path, mode: str) -> Iterator[Lab]:
+    """One cluster of three hosts, each on a machine of its own, and its server on a fourth."""
+    if (why := why_no_namespaces()) is not None:
+        pytest.skip(f"machines cannot be made here: {why}")
+    lab = Lab(directory, servers=("eu",), hosts=HOSTS, more=f'[data]\nworld = {{ mode = "{mode}" }}\n')
+    asyncio.run(lab.start())
+    yield lab
+    lab.close()
+
+
+@pytest.fixture(scope="module")
+def auto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    yield from lan(tmp_path_factory.mktemp("auto"), "auto")
+
+
+@pytest.fixture(scope="module")
+def fanout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    yield from lan(tmp_path_factory.mktemp("fanout"), "fanout")
+
+
+@asynccontextmanager
+async def speaking(lab: Lab, group: str, *hosts: str) -> AsyncIterator[list[Conversation]]:
+    """A member on each of these, all of whom know of each other."""
+    async with AsyncExitStack() as stack:
+        talks = []
+        for host in hosts:
+            me = await stack.enter_async_context(lab.program(host, "one"))
+            talks.append(await stack.enter_async_context(me.join(group, delivery="fifo")))
+        for talk in talks:
+            await talk.ready(deadline_s=HURRY_S)
+        await until(lambda: all(len(talk.members) == len(hosts) for talk in talks), "all are there", HURRY_S)
+        yield talks
+
+
+async def numbers(talk: Conversation, sender: str, upto: int, due: int = 1) -> None:
+    """Everything that it says, once and in order, to the last."""
+    async with asyncio.timeout(HURRY_S):
+        async for item in talk.items(batch=1000):
+            assert not isinstance(item, rostra.Gap)
+            if isinstance(item, rostra.Messages) and item.sender.startswith(sender):
+                assert item.first == due
+                due += len(item)
+                if due > upto:
+                    return
+
+
+async def mode_of(lab: Lab, node: str) -> str:
+    return str((await lab.inspect(node))["data"]["mode"])
+
+
+async def all_by(lab: Lab, mode: str) -> None:
+    """Until every host speaks so, and hears so."""
+
+    async def so() -> bool:
+        modes = [await mode_of(lab, host) for host in HOSTS]
+        hears = [each["hears_multicast"] for each in (await lab.inspect("eu"))["data"]["hosts"].values()]
+        return set(modes) == {mode} and (mode != "multicast" or hears == [True] * len(HOSTS))
+
+    await until(so, f"all speak by {mode}", HURRY_S, look_s=0.1)
+
+
+def packets_sent(machine: Machine) -> int:
+    """By its network interface, since it was made."""
+    told = subprocess.run(
+        machine.command("cat", "/proc/net/dev"), capture_output=True, text=True, check=True
+    ).stdout
+    (line,) = [line for line in told.splitlines() if line.strip().startswith("eth0:")]
+    return int(line.split(":")[1].split()[9])
+
+
+SAID = [bytes(1000)] * 1000
+"""One datagram each: none has room for two."""
+
+
+@pytest.mark.spec("X-107")
+async def test_by_multicast_one_datagram_leaves_the_sender_for_all(auto: Lab) -> None:
+    lab = auto
+    async with speaking(lab, "once", *HOSTS) as (ann, *others):
+        await all_by(lab, "multicast")
+        before = packets_sent(lab["eu.h1"].machine)
+        await ann.send_many(SAID)
+        for other in others:
+            await numbers(other, "eu.h1/", len(SAID))
+        # A thousand of them once; and status, heartbeats and control besides, far fewer than a second copy.
+        assert len(SAID) <= packets_sent(lab["eu.h1"].machine) - before < 1.9 * len(SAID)
+        server = (await lab.inspect("eu"))["data"]
+        assert server["mode"] == "multicast" and server["sealed"]
+
+
+@pytest.mark.spec("X-107")
+async def test_from_host_to_host_one_datagram_leaves_the_sender_for_each(fanout: Lab) -> None:
+    lab = fanout
+    async with speaking(lab, "each", *HOSTS) as (ann, *others):
+        await all_by(lab, "fanout")
+        sender, server = lab["eu.h1"].machine, lab["eu"].machine
+        before = packets_sent(sender), packets_sent(server)
+        await ann.send_many(SAID)
+        for other in others:
+            await numbers(other, "eu.h1/", len(SAID))
+        assert packets_sent(sender) - before[0] >= 3 * len(SAID)  # two hosts and the server
+        assert packets_sent(server) - before[1] < len(SAID)  # which passes nothing on
+
+
+@pytest.mark.spec("X-107", "X-081")
+async def test_what_multicast_loses_is_repaired_and_a_host_it_does_not_reach_is_served_by_the_server(
+    auto: Lab,
+) -> None:
+    lab = auto
+    async with speaking(lab, "deaf", *HOSTS) as (ann, bob, eve):
+        await all_by(lab, "multicast")
+        lab.deafen("eu.h2", f"-d {GROUP} -m statistic --mode random --probability 0.3")
+        lab.deafen("eu.h3", f"-d {GROUP}")  # in the middle of the conversation
+        for first in range(0, 1000, 100):
+            await ann.send_many(SAID[first : first + 100])
+        await numbers(bob, "eu.h1/", 1000)
+        await numbers(eve, "eu.h1/", 1000)
+
+        async def given_up() -> bool:
+            hosts = (await lab.inspect("eu"))["data"]["hosts"]
+            return not hosts["eu.h3"]["hears_multicast"]
+
+        await until(given_up, "the server serves the deaf host itself", HURRY_S, look_s=0.1)
+        await until(lambda: "multicast_fails" in lab["eu"].log, "and says so")
+        await ann.send_many(SAID)
+        await numbers(eve, "eu.h1/", 2000, due=1001)
+    lab.heal()
+
+
+@pytest.mark.spec("X-107")
+async def test_without_multicast_auto_is_the_server(auto: Lab) -> None:
+    lab, failed = auto, auto["eu"].log.count("multicast_fails")
+    for node in ("eu", *HOSTS):
+        lab.deafen(node, f"-d {GROUP}")
+    async with speaking(lab, "none", *HOSTS) as (ann, *others):
+        await ann.send_many(SAID)
+        for other in others:
+            await numbers(other, "eu.h1/", len(SAID))
+        await all_by(lab, "reflect")
+        await until(
+            lambda: lab["eu"].log.count("multicast_fails") == failed + 3, "it is said of each host", HURRY_S
+        )
+    lab.heal()

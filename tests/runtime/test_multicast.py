@@ -1,0 +1,70 @@
+"""Who of a LAN hears multicast, as its server learns it: without sockets and without a clock."""
+
+import pytest
+
+from rostra.names import Domain
+from rostra.runtime.multicast import MISSED_MAX, Audience, group_address
+
+H1, H2 = Domain("eu.h1"), Domain("eu.h2")
+EARLIER_LIFE = 7
+
+
+def pass_probes(audience: Audience, count: int, *calling: Domain) -> None:
+    for _ in range(count):
+        audience.next_probe()
+        for host in calling:
+            audience.called(host, 0, by_multicast=False)
+
+
+def test_a_host_hears_once_it_names_a_probe_and_no_longer_than_it_goes_on_doing_so() -> None:
+    audience = Audience(first=100)
+    audience.called(H1, 0, by_multicast=False)
+    assert not audience.hears(H1)
+    audience.called(H1, audience.probe, by_multicast=False)
+    assert audience.hears(H1) and not audience.is_heard(H1)
+    pass_probes(audience, MISSED_MAX, H1)
+    assert audience.hears(H1)
+    pass_probes(audience, 1, H1)
+    assert not audience.hears(H1)
+
+
+def test_a_host_is_heard_once_it_calls_by_multicast() -> None:
+    audience = Audience()
+    assert audience.called(H1, 0, by_multicast=False), "news: it is here"
+    assert not audience.called(H1, 0, by_multicast=False)
+    assert audience.called(H1, 0, by_multicast=True), "news: and heard"
+    assert audience.is_heard(H1) and not audience.hears(H1)
+
+
+@pytest.mark.parametrize("heard", [EARLIER_LIFE, 10**9])
+def test_probes_of_an_earlier_server_count_for_nothing(heard: int) -> None:
+    audience = Audience(first=1000)
+    audience.called(H1, heard, by_multicast=False)
+    assert not audience.hears(H1)
+
+
+def test_a_silent_host_is_forgotten_and_the_others_are_not() -> None:
+    audience = Audience()
+    for host in (H1, H2):
+        audience.called(host, audience.probe, by_multicast=True)
+    pass_probes(audience, 2 * MISSED_MAX + 1, H2)
+    assert audience.hosts == [H2]
+
+
+def test_a_host_that_has_just_come_has_not_failed_yet() -> None:
+    audience = Audience()
+    audience.called(H1, 0, by_multicast=False)
+    assert not audience.was_tried(H1)
+    pass_probes(audience, MISSED_MAX + 1, H1)
+    assert audience.was_tried(H1)
+
+
+def test_where_multicast_is_certain_nobody_is_asked() -> None:
+    audience = Audience(certain=True)
+    assert audience.hears(H1) and audience.is_heard(H1)
+
+
+def test_clusters_listen_at_addresses_that_stay_at_their_site() -> None:
+    addresses = {group_address("acme", Domain(f"eu.c{number}")) for number in range(100)}
+    assert len(addresses) > 95 and all(each.startswith("239.255.") for each in addresses)
+    assert group_address("acme", Domain("eu")) != group_address("beta", Domain("eu"))
