@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from rostra.history.archive import Archive
 
 PROMISES: Final = (
-    "per-source-order, stable-truth, watch-complete, both-sides-told, heals-alone, fifo-gap-free, why"
+    "per-source-order, stable-truth, watch-complete, both-sides-told, heals-alone, fifo-gap-free, "
+    "smooth-join, why"
 )
 
 

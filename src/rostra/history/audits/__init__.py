@@ -24,6 +24,7 @@ from rostra.history.audits.fifo_gap_free import fifo_gap_free
 from rostra.history.audits.findings import DOUBTS, FINDINGS, doubts
 from rostra.history.audits.heals_alone import heals_alone
 from rostra.history.audits.per_source_order import per_source_order
+from rostra.history.audits.smooth_join import smooth_join
 from rostra.history.audits.stable_truth import stable_truth
 from rostra.history.audits.watch_complete import watch_complete
 from rostra.history.audits.why import why
@@ -80,6 +81,13 @@ PROMISES: Final[Mapping[str, Promise]] = {
             "messages of one sender arrive in order, without gap or duplicate, while connected",
             fifo_gap_free,
             "nothing was delivered",
+        ),
+        Promise(
+            "smooth-join",
+            "joining never stalls messages that are already flowing",
+            smooth_join,
+            "nobody joined or left while messages flowed",
+            bound=True,
         ),
         Promise("why", "every removal has a recorded explanation", why, "nobody was removed", bound=True),
     )

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.findings import FINDINGS, undoubted
-from rostra.history.audits.truth import at_fault, failing_at, in_the_way
+from rostra.history.audits.truth import in_the_way, sharing
 from rostra.history.places import host_of
 from rostra.history.questions.stays import stays
 from rostra.history.shape import seconds, shaped
@@ -33,26 +33,22 @@ def both_sides_told(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
 def _late(evidence: Evidence, bound_s: float) -> DataFrame:
     """Stays of members that could not be reached: overlapping faults count as one."""
     events, lived = evidence.events, evidence.lived
-    newest = events.groupBy("world").agg(F.max("at").alias("newest"))
-    broken = F.broadcast(at_fault(evidence.faults))
-    here, there = F.col("seen_by"), host_of(F.col("member"))
+    broken = evidence.at_fault
     key = ("world", "seen_by", "epoch", "group", "member", "joined_seq")
-    pieces = (
+    spells = (
         stays(events, lived)
-        .join(F.broadcast(newest), "world")
+        .join(F.broadcast(evidence.times), "world")
+        .withColumn("from_at", F.col("joined_at"))
         .withColumn("end", F.coalesce("left_at", "newest"))
-        .join(
-            broken,
-            (F.col("world") == F.col("fault_world"))
-            & (F.col("fault_from") < F.col("end"))
-            & (F.col("fault_until").isNull() | (F.col("fault_until") > F.col("joined_at")))
-            & F.coalesce(F.col("server") != here, F.lit(True))
-            & in_the_way(here, there),
-        )
+    )
+    pieces = (
+        in_the_way(spells, broken)
+        .where((F.col("place") != F.col("seen_by")) & (F.col("fault_from") < F.col("end")))
+        .where(F.col("fault_until") > F.col("from_at"))
         .select(
             *key,
             "left_at",
-            F.greatest("joined_at", "fault_from").alias("from_at"),
+            F.greatest("from_at", "fault_from").alias("from_at"),
             F.least("end", "fault_until").alias("until_at"),
         )
     )
@@ -65,17 +61,20 @@ def _late(evidence: Evidence, bound_s: float) -> DataFrame:
         .groupBy(*key, "left_at", "run")
         .agg(F.min("from_at").alias("from_at"), F.max("until_at").alias("until_at"))
     )
-    idle = (
-        (F.col("world") == F.col("fault_world"))
-        & (F.col("server") == here)
-        & (F.col("fault_from") < F.col("until_at"))
-        & (F.col("fault_until").isNull() | (F.col("fault_until") > F.col("from_at")))
-    )
-    awake = runs.join(broken, idle, "left_anti").withColumn(
+    idle = sharing(
+        runs.withColumn("place", F.col("seen_by")).withColumn("end", F.col("until_at")),
+        broken,
+        ["world", "place"],
+    ).where((F.col("fault_from") < F.col("until_at")) & (F.col("fault_until") > F.col("from_at")))
+    awake = runs.join(idle.select(*key, "run").distinct(), [*key, "run"], "left_anti").withColumn(
         "took_s", seconds(F.col("from_at"), F.col("until_at"))
     )
     late = undoubted(
-        awake.where(F.col("took_s") > bound_s), evidence.doubts, F.array("seen_by"), F.col("until_at")
+        awake.where(F.col("took_s") > bound_s),
+        evidence.doubts,
+        F.array("seen_by"),
+        F.col("until_at"),
+        since=F.col("from_at"),
     )
     told = awake.where((F.col("took_s") <= bound_s) & (F.col("left_at") == F.col("until_at")))
     return shaped(
@@ -143,15 +142,22 @@ def _alone(evidence: Evidence) -> DataFrame:
     change = ["world", "group", "member", "life", "stamp"]
     left = events.where((F.col("kind") == "left") & F.col("news"))
     home = events.where(F.col("kind") == "member-left").select(*change)
-    here, there = F.col("writer"), host_of(F.col("member"))
-    broken = F.broadcast(at_fault(evidence.faults))
-    unknown = left.join(home, change, "left_anti").join(
-        broken,
-        (F.col("world") == F.col("fault_world")) & failing_at(F.col("at")) & in_the_way(here, there),
-        "left_semi",
+    there = host_of(F.col("member"))
+    unknown = (
+        left.join(home, change, "left_anti")
+        .withColumn("home", there)
+        .join(F.broadcast(evidence.homes), ["world", "home"], "left_semi")
+        .withColumn("seen_by", F.col("writer"))
+        .withColumn("from_at", F.col("at"))
+        .withColumn("end", F.col("at"))
+    )
+    unknown = (
+        in_the_way(unknown, evidence.at_fault)
+        .where((F.col("fault_from") < F.col("at")) & (F.col("fault_until") >= F.col("at")))
+        .dropDuplicates(["world", "writer", "epoch", "seq"])
     )
     return shaped(
-        undoubted(unknown, evidence.doubts, F.array("writer", there), F.col("at")),
+        undoubted(unknown, evidence.doubts, F.array("writer", there), F.col("at"), since=F.col("at")),
         FINDINGS,
         broken=F.lit(True),
         text=F.format_string("%s was told of %s alone, not of its domain", "writer", "member"),

@@ -6,9 +6,10 @@ The events themselves are read anew by every audit, and only in the columns that
 from functools import cached_property
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from rostra.history.audits.findings import doubts, known_lives, simulated
-from rostra.history.audits.truth import faults, informed, moments
+from rostra.history.audits.truth import at_fault, calm, faults, informed, span
 
 
 class Evidence:
@@ -16,7 +17,7 @@ class Evidence:
 
     def __init__(self, events: DataFrame) -> None:
         self.events = events
-        self._moments: dict[float, DataFrame] = {}
+        self._calm: dict[float, DataFrame] = {}
 
     @cached_property
     def simulated(self) -> DataFrame:
@@ -33,23 +34,40 @@ class Evidence:
         return doubts(self.events, self.simulated).persist()
 
     @cached_property
+    def times(self) -> DataFrame:
+        """When each world's journals begin and end."""
+        return span(self.events).persist()
+
+    @cached_property
     def faults(self) -> DataFrame:
         return faults(self.events, self.simulated, self.lived).persist()
+
+    @property
+    def at_fault(self) -> DataFrame:
+        return at_fault(self.faults, self.times)
 
     @cached_property
     def informed(self) -> DataFrame:
         """Who followed which group, from the first list on."""
         return informed(self.events, self.lived).persist()
 
-    def moments(self, bound_s: float) -> DataFrame:
-        if bound_s not in self._moments:
-            self._moments[bound_s] = moments(self.events, self.simulated, bound_s).persist()
-        return self._moments[bound_s]
+    def calm(self, bound_s: float) -> DataFrame:
+        """When everything must be right."""
+        if bound_s not in self._calm:
+            found = calm(self.events, self.simulated, self.times, self.faults, bound_s)
+            self._calm[bound_s] = found.persist()
+        return self._calm[bound_s]
+
+    @cached_property
+    def homes(self) -> DataFrame:
+        """Hosts whose journals are here: world, home. Of members of others nobody says if they are there."""
+        agents = self.lived.where(F.col("role") == "agent")
+        return agents.select("world", F.col("writer").alias("home")).distinct().persist()
 
     def release(self) -> None:
         """Forget what was kept."""
         kept = [
             frame for name, frame in vars(self).items() if name != "events" and isinstance(frame, DataFrame)
         ]
-        for frame in (*kept, *self._moments.values()):
+        for frame in (*kept, *self._calm.values()):
             frame.unpersist()

@@ -66,7 +66,11 @@ def fifo_gap_free(evidence: Evidence) -> DataFrame:
         F.coalesce(F.concat(F.lit(" where "), F.col("owed").cast("string"), F.lit(" was due")), F.lit("")),
     )
     broken = undoubted(
-        named.where(F.col("wrong").isNotNull()), evidence.doubts, F.array("writer"), F.col("at")
+        named.where(F.col("wrong").isNotNull()),
+        evidence.doubts,
+        F.array("writer"),
+        F.col("at"),
+        since=F.col("at"),
     )
     return shaped(broken, FINDINGS, broken=F.lit(True), text=text).unionByName(
         shaped(named.where(F.col("wrong").isNull()), FINDINGS, broken=F.lit(False), text=F.lit(None))

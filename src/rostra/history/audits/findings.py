@@ -42,6 +42,12 @@ DOUBTS: Final = StructType(
 )
 
 
+CLOCKS_US: Final = 60_000_000
+"""How far two clocks may differ, and news be late, before a missing row no longer explains it."""
+
+FOR_EVER: Final = "9999-12-31"
+
+
 def simulated(events: DataFrame) -> DataFrame:
     """The worlds whose truth is in the journal, because a simulator wrote it; nothing is lost in them."""
     return events.where(F.col("role") == "sim").select("world").distinct()
@@ -94,15 +100,33 @@ def known_lives(events: DataFrame) -> DataFrame:
     )
 
 
-def undoubted(found: DataFrame, doubted: DataFrame, writers: Column, until: Column) -> DataFrame:
+def undoubted(
+    found: DataFrame, doubted: DataFrame, writers: Column, until: Column, since: Column | None = None
+) -> DataFrame:
     """Findings that no missing row can explain: without those that rest on one of these `writers` (a list)
-    after it was doubted."""
+    after it was doubted.
+
+    With `since`, they rest on nothing that was written before. Then a tail that was lost explains nothing any
+    more once the writer has begun a new life; what is missing in the middle of a life may explain anything
+    after it.
+    """
+    ever = F.lit(FOR_EVER).cast("timestamp")
+    over = F.when(F.col("what") == "lost tail", F.coalesce("until_at", ever)).otherwise(ever)
     about = F.broadcast(
-        doubted.groupBy("world", F.col("writer").alias("doubted")).agg(F.min("from_at").alias("doubted_at"))
+        doubted.select(
+            F.col("world").alias("doubted_world"),
+            F.col("writer").alias("doubted"),
+            F.col("from_at").alias("doubted_at"),
+            (over if since is not None else ever).alias("doubted_until"),
+        )
+    )
+    begun = (
+        F.lit(True) if since is None else F.unix_micros("doubted_until") > F.unix_micros(since) - CLOCKS_US
     )
     explained = (
-        (found["world"] == about["world"])
+        (F.col("world") == F.col("doubted_world"))
         & F.array_contains(writers, F.col("doubted"))
-        & (F.col("doubted_at") < F.coalesce(until, F.lit("9999-12-31").cast("timestamp")))
+        & (F.col("doubted_at") < F.coalesce(until, ever))
+        & begun
     )
     return found.join(about, explained, "left_anti")

@@ -9,20 +9,13 @@ In a simulated world disturbances are what was done to it, in a real one what li
 
 from typing import Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.findings import FINDINGS, undoubted
-from rostra.history.audits.truth import (
-    DISTURBING,
-    at_fault,
-    failing_at,
-    in_the_way,
-    lies,
-    meeting,
-)
-from rostra.history.places import host_of
+from rostra.history.audits.truth import DISTURBING, between, lies, meeting, sharing, with_broken
+from rostra.history.places import host_of, way
 from rostra.history.shape import seconds, shaped
 
 BOUND_S: Final = 60.0
@@ -32,18 +25,31 @@ BOUND_S: Final = 60.0
 def heals_alone(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     """Every member that was out of sight when something happened, and in reach (`FINDINGS`)."""
     missing = lies(evidence.events, evidence.lived, evidence.informed).where(F.col("what") == "missing")
-    turns = disturbances(evidence, bound_s)
+    turns = disturbances(evidence)
+    waited = turns.withColumn("wait_us", F.lit(int(bound_s * 1e6)))
+    calm = with_broken(waited, evidence.faults, evidence.times).drop("moment")
     here, there = F.col("seen_by"), host_of(F.col("member"))
-    broken = F.broadcast(at_fault(evidence.faults))
-    still = meeting(missing, turns.where(F.col("moment") < F.col("next_at"))).join(
-        broken,
-        (F.col("world") == F.col("fault_world")) & failing_at(F.col("moment")) & in_the_way(here, there),
-        "left_anti",
+    still = (
+        meeting(missing, calm, evidence.times)
+        .where((F.col("from_at") <= F.col("since")) & (F.col("moment") < F.col("calm_until")))
+        .where(~F.arrays_overlap(way(here, there), "broken"))
     )
-    late = undoubted(still, evidence.doubts, F.array("seen_by", there), F.col("moment"))
-    begun = turns.withColumn("moment", F.col("since"))
-    healed = meeting(missing.where("mended"), begun).where(
-        (F.col("until_at") <= F.col("next_at")) & (seconds(F.col("since"), F.col("until_at")) <= bound_s)
+    late = undoubted(
+        still, evidence.doubts, F.array("seen_by", there), F.col("moment"), since=F.col("from_at")
+    )
+    # Told when it was seen again: the disturbance before that was the last.
+    mended = (
+        missing.where("mended")
+        .withColumnRenamed("from_at", "missed_at")
+        .withColumn("from_at", F.col("until_at"))
+        .withColumn("end", F.col("until_at"))
+    )
+    others = turns.withColumn("fault_from", F.col("since")).withColumn("fault_until", F.col("calm_until"))
+    healed = (
+        sharing(mended, others, ["world"])
+        .where(F.col("missed_at") <= F.col("since"))
+        .where(seconds(F.col("since"), F.col("until_at")) <= bound_s)
+        .withColumn("from_at", F.col("missed_at"))
     )
     key = ("world", "seen_by", "group", "member", "from_at")
     return shaped(
@@ -69,25 +75,9 @@ def heals_alone(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     )
 
 
-def disturbances(evidence: Evidence, bound_s: float) -> DataFrame:
-    """Everything that fails or works again (`MOMENTS`, with `next_at`): `since` is when it did, `moment` when
-    all must be well if nothing else happens before."""
+def disturbances(evidence: Evidence) -> DataFrame:
+    """From everything that fails or works again to the next such thing: world, since, calm_until."""
     events, kind = evidence.events, F.col("kind")
     done = events.where(kind.isin("server-changed", "line-changed") & (F.col("role") == "sim"))
     seen = events.where(kind.isin(*DISTURBING)).join(F.broadcast(evidence.simulated), "world", "left_anti")
-    newest = evidence.lived.groupBy("world").agg(F.max("last_at").alias("newest"))
-    story = Window.partitionBy("world").orderBy("at")
-    return (
-        done.select("world", "at")
-        .unionByName(seen.select("world", "at"))
-        .distinct()
-        .withColumn("later_at", F.lead("at").over(story))
-        .join(F.broadcast(newest), "world")
-        .select(
-            "world",
-            F.timestamp_micros(F.unix_micros("at") + int(bound_s * 1e6)).alias("moment"),
-            F.col("at").alias("since"),
-            F.lit(0).alias("settled"),
-            F.coalesce("later_at", "newest").alias("next_at"),
-        )
-    )
+    return between(done.select("world", "at").unionByName(seen.select("world", "at")), evidence.times)

@@ -3,19 +3,19 @@
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.findings import FINDINGS
 from rostra.history.audits.truth import meeting
 from rostra.history.shape import shaped
 
 
-def owed(
-    events: DataFrame, lived: DataFrame, points: DataFrame, debts: tuple[str, ...], complaint: str
-) -> DataFrame:
-    """Observers that were still owed a list when the world was at rest (`FINDINGS`, all broken).
+def owed(evidence: Evidence, bound_s: float, debts: tuple[str, ...], complaint: str) -> DataFrame:
+    """Observers that were still owed a list in a calm (`FINDINGS`, all broken).
 
     `complaint` has room for the observer and the group. Rows that name only some of their observers pay
     every debt on their host: who the others are is not known.
     """
+    events, lived = evidence.events, evidence.lived
     named = events.where(
         F.col("kind").isin(*debts, "absolute", "snapshot", "unfollowed") & (F.col("nth") == 0)
     )
@@ -55,7 +55,7 @@ def owed(
         )
     )
     late = (
-        meeting(waits, points)
+        meeting(waits, evidence.calm(bound_s), evidence.times)
         .groupBy("world", "writer", "epoch", "group", "observer", "seq")
         .agg(F.min("moment").alias("at"))
     )

@@ -15,7 +15,9 @@ from pyspark.sql import functions as F
 
 from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.findings import FINDINGS, undoubted
+from rostra.history.audits.order_straight import Told
 from rostra.history.shape import shaped
+from rostra.history.straight import answered, origin_of
 
 
 def per_source_order(evidence: Evidence) -> DataFrame:
@@ -24,7 +26,11 @@ def per_source_order(evidence: Evidence) -> DataFrame:
 
 
 def told_in_order(events: DataFrame) -> DataFrame:
-    """The heavy half: one exchange by a 64-bit hash, one sort by two numbers."""
+    """The heavy half. Straight from a journal's files there is nothing to sort; else it is one exchange by a
+    64-bit hash, and one sort by two numbers."""
+    origin = origin_of(events, by_life=True)
+    if origin is not None:
+        return answered(events, origin, Told(), FINDINGS)
     told = events.where(
         F.col("stamp").isNotNull()
         & (
@@ -88,7 +94,11 @@ def links_alternate(evidence: Evidence) -> DataFrame:
     )
     return shaped(
         undoubted(
-            reports.where(F.col("before") == F.col("kind")), evidence.doubts, F.array("writer"), F.col("at")
+            reports.where(F.col("before") == F.col("kind")),
+            evidence.doubts,
+            F.array("writer"),
+            F.col("at"),
+            since=F.col("at"),
         ),
         FINDINGS,
         broken=F.lit(True),

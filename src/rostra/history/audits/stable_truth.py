@@ -1,8 +1,8 @@
 """`stable-truth`: once changes stop, every observer in one component reports the same, true membership.
 
-At every moment when the world is at rest (see `truth`), of every host that follows a group:
+Whenever the world is calm (see `truth`), of every host that follows a group:
 
-    ghost      it sees somebody who is not in the group
+    ghost      it sees somebody who is not in the group, as its home's journal says
     hidden     it sees somebody whom it cannot reach
     missing    it does not see a member that it can reach
     unlisted   it has followed for so long, and was never given a list
@@ -14,20 +14,14 @@ from what the ends of links report, so a host behind a link that both ends call 
 
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.audits.owed import owed
-from rostra.history.audits.truth import (
-    at_fault,
-    failing_at,
-    in_the_way,
-    lies,
-    meeting,
-)
-from rostra.history.places import host_of
+from rostra.history.audits.truth import in_the_way, lies, meeting, sharing
+from rostra.history.places import host_of, way
 from rostra.history.questions.stays import stays
 from rostra.history.shape import shaped
 
@@ -36,53 +30,27 @@ BOUND_S: Final = 30.0
 
 
 def stable_truth(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
-    """Every stretch of following that met a moment of rest, and everything wrong at one (`FINDINGS`)."""
-    events, lived, points = evidence.events, evidence.lived, evidence.moments(bound_s)
-    broken = F.broadcast(at_fault(evidence.faults))
-    doubted = evidence.doubts
+    """Every stretch of following that met a calm, and everything wrong in one (`FINDINGS`)."""
+    events, lived, times = evidence.events, evidence.lived, evidence.times
+    calm = evidence.calm(bound_s)
     here, there = F.col("seen_by"), host_of(F.col("member"))
-    at, world = F.col("moment"), F.col("world") == F.col("fault_world")
-
-    lasted = meeting(lies(events, lived, evidence.informed), points)
-    excused = failing_at(at) & F.when(F.col("what") == "missing", in_the_way(here, there)).otherwise(
-        F.col("server") == here
-    )
-    wrong = lasted.join(broken, world & excused, "left_anti")
-
-    hot = points.join(broken, world & failing_at(at))
-    first = hot.groupBy("fault_world", "server", "a", "b", "fault_from", "settled").agg(
-        F.min("moment").alias("moment")
-    )
-    asked = (
-        hot.where(F.col("settled") == 1)
-        .select("fault_world", "server", "a", "b", "moment")
-        .unionByName(first.where(F.col("settled") == 0).select("fault_world", "server", "a", "b", "moment"))
-    )
-    seen = stays(events, lived)
-    behind = (
-        seen.join(F.broadcast(asked), (F.col("world") == F.col("fault_world")) & in_the_way(here, there))
-        .where((F.col("joined_at") < at) & (F.col("left_at").isNull() | (F.col("left_at") >= at)))
-        .select(*seen.columns, "moment")
-    )
-    hidden = (
-        behind.join(broken, world & failing_at(at) & (F.col("server") == here), "left_anti")
-        .select(
-            "world",
-            "seen_by",
-            "group",
-            "member",
-            F.lit("hidden").alias("what"),
-            F.col("joined_at").alias("from_at"),
-            F.col("left_at").alias("until_at"),
-            "moment",
-        )
-        .distinct()
-    )
-    columns = hidden.columns
-    found = undoubted(
-        wrong.select(*columns).unionByName(hidden), doubted, F.array("seen_by", there), F.col("moment")
-    )
     is_missing, is_ghost = F.col("what") == "missing", F.col("what") == "ghost"
+
+    lasted = meeting(lies(events, lived, evidence.informed), calm, times)
+    excused = F.when(is_missing, F.arrays_overlap(way(here, there), "broken")).otherwise(
+        F.array_contains("broken", here)
+    )
+    known = F.broadcast(evidence.homes)
+    wrong = lasted.where(~excused).withColumn("home", there).join(known, ["world", "home"], "left_semi")
+
+    hidden = _hidden(evidence, calm)
+    found = undoubted(
+        wrong.select(*hidden.columns).unionByName(hidden),
+        evidence.doubts,
+        F.array("seen_by", there),
+        F.col("moment"),
+        since=F.col("from_at"),
+    )
     said = F.concat(
         F.col("seen_by"),
         F.when(is_missing, " does not see ").otherwise(" sees "),
@@ -103,7 +71,7 @@ def stable_truth(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         seq=F.lit(None),
         text=said,
     )
-    judged = meeting(evidence.informed, points)
+    judged = meeting(evidence.informed, calm, times)
     fine = shaped(
         judged.groupBy("world", "seen_by", "epoch", "group", "from_at").agg(F.min("moment").alias("at")),
         FINDINGS,
@@ -112,7 +80,51 @@ def stable_truth(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         seq=F.lit(None),
         text=F.lit(None),
     )
-    unlisted = owed(events, lived, points, ("followed",), "%s has followed %s and was never given a list")
+    unlisted = owed(evidence, bound_s, ("followed",), "%s has followed %s and was never given a list")
     return offences.unionByName(fine).unionByName(
-        undoubted(unlisted, doubted, F.array("writer"), F.col("at"))
+        undoubted(unlisted, evidence.doubts, F.array("writer"), F.col("at"))
+    )
+
+
+def _hidden(evidence: Evidence, calm: DataFrame) -> DataFrame:
+    """Members that are seen though the way to them is broken. Of a fault that lasts over several calms the
+    first one tells, but for those that a simulator settled. A host that stands still itself sees nothing."""
+    times = evidence.times
+    hot = calm.select(
+        "world",
+        "settled",
+        F.timestamp_micros(F.unix_micros("since") + F.col("wait_us")).alias("moment"),
+        F.explode("broken").alias("place"),
+    )
+    held = sharing(
+        hot.withColumn("from_at", F.col("moment")).withColumn("end", F.col("moment")),
+        evidence.at_fault,
+        ["world", "place"],
+    ).where((F.col("fault_from") < F.col("moment")) & (F.col("fault_until") >= F.col("moment")))
+    first = Window.partitionBy("world", "place", "fault_from").orderBy("moment")
+    asked = (
+        held.withColumn("nth", F.row_number().over(first))
+        .where(F.col("settled") | (F.col("nth") == 1))
+        .select("world", "place", F.col("moment").alias("fault_from"), F.col("moment").alias("fault_until"))
+        .distinct()
+    )
+    seen = stays(evidence.events, evidence.lived).join(F.broadcast(times), "world")
+    spells = seen.withColumn("from_at", F.col("joined_at")).withColumn("end", F.coalesce("left_at", "newest"))
+    idle = hot.select("world", "moment", F.col("place").alias("seen_by")).distinct()
+    return (
+        in_the_way(spells, asked)
+        .withColumnRenamed("fault_from", "moment")
+        .where(F.col("from_at") < F.col("moment"))
+        .join(F.broadcast(idle), ["world", "moment", "seen_by"], "left_anti")
+        .select(
+            "world",
+            "seen_by",
+            "group",
+            "member",
+            F.lit("hidden").alias("what"),
+            "from_at",
+            F.col("left_at").alias("until_at"),
+            "moment",
+        )
+        .distinct()
     )

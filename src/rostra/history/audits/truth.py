@@ -4,9 +4,10 @@
     sight    what a host that follows the group was told
     lie      a stretch in which one host's sight and the memberships at home differ
 
-Lies are ordinary and short: news takes time. An audit asks which of them lasted when they should not, at
-**moments** when everything must be right: when a simulator says that the world has settled, or, in journals
-of real worlds, when no link has changed for so long that all news must have arrived.
+Lies are ordinary and short: news takes time. An audit asks which of them lasted when they should not, in
+**calm** when everything must be right: at the moments at which a simulator says that the world has settled,
+or, in journals of real worlds, in stretches without any change of a link that are so long that all news must
+have arrived.
 
 What cannot be reached must not be seen. Which way is broken is known from a simulator's own rows, or else
 from what the two ends of a link and the gaps between two lives of a server say.
@@ -16,9 +17,17 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, IntegerType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
-from rostra.history.places import crosses, on_the_way
+from rostra.history.places import host_of, place_of, way
 from rostra.history.questions.follows import follows
 from rostra.history.questions.stays import memberships, stays
 from rostra.history.shape import shaped
@@ -41,33 +50,35 @@ LIES: Final = StructType(
 FAULTS: Final = StructType(
     [
         StructField("world", StringType(), nullable=False),
-        StructField("server", StringType(), nullable=True),  # what does not work: a server ...
-        StructField("a", StringType(), nullable=True),  # ... or the link between two
-        StructField("b", StringType(), nullable=True),
+        StructField("place", StringType(), nullable=False),  # what does not work: see `places.place_of`
         StructField("from_at", TimestampType(), nullable=False),
         StructField("until_at", TimestampType(), nullable=True),  # null while it lasts
     ]
 )
 
-MOMENTS: Final = StructType(
+CALM: Final = StructType(
     [
         StructField("world", StringType(), nullable=False),
-        StructField("moment", TimestampType(), nullable=False),  # everything must be right now
         StructField("since", TimestampType(), nullable=False),  # nothing was disturbed from here on
-        StructField("settled", IntegerType(), nullable=False),  # 1: a simulator says so
+        StructField("calm_until", TimestampType(), nullable=False),  # to here
+        StructField("wait_us", LongType(), nullable=False),  # what lasted so long in between is wrong
+        StructField("settled", BooleanType(), nullable=False),  # a simulator says so: it is one moment
+        StructField("broken", ArrayType(StringType()), nullable=False),  # places that do not work meanwhile
     ]
 )
 
-BUCKET_S: Final = 60
-"""Stretches are matched with moments minute by minute, so that no stretch meets a moment of another day."""
-
-POINTS_MAX: Final = 1000
-"""Moments in one calm stretch; a longer one is looked at less often."""
+BUCKET_S: Final = 3600
+"""What shares some time is looked for hour by hour, so that nothing is compared with another day."""
 
 DISTURBING: Final = ("link-up", "link-down", "started", "closing", "server-changed", "line-changed")
 """Kinds of rows after which news may be late or lost for a while."""
 
 LONG_AGO: Final = "1970-01-01"
+
+
+def span(events: DataFrame) -> DataFrame:
+    """When each world's journals begin and end: world, oldest, newest."""
+    return events.groupBy("world").agg(F.min("at").alias("oldest"), F.max("at").alias("newest"))
 
 
 def lies(events: DataFrame, lived: DataFrame, informed: DataFrame) -> DataFrame:
@@ -182,9 +193,7 @@ def _done(events: DataFrame) -> DataFrame:
         made = shaped(
             spells,
             FAULTS,
-            server=F.when(~is_line, F.col("peer")),
-            a="accuser",
-            b=F.when(is_line, F.col("peer")),
+            place=place_of(F.when(~is_line, F.col("peer")), F.col("accuser"), F.col("peer")),
             from_at="at",
         )
         found = made if found is None else found.unionByName(made)
@@ -201,9 +210,7 @@ def _reported(events: DataFrame, lived: DataFrame) -> DataFrame:
     links = shaped(
         turns.where(F.col("kind") == "link-down"),
         FAULTS,
-        server=F.lit(None),
-        a="writer",
-        b="peer",
+        place=place_of(F.lit(None).cast("string"), F.col("writer"), F.col("peer")),
         from_at="at",
     )
     next_life = Window.partitionBy("world", "writer").orderBy("epoch")
@@ -212,97 +219,122 @@ def _reported(events: DataFrame, lived: DataFrame) -> DataFrame:
             F.col("ended_by").isNotNull() & F.col("role").isin("agent", "server")
         ),
         FAULTS,
-        server="writer",
-        a=F.lit(None),
-        b=F.lit(None),
+        place="writer",
         from_at="last_at",
     )
     return links.unionByName(gaps)
 
 
-def in_the_way(here: Column, there: Column) -> Column:
-    """Is this fault on the way between two hosts?"""
-    return F.when(F.col("server").isNotNull(), on_the_way(F.col("server"), here, there)).otherwise(
-        crosses(F.col("a"), F.col("b"), here, there)
-    )
+def calm(
+    events: DataFrame, known: DataFrame, times: DataFrame, failed: DataFrame, bound_s: float
+) -> DataFrame:
+    """When everything must be right (`CALM`). `times` is the worlds' `span`, `failed` are their `faults`.
 
-
-def moments(events: DataFrame, known: DataFrame, bound_s: float) -> DataFrame:
-    """When everything must be right (`MOMENTS`).
-
-    In a simulated world: whenever it settled. In another: every `bound_s` seconds (or a thousand times, in a
-    long calm), from `bound_s` after the last disturbance anywhere in the world until the next.
+    In a simulated world: whenever it settled. In another: from any disturbance to the next, if that is at
+    least `bound_s` later; whatever lasts so long in between is there to stay. Nothing begins or ceases to
+    work inside such a stretch.
     """
-    width = int(bound_s * 1e6)
-    settled = shaped(
-        events.where(F.col("kind") == "settled"),
-        MOMENTS,
-        moment="at",
-        since="at",
-        settled=F.lit(1),
+    settled = events.where(F.col("kind") == "settled").select(
+        "world",
+        F.timestamp_micros(F.unix_micros("at") - 1).alias("since"),
+        F.col("at").alias("calm_until"),
+        F.lit(1).alias("wait_us"),
+        F.lit(True).alias("settled"),
     )
-    newest = events.groupBy("world").agg(F.max("at").alias("newest"))
-    story = Window.partitionBy("world").orderBy("at")
-    calm = (
-        events.where(F.col("kind").isin(*DISTURBING))
+    undisturbed = (
+        between(events.where(F.col("kind").isin(*DISTURBING)), times)
         .join(F.broadcast(known), "world", "left_anti")
-        .select("world", "at")
+        .withColumn("wait_us", F.lit(int(bound_s * 1e6)))
+        .withColumn("settled", F.lit(False))
+    )
+    return shaped(with_broken(settled.unionByName(undisturbed), failed, times), CALM)
+
+
+def between(disturbing: DataFrame, times: DataFrame) -> DataFrame:
+    """From each of these rows to the next: world, since, calm_until."""
+    story = Window.partitionBy("world").orderBy("at")
+    return (
+        disturbing.select("world", "at")
         .distinct()
         .withColumn("next_at", F.lead("at").over(story))
-        .join(F.broadcast(newest), "world")
-        .withColumn("first", F.unix_micros("at") + width)
-        .withColumn("last", F.unix_micros(F.coalesce("next_at", "newest")))
-        .where(F.col("last") >= F.col("first"))
-        .withColumn("step", F.greatest(F.lit(width), F.ceil((F.col("last") - F.col("first")) / POINTS_MAX)))
-        .select("world", F.explode(F.sequence("first", "last", "step")).alias("us"))
+        .join(F.broadcast(times), "world")
+        .select("world", F.col("at").alias("since"), F.coalesce("next_at", "newest").alias("calm_until"))
     )
-    real = shaped(
-        calm,
-        MOMENTS,
-        moment=F.timestamp_micros("us"),
-        since=F.timestamp_micros(F.col("us") - width),
-        settled=F.lit(0),
-    )
-    return settled.unionByName(real)
 
 
-def meeting(spells: DataFrame, points: DataFrame) -> DataFrame:
-    """Every spell with every moment at which it held and, in a world that nobody settled, had held since it
-    was last disturbed. What happens in the very microsecond of a moment comes after it."""
-    newest = points.groupBy("world").agg(F.max("moment").alias("last_moment"))
-    spread = (
-        spells.join(F.broadcast(newest), "world")
-        .withColumn("end", F.least("until_at", "last_moment"))  # least() passes over nulls
-        .where(F.col("end") >= F.col("from_at"))
-        .withColumn("bucket", F.explode(F.sequence(bucket(F.col("from_at")), bucket(F.col("end")))))
+def with_broken(stretches: DataFrame, failed: DataFrame, times: DataFrame) -> DataFrame:
+    """Those that are long enough, each with the places that do not work in it (`broken`)."""
+    long_enough = stretches.where(
+        F.unix_micros("calm_until") - F.unix_micros("since") >= F.col("wait_us")
+    ).withColumn("moment", F.timestamp_micros(F.unix_micros("since") + F.col("wait_us")))
+    failing = sharing(
+        long_enough.withColumn("from_at", F.col("moment")).withColumn("end", F.col("moment")),
+        at_fault(failed, times),
+        ["world"],
+    ).where((F.col("fault_from") < F.col("moment")) & (F.col("fault_until") >= F.col("moment")))
+    places = failing.groupBy("world", "since").agg(F.collect_set("place").alias("broken"))
+    return long_enough.join(F.broadcast(places), ["world", "since"], "left").withColumn(
+        "broken", F.coalesce("broken", F.array().cast("array<string>"))
     )
-    marked = points.withColumn("bucket", bucket(F.col("moment")))
-    before = F.when(F.col("settled") == 1, F.col("from_at") < F.col("moment")).otherwise(
-        F.col("from_at") <= F.col("since")
-    )
+
+
+def meeting(spells: DataFrame, stretches: DataFrame, times: DataFrame) -> DataFrame:
+    """Every spell (`from_at`, `until_at`) with every calm in which it lasted too long, and the `moment` from
+    which on it had. What happens in the very microsecond of a moment comes after it."""
+    ended = spells.join(F.broadcast(times), "world").withColumn("end", F.coalesce("until_at", "newest"))
+    others = stretches.withColumn("fault_from", F.col("since")).withColumn("fault_until", F.col("calm_until"))
+    begun = F.greatest("from_at", "since")
+    lasted_us = F.unix_micros(F.least("end", "calm_until")) - F.unix_micros(begun)
     return (
-        spread.join(F.broadcast(marked), ["world", "bucket"])
-        .where(before & (F.col("end") >= F.col("moment")))
-        .drop("bucket", "end", "last_moment")
+        sharing(ended, others, ["world"])
+        .where(lasted_us >= F.col("wait_us"))
+        .withColumn("moment", F.timestamp_micros(F.unix_micros(begun) + F.col("wait_us")))
+        .drop("fault_from", "fault_until", "end", "oldest", "newest")
     )
+
+
+def in_the_way(spells: DataFrame, failed: DataFrame) -> DataFrame:
+    """Every spell (`seen_by`, `member`, `from_at`, `end`) with every fault on the way between the two that it
+    shares time with; `failed` is `at_fault`."""
+    hours = _hourly(failed, "fault_from", "fault_until")
+    near = _hourly(spells, "from_at", "end").join(
+        F.broadcast(hours.select("world", "bucket").distinct()), ["world", "bucket"], "left_semi"
+    )
+    placed = near.withColumn("place", F.explode(way(F.col("seen_by"), host_of(F.col("member")))))
+    return _together(placed, hours, ["world", "place"])
+
+
+def sharing(spells: DataFrame, others: DataFrame, key: list[str]) -> DataFrame:
+    """Every spell (`from_at` to `end`) with every other (`fault_from` to `fault_until`) of the same key that
+    it shares time with."""
+    return _together(_hourly(spells, "from_at", "end"), _hourly(others, "fault_from", "fault_until"), key)
+
+
+def _together(spells: DataFrame, others: DataFrame, key: list[str]) -> DataFrame:
+    """Two that share several hours meet in the one in which their common time begins."""
+    begun = F.greatest("from_at", "fault_from")
+    return (
+        spells.join(F.broadcast(others), [*key, "bucket"])
+        .where((F.col("from_at") <= F.col("fault_until")) & (F.col("fault_from") <= F.col("end")))
+        .where(F.col("bucket") == bucket(begun))
+        .drop("bucket")
+    )
+
+
+def _hourly(spells: DataFrame, begins: str, ends: str) -> DataFrame:
+    hours = F.sequence(bucket(F.col(begins)), bucket(F.col(ends)))
+    return spells.where(F.col(ends) >= F.col(begins)).withColumn("bucket", F.explode(hours))
 
 
 def bucket(at: Column) -> Column:
     return F.floor(F.unix_micros(at) / F.lit(BUCKET_S * 1_000_000))
 
 
-def at_fault(broken: DataFrame) -> DataFrame:
-    """Faults with names of their own, to be joined with what they may explain."""
-    return broken.select(
-        F.col("world").alias("fault_world"),
-        "server",
-        "a",
-        "b",
-        F.col("from_at").alias("fault_from"),
-        F.col("until_at").alias("fault_until"),
+def at_fault(failed: DataFrame, times: DataFrame) -> DataFrame:
+    """Faults with names of their own, no longer than the journals are."""
+    return failed.join(F.broadcast(times), "world").select(
+        "world",
+        "place",
+        F.greatest("from_at", F.timestamp_micros(F.unix_micros("oldest") - 1)).alias("fault_from"),
+        F.coalesce("until_at", "newest").alias("fault_until"),
     )
-
-
-def failing_at(moment: Column) -> Column:
-    """Did this fault last over a moment?"""
-    return (F.col("fault_from") < moment) & (F.col("fault_until").isNull() | (F.col("fault_until") >= moment))

@@ -20,13 +20,7 @@ from pyspark.sql import functions as F
 from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.audits.owed import owed
-from rostra.history.audits.truth import (
-    DISTURBING,
-    at_fault,
-    bucket,
-    failing_at,
-    in_the_way,
-)
+from rostra.history.audits.truth import DISTURBING, bucket, in_the_way
 from rostra.history.places import host_of
 from rostra.history.shape import shaped
 
@@ -36,8 +30,7 @@ BOUND_S: Final = 30.0
 
 def watch_complete(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     """Every number, every change in calm weather and every gap (`FINDINGS`)."""
-    events, lived = evidence.events, evidence.lived
-    late = owed(events, lived, evidence.moments(bound_s), ("gap",), "%s got no list of %s after its gap")
+    late = owed(evidence, bound_s, ("gap",), "%s got no list of %s after its gap")
     return (
         numbers(evidence)
         .unionByName(_calm(evidence, bound_s))
@@ -71,7 +64,9 @@ def numbers(evidence: Evidence) -> DataFrame:
     text = F.format_string(
         "%s was given change %s of %s after %s", "observer", "number", "group", "number_before"
     )
-    broken = undoubted(judged.where("broken"), evidence.doubts, F.array("writer"), F.col("at"))
+    broken = undoubted(
+        judged.where("broken"), evidence.doubts, F.array("writer"), F.col("at"), since=F.col("at")
+    )
     return shaped(broken, FINDINGS, text=text).unionByName(
         shaped(judged.where(~F.col("broken")), FINDINGS, text=F.lit(None))
     )
@@ -152,18 +147,12 @@ def _calm(evidence: Evidence, bound_s: float) -> DataFrame:
         F.col("at").alias("gap_at"),
     )
     here, there = F.col("seen_by"), host_of(F.col("member"))
-    broken_ways = F.broadcast(at_fault(evidence.faults))
     due = (
         home.join(lookers, ["world", "group"])
         .where(
             (F.col("look_at") < F.col("rest_from"))
             & (F.col("until_at").isNull() | (F.col("until_at") >= F.col("rest_until")))
             & (here != there)
-        )
-        .join(
-            broken_ways,
-            (F.col("world") == F.col("fault_world")) & failing_at(F.col("home_at")) & in_the_way(here, there),
-            "left_anti",
         )
         .join(
             F.broadcast(gapped),
@@ -208,8 +197,20 @@ def _calm(evidence: Evidence, bound_s: float) -> DataFrame:
         F.concat(F.lit(" "), F.col("change"), F.lit(" ")),
         F.col("group"),
     )
+    wrong = counted.where(times != 1)
+    unreachable = in_the_way(
+        wrong.withColumn("from_at", F.col("home_at")).withColumn("end", F.col("home_at")), evidence.at_fault
+    ).where((F.col("fault_from") < F.col("home_at")) & (F.col("fault_until") >= F.col("home_at")))
     offences = undoubted(
-        counted.where(times != 1), evidence.doubts, F.array("seen_by", there), F.col("rest_until")
+        wrong.join(
+            unreachable.select(*change, "seen_by", "epoch").distinct(),
+            [*change, "seen_by", "epoch"],
+            "left_anti",
+        ),
+        evidence.doubts,
+        F.array("seen_by", there),
+        F.col("rest_until"),
+        since=F.col("rest_from"),
     )
     judged = shaped(
         counted.where(times == 1),
@@ -244,6 +245,7 @@ def _again(evidence: Evidence, stretches: DataFrame, lookers: DataFrame) -> Data
             evidence.doubts,
             F.array("writer"),
             F.col("at"),
+            since=F.col("at"),
         ),
         FINDINGS,
         broken=F.lit(True),
@@ -268,7 +270,7 @@ def _invented(evidence: Evidence, heard: DataFrame, stretches: DataFrame, looker
         .join(made, ["world", "group", "member", "life", "stamp"], "left_anti")
     )
     return shaped(
-        undoubted(unknown, evidence.doubts, F.array("seen_by", "home"), F.col("at")),
+        undoubted(unknown, evidence.doubts, F.array("seen_by", "home"), F.col("at"), since=F.col("at")),
         FINDINGS,
         broken=F.lit(True),
         writer="seen_by",

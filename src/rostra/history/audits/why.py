@@ -62,6 +62,7 @@ def why(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         doubted,
         F.array("accuser"),
         F.col("at"),
+        since=F.timestamp_micros(F.unix_micros("at") - int(bound_s * 1e6)),
     )
     leaves = removed.where((F.col("kind") == "left") & F.col("cause").isin("leave", "crash"))
     home = host_of(F.col("member"))
@@ -73,6 +74,7 @@ def why(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         doubted,
         F.array("home"),
         F.col("at"),
+        since=F.timestamp_micros(F.unix_micros("at") - int(bound_s * 1e6)),
     )
     speechless = removed.where(F.col("cause").isNull() | (by_cut & ~named))
 

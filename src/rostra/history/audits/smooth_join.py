@@ -1,0 +1,88 @@
+"""`smooth-join`: joining never stalls messages that are already flowing.
+
+A journal has, of every delivery, how much longer its slowest message was on its way than the quickest of the
+stream. A delivery during which somebody else joined or left the group is judged: its messages may be late
+because one was lost, which the journal says too (`recovered`), because something failed or came back, or by
+less than the bound; what is later than that has waited for whoever came or went.
+"""
+
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from rostra.history.audits.evidence import Evidence
+from rostra.history.audits.findings import FINDINGS, undoubted
+from rostra.history.shape import shaped
+
+BOUND_S: Final = 0.2
+"""Less than a view change takes on any wide-area network, and more than a busy machine adds."""
+
+TROUBLE: Final = (
+    *("link-suspected", "link-broken", "link-down", "link-up"),
+    *("server-changed", "line-changed"),
+)
+AFTERMATH_S: Final = 10.0
+"""For so long after something failed or came back, what is late may be late for that."""
+
+
+def smooth_join(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
+    """Every delivery of a stream that flowed while others joined or left (`FINDINGS`)."""
+    events, kind = evidence.events, F.col("kind")
+    stream = ("world", "writer", "epoch", "group", "member")
+    story = Window.partitionBy(*stream).orderBy("seq")
+    flowing = (
+        events.where(kind.isin("delivered", "recovered", "stream-started"))
+        .select(*stream, "seq", "at", "kind", "latency_us", "observers", "first")
+        .withColumn("repaired_at", F.last(F.when(kind == "recovered", F.col("at")), True).over(story))
+        .where(kind != "recovered")
+        .withColumn("since", F.lag("at").over(story))
+        .where((kind == "delivered") & F.col("latency_us").isNotNull() & F.col("since").isNotNull())
+    )
+    changes = events.where(kind.isin("member-joined", "member-left")).select(
+        "world", "group", "at", F.col("member").alias("who"), F.lit(None).alias("row")
+    )
+    # The last change before each delivery, in one pass over both: nothing is compared pair by pair.
+    rows = flowing.select("world", "group", "at", F.lit(None).alias("who"), F.struct("*").alias("row"))
+    changed = Window.partitionBy("world", "group").orderBy("at")
+    last = F.last(F.when(F.col("who").isNotNull(), F.struct("at", "who")), True).over(changed)
+    among = (
+        rows.unionByName(changes, allowMissingColumns=True)
+        .withColumn("change", last)
+        .where(F.col("row").isNotNull() & F.col("change").isNotNull())
+        .select("row.*", "change")
+        .where(F.col("change.at") >= F.col("since"))
+        .where((F.col("change.who") != F.col("member")) & ~F.array_contains("observers", F.col("change.who")))
+    )
+    late = (F.col("latency_us") > int(bound_s * 1e6)) & (
+        F.col("repaired_at").isNull() | (F.col("repaired_at") < F.col("since"))
+    )
+    judged = among.withColumn("broken", late)
+    disturbed = F.broadcast(
+        events.where(kind.isin(*TROUBLE)).select(
+            F.col("world").alias("d_world"), F.unix_micros("at").alias("d_at")
+        )
+    )
+    at = F.unix_micros("at")
+    excused = (
+        (F.col("world") == F.col("d_world"))
+        & (F.col("d_at") <= at)
+        & (F.col("d_at") >= F.unix_micros("since") - int(AFTERMATH_S * 1e6))
+    )
+    broken = undoubted(
+        judged.where("broken").join(disturbed, excused, "left_anti"),
+        evidence.doubts,
+        F.array("writer"),
+        F.col("at"),
+    )
+    text = F.format_string(
+        "%s waited %d ms longer than usual for messages of %s in %s while %s came or went, and none was lost",
+        F.element_at("observers", 1),
+        (F.col("latency_us") / 1000).cast("long"),
+        "member",
+        "group",
+        "change.who",
+    )
+    return shaped(broken, FINDINGS, broken=F.lit(True), text=text).unionByName(
+        shaped(judged.where(~F.col("broken")), FINDINGS, broken=F.lit(False), text=F.lit(None))
+    )
