@@ -59,6 +59,13 @@ def test_a_host_that_has_just_come_has_not_failed_yet() -> None:
     assert audience.was_tried(H1)
 
 
+def test_a_host_that_calls_no_more_has_left_and_not_failed() -> None:
+    audience = Audience()
+    audience.called(H1, audience.probe, by_multicast=True)
+    pass_probes(audience, MISSED_MAX + 1)
+    assert not audience.hears(H1) and not audience.was_tried(H1)
+
+
 def test_where_multicast_is_certain_nobody_is_asked() -> None:
     audience = Audience(certain=True)
     assert audience.hears(H1) and audience.is_heard(H1)

@@ -6,6 +6,7 @@ what agents and servers say to each other goes through the lab's network.
 """
 
 import asyncio
+import json
 import subprocess
 import sys
 import time
@@ -33,7 +34,8 @@ class LabWorld:
     `detect` is what differs from the profile. A link that loses a fifth of its packets keeps a TCP connection
     waiting for several seconds every now and then: `down_after_s` decides if that parts two sites. `journal`
     is where everybody keeps a journal, with every input if `record`. An `urgent` world runs before ordinary
-    processes, as the lab's router does: what is measured is then the network, and not who else is here.
+    processes, as the lab's router does: what is measured is then the network, and not who else is here. `data`
+    is how data travels everywhere: ``{"parity_frames": 8}``.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class LabWorld:
         journal: Path | None = None,
         record: bool = False,
         urgent: bool = False,
+        data: Mapping[str, object] | None = None,
     ) -> None:
         self.lab = lab
         self.profile = profile
@@ -52,6 +55,7 @@ class LabWorld:
         self.journal = journal
         self.record = record
         self.urgent = urgent
+        self.data = dict(data or {})
         self.processes: dict[str, subprocess.Popen[Any]] = {}
 
     async def start(self, within_s: float = UP_WITHIN_S) -> "LabWorld":
@@ -119,6 +123,9 @@ class LabWorld:
             + "[detect]\n"
             + "".join(f"{name} = {value}\n" for name, value in self.detect.items())
         )
+        if self.data:
+            said = ", ".join(f"{name} = {json.dumps(value)}" for name, value in self.data.items())
+            text += f"\n[data]\nworld = {{ {said} }}\n"
         if self.journal is not None:
             record = str(self.record).lower()
             text += f'\n[journal]\nat = "{self.journal}"\nsegment_s = {SEGMENT_S}\nrecord = {record}\n'

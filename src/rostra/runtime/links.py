@@ -56,6 +56,7 @@ class LinkEnd:
             self.process.step(self.resident, ChannelClosed(self.peer, "replaced by a new connection"))
             older.connection.close("replaced by a new connection")
         channels[self.peer] = self
+        self.connection.be_quick_to_resend()
         self.process.step(self.resident, ChannelOpened(self.peer))
 
     def send(self, packet: AnyPacket) -> None:

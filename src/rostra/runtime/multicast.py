@@ -135,8 +135,9 @@ class Audience:
         return sorted(self._called)
 
     def was_tried(self, host: Domain) -> bool:
-        """Long enough that silence means something."""
-        return self.probe - self._since.get(host, self.probe) > MISSED_MAX
+        """Long enough that silence means something, and it still calls."""
+        now = self.probe
+        return now - self._since.get(host, now) > MISSED_MAX and now - self._called.get(host, 0) <= 2
 
     def hears(self, host: Domain) -> bool:
         """Does what is said by multicast arrive there?"""

@@ -478,7 +478,7 @@ class ClusterCore:
             return
         maker = self._makers.get((group, to))
         if maker is None:
-            maker = self._makers[group, to] = ParityMaker(frames, incarnation_of(self.me) << 32)
+            maker = self._makers[group, to] = ParityMaker(frames, incarnation_of(self.me) << 20)
         if not maker.open:
             out.append(SetTimer((PARITY, group.name, group.scope, to), self.config.parity_close_s))
         out += [Transmit(to, group, piece) for piece in maker.add(message)]
