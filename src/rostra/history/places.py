@@ -98,3 +98,40 @@ def crosses(a: Column, b: Column, here: Column, there: Column) -> Column:
     return (
         across | up(a, b, here, there) | up(a, b, there, here) | up(b, a, here, there) | up(b, a, there, here)
     )
+
+
+def way(here: Column, there: Column) -> Column:
+    """Everything on the one way between two hosts, as a list of `place_of`: so that what does not work can be
+    looked up by its name, and need not be compared with every pair of hosts. The same as `on_the_way` and
+    `crosses` say."""
+    around_here, around_there = enclosing(here), enclosing(there)
+    ours, theirs = F.array_except(around_here, around_there), F.array_except(around_there, around_here)
+    neighbours = (here != there) & (parent(here) == parent(there))
+
+    def below(chain: Column) -> Column:
+        """The links up, but the topmost: from there it goes across."""
+        return F.transform(F.slice(chain, 2, F.greatest(F.size(chain), F.lit(1))), _up)
+
+    across = F.array(_across(F.get(ours, F.lit(0)), F.get(theirs, F.lit(0))))
+    by_the_cluster = F.array(parent(here), _up(here), _up(there))
+    apart = F.concat(ours, theirs, below(ours), below(theirs), across)
+    return (
+        F.when(here == there, F.array(here))
+        .when(neighbours, F.concat(by_the_cluster, apart))
+        .otherwise(apart)
+    )
+
+
+def place_of(server: Column, a: Column, b: Column) -> Column:
+    """The name of what can fail: a server is its path, a link up is named by its lower end, and one between
+    siblings by both."""
+    link = F.when(parent(a) == b, _up(a)).when(parent(b) == a, _up(b)).otherwise(_across(a, b))
+    return F.coalesce(server, link)
+
+
+def _up(child: Column) -> Column:
+    return F.concat(F.lit("^"), child)
+
+
+def _across(a: Column, b: Column) -> Column:
+    return F.concat(F.least(a, b), F.lit("|"), F.greatest(a, b))

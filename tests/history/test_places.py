@@ -1,0 +1,31 @@
+"""Places: the way between two hosts, as a list of what can fail on it."""
+
+from itertools import product
+
+from pyspark.sql import functions as F
+
+from rostra.history.places import crosses, on_the_way, place_of, way
+
+HOSTS = ("eu.p.h1", "eu.p.h2", "eu.r.h1", "us.n.h1", "us.n.x.h1", "h0")
+SERVERS = (*HOSTS, "world", "eu", "eu.p", "eu.r", "us", "us.n", "us.n.x")
+LINKS = [
+    *[("eu.p.h1", "eu.p"), ("eu.p", "eu.p.h2"), ("eu.p", "eu"), ("eu.r", "eu"), ("eu.r.h1", "eu.r")],
+    *[("eu.p", "eu.r"), ("us", "eu"), ("us.n", "us"), ("us.n.h1", "us.n"), ("us.n.x", "us.n")],
+    *[("us.n.x", "us.n.x.h1"), ("h0", "world"), ("h0", "eu"), ("us", "world")],
+]
+
+
+def test_what_fails_is_on_the_way_exactly_if_its_name_is_in_the_list(spark):
+    """Two versions of one rule: a list to look names up in, and a comparison with every pair of hosts."""
+    rows = [(*pair, server, None, None) for pair in product(HOSTS, HOSTS) for server in SERVERS]
+    rows += [(*pair, None, *link) for pair in product(HOSTS, HOSTS) for link in LINKS]
+    cases = spark.createDataFrame(rows, "here string, there string, server string, a string, b string")
+    here, there, server, a, b = (F.col(name) for name in cases.columns)
+    listed = F.array_contains(way(here, there), place_of(server, a, b))
+    compared = F.when(server.isNotNull(), on_the_way(server, here, there)).otherwise(
+        crosses(a, b, here, there)
+    )
+    judged = cases.withColumn("listed", listed).withColumn("compared", compared)
+    wrong = judged.where("listed is null or listed != compared").collect()
+    assert not wrong, wrong[:5]
+    assert judged.where("listed").count() > len(rows) / 10
