@@ -18,9 +18,9 @@ from rostra.history.tables import Tables
 
 POINTS = (
     "looked",
-    "events",
-    "parts",
-    "stays",
+    "written",
+    "moved events",
+    "moved open",
     "before commit",
     "committed",
     "compacted",

@@ -1,24 +1,35 @@
 """Many small batches become one large one; readers see the ones or the other, never both and never neither.
 
 Ten batches make a batch of ten, ten of those one of a hundred: every row is written anew once per step, so a
-history of a million batches costs six writes of each row, and has at most a few dozen directories.
+history of a million batches costs six writes of each row, and has at most a few dozen directories. Batches
+that are large already are left alone: nothing is gained by copying them.
 """
 
 import time
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from typing import Final
 
 import msgspec
+from msgspec import Struct
 from pyspark.sql import SparkSession
 
 from rostra.errors import RostraError
-from rostra.history.schemas import TABLES, widened
-from rostra.history.tables import APPENDED, Commit, Tables
+from rostra.history.files import Directory, parquet_files
+from rostra.history.shares import Outputs, Written, row_groups
+from rostra.history.tables import APPENDED, WRITING, Commit, Tables
+from rostra.history.tasks import run
+from rostra.journal.schema import Type
 
 READ_FOR_S: Final = 600.0
 """Directories that mean nothing any more are kept so long for whoever reads them still."""
 
+LARGE_ROWS: Final = 20_000_000
+"""Together so many events are not merged any further."""
+
 ROWS_PER_FILE: Final = 4_000_000
+
+FEW_ROWS: Final = 20_000
+"""So many are copied here rather than by Spark: a job would cost more than it saves."""
 
 
 class Compaction:
@@ -49,46 +60,93 @@ class Compaction:
         return len(commits)
 
     def _due(self, commits: tuple[Commit, ...]) -> tuple[Commit, ...]:
-        """The last `every` of them, if they are of one size."""
+        """The last `every` of them, if they are of one size and not large."""
         last = commits[-self._every :]
         spans = {commit.batch - commit.since for commit in last}
-        return last if self._every > 1 and len(last) == self._every and len(spans) == 1 else ()
+        events = sum(commit.rows.get("events", 0) for commit in last)
+        is_due = self._every > 1 and len(last) == self._every and len(spans) == 1 and events <= LARGE_ROWS
+        return last if is_due else ()
 
     def _merge(self, commits: tuple[Commit, ...]) -> None:
         first, last = commits[0], commits[-1]
+        directory = f"batch={first.since}-{last.batch}"
+        rebuilt = {table for commit in commits for table in commit.rebuilt if table in APPENDED}
+        counts = self._tables.counts(commits)
         merged = msgspec.structs.replace(
             last,
             since=first.since,
-            rows={
-                **{table: many for table, many in last.rows.items() if table not in APPENDED},
-                **{
-                    table: many
-                    for table in APPENDED
-                    if (many := sum(commit.rows.get(table, 0) for commit in commits))
-                },
-            },
+            rows=counts,
             files=sum(commit.files for commit in commits),
             set_aside=sum(commit.set_aside for commit in commits),
             duplicates=sum(commit.duplicates for commit in commits),
+            rebuilt={
+                **{table: where for table, where in last.rebuilt.items() if table not in APPENDED},
+                **dict.fromkeys(sorted(rebuilt), directory),
+            },
             at=time.time(),
         )
-        for table in APPENDED:
-            if merged.rows.get(table):
-                self._rewrite(table, commits, merged)
+        self._write(commits, merged)
         self._reach("compacted")
         self._tables.commit(merged)
         self._reach("compaction committed")
         self._tables.forget(commits[:-1])
 
-    def _rewrite(self, table: str, commits: tuple[Commit, ...], merged: Commit) -> None:
-        schema: Any = widened(merged.extra) if table == "events" else TABLES[table]
-        rows = self._tables.rows(self._spark, self._tables.directories(table, commits), schema)
-        files = max(1, -(-merged.rows[table] // ROWS_PER_FILE))
-        target = f"{table}/{merged.directory}"
-        rows.coalesce(files).write.mode("overwrite").parquet(self._tables.place.uri(target))
-        written = self._tables.place.rows(target)
-        if written != merged.rows[table]:
-            raise RostraError(
-                f"compacting {table} gave {written} rows of {merged.rows[table]}; nothing was changed",
-                fix="somebody changed the tables meanwhile; one ingest at a time",
-            )
+    def _write(self, commits: tuple[Commit, ...], merged: Commit) -> None:
+        """Rows of several files one after the other, by tasks of Spark."""
+        place = self._tables.place
+        place.remove(WRITING)
+        merges = [
+            Merge(place.uri(), table, f"{table}-{nth:03}", files, merged.extra)
+            for table in APPENDED
+            for nth, files in enumerate(self._divided(table, commits))
+        ]
+        if sum(merged.rows.values()) <= FEW_ROWS:
+            written = [merge(each) for each in merges]
+        else:
+            done = run(self._spark, merge_document, [msgspec.json.encode(each) for each in merges])
+            written = [msgspec.json.decode(each, type=Written) for each in done]
+        for table in APPENDED:
+            some = [each for merge, each in zip(merges, written, strict=True) if merge.table == table]
+            rows, expected = sum(each.rows[table] for each in some), merged.rows.get(table, 0)
+            if rows != expected:
+                raise RostraError(
+                    f"compacting {table} gave {rows} rows of {expected}; nothing was changed",
+                    fix="somebody changed the tables meanwhile; one ingest at a time",
+                )
+            place.put(f"{table}/{merged.directory}", [each.files[table] for each in some])
+
+    def _divided(self, table: str, commits: tuple[Commit, ...]) -> Iterator[tuple[str, ...]]:
+        """Its files, so many at a time that they make a large one."""
+        together: list[str] = []
+        rows = 0
+        for directory in self._tables.directories(table, commits):
+            for path, many in parquet_files(directory):
+                if together and rows + many > ROWS_PER_FILE:
+                    yield tuple(together)
+                    together, rows = [], 0
+                together.append(path)
+                rows += many
+        if together:
+            yield tuple(together)
+
+
+class Merge(Struct, frozen=True):
+    """Files of one table that become one."""
+
+    tables: str
+    table: str
+    name: str
+    files: tuple[str, ...]
+    extra: dict[str, Type]
+
+
+def merge(work: Merge) -> Written:
+    outputs = Outputs(Directory(work.tables), work.name, work.extra)
+    for path in work.files:
+        for rows in row_groups(path, outputs.schema(work.table)):
+            outputs.add(work.table, rows)
+    return Written(*outputs.close())
+
+
+def merge_document(document: bytes) -> bytes:
+    return msgspec.json.encode(merge(msgspec.json.decode(document, type=Merge)))

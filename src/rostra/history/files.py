@@ -4,7 +4,7 @@ Small files appear whole or not at all: by rename where there are names, by one 
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -85,11 +85,29 @@ class Directory:
             file.flush()
             os.fsync(file.fileno())
         part.replace(self.full(name))
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        _sync(folder)
+
+    def create(self, name: str) -> pa.NativeFile:
+        """A new file, to be filled."""
+        folder, _, _ = self.full(name).rpartition("/")
+        self.files.create_dir(folder, recursive=True)
+        return self.files.open_output_stream(self.full(name))
+
+    def settle(self, name: str) -> None:
+        """On the disk, where there is one: a file that was written, or a folder whose names have changed."""
+        if self.is_local:
+            _sync(self.full(name))
+
+    def put(self, directory: str, files: Sequence[str]) -> None:
+        """These files are what is in that directory, and nothing else."""
+        self.remove(directory)
+        if not files:
+            return
+        self.files.create_dir(self.full(directory), recursive=True)
+        for nth, name in enumerate(files):
+            self.files.move(self.full(name), self.full(f"{directory}/{nth:03}.parquet"))
+        self.settle(directory)
+        self.settle(os.path.dirname(directory))
 
     def write_table(self, name: str, table: pa.Table) -> None:
         folder, _, _ = self.full(name).rpartition("/")
@@ -109,13 +127,32 @@ class Directory:
 
     def rows(self, name: str) -> int:
         """So many are in the Parquet files of this directory, by their own word."""
-        return sum(
-            pq.read_metadata(info.path, filesystem=self.files).num_rows
-            for info in self.list(name)
-            if info.type == pafs.FileType.File
-            and info.base_name.endswith(".parquet")
-            and is_seen(info.base_name)
-        )
+        return sum(many for _, many in parquet_files(self.uri(name)))
+
+
+def parquet_in(place: Directory, directory: str) -> list[str]:
+    """Its Parquet files, as Spark calls them."""
+    names = (str(info.base_name) for info in place.list(directory) if info.type == pafs.FileType.File)
+    return sorted(
+        place.uri(f"{directory}/{name}".lstrip("/"))
+        for name in names
+        if name.endswith(".parquet") and is_seen(name)
+    )
+
+
+def parquet_files(directory: str) -> list[tuple[str, int]]:
+    """The Parquet files of a directory, and how many rows each has by its own word."""
+    place = Directory(directory)
+    found = ((path, open_files(path)) for path in parquet_in(place, ""))
+    return [(path, pq.read_metadata(inside, filesystem=files).num_rows) for path, (files, inside) in found]
+
+
+def _sync(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def is_seen(name: str) -> bool:

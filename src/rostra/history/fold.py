@@ -1,14 +1,8 @@
-"""Stays, batch by batch: what one batch ends is written once, what still lasts is handed to the next.
+"""Stays as ingest keeps them: what has ended is written once, what still lasts is handed on.
 
-                    sight of batch 17
-                          │
-    open/batch=16 ──▶  (lead)  ──▶ open/batch=17        they last
-                          │
-                          └──────▶ stays/batch=17       they have ended
-
-The same window as the question `stays`, over the changes of a batch and the beginnings that earlier batches
-left open; so both give the same table, and a test holds them to it. A life that ended without a row (a crash)
-ends its stays when it is sealed. Until then, readers are told by `all_stays` how it looks today.
+Batch by batch this is done in Arrow (`spells`); `fold` does it with Spark for everything at once, when the
+table is rebuilt. A life that ended without a row (a crash) ends its stays when it is sealed. Until then,
+readers are told by `all_stays` how it looks today.
 """
 
 from collections.abc import Mapping
@@ -43,24 +37,18 @@ ENDS = StructType(
 )
 """Lives of writers that are over, and end whatever they still saw."""
 
+NOW_IN = "world STRING, seen_by STRING, epoch LONG, directory STRING"
+
 _LIFE = ["world", "seen_by", "epoch"]
 _BEGINNING = (*_LIFE, "group", "member", "life", "stamp")
 
 
-def fold(opened: DataFrame, changes: DataFrame) -> DataFrame:
-    """Open stays and further changes -> all their stays (`STAYS`); those that last have no `left_at`.
+def fold(changes: DataFrame) -> DataFrame:
+    """All stays (`STAYS`) that these events tell of; those that last have no `left_at`.
 
     Two 64-bit hashes stand for the five names of a story: numbers sort much faster than names, and two
     stories with the same 128 bits will not be met.
     """
-    begun = opened.select(
-        *_story("seen_by"),
-        F.col("joined_seq").alias("seq"),
-        F.col("joined_at").alias("at"),
-        F.lit(True).alias("is_join"),
-        F.lit(None).cast("string").alias("ended_by"),
-        F.struct(*_BEGINNING, "joined_by").alias("of"),
-    )
     is_join = F.col("change") == "joined"
     changed = (
         sight(changes)
@@ -77,8 +65,7 @@ def fold(opened: DataFrame, changes: DataFrame) -> DataFrame:
     )
     story = Window.partitionBy("story", "twin").orderBy("seq")
     spells = (
-        begun.unionByName(changed)
-        .withColumn("next_seq", F.lead("seq").over(story))
+        changed.withColumn("next_seq", F.lead("seq").over(story))
         .withColumn("next_at", F.lead("at").over(story))
         .withColumn("next_is_join", F.lead("is_join").over(story))
         .withColumn("next_by", F.lead("ended_by").over(story))
@@ -114,14 +101,14 @@ def ended(stays: DataFrame, ends: DataFrame) -> DataFrame:
     )
 
 
-def finished(spark: SparkSession, before: Mapping[Key, Epoch], now: Mapping[Key, Epoch]) -> DataFrame | None:
-    """`ENDS`, of lives whose books were closed just now: no row can change their stays any more."""
+def over_for_good(spark: SparkSession, epochs: Mapping[Key, Epoch]) -> DataFrame:
+    """`ENDS`, of lives whose books are closed: no row can change their stays any more."""
     rows = [
         (*key, epoch.ended_us, "closing" if epoch.over else "unknown")
-        for key, epoch in now.items()
-        if epoch.finished and not (key in before and before[key].finished)
+        for key, epoch in epochs.items()
+        if epoch.finished
     ]
-    return spark.createDataFrame(rows, ENDS) if rows else None
+    return spark.createDataFrame(rows, ENDS)
 
 
 def over_by_now(spark: SparkSession, epochs: Mapping[Key, Epoch]) -> DataFrame:
@@ -145,9 +132,16 @@ def over_by_now(spark: SparkSession, epochs: Mapping[Key, Epoch]) -> DataFrame:
 
 def all_stays(tables: "Tables", spark: SparkSession, commits: tuple["Commit", ...]) -> DataFrame:
     """Those that have ended and those that last, as known after the newest commit."""
-    newest = commits[-1]
     past = tables.rows(spark, tables.directories("stays", commits), STAYS)
-    if not newest.rows.get("open"):
+    epochs = tables.epochs(commits[-1])
+    opened = {key: epoch.opened for key, epoch in epochs.items() if epoch.open_rows}
+    if not opened:
         return past
-    lasting = tables.rows(spark, [tables.place.uri(f"open/batch={newest.open_in}")], STAYS)
-    return past.unionByName(ended(lasting, over_by_now(spark, tables.epochs(newest))))
+    directories = [tables.place.uri(f"open/{directory}") for directory in sorted(set(opened.values()))]
+    # A directory has what a writer saw then; its sight may have changed since, and be in another one.
+    now = spark.createDataFrame([(*key, directory) for key, directory in opened.items()], NOW_IN)
+    found = tables.rows(spark, directories, STAYS).withColumn(
+        "directory", F.element_at(F.split("_metadata.file_path", "/"), -2)
+    )
+    lasting = found.join(F.broadcast(now), [*_LIFE, "directory"], "left_semi").select(STAYS.names)
+    return past.unionByName(ended(lasting, over_by_now(spark, epochs)))

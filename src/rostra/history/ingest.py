@@ -7,7 +7,9 @@
          ▼
        plan          which are new, which wait behind a hole, which are there already       (runs)
          ▼
-       write         events/batch=N, and what is made of them: stays, notices ...           (fold)
+       write         each row read once, by one task, for all tables: events, stays ...   (shares)
+         ▼
+       move          events/batch=N, stays/batch=N ...
          ▼
        commit        _commits/N.json: from now on, and not before, batch N is there         (tables)
 
@@ -26,7 +28,7 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -34,23 +36,32 @@ from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import StructType
 
 from rostra.errors import BadInput, RostraError, Unreachable
-from rostra.history.compact import ROWS_PER_FILE, Compaction
+from rostra.history.compact import Compaction
 from rostra.history.files import status
-from rostra.history.fold import ended, finished, fold
-from rostra.history.journals import only_in, ranges, read_files, read_pieces
-from rostra.history.look import Seen, is_readable, look, looking
-from rostra.history.runs import Plan, Run, plan
-from rostra.history.schemas import HOLES, KINDS_OF, STAYS, TABLES, widened
-from rostra.history.tables import CHECKPOINT, COMMITS, SET_ASIDE, Commit, SetAside, Tables
-from rostra.journal.schema import KEY, KIND_NAMES, SIGHT
+from rostra.history.look import Seen, look, looking
+from rostra.history.runs import Epoch, Key, Piece, Plan, Run, plan
+from rostra.history.schemas import HOLES
+from rostra.history.shares import (
+    FILE_WEIGHT,
+    Life,
+    Share,
+    Take,
+    Trouble,
+    Written,
+    shared,
+    write_share,
+    write_share_document,
+)
+from rostra.history.spells import Ending
+from rostra.history.tables import APPENDED, CHECKPOINT, COMMITS, SET_ASIDE, WRITING, Commit, SetAside, Tables
+from rostra.history.tasks import run
+from rostra.journal.schema import SIGHT, Type
 
 FILES_PER_BATCH: Final = 1000
 HOLE_AFTER_S: Final = 600.0
@@ -63,6 +74,9 @@ FOR_EVER: Final = "36500d"
 """Spark would pass over files that are a week older than the newest one; a late segment is still ours."""
 
 LISTED: Final = "path STRING, modificationTime TIMESTAMP, length LONG, content BINARY"
+
+OPEN_DIRECTORIES: Final = 16
+"""Stays that last are in at most so many, before all of them are put into one."""
 
 LOCK_WITHIN_S: Final = 30.0
 LOOK_EVERY_S: Final = 0.2
@@ -221,15 +235,12 @@ class Ingest:
 
     def _write_good(self, batch: int, before: Commit | None, seen: list[Seen], more_waits: bool) -> Commit:
         """What a look found good; if reading all of it shows otherwise, once more without what is damaged."""
-        try:
-            return self._write(batch, before, seen, more_waits)
-        except (PySparkException, Py4JJavaError):
-            damaged = {each.path: why for each in seen if not each.why and (why := is_readable(each.path))}
-            if not damaged:
-                raise
-            for each in seen:
-                each.why = each.why or damaged.get(each.path, "")
-            return self._write(batch, before, seen, more_waits)
+        while True:
+            try:
+                return self._write(batch, before, seen, more_waits)
+            except Damaged as damaged:
+                for each in seen:
+                    each.why = each.why or damaged.why.get(each.path, "")
 
     def _write(self, batch: int, before: Commit | None, seen: list[Seen], more_waits: bool) -> Commit:
         good = [each for each in seen if not each.why]
@@ -243,27 +254,13 @@ class Ingest:
         extra = dict(before.extra if before else {})
         for each in good:
             extra |= each.extra
-        schema = widened(extra)
-        kinds = {kind for each in good for kind in each.kinds}
-        if any(piece.run.source.isdecimal() for piece in made.accepted):
-            kinds |= set(KIND_NAMES)  # what was held may be anything
-        rows = {"events": self._write_events(batch, made, good, schema)}
-        self._reach("events")
-        if rows["events"]:
-            rows |= self._write_parts(batch, kinds, schema)
-        self._reach("parts")
-        over = finished(self._spark, known, made.epochs)
-        open_in, had_open = (before.open_in, before.rows.get("open", 0)) if before else (0, 0)
-        if over is not None or (made.accepted and kinds & set(SIGHT)):
-            opened = [self._tables.place.uri(f"open/batch={open_in}")] if had_open else []
-            rows |= self._write_stays(batch, opened, made, over, schema, rows["events"] + had_open)
-            open_in = batch
-        else:
-            rows["open"] = had_open
-        self._reach("stays")
-        held = self._write_held(batch, made, schema)
+        written = self._run_shares(batch, lives_of(known, made, good), extra)
+        self._reach("written")
+        rows = self._move(batch, written)
+        epochs = with_open(made.epochs, written, f"batch={batch}")
+        rows["open"] = sum(epoch.open_rows for epoch in epochs.values())
         rows["holes"] = self._write_holes(batch, made)
-        self._tables.write_epochs(batch, made.epochs)
+        self._tables.write_epochs(f"batch={batch}", epochs)
         broken = [each for each in seen if each.why]
         for each in broken:
             self._set_aside(each, batch)
@@ -274,8 +271,8 @@ class Ingest:
             files=len(good),
             set_aside=len(broken),
             duplicates=made.duplicates,
-            held=held,
-            open_in=open_in,
+            late=(before.late if before else 0) + len(made.late),
+            held=tuple(_held(piece, batch) for piece in made.held),
             extra=extra,
             at=time.time(),
         )
@@ -285,79 +282,35 @@ class Ingest:
 
     # What a batch writes
 
-    def _where(self, source: str) -> str:
-        """A file, or the rows that an earlier batch held."""
-        return self._tables.place.uri(f"held/batch={source}") if source.isdecimal() else source
-
-    def _write_events(self, batch: int, made: Plan, good: list[Seen], schema: StructType) -> int:
-        taken = [*made.accepted, *made.late]
-        if not taken:
-            return 0
-        rows = read_pieces(self._spark, taken, good, schema, self._where)
-        written = self._save(rows, "events", batch)
-        counted = [piece.run.rows if piece.whole else None for piece in taken]
-        expected = sum(many or 0 for many in counted)
-        if None not in counted and written != expected:
-            raise RostraError(
-                f"batch {batch} has {written} rows, and its segments had {expected}",
-                fix="a segment was changed while it was read; segments never change: look for who does that",
-            )
+    def _run_shares(self, batch: int, lives: list[Life], extra: dict[str, Type]) -> list[Written]:
+        """Each share by a task of Spark; a batch that is not worth a task is written here."""
+        place = self._tables.place
+        place.remove(WRITING)  # whatever the dead left behind; a batch has nobody else beside it
+        cores = self._spark.sparkContext.defaultParallelism
+        shares = [
+            Share(place.uri(), f"{batch}-{nth:03}", tuple(some), extra)
+            for nth, some in enumerate(shared(lives, cores))
+        ]
+        if sum(life.weight for life in lives) <= FEW * FILE_WEIGHT:
+            written = [write_share(share) for share in shares]
+        else:
+            done = run(self._spark, write_share_document, [msgspec.json.encode(share) for share in shares])
+            written = [msgspec.json.decode(each, type=Written) for each in done]
+        troubles = [trouble for each in written for trouble in each.troubles]
+        if troubles:
+            raise Damaged(troubles)
         return written
 
-    def _save(self, rows: DataFrame, table: str, batch: int) -> int:
-        rows.write.mode("overwrite").parquet(self._tables.place.uri(f"{table}/batch={batch}"))
-        return self._tables.place.rows(f"{table}/batch={batch}")
-
-    def _write_parts(self, batch: int, kinds: set[str], schema: StructType) -> dict[str, int]:
-        """Tables that are some kinds of events."""
-        events = read_files(self._spark, [self._tables.place.uri(f"events/batch={batch}")], schema)
-        return {
-            table: self._save(
-                events.where(F.col("kind").isin(*kinds)).select(TABLES[table].names), table, batch
-            )
-            for table, kinds in KINDS_OF.items()
-        }
-
-    def _write_stays(
-        self, batch: int, opened: list[str], made: Plan, over: DataFrame | None, schema: StructType, rows: int
-    ) -> dict[str, int]:
-        events = self._tables.rows(
-            self._spark, [self._tables.place.uri(f"events/batch={batch}")] if made.accepted else [], schema
-        )
-        if made.late:
-            events = only_in(events, ranges(self._spark, made.late), inside=False)
-        stays = fold(self._tables.rows(self._spark, opened, STAYS), events)
-        if over is not None:
-            stays = ended(stays, over)
-        stays = stays.coalesce(
-            max(self._spark.sparkContext.defaultParallelism, rows // ROWS_PER_FILE)
-        ).persist()
-        try:
-            return {
-                "stays": self._save(stays.where(F.col("left_at").isNotNull()), "stays", batch),
-                "open": self._save(stays.where(F.col("left_at").isNull()), "open", batch),
-            }
-        finally:
-            stays.unpersist()
-
-    def _write_held(self, batch: int, made: Plan, schema: StructType) -> tuple[Run, ...]:
-        """Rows behind holes are copied, because nobody knows how long their journal is kept."""
-        fresh = [piece for piece in made.held if not piece.run.source.isdecimal()]
-        if fresh:
-            rows = only_in(
-                read_files(self._spark, sorted({piece.run.source for piece in fresh}), schema),
-                ranges(self._spark, fresh),
-            )
-            self._save(rows.dropDuplicates(list(KEY)), "held", batch)
-        return tuple(
-            msgspec.structs.replace(
-                piece.run,
-                first=piece.first,
-                rows=piece.run.rows if piece.whole else None,
-                source=piece.run.source if piece.run.source.isdecimal() else str(batch),
-            )
-            for piece in made.held
-        )
+    def _move(self, batch: int, written: list[Written]) -> dict[str, int]:
+        """To where readers will look; in the place of what an earlier attempt left there."""
+        rows: dict[str, int] = {}
+        for table in (*APPENDED, "open", "held"):
+            files = [each.files[table] for each in written if table in each.files]
+            self._tables.place.put(f"{table}/batch={batch}", files)
+            rows[table] = sum(each.rows.get(table, 0) for each in written)
+            if files:
+                self._reach(f"moved {table}")
+        return rows
 
     def _write_holes(self, batch: int, made: Plan) -> int:
         rows = [
@@ -366,9 +319,9 @@ class Ingest:
         ]
         if rows:
             columns = [pa.array(values) for values in zip(*rows, strict=True)]
-            self._tables.place.write_table(
-                f"holes/batch={batch}/holes.parquet", pa.table(columns, names=HOLES.names)
-            )
+            file = f"holes/batch={batch}/holes.parquet"
+            self._tables.place.write_table(file, pa.table(columns, names=HOLES.names))
+            self._tables.place.settle(file)
         return len(rows)
 
     # What could not be used
@@ -386,6 +339,78 @@ class Ingest:
             for each in self._tables.set_aside()
             if (found := status(each.file)) is not None and found != (each.size, each.mtime_ns)
         ]
+
+
+class Damaged(Exception):
+    """Files that looked good, and could not be read."""
+
+    def __init__(self, troubles: list[Trouble]) -> None:
+        super().__init__(troubles)
+        self.why = {trouble.source: trouble.why for trouble in troubles}
+
+
+def lives_of(known: Mapping[Key, Epoch], made: Plan, good: list[Seen]) -> list[Life]:
+    """What is to be written for each epoch of each writer that this batch concerns."""
+    kinds = {each.path: each.kinds for each in good}
+    takes: dict[Key, list[Take]] = {}
+    sees: set[Key] = set()  # its sight may have changed
+    for into, pieces in (("events", made.accepted), ("late", made.late), ("held", made.held)):
+        for piece in pieces:
+            key, source = piece.run.key, piece.run.source
+            was_held = source.isdecimal()
+            if into == "held" and was_held:
+                continue  # it stays where it is
+            if into == "events" and (was_held or not set(SIGHT).isdisjoint(kinds[source])):
+                sees.add(key)
+            takes.setdefault(key, []).append(
+                Take(
+                    f"held/batch={source}" if was_held else source,
+                    piece.first,
+                    piece.last,
+                    piece.run.rows if piece.whole else None,
+                    into,
+                )
+            )
+    endings = {
+        key: Ending(epoch.ended_us, "closing" if epoch.over else "unknown")
+        for key, epoch in made.epochs.items()
+        if epoch.finished and not (key in known and known[key].finished)
+    }
+    renewed = sees | set(endings) | scattered(known)
+    return [
+        Life(
+            key,
+            tuple(sorted(takes.get(key, ()), key=lambda take: take.first)),
+            known[key].opened if key in known and key in renewed else "",
+            endings.get(key),
+        )
+        for key in sorted({*takes, *endings, *scattered(known)})
+    ]
+
+
+def scattered(known: Mapping[Key, Epoch]) -> set[Key]:
+    """Epochs whose open stays are to be written anew only so that they are in fewer directories."""
+    directories = sorted({epoch.opened for epoch in known.values() if epoch.opened})
+    if len(directories) <= OPEN_DIRECTORIES:
+        return set()
+    return {key for key, epoch in known.items() if epoch.opened}
+
+
+def with_open(epochs: Mapping[Key, Epoch], written: Iterable[Written], directory: str) -> dict[Key, Epoch]:
+    """The same epochs, which know where their stays that last are now."""
+    renewed = dict(epochs)
+    for key, many in (each for some in written for each in some.opened):
+        renewed[key] = msgspec.structs.replace(renewed[key], opened=directory if many else "", open_rows=many)
+    return renewed
+
+
+def _held(piece: Piece, batch: int) -> Run:
+    """It waits in the tables, because nobody knows how long its journal is kept."""
+    run = piece.run
+    if run.source.isdecimal():
+        return msgspec.structs.replace(run, first=piece.first, rows=run.rows if piece.whole else None)
+    rows = run.rows if piece.whole else None
+    return msgspec.structs.replace(run, first=piece.first, rows=rows, source=str(batch))
 
 
 def _aside_name(path: str) -> str:

@@ -34,6 +34,8 @@ KNOWN: Final = {column.name: column for column in COLUMNS}
 
 LOOKED_AT: Final = ("world", "writer", "role", "epoch", "seq", "at", "kind", "first", "last")
 
+WORDS: Final = ("world", "writer", "role", "kind")
+
 DROPPED, CLOSING = "dropped", "closing"
 
 
@@ -67,9 +69,12 @@ def look(path: str, world: str | None = None) -> Seen:
 def look_closely(path: str, world: str | None) -> Seen:
     files, inside = open_files(path)
     with files.open_input_file(inside) as source:
-        file = pq.ParquetFile(source)
-        extra = extra_columns(file.schema_arrow)
-        names = [name for name in LOOKED_AT if name in file.schema_arrow.names]
+        footer = pq.read_metadata(source)
+        extra = extra_columns(footer.schema.to_arrow_schema())
+        names = [name for name in LOOKED_AT if name in footer.schema.names]
+        file = pq.ParquetFile(
+            source, metadata=footer, read_dictionary=[*WORDS]
+        )  # not spelled out, row by row
         table = file.read(columns=names)
     if table.num_rows == 0:
         return Seen(path, extra=extra)

@@ -73,6 +73,8 @@ class Epoch(Struct, frozen=True):
     over: bool = False
     sealed: bool = False
     holes: tuple[tuple[int, int], ...] = ()  # given up, and not filled since
+    opened: str = ""  # the directory of `open` with its stays that last; empty if there are none
+    open_rows: int = 0  # how many they are
 
     @property
     def finished(self) -> bool:

@@ -64,6 +64,18 @@ SUSPICIONS: Final = columns_of(*WHO_AND_WHEN, "peer", "member", *EVIDENCE, "late
 TRAFFIC: Final = columns_of(*WHO_AND_WHEN, "role", "peer", "level", "message", "count", "bytes")
 """Messages per link, direction (`kind` is sent or received) and kind of message, since the last such row."""
 
+DELIVERIES: Final = columns_of(
+    *WHO_AND_WHEN,
+    *("group", "member", "first", "last", "count", "bytes", "observers", "told"),
+    *("number", "answered_by", "latency_us", "cause"),
+)
+"""What groups said: runs of a sender's messages that receivers got, and how those that were lost came."""
+
+VIEWS: Final = columns_of(
+    *WHO_AND_WHEN, "nth", "of", "group", "first", "last", "member", "observers", "cause"
+)
+"""Views that were installed, one row per member: `first` is the view's number, `last` the member's rank."""
+
 STAYS: Final = StructType(
     [
         StructField("world", StringType(), nullable=False),
@@ -111,6 +123,8 @@ KINDS_OF: Final = {
         *("program-suspected", "program-trusted"),
     ),
     "traffic": ("sent", "received"),
+    "deliveries": ("delivered", "recovered", "stream-started", "stream-ended", "stream-gap"),
+    "views": ("view",),
 }
 """Tables that are some kinds of rows and the columns that mean something for them."""
 
@@ -120,6 +134,8 @@ TABLES: Final = {
     "notices": NOTICES,
     "suspicions": SUSPICIONS,
     "traffic": TRAFFIC,
+    "deliveries": DELIVERIES,
+    "views": VIEWS,
     "holes": HOLES,
 }
 

@@ -2,22 +2,26 @@
 
     <tables>/events/batch=17/*.parquet         rows, as Spark wrote them
              stays/ notices/ suspicions/ traffic/ ...   the same
-             open/batch=17/                    stays that last, after batch 17
+             open/batch=17/                    stays that last, of writers whose sight batch 17 changed
              epochs/batch=17/                  what is known of every writer, after batch 17
              held/batch=17/                    rows behind a hole that opened in batch 17
+             stays/rebuilt=17-1/               all stays up to batch 17, made anew from the events
              _commits/17.json                  batch 17 is there: the only thing that makes it so
+             _writing/                         what tasks have not finished
              _set_aside/*.json                 files that could not be used, and why
              _checkpoint/                      how far Spark has read
 
 A batch is written first and committed then, by the rename of one small file. Whoever dies in between leaves a
 directory that nobody reads, and the next attempt writes it anew. Batches 10 to 19 are compacted by writing
 `batch=10-19` and then replacing commit 19 by one that stands for all ten; the nine others mean nothing from
-that moment on. Directories that no commit mentions are removed after a while, because somebody may be reading
-them still.
+that moment on. A table that is rebuilt gets a directory for everything so far, by the same means. Directories
+that no commit mentions are removed after a while, because somebody may be reading them still.
 """
 
+import re
+import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -35,12 +39,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 
-COMMITS, SET_ASIDE, CHECKPOINT = "_commits", "_set_aside", "_checkpoint"
+COMMITS, SET_ASIDE, CHECKPOINT, WRITING = "_commits", "_set_aside", "_checkpoint", "_writing"
 
-APPENDED: Final = ("events", "stays", "notices", "suspicions", "traffic", "holes")
-"""Tables that grow by every batch. The others are rewritten, and only their newest batch means anything."""
+APPENDED: Final = ("events", "stays", "notices", "suspicions", "traffic", "deliveries", "views", "holes")
+"""Tables that grow by every batch. Of the others, only what the newest commit mentions means anything."""
 
 TRIES: Final = 20
 """Of a reader whose list of commits changed while it read them."""
@@ -55,15 +59,21 @@ class Commit(Struct, frozen=True, omit_defaults=True):
     files: int = 0  # segments that were read
     set_aside: int = 0
     duplicates: int = 0  # runs that were there already
+    late: int = 0  # runs that came late, ever, and that stays know nothing of
     held: tuple[Run, ...] = ()  # after this batch; each says in whose `held` it is
-    open_in: int = 0  # whose `open` has the stays that last after this batch
     extra: dict[str, Type] = {}  # columns of `events` that newer writers added, ever
+    rebuilt: dict[str, str] = {}  # tables that were made anew, and where all their rows up to here are
+    rebuilds: int = 0  # how often that was done since this batch came
     at: float = 0.0
-    format: int = FORMAT
+    format: int = 1
 
     @property
     def directory(self) -> str:
         return f"batch={self.batch}" if self.since == self.batch else f"batch={self.since}-{self.batch}"
+
+    @property
+    def epochs_in(self) -> str:
+        return self.rebuilt.get("epochs", f"batch={self.batch}")
 
 
 class SetAside(Struct, frozen=True):
@@ -102,7 +112,8 @@ class Tables:
         return commits[-1] if commits else None
 
     def commit(self, commit: Commit) -> None:
-        self.place.write(f"{COMMITS}/{commit.batch}.json", msgspec.json.encode(commit))
+        said = msgspec.structs.replace(commit, format=FORMAT)
+        self.place.write(f"{COMMITS}/{commit.batch}.json", msgspec.json.encode(said))
 
     def forget(self, commits: Iterable[Commit]) -> None:
         """They are part of another now."""
@@ -123,6 +134,11 @@ class Tables:
             raise RostraError(
                 f"{self.place} was written by a newer Rostra (format {commit.format})", fix="use that one"
             )
+        if commit.format < FORMAT:
+            raise RostraError(
+                f"{self.place} was written by an older Rostra (format {commit.format})",
+                fix="make the tables anew in an empty directory; the journals are as they were",
+            )
         return commit
 
     # What is known of writers
@@ -130,15 +146,16 @@ class Tables:
     def epochs(self, commit: Commit | None) -> dict[Key, Epoch]:
         if commit is None:
             return {}
-        rows = self.place.read_table(_epochs_file(commit.batch)).to_pylist()
+        rows = self.place.read_table(_epochs_file(commit.epochs_in)).to_pylist()
         return {
             Key(row.pop("world"), row.pop("writer"), row.pop("epoch")): msgspec.convert(row, Epoch)
             for row in rows
         }
 
-    def write_epochs(self, batch: int, epochs: dict[Key, Epoch]) -> None:
+    def write_epochs(self, directory: str, epochs: Mapping[Key, Epoch]) -> None:
         rows = [{**key._asdict(), **msgspec.to_builtins(epochs[key])} for key in sorted(epochs)]
-        self.place.write_table(_epochs_file(batch), pa.Table.from_pylist(rows, EPOCHS_IN_ARROW))
+        self.place.write_table(_epochs_file(directory), pa.Table.from_pylist(rows, EPOCHS_IN_ARROW))
+        self.place.settle(_epochs_file(directory))
 
     # What was set aside
 
@@ -155,8 +172,19 @@ class Tables:
         """Where the committed rows of a table are, as Spark is told."""
         commits = self.commits() if commits is None else commits
         return [
-            self.place.uri(f"{table}/{commit.directory}") for commit in commits if commit.rows.get(table, 0)
+            self.place.uri(f"{table}/{commit.rebuilt.get(table, commit.directory)}")
+            for commit in counting(table, commits)
+            if commit.rows.get(table, 0)
         ]
+
+    def counts(self, commits: Iterable[Commit]) -> dict[str, int]:
+        """How many rows each table has, by the commits' word; `open` are the stays that last."""
+        commits = tuple(commits)
+        counts = {
+            table: sum(commit.rows.get(table, 0) for commit in counting(table, commits)) for table in APPENDED
+        }
+        counts["open"] = commits[-1].rows.get("open", 0) if commits else 0
+        return {table: many for table, many in counts.items() if many}
 
     def require(self) -> tuple[Commit, ...]:
         """What is committed; an error if there is nothing."""
@@ -197,27 +225,23 @@ class Tables:
         if not commits:
             return []
         newest = commits[-1]
-        live = {commit.directory for commit in commits}
-        held = {f"held/batch={run.source}" for run in newest.held}
+        used = {f"{table}/{commit.directory}" for commit in commits for table in APPENDED}
+        used |= {f"{table}/{directory}" for commit in commits for table, directory in commit.rebuilt.items()}
+        used |= {f"held/batch={run.source}" for run in newest.held}
+        used |= {f"open/{epoch.opened}" for epoch in self.epochs(newest).values()}
+        used.add(f"epochs/{newest.epochs_in}")
         for number in set(self._numbers()) - {commit.batch for commit in commits}:
             self.place.remove(f"{COMMITS}/{number}.json")  # part of a later one, whose writer died
         before_ns = ((time.time() if now is None else now) - older_than_s) * 1e9
         removed = []
         for table in (*APPENDED, "open", "epochs", "held"):
             for info in self.place.list(table):
-                name = str(info.base_name)
-                last = name.removeprefix("batch=").rpartition("-")[2]
-                if info.type != pafs.FileType.Directory or not last.isdecimal():
+                name = f"{table}/{info.base_name}"
+                if info.type != pafs.FileType.Directory or name in used:
                     continue
-                if table in APPENDED:
-                    used = name in live
-                elif table == "held":
-                    used = f"held/{name}" in held
-                else:
-                    used = int(last) in (newest.batch, newest.open_in)
-                if not used and int(last) <= newest.batch and (info.mtime_ns or 0) <= before_ns:
-                    self.place.remove(f"{table}/{name}")
-                    removed.append(f"{table}/{name}")
+                if _number_in(info.base_name) <= newest.batch and (info.mtime_ns or 0) <= before_ns:
+                    self.place.remove(name)
+                    removed.append(name)
         return removed
 
 
@@ -233,12 +257,30 @@ EPOCHS_IN_ARROW: Final = pa.schema(
         ("over", pa.bool_()),
         ("sealed", pa.bool_()),
         ("holes", pa.list_(pa.list_(pa.int64()))),
+        ("opened", pa.string()),
+        ("open_rows", pa.int64()),
     ]
 )
 
 
-def _epochs_file(batch: int) -> str:
-    return f"epochs/batch={batch}/epochs.parquet"
+def counting(table: str, commits: Iterable[Commit]) -> list[Commit]:
+    """Those whose rows of this table count: what was there before it was rebuilt does not."""
+    chosen: list[Commit] = []
+    for commit in reversed(tuple(commits)):
+        chosen.append(commit)
+        if table in commit.rebuilt:
+            break
+    return chosen[::-1]
+
+
+def _number_in(directory: str) -> int:
+    """The batch up to which it goes: of `batch=17`, `batch=10-17` and `rebuilt=17-1`."""
+    found = re.fullmatch(r"batch=(?:\d+-)?(\d+)|rebuilt=(\d+)-\d+", directory)
+    return int(found[1] or found[2]) if found else sys.maxsize
+
+
+def _epochs_file(directory: str) -> str:
+    return f"epochs/{directory}/epochs.parquet"
 
 
 def _chain(found: list[Commit]) -> Iterator[Commit]:

@@ -56,7 +56,7 @@ def ingest(
     master: Master = None,
     output: Format = Output.TABLE,
 ) -> int:
-    """Turn growing journals into tables: events, stays, notices, suspicions, traffic, holes.
+    """Turn growing journals into tables: events, and what follows from them (stays, notices, traffic ...).
 
     Every row is in them once, whatever was killed, came late, came twice or out of order. Rows behind a
     missing segment wait for it. Files that cannot be used are set aside with a reason, and looked at again
@@ -80,7 +80,7 @@ def ingest(
 
     session.check_spark()
     session.check_java()
-    from rostra.history.progress import waiting
+    from rostra.history.progress import progress, waiting
 
     with waiting("starting Spark"):
         spark = session.start(master or session.HERE, app="rostra history ingest")
@@ -106,7 +106,7 @@ def ingest(
             remark(f"following {journal}; Ctrl-C ends it, and the next call goes on from there")
             work.follow(every_s=every)
         else:
-            with waiting("reading"):
+            with progress(spark, "reading"):
                 work.once()
     finally:
         session.end(spark)
@@ -153,10 +153,7 @@ class Progress:
 def show_status(tables: "Tables", output: Output) -> int:
     """From the tables' own books; no Spark is needed to read them."""
     commits, aside = tables.commits(), tables.set_aside()
-    rows: dict[str, int] = {}
-    for commit in commits:
-        for table, many in commit.rows.items():
-            rows[table] = rows.get(table, 0) + many if table != "open" else many
+    rows = tables.counts(commits)
     newest = commits[-1] if commits else None
     document = {
         "tables": str(tables.place),
@@ -164,6 +161,7 @@ def show_status(tables: "Tables", output: Output) -> int:
         "rows": dict(sorted(rows.items())),
         "segments": sum(commit.files for commit in commits),
         "runs_held": len(newest.held) if newest else 0,
+        "runs_late": newest.late if newest else 0,
         "set_aside": [{"file": each.file, "why": each.why, "bytes": each.size} for each in aside],
     }
     if output is not Output.TABLE:
@@ -182,6 +180,8 @@ def show_status(tables: "Tables", output: Output) -> int:
             f"{document['batches']} batches, {document['segments']} segments, "
             f"{document['runs_held']} runs wait behind holes, {len(aside)} files set aside"
         )
+        if newest.late:
+            remark(f"{newest.late} runs came too late for stays; with them:  rostra history rebuild stays")
         for each in aside:
             remark(f"  {each.file}\n    {each.why}")
     return EXIT_OK if newest else EXIT_FAILED

@@ -1,0 +1,161 @@
+"""The tables as Arrow has them, and how their files are written.
+
+Words stay numbers all the way from a segment's dictionary to that of a table: a name is spelled once for some
+hundred thousand rows. In a file that is not to be seen; whoever reads it finds texts.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from rostra.history.schemas import STAYS, TABLES, widened
+from rostra.journal.schema import Type
+
+WORD: Final = pa.dictionary(pa.int32(), pa.string())
+
+_TYPES: Final[dict[DataType, pa.DataType]] = {
+    StringType(): WORD,
+    LongType(): pa.int64(),
+    IntegerType(): pa.int32(),
+    DoubleType(): pa.float64(),
+    BooleanType(): pa.bool_(),
+    TimestampType(): pa.timestamp("us", tz="UTC"),
+    ArrayType(StringType()): pa.list_(pa.field("element", WORD)),
+}
+
+_BOUNDS: Final = frozenset(
+    {"world", "writer", "seen_by", "epoch", "seq", "at", "kind", "group", "peer", "domain"}
+)
+"""Columns by which readers may pass over what they do not want."""
+
+_STEADY: Final = frozenset({"seq", "at", "joined_seq", "joined_at", "left_seq", "left_at"})
+"""Columns in which the difference to the row before is small."""
+
+_SPELLED: Final = frozenset({"detail"})
+"""Texts that hardly come twice."""
+
+
+def in_arrow(schema: StructType) -> pa.Schema:
+    return pa.schema(
+        [
+            pa.field(field.name, pa.string() if field.name in _SPELLED else _TYPES[field.dataType])
+            for field in schema
+        ]
+    )
+
+
+STAYS_IN_ARROW: Final = in_arrow(STAYS)
+
+
+def table_in_arrow(table: str, extra: Mapping[str, Type]) -> pa.Schema:
+    """The columns of a table; `extra` are those of `events` that newer writers added."""
+    if table == "open":
+        return STAYS_IN_ARROW
+    return in_arrow(widened(extra) if table in ("events", "held") else TABLES[table])
+
+
+def words_of(schema: pa.Schema) -> list[str]:
+    """Columns that are kept as dictionaries, as Parquet calls them."""
+    return [
+        f"{field.name}.list.element" if pa.types.is_list(field.type) else field.name
+        for field in schema
+        if pa.types.is_list(field.type) or pa.types.is_dictionary(field.type)
+    ]
+
+
+def shaped_as(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Exactly these columns; those that are not there are null, as they are for an older writer."""
+    return pa.table(
+        [
+            _cast(table[field.name], field.type)
+            if field.name in table.column_names
+            else pa.nulls(table.num_rows, field.type)
+            for field in schema
+        ],
+        schema=schema,
+    )
+
+
+def _cast(values: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
+    if values.type == wanted:
+        return values
+    if pa.types.is_dictionary(wanted):
+        return pc.dictionary_encode(values.cast(pa.string()))
+    if pa.types.is_list(wanted):
+        return pa.chunked_array([_list(chunk) for chunk in values.chunks], wanted)
+    return values.cast(wanted)
+
+
+def _list(values: Any) -> pa.Array:
+    plain = values.cast(pa.list_(pa.string()))
+    words = pc.dictionary_encode(plain.values)
+    return pa.Array.from_buffers(
+        _TYPES[ArrayType(StringType())],
+        len(plain),
+        plain.buffers()[:2],
+        plain.null_count,
+        plain.offset,
+        [words],
+    )
+
+
+class Writer:
+    """One Parquet file, which grows by a row group whenever enough rows have come together."""
+
+    def __init__(self, opened: Callable[[], Any], schema: pa.Schema, group_rows: int) -> None:
+        self.schema, self.rows = schema, 0
+        self._opened, self._group_rows = opened, group_rows
+        self._waiting: list[pa.Table] = []
+        self._waiting_rows = 0
+        self._file: Any = None
+        self._writer: pq.ParquetWriter | None = None
+
+    def add(self, table: pa.Table) -> None:
+        if not table.num_rows:
+            return
+        self.rows += table.num_rows
+        self._waiting.append(table)
+        self._waiting_rows += table.num_rows
+        if self._waiting_rows >= self._group_rows:
+            self._write()
+
+    def close(self) -> bool:
+        """Whether there is a file: without a row there is none."""
+        if self._waiting:
+            self._write()
+        if self._writer is None:
+            return False
+        self._writer.close()
+        self._file.close()
+        return True
+
+    def _write(self) -> None:
+        if self._writer is None:
+            names = set(self.schema.names)
+            self._file = self._opened()
+            self._writer = pq.ParquetWriter(
+                self._file,
+                self.schema,
+                compression="zstd",
+                store_schema=False,  # it would tell others of our dictionaries
+                write_statistics=sorted(_BOUNDS & names),
+                use_dictionary=words_of(self.schema),
+                column_encoding=dict.fromkeys(sorted(_STEADY & names), "DELTA_BINARY_PACKED"),
+            )
+        whole = pa.concat_tables(self._waiting).combine_chunks()  # one dictionary for each column
+        self._writer.write_table(whole, row_group_size=max(self._group_rows, 1))
+        self._waiting, self._waiting_rows = [], 0

@@ -1,0 +1,107 @@
+"""Tables made anew from the events: with rows that came too late, and for tables that were not there before.
+
+    events (all of them) ──▶ stays/rebuilt=17-1, open/rebuilt=17-1, epochs/rebuilt=17-1
+                                      │
+                                      ▼
+                          _commits/17.json says so: from that moment readers see the new ones
+
+The events are what was received, so everything else follows from them. Nothing that readers see is touched
+until the one commit that replaces the newest; whoever dies before it has done nothing, and what it left is
+written over or swept away. Each table has its own commit, so a second call after a crash is as good as one.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from rostra.errors import BadInput, RostraError
+from rostra.history.fold import ended, fold, over_for_good
+from rostra.history.runs import Key
+from rostra.history.schemas import KINDS_OF, TABLES
+from rostra.history.tables import Commit, Tables
+
+REBUILT: Final = ("stays", *KINDS_OF)
+"""Tables that follow from the events."""
+
+
+def rebuild(
+    spark: SparkSession,
+    tables: Tables,
+    names: Iterable[str] = REBUILT,
+    *,
+    tell: Callable[[str, int], None] = lambda table, rows: None,
+    reach: Callable[[str], None] = lambda point: None,
+) -> None:
+    """Make these tables anew, one after the other. `tell` hears of each, and how many rows it has now."""
+    for table in check(names):
+        before = tables.require()[-1]
+        directory = f"rebuilt={before.batch}-{before.rebuilds + 1}"
+        events = tables.read(spark, "events")
+        if table == "stays":
+            commit = _stays(spark, tables, events, before, directory)
+        else:
+            rows = events.where(F.col("kind").isin(*KINDS_OF[table])).select(TABLES[table].names)
+            commit = _with(before, {table: directory}, {table: _save(tables, rows, table, directory)})
+        reach(f"rebuilt {table}")
+        tables.commit(commit)
+        reach(f"{table} committed")
+        tell(table, commit.rows.get(table, 0))
+
+
+def check(names: Iterable[str]) -> tuple[str, ...]:
+    """These can be rebuilt, or BadInput."""
+    chosen = tuple(names)
+    for table in chosen:
+        if table not in REBUILT:
+            fix = f"one of: {', '.join(REBUILT)}; they follow from the events"
+            raise BadInput(f"{table!r} cannot be rebuilt", fix=fix)
+    return chosen
+
+
+def _stays(spark: SparkSession, tables: Tables, events: DataFrame, before: Commit, directory: str) -> Commit:
+    epochs = tables.epochs(before)
+    every = ended(fold(events), over_for_good(spark, epochs)).persist()
+    try:
+        gone = _save(tables, every.where(F.col("left_at").isNotNull()), "stays", directory)
+        lasting = every.where(F.col("left_at").isNull()).sortWithinPartitions("world", "seen_by", "epoch")
+        last = _save(tables, lasting, "open", directory)
+        counts = {
+            Key(row.world, row.seen_by, row.epoch): int(row["count"])
+            for row in lasting.groupBy("world", "seen_by", "epoch").count().collect()
+        }
+    finally:
+        every.unpersist()
+    if sum(counts.values()) != last or not counts.keys() <= epochs.keys():
+        raise RostraError(
+            f"{sum(counts.values())} stays last, and {last} were written; nothing was changed",
+            fix="somebody changed the tables meanwhile; one at a time",
+        )
+    known = {
+        key: msgspec.structs.replace(
+            epoch, opened=directory if key in counts else "", open_rows=counts.get(key, 0)
+        )
+        for key, epoch in epochs.items()
+    }
+    tables.write_epochs(directory, known)
+    commit = _with(before, {"stays": directory, "epochs": directory}, {"stays": gone, "open": last})
+    return msgspec.structs.replace(commit, late=0)
+
+
+def _with(before: Commit, rebuilt: dict[str, str], rows: dict[str, int]) -> Commit:
+    counts = {table: many for table, many in {**before.rows, **rows}.items() if many}
+    return msgspec.structs.replace(
+        before,
+        rows=counts,
+        rebuilt={**before.rebuilt, **rebuilt},
+        rebuilds=before.rebuilds + 1,
+        at=time.time(),
+    )
+
+
+def _save(tables: Tables, rows: DataFrame, table: str, directory: str) -> int:
+    rows.write.mode("overwrite").parquet(tables.place.uri(f"{table}/{directory}"))
+    return tables.place.rows(f"{table}/{directory}")
