@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from rostra.protocols.adhoc.core import HostCore
+from rostra.protocols.effects import Core
 from rostra.protocols.links.core import Link
 
 if TYPE_CHECKING:
@@ -64,6 +66,7 @@ def document(process: "Process", resident: "Resident", core: bytes, after: int) 
         "servers": {domain: str(address) for domain, address in process.world.servers.items()},
         "core": msgspec.Raw(core),
         "data": process.data.document(resident),
+        "speech": _speech(node.core),
         "links": {peer: _link(process, resident, link) for peer, link in sorted(node.links.items())},
         "programs": [
             {
@@ -83,6 +86,37 @@ def document(process: "Process", resident: "Resident", core: bytes, after: int) 
         "recorded": process.record.recorded,  # the number of the last of these
         "forgotten": process.record.forgotten,
     }
+
+
+def _speech(core: Core) -> list[dict[str, Any]]:
+    """What members of this host said and heard, in groups with delivery. Numbers count from a stream's 1."""
+    if not isinstance(core, HostCore):
+        return []
+    return [
+        {
+            "group": str(group),
+            "member": endpoint,
+            "role": member.role.value,
+            "paused": member.senders.paused,  # its program does not read
+            "sent": member.sending.last_seq,
+            "confirmed": member.sending.stable,  # every receiver has these
+            "waiting": member.sending.queued,  # for room in the window
+            "blocked": member.sending.blocked,
+            "hears": {
+                stream: {
+                    "first": sender.inbound.start,
+                    "next": sender.inbound.told,  # to be handed to the program
+                    "emitted": sender.inbound.high,  # as far as is known here
+                    "missing": sum([last - first + 1 for first, last in sender.inbound.missing()]),
+                    "repaired": sender.repaired,
+                }
+                for stream, sender in sorted(member.senders.running.items())
+                if sender.inbound is not None
+            },
+        }
+        for group, members in sorted(core.members.items())
+        for endpoint, member in sorted(members.items())
+    ]
 
 
 def _link(process: "Process", resident: "Resident", link: Link) -> dict[str, Any]:

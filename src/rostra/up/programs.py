@@ -3,6 +3,7 @@
     lounge@world        whoever is around
     chess@eu            two or more of a region, for a game
     web@eu.paris        a server that is there nearly always, and is sometimes replaced
+    chat@world          one of each host talks, in sentences, and listens to the others
 
 They are ordinary programs over the public API, at a human pace, with the luck of a seed:
 ``python -m rostra.up.programs HOST SOCKET SEED NAME...``. A host that loses
@@ -17,7 +18,7 @@ from random import Random
 from typing import Final
 
 import rostra
-from rostra.client import Me
+from rostra.client import Conversation, Me
 from rostra.errors import RostraError
 from rostra.names import Domain, labels, parent
 
@@ -30,6 +31,12 @@ PEOPLE_PER_HOST: Final = 2
 LOUNGE: Final = "lounge"
 CHESS: Final = "chess"
 WEB: Final = "web"
+CHAT: Final = "chat"
+
+SENTENCES: Final = (
+    *("good morning", "who is up for a game?", "e4", "e5", "the coffee is ready", "back in five minutes"),
+    *("did anybody see the cut?", "all well here", "see you in the lounge"),
+)
 
 ASK_AGAIN_S: Final = 0.2
 
@@ -74,12 +81,32 @@ async def web_server(me: Me, pace: Pace) -> None:
         await pace.between(2, 5)
 
 
+async def chat(me: Me, name: str, pace: Pace) -> None:
+    """Talks and listens, a few sentences at a time; goes now and then, and comes back."""
+    while True:
+        async with me.open(name) as self, self.join(CHAT, delivery="fifo") as talk:
+            listening = asyncio.create_task(_listen(talk))
+            try:
+                for number in range(400):
+                    await talk.send(SENTENCES[number % len(SENTENCES)].encode())
+                    await pace.between(0.1, 0.9)
+            finally:
+                listening.cancel()
+        await pace.between(4, 10)
+
+
+async def _listen(talk: Conversation) -> None:
+    async for _ in talk.items(batch=100):
+        pass
+
+
 async def live(host: Domain, socket: str, seed: str, people: tuple[str, ...]) -> None:
     """Everybody's life on one host, and again after its agent was away."""
     while True:
         try:
             async with rostra.connect(socket, name="concierge") as me, asyncio.TaskGroup() as lives:
                 lives.create_task(web_server(me, Pace(f"{seed} {host} web")))
+                lives.create_task(chat(me, f"{people[0]}-talks", Pace(f"{seed} {host} chat")))
                 for name in people:
                     lives.create_task(person(me, name, Pace(f"{seed} {host} {name}")))
         except* RostraError:

@@ -81,6 +81,7 @@ def dashboard(
         Route("/api/groups", api.groups),
         Route("/api/members", api.members),
         Route("/api/sightings", api.sightings),
+        Route("/api/streams", api.streams),
         Route("/api/timeline", api.timeline),
         Route("/api/events", api.events),
     ]
@@ -176,6 +177,7 @@ class _Api:
                 "groups": "/api/groups",
                 "members": "/api/members?group=NAME&scope=SCOPE&from=HOST",
                 "sightings": "/api/sightings",
+                "streams": "/api/streams?group=NAME&scope=SCOPE",
                 "timeline": "/api/timeline?topic=TOPIC&about=NAME&after=NUMBER",
                 "events": "/api/events",
                 "lab": None if self._observatory.lab is None else "/api/lab",
@@ -224,6 +226,11 @@ class _Api:
     async def sightings(self, request: Request) -> Response:
         await self._observatory.awake()
         return _json({"now": time.time(), **self._observatory.sightings()})
+
+    async def streams(self, request: Request) -> Response:
+        """What is said in groups with delivery, and who does not keep up."""
+        await self._observatory.awake()
+        return _json({"now": time.time(), "places": self._observatory.speech(_group(request))})
 
     async def timeline(self, request: Request) -> Response:
         await self._observatory.awake()

@@ -30,6 +30,7 @@ from rostra.names import Domain, Group, host_of, inside, name_of, parse_group
 from rostra.web.lab import Lab, LabState
 from rostra.web.picture import End, Picture, Report, draw, ends_of
 from rostra.web.places import OURS, AnyNews, Forgotten, Happened, Known, Place, Seen, Silent, Unseen
+from rostra.web.speech import Listener, Speech
 from rostra.web.timeline import Entry, Timeline
 
 FRAMES_KEPT: Final = 2_000
@@ -57,7 +58,9 @@ class Frame(Struct, frozen=True):
     """One message to subscribers. `data` is JSON."""
 
     number: int
-    kind: Literal["snapshot", "world", "place", "groups", "view", "unview", "sightings", "entry", "lab"]
+    kind: Literal[
+        "snapshot", "world", "place", "groups", "view", "unview", "sightings", "speech", "entry", "lab"
+    ]
     data: bytes
 
 
@@ -117,6 +120,8 @@ class _Station:
         self.reasons: dict[Domain, str] = {}  # why its peers were given up
         self.views: dict[Group, View] = {}
         self.hosts: dict[Group, Counter[Domain]] = {}  # how many members of each host it sees
+        self.listener = Listener(place.path)
+        self.speech: Speech | None = None  # what its members say and hear, if they do
 
     @property
     def report(self) -> Report:
@@ -252,7 +257,18 @@ class Observatory:
         if was_silent and before.at is not None:
             self._publish_entries(self.timeline.answers(news.at, before.path))
         self._publish("place", station.shown)
+        self._tell_speech(station, station.listener.hear(news.at, document.get("speech", [])))
         self._look_again()
+
+    def _tell_speech(self, station: _Station, speech: Speech) -> None:
+        """Of a host whose members neither speak nor listen, only that they have stopped."""
+        if speech.speakers or speech.hearings:
+            station.speech = speech
+        elif station.speech is not None:
+            station.speech = None
+        else:
+            return
+        self._publish("speech", speech)
 
     def _silent(self, station: _Station, news: Silent) -> None:
         before = station.shown
@@ -274,6 +290,8 @@ class Observatory:
         self._publish("place", station.shown)
         for group in list(station.views):
             self._drop_view(station, group)
+        self._tell_speech(station, Speech(before.path, news.at))
+        station.listener = Listener(before.path)
         self._look_again()
 
     def _seen(self, station: _Station, news: Seen) -> None:
@@ -379,6 +397,22 @@ class Observatory:
         }
         return {"hosts": list(agents), "sees": sees}
 
+    def speech(self, group: Group | None = None) -> list[Speech]:
+        """What is said in groups with delivery, or in one of them, by place."""
+        found = [station.speech for station in self._stations.values() if station.speech is not None]
+        if group is None:
+            return found
+        return [
+            Speech(
+                each.place,
+                each.at,
+                tuple(one for one in each.speakers if one.group == str(group)),
+                tuple(one for one in each.hearings if one.group == str(group)),
+                each.more,
+            )
+            for each in found
+        ]
+
     # Frames
 
     def _publish_entries(self, entries: Iterable[Entry]) -> None:
@@ -449,6 +483,7 @@ class Observatory:
             "groups": tuple(self.groups.values()),
             "views": [view for station in self._stations.values() for view in station.views.values()],
             "sightings": self.sightings(),
+            "speech": self.speech(),
             "timeline": list(self.timeline),
             "lab": self.lab_shown,
         }

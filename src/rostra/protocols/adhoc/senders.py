@@ -71,6 +71,7 @@ class Sender:
         "overdue",
         "phase",
         "promises",
+        "repaired",
         "role",
         "stamp",
         "why",
@@ -89,6 +90,7 @@ class Sender:
         self.why = ""  # of a draining one: left | failed | disconnected
         self.final: int | None = None  # no number above this one will be delivered
         self.belows = 0
+        self.repaired = 0  # messages that were lost on their way and came by repair
         self.overdue = False  # semi-active, and its notice should have come
 
     @property
@@ -326,6 +328,8 @@ class Senders:
         if data.repair and sender.promises.promises:
             sender.promises.heard(run.first, run.end - 1)
         pieces = inbound.take(run, self._config.held_messages)
+        if data.repair:
+            sender.repaired += sum([piece.count for piece in pieces])
         inbound.hear_high(data.high)
         if not pieces:
             if data.repair:
