@@ -1,9 +1,9 @@
 # %% [markdown]
 # # A month of a world, asked on Spark
 #
-# Run it as it is (`python examples/a_month.py`), or open it as a notebook, cell by cell, in any editor that
-# knows `# %%`; `jupytext --to ipynb examples/a_month.py` makes an .ipynb of it. It needs Java 17 and
-# `pip install 'rostra[spark]'`, and makes up its own history, unless it is given one:
+# A program (`python examples/a_month.py`) and a notebook (`jupyter lab examples/a_month.ipynb`) with the same
+# cells. It needs Java 17 and `pip install 'rostra[spark]'`, and makes up its own history, unless the program
+# is given one:
 #
 #     python examples/a_month.py /var/lib/rostra/journal
 
