@@ -1,7 +1,8 @@
-"""An ingest that dies: ``python -m history.dying JOURNAL TABLES POINT FILES`` ends there as by kill -9.
+"""An ingest that dies: ``python -m history.dying JOURNAL TABLES POINT FILES [rebuild]``, as by kill -9.
 
-It says on stdout which point it reached, so that whoever started it can also kill it from outside. What is
-left behind is what a real crash leaves: the Java machine lives on for a moment, with a write half done.
+With `rebuild` it makes the stays anew when everything is read. It says on stdout which point it reached, so
+that whoever started it can also kill it from outside. What is left behind is what a real crash leaves: the
+Java machine lives on for a moment, with a write half done.
 """
 
 import os
@@ -9,11 +10,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from rostra.history.ingest import Ingest
+from rostra.history.ingest import Ingest, locked
+from rostra.history.rebuild import rebuild
 from rostra.history.session import start
+from rostra.history.tables import Tables
 
 
-def main(journal: str, tables: str, point: str, files: int) -> None:
+def main(journal: str, tables: str, point: str, files: int, then: str = "") -> None:
     def reach(here: str) -> None:
         print(here, flush=True)
         if here == point:
@@ -24,6 +27,10 @@ def main(journal: str, tables: str, point: str, files: int) -> None:
     Ingest(
         spark, journal, tables, files_per_batch=files, hole_after_s=10.0**9, compact_every=3, reach=reach
     ).once()
+    if then == "rebuild":
+        made = Tables(tables)
+        with locked(spark, made):
+            rebuild(spark, made, ["stays"], reach=reach)
     spark.stop()
     print("done", flush=True)
 
@@ -39,4 +46,4 @@ SMALL = {
 """Chosen for tiny data, as in conftest."""
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), *sys.argv[5:])

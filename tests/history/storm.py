@@ -3,9 +3,10 @@
     python -m tests.history.storm --kills 20 --seed 1
 
 A journal arrives bit by bit, out of order, some of it twice. Each round sends a little more of it and starts
-a real ingest, which is killed: from outside after a random time (with -9, the Python process alone or the
-Java machine too), or by itself at a point of its own. In the end everything is sent and one ingest is left
-alone. Then every row must be in the tables once, and the stays must be those of the whole journal.
+a real ingest, which also compacts, and rebuilds the stays when it is done. It is killed: from outside after
+a random time (with -9, the Python process alone or the Java machine too), or by itself at a point of its own.
+In the end everything is sent and one ingest is left alone. Then every row must be in the tables once, and the
+stays must be those of the whole journal.
 """
 
 import argparse
@@ -32,12 +33,16 @@ from rostra.history.session import start
 from rostra.history.tables import Tables
 
 LATEST_KILL_S = 12.0
+ALL_POINTS = (*POINTS, "rebuilt stays", "stays committed")
 
 
 def one_ingest(place: Path, point: str, dice: Random, *, kill: bool) -> str:
     """What it reached last, and how it ended."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "history.dying", str(place / "journal"), str(place / "tables"), point, "3"],
+        [
+            *(sys.executable, "-m", "history.dying"),
+            *(str(place / "journal"), str(place / "tables"), point, "3", "rebuild"),
+        ],
         cwd=Path(__file__).parents[1],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -79,7 +84,7 @@ def storm(kills: int, seed: int, rows_wanted: int) -> None:
             if waiting:
                 send(place / "journal", waiting.pop(), name=f"{next(names)}.parquet")
         chosen = nth % 2 == 0
-        point = POINTS[nth // 2 % len(POINTS)] if chosen else "nowhere"
+        point = ALL_POINTS[nth // 2 % len(ALL_POINTS)] if chosen else "nowhere"
         began = time.monotonic()
         ended = one_ingest(place, point, dice, kill=not chosen)
         print(f"{nth + 1:3} of {kills}: died after {ended}, {time.monotonic() - began:.0f} s", flush=True)

@@ -164,19 +164,6 @@ def runs(path: str, key: Key, role: str, table: pa.Table) -> list[Run]:
     ]
 
 
-def is_readable(path: str) -> str:
-    """Every byte of it, with every check that Arrow has: empty if so, or why not."""
-    files, inside = open_files(path)
-    try:
-        with files.open_input_file(inside) as source:
-            file = pq.ParquetFile(source, page_checksum_verification=True)
-            for batch in file.iter_batches():
-                batch.validate(full=True)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        return f"damaged: {' '.join(str(error).split())[:200]}"
-    return ""
-
-
 def looking(world: str | None) -> Any:
     """For `mapInArrow` over a column of paths: one document for each."""
     import msgspec

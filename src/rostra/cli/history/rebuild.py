@@ -1,0 +1,67 @@
+"""`rostra history rebuild`: tables made anew from the events."""
+
+from typing import Annotated
+
+import typer
+
+from rostra.cli.common import EXIT_OK, command, remark
+from rostra.cli.history.common import Master, TablesDir
+from rostra.cli.house import HouseCommand
+from rostra.errors import BadInput
+
+
+def register(app: typer.Typer) -> None:
+    app.command(cls=HouseCommand)(command(rebuild))
+
+
+def rebuild(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TABLE",
+            help="stays, notices, suspicions, traffic, deliveries or views.",
+            show_default="all of them",
+        ),
+    ] = None,
+    tables: TablesDir = None,
+    master: Master = None,
+) -> int:
+    """Make tables anew from the events that were received.
+
+    Rows that came after their hole was given up are in the events, and stays were told without them:
+    rostra history ingest --status says if there are any. Whoever reads the tables meanwhile is not disturbed.
+    If this is killed, nothing has changed, or some tables are done: call it again.
+
+    Examples:
+
+        rostra history rebuild stays -t /srv/tables
+        rostra history rebuild -t /srv/tables
+    """
+    if tables is None:
+        raise BadInput("no tables were named", fix="which ones?  --tables DIR")
+    from rostra.history import session
+    from rostra.history.tables import Tables
+
+    found = Tables(tables)
+    found.require()
+    session.check_spark()
+    session.check_java()
+    from rostra.history.progress import progress, waiting
+    from rostra.history.rebuild import REBUILT, check
+
+    chosen = tuple(names or REBUILT)
+    check(chosen)
+    with waiting("starting Spark"):
+        spark = session.start(master or session.HERE, app="rostra history rebuild")
+    from rostra.history.ingest import locked
+    from rostra.history.rebuild import rebuild as make_anew
+
+    try:
+        with locked(spark, found), progress(spark, "rebuilding"):
+            make_anew(spark, found, chosen, tell=lambda table, rows: remark(f"{table}: {rows:,} rows"))
+    except KeyboardInterrupt:
+        session.interrupt(spark)
+        raise
+    finally:
+        session.end(spark)
+    return EXIT_OK
