@@ -334,7 +334,7 @@ SMOOTH: dict[str, tuple[str, list[tuple[str, float, float]]]] = {
     "lost-long-before": (
         "no",
         [
-            ("recovered", 19.5, 0),
+            ("recovered", 20, 0),  # written with the delivery before, at the same time
             *[("delivered", 20, 0), ("member-joined", 25, 0), ("delivered", 30, 390)],
         ],
     ),

@@ -34,9 +34,10 @@ def smooth_join(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     flowing = (
         events.where(kind.isin("delivered", "recovered", "stream-started"))
         .select(*stream, "seq", "at", "kind", "latency_us", "observers", "first")
-        .withColumn("repaired_at", F.last(F.when(kind == "recovered", F.col("at")), True).over(story))
+        .withColumn("repaired", F.last(F.when(kind == "recovered", F.col("seq")), True).over(story))
         .where(kind != "recovered")
         .withColumn("since", F.lag("at").over(story))
+        .withColumn("before", F.lag("seq").over(story))
         .where((kind == "delivered") & F.col("latency_us").isNotNull() & F.col("since").isNotNull())
     )
     changes = events.where(kind.isin("member-joined", "member-left")).select(
@@ -55,7 +56,7 @@ def smooth_join(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         .where((F.col("change.who") != F.col("member")) & ~F.array_contains("observers", F.col("change.who")))
     )
     late = (F.col("latency_us") > int(bound_s * 1e6)) & (
-        F.col("repaired_at").isNull() | (F.col("repaired_at") < F.col("since"))
+        F.col("repaired").isNull() | (F.col("repaired") < F.col("before"))
     )
     judged = among.withColumn("broken", late)
     disturbed = F.broadcast(
