@@ -42,7 +42,10 @@ class Archive:
     def events(self) -> "DataFrame":
         """All rows (`schemas.EVENTS`), each once."""
         if self._tables is not None:
-            return self._tables.read(self.spark, "events")
+            from rostra.history.straight import files_in, note
+
+            events = self._tables.read(self.spark, "events")
+            return note(events, files_in(events.inputFiles()))
         from rostra.history.journals import read_journal
 
         assert self._journal is not None

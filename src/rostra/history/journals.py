@@ -23,6 +23,7 @@ from rostra.history.files import Directory, is_seen, open_files
 from rostra.history.look import Seen, extra_columns, look
 from rostra.history.runs import Key, Piece, Run, plan
 from rostra.history.schemas import widened
+from rostra.history.straight import lives_in, note
 from rostra.journal.schema import KEY
 
 THREADS: Final = 8
@@ -40,7 +41,8 @@ def read_journal(
             aside(each)
     good = [each for each in seen if not each.why]
     extra = {name: type_ for each in good for name, type_ in each.extra.items()}
-    return read_pieces(spark, chosen(good), good, widened(extra))
+    pieces = chosen(good)
+    return note(read_pieces(spark, pieces, good, widened(extra)), lives_in(pieces, good))
 
 
 def chosen(good: Iterable[Seen]) -> list[Piece]:

@@ -28,10 +28,16 @@ def seconds(since: Column, until: Column) -> Column:
 
 def every(stretch_s: float, at: Column) -> Column:
     """The beginning of the stretch of so many seconds that a time falls into; stretches count from 1970."""
+    width = width_us(stretch_s)
+    return F.timestamp_micros(F.floor(F.unix_micros(at) / F.lit(width)) * F.lit(width))
+
+
+def width_us(stretch_s: float) -> int:
+    """Of a stretch of so many seconds."""
     width = int(stretch_s * 1_000_000)
     if width <= 0:
         raise BadInput(f"a stretch of {stretch_s:g} s has no length", fix="ask for at least a microsecond")
-    return F.timestamp_micros(F.floor(F.unix_micros(at) / F.lit(width)) * F.lit(width))
+    return width
 
 
 def _column(given: Column | str) -> Column:

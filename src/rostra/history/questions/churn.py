@@ -2,11 +2,13 @@
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
-from rostra.history.shape import every, shaped
+from rostra.history.questions.straight import COUNTS_SCHEMA, Churn
+from rostra.history.shape import every, shaped, width_us
+from rostra.history.straight import Origin, answered, origin_of
 
 CHURN: Final = StructType(
     [
@@ -25,9 +27,13 @@ CHURN: Final = StructType(
 def churn(events: DataFrame, every_s: float = 60.0) -> DataFrame:
     """What changed in each group in each minute in which anything did (`CHURN`).
 
-    One pass and one aggregate. A join counts once, at home; a cut between two halves of a world counts in
-    `lost` once for every host and every member that it no longer sees.
+    One pass and one aggregate; straight from files, tasks have added up most of it already. A join counts
+    once, at home; a cut between two halves of a world counts in `lost` once for every host and every member
+    that it no longer sees.
     """
+    origin = origin_of(events)
+    if origin is not None:
+        return _straight(events, origin, width_us(every_s))
     kind, cause = F.col("kind"), F.col("cause")
     left = kind == "member-left"
     parts = {
@@ -42,10 +48,13 @@ def churn(events: DataFrame, every_s: float = 60.0) -> DataFrame:
         | ((kind == "joined") & (cause == "merge"))
     ).where(F.col("group").isNotNull())
     counted = concerned.groupBy("world", "group", every(every_s, F.col("at")).alias("at")).agg(
-        *(_how_many(part).alias(name) for name, part in parts.items())
+        *(F.count_if(part).alias(name) for name, part in parts.items())
     )
     return shaped(counted.where(sum((F.col(name) for name in parts), F.lit(0)) > 0), CHURN)
 
 
-def _how_many(part: Column) -> Column:
-    return F.count_if(part)
+def _straight(events: DataFrame, origin: Origin, width_us: int) -> DataFrame:
+    counts = answered(events, origin, Churn(width_us), COUNTS_SCHEMA)
+    parts = ("joins", "leaves", "crashes", "lost", "back")
+    summed = counts.groupBy("world", "group", "slot").agg(*(F.sum(part).alias(part) for part in parts))
+    return shaped(summed, CHURN, at=F.timestamp_micros(F.col("slot") * width_us))

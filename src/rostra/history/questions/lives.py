@@ -21,7 +21,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from rostra.history.questions.straight import PARTS_SCHEMA, Lives
 from rostra.history.shape import shaped
+from rostra.history.straight import answered, origin_of
 
 STILL_GOING_S: Final = 60.0
 """A life without `closing` is still going if its last row is no older than this, measured from the world's
@@ -63,16 +65,20 @@ def lives(events: DataFrame) -> DataFrame:
     sums at once (how many, their sum, and their exclusive or), because counting alone is fooled by a hole
     that comes with a duplicate; `holes` then says where.
     """
-    summed = events.groupBy("world", "writer", "epoch").agg(
-        F.min("role").alias("role"),
-        F.min("at").alias("began_at"),
-        F.max("at").alias("last_at"),
-        F.max("seq").alias("last_seq"),
-        F.count(F.lit(1)).alias("rows"),
-        F.sum("seq").alias("total"),
-        F.bit_xor("seq").alias("mixed"),
-        F.coalesce(F.sum(F.when(F.col("kind") == "dropped", F.col("count"))), F.lit(0)).alias("dropped"),
-        F.max(F.col("kind") == "closing").alias("closed"),
+    summed = (
+        _parts(events)
+        .groupBy("world", "writer", "epoch")
+        .agg(
+            F.min("role").alias("role"),
+            F.min("began_at").alias("began_at"),
+            F.max("last_at").alias("last_at"),
+            F.max("last_seq").alias("last_seq"),
+            F.sum("rows").alias("rows"),
+            F.sum("total").alias("total"),
+            F.bit_xor("mixed").alias("mixed"),
+            F.sum("dropped").alias("dropped"),
+            F.max("closed").alias("closed"),
+        )
     )
     world = Window.partitionBy("world")
     later = Window.partitionBy("world", "writer").orderBy("epoch")
@@ -107,6 +113,28 @@ def holes(events: DataFrame, among: DataFrame | None = None) -> DataFrame:
         first=F.col("before") + 1,
         last=F.col("seq") - 1,
         until_at="at",
+    )
+
+
+def _parts(events: DataFrame) -> DataFrame:
+    """What is summed up: of a row, or of a file's rows of one life at once."""
+    origin = origin_of(events)
+    if origin is not None:
+        return answered(events, origin, Lives(), PARTS_SCHEMA)
+    kind = F.col("kind")
+    return events.select(
+        "world",
+        "writer",
+        "epoch",
+        "role",
+        F.col("at").alias("began_at"),
+        F.col("at").alias("last_at"),
+        F.col("seq").alias("last_seq"),
+        F.lit(1).alias("rows"),
+        F.col("seq").alias("total"),
+        F.col("seq").alias("mixed"),
+        F.when(kind == "dropped", F.coalesce("count", F.lit(0))).otherwise(0).alias("dropped"),
+        (kind == "closing").alias("closed"),
     )
 
 

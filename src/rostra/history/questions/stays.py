@@ -15,8 +15,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from rostra.history.questions.lives import lives
+from rostra.history.questions.straight import Stays
 from rostra.history.schemas import STAYS
 from rostra.history.shape import shaped
+from rostra.history.straight import Origin, answered, origin_of
 from rostra.journal.schema import SIGHT
 
 
@@ -34,11 +36,14 @@ def stays(events: DataFrame, lived: DataFrame | None = None) -> DataFrame:
 
     A stay that a journal's hole falls into may have been broken there: see `holes`.
 
-    One exchange by a 64-bit hash of host, life, group and member, and one sort by two numbers; the names
-    travel only with the row that begins a stay. (Two different keys with one hash would be taken for one: of
-    ten million keys, that happens once in 400 000 histories.)
+    Straight from a journal's files there is nothing to sort. Else it is one exchange by a 64-bit hash of
+    host, life, group and member, and one sort by two numbers; the names travel only with the row that begins
+    a stay. (Two different keys with one hash would be taken for one: of ten million keys, that happens once
+    in 400 000 histories.)
     """
-    return _spells(sight(events), lives(events) if lived is None else lived)
+    lived = lives(events) if lived is None else lived
+    origin = origin_of(events, by_life=True)
+    return _spells(sight(events), lived) if origin is None else _straight(events, origin, lived)
 
 
 def memberships(events: DataFrame, lived: DataFrame | None = None) -> DataFrame:
@@ -57,6 +62,28 @@ def lasting(at: Column, begins: str = "joined_at", ends: str = "left_at") -> Col
     because the journal does, was seen then still."""
     known = F.col("ended_by").isin("closing", "unknown")
     return (F.col(begins) <= at) & (F.col(ends).isNull() | (F.col(ends) > at) | (known & (F.col(ends) == at)))
+
+
+def _straight(events: DataFrame, origin: Origin, lived: DataFrame) -> DataFrame:
+    found = answered(events, origin, Stays(), STAYS)
+    ended = F.col("life_ended_by").isNotNull()
+    lasts = F.col("ended_by").isNull()
+    return shaped(
+        found.withColumn("life_key", F.xxhash64("world", "seen_by", "epoch")).join(
+            F.broadcast(_ends(lived)), "life_key", "left"
+        ),
+        STAYS,
+        left_at=F.when(lasts & ended, F.col("life_last_at")).otherwise(F.col("left_at")),
+        ended_by=F.when(lasts, F.col("life_ended_by")).otherwise(F.col("ended_by")),
+    )
+
+
+def _ends(lived: DataFrame) -> DataFrame:
+    return lived.select(
+        F.xxhash64("world", "writer", "epoch").alias("life_key"),
+        F.col("last_at").alias("life_last_at"),
+        F.col("ended_by").alias("life_ended_by"),
+    )
 
 
 def _spells(changes: DataFrame, lived: DataFrame) -> DataFrame:
@@ -79,13 +106,8 @@ def _spells(changes: DataFrame, lived: DataFrame) -> DataFrame:
         .where("is_join")
         .withColumn("life_key", F.xxhash64("of.world", "of.writer", "of.epoch"))
     )
-    ends = lived.select(
-        F.xxhash64("world", "writer", "epoch").alias("life_key"),
-        F.col("last_at").alias("life_last_at"),
-        F.col("ended_by").alias("life_ended_by"),
-    )
     return shaped(
-        spells.join(F.broadcast(ends), "life_key", "left"),
+        spells.join(F.broadcast(_ends(lived)), "life_key", "left"),
         STAYS,
         **{name: f"of.{name}" for name in ("world", "epoch", "group", "member", "life", "stamp")},
         seen_by="of.writer",

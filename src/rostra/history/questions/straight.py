@@ -1,0 +1,146 @@
+"""`stays`, `lives` and `churn` straight from the files: the parts of them that tasks do in Arrow.
+
+Each says here only what a strand of rows comes to; what that means together is said once, by the question.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Struct
+
+from rostra.history.arrow import STAYS_IN_ARROW
+from rostra.history.spells import fold, sight
+from rostra.history.straight import Bools, Strand, is_one_of, is_there, is_true, read
+from rostra.journal.schema import SIGHT
+
+STRETCH_ROWS: Final = 200_000
+"""So many changes of sight are folded at once."""
+
+LIFE: Final = ("world", "writer", "epoch")
+SIGHT_COLUMNS: Final = (
+    *(*LIFE, "seq", "at", "kind", "change", "news"),
+    *("group", "member", "life", "stamp", "cause"),
+)
+PARTS: Final = (*LIFE, "role", "at", "seq", "kind", "count")
+CHURN_COLUMNS: Final = ("world", "group", "at", "kind", "cause", "news", "member")
+
+PARTS_SCHEMA: Final = (
+    "world STRING, writer STRING, epoch LONG, role STRING, began_at TIMESTAMP, last_at TIMESTAMP, "
+    "last_seq LONG, rows LONG, total LONG, mixed LONG, dropped LONG, closed BOOLEAN"
+)
+COUNTS_SCHEMA: Final = (
+    "world STRING, group STRING, slot LONG, joins LONG, leaves LONG, crashes LONG, lost LONG, back LONG"
+)
+
+
+class Stays(Struct, frozen=True):
+    """The stays of one life; those that nothing ended have no end yet."""
+
+    def __call__(self, strand: Strand) -> Iterator[pa.Table]:
+        opened = STAYS_IN_ARROW.empty_table()
+        changes: list[pa.Table] = []
+        waiting = 0
+        for rows in read(strand, SIGHT_COLUMNS):
+            changes.append(sight(rows.filter(pa.array(_changes_sight(rows)))))
+            waiting += changes[-1].num_rows
+            if waiting > max(STRETCH_ROWS, opened.num_rows):
+                ended, opened = fold(opened, pa.concat_tables(changes))
+                changes, waiting = [], 0
+                yield ended
+        if waiting:
+            ended, opened = fold(opened, pa.concat_tables(changes))
+            yield ended
+        yield opened
+
+
+class Lives(Struct, frozen=True):
+    """What `lives` sums up, for each stretch of one life's rows that are side by side."""
+
+    def __call__(self, strand: Strand) -> Iterator[pa.Table]:
+        for rows in read(strand, PARTS):
+            whole = rows.combine_chunks()
+            starts = _starts(whole)
+            seq, at = whole["seq"].to_numpy(), whole["at"].cast(pa.int64()).to_numpy()
+            first = whole.select((*LIFE, "role")).take(pa.array(starts))
+            closing = is_one_of(whole["kind"], "closing")
+            dropped = np.where(
+                is_one_of(whole["kind"], "dropped"), pc.fill_null(whole["count"], 0).to_numpy(), 0
+            )
+            time = whole.schema.field("at").type
+            yield pa.table(
+                {
+                    **{name: first[name] for name in first.column_names},
+                    "began_at": pa.array(np.minimum.reduceat(at, starts)).cast(time),
+                    "last_at": pa.array(np.maximum.reduceat(at, starts)).cast(time),
+                    "last_seq": np.maximum.reduceat(seq, starts),
+                    "rows": np.diff([*starts, len(seq)]),
+                    "total": np.add.reduceat(seq, starts),
+                    "mixed": np.bitwise_xor.reduceat(seq, starts),
+                    "dropped": np.add.reduceat(dropped, starts),
+                    "closed": np.logical_or.reduceat(closing, starts),
+                }
+            )
+
+
+class Churn(Struct, frozen=True):
+    """What came and went, per group and slot of so many microseconds."""
+
+    width_us: int
+
+    def __call__(self, strand: Strand) -> Iterator[pa.Table]:
+        for rows in read(strand, CHURN_COLUMNS):
+            kind = rows["kind"]
+            at_home = is_one_of(kind, "member-joined", "member-left")
+            cut = is_one_of(kind, "without", "only") & is_there(rows["member"])
+            merged = is_one_of(kind, "joined") & is_one_of(rows["cause"], "merge")
+            seen = (cut | merged) & is_true(rows["news"])
+            chosen = (at_home | seen) & is_there(rows["group"])
+            counted = rows.drop_columns(["news", "member"]).filter(pa.array(chosen)).combine_chunks()
+            if counted.num_rows:
+                yield _counted(counted, self.width_us)
+
+
+def _changes_sight(rows: pa.Table) -> Bools:
+    """A quick first choice, so that what follows has fewer rows to look at."""
+    return is_one_of(rows["kind"], *SIGHT) & is_true(rows["news"])
+
+
+def _counted(rows: pa.Table, width_us: int) -> pa.Table:
+    kind, at = rows["kind"], rows["at"].cast(pa.int64()).to_numpy()
+    is_left, is_crash = is_one_of(kind, "member-left"), is_one_of(rows["cause"], "crash")
+    parts = {
+        "joins": is_one_of(kind, "member-joined"),
+        "leaves": is_left & ~is_crash,
+        "crashes": is_left & is_crash,
+        "lost": is_one_of(kind, "without", "only"),
+        "back": is_one_of(kind, "joined"),
+    }
+    table = pa.table(
+        {
+            "world": rows["world"],
+            "group": rows["group"],
+            "slot": pa.array(at // width_us),
+            **{name: part.astype(np.int64) for name, part in parts.items()},
+        }
+    )
+    summed = table.group_by(["world", "group", "slot"], use_threads=False).aggregate(
+        [(name, "sum") for name in parts]
+    )
+    columns = ["world", "group", "slot", *(f"{name}_sum" for name in parts)]
+    return summed.select(columns).rename_columns(["world", "group", "slot", *parts])
+
+
+def _starts(rows: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Where the rows of another life begin."""
+    changes = np.zeros(rows.num_rows, dtype=bool)
+    changes[0] = True
+    for name in LIFE:
+        values = rows[name].combine_chunks()
+        if isinstance(values, pa.ChunkedArray):
+            values = pa.concat_arrays(values.chunks)
+        codes = (values.indices if pa.types.is_dictionary(values.type) else values).to_numpy()
+        changes[1:] |= codes[1:] != codes[:-1]
+    return np.flatnonzero(changes)

@@ -1,0 +1,208 @@
+"""Straight from the files: Spark's tasks read the rows for themselves, in Arrow, and nothing is shuffled.
+
+    events (a DataFrame) ── is it a journal or a table, untouched? ── no ──▶ a plan of Spark, over anything
+                                        │ yes
+                                        ▼
+            strands ──▶ shares ──▶ task: read some columns of each strand, in order ──▶ rows of the answer
+
+Half of what a window over events costs is spent on turning columns into rows and names into longer names, and
+most of the rest on sorting what was in order when it was written. A journal's segment holds one life of one
+writer in order of `seq`, so whoever reads all segments of a life one after the other has nothing to sort by
+but the story, and words are numbers all the way.
+
+Which files a DataFrame is made of is remembered for that very object. Whatever is derived from it, be it by
+one filter, is another object, of which nothing is known; so a question can look, and never be wrong. Both
+ways give the same answers, and tests hold them together.
+"""
+
+import weakref
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from msgspec import Struct
+from numpy.typing import NDArray
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from rostra.history.arrow import shaped_as, table_in_arrow, words_of
+from rostra.history.files import open_files
+from rostra.history.look import Seen
+from rostra.history.runs import Key, Piece
+
+Bools = NDArray[np.bool_]
+
+TASKS: Final = 16
+FILE_WEIGHT: Final = 2_000
+"""To open a file takes as long as so many rows of it."""
+
+
+class Source(Struct, frozen=True):
+    """A file, or those rows of it whose numbers are `among` these two and between them."""
+
+    path: str
+    rows: int
+    among: tuple[int, int] | None = None
+
+
+class Strand(Struct, frozen=True):
+    """Files that one task reads one after the other."""
+
+    sources: tuple[Source, ...]
+
+    @property
+    def weight(self) -> int:
+        return sum(source.rows + FILE_WEIGHT for source in self.sources)
+
+
+class Origin(Struct, frozen=True):
+    """What a DataFrame of events is made of."""
+
+    strands: tuple[Strand, ...]
+    by_life: bool  # each strand is one life of one writer: all of it, each row once, in order
+
+
+class Work(Protocol):
+    """What a task does with a strand. Sent to tasks, so it is made of plain data."""
+
+    def __call__(self, strand: Strand) -> Iterator[pa.Table]: ...
+
+
+_origins: "weakref.WeakKeyDictionary[DataFrame, Origin]" = weakref.WeakKeyDictionary()
+
+
+def note(events: DataFrame, origin: Origin) -> DataFrame:
+    """Remember what this very DataFrame is made of."""
+    _origins[events] = origin
+    return events
+
+
+def origin_of(events: DataFrame, *, by_life: bool = False) -> Origin | None:
+    """The files that these events are, if they are nothing else; with `by_life`, only if lives are whole."""
+    origin = _origins.get(events)
+    return None if origin is None or (by_life and not origin.by_life) else origin
+
+
+def lives_in(pieces: Iterable[Piece], good: Iterable[Seen]) -> Origin:
+    """Of a journal: each life with its segments, in order. `good` are the files that the pieces are from."""
+    alone = {each.path for each in good if len(each.runs) == 1}
+    by_key: dict[Key, list[Piece]] = {}
+    for piece in pieces:
+        by_key.setdefault(piece.run.key, []).append(piece)
+    strands = (sorted(by_key[key], key=lambda piece: piece.first) for key in sorted(by_key))
+    return Origin(
+        tuple(Strand(tuple(_source(piece, alone) for piece in strand)) for strand in strands), by_life=True
+    )
+
+
+def files_in(paths: Iterable[str]) -> Origin:
+    """Of a table: its files, each a strand of its own."""
+    return Origin(tuple(Strand((Source(path, _rows_in(path)),)) for path in paths), by_life=False)
+
+
+def answered(events: DataFrame, origin: Origin, work: Work, schema: StructType | str) -> DataFrame:
+    """The rows that `work` makes of each strand, as a DataFrame; tasks of about the same weight."""
+    shares = _shares(origin.strands)
+    task = _Task(work, shares)
+    if not shares:
+        return events.sparkSession.createDataFrame([], schema)
+    return events.sparkSession.range(0, len(shares), 1, len(shares)).mapInArrow(task, schema)
+
+
+def read(strand: Strand, columns: tuple[str, ...]) -> Iterator[pa.Table]:
+    """These columns of a strand, bit by bit and in order. Words are not spelled out."""
+    for source in strand.sources:
+        wanted = columns if source.among is None else tuple(dict.fromkeys((*columns, "seq")))
+        schema = _schema(wanted)
+        files, inside = open_files(source.path)
+        with files.open_input_file(inside) as opened:
+            file = pq.ParquetFile(opened, read_dictionary=words_of(schema))
+            known = set(file.schema_arrow.names)
+            there = [name for name in wanted if name in known]
+            for group in range(file.num_row_groups):
+                rows = shaped_as(file.read_row_group(group, columns=there, use_threads=False), schema)
+                rows = rows if source.among is None else _between(rows, *source.among)
+                if rows.num_rows:
+                    yield rows.select(columns)
+
+
+def is_one_of(words: pa.ChunkedArray, *wanted: str) -> Bools:
+    """Which of these words are wanted; nothing is not. Each word is looked at once, and not each row."""
+    asked = frozenset(wanted)
+    found = [_is_one_of(chunk, asked) for chunk in words.chunks]
+    return np.concatenate(found) if len(found) != 1 else found[0]
+
+
+def is_there(values: pa.ChunkedArray) -> Bools:
+    return np.asarray(pc.is_valid(values))
+
+
+def is_true(values: pa.ChunkedArray) -> Bools:
+    """Which of these are true; nothing is not."""
+    return np.asarray(pc.fill_null(values, False))
+
+
+def _is_one_of(words: pa.DictionaryArray, wanted: frozenset[str]) -> Bools:
+    known = [word in wanted for word in words.dictionary.to_pylist()]
+    places = words.indices.fill_null(len(known)) if words.null_count else words.indices
+    found: Bools = np.array([*known, False])[places.to_numpy()]
+    return found
+
+
+class _Task:
+    """For `mapInArrow` over the numbers of shares."""
+
+    def __init__(self, work: Work, shares: list[list[Strand]]) -> None:
+        self.work, self.shares = work, shares
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for strand in self.shares[number]:
+                    for table in self.work(strand):
+                        yield from _spelled(table).to_batches()
+
+
+def _shares(strands: tuple[Strand, ...]) -> list[list[Strand]]:
+    shares: list[list[Strand]] = [[] for _ in range(min(TASKS, len(strands)))]
+    weights = [0] * len(shares)
+    for strand in sorted(strands, key=lambda each: -each.weight):
+        lightest = weights.index(min(weights))
+        shares[lightest].append(strand)
+        weights[lightest] += strand.weight
+    return shares
+
+
+def _spelled(table: pa.Table) -> pa.Table:
+    """With texts in the place of their numbers, as Spark wants them."""
+    fields = [
+        pa.field(field.name, pa.string()) if pa.types.is_dictionary(field.type) else field
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(fields))
+
+
+@cache
+def _schema(columns: tuple[str, ...]) -> pa.Schema:
+    whole = table_in_arrow("events", {})
+    return pa.schema([whole.field(name) for name in columns])
+
+
+def _between(rows: pa.Table, first: int, last: int) -> pa.Table:
+    start, stop = np.searchsorted(rows["seq"].to_numpy(), (first, last + 1))
+    return rows.slice(int(start), int(stop - start))
+
+
+def _source(piece: Piece, alone: set[str]) -> Source:
+    path, rows = piece.run.source, piece.last - piece.first + 1
+    is_all = piece.whole and path in alone
+    return Source(path, rows) if is_all else Source(path, rows, (piece.first, piece.last))
+
+
+def _rows_in(path: str) -> int:
+    files, inside = open_files(path)
+    return int(pq.read_metadata(inside, filesystem=files).num_rows)

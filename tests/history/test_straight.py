@@ -1,0 +1,143 @@
+"""Straight from the files or by a plan of Spark: the answers are the same."""
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from support.journal import Journal
+from support.segments import cut, send
+
+from rostra.history.archive import Archive
+from rostra.history.audits.per_source_order import told_in_order
+from rostra.history.journals import read_journal
+from rostra.history.questions import churn, lives, stays
+from rostra.history.straight import files_in, note, origin_of
+
+HOSTS = ("eu.paris.h1", "eu.paris.h2", "us.ny.h1")
+MEMBERS = tuple(f"{host}/{name}#{n}" for host in HOSTS for name in ("ann", "bob") for n in (1, 2))
+GROUPS = ("chess@world", "go@eu")
+KINDS = ("joined", "left", "without", "only", "absolute", "unfollowed", "gap", "heartbeat", "kept", "home")
+
+
+def random_journal(world: str, dice: Random) -> Journal:
+    """Whatever can be in a journal, sensible or not: both ways have to take it the same way."""
+    journal = Journal(world)
+    for host in HOSTS:
+        journal.start(host, 0)
+    for _ in range(150):
+        host, kind, at = dice.choice(HOSTS), dice.choice(KINDS), journal.now + dice.random() * 20
+        member, group = dice.choice(MEMBERS), dice.choice(GROUPS)
+        stamped: dict[str, Any] = {
+            "life": dice.choice((1, 1, 2, None)),
+            "stamp": dice.choice((1, 2, 3, None)),
+        }
+        told = dice.sample(("x", "y", "z"), dice.randint(0, 2)) or None
+        news = dice.choice((True, True, True, False, None))
+        match kind:
+            case "joined" | "absolute":
+                cause = dice.choice(("join", "merge", "snapshot", None))
+                journal.sees(
+                    host,
+                    "joined",
+                    member,
+                    at,
+                    group,
+                    kind=kind,
+                    cause=cause,
+                    news=news,
+                    observers=told,
+                    **stamped,
+                )
+            case "left" | "without" | "only" | "unfollowed":
+                journal.sees(
+                    host,
+                    "left",
+                    dice.choice((member, member, None)),
+                    at,
+                    group,
+                    kind=kind,
+                    cause=dice.choice((kind, "leave", "crash", None)),
+                    news=news,
+                    observers=told,
+                    **stamped,
+                )
+            case "kept":
+                journal.write(host, "joined", at, group=group, change="kept", count=3)
+            case "home":
+                change = dice.choice(("joined", "left"))
+                journal.home(
+                    change, member, at, group, cause=dice.choice(("crash", "leave", None)), **stamped
+                )
+            case "gap":
+                dice.choice((journal.lose, journal.start))(host)
+            case _:
+                journal.write(
+                    host, dice.choice(("heartbeat", "heartbeat", "closing", "dropped")), at, count=2
+                )
+    return journal
+
+
+@pytest.fixture(scope="module")
+def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Five random worlds, cut into segments anyhow; some of it was sent twice, and cut otherwise then."""
+    where, dice = tmp_path_factory.mktemp("journal"), Random(20)
+    for number in range(5):
+        rows = random_journal(f"w{number}", dice).rows
+        again = [segment for segment in cut(rows, dice) if dice.random() < 0.2]
+        for segment in (*cut(rows, dice, longest=30), *again):
+            send(where / f"of-w{number}", segment)
+    return where
+
+
+@pytest.fixture(scope="module")
+def events(spark: SparkSession, journal: Path) -> DataFrame:
+    return read_journal(spark, str(journal))
+
+
+def planned(events: DataFrame) -> DataFrame:
+    """The same rows, of which nobody knows where they are from."""
+    same = events.where(F.lit(True))
+    assert origin_of(same) is None
+    return same
+
+
+def rows_of(answer: DataFrame) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row) for row in answer.collect()), key=repr)
+
+
+def test_the_worlds_of_these_tests_have_something_of_everything(events):
+    assert {row.ended_by for row in stays(events).select("ended_by").distinct().collect()} >= {
+        *("joined again", "left", "leave", "crash", "without", "only", "closing", "unknown"),
+    }
+    found = told_in_order(events).groupBy("broken").count().collect()
+    assert len(found) == 2
+
+
+@pytest.mark.parametrize("ask", [lives, stays, churn, told_in_order], ids=lambda ask: str(ask.__name__))
+def test_a_journal_answers_alike_straight_from_its_files_and_by_a_plan(events, ask):
+    assert origin_of(events, by_life=True) is not None
+    straight, by_plan = ask(events), ask(planned(events))
+    assert straight.columns == by_plan.columns
+    assert rows_of(straight) == rows_of(by_plan)
+
+
+@pytest.mark.parametrize("ask", [lives, churn], ids=lambda ask: str(ask.__name__))
+def test_a_table_with_many_lives_in_a_file_answers_alike(spark, events, tmp_path, ask):
+    events.coalesce(1).sortWithinPartitions("at").write.parquet(str(tmp_path / "events"))
+    table = spark.read.schema(events.schema).parquet(str(tmp_path / "events"))
+    note(table, files_in(table.inputFiles()))
+    assert origin_of(table) is not None
+    assert origin_of(table, by_life=True) is None
+    assert rows_of(ask(table)) == rows_of(ask(events))
+
+
+def test_what_is_derived_from_a_journal_is_not_taken_for_it(events):
+    assert origin_of(events.where("kind = 'left'")) is None
+    assert origin_of(events.select("*")) is None
+
+
+def test_an_archive_of_a_journal_knows_its_files(spark, journal):
+    assert origin_of(Archive(spark, journal=str(journal)).events, by_life=True) is not None
