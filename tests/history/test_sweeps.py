@@ -1,12 +1,18 @@
 """Sweeps: many small worlds, each a row; what is known is not run again, and what fails loses nobody else."""
 
-import pytest
+import json
 
+import pytest
+from typer.testing import CliRunner
+
+from rostra.cli import application
 from rostra.errors import BadInput
+from rostra.history import Archive, session
 from rostra.history.sweeps.job import Results, here, on_spark, sweep
 from rostra.history.sweeps.plan import Run, read_plan
 from rostra.history.sweeps.report import choices, curve, page, points
-from rostra.history.sweeps.run import ROW, execute
+from rostra.history.sweeps.run import FAILED, JOURNALS, ROW, execute
+from rostra.sim.world import World
 
 FILE = """
 [sweep]
@@ -92,30 +98,80 @@ def test_a_sweep_that_is_stopped_goes_on_where_it_was(plan, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         sweep(plan.runs, results, stopped, parcel=3)
     assert len(results.done()) == 6
-    (tmp_path / "runs" / ".batch=2.part").mkdir()  # of one that died while it wrote
+    (results.path / ".batch=2.part").mkdir()  # of one that died while it wrote
     assert sweep(plan.runs, results, lambda runs: [dict.fromkeys(ROW) | {"run": r.id} for r in runs]) == 2
     assert results.read().num_rows == 8
 
 
 def test_a_run_that_fails_is_a_row_with_its_error_and_is_tried_again(plan, tmp_path):
-    bad = Run("none", {}, "lan", "lan", "lan", {}, 0.0, 1, 5.0)
     results = Results(tmp_path)
 
-    sweep([bad, plan.runs[0]], results, here)
+    sweep([BAD, plan.runs[0]], results, here)
 
     rows = {row["run"]: row for row in results.read().to_pylist()}
-    assert rows[bad.id]["error"] and rows[bad.id]["told_s"] is None
+    assert rows[BAD.id]["error"] and rows[BAD.id]["told_s"] is None
     assert rows[plan.runs[0].id]["error"] is None
     assert results.done() == {plan.runs[0].id}
 
 
-def test_spark_gives_the_rows_that_this_process_gives(spark, plan):
-    runs = [plan.runs[0], plan.runs[5], Run("none", {}, "lan", "lan", "lan", {}, 0.0, 1, 5.0)]
+BAD = Run("none", {}, "lan", "lan", "lan", {}, 0.0, 1, 5.0)
+
+
+def files(directory):
+    """Every file, with its bytes."""
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*.parquet")}
+
+
+def test_spark_gives_the_rows_and_journals_that_this_process_gives(spark, plan, tmp_path):
+    runs = [plan.runs[0], plan.runs[5], BAD]
 
     def sorted_rows(rows):
         return sorted((row | {"error": bool(row["error"])} for row in rows), key=lambda row: row["run"])
 
-    assert sorted_rows(on_spark(spark)(runs)) == sorted_rows(here(runs))
+    assert sorted_rows(on_spark(spark, tmp_path / "there")(runs)) == sorted_rows(
+        here(runs, tmp_path / "here")
+    )
+    assert files(tmp_path / "there") == files(tmp_path / "here") != {}
+    kept = {path.name for path in (tmp_path / "here" / JOURNALS).iterdir()}
+    assert kept == {plan.runs[0].id, plan.runs[5].id}, "those that came to their end"
+
+
+def test_the_journal_of_a_run_that_fails_is_kept_apart_and_replaced_by_the_next_attempt(
+    plan, tmp_path, monkeypatch
+):
+    run = plan.runs[0]
+    with monkeypatch.context() as patch:
+        patch.setattr(World, "crash", lambda *_: 1 / 0)
+        assert "ZeroDivisionError" in execute(run, tmp_path)["error"]
+    assert files(tmp_path / FAILED / run.id) and not (tmp_path / JOURNALS / run.id).exists()
+
+    for _ in range(2):  # and it may come twice, if somebody stopped it before its row was kept
+        assert execute(run, tmp_path)["error"] is None
+    assert files(tmp_path / JOURNALS / run.id)
+
+
+def test_the_command_runs_a_file_into_tables_that_history_can_ask(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(session, "start", lambda *_, **__: spark)  # the tests' own, and it goes on
+    monkeypatch.setattr(session, "end", lambda _: None)
+    file, into = tmp_path / "small.toml", tmp_path / "into"
+    file.write_text(FILE.replace("seeds = 2", "seeds = 1").replace("[0.0, 0.1]", "[0.0]"))
+
+    def command(*words):
+        done = CliRunner().invoke(application(["sweep"]), ["sweep", str(file), "--into", str(into), *words])
+        assert done.exit_code == 0, done.output
+        return done
+
+    assert "2 runs, 0 of them known already" in command("--dry-run").output
+    chosen = [json.loads(line) for line in command("-o", "jsonl").stdout.splitlines()]
+    assert {each["topology"] for each in chosen} == {"site"}
+    assert chosen[0]["chosen"]["label"] == "lan: down_after_s 0.5"
+    assert "<circle" in (into / "report.html").read_text()
+
+    rows = spark.read.parquet(str(into / "tables" / "runs"))
+    events = Archive(spark, tables=str(into / "tables")).events
+    crashes = events.where("kind = 'server-changed' and change = 'crashed'").join(rows, "world")
+    assert sorted(row["peer"] for row in crashes.collect()) == ["site.h1", "site.h1"], "one in each world"
+    assert "2 runs, 2 of them known already" in command().output
 
 
 def row(label, told_s, in_vain, given_up=0, loss=0.0, error=None):

@@ -1,6 +1,9 @@
 """Runs as Spark tasks: in parcels, each of which is kept as soon as it is done.
 
-    <directory>/runs/batch=<number>/*.parquet   rows of one parcel, on disk under this name or not at all
+    <directory>/journals/<run>/                        the journal of each run, whole or not there
+                failed/<run>/                          of a run that failed: to look into
+                tables/runs/batch=<number>/*.parquet   rows of one parcel, there whole or not at all
+                       events/ stays/ ...              what ingest makes of the journals
 
 Whoever is stopped loses the parcel that was under way, and the next call runs only what is not there yet. So
 a sweep can be stopped at any moment, continued, and made larger by editing its file.
@@ -18,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rostra.history.sweeps.plan import Run
-from rostra.history.sweeps.run import ROW, execute
+from rostra.history.sweeps.run import JOURNALS, ROW, execute
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +43,8 @@ class Results:
     """What is known already."""
 
     def __init__(self, directory: str | Path) -> None:
-        self.path = Path(directory) / "runs"
+        self.tables = Path(directory) / "tables"
+        self.path = self.tables / "runs"
 
     def read(self) -> pa.Table:
         """Every row, the newest of each run."""
@@ -96,27 +100,36 @@ def sweep(
     return len(waiting)
 
 
-def here(runs: Sequence[Run]) -> list[dict[str, Any]]:
+def here(runs: Sequence[Run], journals: Path | None = None) -> list[dict[str, Any]]:
     """One after the other, in this process, without Spark."""
-    return [execute(run) for run in runs]
+    return [execute(run, journals) for run in runs]
 
 
-def on_spark(spark: "SparkSession") -> Execute:
+def on_spark(spark: "SparkSession", journals: Path | None = None) -> Execute:
     """One task for each run, so that a slow one holds up nobody. Workers import Rostra as it is installed
-    there; what travels is the run itself."""
+    there; what travels is the run itself. With `journals`, a directory that every worker can write."""
+    into = None if journals is None else str(journals)
+
+    def in_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = [
+                execute(msgspec.json.decode(word, type=Run), into) for word in batch.column(0).to_pylist()
+            ]
+            yield from pa.Table.from_pylist(rows, ROWS).to_batches()
 
     def by(runs: Sequence[Run]) -> list[dict[str, Any]]:
         words = [(msgspec.json.encode(run).decode(),) for run in runs]
         table = spark.createDataFrame(words, "run string").repartition(len(words))
-        return [row.asDict() for row in table.mapInArrow(_execute_batches, ROWS_IN_SPARK).collect()]
+        return [row.asDict() for row in table.mapInArrow(in_batches, ROWS_IN_SPARK).collect()]
 
     return by
 
 
-def _execute_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        rows = [execute(msgspec.json.decode(word, type=Run)) for word in batch.column(0).to_pylist()]
-        yield from pa.Table.from_pylist(rows, ROWS).to_batches()
+def ingest(spark: "SparkSession", directory: Path) -> None:
+    """The journals of all runs into tables, beside their rows. What is there already is not read again."""
+    from rostra.history.ingest import Ingest
+
+    Ingest(spark, str(directory / JOURNALS), str(Results(directory).tables)).once()
 
 
 def _number(path: Path) -> int:

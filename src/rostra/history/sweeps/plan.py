@@ -59,6 +59,11 @@ class Run(Struct, frozen=True):
         return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()[:16]
 
     @property
+    def world(self) -> str:
+        """The name of its world, in the journal."""
+        return f"sweep-{self.id}"
+
+    @property
     def timers(self) -> LinkConfig:
         profile = PROFILES[self.profile]()
         return replace(profile, detect=replace(profile.detect, **self.detect)).over_datagrams()

@@ -3,11 +3,14 @@
     everybody joins ── calm ───────────── a crash ── told, one by one ── a restart ── linked again
                        suspected in vain             detection time
 
-Without a look at any clock but the world's own, so the row is the same on every machine.
+Without a look at any clock but the world's own, so the row is the same on every machine. Each run is a world
+of its own, and can leave its journal: the same files as any world's, under the name that its row has.
 """
 
+import shutil
 import traceback
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from rostra.errors import RostraError
 from rostra.history.sweeps.plan import NETWORKS, Run
@@ -16,13 +19,20 @@ from rostra.protocols.resolve.requests import AnyNotice, Join, Without
 from rostra.sim.history import Detected, Told
 from rostra.sim.world import World
 
+if TYPE_CHECKING:
+    from rostra.sim.journal import SimJournal
+
 GROUP: Final = Group("sweep", ROOT)
 CALM_BEFORE_S: Final = 20.0
 WAITED_S: Final = 20.0
 """For what a crash and a restart bring about, beyond three times the patience of the settings."""
 
+JOURNALS, FAILED = "journals", "failed"
+"""Where journals go, one directory each: those of runs that came to their end, and those that did not."""
+
 ROW: Final[dict[str, str]] = {
     "run": "text",
+    "world": "text",  # its name in the journal
     "topology": "text",
     "network": "text",
     "settings": "text",
@@ -43,11 +53,13 @@ ROW: Final[dict[str, str]] = {
 """A row's columns and their types, as in the journal's schema."""
 
 
-def execute(run: Run) -> dict[str, Any]:
-    """The row of a run; if it fails, the error is in it and the measures are not."""
+def execute(run: Run, into: str | Path | None = None) -> dict[str, Any]:
+    """The row of a run; if it fails, the error is in it and the measures are not. With `into`, its journal
+    appears there when it is whole."""
     row: dict[str, Any] = dict.fromkeys(ROW)
     row |= {
         "run": run.id,
+        "world": run.world,
         "topology": run.topology,
         "network": run.network,
         "settings": run.settings,
@@ -56,23 +68,50 @@ def execute(run: Run) -> dict[str, Any]:
         "seed": run.seed,
         "hosts": sum(run.clusters.values()),
     }
+    part = None if into is None else _emptied(Path(into) / ".parts" / run.id)
     try:
-        return row | _measure(run)
+        row |= _measure(run, part)
     except RostraError as error:
-        return row | {"error": f"{type(error).__name__}: {error}"}
+        row["error"] = f"{type(error).__name__}: {error}"
     except Exception:
-        return row | {"error": traceback.format_exc(limit=-3)}
+        row["error"] = traceback.format_exc(limit=-3)
+    if into is not None and part is not None and part.exists():
+        whole = _emptied(Path(into) / (FAILED if row["error"] else JOURNALS) / run.id)
+        whole.parent.mkdir(parents=True, exist_ok=True)
+        part.rename(whole)
+    return row
 
 
-def _measure(run: Run) -> dict[str, Any]:
-    timers = run.timers
+def _emptied(directory: Path) -> Path:
+    """Whatever an earlier attempt left there is in the way."""
+    shutil.rmtree(directory, ignore_errors=True)
+    return directory
+
+
+def _measure(run: Run, journal: Path | None) -> dict[str, Any]:
     world = World(
         run.seed,
         domains=run.clusters,
         links=NETWORKS[run.network].losing(run.loss),
-        timers=timers,
+        timers=run.timers,
         stagger=True,
+        journal=None if journal is None else _journal(journal, run.world),
     )
+    try:
+        return _live(world, run)
+    finally:
+        world.close()
+
+
+def _journal(directory: Path, world: str) -> "SimJournal":
+    # Late, because Arrow takes long to load and is not needed for the row.
+    from rostra.sim.journal import SimJournal
+
+    return SimJournal(directory, world=world)
+
+
+def _live(world: World, run: Run) -> dict[str, Any]:
+    timers = run.timers
     assert world.history is not None
     # Not until it is at rest: with too little patience on a bad line a world never is.
     world.run(timers.tick_s)  # servers start within the first
