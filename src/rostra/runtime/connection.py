@@ -31,11 +31,13 @@ WRITE_BUFFER_BYTES_MAX: Final = 256 << 10
 """What may wait in the transport before its role is told that the peer does not read."""
 
 RESEND_S_MAX: Final = 1.0
-"""How long TCP may wait before it sends again what was lost. Left alone it doubles its wait with every loss,
-up to two minutes: at a fifth lost, two sites were parted several times a minute by nothing but waiting, and
-after a cut a link stood still for as long as the cut had lasted. Raising it: fewer packets into a dead line."""
+"""How long TCP may wait before it sends again what was lost, between neighbours. Left alone it doubles its
+wait with every loss, up to two minutes: at a fifth lost, two sites were parted several times a minute by
+nothing but waiting, and after a cut a link stood still for as long as the cut had lasted. Raising it: fewer
+packets into a dead line."""
 
-TCP_RTO_MAX_MS: Final = 44  # Linux 6.15 and later; the module socket does not name it
+TCP_THIN_LINEAR_TIMEOUTS: Final = 16  # who says little, as heartbeats do, does not double its wait at all
+TCP_RTO_MAX_MS: Final = 44  # Linux 6.15 and later; the module socket names neither
 
 LINGER_S: Final = 1.0
 """How long a connection that we close may take to read our last words."""
@@ -203,8 +205,9 @@ class Connection(asyncio.BufferedProtocol):
         """For a connection to a neighbour, where the kernel knows how."""
         sock = self._transport.get_extra_info("socket") if self._transport is not None else None
         if sock is not None and sock.family != socket.AF_UNIX:
-            with contextlib.suppress(OSError):
-                sock.setsockopt(socket.IPPROTO_TCP, TCP_RTO_MAX_MS, int(RESEND_S_MAX * 1000))
+            for option, value in ((TCP_THIN_LINEAR_TIMEOUTS, 1), (TCP_RTO_MAX_MS, int(RESEND_S_MAX * 1000))):
+                with contextlib.suppress(OSError):
+                    sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
     def pause_reading(self) -> None:
         if self._transport is not None and not self._paused:

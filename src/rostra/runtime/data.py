@@ -286,6 +286,9 @@ class DataChannel:
         """To the whole LAN, in its mode."""
         group, message, path = order.group, order.message, resident.path
         if not resident.is_agent:
+            agent = self._own_agent(resident, group)
+            if agent is not None:
+                self.process.step_inside(agent, Heard(group, path, (message,)))
             self._spread(resident, path, group, (message,))
             return
         lan = parent(path)
@@ -542,13 +545,8 @@ class DataChannel:
     def _pass_on(self, server: "Resident", datagram: Datagram, octets: memoryview | None) -> None:
         group, source, to = datagram.group, datagram.source, datagram.to
         everybody = to in (LAN, ALL)
-        agent = self.process.agent
-        if (
-            agent is not None
-            and agent.path != source
-            and parent(agent.path) == server.path
-            and (to == agent.path or (everybody and agent.path in self._hosts(server, group)))
-        ):
+        agent = self._own_agent(server, group)
+        if agent is not None and agent.path != source and (everybody or to == agent.path):
             self.process.step_inside(agent, Heard(group, source, datagram.messages))
         if not everybody:
             if to in self.process.residents:
@@ -574,6 +572,11 @@ class DataChannel:
             self._send(ALL, source, [octets])
         for host in each:
             self._send(host, source, [octets])
+
+    def _own_agent(self, server: "Resident", group: Group) -> "Resident | None":
+        """The agent of this process, if it is of this server's LAN and has members in the group."""
+        agent = self.process.agent
+        return agent if agent is not None and agent.path in self._hosts(server, group) else None
 
     def _hosts(self, server: "Resident", group: Group) -> list[Domain]:
         """The hosts of a server's LAN that have members in the group, found out once in a turn."""
