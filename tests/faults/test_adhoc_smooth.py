@@ -1,5 +1,5 @@
-"""Joins disturb nothing, whatever is lost: pairs of runs with one seed, with others who come and go and without
-them, compared interval by interval (`spec/xpand.md`, 8.3)."""
+"""Joins disturb nothing, whatever is lost: pairs of runs with one seed, with others who come and go and
+without them, compared interval by interval (`spec/xpand.md`, 8.3)."""
 
 import pytest
 

@@ -111,6 +111,18 @@ def test_ways_are_made_to_measure_and_have_a_rate():
     assert world.data.way(Domain("huji"), Domain("mit")).lost > 0
 
 
+@pytest.mark.spec("X-090")
+def test_a_narrow_way_carries_what_it_can_and_little_of_it_twice():
+    """Twenty messages of 500 bytes over 1000 bytes per second: more than it can take, all at once."""
+    world, (a, _, c, _) = talking()
+    world.throttle(1000.0, "huji | mit")
+    a.stream("g", 0.001, count=20, size=500)
+    world.run(20.0)
+    assert c.talk("g").last[a.address] == 20
+    way = world.data.way(Domain("huji"), Domain("mit"))
+    assert way.datagrams["Data"] + way.datagrams["Repair"] <= 4 * 20, "not again and again"
+
+
 def test_a_program_that_does_not_read_gets_everything_when_it_does():
     world, (a, b, c, _) = talking()
     c.pause("g")

@@ -100,6 +100,10 @@ class AdhocConfig(Struct, frozen=True, kw_only=True):
     `settle_s` [T_settle]
         After a change among the delegates, wait this long for the next before making a new tree; and use the
         links of the old one for this long. Default 1.0.
+    `silent_s`
+        A delegate that is in the group, and has not been heard on the data channel for this long although it
+        was spoken to and asked, is routed around. Default 3.0. Raising it: streams stand still for longer
+        when data between two sites is cut off, and fewer detours on very bad networks.
     `root`
         The LAN at the root; None chooses the one with the least sum of round trips. Default None.
     `parity_frames`
@@ -148,6 +152,7 @@ class AdhocConfig(Struct, frozen=True, kw_only=True):
     fanout: int = 8
     hops: int = 16
     settle_s: float = 1.0
+    silent_s: float = 3.0
     root: Domain | None = None
     parity_frames: int = 0
 

@@ -44,7 +44,8 @@ from rostra.protocols.adhoc.events import (
 from rostra.protocols.adhoc.fec import ParityMaker, ParityReader
 from rostra.protocols.adhoc.fragments import Fragments
 from rostra.protocols.adhoc.member import MemberCore
-from rostra.protocols.adhoc.messages import Channel, Data, Numbered, Parity, Run, Speech, decode_control
+from rostra.protocols.adhoc.messages import Channel, Data, Nak, Numbered, Parity, Run, Speech, decode_control
+from rostra.protocols.adhoc.pace import Frame, Pace
 from rostra.protocols.adhoc.runs import is_sound
 from rostra.protocols.adhoc.voice import ADHOC, DELEGATE, delegate_host, delegate_of
 from rostra.protocols.effects import (
@@ -71,6 +72,10 @@ NOBODY: Final = Endpoint("")
 
 PARITY: Final = "adhoc parity"
 """The first word of the timers that close blocks of frames."""
+
+
+PACE: Final = "adhoc pace"
+"""The first word of the timers that let frames out to narrow ways."""
 
 
 class HostCore:
@@ -325,6 +330,7 @@ class ClusterCore:
         self._luck = luck
         self._makers: dict[tuple[Group, Domain], ParityMaker] = {}
         self._readers: dict[tuple[Group, Domain], ParityReader] = {}
+        self._paces: dict[Domain, Pace] = {}
         self._fragments = Fragments(self.config)
         self._token = 0
         self._asked: dict[int, DelegateCore] = {}
@@ -337,7 +343,8 @@ class ClusterCore:
                 if delegate is None:
                     out.append(Ignored("Heard", "not in the group"))
                 else:
-                    plain = self._without_parity(group, source, messages)
+                    plain = self._paced_questions(now, delegate, source, messages)
+                    plain = self._without_parity(group, source, plain)
                     whole = [self._fragments.whole(group, message) for message in plain]
                     heard = Heard(group, source, tuple([each for each in whole if each is not None]))
                     self._perform(now, delegate, delegate.step(now, heard), out)
@@ -350,7 +357,10 @@ class ClusterCore:
             case TimerFired(timer) if timer[0] == PARITY:
                 group, to = Group(str(timer[1]), Domain(str(timer[2]))), Domain(str(timer[3]))
                 if (group, to) in self._makers:
-                    out += [Transmit(to, group, parity) for parity in self._makers[group, to].close()]
+                    for parity in self._makers[group, to].close():
+                        self._say(now, to, group, parity, out)
+            case TimerFired((word, to)) if word == PACE:
+                self._go_on(now, Domain(str(to)), out)
             case Replicated(group):
                 if self.backup or group in self.groups:
                     delegate = self._delegate(group)
@@ -454,7 +464,7 @@ class ClusterCore:
                     out += [Cast(group, piece) for piece in self._fragments.pieces(group, message)]
                 case Transmit(to, group, message):
                     for piece in self._fragments.pieces(group, message):
-                        self._transmit(to, group, piece, out)
+                        self._transmit(now, to, group, piece, out)
                 case Ask(request):
                     assert self.local is not None
                     self._token -= 1
@@ -471,19 +481,55 @@ class ClusterCore:
 
     # Forward error correction, on the way to other delegates
 
-    def _transmit(self, to: Domain, group: Group, message: Speech, out: list[Effect]) -> None:
-        frames = self.config.parity_frames
-        if not frames or type(message) is not Data or message.repair or inside(self.lan, to):
+    def _transmit(self, now: Instant, to: Domain, group: Group, message: Speech, out: list[Effect]) -> None:
+        if type(message) is not Data or inside(self.lan, to):
             out.append(Transmit(to, group, message))
+            return
+        frames = self.config.parity_frames
+        if not frames or message.repair:
+            self._say(now, to, group, message, out)
             return
         maker = self._makers.get((group, to))
         if maker is None:
             maker = self._makers[group, to] = ParityMaker(frames, incarnation_of(self.me) << 20)
         if not maker.open:
             out.append(SetTimer((PARITY, group.name, group.scope, to), self.config.parity_close_s))
-        out += [Transmit(to, group, piece) for piece in maker.add(message)]
+        for piece in maker.add(message):
+            self._say(now, to, group, piece, out)
 
-    def _without_parity(self, group: Group, source: Domain, messages: tuple[Speech, ...]) -> list[Speech]:
+    # Not faster than a way can take it
+
+    def _say(self, now: Instant, to: Domain, group: Group, frame: Frame, out: list[Effect]) -> None:
+        pace = self._paces.get(to)
+        if pace is None:
+            pace = self._paces[to] = Pace(self.config.datagram_bytes / 2)
+        if pace.send(now, group, frame):
+            out.append(Transmit(to, group, frame))
+        elif pace.waiting == 1:
+            out.append(SetTimer((PACE, to), pace.wait(now) or 0.0))
+
+    def _go_on(self, now: Instant, to: Domain, out: list[Effect]) -> None:
+        pace = self._paces[to]
+        out += [Transmit(to, each.group, each.frame) for each in pace.due(now) if each.group in self.groups]
+        wait_s = pace.wait(now)
+        if wait_s is not None:
+            out.append(SetTimer((PACE, to), wait_s))
+
+    def _paced_questions(
+        self, now: Instant, delegate: DelegateCore, source: Domain, messages: Iterable[Speech]
+    ) -> Iterable[Speech]:
+        """Questions tell how much of what we said was lost."""
+        pace = self._paces.get(source)
+        if pace is None or not any(type(message) is Nak for message in messages):
+            return messages
+        again_s = self.config.again_after(delegate.relays.round_trips.get(source))
+        kept = [
+            pace.asked(now, delegate.group, message, again_s) if isinstance(message, Nak) else message
+            for message in messages
+        ]
+        return [message for message in kept if message is not None]
+
+    def _without_parity(self, group: Group, source: Domain, messages: Iterable[Speech]) -> list[Speech]:
         plain: list[Speech] = []
         for message in messages:
             if isinstance(message, Numbered | Parity):

@@ -14,6 +14,7 @@ Of members elsewhere only senders are kept; receivers cost a delegate nothing (X
 """
 
 from collections.abc import Iterable
+from math import inf
 
 from msgspec import Struct
 
@@ -557,6 +558,9 @@ class DelegateCore:
         """Data goes to every delegate that is in the group and has asked for our numbers."""
         present = {name for name in self.relays.pinned if self.peers.delegate(name) is not None}
         if present != self.forwarding.present:
+            for name in sorted(self.forwarding.present - present):
+                self.relays.ways.gone(name)
+                self.distances.pop(name, None)
             self.forwarding.present = present
             self.forwarding.changed()
             self._plan_tree()
@@ -598,12 +602,17 @@ class DelegateCore:
     def _round_trips(self) -> dict[tuple[Domain, Domain], float]:
         """Between each two, as either measured it: losses only ever add to what is measured."""
         found: dict[tuple[Domain, Domain], float] = {}
-        measured = {**self.distances, self.lan: self.relays.round_trips}
+        measured = {**self.distances, self.lan: self._measured()}
         for one in sorted(measured):
             for other, seconds in measured[one].items():
                 pair = (min(one, other), max(one, other))
-                found[pair] = min(seconds, found.get(pair, seconds))
+                before = found.get(pair, seconds)
+                found[pair] = inf if inf in (seconds, before) else min(seconds, before)
         return found
+
+    def _measured(self) -> dict[Domain, float]:
+        """Our own round trips; a way that is silent has no end."""
+        return {**self.relays.round_trips, **dict.fromkeys(self.relays.ways.silent, inf)}
 
     def _teach_tree(self, name: Domain, version: int) -> None:
         """A newcomer may be the next coordinator, and must know which ways there are."""
@@ -635,13 +644,18 @@ class DelegateCore:
 
     def _tell_distances(self) -> None:
         if self.coordinator != self.lan:
-            round_trips = tuple(sorted(self.relays.round_trips.items()))
+            round_trips = tuple(sorted(self._measured().items()))
             self.voice.say(delegate_of(self.coordinator), Distances(self.group, self.lan, round_trips))
 
     # Data
 
     def _heard(self, source: Domain, message: object) -> None:
+        if source in self.forwarding.present and self.relays.ways.heard(source):
+            self._tell_distances()
+            self._plan_tree()
         match message:
+            case Heartbeat((), _):
+                self.voice.transmit(source, Report(()))  # yes, it is heard
             case Data():
                 self.relays.data(source, message)
             case Nak():
@@ -770,6 +784,10 @@ class DelegateCore:
                 self.relays.await_no_longer()
             case _, "recover":
                 self.relays.recover()
+            case _, "ways":
+                if self.relays.ways.ask():
+                    self._tell_distances()
+                    self._plan_tree()
             case _, "distances":
                 self._tell_distances()
                 self._plan_tree()

@@ -42,6 +42,7 @@ from rostra.protocols.adhoc.stability import Pins
 from rostra.protocols.adhoc.streams import Inbound
 from rostra.protocols.adhoc.tree import Forwarding
 from rostra.protocols.adhoc.voice import Alarm, Voice, lan_of
+from rostra.protocols.adhoc.ways import Ways
 from rostra.protocols.effects import Instant
 from rostra.protocols.resolve.messages import Stamp
 
@@ -142,6 +143,7 @@ class Relays:
         self._troubled: dict[Stream, Relay] = {}
         self._unannounced: dict[Stream, Relay] = {}  # home streams with something to tell about
         self._unreported: dict[Stream, Relay] = {}  # others, whose home does not know how far we are
+        self.ways = Ways(voice)
         self._recover = Alarm(voice, "recover")
         self._announce = Alarm(voice, "announce")
         self._report = Alarm(voice, "report")
@@ -443,6 +445,7 @@ class Relays:
         for lan in self._onward(relay):
             if lan not in (source, nearer):
                 voice.transmit(lan, onward)
+                self.ways.said(lan)
         if relay.askers:
             self._answer_askers(relay, onward)
 

@@ -6,7 +6,8 @@ root is the LAN with the least sum of round trips, the others are added nearest 
 
 **No way becomes longer.** Somebody's coming must not delay what flows between others (X-002). So a tree is
 replaced by the best one only if that makes no way of the present tree longer; else the present one is kept,
-and whoever is new is added where it is nearest to the root.
+and whoever is new is added where it is nearest to the root. A way that is silent (`ways.py`) is endlessly
+long, and no tree has it if there is another.
 
 **Repair without asking.** Every delegate knows the whole tree, and knows by its notices who is there. Whoever
 is home of a stream sends it on its tree links, and directly to every delegate that the tree does not reach
@@ -17,6 +18,7 @@ the load off the homes again. This stands for the attach messages and standby ne
 """
 
 from collections.abc import Iterable, Mapping
+from math import inf
 from typing import Final
 
 from rostra.names import Domain
@@ -65,10 +67,10 @@ def plan(
     everybody added whom it does not reach."""
     names = sorted(set(lans))
     best = span(names, round_trips, unknown_s=unknown_s, fanout=fanout, root=root)
-    kept = _forest(names, before)
+    near = Distances(round_trips, unknown_s)
+    kept = _forest(names, tuple([link for link in before if near.apart(*link) < inf]))
     if not kept:
         return best
-    near = Distances(round_trips, unknown_s)
     shorter = near.ways(names, best)
     if all(shorter[pair] <= way + SAME_S for pair, way in near.ways(names, kept).items()):
         return best

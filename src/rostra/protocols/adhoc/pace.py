@@ -1,0 +1,263 @@
+"""How fast a delegate may speak to another one: as fast as it likes, until most of what it says is lost.
+
+    unlimited ── half of it is asked for again ──▶ paced: what comes in time waits for its turn
+        ▲                                            │  more is lost than the way loses anyway: slower
+        └────────── nothing waited for a while ──────┘  nothing is: a little faster
+
+A way that is too narrow loses what does not fit, and repairs, which do not fit either, only make it worse
+(X-090). Delegates know how much of what they said was lost, since they are asked for it again; so the rate
+follows what arrived, and no message is needed to find it. A way may also lose a fifth by itself: if speaking
+more slowly does not help, that is how it is, and the rate goes up again.
+
+While a way is paced, a question for something that waits for its turn, or that has just been sent, is not
+answered twice.
+"""
+
+from collections import Counter, deque
+from typing import Final
+
+from msgspec import Struct
+
+from rostra.names import Group
+from rostra.protocols.adhoc.messages import Data, Nak, Numbered, Parity, Range, Stream
+from rostra.protocols.effects import Instant
+
+Frame = Data | Numbered | Parity
+Number = tuple[Group, Stream, int]
+
+JUDGED: Final = 8
+"""Frames that must have been sent before a way is judged by what became of them; twice as many before it is
+called narrow for the first time."""
+
+LONGEST_S: Final = 2.0
+"""If fewer were sent in this time, these have to do; what is longer ago is not counted."""
+
+QUEUE_S: Final = 0.5
+"""What a narrow way holds back before it loses something."""
+
+NARROW: Final = 0.5
+"""An unlimited way that loses more than this share is too narrow."""
+
+MORE: Final = 0.15
+"""A paced one that loses so much more than it does anyway is still too fast."""
+
+FASTER: Final = 1.1
+MUCH_FASTER: Final = 1.5
+"""By so much at a time, if something was lost and if nothing was."""
+
+IDLE_S: Final = 5.0
+"""After so long in which nothing had to wait, a way is unlimited again."""
+
+
+class Waiting(Struct, frozen=True, gc=False):
+    group: Group
+    frame: Frame
+    size: int
+
+
+class Cohort(Struct, gc=False):
+    """What was sent in one stretch of time, and what of it was asked for again."""
+
+    began: Instant
+    frames: int = 0
+    bytes: int = 0
+    lost: int = 0
+    ended: Instant = 0.0
+
+    @property
+    def lost_share(self) -> float:
+        return min(1.0, self.lost / max(1, self.frames))
+
+    @property
+    def arrived(self) -> float:
+        """Bytes per second."""
+        return self.bytes * (1.0 - self.lost_share) / max(self.ended - self.began, 0.05)
+
+
+class Pace:
+    """The way to one delegate. `least` bytes per second are always allowed."""
+
+    __slots__ = (
+        "_after",
+        "_before",
+        "_due_at",
+        "_least",
+        "_lowered",
+        "_natural",
+        "_news",
+        "_now",
+        "_pending",
+        "_repairs",
+        "_sent_at",
+        "_turn_s",
+        "_waited_at",
+        "rate",
+    )
+
+    def __init__(self, least: float) -> None:
+        self.rate: float | None = None  # bytes per second
+        self._repairs: deque[Waiting] = deque()  # go first: others wait behind what they fill
+        self._news: deque[Waiting] = deque()
+        self._least = least
+        self._pending: Counter[Number] = Counter()  # what is in the queue
+        self._sent_at: dict[Number, Instant] = {}  # what was sent lately, while paced
+        self._due_at: Instant = 0.0  # when the next may leave
+        self._turn_s = 0.0  # how long the last one kept the way busy
+        self._waited_at: Instant = 0.0  # when something last had to wait
+        self._natural = 0.0  # the share that the way loses whatever the rate
+        self._lowered: tuple[float, float] | None = None  # the rate and the share lost, before it was lowered
+        self._now = Cohort(0.0)
+        self._before: Cohort | None = None  # has had its time to be asked for again; to be judged
+
+    def send(self, now: Instant, group: Group, frame: Frame) -> bool:
+        """May it leave now? Else it waits."""
+        size = _size(frame)
+        if self.rate is None:
+            if not self._now.frames:
+                self._now.began = now
+            self._now.frames += 1
+            self._now.bytes += size
+            return True
+        if not self.waiting and now >= self._due_at:
+            self._leave(now, group, frame, size)
+            return True
+        self._waited_at = now
+        queue = self._repairs if isinstance(frame, Data) and frame.repair else self._news
+        queue.append(Waiting(group, frame, size))
+        if (number := _number(group, frame)) is not None:
+            self._pending[number] += 1
+        return False
+
+    def due(self, now: Instant) -> list[Waiting]:
+        """Whose turn has come."""
+        ready: list[Waiting] = []
+        while self.waiting and (self.rate is None or now >= self._due_at - 1e-9):
+            waiting = (self._repairs or self._news).popleft()
+            if (number := _number(waiting.group, waiting.frame)) is not None:
+                self._pending[number] -= 1
+                if not self._pending[number]:
+                    del self._pending[number]
+            self._leave(now, waiting.group, waiting.frame, waiting.size)
+            ready.append(waiting)
+        if self.waiting:
+            self._waited_at = now
+        return ready
+
+    @property
+    def waiting(self) -> int:
+        return len(self._repairs) + len(self._news)
+
+    def wait(self, now: Instant) -> float | None:
+        """How long until the next turn, if somebody waits for it."""
+        return max(0.0, self._due_at - now) if self.waiting else None
+
+    def _leave(self, now: Instant, group: Group, frame: Frame, size: int) -> None:
+        self._now.frames += 1
+        self._now.bytes += size
+        if self.rate is not None:
+            self._turn_s = size / self.rate
+            self._due_at = max(now, self._due_at) + self._turn_s
+            if (number := _number(group, frame)) is not None:
+                self._sent_at[number] = now
+
+    def asked(self, now: Instant, group: Group, nak: Nak, again_s: float) -> Nak | None:
+        """A question from there: so much was lost. What is on its way already is taken out of it."""
+        if self.rate is None:
+            self._now.lost += sum(last - first + 1 for first, last in nak.ranges)
+            self._judge_unlimited(now, again_s)
+            return nak
+        ranges: list[Range] = []
+        for first, last in nak.ranges:
+            for number in range(first, last + 1):
+                if self._is_on_its_way(now, (group, nak.stream, number), again_s):
+                    continue
+                if ranges and ranges[-1][1] == number - 1:
+                    ranges[-1] = (ranges[-1][0], number)
+                else:
+                    ranges.append((number, number))
+        self._judge(now, again_s)
+        return Nak(nak.stream, tuple(ranges), nak.asker, nak.attempt, nak.parts) if ranges else None
+
+    def _is_on_its_way(self, now: Instant, number: Number, again_s: float) -> bool:
+        if number in self._pending:
+            return True
+        sent_at = self._sent_at.get(number)
+        if sent_at is None:
+            return False
+        if sent_at > now - self._patience(again_s):
+            return True
+        del self._sent_at[number]
+        if sent_at >= self._now.began:
+            self._now.lost += 1
+        elif self._before is not None and sent_at >= self._before.began:
+            self._before.lost += 1
+        return False
+
+    def _patience(self, again_s: float) -> float:
+        """When what was sent must have arrived: a narrow way needs a while for each, and has a queue."""
+        return 2 * (again_s + self._turn_s) + QUEUE_S
+
+    def _judge_unlimited(self, now: Instant, again_s: float) -> None:
+        cohort = self._now
+        cohort.ended = now
+        if now - cohort.began > LONGEST_S:
+            self._now = Cohort(now)  # the way was cut for a while, and is not narrow
+        elif cohort.frames >= 2 * JUDGED and now - cohort.began >= again_s:
+            if cohort.lost_share > NARROW:
+                # It may have been cut for a moment: all of this again within a few seconds must be possible.
+                again = max(cohort.arrived, cohort.bytes / LONGEST_S, self._least)
+                self._lower(now, again, cohort.lost_share, rate=None)
+            self._now = Cohort(now)
+
+    def _judge(self, now: Instant, again_s: float) -> None:
+        """What became of what was sent before? What was sent since then may still be asked for again."""
+        elapsed, patience_s = now - self._now.began, self._patience(again_s)
+        if elapsed < patience_s or (self._now.frames < JUDGED and elapsed < max(LONGEST_S, 2 * patience_s)):
+            return
+        self._now.ended = now
+        cohort, self._before, self._now = self._before, self._now, Cohort(now)
+        if cohort is None or self.rate is None:
+            return
+        lost = cohort.lost_share
+        if self._lowered is not None and lost > 0.7 * self._lowered[1]:
+            # Much less was said, and the same share of it was lost: that is how this way is.
+            self._natural, self.rate = lost, max(self.rate, self._lowered[0])
+            self._lowered = None
+        elif lost > self._natural + MORE:
+            self._lower(now, max(self._least, 0.95 * cohort.arrived), lost, rate=self.rate)
+        else:
+            self._lowered = None
+            if self._waited_at >= cohort.began:
+                carried = cohort.arrived / (1.0 - min(self._natural, 0.9))
+                faster = FASTER if cohort.lost else MUCH_FASTER
+                self.rate = min(faster * self.rate, max(self.rate, MUCH_FASTER * carried))
+            elif now - self._waited_at > IDLE_S:
+                self.rate, self._before = None, None
+                self._sent_at.clear()
+        old = [number for number, at in self._sent_at.items() if at < now - 4 * max(LONGEST_S, patience_s)]
+        for number in old:
+            del self._sent_at[number]
+
+    def _lower(self, now: Instant, to: float, lost: float, *, rate: float | None) -> None:
+        if rate is None:
+            self._natural, self._waited_at, self._due_at = 0.0, now, now
+        self._lowered = (rate, lost) if rate is not None and to < 0.7 * rate else None
+        self.rate = to
+        # What is under way was sent too fast, and says nothing about the new rate.
+        self._before, self._now = None, Cohort(now)
+
+
+def _size(frame: Frame) -> int:
+    match frame:
+        case Data(run=run) | Numbered(data=Data(run=run)):
+            return len(run.block) + 64  # and what is around it, or about that
+        case Parity(code=code):
+            return len(code) + 64
+
+
+def _number(group: Group, frame: Frame) -> Number | None:
+    match frame:
+        case Data(stream=stream, run=run) | Numbered(data=Data(stream=stream, run=run)):
+            return (group, stream, run.first)
+        case _:
+            return None

@@ -1,0 +1,138 @@
+"""How fast a delegate speaks to another one: as fast as it likes, until most of what it says is lost."""
+
+import pytest
+
+from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.adhoc.messages import Data, Nak, Parity, Run
+from rostra.protocols.adhoc.pace import Pace
+
+G = Group("g", Domain("world"))
+A = Endpoint("huji.h1/a#1")
+MIT = Domain("mit")
+AGAIN_S = 0.1
+
+
+def frame(number: int, size: int = 436) -> Data:
+    """500 bytes with what is around it."""
+    return Data(A, Run(number, 1, b"x" * size), number, 0)
+
+
+def ask(pace: Pace, now: float, first: int, last: int) -> tuple[tuple[int, int], ...]:
+    """Which of these numbers are to be repaired?"""
+    nak = pace.asked(now, G, Nak(A, ((first, last),), MIT), AGAIN_S)
+    return () if nak is None else nak.ranges
+
+
+def narrow() -> Pace:
+    """Of twenty frames in a fifth of a second, two arrived: 5000 bytes per second."""
+    pace = Pace(100.0)
+    assert all(pace.send(0.0, G, frame(number)) for number in range(1, 21))
+    assert ask(pace, 0.2, 3, 20) == ((3, 20),)
+    assert pace.rate == pytest.approx(5000.0)
+    return pace
+
+
+@pytest.mark.spec("X-090")
+def test_a_way_that_loses_most_of_it_is_spoken_to_no_faster_than_it_can_take():
+    pace = narrow()
+    assert pace.send(0.2, G, frame(3)), "the first has its turn at once"
+    assert not pace.send(0.2, G, frame(4)) and not pace.send(0.2, G, frame(5))
+    assert pace.wait(0.2) == pytest.approx(0.1), "500 bytes at 5000 per second"
+    assert [each.frame.run.first for each in pace.due(0.3)] == [4]
+    assert pace.due(0.35) == [] and [each.frame.run.first for each in pace.due(0.4)] == [5]
+    assert pace.wait(0.4) is None
+
+
+@pytest.mark.spec("X-084", "X-090")
+@pytest.mark.parametrize("lost", [0, 4, 9])
+def test_a_way_that_loses_some_of_it_is_not_slowed_down(lost):
+    pace = Pace(100.0)
+    for number in range(1, 21):
+        pace.send(0.0, G, frame(number))
+    if lost:
+        ask(pace, 0.2, 1, lost)
+    assert pace.rate is None
+
+
+def test_a_way_that_was_cut_for_a_while_is_not_narrow():
+    pace = Pace(100.0)
+    for number in range(1, 101):
+        pace.send(number / 20, G, frame(number))
+    assert ask(pace, 5.1, 1, 100) == ((1, 100),)
+    assert pace.rate is None
+
+
+@pytest.mark.spec("X-090")
+def test_what_waits_for_its_turn_or_was_just_sent_is_not_repaired_twice():
+    pace = narrow()
+    for number in (3, 4, 5):
+        pace.send(0.2, G, frame(number))
+    assert ask(pace, 0.25, 3, 7) == ((6, 7),), "3 is on its way, 4 and 5 are waiting"
+    pace.due(0.3)
+    pace.due(0.4)
+    assert ask(pace, 1.4, 3, 4) == ((3, 4),), "so long ago that they must be lost"
+
+
+def paced(pace: Pace, begin: float, arrives, for_s: float) -> float:
+    """Repair one frame after the other for so long; what does not arrive is asked for. Returns when."""
+    now, number, lost = begin, 100, {}
+    while now < begin + for_s:
+        pace.send(now, G, frame(number))
+        for each in [frame(number)] if not pace.waiting else [w.frame for w in pace.due(now)]:
+            if not arrives(now):
+                lost[each.run.first] = now
+        number += 1
+        now += 0.02
+        for each, at in list(lost.items()):
+            if now - at > 0.3 and ask(pace, now, each, each):
+                del lost[each]
+        if not lost:
+            ask(pace, now, 1, 1)
+    return now
+
+
+@pytest.mark.spec("X-090")
+def test_the_rate_finds_what_the_way_can_take():
+    """2000 bytes per second: one frame each quarter of a second."""
+    pace = narrow()
+    free_at = 0.0
+
+    def arrives(now: float) -> bool:
+        nonlocal free_at
+        if free_at > now + 0.3:
+            return False
+        free_at = max(now, free_at) + 0.25
+        return True
+
+    paced(pace, 0.2, arrives, 60.0)
+    assert pace.rate is not None and 1000.0 < pace.rate < 3500.0
+
+
+@pytest.mark.spec("X-084", "X-090")
+def test_a_way_that_loses_the_same_share_however_slowly_one_speaks_is_not_slowed_down():
+    pace = narrow()
+    turn = 0
+
+    def arrives(now: float) -> bool:
+        nonlocal turn
+        turn += 1
+        return turn % 10 < 4
+
+    paced(pace, 0.2, arrives, 60.0)
+    assert pace.rate is not None and pace.rate >= 4000.0
+
+
+def test_a_way_is_unlimited_again_when_nothing_has_waited_for_a_while():
+    pace = narrow()
+    for now in (1.0, 4.0, 7.0, 10.0, 13.0, 16.0):
+        pace.send(now, G, frame(int(now) + 100))
+        ask(pace, now + 0.5, 1, 1)
+    assert pace.rate is None
+    assert all(pace.send(20.0, G, frame(number)) for number in range(200, 300))
+
+
+def test_parities_wait_for_their_turn_too():
+    pace = narrow()
+    pace.send(0.2, G, frame(3))
+    assert not pace.send(0.2, G, Parity(1, 8, b"x" * 436, (436,) * 8))
+    assert len(pace.due(0.3)) == 1
