@@ -23,7 +23,8 @@ def lan(directory: Path, mode: str) -> Iterator[Lab]:
     """One cluster of three hosts, each on a machine of its own, and its server on a fourth."""
     if (why := why_no_namespaces()) is not None:
         pytest.skip(f"machines cannot be made here: {why}")
-    lab = Lab(directory, servers=("eu",), hosts=HOSTS, more=f'[data]\nworld = {{ mode = "{mode}" }}\n')
+    data = f'[data]\nworld = {{ mode = "{mode}", datagram_bytes = 1200 }}\n'
+    lab = Lab(directory, servers=("eu",), hosts=HOSTS, more=data)
     asyncio.run(lab.start())
     yield lab
     lab.close()

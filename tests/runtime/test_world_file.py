@@ -130,7 +130,7 @@ def test_data_travels_as_the_nearest_domain_says() -> None:
             'world = { mode = "fanout", parity_frames = 8 }\n'
             'eu = { mode = "auto", interface = "eth1" }\n'
             '"eu.fr.c1" = { at = "10.0.1.1:7710", parity_frames = 0 }\n'
-            'us = "10.0.9.9:7711"'
+            'us = { at = "10.0.9.9:7711", datagram_bytes = 1200 }'
         )
     )
     c1, c2, us = map(Domain, ("eu.fr.c1", "eu.fr.c2", "us"))
@@ -139,6 +139,10 @@ def test_data_travels_as_the_nearest_domain_says() -> None:
     assert [world.adhoc_at(each).parity_frames for each in (c1, c2, us)] == [0, 8, 8]
     assert world.data_of(c1) == TcpAddress("10.0.1.1", 7710) and world.data_of(us).port == 7711
     assert world.data_of(c2) == world.servers[c2]
+    sizes = [
+        (world.adhoc_of_hosts(each).datagram_bytes, world.adhoc_at(each).datagram_bytes) for each in (c1, us)
+    ]
+    assert sizes == [(8000, 1200), (1200, 1200)]
     assert all(map(world.data_sealed, world.clusters))
 
 
@@ -152,6 +156,7 @@ def test_data_travels_as_the_nearest_domain_says() -> None:
         ('"eu.fr.c3" = "10.0.0.1:1"', "[data] eu.fr.c3 is no cluster", "eu.fr.c1, eu.fr.c2, us"),
         ('us = { parity_frames = "8" }', "parity_frames is '8'", "write it as a number"),
         ("us = { parity_frames = 65 }", "parity_frames must be 0 to 64", "change parity_frames"),
+        ("us = { datagram_bytes = 100 }", "datagram_bytes is 100", "500 to 60000"),
         ("us = { sealed = false }", "anybody could speak there", 'mode = "reflect"'),
         ('"eu.fr.c2" = { mode = "multicast" }', "which is for IPv4", 'mode = "reflect"'),
     ],

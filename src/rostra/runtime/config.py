@@ -70,6 +70,9 @@ WINDOW_BYTES: Final = 1 << 20
 """What one sender may have under way between machines. Raising it: more per second over long ways, more lost
 where a receiver is busy for a moment."""
 
+LAN_DATAGRAM_BYTES: Final = 8_000
+LAN_DATAGRAM_BYTES_MAX: Final = 60_000
+
 T = TypeVar("T")
 
 DETECT: Final[Mapping[str, type]] = {field.name: field.type for field in fields(DetectConfig)}
@@ -110,6 +113,10 @@ class DataSettings(Struct, frozen=True):
         what does not arrive is passed on by the server.
     `interface`
         By which multicast leaves and enters, such as "eth1". Without it: the one that leads to the server.
+    `datagram_bytes`
+        How much of what its programs say a host puts into one datagram for its LAN. Default 8000: a few
+        packets, which arrive together or not at all. Lower it to 1200, which is one packet, where a LAN loses
+        more than one in a hundred. Between sites it is always 1200.
     `parity_frames`
         Forward error correction between this cluster's server and others: see `AdhocConfig`. Default 0: none.
     `sealed`
@@ -119,6 +126,7 @@ class DataSettings(Struct, frozen=True):
     at: TcpAddress | None = None
     mode: str | None = None
     interface: str | None = None
+    datagram_bytes: int | None = None
     parity_frames: int | None = None
     sealed: bool | None = None
 
@@ -148,6 +156,13 @@ class World(Struct, frozen=True):
 
     def data_sealed(self, cluster: Domain) -> bool:
         return bool(self._data(cluster, "sealed", True))
+
+    def adhoc_of_hosts(self, cluster: Domain) -> AdhocConfig:
+        """The same at the hosts of this cluster: nothing that they say leaves the LAN as they said it."""
+        config = self.adhoc_at(cluster)
+        if self.data_of(cluster).host.startswith(LOOPBACK):
+            return config
+        return replace(config, datagram_bytes=self._data(cluster, "datagram_bytes", LAN_DATAGRAM_BYTES))
 
     def _data(self, domain: Domain, name: str, default: object) -> object:
         while True:
@@ -346,14 +361,21 @@ def _data_of(path: str, said: Any) -> DataSettings:
             fix='write an address, "10.0.1.1:7710", or a table, { mode = "auto" }',
         )
     _known(said, f"[{where}]", DataSettings.__struct_fields__)
-    if "parity_frames" in said:
-        _check_number(where, "parity_frames", said["parity_frames"])
+    for name in ("datagram_bytes", "parity_frames"):
+        if name in said:
+            _check_number(where, name, said[name])
+    if not 500 <= said.get("datagram_bytes", LAN_DATAGRAM_BYTES) <= LAN_DATAGRAM_BYTES_MAX:
+        raise BadInput(
+            f"[{where}] datagram_bytes is {said['datagram_bytes']}",
+            fix=f"use 500 to {LAN_DATAGRAM_BYTES_MAX}",
+        )
     return DataSettings(
         at=parse_tcp(_text(said, where, "at")) if "at" in said else None,
         mode=placed(f"[{where}] mode", parse_mode_of_data, _text(said, where, "mode"))
         if "mode" in said
         else None,
         interface=_text(said, where, "interface") if "interface" in said else None,
+        datagram_bytes=int(said["datagram_bytes"]) if "datagram_bytes" in said else None,
         parity_frames=int(said["parity_frames"]) if "parity_frames" in said else None,
         sealed=_flag(said, where, "sealed") if "sealed" in said else None,
     )

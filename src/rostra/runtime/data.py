@@ -39,6 +39,7 @@ from rostra.protocols.adhoc.config import AdhocConfig
 from rostra.protocols.adhoc.core import ClusterCore, HostCore
 from rostra.protocols.adhoc.events import Cast, Heard, Located, Transmit
 from rostra.protocols.adhoc.messages import Speech
+from rostra.protocols.adhoc.voice import delegate_host
 from rostra.protocols.links.packets import Hello
 from rostra.runtime.addresses import TcpAddress, parse_tcp
 from rostra.runtime.multicast import (
@@ -299,9 +300,13 @@ class DataChannel:
         told = self._directory
         if told is not None and told.mode == "multicast" and told.audible and lan in self._ears:
             self._queue((ALL,), path, group, ALL, message)
-        elif told is not None and told.mode == "fanout":
+        elif (
+            told is not None
+            and told.mode == "fanout"
+            and all(other in self._places for other in self._others(resident, group))
+        ):
             self._queue((lan, *self._others(resident, group)), path, group, ALL, message)
-        else:
+        else:  # the server knows where everybody is
             self._queue((lan,), path, group, LAN, message)
 
     def transmit(self, resident: "Resident", order: Transmit) -> None:
@@ -589,14 +594,15 @@ class DataChannel:
         return hosts
 
     def _others(self, agent: "Resident", group: Group) -> list[Domain]:
-        """The same as an agent knows it, without itself and those of whom it does not know where they are."""
+        """The same as an agent knows it, without itself."""
         turn, hosts = self._listeners.get((agent.path, group), (0, []))
         if turn != self.process.turn:
             core, lan = agent.node.core, parent(agent.path)
             assert isinstance(core, HostCore)
             views = [member.view.members for member in core.members.get(group, {}).values()]
             among = {host_of(each.endpoint) for members in views for each in members}
-            hosts = sorted(h for h in among if h != agent.path and parent(h) == lan and h in self._places)
+            among -= {agent.path, delegate_host(lan)}
+            hosts = sorted(host for host in among if parent(host) == lan)
             self._remember(agent, group, hosts)
         return hosts
 

@@ -230,7 +230,7 @@ class running:
         home = served[0] if served else parent(settings.host) if settings.host is not None else None
         if home is None:
             return
-        process.adhoc = fitted(world.adhoc_at(home))
+        process.adhoc = fitted(world.adhoc_at(home) if served else world.adhoc_of_hosts(home))
         at = world.data_of(home)
         if served:
             elsewhere = settings.data or (settings.listen if at == world.servers[home] else None)
@@ -292,7 +292,7 @@ def _agent(settings: Settings, host: Domain) -> Resident:
     world = settings.world
     store = open_store(settings.state, host)
     local = LocalServer(host, incarnation=store.incarnation, config=world.resolve, registry=store.registry())
-    core = HostCore(local, fitted(world.adhoc_at(parent(host))))
+    core = HostCore(local, fitted(world.adhoc_of_hosts(parent(host))))
     node = _node(world, host, core, store.incarnation, (), accepts_children=False)
     return Resident(node, store, is_agent=True)
 
