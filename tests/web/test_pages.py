@@ -30,12 +30,13 @@ def choose_link(browser: Browser, key: str) -> None:
 
 def test_a_world_that_is_well_is_shown_with_its_groups(browser: Browser, world: Stage) -> None:
     look(browser, world)
+    browser.until_text("#summary", "15")
     assert browser.text("#summary").split() == ["15", "up"]
     browser.until_text("#group-list", "chess")
     browser.until_text("#members", "both see the same")
-    names = browser.run("return [...document.querySelectorAll('.roster tbody b')].map(e => e.textContent)")
-    assert names == ["ann", "bob", "cat", "dan"]
-    assert browser.text("#status-text") == "Live"
+    names = "[...document.querySelectorAll('.roster tbody b')].map(e => e.textContent).join()"
+    browser.until("everybody is listed", f"return {names} === 'ann,bob,cat,dan'")
+    browser.until_text("#status-text", "Live")
 
 
 def test_a_region_is_cut_in_the_page_both_sides_are_told_and_it_heals(browser: Browser, world: Stage) -> None:
@@ -59,6 +60,13 @@ def test_a_region_is_cut_in_the_page_both_sides_are_told_and_it_heals(browser: B
     browser.until("eu sees us", ENTRY, "eu sees us again")
     browser.until("us sees eu", ENTRY, "us sees eu again")
     browser.until_text("#members", "both see the same")
+
+
+def test_a_world_in_which_nobody_speaks_says_how_to(browser: Browser, world: Stage) -> None:
+    look(browser, world)
+    browser.until_text("#speech", "Nobody speaks to a group yet.")
+    commands = browser.run("return [...document.querySelectorAll('#speech .command')].map(e => e.textContent)")
+    assert commands == ["echo hello | rostra send chat", "rostra tail chat"]
 
 
 def test_a_crashed_host_is_down_and_comes_back(browser: Browser, world: Stage) -> None:

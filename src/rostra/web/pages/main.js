@@ -7,6 +7,7 @@ import * as lab from "./lab.js";
 import { apply, choice, model, on } from "./model.js";
 import * as sightings from "./sightings.js";
 import { Stream } from "./stream.js";
+import * as streams from "./streams.js";
 import { duration, now, serverSaid } from "./time.js";
 import * as timeline from "./timeline.js";
 import * as tree from "./tree.js";
@@ -54,6 +55,6 @@ on(["world"], () => {
 byId("lost-retry").addEventListener("click", () => stream.retry());
 setInterval(showConnection, 500);
 
-for (const part of [tree, detail, lab, sightings, timeline]) part.start();
+for (const part of [tree, detail, lab, sightings, streams, timeline]) part.start();
 groups.start(follow);
 stream.open(pinned);

@@ -9,6 +9,7 @@ export const model = {
   groups: [],
   views: new Map(), // by place, then by group
   sightings: { hosts: [], sees: {} },
+  speech: {}, // by place: what its members say and hear
   entries: new Map(), // by number, the oldest first
   lab: null,
   at: null, // when the server last said something
@@ -44,6 +45,7 @@ export function apply(kind, content) {
         places: content.places,
         groups: content.groups,
         sightings: content.sightings,
+        speech: Object.fromEntries(content.speech.map((each) => [each.place, each])),
         lab: content.lab,
         views: new Map(),
         entries: new Map(content.timeline.map((entry) => [entry.number, entry])),
@@ -59,6 +61,9 @@ export function apply(kind, content) {
       break;
     case "place":
       model.places[content.path] = content;
+      break;
+    case "speech":
+      model.speech[content.place] = content;
       break;
     case "view":
       addView(content);
@@ -108,6 +113,7 @@ export const choice = {
   group: address.get("group") ?? "",
   here: address.get("here") ?? "",
   there: address.get("there") ?? "",
+  speech: address.get("speech") ?? "", // which group's streams
   matrix: address.get("matrix") ?? "links",
   topics: new Set((address.get("hide") ?? "").split(",").filter(Boolean)), // those that are hidden
   filter: address.get("filter") ?? "",
@@ -116,7 +122,7 @@ export const choice = {
 export function choose(what) {
   Object.assign(choice, what);
   const query = new URLSearchParams();
-  for (const name of ["server", "link", "group", "here", "there", "filter"]) {
+  for (const name of ["server", "link", "group", "here", "there", "speech", "filter"]) {
     if (choice[name]) query.set(name, choice[name]);
   }
   if (choice.matrix !== "links") query.set("matrix", choice.matrix);
