@@ -17,9 +17,12 @@ from rostra.history.questions import churn, lives, stays
 from rostra.history.straight import files_in, note, origin_of
 
 HOSTS = ("eu.paris.h1", "eu.paris.h2", "us.ny.h1")
-MEMBERS = tuple(f"{host}/{name}#{n}" for host in HOSTS for name in ("ann", "bob") for n in (1, 2))
+MEMBERS = ("eu.paris.h1/ann#1", "eu.paris.h1/ann#2", "us.ny.h1/eve#1")
 GROUPS = ("chess@world", "go@eu")
-KINDS = ("joined", "left", "without", "only", "absolute", "unfollowed", "gap", "heartbeat", "kept", "home")
+KINDS = (
+    *("joined", "joined", "joined", "left", "left", "without", "only", "absolute", "unfollowed"),
+    *("hole", "heartbeat", "kept", "home"),
+)
 
 
 def random_journal(world: str, dice: Random) -> Journal:
@@ -27,14 +30,14 @@ def random_journal(world: str, dice: Random) -> Journal:
     journal = Journal(world)
     for host in HOSTS:
         journal.start(host, 0)
-    for _ in range(150):
+    for _ in range(250):
         host, kind, at = dice.choice(HOSTS), dice.choice(KINDS), journal.now + dice.random() * 20
         member, group = dice.choice(MEMBERS), dice.choice(GROUPS)
         stamped: dict[str, Any] = {
             "life": dice.choice((1, 1, 2, None)),
             "stamp": dice.choice((1, 2, 3, None)),
         }
-        told = dice.sample(("x", "y", "z"), dice.randint(0, 2)) or None
+        told = dice.sample(("x", "y"), dice.randint(0, 2)) or None
         news = dice.choice((True, True, True, False, None))
         match kind:
             case "joined" | "absolute":
@@ -71,8 +74,8 @@ def random_journal(world: str, dice: Random) -> Journal:
                 journal.home(
                     change, member, at, group, cause=dice.choice(("crash", "leave", None)), **stamped
                 )
-            case "gap":
-                dice.choice((journal.lose, journal.start))(host)
+            case "hole":
+                dice.choice((journal.lose, journal.lose, journal.start))(host)
             case _:
                 journal.write(
                     host, dice.choice(("heartbeat", "heartbeat", "closing", "dropped")), at, count=2
