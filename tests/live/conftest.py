@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from support.lab import Lab, why_no_namespaces
 
-TEST_TIMEOUT_S = 240.0
+TEST_TIMEOUT_S = 300.0
 """Ends what would hang for ever. No test measures with it."""
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.lab import Lab, member, until
+from support.lab import WITHIN_S, Lab, member, until
 
 import rostra
 from rostra.client import Joined, Message, NotDelivered, View
@@ -73,9 +73,10 @@ async def test_a_question_is_answered_from_the_copy_or_by_the_servers_and_says_w
         lab.program("eu.h1", "ann") as ann,
         lab.program("us.h1", "bob") as bob,
         ann.join("asked", online=False) as offline,
-        bob.join("asked"),
+        bob.join("asked") as bobs,
         ann.join("asked", "eu"),
     ):
+        await bobs.ready()
         both = sorted([ann.endpoint, bob.endpoint])
         answer = await ann.resolve("asked")
         assert (sorted(answer.endpoints), answer.from_copy) == (both, False)
@@ -88,7 +89,7 @@ async def test_a_question_is_answered_from_the_copy_or_by_the_servers_and_says_w
         assert not (await ann.resolve("asked", fresh=True)).from_copy
         await offline.set_online(False)
         assert not (await ann.resolve("asked")).from_copy
-        everywhere = await ann.resolve("asked", scope=None, deadline_s=5.0)
+        everywhere = await ann.resolve("asked", scope=None, deadline_s=WITHIN_S)
         assert {scope: len(members) for scope, members in everywhere.scopes} == {
             "eu.h1": 0,
             "eu": 1,
@@ -124,7 +125,7 @@ async def test_messages_arrive_in_order_after_the_join_they_follow(lab: Lab) -> 
         async with ann.join("mail"):
             for number in range(3):
                 await ann.send_to([bob.endpoint], b"%d" % number)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(WITHIN_S):
                 assert [await anext(inbox) for _ in range(3)] == [
                     Message(ann.endpoint, b"%d" % number) for number in range(3)
                 ]
@@ -134,7 +135,7 @@ async def test_messages_arrive_in_order_after_the_join_they_follow(lab: Lab) -> 
         outbox = ann.messages()
         nobody = Endpoint("us.h1/nobody#1")
         await ann.send_to(nobody, b"?")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN_S):
             returned = await anext(outbox)
         assert isinstance(returned, NotDelivered) and returned.destinations == (nobody,)
 
@@ -148,7 +149,7 @@ async def test_a_watched_life_ends_when_its_program_does(lab: Lab) -> None:
             joined = await anext(changes)
             assert isinstance(joined, Joined)
             lives = ann.watch_life(joined.members[0].endpoint)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(WITHIN_S):
                 assert (await anext(lives)).alive
                 bob.kill()
                 assert not (await anext(lives)).alive
@@ -226,7 +227,7 @@ async def test_silence_after_leaving(lab: Lab) -> None:
         group = await ann.join("silence")
         changes = aiter(group)
         assert isinstance(await anext(changes), View)
-        await bob.join("silence")
+        await (await bob.join("silence")).ready()
         await group.leave()
         with pytest.raises(StopAsyncIteration):
             while True:
@@ -247,7 +248,7 @@ async def test_the_end_of_an_agent_ends_everything_with_a_reason(lab: Lab) -> No
         waiting.append(asyncio.ensure_future(_next(lives)))
         await asyncio.sleep(0)
         lab["eu.h2"].kill()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN_S):
             ends = await asyncio.gather(*waiting, return_exceptions=True)
         assert [type(end) for end in ends] == [Unreachable] * 3
         assert not ann.is_open and not second.is_open

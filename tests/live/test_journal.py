@@ -11,12 +11,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from support.lab import ROSTRA, Lab, until
+from support.lab import ROSTRA, WITHIN_S, Lab, until
 
 from rostra.journal.schema import SIGHT
 from rostra.journal.segments import read
-
-WITHIN_S = 60.0
 
 
 class Journalled(Lab):
@@ -92,7 +90,8 @@ async def test_after_kill_9_the_lost_tail_is_seen_and_the_next_life_begins_anew(
         await until(lambda: lab.kinds("eu.h1")["member-joined"], "the join is on the disk")
         lab["eu.h1"].kill()
     lab["eu.h1"].start()
-    await until(lambda: len(epochs(lab.rows("eu.h1"))) == 2, "the second life writes", WITHIN_S)
+    await until(lambda: len(epochs(lab.rows("eu.h1"))) == 2, "the second life writes")
+    await until(lambda: downs(lab), "the server has written that it lost it")
     lab["eu.h1"].signal(signal.SIGTERM)
     assert await lab["eu.h1"].ended() == 0
 
@@ -104,8 +103,11 @@ async def test_after_kill_9_the_lost_tail_is_seen_and_the_next_life_begins_anew(
     assert first[-1]["kind"] == "heartbeat"
     assert second[-1]["kind"] == "closing"
     # What the server saw of it goes on across both lives.
-    downs = [row for row in lab.rows("eu") if row["kind"] == "link-down" and row["peer"] == "eu.h1"]
-    assert downs and downs[0]["accuser"] == "eu"
+    assert downs(lab)[0]["accuser"] == "eu"
+
+
+def downs(lab: Journalled) -> list[dict]:
+    return [row for row in lab.rows("eu") if row["kind"] == "link-down" and row["peer"] == "eu.h1"]
 
 
 async def test_a_node_given_up_leaves_the_evidence_in_its_accusers_journal(lab: Journalled) -> None:
@@ -170,7 +172,7 @@ async def test_a_full_disk_is_said_and_counted_and_nobody_waits_for_it(
             assert len((await ann.resolve("game-1")).endpoints) == 0
 
             stuffing.unlink()
-            dropped = await until(lambda: lab.kinds("eu.h1")["dropped"], "it goes on", WITHIN_S)
+            dropped = await until(lambda: lab.kinds("eu.h1")["dropped"], "it goes on")
         assert dropped and "writing to" in lab["eu.h1"].log
         lab["eu.h1"].signal(signal.SIGTERM)
         assert await lab["eu.h1"].ended() == 0
@@ -205,7 +207,7 @@ async def test_a_place_that_may_not_be_written_stops_the_daemon_with_a_fix(tmp_p
         [*ROSTRA, "agent", "eu.h1", *command],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=WITHIN_S,
         env=dict(os.environ),
     )
     lab.close()
@@ -233,7 +235,7 @@ async def test_an_incident_is_recorded_and_replayed_and_a_longer_limit_would_hav
             lab["eu.h2"].signal(signal.SIGSTOP)
             await until(lambda: len(chess.members) == 1, "bob is lost")
             lab["eu.h2"].signal(signal.SIGCONT)
-            await until(lambda: len(chess.members) == 2, "bob is back", WITHIN_S)
+            await until(lambda: len(chess.members) == 2, "bob is back")
         for node in ("eu.h1", "eu"):
             lab[node].signal(signal.SIGTERM)
             assert await lab[node].ended() == 0
@@ -259,7 +261,7 @@ async def test_an_incident_is_recorded_and_replayed_and_a_longer_limit_would_hav
 
 def replay(*words) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*ROSTRA, "sim", "replay", *map(str, words)], capture_output=True, text=True, timeout=60
+        [*ROSTRA, "sim", "replay", *map(str, words)], capture_output=True, text=True, timeout=WITHIN_S
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from support.lab import Lab, Process, until
+from support.lab import WITHIN_S, Lab, Process, until
 
 from rostra.client import Gap, Joined, Me, Membership, View, connect
 from rostra.names import Domain, incarnation_of, make_group
@@ -44,7 +44,7 @@ class Caller:
 
     async def said(self, *kinds: FrameKind) -> list[object]:
         """Everything that is said to it until the connection ends."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(WITHIN_S):
             return list(FrameReader("lab", *kinds).feed(await self.reader.read()))
 
 
@@ -74,7 +74,7 @@ async def all_is_well(lab: Lab, group: str) -> AsyncIterator[None]:
     ):
         await anns.ready()
         yield
-        async with asyncio.timeout(10), bob.join(group):
+        async with bob.join(group):
             await until(lambda: len(anns.members) == 2, "they see each other")
     assert {node: process.pid for node, process in lab.processes.items() if process.is_running} == before
 
@@ -186,7 +186,7 @@ async def test_a_program_that_floods_does_not_delay_the_others_for_long(loopback
         feed = asyncio.create_task(_write_for_ever(caller.writer, flood))
         async with loopback.program("lab.h1", "eve") as eve:
             for _ in range(20):
-                async with asyncio.timeout(2.0):
+                async with asyncio.timeout(WITHIN_S):  # a turn of hers, and not the end of the flood
                     await eve.resolve("flood", fresh=True)
         for task in (drain, feed):
             task.cancel()
@@ -218,9 +218,9 @@ async def test_a_flood_of_joins_and_messages_parts_no_host_from_the_others(loopb
                     answers.append(connection.post(number, SendTo((bob.endpoint,), bytes(20_000))))
                     answers.append(connection.post(number, Leave(group)))
                 await asyncio.sleep(0)
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(WITHIN_S):
                 assert len((await ann.resolve("calm", fresh=True)).members) == 2
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(2 * WITHIN_S):
                 assert {type(answer) for answer in await asyncio.gather(*answers)} == {Done}
         assert len(calm.members) == 2
         assert loopback.counted("lab.h2", "link_down") == before
@@ -264,11 +264,11 @@ async def test_a_slow_program_is_told_what_it_missed_and_gets_a_fresh_list(loopb
             await asyncio.gather(*(membership.leave(bytes(200)) for membership in entered))
             return bool((await loopback.inspect("lab.h2"))["counters"].get("notices_missed"))
 
-        await until(come_and_go, "it has fallen behind", within_s=60)
+        await until(come_and_go, "it has fallen behind")
         last = await extra[0].join("slow")
         transport.resume_reading()
         seen = []
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(WITHIN_S):
             while not isinstance(change := await anext(changes), Gap):
                 seen.append(change)
             assert change.missed > 0
@@ -301,7 +301,7 @@ async def test_half_open_callers_do_not_keep_others_out(loopback: Lab) -> None:
                 with contextlib.suppress(BlockingIOError):
                     caller.connect(loopback.socket("lab.h2"))
                 crowd.append(caller)
-            async with asyncio.timeout(15):
+            async with asyncio.timeout(WITHIN_S):
                 await until(lambda: loopback.inspect("lab.h2"), "the door opens again")
                 told = await asyncio.get_running_loop().sock_recv(crowd[-1], 4096)
             (refusal,) = FrameReader("lab", FrameKind.TO_PROGRAM).feed(told)
@@ -319,7 +319,7 @@ async def test_requests_for_somebody_elses_endpoint_are_refused(loopback: Lab) -
         caller.writer.write(encoder.asks([Ask(1, number, Join(make_group("theft", "lab")))]))
         reader = FrameReader("lab", FrameKind.TO_PROGRAM)
         items: list[object] = []
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN_S):
             while len(items) < 2:
                 items += reader.feed(await caller.reader.read(65536))
         assert items[1].answer.code == "BAD_ARGUMENT"  # type: ignore[attr-defined]

@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.lab import ROSTRA, until
+from support.lab import ROSTRA, WITHIN_S, until
 
 import rostra
 from rostra.client import Cause, Change, Joined, Me, Only, View, Without
@@ -26,8 +25,6 @@ from rostra.names import Domain
 from rostra.runtime.addresses import find_agent, small_worlds
 from rostra.runtime.config import load_world
 
-UP_WITHIN_S = 60.0
-TOLD_WITHIN_S = 15.0
 EU, US = "eu.paris.h1", "us.boston.h1"
 
 
@@ -80,14 +77,18 @@ class Supervisor:
     def children(self) -> dict[int, str]:
         """Its processes, by number, with their command lines."""
         listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return {int(pid): Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ") for pid in listed}
+        commands = {}
+        for pid in listed:
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                commands[int(pid)] = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+        return commands
 
     def pid_of(self, words: str) -> int:
         (pid,) = [pid for pid, command in self.children.items() if words in command]
         return pid
 
     def get(self, path: str) -> Any:
-        with urllib.request.urlopen(self.address + path, timeout=5) as answer:
+        with urllib.request.urlopen(self.address + path, timeout=WITHIN_S) as answer:
             return json.load(answer)
 
     def order(self, what: str, **values: Any) -> Any:
@@ -96,7 +97,7 @@ class Supervisor:
             json.dumps(values).encode(),
             {"content-type": "application/json", "x-rostra-lab": "yes"},
         )
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=WITHIN_S) as answer:
             return json.load(answer)
 
     def refused(self, what: str, **values: Any) -> Any:
@@ -109,7 +110,7 @@ class Supervisor:
         """Ctrl-C."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
-        return self.process.wait(20)
+        return self.process.wait(WITHIN_S)
 
     def clean_up(self) -> None:
         if self.process.poll() is None:
@@ -151,7 +152,7 @@ def world(shared: Supervisor) -> Iterator[Supervisor]:
         shared.order("restart", server=server)
     for server in state["paused"]:
         shared.order("resume", server=server)
-    asyncio.run(until(lambda: all_links_up(shared), "every link is up", UP_WITHIN_S))
+    asyncio.run(until(lambda: all_links_up(shared), "every link is up"))
 
 
 def has_written(journal: Path, writer: str) -> bool:
@@ -224,7 +225,7 @@ async def test_a_region_that_is_cut_off_is_told_so_and_so_is_everybody_else_and_
 ) -> None:
     async with members_of(world, "cut", EU, "eu.paris.h2", US) as (one, two, far):
         world.order("cut", here="eu")
-        await until(lambda: one.told and two.told and far.told, "both sides are told", TOLD_WITHIN_S)
+        await until(lambda: one.told and two.told and far.told, "both sides are told")
         for side, lost in ((one, "us"), (two, "us"), (far, "eu")):
             (change,) = side.told
             assert isinstance(change, Without) and change.domain == lost
@@ -233,9 +234,7 @@ async def test_a_region_that_is_cut_off_is_told_so_and_so_is_everybody_else_and_
         assert len(one.members) == len(two.members) == 2 and len(far.members) == 1
 
         world.order("heal")
-        await until(
-            lambda: all(len(each.members) == 3 for each in (one, two, far)), "they merge", TOLD_WITHIN_S
-        )
+        await until(lambda: all(len(each.members) == 3 for each in (one, two, far)), "they merge")
         for side in (one, two, far):
             (change,) = side.told
             assert isinstance(change, Joined) and change.cause is Cause.MERGE
@@ -245,19 +244,20 @@ async def test_a_region_that_is_cut_off_is_told_so_and_so_is_everybody_else_and_
 async def test_a_cluster_that_is_cut_off_keeps_only_itself(world: Supervisor) -> None:
     async with members_of(world, "paris", EU, "eu.paris.h2", US) as (one, two, far):
         world.order("cut", here="eu.paris")
-        await until(lambda: one.told and two.told and far.told, "both sides are told", TOLD_WITHIN_S)
+        await until(lambda: one.told and two.told and far.told, "both sides are told")
         for change in (*one.told, *two.told):
             assert isinstance(change, Only | Without)
-        assert set(one.members) == set(two.members) == {one.me.endpoint, two.me.endpoint}
-        assert far.members == (far.me.endpoint,)
+        near = {one.me.endpoint, two.me.endpoint}
+        await until(lambda: set(one.members) == set(two.members) == near, "they keep each other")
+        await until(lambda: far.members == (far.me.endpoint,), "the far one keeps nobody")
 
 
 async def test_a_cut_one_way_ends_the_link_for_both_sides(world: Supervisor) -> None:
     async with members_of(world, "one-way", EU, US) as (near, far):
         world.order("cut", here="eu", there="us", one_way=True)
-        await until(lambda: near.told and far.told, "both sides are told", TOLD_WITHIN_S)
+        await until(lambda: near.told and far.told, "both sides are told")
         world.order("heal", number=world.get("/api/lab")["cuts"][0]["number"])
-        await until(lambda: len(near.members) == len(far.members) == 2, "they merge", TOLD_WITHIN_S)
+        await until(lambda: len(near.members) == len(far.members) == 2, "they merge")
 
 
 async def test_a_crashed_host_is_missed_and_comes_back_with_its_people(world: Supervisor) -> None:
@@ -265,7 +265,7 @@ async def test_a_crashed_host_is_missed_and_comes_back_with_its_people(world: Su
         state = world.order("crash", server=EU)
         assert state["crashed"] == [EU]
         assert not any(EU in command for command in world.children.values()), "its programs are dead too"
-        await until(lambda: far.told, "the other host is told", TOLD_WITHIN_S)
+        await until(lambda: far.told, "the other host is told")
         (change,) = far.told
         assert isinstance(change, Without) and change.domain == EU
 
@@ -273,9 +273,9 @@ async def test_a_crashed_host_is_missed_and_comes_back_with_its_people(world: Su
             members = (await me.resolve("lounge", fresh=True)).members
             return {member.endpoint for member in members if member.endpoint.startswith(f"{EU}/")}
 
-        await until(lambda: _none(people()), "its people are gone", TOLD_WITHIN_S)
+        await until(lambda: _none(people()), "its people are gone")
         assert world.order("restart", server=EU)["crashed"] == []
-        await until(people, "its people are back", UP_WITHIN_S)
+        await until(people, "its people are back")
 
 
 async def _none(asked: Any) -> bool:
@@ -285,17 +285,17 @@ async def _none(asked: Any) -> bool:
 async def test_a_paused_agent_is_missed_and_comes_back_as_it_was(world: Supervisor) -> None:
     async with members_of(world, "pause", EU, US) as (near, far):
         assert world.order("pause", server=EU)["paused"] == [EU]
-        await until(lambda: len(far.members) == 1, "the other side goes on without it", TOLD_WITHIN_S)
+        await until(lambda: len(far.members) == 1, "the other side goes on without it")
         assert world.order("resume", server=EU)["paused"] == []
-        await until(lambda: len(near.members) == len(far.members) == 2, "they merge", TOLD_WITHIN_S)
+        await until(lambda: len(near.members) == len(far.members) == 2, "they merge")
 
 
 async def test_a_server_that_crashed_comes_back(world: Supervisor) -> None:
     async with members_of(world, "server", EU, US) as (near, far):
         world.order("crash", server="us")
-        await until(lambda: len(near.members) == len(far.members) == 1, "apart", TOLD_WITHIN_S)
+        await until(lambda: len(near.members) == len(far.members) == 1, "apart")
         world.order("restart", server="us")
-        await until(lambda: len(near.members) == len(far.members) == 2, "together", TOLD_WITHIN_S)
+        await until(lambda: len(near.members) == len(far.members) == 2, "together")
 
 
 async def test_whoever_is_told_nothing_finds_the_world_even_when_its_first_host_is_dead(
@@ -328,7 +328,8 @@ def test_the_same_cut_twice_is_one_cut(world: Supervisor) -> None:
 async def test_a_process_that_dies_unasked_is_told_in_a_line_and_can_be_restarted(world: Supervisor) -> None:
     os.kill(world.pid_of("agent eu.paris.h2"), signal.SIGKILL)
     await until(lambda: world.get("/api/lab")["crashed"] == ["eu.paris.h2"], "it is seen")
-    assert "eu.paris.h2 was killed by SIGKILL; its log ends with:\n" in world.remarks
+    said = "eu.paris.h2 was killed by SIGKILL; its log ends with:\n"
+    await until(lambda: said in world.remarks, "it is said")
     world.order("restart", server="eu.paris.h2")
 
 
@@ -357,9 +358,7 @@ def test_ctrl_c_while_paused_and_cut_ends_every_process_too() -> None:
         children = one.wait_until_up().children
         one.order("pause", server="eu.paris.h1")
         one.order("cut", here="eu.paris")
-        began = time.monotonic()
         assert one.end() == 0
-        assert time.monotonic() - began < 15
         assert [pid for pid in children if is_alive(pid)] == []
         assert list(one.runtime_directory.iterdir()) == []
 
@@ -405,8 +404,12 @@ async def test_a_world_file_is_run_as_it_is_written(tmp_path: Path) -> None:
         assert (seen_by_it.profile, seen_by_it.detect) == ("wan", {"down_after_s": 2.5})
         async with rostra.connect(one.socket("north.n1.h1")) as me:
             assert me.world == 'acme "quoted"'
-            members = (await me.resolve("lounge")).members
-            assert {Domain(m.endpoint.partition("/")[0]) for m in members} == {"north.n1.h1", "south.h1"}
+
+            async def are_there() -> bool:
+                members = (await me.resolve("lounge")).members
+                return {Domain(m.endpoint.partition("/")[0]) for m in members} == {"north.n1.h1", "south.h1"}
+
+            await until(are_there, "people of both regions are in the lounge")
         assert (
             "no cable runs between north.n1 and north"
             in one.refused("cut", here="north.n1", there="north", link_only=True)["what"]
@@ -426,7 +429,7 @@ async def test_a_world_file_is_run_as_it_is_written(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_run_is_refused_at_once(options: tuple[str, ...], complaint: str) -> None:
     with supervisor(*options) as one:
-        assert one.process.wait(20) == 2
+        assert one.process.wait(WITHIN_S) == 2
         assert complaint in one.remarks and one.remarks.startswith("error: ")
         assert list(one.runtime_directory.iterdir()) == []
 
@@ -436,7 +439,7 @@ def test_a_port_that_is_taken_is_refused_at_once() -> None:
         socket.create_server(("127.0.0.1", 0)) as taken,
         supervisor("--port", str(taken.getsockname()[1])) as one,
     ):
-        assert one.process.wait(20) == 2
+        assert one.process.wait(WITHIN_S) == 2
         assert "in use" in one.remarks and one.remarks.count("\n") == 2
         assert list(one.runtime_directory.iterdir()) == []
 
@@ -452,10 +455,10 @@ async def test_what_is_done_to_the_world_is_in_its_journal_beside_what_its_serve
         one.order("pause", server="eu.paris.h2")
         one.order("resume", server="eu.paris.h2")
         # What was not on the disk yet dies with the process, so let its first mark get there.
-        await until(lambda: has_written(journal, "eu.paris.h1"), "the first mark is written", UP_WITHIN_S)
+        await until(lambda: has_written(journal, "eu.paris.h1"), "the first mark is written")
         one.order("crash", server="eu.paris.h1")
         one.order("restart", server="eu.paris.h1")
-        await until(lambda: all_links_up(one), "every link is up", UP_WITHIN_S)
+        await until(lambda: all_links_up(one), "every link is up")
         assert one.end() == 0
 
     rows = read(journal).to_pylist()

@@ -34,7 +34,7 @@ from rostra.names import Domain, Tree, inside, parent
 from rostra.runtime.addresses import TcpAddress
 
 ROSTRA = (sys.executable, "-c", "from rostra.cli import main; main()")
-WITHIN_S = 60.0
+WITHIN_S = 120.0
 """For what takes a moment on an idle machine. It only ends the wait for what will never come."""
 
 ANSWER_WITHIN_S = 20.0
