@@ -9,6 +9,7 @@ from urllib.request import urlopen
 import msgspec
 import pytest
 from support.cluster import start
+from support.lab import WITHIN_S
 
 pytestmark = pytest.mark.live
 
@@ -54,7 +55,7 @@ def test_a_daemon_says_what_it_was_told_reloads_and_leaves(world: Path, tmp_path
 
             server.send_signal(signal.SIGTERM)
             assert event(server, "stopped")["because"] == "SIGTERM received"
-            assert server.wait(10) == 0
+            assert server.wait(WITHIN_S) == 0
         finally:
             server.kill()
 
@@ -66,10 +67,13 @@ def test_an_agent_serves_health_metrics_and_the_dashboard(world: Path, tmp_path:
     ) as agent:
         try:
             http = f"http://{event(agent, 'http_listening')['address']}"
-            assert urlopen(f"{http}/livez", timeout=5).read() == b"ok\n"
-            assert b"rostra_runtime_loop_lag_seconds_bucket" in urlopen(f"{http}/metrics", timeout=5).read()
-            assert b"<!doctype html>" in urlopen(http, timeout=5).read().lower()
+            assert urlopen(f"{http}/livez", timeout=WITHIN_S).read() == b"ok\n"
+            assert (
+                b"rostra_runtime_loop_lag_seconds_bucket"
+                in urlopen(f"{http}/metrics", timeout=WITHIN_S).read()
+            )
+            assert b"<!doctype html>" in urlopen(http, timeout=WITHIN_S).read().lower()
             agent.send_signal(signal.SIGTERM)
-            assert agent.wait(10) == 0
+            assert agent.wait(WITHIN_S) == 0
         finally:
             agent.kill()

@@ -4,17 +4,20 @@ import json
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 from support.cluster import Cluster, python
-from support.lab import member
+from support.lab import WITHIN_S, member
 
 from rostra.cli.changes import NAMES_ALL, NAMES_MAX, document, lines
 from rostra.client import Member, View
 from rostra.names import Endpoint, make_group
 
 pytestmark = pytest.mark.usefixtures("cluster")
+
+LOOK_S = 0.02
 
 
 def first(process: "subprocess.Popen[str]", said: str) -> str:
@@ -42,7 +45,7 @@ def test_watch_shows_a_list_and_then_every_change(cluster: Cluster) -> None:
             os.kill(bob.pid, signal.SIGKILL)
             assert first(watch, "-").endswith(" crashed")
         watch.send_signal(signal.SIGINT)
-        assert watch.wait(10) == 0
+        assert watch.wait(WITHIN_S) == 0
         assert watch.stderr is not None and watch.stderr.read() == ""
 
 
@@ -52,7 +55,7 @@ def test_watch_and_join_remark_if_another_name_was_probably_meant(cluster: Clust
         with cluster.begin("join", "orchester") as join:
             said = remark(join, "closest of the names")
             join.send_signal(signal.SIGINT)
-            assert join.wait(10) == 0
+            assert join.wait(WITHIN_S) == 0
     assert watched.code == 0 and watched.lines[0].endswith("= orchestr@world: 0 members")
     assert watched.err == (
         "nobody else is in orchestr@world; closest of the names in sight: orchestra@world\n"
@@ -108,7 +111,7 @@ def test_watch_is_one_document_per_line_for_programs_and_can_be_resumed(cluster:
             joined = json.loads(first(watch, "joined"))
             assert (joined["count"], joined["cause"], joined["number"]) == (1, "join", view["number"] + 1)
             watch.send_signal(signal.SIGTERM)
-            assert watch.wait(10) == 0
+            assert watch.wait(WITHIN_S) == 0
     answer = cluster.run("watch", "numbered", "--resume", joined["token"], "-n", "1", "-o", "jsonl")
     assert [(row["change"], row["number"]) for row in answer.jsonl] == [("left", joined["number"] + 1)]
 
@@ -119,7 +122,7 @@ def test_a_reader_that_goes_away_ends_a_watch_without_a_word(cluster: Cluster) -
         assert watch.stdout is not None and watch.stderr is not None
         watch.stdout.close()
         with member(cluster.socket("eu.h2"), "bob", "piped", "world"):
-            assert watch.wait(10) == 141
+            assert watch.wait(WITHIN_S) == 141
         assert watch.stderr.read() == ""
 
 
@@ -133,10 +136,12 @@ def test_a_command_runs_at_every_change_and_is_told_of_it(cluster: Cluster, tmp_
     with cluster.begin("watch", "told", "-n", "3", "--", *python(script)) as watch:
         while not log.exists() or not log.read_text():
             assert watch.poll() is None
+            time.sleep(LOOK_S)
         with member(cluster.socket("eu.h2"), "bob", "told", "world"):
             while len(log.read_text().splitlines()) < 2:
                 assert watch.poll() is None
-        assert watch.wait(20) == 0
+                time.sleep(LOOK_S)
+        assert watch.wait(WITHIN_S) == 0
     assert log.read_text().splitlines() == [
         "view told world 0   1",
         "joined told world 1 eu.h2/bob join 1",
@@ -165,7 +170,7 @@ def test_join_stays_until_ctrl_c_and_then_leaves_in_good_order(cluster: Cluster)
             joined = json.loads(first(watch, "joined"))
             assert joined["members"][0]["meta"] == "hi"
             join.send_signal(signal.SIGINT)
-            assert join.wait(10) == 0
+            assert join.wait(WITHIN_S) == 0
         assert json.loads(first(watch, "left"))["cause"] == "leave"
         watch.send_signal(signal.SIGINT)
 
@@ -176,7 +181,7 @@ def test_join_lasts_as_long_as_its_command_and_ends_with_its_code(cluster: Clust
     )
     with cluster.begin("join", "lasts", "--name", "kid", "--", *python(script)) as join:
         assert first(join, "eu.h1/kid#").endswith(" lasts")
-        assert join.wait(10) == 7
+        assert join.wait(WITHIN_S) == 7
     assert cluster.run("resolve", "lasts").code == 1
 
 
@@ -184,7 +189,7 @@ def test_sigterm_ends_the_command_of_a_join_first(cluster: Cluster) -> None:
     with cluster.begin("join", "first", "--", "sleep", "60") as join:
         remark(join, "is in first@world")
         join.send_signal(signal.SIGTERM)
-        assert join.wait(10) == 0
+        assert join.wait(WITHIN_S) == 0
 
 
 def test_a_name_that_is_taken_is_refused(cluster: Cluster) -> None:
@@ -202,7 +207,7 @@ def test_leave_asks_a_join_of_this_host_to_leave(cluster: Cluster) -> None:
             remark(join, "is in asked@world")
             answer = cluster.run("leave", "asked", "--note", "bye")
             assert answer.code == 0 and answer.err.endswith(" left asked@world\n")
-            assert join.wait(10) == 0
+            assert join.wait(WITHIN_S) == 0
             assert join.stderr is not None
             assert join.stderr.read() == "left asked@world, as rostra leave asked\n"
         left = json.loads(first(watch, "left"))
@@ -223,7 +228,7 @@ def test_leave_says_who_could_be_meant(cluster: Cluster) -> None:
         assert several.code == 3 and several.err.endswith("choose with --name, or --all: a, b\n")
         assert cluster.run("leave", "meant", "--name", "c").code == 3
         assert cluster.run("leave", "meant", "--all").code == 0
-        assert (one.wait(10), two.wait(10)) == (0, 0)
+        assert (one.wait(WITHIN_S), two.wait(WITHIN_S)) == (0, 0)
 
 
 def test_a_program_that_takes_no_orders_is_named(cluster: Cluster) -> None:

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 from support.cluster import Cluster
+from support.lab import WITHIN_S
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
@@ -24,10 +25,10 @@ def test_lines_of_a_pipe_come_out_of_a_pipe_on_another_host(cluster: Cluster) ->
     with cluster.begin("tail", "pipes", "--count", "3000", host="eu.h2") as tail:
         listening(tail)
         with cluster.begin("send", "pipes", stdin=subprocess.PIPE) as send:
-            assert send.communicate(lines, timeout=20) == ("", "")
+            assert send.communicate(lines, timeout=WITHIN_S) == ("", "")
             assert send.returncode == 0
         assert tail.stdout is not None and tail.stdout.read() == lines
-        assert tail.wait(10) == 0
+        assert tail.wait(WITHIN_S) == 0
 
 
 def test_one_message_and_who_said_it(cluster: Cluster) -> None:
@@ -40,7 +41,7 @@ def test_one_message_and_who_said_it(cluster: Cluster) -> None:
         assert said[1]["body"] == "lunch is ready" and said[1]["number"] == 1
         assert "/ann#" in said[1]["sender"]
         tail.send_signal(signal.SIGINT)
-        assert tail.wait(10) == 0
+        assert tail.wait(WITHIN_S) == 0
 
 
 def test_nobody_there_is_remarked(cluster: Cluster) -> None:
@@ -54,7 +55,7 @@ def test_a_group_without_delivery_is_refused_by_what_it_is(cluster: Cluster) -> 
         refused = cluster.run("send", "quiet", "hello?")
         assert refused.code == 3 and 'is a group with delivery="none"' in refused.err
         join.send_signal(signal.SIGINT)
-        assert join.wait(10) == 0
+        assert join.wait(WITHIN_S) == 0
 
 
 def test_a_reader_that_goes_away_ends_a_tail_without_a_word(cluster: Cluster) -> None:
@@ -64,7 +65,7 @@ def test_a_reader_that_goes_away_ends_a_tail_without_a_word(cluster: Cluster) ->
         tail.stdout.close()
         for _ in range(2):
             cluster.run("send", "shut", "hello?")
-        assert tail.wait(10) == 141
+        assert tail.wait(WITHIN_S) == 141
         assert tail.stderr is not None and "Traceback" not in tail.stderr.read()
 
 
@@ -77,4 +78,4 @@ def test_ctrl_c_ends_a_send_that_waits_for_its_input(cluster: Cluster) -> None:
             send.stdin.flush()
             assert tail.stdout is not None and tail.stdout.readline() == "half a stream\n"
             send.send_signal(signal.SIGINT)
-            assert send.wait(10) == 0
+            assert send.wait(WITHIN_S) == 0

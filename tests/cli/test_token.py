@@ -3,7 +3,6 @@
 import io
 import os
 import re
-import socket
 import tarfile
 import time
 from collections.abc import Iterator
@@ -14,6 +13,8 @@ from urllib.request import urlopen
 import msgspec
 import pytest
 from support.cluster import rostra, start
+from support.lab import WITHIN_S
+from support.ports import free_port
 
 pytestmark = pytest.mark.live
 
@@ -42,7 +43,7 @@ class Agent:
     def end(self) -> str:
         """All that it logged."""
         self._process.terminate()
-        self._log += self._process.communicate(timeout=20)[1]
+        self._log += self._process.communicate(timeout=WITHIN_S)[1]
         return self._log
 
     def kill(self) -> None:
@@ -87,21 +88,18 @@ def test_the_dashboard_of_a_server_shows_the_token_too(tmp_path: Path) -> None:
         '[world]\nname = "w"\n[servers]\nlab = "127.0.0.1:0"\n'
         f'[agents]\ntoken_file = "{tmp_path}/token"\n[http]\nservers = "127.0.0.1:0"\n'
     )
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    with start("server", "-d", "lab", "-w", str(world), "--listen", f"127.0.0.1:{port}") as server:
+    with start("server", "-d", "lab", "-w", str(world), "--listen", f"127.0.0.1:{free_port()}") as server:
         try:
             assert server.stderr is not None
             while not (found := re.search(r"http_listening address=(\S+)", server.stderr.readline())):
                 assert server.poll() is None
             places: dict[str, Any] = {}
-            for _ in range(50):
-                with urlopen(f"http://{found[1]}/api/places", timeout=5) as answer:
+            deadline = time.monotonic() + WITHIN_S
+            while not places or places["lab"]["incarnation"] is None:
+                assert time.monotonic() < deadline, places
+                with urlopen(f"http://{found[1]}/api/places", timeout=WITHIN_S) as answer:
                     places = msgspec.json.decode(answer.read())["places"]
-                if places["lab"]["incarnation"] is not None:
-                    break
                 time.sleep(0.1)
-            assert places["lab"]["incarnation"] is not None, places
         finally:
             server.kill()
 

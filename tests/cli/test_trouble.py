@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 from support.cluster import Cluster, rostra, start
-from support.lab import ROSTRA, member
+from support.lab import ROSTRA, WITHIN_S, member
 
 from rostra.wire.frames import FrameKind
 
@@ -124,7 +124,7 @@ def on_a_terminal(*words: str, **env: str) -> str:
         with contextlib.suppress(OSError):  # Linux says EIO when the last writer has gone
             while chunk := os.read(screen, 4096):
                 shown += chunk
-        assert process.wait(30) == 0
+        assert process.wait(WITHIN_S) == 0
     os.close(screen)
     return shown.decode()
 
@@ -153,7 +153,9 @@ sys.meta_path.insert(0, Interrupts())
 from rostra.__main__ import main
 main()
 """
-    done = subprocess.run([sys.executable, "-c", script, "members", "chess"], capture_output=True, timeout=30)
+    done = subprocess.run(
+        [sys.executable, "-c", script, "members", "chess"], capture_output=True, timeout=WITHIN_S
+    )
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
@@ -207,7 +209,7 @@ def test_a_right_world_file_is_described(world: Path) -> None:
 
 
 def rostra_fails(*words: str, before: Sequence[str] = ()) -> tuple[int, list[str]]:
-    done = subprocess.run([*before, *ROSTRA, *words], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([*before, *ROSTRA, *words], capture_output=True, text=True, timeout=WITHIN_S)
     return done.returncode, done.stderr.splitlines()
 
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from support.cluster import Answer, Cluster
-from support.lab import member
+from support.lab import WITHIN_S, member
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
 
 def until(cluster: Cluster, *words: str, host: str = "eu.h1", verdict: str) -> dict[str, Any]:
     """The story, once it is this one."""
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + WITHIN_S
     while True:
         story: dict[str, Any] = cluster.run("why", *words, "-o", "json", host=host).json
         if story["verdict"] == verdict:
@@ -47,6 +47,7 @@ def test_a_program_that_was_killed_is_a_crash_told_along_the_way(cluster: Cluste
         sees(watcher, "joined")
         endpoint = endpoint_of(cluster.run("resolve", "killed"))
         os.kill(bob.pid, signal.SIGKILL)
+        sees(watcher, "left")  # so everybody on the way has been told, and not only his own agent
         story = until(cluster, "us.h1/bob", verdict="crashed")
         watcher.send_signal(signal.SIGINT)
     assert story["about"] == endpoint and story["settings"] == []
