@@ -15,6 +15,7 @@ from support.segments import SCHEMA, Row, cut, send
 from rostra.errors import BadInput
 from rostra.history.ingest import Ingest
 from rostra.history.questions.stays import stays
+from rostra.history.shares import FILE_WEIGHT
 from rostra.history.tables import Tables
 
 HOSTS = ("eu.paris.h1", "eu.paris.h2", "us.ny.h1")
@@ -73,8 +74,12 @@ def same(one: DataFrame, other: DataFrame) -> None:
 
 @pytest.mark.parametrize("seed", [1])
 def test_segments_in_any_order_and_more_than_once_give_the_tables_of_the_whole(
-    spark: SparkSession, tmp_path: Path, seed: int
+    spark: SparkSession, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # As if each batch were large: looked at, written and compacted by several tasks of Spark.
+    monkeypatch.setattr("rostra.history.ingest.FEW", 4)
+    monkeypatch.setattr("rostra.history.shares.SHARE_WEIGHT", 2 * FILE_WEIGHT)
+    monkeypatch.setattr("rostra.history.compact.FEW_ROWS", 20)
     dice = Random(seed)
     rows = random_journal(dice)
     journal, tables = tmp_path / "journal", Tables(tmp_path / "tables")
@@ -154,7 +159,7 @@ def test_what_a_writer_had_to_drop_is_no_hole(spark: SparkSession, tmp_path: Pat
     tables = Tables(tmp_path / "tables")
     for row in journal.rows:
         send(tmp_path / "journal", [row])
-    Ingest(spark, tmp_path / "journal", tables.place.path).once()
+    Ingest(spark, f"file://{tmp_path}/journal", f"file://{tmp_path}/tables").once()
     assert keys(tables.read(spark, "events")) == keys_of(journal.rows)
 
 

@@ -1,5 +1,6 @@
 """What one task does with its share of a batch: each row once, in every table that it belongs to."""
 
+import os
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -7,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -19,6 +21,7 @@ from rostra.history.runs import Key
 from rostra.history.schemas import KINDS_OF, TABLES
 from rostra.history.shares import FILE_WEIGHT, Life, Share, Take, shared, write_share, write_share_document
 from rostra.history.spells import Ending, end, fold, sight
+from rostra.history.tables import FORMAT, Commit, Tables
 from rostra.journal.schema import COLUMNS, KINDS
 
 EVENTS = table_in_arrow("events", {})
@@ -60,7 +63,7 @@ def in_arrow(rows: list[Row]) -> pa.Table:
 
 
 @given(seed=st.integers(0, 10_000), rows=st.integers(0, 60), batches=st.integers(1, 5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_stays_batch_by_batch_are_those_that_are_told_row_by_row(seed: int, rows: int, batches: int) -> None:
     dice = Random(seed)
     story = seen_by(dice, rows)
@@ -199,3 +202,43 @@ def test_shares_are_worth_a_task_and_of_similar_weight() -> None:
     assert len(many) == 16 and sum(map(len, many)) == 20
     assert max(weights) <= 2_000_000 + FILE_WEIGHT
     assert shared([], cores=2) == []
+
+
+def test_tables_may_be_on_any_file_system_that_arrow_knows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    far = pafs.SubTreeFileSystem(str(tmp_path), pafs.LocalFileSystem())
+
+    def open_far(where: str | Path) -> tuple[pafs.FileSystem, str]:
+        return far, str(where).removeprefix("far://")
+
+    monkeypatch.setattr("rostra.history.files.open_files", open_far)
+    monkeypatch.setattr("rostra.history.shares.open_files", open_far)
+    journal = Journal()
+    journal.sees("eu.h1", "joined", "us.h1/p1#1")
+    journal.sees("eu.h1", "left", "us.h1/p1#1")
+    segment = send(tmp_path / "journal", journal.rows)
+    source = f"far://{segment.relative_to(tmp_path)}"
+    take = Take(source, 1, 2, 2, "events")
+    written = write_share(Share("far://tables", "0", (Life(Key("w", "eu.h1", 1), (take,)),), {}))
+    tables = Tables("far://tables")
+    for table, file in written.files.items():
+        tables.place.put(f"{table}/batch=0", [file])
+    tables.commit(Commit(0, 0, written.rows))
+    assert tables.newest() == Commit(0, 0, {"events": 2, "notices": 2, "stays": 1}, format=FORMAT)
+    assert tables.directories("stays") == ["far://tables/stays/batch=0"]
+    stays = rows_in(tmp_path, "tables/stays/batch=0/000.parquet")
+    assert [(stay["joined_seq"], stay["left_seq"]) for stay in stays] == [(1, 2)]
+
+
+def test_what_was_replaced_just_now_is_kept_for_its_readers_however_old_it_is(tmp_path: Path) -> None:
+    tables = Tables(tmp_path)
+    for directory in ("batch=0", "batch=1", "batch=0-1", "batch=2"):
+        (tmp_path / "events" / directory).mkdir(parents=True)
+        os.utime(tmp_path / "events" / directory, (0, 0))
+    tables.write_epochs("batch=1", {})
+    tables.commit(Commit(1, 0, {"events": 1}))
+    assert tables.sweep(older_than_s=600, now=5_000) == []
+    assert tables.sweep(older_than_s=600, now=5_599) == []
+    assert sorted(tables.sweep(older_than_s=600, now=5_600)) == ["events/batch=0", "events/batch=1"]
+    assert sorted(path.name for path in (tmp_path / "events").iterdir()) == ["batch=0-1", "batch=2"]

@@ -79,6 +79,8 @@ def words_of(schema: pa.Schema) -> list[str]:
 
 def shaped_as(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """Exactly these columns; those that are not there are null, as they are for an older writer."""
+    if table.column_names == schema.names and table.schema.types == schema.types:
+        return pa.Table.from_arrays(table.columns, schema=schema)
     return pa.table(
         [
             _cast(table[field.name], field.type)

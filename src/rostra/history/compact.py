@@ -114,6 +114,7 @@ class Compaction:
                     fix="somebody changed the tables meanwhile; one ingest at a time",
                 )
             place.put(f"{table}/{merged.directory}", [each.files[table] for each in some])
+        place.remove(WRITING)
 
     def _divided(self, table: str, commits: tuple[Commit, ...]) -> Iterator[tuple[str, ...]]:
         """Its files, so many at a time that they make a large one."""

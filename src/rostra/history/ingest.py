@@ -67,8 +67,8 @@ FILES_PER_BATCH: Final = 1000
 HOLE_AFTER_S: Final = 600.0
 EVERY_S: Final = 5.0
 
-FEW: Final = 16
-"""So many files are looked at here rather than by Spark: a job would cost more than it saves."""
+FEW: Final = 64
+"""So many files are looked at and written here rather than by Spark: a job would cost more than it saves."""
 
 FOR_EVER: Final = "36500d"
 """Spark would pass over files that are a week older than the newest one; a late segment is still ours."""
@@ -310,6 +310,7 @@ class Ingest:
             rows[table] = sum(each.rows.get(table, 0) for each in written)
             if files:
                 self._reach(f"moved {table}")
+        self._tables.place.remove(WRITING)
         return rows
 
     def _write_holes(self, batch: int, made: Plan) -> int:

@@ -8,6 +8,7 @@
              stays/rebuilt=17-1/               all stays up to batch 17, made anew from the events
              _commits/17.json                  batch 17 is there: the only thing that makes it so
              _writing/                         what tasks have not finished
+             _unused.json                      directories that will be removed, and since when
              _set_aside/*.json                 files that could not be used, and why
              _checkpoint/                      how far Spark has read
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 FORMAT: Final = 2
 
 COMMITS, SET_ASIDE, CHECKPOINT, WRITING = "_commits", "_set_aside", "_checkpoint", "_writing"
+UNUSED: Final = "_unused.json"
 
 APPENDED: Final = ("events", "stays", "notices", "suspicions", "traffic", "deliveries", "views", "holes")
 """Tables that grow by every batch. Of the others, only what the newest commit mentions means anything."""
@@ -220,7 +222,7 @@ class Tables:
     # Tidiness
 
     def sweep(self, *, older_than_s: float, now: float | None = None) -> list[str]:
-        """Remove directories that no commit mentions and nobody can be writing or reading any more."""
+        """Remove directories that no commit has mentioned for so long that nobody reads them any more."""
         commits = self.commits()
         if not commits:
             return []
@@ -232,17 +234,31 @@ class Tables:
         used.add(f"epochs/{newest.epochs_in}")
         for number in set(self._numbers()) - {commit.batch for commit in commits}:
             self.place.remove(f"{COMMITS}/{number}.json")  # part of a later one, whose writer died
-        before_ns = ((time.time() if now is None else now) - older_than_s) * 1e9
+        now = time.time() if now is None else now
+        noted = self._noted_unused()
+        unused: dict[str, float] = {}
         removed = []
         for table in (*APPENDED, "open", "epochs", "held"):
             for info in self.place.list(table):
                 name = f"{table}/{info.base_name}"
-                if info.type != pafs.FileType.Directory or name in used:
+                is_ours = info.type == pafs.FileType.Directory and _number_in(info.base_name) <= newest.batch
+                if not is_ours or name in used:
                     continue
-                if _number_in(info.base_name) <= newest.batch and (info.mtime_ns or 0) <= before_ns:
+                since = noted.get(name, now)
+                if now - since >= older_than_s:
                     self.place.remove(name)
                     removed.append(name)
+                else:
+                    unused[name] = since
+        if unused != noted:
+            self.place.write(UNUSED, msgspec.json.encode(unused))
         return removed
+
+    def _noted_unused(self) -> dict[str, float]:
+        """Directories that no commit mentions, and since when that is known."""
+        if not self.place.exists(UNUSED):
+            return {}
+        return msgspec.json.decode(self.place.read(UNUSED), type=dict[str, float])
 
 
 EPOCHS_IN_ARROW: Final = pa.schema(
