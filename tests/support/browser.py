@@ -32,8 +32,8 @@ FLAGS = (
     "--force-color-profile=srgb",
     "--hide-scrollbars",
 )
-START_TIMEOUT_S = 30.0
-WAIT_S = 15.0
+START_TIMEOUT_S = 60.0
+WAIT_S = 60.0
 LOOK_S = 0.05
 KEYS = {
     "Enter": "\ue007",
@@ -147,11 +147,21 @@ class Browser:
     # Acting, as a person would
 
     def click(self, selector: str) -> None:
-        """Click on it, as soon as it is there."""
-        self.until(f"{selector} is there", "return document.querySelector(arguments[0]) !== null", selector)
-        found = self._post("element", using="css selector", value=selector)
-        (element,) = found.values()
-        self._post(f"element/{element}/click")
+        """Click on it, as soon as it is there. A page that is live may draw it anew while we aim."""
+        deadline = time.monotonic() + WAIT_S
+        while True:
+            try:
+                found = self._post("element", using="css selector", value=selector)
+                (element,) = found.values()
+                self._post(f"element/{element}/click")
+                return
+            except BrowserError as error:
+                missed = str(error).startswith(
+                    ("no such element", "stale element", "element click intercepted")
+                )
+                if not missed or time.monotonic() > deadline:
+                    raise
+                time.sleep(LOOK_S)
 
     def press(self, *keys: str) -> None:
         """Keys to whatever has the focus."""
