@@ -1,8 +1,9 @@
-"""An ingest that dies: ``python -m history.dying JOURNAL TABLES POINT FILES [rebuild]``, as by kill -9.
+"""An ingest that dies: ``python -m history.dying JOURNAL TABLES POINT FILES [rebuild] [tasks]``.
 
-With `rebuild` it makes the stays anew when everything is read. It says on stdout which point it reached, so
-that whoever started it can also kill it from outside. What is left behind is what a real crash leaves: the
-Java machine lives on for a moment, with a write half done.
+It ends at that point as by kill -9. With `rebuild` it makes the stays anew when everything is read, with
+`tasks` even the smallest batch is written by tasks of Spark. It says on stdout which point it reached, so that
+whoever started it can also kill it from outside. What is left behind is what a real crash leaves: the Java
+machine lives on for a moment, with a write half done.
 """
 
 import os
@@ -10,13 +11,14 @@ import sys
 import tempfile
 from pathlib import Path
 
+from rostra.history import compact, ingest
 from rostra.history.ingest import Ingest, locked
 from rostra.history.rebuild import rebuild
 from rostra.history.session import start
 from rostra.history.tables import Tables
 
 
-def main(journal: str, tables: str, point: str, files: int, then: str = "") -> None:
+def main(journal: str, tables: str, point: str, files: int, *more: str) -> None:
     def reach(here: str) -> None:
         print(here, flush=True)
         if here == point:
@@ -24,10 +26,12 @@ def main(journal: str, tables: str, point: str, files: int, then: str = "") -> N
 
     spark = start("local[1]", settings=SMALL, log=Path(tempfile.gettempdir()) / f"dying-{os.getpid()}.log")
     print("ready", flush=True)
+    if "tasks" in more:
+        ingest.FEW = compact.FEW_ROWS = 0  # type: ignore[misc]
     Ingest(
         spark, journal, tables, files_per_batch=files, hole_after_s=10.0**9, compact_every=3, reach=reach
     ).once()
-    if then == "rebuild":
+    if "rebuild" in more:
         made = Tables(tables)
         with locked(spark, made):
             rebuild(spark, made, ["stays"], reach=reach)

@@ -36,12 +36,13 @@ LATEST_KILL_S = 12.0
 ALL_POINTS = (*POINTS, "rebuilt stays", "stays committed")
 
 
-def one_ingest(place: Path, point: str, dice: Random, *, kill: bool) -> str:
+def one_ingest(place: Path, point: str, dice: Random, *, kill: bool, tasks: bool) -> str:
     """What it reached last, and how it ended."""
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "history.dying"),
             *(str(place / "journal"), str(place / "tables"), point, "3", "rebuild"),
+            *(("tasks",) if tasks else ()),
         ],
         cwd=Path(__file__).parents[1],
         stdout=subprocess.PIPE,
@@ -71,7 +72,7 @@ def _kill(process: subprocess.Popen[str], all_of_it: bool) -> None:
             process.kill()
 
 
-def storm(kills: int, seed: int, rows_wanted: int) -> None:
+def storm(kills: int, seed: int, rows_wanted: int, tasks: bool) -> None:
     dice = Random(seed)
     place = Path(tempfile.mkdtemp(prefix="rostra-storm-history-"))
     rows = random_journal(dice, rows_wanted)
@@ -86,11 +87,11 @@ def storm(kills: int, seed: int, rows_wanted: int) -> None:
         chosen = nth % 2 == 0
         point = ALL_POINTS[nth // 2 % len(ALL_POINTS)] if chosen else "nowhere"
         began = time.monotonic()
-        ended = one_ingest(place, point, dice, kill=not chosen)
+        ended = one_ingest(place, point, dice, kill=not chosen, tasks=tasks)
         print(f"{nth + 1:3} of {kills}: died after {ended}, {time.monotonic() - began:.0f} s", flush=True)
     while waiting:
         send(place / "journal", waiting.pop(), name=f"{next(names)}.parquet")
-    print("left alone:", one_ingest(place, "nowhere", dice, kill=False), flush=True)
+    print("left alone:", one_ingest(place, "nowhere", dice, kill=False, tasks=tasks), flush=True)
 
     spark = start("local[1]", settings=SMALL)
     tables = Tables(place / "tables")
@@ -111,8 +112,9 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rows", type=int, default=300)
+    parser.add_argument("--tasks", action="store_true", help="even the smallest batch by tasks of Spark")
     asked = parser.parse_args()
-    storm(asked.kills, asked.seed, asked.rows)
+    storm(asked.kills, asked.seed, asked.rows, asked.tasks)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from support.segments import cut, send
 from support.spark_cluster import SparkCluster
 
 from rostra.errors import NotInstalled
+from rostra.history.ingest import FEW
 from rostra.history.session import check_java, check_spark
 from rostra.history.tables import Tables
 
@@ -43,12 +44,12 @@ def test_an_ingest_on_two_workers_of_which_one_is_killed_has_each_row_once(
 ) -> None:
     dice = Random(13)
     rows = random_journal(dice, 200)
-    for segment in cut(rows, dice, longest=20):
+    for segment in cut(rows, dice, longest=2):
         send(tmp_path / "journal", segment)
     command = (
         *(sys.executable, "-m", "rostra", "history", "ingest", "--master", cluster.master),
         *("-j", str(tmp_path / "journal"), "-t", str(tmp_path / "tables")),
-        *("--files", "24", "--compact-every", "0"),
+        *("--files", str(FEW + 2), "--compact-every", "0"),  # so many that tasks are worth it
     )
     env = {
         **os.environ,
