@@ -1,9 +1,9 @@
 """An ingest that dies: ``python -m history.dying JOURNAL TABLES POINT FILES [rebuild] [tasks]``.
 
 It ends at that point as by kill -9. With `rebuild` it makes the stays anew when everything is read, with
-`tasks` even the smallest batch is written by tasks of Spark. It says on stdout which point it reached, so that
-whoever started it can also kill it from outside. What is left behind is what a real crash leaves: the Java
-machine lives on for a moment, with a write half done.
+`tasks` even the smallest batch is written by tasks of Spark. It says on stdout which point it reached, so
+that whoever started it can also kill it from outside. What is left behind is what a real crash leaves: the
+Java machine lives on for a moment, with a write half done.
 """
 
 import os
