@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-READY_WITHIN_S = 15.0
+READY_WITHIN_S = 60.0
 
 
 class Died(RuntimeError):

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Awaitable, Callable
 
 import pytest
+from msgspec.structs import replace
 
 from benchmarks import workloads
 from benchmarks.__main__ import BARS, PLAN
@@ -119,7 +120,7 @@ def test_a_notice_that_does_not_reach_everybody_ends_the_run():
         async with EchoService() as other, Forgetful() as service:
             service._other = other._path
             with pytest.raises(Incomplete):
-                await workloads.join_until_all_know(service, SMOKE)
+                await workloads.join_until_all_know(service, replace(SMOKE, patience_s=1.0))
 
     asyncio.run(measured())
 
