@@ -7,14 +7,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
-from support.lab import Lab, Machine, until, why_no_namespaces
+from support.lab import WITHIN_S, Lab, Machine, until, why_no_namespaces
 
 import rostra
 from rostra.client import Conversation
 from rostra.names import Domain
 from rostra.runtime.multicast import group_address
 
-HURRY_S = 40.0
+HURRY_S = 2 * WITHIN_S
 HOSTS = ("eu.h1", "eu.h2", "eu.h3")
 GROUP = group_address("lab", Domain("eu"))
 

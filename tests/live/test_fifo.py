@@ -102,6 +102,19 @@ async def test_who_has_left_sends_no_more(lab: Lab) -> None:
             await ann.send(b"wait")
 
 
+@pytest.mark.spec("X-047")
+@pytest.mark.parametrize("host", ["eu.h1", "us.h1"])
+async def test_who_leaves_hears_that_everybody_has_its_last_words(lab: Lab, host: str) -> None:
+    """It is in the group no more, and no other member is on its host."""
+    group = f"last-{host}"
+    async with speaking(lab, "eu.h1", "ann", group) as ann, speaking(lab, host, "bob", group) as bob:
+        await everybody_sees([ann, bob], 2)
+        await ann.send_many(lines("last", 500))
+        await bob.leave(deadline_s=WITHIN_S)
+        await ann.leave(deadline_s=WITHIN_S)
+        assert ann.parted().result().unconfirmed == 0
+
+
 async def test_a_group_is_one_kind_or_the_other(lab: Lab) -> None:
     async with (
         lab.program("eu.h1", "ann") as ann,

@@ -88,6 +88,10 @@ LARGE_DATAGRAM_BYTES: Final = 9_000
 HEAD_BYTES: Final = 320
 """What a datagram may have around its blocks: names of group, speaker and stream."""
 
+LEAVING_S: Final = 1.5
+"""So long after its last datagram a host without members is told what is said in a group: it repeats itself
+once a second until it knows that everybody has everything."""
+
 LISTENERS_MAX: Final = 1024
 """Groups whose hosts are remembered within a turn."""
 
@@ -130,6 +134,9 @@ class DataChannel:
         self._places: dict[Domain, Place] = {}
         self._queued: dict[tuple[tuple[Domain, ...], Domain, Group, Domain], list[Speech]] = {}
         self._listeners: dict[tuple[Domain, Group], tuple[int, list[Domain]]] = {}  # and in which turn
+        self._leaving: dict[
+            tuple[Domain, Group], dict[Domain, float]
+        ] = {}  # hosts without members: heard when
         self._dropped: dict[int, int] = {}  # by file number: what the kernel has told of
         self._keys: dict[Domain, bytes] = {}  # of LANs, as their servers told us; our own among them
         self._wide_keys: dict[Domain, bytes] = {}  # of clusters, as they told us; our own among them
@@ -542,8 +549,11 @@ class DataChannel:
         group, source, to = datagram.group, datagram.source, datagram.to
         if not datagram.messages:
             return
-        if not resident.is_agent and parent(source) == resident.path and to != resident.path:
-            self._pass_on(resident, datagram, octets)
+        if not resident.is_agent and parent(source) == resident.path:
+            if source not in self._hosts(resident, group):
+                self._leaving.setdefault((resident.path, group), {})[source] = self.process.now
+            if to != resident.path:
+                self._pass_on(resident, datagram, octets)
         if resident.is_agent or to in (LAN, ALL, resident.path):
             self.process.step_inside(resident, Heard(group, source, datagram.messages))
 
@@ -584,12 +594,14 @@ class DataChannel:
         return agent if agent is not None and agent.path in self._hosts(server, group) else None
 
     def _hosts(self, server: "Resident", group: Group) -> list[Domain]:
-        """The hosts of a server's LAN that have members in the group, found out once in a turn."""
+        """The hosts of a server's LAN that have members in the group, found out once in a turn; and those
+        whose members have left a moment ago, who wait to hear that everybody has their last words."""
         turn, hosts = self._listeners.get((server.path, group), (0, []))
         if turn != self.process.turn:
             core: Any = server.node.core
             delegate = core.groups.get(group) if isinstance(core, ClusterCore) else None
-            hosts = sorted({host_of(each) for each in delegate.locals}) if delegate is not None else []
+            among = {host_of(each) for each in delegate.locals} if delegate is not None else set()
+            hosts = sorted(among.union(self._leaving.get((server.path, group), ())))
             self._remember(server, group, hosts)
         return hosts
 
@@ -614,6 +626,11 @@ class DataChannel:
     # As time passes
 
     def tick(self) -> None:
+        for where, hosts in list(self._leaving.items()):
+            for gone in [h for h, heard in hosts.items() if self.process.now - heard > LEAVING_S]:
+                del hosts[gone]
+            if not hosts:
+                del self._leaving[where]
         for sock in (self._socket, *self._ears.values()):
             if sock is not None:
                 self._count_dropped(sock)
