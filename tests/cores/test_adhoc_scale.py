@@ -1,0 +1,27 @@
+"""What a group costs when it is large, small: the figures are made by `python -m benchmarks.xpand_state`."""
+
+import pytest
+
+from benchmarks.xpand_state import between_sites, delegate, member, weighed
+
+
+@pytest.mark.spec("X-045", "X-046")
+def test_xx22_receivers_elsewhere_cost_a_delegate_nothing():
+    alone, crowded = delegate(), delegate(elsewhere=2000)
+    assert len(crowded.core.view.members) == len(alone.core.view.members) == 3
+    assert set(crowded.core.relays.running) == set(alone.core.relays.running)
+    assert weighed(lambda: delegate(elsewhere=2000)) - weighed(delegate) < 2000, "not a byte each"
+
+
+@pytest.mark.spec("X-045", "X-053")
+def test_a_receiver_costs_its_own_delegate_a_pin_and_other_members_a_line():
+    driver = delegate(senders=3, receivers=40)
+    assert [len(relay.pins.local) for relay in driver.core.relays.running.values()] == [40] * 3
+    core = member(senders=2, others=50)
+    assert len(core.senders.running) == 2 and len(core.view.members) == 53
+
+
+@pytest.mark.spec("X-045", "X-083", "X-088")
+def test_what_a_delegate_says_to_other_sites_does_not_grow_with_its_receivers():
+    few, many = between_sites(4, 20), between_sites(80, 20)
+    assert few == many and set(few) == {"Report"}
