@@ -19,7 +19,7 @@ from rostra.errors import (
     RostraError,
     Unreachable,
 )
-from rostra.names import Domain
+from rostra.names import Domain, Endpoint
 from rostra.protocols.resolve import requests
 from rostra.testing import World, Worlds
 from rostra.wire import Arrived
@@ -271,3 +271,23 @@ async def test_many_callers_ask_together_and_a_lone_one_does_not_wait_for_others
         assert left == [2, 1, 1], "as long as an answer is due, questions are gathered"
         await asyncio.gather(asking, *others)
         assert left == [2, 1, 1, 4]
+
+
+def test_changes_can_be_printed_for_people() -> None:
+    """What `print(change)` of the first page shows: short, whatever the size of the group."""
+    many = tuple(rostra.Member(Endpoint(f"eu.h1/p{n}#1"), (1, n)) for n in range(6))
+    lost = rostra.Because(Domain("eu"), Domain("us"), "silent")
+    said = {
+        rostra.View(many): "View of 6 members",
+        rostra.View(many[:1], isolated=True): "View of 1 member, of this host alone",
+        rostra.Joined(many[:1], rostra.Cause.MERGE): "Joined by merge: eu.h1/p0#1",
+        rostra.Joined(
+            many, rostra.Cause.JOIN
+        ): f"Joined: {', '.join(m.endpoint for m in many[:4])} and 2 more",
+        rostra.Left((many[0].endpoint,), rostra.Cause.CRASH): "Left by crash: eu.h1/p0#1",
+        rostra.Without(
+            Domain("us"), (many[0].endpoint,), lost
+        ): "Without us, 1 member: eu gave up us, silent",
+        rostra.Only(Domain("eu"), (), lost): "Only eu, without 0 members: eu gave up us, silent",
+    }
+    assert [str(change) for change in said] == list(said.values())

@@ -161,6 +161,7 @@ class Reader:
                 order = block["order"]
                 if order.startswith("Ctrl-C"):
                     await self._end(order.split()[-1])
+                    order = ""  # it is done, and says nothing about the next block
                 continue
             match order.split(), block["kind"]:
                 case ["file", name], _:

@@ -1,8 +1,13 @@
 """`rostra tail`: what is said in a group, as it is said."""
 
+import asyncio
+import base64
+import contextlib
 import os
+import stat
 import sys
 import time
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +16,7 @@ from rostra.cli.asking import GroupName, Scope, endpoint, group_of, within_scope
 from rostra.cli.changes import document
 from rostra.cli.common import EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.following import told_states, until_told
-from rostra.cli.output import Format, Output, show_json, text_of
+from rostra.cli.output import Format, Output, show_json
 from rostra.client import Gap, GroupItem, Message, Messages
 from rostra.names import Group
 
@@ -42,7 +47,7 @@ def tail(
 
     Messages of each sender come in order and without a gap, from the moment on in which we are in the group.
     Lines are the messages as they are. With -o jsonl there is one document for each, with its sender, number
-    and time, and one for everybody who comes or goes.
+    and time, and one for everybody who comes or goes; what is no text is in body_base64.
 
     Whoever reads the lines slowly makes the senders wait; nothing is left out.
 
@@ -66,16 +71,50 @@ async def _tail(group: Group, name: str, count: int | None, agent: str | None, o
         await talk.ready()
         remark(f"{me.endpoint} listens in {group}")
         left = count
-        async for item in talk.items(batch=BATCH):
-            if isinstance(item, Messages):
-                shown = item.bodies if left is None else item.bodies[:left]
-                _show(item, shown, output)
-                left = None if left is None else left - len(shown)
-                if left == 0:
-                    break
-            else:
-                _tell(group, item, len(talk.members), output)
+        with _until_nobody_reads():
+            async for item in talk.items(batch=BATCH):
+                if isinstance(item, Messages):
+                    shown = item.bodies if left is None else item.bodies[:left]
+                    _show(item, shown, output)
+                    left = None if left is None else left - len(shown)
+                    if left == 0:
+                        break
+                else:
+                    _tell(group, item, len(talk.members), output)
     return EXIT_OK
+
+
+@contextlib.contextmanager
+def _until_nobody_reads() -> Iterator[None]:
+    """End quietly when the other end of our pipe is closed, although there may be nothing to write for long:
+    `rostra tail G | head` should not wait for one message more."""
+    try:
+        out = sys.stdout.fileno()
+        is_pipe = stat.S_ISFIFO(os.fstat(out).st_mode)
+    except (OSError, ValueError):
+        is_pipe = False
+    if not is_pipe:
+        yield
+        return
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    nobody_reads = False
+
+    def closed() -> None:
+        nonlocal nobody_reads
+        nobody_reads = True
+        loop.remove_reader(out)
+        task.cancel()
+
+    loop.add_reader(out, closed)  # a pipe that we write to is never readable, unless it is broken
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not nobody_reads or task.uncancel():
+            raise
+        raise BrokenPipeError from None
+    finally:
+        loop.remove_reader(out)
 
 
 def _show(messages: Messages, bodies: list[bytes], output: Output) -> None:
@@ -89,12 +128,16 @@ def _show(messages: Messages, bodies: list[bytes], output: Output) -> None:
 
 def _document(message: Message) -> dict[str, Any]:
     at = message.sent_at
+    try:
+        body = {"body": message.body.decode()}
+    except UnicodeDecodeError:
+        body = {"body_base64": base64.b64encode(message.body).decode()}
     return {
         "change": "message",
         "sender": message.sender,
         "number": message.number,
         "at": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at)) + f".{int(at * 1000) % 1000:03d}Z",
-        "body": text_of(message.body),
+        **body,
     }
 
 

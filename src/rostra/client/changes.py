@@ -16,7 +16,7 @@ The changes of a watch are numbered, one after the other, and each has a `token`
 Keep the last one, and ``watch(..., resume=token)`` goes on from there.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
@@ -62,10 +62,17 @@ class View(Numbered, frozen=True, repr_omit_defaults=True):
     members: Members
     isolated: bool = False  # only this host's part: its cluster's server cannot be reached
 
+    def __str__(self) -> str:
+        return f"View of {_count(len(self.members))}{', of this host alone' if self.isolated else ''}"
+
 
 class Joined(Numbered, frozen=True, repr_omit_defaults=True):
     members: Members
     cause: Cause  # JOIN | MERGE
+
+    def __str__(self) -> str:
+        who = _some(member.endpoint for member in self.members)
+        return f"Joined{' by merge' if self.cause is Cause.MERGE else ''}: {who}"
 
 
 class Left(Numbered, frozen=True, repr_omit_defaults=True):
@@ -73,17 +80,26 @@ class Left(Numbered, frozen=True, repr_omit_defaults=True):
     cause: Cause  # LEAVE | CRASH; MERGE: a merge showed that they had gone while we were apart
     meta: bytes = b""  # what the leaver said, with LEAVE
 
+    def __str__(self) -> str:
+        return f"Left by {self.cause.value}: {_some(self.endpoints)}"
+
 
 class Without(Numbered, frozen=True, repr_omit_defaults=True):
     domain: Domain
     endpoints: tuple[Endpoint, ...]  # of this group, those that were lost with it
     because: Because
 
+    def __str__(self) -> str:
+        return f"Without {self.domain}, {_count(len(self.endpoints))}: {_reason(self.because)}"
+
 
 class Only(Numbered, frozen=True, repr_omit_defaults=True):
     domain: Domain
     endpoints: tuple[Endpoint, ...]  # of this group, those that were lost with the rest
     because: Because
+
+    def __str__(self) -> str:
+        return f"Only {self.domain}, without {_count(len(self.endpoints))}: {_reason(self.because)}"
 
 
 class Gap(Numbered, frozen=True, repr_omit_defaults=True):
@@ -166,3 +182,21 @@ class Resolution(Struct, frozen=True):
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
         return tuple([member.endpoint for member in self.members])
+
+
+NAMED_MAX = 4
+"""Endpoints that a change names in words."""
+
+
+def _count(members: int) -> str:
+    return f"{members} member{'' if members == 1 else 's'}"
+
+
+def _some(endpoints: Iterable[Endpoint]) -> str:
+    first = list(endpoints)
+    more = len(first) - NAMED_MAX
+    return ", ".join(first[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+
+
+def _reason(because: Because) -> str:
+    return f"{because.accuser} gave up {because.accused}, {because.what}"
