@@ -138,15 +138,15 @@ def test_the_example_sees_who_comes_and_goes_needs_no_argument_and_ends_cleanly(
             with subprocess.Popen(example, env=env, stdout=subprocess.PIPE, text=True) as first:
                 assert first.stdout is not None
                 try:
-                    assert first.stdout.readline().startswith("View(")
+                    assert first.stdout.readline().startswith("View of 1 member")
                     assert first.stdout.readline().count("lab.h1/join-") == 1
                     with subprocess.Popen(example, env=env, stdout=subprocess.DEVNULL) as second:
                         try:
-                            assert first.stdout.readline().startswith("Joined(")
+                            assert first.stdout.readline().startswith("Joined: lab.h1/join-")
                             assert first.stdout.readline().count("lab.h1/join-") == 2
                         finally:
                             second.kill()
-                    assert first.stdout.readline().startswith("Left(")
+                    assert first.stdout.readline().startswith("Left by crash: lab.h1/join-")
                     assert first.stdout.readline().count("lab.h1/join-") == 1
                     unnamed = subprocess.Popen(
                         example[:-1], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -154,7 +154,7 @@ def test_the_example_sees_who_comes_and_goes_needs_no_argument_and_ends_cleanly(
                     with unnamed:
                         try:
                             assert unnamed.stdout is not None and unnamed.stderr is not None
-                            assert unnamed.stdout.readline().startswith(b"View(")
+                            assert unnamed.stdout.readline().startswith(b"View of 1 member")
                             unnamed.send_signal(signal.SIGINT)
                             assert (unnamed.wait(10), unnamed.stderr.read()) == (0, b"")
                         finally:
