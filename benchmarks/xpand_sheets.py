@@ -9,6 +9,7 @@ side. A run that was stopped has written down what it measured until then.
 
 import math
 import statistics
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from itertools import pairwise
@@ -18,6 +19,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 from rich.console import Console
+from rich.status import Status
 from rich.table import Table
 
 from benchmarks.figures import percentile
@@ -121,6 +123,15 @@ class Figures(Struct):
         """Now, and again after every piece: whoever stops a run keeps what it has."""
         into.mkdir(parents=True, exist_ok=True)
         (into / self.file).write_bytes(msgspec.json.encode(self))
+
+
+def show_progress(remarks: Console, progress: Status, piece: str) -> None:
+    """In a terminal a line that changes; in a log a line for every tenth join, and for everything else."""
+    progress.update(piece)
+    _, _, counted = piece.rpartition(", join ")
+    number = counted.partition(" ")[0]
+    if not remarks.is_terminal and (not number.isdigit() or int(number) % 10 == 1):
+        remarks.print(f"{time.strftime('%H:%M:%S')} {piece}", markup=False, highlight=False)
 
 
 def distance(one: Sequence[float], other: Sequence[float], *, digits: int = 3) -> float:

@@ -39,6 +39,7 @@ from benchmarks.xpand_sheets import (
     draw,
     fast_sheet,
     growth_sheet,
+    show_progress,
     smooth_sheet,
     three,
 )
@@ -455,7 +456,7 @@ def main() -> int:
 
         def keep(next_piece: str) -> None:
             found.write(arguments.into)
-            progress.update(next_piece)
+            show_progress(remarks, progress, next_piece)
 
         try:
             run(QUICK if arguments.quick else FULL, found, Console(), keep)

@@ -46,6 +46,7 @@ from benchmarks.xpand_sheets import (
     draw,
     fast_sheet,
     ground_sheets,
+    show_progress,
     smooth_sheet,
 )
 from benchmarks.xpand_sim import drift
@@ -266,7 +267,7 @@ def main() -> int:
 
         def keep(next_piece: str) -> None:
             found.write(arguments.into)
-            progress.update(next_piece)
+            show_progress(remarks, progress, next_piece)
 
         try:
             asyncio.run(measure(QUICK if arguments.quick else FULL, found, Console(), keep))
