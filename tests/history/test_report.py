@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 from support.journal import Journal, clock
 
-from rostra.history.narrow import about, groups_in, having, narrowed, newest, places_in, seen_inside
+from rostra.history.narrow import about, groups_in, having, narrowed, places_in, reach, seen_inside
 from rostra.history.plots import Bar, bars, lines, nice, stacked
 from rostra.history.questions import why
 from rostra.history.report import report
@@ -61,7 +61,7 @@ def test_what_is_in_a_history_is_found_and_narrowed(events):
     history = History(events)
     assert groups_in(history) == ["chess@world"]
     assert places_in(history) == ["eu", "eu.paris", "eu.paris.h1", "us", "us.ny", "us.ny.h1", "world"]
-    assert newest(history) == clock(10)
+    assert reach(history) == (clock(0), clock(10))
     assert narrowed(events, "go@world", clock(2), clock(10)).count() == 0
     told = events.where("kind = 'without'").withColumnRenamed("writer", "seen_by")
     assert seen_inside(told, "eu").count() == 1 and seen_inside(told, "us").count() == 0

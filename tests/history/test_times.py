@@ -24,6 +24,8 @@ PARIS = timezone(timedelta(hours=1), "CET")
         ("Yesterday 03:12:07.5", datetime(2026, 3, 1, 2, 12, 7, 500000)),
         ("-15m", datetime(2026, 3, 2, 9, 45)),
         ("-1d 6h", datetime(2026, 3, 1, 4, 0)),
+        ("10m ago", datetime(2026, 3, 2, 9, 50)),
+        ("1d 6h ago", datetime(2026, 3, 1, 4, 0)),
         ("-0.5s", datetime(2026, 3, 2, 9, 59, 59, 500000)),
         ("now", datetime(2026, 3, 2, 10, 0)),
     ],
@@ -32,7 +34,9 @@ def test_a_time_is_understood_as_people_mean_it(text, meant):
     assert parse_time(text, NOW, PARIS) == meant.replace(tzinfo=UTC)
 
 
-@pytest.mark.parametrize("text", ["", "soon", "25:00", "03:61", "-15", "-15x", "2026-13-01", "yesterday"])
+@pytest.mark.parametrize(
+    "text", ["", "soon", "25:00", "03:61", "-15", "-15x", "15m", "ago", "2026-13-01", "yesterday"]
+)
 def test_what_is_no_time_is_refused_with_examples(text):
     with pytest.raises(BadInput, match="no") as refused:
         parse_time(text, NOW, PARIS)

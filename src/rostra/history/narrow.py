@@ -27,9 +27,12 @@ def places_in(archive: Archive) -> list[str]:
     return sorted({around for row in wrote.collect() for around in enclosing(Domain(row["writer"]))})
 
 
-def newest(archive: Archive) -> datetime | None:
-    [row] = archive.events.agg(F.unix_micros(F.max("at")).alias("us")).collect()
-    return None if row["us"] is None else datetime.fromtimestamp(row["us"] / 1e6, UTC)
+def reach(archive: Archive) -> tuple[datetime | None, datetime | None]:
+    """The times of the first row and of the newest; of no rows, none."""
+    ends = (F.unix_micros(F.min("at")).alias("first"), F.unix_micros(F.max("at")).alias("last"))
+    [row] = archive.events.agg(*ends).collect()
+    first, last = (None if us is None else datetime.fromtimestamp(us / 1e6, UTC) for us in row)
+    return first, last
 
 
 def narrowed(

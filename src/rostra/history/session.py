@@ -38,6 +38,8 @@ SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",  # we draw our own
     "spark.sql.session.timeZone": "UTC",
+    # Else every column that is written down takes four calls to Java, to say in which line that was.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",  # of spark.read.format("rostra")
     "spark.sql.parquet.compression.codec": "zstd",

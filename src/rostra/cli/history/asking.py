@@ -68,17 +68,22 @@ def the_place(archive: "Archive", text: str) -> str:
 
 def the_time(archive: "Archive", text: str | None) -> datetime:
     """A time, said back; without one, the newest row's."""
-    from rostra.history.narrow import newest
+    from rostra.history.narrow import reach
 
-    if text is not None:
-        at = parse_time(text)
-        remark(f"at {say_time(at)}")
-        return at
-    last = newest(archive)
-    if last is None:
+    first, last = reach(archive)
+    if first is None or last is None:
         raise BadInput("this history has no rows", fix="is it the right directory?")
-    remark(f"at {say_time(last)}, the newest row")
-    return last
+    if text is None:
+        remark(f"at {say_time(last)}, the newest row")
+        return last
+    at = parse_time(text)
+    if at > last:
+        remark(f"at {say_time(at)}; the newest row is of {say_time(last)}, and nothing later is known")
+    elif at < first:
+        remark(f"at {say_time(at)}; the first row is of {say_time(first)}, and nothing earlier is known")
+    else:
+        remark(f"at {say_time(at)}")
+    return at
 
 
 def events_of(

@@ -134,13 +134,39 @@ def archive_at(where: Where) -> Iterator["Archive"]:
         raise BadInput("tables or journal, not both", fix="leave out one of --tables and --journal")
     from rostra.history.session import check_java, check_spark
 
+    check_spark()
     if where.remote is None:
-        check_spark()
         check_java()
+    check_history(where)
     from rostra.history.archive import Archive
 
     with spark_at(where) as spark:
         yield Archive(spark, tables=where.tables, journal=where.journal)
+
+
+def check_history(where: Where) -> None:
+    """Is there anything to ask? Said before Spark starts, which takes long. What another machine keeps, only
+    that machine knows."""
+    if where.remote is not None:
+        return
+    from rostra.history.journals import segments
+    from rostra.history.tables import COMMITS, Tables
+
+    if where.tables is not None:
+        place = Path(where.tables)
+        if any(place.glob("date=*")):
+            raise BadInput(
+                f"{place} is a journal, and no tables", fix=f"ask it directly:  --journal {place}"
+            )
+        Tables(where.tables).require()
+    elif where.journal is not None:
+        if (Path(where.journal) / COMMITS).is_dir():
+            raise BadInput(f"{where.journal} has tables, and no journal", fix=f"--tables {where.journal}")
+        if not segments(where.journal):
+            raise BadInput(
+                f"there is no segment of a journal in {where.journal}",
+                fix="name the directory that nodes write to; a segment is finished every ten seconds",
+            )
 
 
 def answer(

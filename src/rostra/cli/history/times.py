@@ -4,7 +4,7 @@
 2026-03-01                   its midnight
 03:12    03:12:07            the last time that the clock showed it
 yesterday 03:12              and: today 03:12
--15m     -2h     -1d 6h      that long ago (s, m, h, d)
+-15m     2h ago     -1d 6h   that long ago (s, m, h, d)
 now
 """
 
@@ -16,7 +16,7 @@ import typer
 
 from rostra.errors import BadInput
 
-FIX: Final = "write 2026-03-01T03:12Z, 2026-03-01 03:12, 03:12, 'yesterday 03:12', -15m or -2h"
+FIX: Final = "write 2026-03-01T03:12Z, 2026-03-01 03:12, 03:12, 'yesterday 03:12', -15m or '2h ago'"
 
 At = Annotated[
     str | None,
@@ -37,7 +37,8 @@ Until = Annotated[
 ]
 
 _CLOCK: Final = re.compile(r"(?:(today|yesterday)\s+)?(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d{1,6})?))?")
-_AGO: Final = re.compile(r"-\s*((?:\d+(?:\.\d+)?\s*[smhd]\s*)+)")
+_SPAN: Final = r"((?:\d+(?:\.\d+)?\s*[smhd]\s*)+)"
+_AGO: Final = re.compile(rf"-\s*{_SPAN}|{_SPAN}ago")
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd])")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -49,7 +50,7 @@ def parse_time(text: str, now: datetime | None = None, zone: tzinfo | None = Non
     if said == "now":
         return here.astimezone(UTC)
     if ago := _AGO.fullmatch(said):
-        seconds = sum(float(count) * _UNITS[unit] for count, unit in _PART.findall(ago[1]))
+        seconds = sum(float(count) * _UNITS[unit] for count, unit in _PART.findall(ago[1] or ago[2]))
         return (here - timedelta(seconds=seconds)).astimezone(UTC)
     if clock := _CLOCK.fullmatch(said):
         return _by_the_clock(text, clock, here)

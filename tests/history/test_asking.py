@@ -1,0 +1,46 @@
+"""What is asked of a history that is not there is answered at once, before Spark starts."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rostra.cli import application
+from rostra.cli.history import common
+
+
+@pytest.fixture
+def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(where: common.Where) -> None:
+        raise AssertionError("Spark must not start for this")
+
+    monkeypatch.setattr(common, "spark_at", start)
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Path:
+    """An empty directory, one that looks like a journal, and one that looks like tables."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "journal" / "date=2026-03-01").mkdir(parents=True)
+    (tmp_path / "tables" / "_commits").mkdir(parents=True)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("option", "place", "says"),
+    [
+        ("-j", "nowhere", "there is no journal at"),
+        ("-j", "empty", "there is no segment of a journal in"),
+        ("-j", "journal", "a segment is finished every ten seconds"),
+        ("-j", "tables", "has tables, and no journal"),
+        ("-t", "nowhere", "there are no tables in"),
+        ("-t", "empty", "rostra history ingest --journal DIR --tables"),
+        ("-t", "journal", "is a journal, and no tables"),
+    ],
+)
+def test_a_history_that_is_not_there_is_said_before_spark_starts(
+    option: str, place: str, says: str, places: Path, nothing_starts: None
+) -> None:
+    done = CliRunner().invoke(application(["history"]), ["history", "churn", option, str(places / place)])
+    assert done.exit_code == 2 and says in done.output
+    assert str(places / place) in done.output
