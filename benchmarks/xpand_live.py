@@ -19,6 +19,7 @@ import rostra
 from benchmarks.xpand_sheets import PERIOD_S, Continuous, FastJoin, Smooth, distance, three
 from rostra.client import Conversation, GroupItem, Message, View
 from rostra.client.conversation import RoleName
+from rostra.errors import Refused
 from rostra.journal.inputs import Gave, Turn, decoded
 from rostra.lab.world import LabWorld
 from rostra.sim.replay import recordings
@@ -33,6 +34,9 @@ WATCHER: Final = "mit.h2"
 READY_WITHIN_S: Final = 60.0
 HEARD_WITHIN_S: Final = 20.0
 GONE_S: Final = 1.0
+excluded: Final[list[str]] = []
+"""What members were told whom their group went on without: none should have been."""
+
 DELEGATE_GONE_S: Final = 12.0
 """A delegate that nobody needs leaves after ten seconds: then J is the first of its LAN again."""
 
@@ -61,8 +65,11 @@ async def speak(talk: Conversation, *, phase_s: float = 0.0, count: int | None =
 async def listen(
     talk: Conversation, hear: Callable[[float, GroupItem], None] = lambda at, item: None
 ) -> None:
-    async for item in talk:
-        hear(time.time(), item)
+    try:
+        async for item in talk:
+            hear(time.time(), item)
+    except Refused as refusal:
+        excluded.append(refusal.what)
 
 
 # Fast join

@@ -114,6 +114,7 @@ class Figures(Struct):
     smooth: list[Smooth] = []
     continuous: Continuous | None = None
     growth: list[Grown] = []
+    excluded: list[str] = []  # members that a group went on without, as they were told
 
     @property
     def file(self) -> str:
@@ -350,12 +351,18 @@ def ground_sheets(found: Sequence[Ground]) -> list[Sheet]:
 
 
 def bounds(found: Figures) -> str:
+    """The last words: what another protocol could not be better than, and what went wrong here."""
     farthest = next((one.farthest_ms for one in found.ground), 390.0)
     measured = f", measured {farthest:.1f}" if found.ground else ""
     return (
         f"view synchrony, arithmetic on the farthest pair's round trip (390 ms{measured}): the first message "
         f"after a join not before {1.5 * farthest:.0f} ms (with its coordinator at MIT {FIRST_MS[1]:.0f}), a "
         f"pause of at least {farthest:.0f} ms ({PAUSE_MS[1]:.0f}) at every view change; ours: above"
+        + (
+            f". Told that their group went on without them: {len(found.excluded)} ({found.excluded[0]})"
+            if found.excluded
+            else ""
+        )
     )
 
 

@@ -266,6 +266,7 @@ def main() -> int:
     with remarks.status("beginning") as progress:
 
         def keep(next_piece: str) -> None:
+            found.excluded = list(xpand_live.excluded)
             found.write(arguments.into)
             show_progress(remarks, progress, next_piece)
 
