@@ -447,7 +447,7 @@ def plot(
         parts.append(f'<line class="m" x1="{at:.1f}" x2="{at:.1f}" y1="{above}" y2="{height - 46}"/>')
         anchor, shift = ("end", -5) if at > width / 2 else ("start", 5)
         parts.append(
-            f'<text class="s" x="{at + shift:.1f}" y="{above + 14 + 15 * number}" '
+            f'<text class="s" x="{at + shift:.1f}" y="{height // 2 - 10 + 16 * number}" '
             f'text-anchor="{anchor}">{escape(name)}</text>'
         )
     for name, value in bars.items():
