@@ -308,7 +308,14 @@ async def continuous(world: LabWorld, minutes: int, luck: Random, say: Say) -> C
             host: await stack.enter_async_context(rostra.connect(world.socket(host), name="x"))
             for host in hosts
         }
-        present: dict[str, tuple[Conversation, asyncio.Task[None]]] = {}
+        present: dict[str, asyncio.Event] = {}
+
+        async def visit(host: str, name: str, over: asyncio.Event) -> None:
+            async with programs[host].open(name) as me, me.join(GROUP, delivery="fifo") as talk:
+                drain = asyncio.create_task(listen(talk))
+                await over.wait()
+                drain.cancel()
+
         clock = asyncio.get_running_loop().time
         began = clock()
         for half in range(minutes * 120):
@@ -321,18 +328,18 @@ async def continuous(world: LabWorld, minutes: int, luck: Random, say: Say) -> C
                 host = luck.choice(hosts)
                 changes += 1
                 if host in present:
-                    talk, drain = present.pop(host)
-                    drain.cancel()
-                    running.append(tasks.create_task(talk.leave()))
+                    present.pop(host).set()
                 else:
-                    talk = await programs[host].join(GROUP, delivery="fifo")
-                    present[host] = (talk, tasks.create_task(listen(talk)))
+                    present[host] = asyncio.Event()
+                    tasks.create_task(visit(host, f"x{changes}", present[host]))
             await asyncio.sleep(max(0.0, began + (half + 1) * 0.5 - clock()))
         await stream
         async with asyncio.timeout(READY_WITHIN_S):
             await everything.wait()
         after = _resident_kib(world, "huji.h1"), _resident_kib(world, "mit")
-        for task in (*running, *(drain for _, drain in present.values())):
+        for over in present.values():
+            over.set()
+        for task in running:
             task.cancel()
     intervals: dict[str, list[float]] = {"quiet": [], "changes": []}
     delays: dict[str, list[float]] = {"quiet": [], "changes": []}

@@ -127,11 +127,12 @@ class Figures(Struct):
 
 
 def show_progress(remarks: Console, progress: Status, piece: str) -> None:
-    """In a terminal a line that changes; in a log a line for every tenth join, and for everything else."""
+    """In a terminal a line that changes; in a log a line for every tenth join, and for everything new."""
+    is_new = progress.status != piece
     progress.update(piece)
     _, _, counted = piece.rpartition(", join ")
     number = counted.partition(" ")[0]
-    if not remarks.is_terminal and (not number.isdigit() or int(number) % 10 == 1):
+    if is_new and not remarks.is_terminal and (not number.isdigit() or int(number) % 10 == 1):
         remarks.print(f"{time.strftime('%H:%M:%S')} {piece}", markup=False, highlight=False)
 
 
