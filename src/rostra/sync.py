@@ -36,7 +36,7 @@ from rostra.client import (
 from rostra.client.choices import Delivery
 from rostra.client.choices import Membership as MembershipKind
 from rostra.client.connection import SILENCE_S_MAX
-from rostra.client.conversation import RoleName, SlowName
+from rostra.client.conversation import READY_WITHIN_S, RoleName, SlowName
 from rostra.client.me import CONNECT_TIMEOUT_S, REJOIN_WITHIN_S
 from rostra.client.session import OnLost, OnState, within
 from rostra.client.streams import BATCH_MAX
@@ -291,7 +291,7 @@ class Conversation(_Closes):
         """Who speaks and listens in the group, as told so far."""
         return self._portal.read(lambda: self._inner.members)
 
-    def ready(self, *, deadline_s: float | None = None) -> Self:
+    def ready(self, *, deadline_s: float | None = READY_WITHIN_S) -> Self:
         """Wait for the first list."""
         self._portal.call(self._inner.ready(deadline_s=deadline_s))
         return self

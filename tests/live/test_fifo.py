@@ -12,7 +12,7 @@ from support.lab import WITHIN_S, Lab, until
 
 import rostra
 from rostra.client import Conversation
-from rostra.errors import BadInput, NotAllowed, NotMember, TooLarge, Unreachable
+from rostra.errors import BadInput, DeadlineExceeded, NotAllowed, NotMember, TooLarge, Unreachable
 
 
 def python(script: str, *words: str) -> list[str]:
@@ -295,6 +295,17 @@ async def test_a_group_of_one_host_has_no_delivery_and_says_which_has(lab: Lab) 
         with pytest.raises(NotAllowed, match="is a group of one host") as refused:
             await ann.join("home", "eu.h1", delivery="fifo")
         assert refused.value.fix == "choose a wider scope: eu"
+
+
+async def test_a_cluster_without_its_server_is_named_to_whoever_waits_for_the_list(lab: Lab) -> None:
+    lab["eu"].kill()
+    async with lab.program("eu.h1", "ann") as ann:
+        talk = await ann.join("alone", delivery="fifo", deadline_s=WITHIN_S)
+        with pytest.raises(DeadlineExceeded, match="who is in alone@world was not known") as late:
+            await talk.ready(deadline_s=0.5)
+        assert "is the server of eu up?" in late.value.fix
+        lab["eu"].start()
+        await talk.ready(deadline_s=2 * WITHIN_S)
 
 
 async def test_programs_of_threads_speak_too(lab: Lab) -> None:

@@ -33,8 +33,17 @@ from rostra.client.changes import (
 )
 from rostra.client.session import within
 from rostra.client.streams import again
-from rostra.errors import BadInput, NotAllowed, NotMember, Refused, RostraError, TooLarge, Unreachable
-from rostra.names import Endpoint, Group, inside
+from rostra.errors import (
+    BadInput,
+    DeadlineExceeded,
+    NotAllowed,
+    NotMember,
+    Refused,
+    RostraError,
+    TooLarge,
+    Unreachable,
+)
+from rostra.names import Endpoint, Group, inside, parent
 from rostra.protocols.adhoc import events as told
 from rostra.protocols.adhoc.messages import Role, Run, Slow
 from rostra.protocols.adhoc.runs import block_of, payloads
@@ -44,6 +53,10 @@ if TYPE_CHECKING:
     from rostra.client.me import Me
 
 MESSAGE_BYTES_MAX: Final = 1 << 20
+
+READY_WITHIN_S: Final = 30.0
+"""How long `ready` waits for the servers unless it is told. It is several times what a wide-area join takes,
+and what the agents' own patience with a silent server is."""
 
 BLOCK_BYTES: Final = 56_000
 """Messages are handed over in blocks of about this size: one read of the agent, and on one machine one
@@ -140,9 +153,17 @@ class Conversation:
         """Has the first list come?"""
         return self._ready.is_set()
 
-    async def ready(self, *, deadline_s: float | None = None) -> "Conversation":
-        """Wait for the first list: from then on nothing is missed of any sender in it."""
-        await within(deadline_s, self._until_ready(), f"who is in {self.group} was not known")
+    async def ready(self, *, deadline_s: float | None = READY_WITHIN_S) -> "Conversation":
+        """Wait for the first list: from then on nothing is missed of any sender in it. It comes from the
+        servers, so it does not come while the cluster's is away; None waits for it however long that is."""
+        try:
+            await within(deadline_s, self._until_ready(), f"who is in {self.group} was not known")
+        except DeadlineExceeded as late:
+            raise DeadlineExceeded(
+                late.what,
+                fix=f"is the server of {parent(self.me.host)} up? rostra debug says whom the agent is linked"
+                " with; ready(deadline_s=None) waits for it",
+            ) from None
         return self
 
     async def _until_ready(self) -> None:

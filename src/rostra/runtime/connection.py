@@ -21,13 +21,18 @@ from rostra.wire.frames import Refusal
 from rostra.wire.reader import Arrived, FrameReader
 
 READ_BYTES: Final = 64 << 10
-"""The shared buffer: the most that one read takes."""
+READ_BYTES_BULK: Final = 256 << 10
+BULK_ITEMS_MAX: Final = 64
+"""The most that one read takes; more if the last one brought that much in a few large frames, as blocks of
+messages are: the fewer frames are cut in two by the end of a buffer, the fewer are copied to be joined."""
 
-READ_PER_TURN_BYTES_MAX: Final = 64 << 10
-"""What one connection may bring into one turn. Raising it lets a flooding peer delay the others for longer:
-this much holds some two thousand small questions, a twentieth of a second's work."""
+READ_PER_TURN_BYTES_MAX: Final = 256 << 10
+READ_PER_TURN_ITEMS_MAX: Final = 2_000
+"""What one connection may bring into one turn, and what one read brings besides. Raising them lets
+a flooding peer delay the others for longer: so many small questions are a twentieth of a second's work, and
+so much of blocks with messages, which are passed on unread, is far less."""
 
-WRITE_BUFFER_BYTES_MAX: Final = 256 << 10
+WRITE_BUFFER_BYTES_MAX: Final = 1024 << 10
 """What may wait in the transport before its role is told that the peer does not read."""
 
 RESEND_S_MAX: Final = 1.0
@@ -48,7 +53,8 @@ class _Shared(threading.local):
     two loops run in two threads, and each thread has its own."""
 
     def __init__(self) -> None:
-        self.buffer = memoryview(bytearray(READ_BYTES))
+        self.buffer = memoryview(bytearray(READ_BYTES_BULK))
+        self.beginning = self.buffer[:READ_BYTES]
 
 
 _shared: Final = _Shared()
@@ -99,7 +105,9 @@ class Turns(Protocol):
 class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_aborted",
+        "_bulk",
         "_held",
+        "_items",
         "_paused",
         "_read",
         "_reader",
@@ -119,7 +127,8 @@ class Connection(asyncio.BufferedProtocol):
         self._reader = reader
         self._transport: asyncio.Transport | None = None
         self._turn = 0
-        self._read = 0  # bytes, in that turn
+        self._read = self._items = 0  # bytes and items, in that turn
+        self._bulk = False
         self._paused = False
         self._held = Hold.NOT
         self._why = ""
@@ -135,15 +144,17 @@ class Connection(asyncio.BufferedProtocol):
             stream.abort()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return _shared.buffer
+        return _shared.buffer if self._bulk else _shared.beginning
 
     def buffer_updated(self, size: int) -> None:
         if self._turn != self._turns.turn:
-            self._turn, self._read = self._turns.turn, 0
-        self._read += size
-        if self._read > READ_PER_TURN_BYTES_MAX:
-            self._turns.resume_next_turn(self)
+            self._turn, self._read, self._items = self._turns.turn, 0, 0
         items = self._reader.feed(_shared.buffer[:size])
+        self._bulk = size >= READ_BYTES // 2 and len(items) <= BULK_ITEMS_MAX
+        self._read += size
+        self._items += len(items)
+        if self._read > READ_PER_TURN_BYTES_MAX or self._items > READ_PER_TURN_ITEMS_MAX:
+            self._turns.resume_next_turn(self)
         if not items:
             return
         if not self._reader.over:
