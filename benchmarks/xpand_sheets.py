@@ -272,8 +272,8 @@ def smooth_sheet(found: Iterable[Smooth]) -> Sheet:
     remark = ""
     if grew:
         remark = (
-            "an interval can also grow because the message before came earlier: with NTU in the group, MIT is "
-            "sometimes repaired from there before HUJI's repair arrives"
+            "an interval can also grow because the message before came earlier: with NTU in the group, MIT "
+            "is sometimes repaired from there before HUJI's repair arrives"
         )
     if not paired:
         remark = (
