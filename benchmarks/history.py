@@ -314,7 +314,12 @@ class Bench:
                 duck.execute("set timezone = 'UTC'")
                 duck.execute(f"create view events as select * from read_parquet('{files}')")
                 duck.execute(f"set variable moment = timestamptz '{MIDDLE.isoformat()}'")
-                row = duck.execute(DUCK[name]).fetchone()
+                try:
+                    row = duck.execute(DUCK[name]).fetchone()
+                except RuntimeError as error:  # what it makes of Ctrl-C
+                    if "interrupted" in str(error):
+                        raise KeyboardInterrupt from None
+                    raise
             assert row is not None
             digest += [int(value or 0) for value in row]
 
@@ -491,9 +496,9 @@ def main(arguments: list[str]) -> int:
         session.interrupt(spark)
     finally:
         session.end(spark)
-    show(answers, bench.figures)
-    if bench.figures:
-        answers.print(f"all figures: {kept}", highlight=False)
+        if bench.figures:
+            show(answers, bench.figures)
+            answers.print(f"all figures: {kept}", highlight=False)
     return 130 if interrupted else 0
 
 
