@@ -4,6 +4,7 @@ Paths are compared label by label (`eu.fr` is no part of `eu.france`), and the r
 a row needs of its paths is cheap text work; nothing here shuffles, and nothing is Python at run time.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from pyspark.sql import Column
@@ -104,21 +105,31 @@ def way(here: Column, there: Column) -> Column:
     """Everything on the one way between two hosts, as a list of `place_of`: so that what does not work can be
     looked up by its name, and need not be compared with every pair of hosts. The same as `on_the_way` and
     `crosses` say."""
-    around_here, around_there = enclosing(here), enclosing(there)
-    ours, theirs = F.array_except(around_here, around_there), F.array_except(around_there, around_here)
-    neighbours = (here != there) & (parent(here) == parent(there))
+
+    def through(chains: Column) -> Column:
+        """From the chains of domains around each end, up to where they meet."""
+        ours, theirs = chains["ours"], chains["theirs"]
+        across = F.array(_across(F.get(ours, F.lit(0)), F.get(theirs, F.lit(0))))
+        return F.concat(ours, theirs, below(ours), below(theirs), across)
 
     def below(chain: Column) -> Column:
         """The links up, but the topmost: from there it goes across."""
         return F.transform(F.slice(chain, 2, F.greatest(F.size(chain), F.lit(1))), _up)
 
-    across = F.array(_across(F.get(ours, F.lit(0)), F.get(theirs, F.lit(0))))
-    by_the_cluster = F.array(parent(here), _up(here), _up(there))
-    apart = F.concat(ours, theirs, below(ours), below(theirs), across)
-    return (
-        F.when(here == there, F.array(here))
-        .when(neighbours, F.concat(by_the_cluster, apart))
-        .otherwise(apart)
+    around = F.struct(enclosing(here).alias("here"), enclosing(there).alias("there"))
+    apart = _named(
+        around,
+        lambda ends: _named(
+            F.struct(
+                F.array_except(ends["here"], ends["there"]).alias("ours"),
+                F.array_except(ends["there"], ends["here"]).alias("theirs"),
+            ),
+            through,
+        ),
+    )
+    by_the_cluster = F.when(parent(here) == parent(there), F.array(parent(here), _up(here), _up(there)))
+    return F.when(here == there, F.array(here)).otherwise(
+        F.concat(apart, F.coalesce(by_the_cluster, F.array().cast("array<string>")))
     )
 
 
@@ -135,3 +146,8 @@ def _up(child: Column) -> Column:
 
 def _across(a: Column, b: Column) -> Column:
     return F.concat(F.least(a, b), F.lit("|"), F.greatest(a, b))
+
+
+def _named(value: Column, use: Callable[[Column], Column]) -> Column:
+    """A value that is used many times and worked out once: Spark would write it out at every place."""
+    return F.get(F.transform(F.array(value), use), F.lit(0))

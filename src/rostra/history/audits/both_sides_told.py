@@ -102,10 +102,12 @@ def _late(evidence: Evidence, bound_s: float) -> DataFrame:
 
 def _twice(evidence: Evidence) -> DataFrame:
     """An observer was told of one neighbour's failure more often than the accuser ever gave it up. Of an
-    accuser whose journal is not here, or has holes, nothing is known."""
+    accuser whose journal is not here, or has holes, nothing is known; and in groups that speak both the
+    servers and the stream tell of it."""
     events = evidence.events
     pair = ("world", "accuser", "accused")
-    told = events.where(F.col("kind").isin("without", "only") & (F.col("nth") == 0)).select(
+    silent = events.join(F.broadcast(evidence.speaking), ["world", "group"], "left_anti")
+    told = silent.where(F.col("kind").isin("without", "only") & (F.col("nth") == 0)).select(
         *pair,
         "writer",
         "epoch",
@@ -137,10 +139,11 @@ def _twice(evidence: Evidence) -> DataFrame:
 
 
 def _alone(evidence: Evidence) -> DataFrame:
-    """Leaves that home knows nothing of, told while the way to it was broken."""
+    """Leaves that home knows nothing of, told while the way to it was broken. In a group that speaks nobody
+    is told which membership ended (there is no stamp), so that none can be looked for at home."""
     events = evidence.events
     change = ["world", "group", "member", "life", "stamp"]
-    left = events.where((F.col("kind") == "left") & F.col("news"))
+    left = events.where((F.col("kind") == "left") & F.col("news") & F.col("stamp").isNotNull())
     home = events.where(F.col("kind") == "member-left").select(*change)
     there = host_of(F.col("member"))
     unknown = (

@@ -51,6 +51,13 @@ class Evidence:
         """Who followed which group, from the first list on."""
         return informed(self.events, self.lived).persist()
 
+    @cached_property
+    def speaking(self) -> DataFrame:
+        """Groups that speak: world, group. Their members are told of without stamps, and twice: by the
+        servers and among what is said. So what was told of them cannot be matched with what happened."""
+        told = self.events.where(F.col("kind").isin("absolute", "joined") & (F.col("change") == "joined"))
+        return told.where(F.col("stamp").isNull()).select("world", "group").distinct().persist()
+
     def calm(self, bound_s: float) -> DataFrame:
         """When everything must be right."""
         if bound_s not in self._calm:

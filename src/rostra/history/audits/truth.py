@@ -166,14 +166,16 @@ def faults(events: DataFrame, known: DataFrame, lived: DataFrame) -> DataFrame:
 
 def _done(events: DataFrame) -> DataFrame:
     """A server is down from `crashed` to `started`, and not before it is first started; it stands still from
-    `paused` to `continued`; a line carries nothing from `cut` to `healed`."""
-    truth = events.where(F.col("role") == "sim")
-    turns = truth.where(F.col("kind").isin("server-changed", "line-changed"))
-    change = F.col("change")
+    `paused` to `continued`; a line carries nothing from `cut` to `healed`.
+
+    The supervisor of a small world is asked only who stood still, which nobody else can know; what it cut is
+    judged, as in any real world, by what the ends of links made of it."""
+    turns = events.where(F.col("kind").isin("server-changed", "line-changed"))
+    change, by_simulator = F.col("change"), F.col("role") == "sim"
     machines = (
-        (change.isin("started", "crashed"), "crashed", "started"),
+        (by_simulator & change.isin("started", "crashed"), "crashed", "started"),
         (change.isin("paused", "continued", "started"), "paused", ""),
-        (change.isin("cut", "healed"), "cut", ""),
+        (by_simulator & change.isin("cut", "healed"), "cut", ""),
     )
     found = None
     for concerned, fails, born in machines:

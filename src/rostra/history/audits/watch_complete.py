@@ -8,8 +8,9 @@
 link changed in between; in a real world, a stretch without any such row, less the bound at both ends. Hosts
 are not judged on what their own programs did, nor on members that they could not reach.
 
-*Cannot see:* which of several followers of one host was left out. The journal says what a host was told;
-whom it told is named on each row, but not who should have been.
+*Cannot see:* changes in groups that speak, whose members are told of without stamps; and which of several
+followers of one host was left out. The journal says what a host was told; whom it told is named on each row,
+but not who should have been.
 """
 
 from typing import Final
@@ -132,9 +133,9 @@ def _calm(evidence: Evidence, bound_s: float) -> DataFrame:
     )
     change = ("world", "group", "member", "life", "stamp", "change")
     home = _within(
-        events.where(F.col("kind").isin("member-joined", "member-left")).withColumn(
-            "change", F.when(F.col("kind") == "member-joined", "joined").otherwise("left")
-        ),
+        events.join(F.broadcast(evidence.speaking), ["world", "group"], "left_anti")
+        .where(F.col("kind").isin("member-joined", "member-left"))
+        .withColumn("change", F.when(F.col("kind") == "member-joined", "joined").otherwise("left")),
         stretches,
     ).select(*change, F.col("at").alias("home_at"), "rest_from", "rest_until")
     lookers = evidence.informed.select(
@@ -232,7 +233,7 @@ def _calm(evidence: Evidence, bound_s: float) -> DataFrame:
 def _again(evidence: Evidence, stretches: DataFrame, lookers: DataFrame) -> DataFrame:
     """A join that is told to those who know it already leaves a row that counts it as kept; a leave, one that
     is no news."""
-    repeated = evidence.events.where(
+    repeated = evidence.events.join(F.broadcast(evidence.speaking), ["world", "group"], "left_anti").where(
         ((F.col("kind") == "joined") & (F.col("cause") == "join") & (F.col("change") == "kept"))
         | ((F.col("kind") == "left") & ~F.col("news"))
     )

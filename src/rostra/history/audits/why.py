@@ -2,7 +2,8 @@
 
     without, only   name accuser, accused and grounds; and the accuser's own journal says that it gave the
                     accused up, before it was told or within the bound
-    left            home's own journal has the leave or crash, by its stamp; or the row at least has a cause
+    left            home's own journal has the leave or crash, by its stamp; or, without a stamp (in groups
+                    that speak), the row at least has a cause
     unlisted        it was missing from a list that should have had it: that is its explanation
 
 Of accusers and homes whose journals are not here nothing is demanded but the words on the row itself.
@@ -64,7 +65,9 @@ def why(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         F.col("at"),
         since=F.timestamp_micros(F.unix_micros("at") - int(bound_s * 1e6)),
     )
-    leaves = removed.where((F.col("kind") == "left") & F.col("cause").isin("leave", "crash"))
+    leaves = removed.where((F.col("kind") == "left") & F.col("cause").isin("leave", "crash")).where(
+        F.col("stamp").isNotNull()
+    )
     home = host_of(F.col("member"))
     made = events.where(F.col("kind") == "member-left").select("world", "group", "member", "life", "stamp")
     unmade = undoubted(
