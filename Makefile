@@ -5,7 +5,7 @@ PYTHON  ?= python3
 SECONDS ?= 60
 SEEDS   ?= 1000
 KILLS   ?= 20
-EVENTS  ?= 1000000
+EVENTS  ?= 1000000 10000000 100000000
 ARGS    ?=
 
 BIN   := .venv/bin
@@ -83,8 +83,8 @@ goldens: $(READY)  ## rewrite the golden traces of the stories; the diff is the 
 bench: $(READY)  ## real processes beside Redis and a bare echo, as ratios (ARGS=--quick, ARGS="--only W1")
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-bench-history: $(READY)  ## questions and audits of a made-up month, beside DuckDB (EVENTS=10000000)
-	@$(BIN)/python -m benchmarks.history --events $(EVENTS) $(ARGS)
+bench-history: $(READY)  ## questions and audits of made-up months, beside DuckDB (EVENTS="1000000 10000000")
+	@$(BIN)/python -m benchmarks.history $(addprefix --events ,$(EVENTS)) $(ARGS)
 
 crowd: $(READY)  ## ten thousand programs that watch through one agent (ARGS="--watchers 2000")
 	@$(BIN)/python -m benchmarks.watchers $(ARGS)
