@@ -1,5 +1,7 @@
 """What every test may ask for."""
 
+from typing import Any
+
 import pytest
 from hypothesis import settings
 
@@ -14,6 +16,38 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write what the code does now into the golden files; the diff is the review",
     )
+
+
+# With several workers: who shares a world or a Spark stays in one worker, else each would start its own.
+
+ALONE = {"test_benchmarks.py", "test_journal.py"}
+"""Live tests of which each has a world of its own."""
+
+LONG = {"test_audits.py", "test_report.py"}
+"""Half of what Spark takes: there are two sessions, so that two workers are busy to the end."""
+
+
+def together(nodeid: str) -> str:
+    """Tests of which this says the same run one after another in one worker."""
+    path = nodeid.partition("::")[0]
+    folder, _, file = path.rpartition("/")
+    if folder == "tests/history":
+        return "the long half of Spark" if file in LONG else "the other half of Spark"
+    if folder in ("tests/live", "tests/cli", "tests/web") and file not in ALONE:
+        return path
+    return nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """By the names of tests, and not by `xdist_group`: pytest 9 and xdist 3.8 together ignore that mark."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Together(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return together(nodeid)
+
+    return Together(config, log)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""One small Spark for all tests of the history, in one process, started when the first test asks for it."""
+"""A small Spark for tests of the history, one in each process, started when the first test asks for it."""
 
 import os
 from collections.abc import Iterator
@@ -11,12 +11,6 @@ from rostra.history.session import check_java, check_spark, start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if "history" in item.path.parts:
-            item.add_marker(pytest.mark.xdist_group("spark"))  # they share one session, so one process
 
 
 @pytest.fixture(scope="session")
@@ -43,6 +37,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
             "spark.sql.adaptive.enabled": "false",  # nothing to adapt to in ten rows, and it costs a job each
             "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than ten rows do
             "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+            # Else every column that is written down takes four calls to Java, to say in which line that was.
+            "spark.python.sql.dataFrameDebugging.enabled": "false",
             "spark.sql.warehouse.dir": str(place / "warehouse"),
             "spark.local.dir": str(place / "local"),
         },
