@@ -476,7 +476,7 @@ async def test_a_server_that_does_not_start_is_quoted(small: Lab) -> None:
 
 async def test_the_papers_table_is_measured_with_real_processes(possible: None, tmp_path: Path) -> None:
     """Not how good anything is, but that it is measured, and nothing is better than the network allows."""
-    size = Size(200, 1.0, {0.0: 1}, {}, (0.0,), 3.0, 0)
+    size = Size(100, 1.0, {0.0: 1}, {}, (0.0,), 1.0, 0)
     found = Figures("real processes", "small", 1)
     await measure(size, found, Console(quiet=True), lambda piece: found.write(tmp_path))
     (ground,) = found.ground
@@ -487,7 +487,7 @@ async def test_the_papers_table_is_measured_with_real_processes(possible: None, 
     assert join.asked >= 230 and set(join.first) == {"S1", "S2", "S3", "S4", "S5", "S6"}
     assert all(at > join.sync for at in join.first.values()) and len(join.excess) == 5
     (smooth,) = found.smooth
-    assert smooth.intervals == 29 and len(smooth.arrivals) == 30
+    assert smooth.intervals == 9 and len(smooth.arrivals) == 10
     found.write(tmp_path)
     page = draw(tmp_path).read_text()
     assert "first from S6" in page and "<svg" in page and "script" not in page
