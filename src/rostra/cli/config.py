@@ -174,6 +174,10 @@ def rows_of(choices: Choices) -> Iterator[Row]:
         yield Row(setting.name, plain, choices.chosen[setting.name].origin, setting.variable, setting.flag)
     for domain, address in sorted(choices.world.servers.items()):
         yield Row(f"servers.{domain}", str(address), "world file", "", "")
+    for cluster in choices.world.clusters:
+        mode, at = choices.world.data_mode(cluster), choices.world.data_of(cluster)
+        says = "world file" if choices.world.data else "default"
+        yield Row(f"data.{cluster}", f"{mode} at udp {at}", says, "", "")
 
 
 def _shown(row: Row) -> str:
