@@ -278,7 +278,7 @@ def main() -> int:
         except KeyboardInterrupt:
             remarks.print("stopped; what was measured until now is kept")
             status = 130
-    if found.ground:
+    if found.ground or found.continuous is not None:
         found.write(arguments.into)
         print(f"the page: {draw(arguments.into)}", file=sys.stderr)
     return status
