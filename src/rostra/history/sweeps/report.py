@@ -12,7 +12,9 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 720, 320, 64, 42, 14, 14
+from rostra.history.plots import nice
+
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 720, 332, 64, 42, 26, 14
 NEAR: Final = 1.1
 
 
@@ -147,8 +149,8 @@ def curve(found: Sequence[Point], chosen: Point | None = None) -> str:
     drawn = [point for point in found if point.told_s != float("inf")]
     if not drawn:
         return "<p>Nothing was measured.</p>"
-    right = max(point.told_s for point in drawn) * 1.08
-    top = max(max(point.per_link_hour for point in drawn) * 1.1, 1.0)
+    right = nice(max(point.told_s for point in drawn) * 1.02)
+    top = nice(max(max(point.per_link_hour for point in drawn) * 1.02, 1.0))
     names = list(dict.fromkeys(point.settings for point in drawn))
     out = []
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
