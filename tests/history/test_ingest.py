@@ -88,7 +88,7 @@ def test_segments_in_any_order_and_more_than_once_give_the_tables_of_the_whole(
     dice.shuffle(segments)
     nth = 0
     while segments:
-        for _ in range(min(len(segments), 9)):
+        for _ in range(min(len(segments), 12)):
             send(journal, segments.pop())
             if again and dice.random() < 0.5:
                 nth += 1
