@@ -1,18 +1,23 @@
 """How a LAN is spoken to, between real machines: by multicast, from host to host, or by its server."""
 
 import asyncio
+import os
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
-from support.lab import WITHIN_S, Lab, Machine, until, why_no_namespaces
+from support.lab import TOOLS_PATH, WITHIN_S, Lab, Machine, until, why_no_namespaces
 
 import rostra
 from rostra.client import Conversation
 from rostra.names import Domain
+from rostra.protocols.adhoc.messages import Data, Run
+from rostra.protocols.adhoc.runs import block_of
 from rostra.runtime.multicast import group_address
+from rostra.wire.datagrams import LAN, Datagrams
 
 HURRY_S = 2 * WITHIN_S
 HOSTS = ("eu.h1", "eu.h2", "eu.h3")
@@ -162,3 +167,37 @@ async def test_without_multicast_auto_is_the_server(auto: Lab) -> None:
             said = f"multicast_fails node=eu host={host} "
             await until(lambda said=said: said in lab["eu"].log, f"it is said of {host}", HURRY_S)
     lab.heal()
+
+
+async def test_a_datagram_that_nobody_sealed_speaks_for_nobody(auto: Lab) -> None:
+    """Not even from the right machine: another program of it is not its agent."""
+    lab = auto
+    async with speaking(lab, "forged", *HOSTS[:2]) as (ann, bob):
+        lie = Data(ann.me.endpoint, Run(1, 1, block_of([b"lie"])), 1, 0)
+        [pieces] = Datagrams("lab").pack(ann.group, Domain("eu.h1"), LAN, [lie], 1200)
+        script = (
+            "import socket, sys; sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM);"
+            "sock.sendto(bytes.fromhex(sys.argv[1]), (sys.argv[2], 7700))"
+        )
+        server = lab["eu"].machine.address
+        forger = lab["eu.h1"].machine.command(sys.executable, "-c", script, b"".join(pieces).hex(), server)
+        subprocess.run(forger, check=True, env={**os.environ, "PATH": TOOLS_PATH})
+
+        async def refused() -> bool:
+            counters = (await lab.inspect("eu"))["counters"]
+            return counters.get("datagrams_ignored{not sealed by its speaker}", 0) > 0
+
+        await until(refused, "the server does not believe it", HURRY_S)
+        await ann.send(b"truth")
+        async with asyncio.timeout(HURRY_S):
+            said = [item async for item in _messages(bob, 1)]
+        assert [(each.number, each.body) for each in said] == [(1, b"truth")]
+
+
+async def _messages(talk: Conversation, count: int) -> AsyncIterator[rostra.Message]:
+    async for item in talk:
+        if isinstance(item, rostra.Message):
+            yield item
+            count -= 1
+            if count == 0:
+                return
