@@ -569,6 +569,19 @@ def test_a_leaver_is_kept_until_everybody_has_its_last_message():
     assert A.endpoint not in bench.core.relays.running
 
 
+@pytest.mark.spec("X-006", "X-044", "X-048")
+def test_a_delegate_stays_while_somebody_needs_the_last_messages_of_its_lan():
+    bench = with_mit()
+    bench.hear("huji.h1", data(A, 1, 3))
+    bench.left(READER, last=0)
+    bench.left(A, last=3)
+    effects = bench.fire("linger")
+    assert asked(effects) == [] and timers(effects)["linger"] == 10.0
+    bench.hear("mit", Report((Progress(A.endpoint, Domain("mit"), 1, 4),)))
+    bench.fire("announce")
+    assert [type(request) for request in asked(bench.fire("linger"))] == [Leave]
+
+
 @pytest.mark.spec("X-091")
 def test_under_expel_the_only_one_that_blocks_has_to_go_after_a_while():
     from rostra.protocols.adhoc.messages import Attributes, Slow, encode

@@ -317,6 +317,28 @@ def test_xx16_a_short_cut_is_told_on_both_sides_and_leaves_no_gap(seed):
                 assert net.numbers(at, sender) == list(range(1, 151))
 
 
+@pytest.mark.spec("X-064", "X-066", "X-080")
+@pytest.mark.parametrize("side", [["mit"], ["mit.h1"]])
+def test_what_was_said_during_a_cut_is_heard_after_it_although_its_sender_is_silent_since(side):
+    """Everybody else has it, so its sender has stopped saying how far it got."""
+    net = Net(lans={"huji": 1, "mit": 2}, wan_s=0.05, wan_loss=0.2)
+    a, b = net.join("huji.h1/a"), net.join("mit.h1/b")
+    net.join("mit.h2/c")
+    net.run(4.0)
+    net.send(a, 3)
+    net.run(4.0)
+    rest = ["huji", "world", "mit", "mit.h2"] if side == ["mit.h1"] else ["huji", "world"]
+    net.cut(side, rest, exact=["mit"] if side == ["mit.h1"] else ())
+    net.run(3.0)
+    net.send(a, 5)
+    net.run(8.0)
+    assert net.member(a).sending.settled
+    net.heal()
+    net.run(8.0)
+    assert net.numbers(b, a) == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert net.items(b, ev.Gap) == []
+
+
 @pytest.mark.spec("X-064", "X-065")
 @pytest.mark.parametrize("seed", range(2))
 def test_xx17_a_long_cut_is_one_gap_per_stream_with_exact_bounds(seed):

@@ -207,7 +207,10 @@ class DelegateCore:
             self._become(In())
 
     def _linger_ended(self) -> None:
-        """3 → 0."""
+        """3 → 0, unless somebody still needs the last messages of one who left our LAN: only we have them."""
+        if any(relay.lan == self.lan for relay in self.relays.running.values()):
+            self.voice.set_timer(self.config.delegate_linger_s, "linger")
+            return
         self.voice.ask(ns.Leave(self.group))
         self._forget_everything()
         self._become(Out())

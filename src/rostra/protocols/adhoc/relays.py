@@ -266,6 +266,7 @@ class Relays:
         start = relay.inbound.next if needs is None else min(max(needs, relay.lowest), relay.inbound.next)
         if receiver in self.receivers:
             relay.pins.pin(receiver, start)
+            self._tell_debtor(relay, receiver)
         return start
 
     def offer_lan(self, relay: Relay, lan: Domain, epoch: Epoch, needs: int | None) -> int:
@@ -278,7 +279,13 @@ class Relays:
             needs = pinned[1]  # its delegate was replaced, and the successor does not know how far it was
         start = relay.inbound.next if needs is None else min(max(needs, relay.lowest), relay.inbound.next)
         relay.pins.pin_lan(lan, epoch, start)
+        self._tell_debtor(relay, lan)
         return start
+
+    def _tell_debtor(self, relay: Relay, who: str) -> None:
+        """It is back, and is owed what everybody else has: its sender may have fallen silent over that."""
+        if who in relay.pins.debts:
+            self._announce_soon(relay, at_once=False)
 
     def unpin(self, receiver: Endpoint, *, cut_off: bool = False) -> None:
         self.receivers.discard(receiver)
@@ -619,8 +626,8 @@ class Relays:
             self._announce.at(self._voice.now + self._config.status_s)
 
     def say_announcements(self, only: Relay | None = None) -> None:
-        """Home to everybody: this is stable, this is final; the latter until the stream is over. And any
-        delegate to its own LAN, where somebody has missed it."""
+        """Home to everybody: this is stable, this is final; the latter until the stream is over, the former
+        until whoever has come back has it. And any delegate to its own LAN, where somebody has missed it."""
         if only is None:
             self._announce.fired()
         relays = [self._unannounced[each] for each in sorted(self._unannounced)] if only is None else [only]
@@ -634,10 +641,12 @@ class Relays:
         for relay in relays:
             relay.announced = relay.pins.stable
             relay.unsettled_bytes = 0
-            if relay.final is None or relay.phase is not RelayPhase.DRAINING:
-                self._unannounced.pop(relay.stream, None)
-            else:
+            if relay.final is not None and relay.phase is RelayPhase.DRAINING:
                 self._announce.at(self._voice.now + self._config.status_s)
+            elif relay.pins.serves_debts:
+                self._announce.at(self._voice.now + self._config.heartbeat_max_s)
+            else:
+                self._unannounced.pop(relay.stream, None)
             self._end_if_settled(relay)
 
     def _pulse_of(self, relay: Relay) -> Pulse:

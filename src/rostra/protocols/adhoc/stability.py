@@ -127,6 +127,11 @@ class Pins:
                 lowest = debt.next
         return lowest
 
+    @property
+    def serves_debts(self) -> bool:
+        """Is somebody back who is owed numbers that are stable for everybody else?"""
+        return any(debt.until is None for debt in self.debts.values())
+
     def slowest(self) -> tuple[Endpoint, ...]:
         """The local receivers that alone keep the next message from becoming stable."""
         waiting = self.stable + 1
