@@ -277,6 +277,17 @@ STREAMS: dict[str, tuple[str, list[tuple[str, int, int]]]] = {
         "yes",
         [("stream-started", 1, 0), ("delivered", 1, 3), ("stream-gap", 4, 6), ("delivered", 7, 7)],
     ),
+    "back-after-a-cut": (
+        "yes",
+        [
+            *[("stream-started", 1, 0), ("delivered", 1, 3), ("stream-ended", 0, 3), ("stream-gap", 4, 6)],
+            *[("stream-started", 7, 0), ("delivered", 7, 7)],
+        ],
+    ),
+    "a-gap-that-hides-another": (
+        "no",
+        [("stream-started", 1, 0), ("delivered", 1, 3), ("stream-ended", 0, 3), ("stream-gap", 5, 6)],
+    ),
     "a-gap": ("no", [("stream-started", 1, 0), ("delivered", 1, 3), ("delivered", 5, 6)]),
     "a-duplicate": ("no", [("stream-started", 1, 0), ("delivered", 1, 3), ("delivered", 3, 4)]),
     "a-gap-with-a-duplicate": (

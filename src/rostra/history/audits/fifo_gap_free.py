@@ -2,9 +2,12 @@
 
 A receiver is owed a stream from `stream-started`. Every run that is handed over begins right after the one
 before; a `stream-gap` says that some numbers are missing and that the receiver was told, which is what
-happens when it was not connected: then the stream goes on after them. Each run is compared with the one
-before, so a gap that comes with a duplicate is two offences and not none.
+happens when it was not connected: then the stream goes on after them, and the numbers begin right after the
+last that it had. Each run is compared with the one before, so a gap that comes with a duplicate is two
+offences and not none.
 """
+
+from typing import Final
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -12,6 +15,8 @@ from pyspark.sql import functions as F
 from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.shape import shaped
+
+THE_RECEIVER_LEFT: Final = "the receiver left"
 
 
 def fifo_gap_free(evidence: Evidence) -> DataFrame:
@@ -30,14 +35,16 @@ def fifo_gap_free(evidence: Evidence) -> DataFrame:
         "member",
         "first",
         "last",
+        "cause",
         F.explode("observers").alias("observer"),
     )
     story = Window.partitionBy("key", "observer").orderBy("seq")
-    # What must come next after each row; nothing is owed after an end.
+    # What must come next after each row. Whoever comes back after leaving begins anew, and is owed nothing.
+    over = (F.col("kind") == "stream-ended") & (F.col("cause") == THE_RECEIVER_LEFT)
     owed = (
         F.when(F.col("kind") == "stream-started", F.col("first"))
-        .when(F.col("kind").isin("delivered", "stream-gap"), F.col("last") + 1)
-        .otherwise(F.lit(None))
+        .when(over, F.lit(None))
+        .otherwise(F.col("last") + 1)
     )
     judged = (
         runs.withColumn("owed", F.lag(owed).over(story))
@@ -46,7 +53,7 @@ def fifo_gap_free(evidence: Evidence) -> DataFrame:
     )
     begun = F.col("before").isNotNull() & (F.col("before") != "stream-ended")
     wrong = (
-        F.when(~begun, "delivered before its stream began")
+        F.when((F.col("kind") == "delivered") & ~begun, "delivered before its stream began")
         .when(F.col("last") < F.col("first"), "delivered backwards")
         .when(F.col("first") > F.col("owed"), "left out")
         .when(F.col("first") < F.col("owed"), "delivered again, or out of order")

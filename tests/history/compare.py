@@ -1,0 +1,67 @@
+"""Do audits say what the checkers say, of many storms? ``make parity-history STORMS=50``
+
+The history of each storm is shown to the checkers, its journal to the audits. A difference is told with the
+command that replays the storm.
+"""
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from rostra.history.audits import Evidence, verdicts
+from rostra.history.session import end, start
+from rostra.history.tuning import SMALL
+from rostra.sim.storm import TALK, replay_command
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # as pytest does
+from support.journal import frame
+from support.parity import AUDITED, STORM_BOUND_S, Compared, bounds_of
+
+SHAPES = ("single", "pair", "uneven", TALK)
+TOGETHER = 8
+"""Storms that are judged in one job for each promise."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=20, help="storms of each shape")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    asked = parser.parse_args()
+    storms = [(seed, shape) for seed in range(asked.first, asked.first + asked.seeds) for shape in SHAPES]
+    spark = start("local[2]", app="parity", settings=SMALL)
+    different = compared = 0
+    try:
+        for begin in range(0, len(storms), TOGETHER):
+            with tempfile.TemporaryDirectory() as directory:
+                some = [
+                    Compared.of_storm(*storm, Path(directory) / f"{storm[1]}-{storm[0]}")
+                    for storm in storms[begin : begin + TOGETHER]
+                ]
+            evidence = Evidence(frame(spark, [row for each in some for row in each.rows]).cache())
+            for promise in AUDITED:
+                found = verdicts(evidence, promise, bounds_of(promise, STORM_BOUND_S)).collect()
+                said = {row["world"]: row for row in found}
+                for (seed, shape), each in zip(storms[begin:], some, strict=False):
+                    if shape == TALK and promise != "fifo-gap-free":
+                        continue  # checkers pass over what is told of groups that speak
+                    compared += 1
+                    audited, checked = said[each.world], each.answers[promise]
+                    if audited["answer"] != checked:
+                        different += 1
+                        print(
+                            f"{promise}: {each.world}: the checker says {checked} ({each.why[promise]}), the "
+                            f"audit {audited['answer']} ({audited['why']})\n  {replay_command(seed, shape)}"
+                        )
+            evidence.release()
+            evidence.events.unpersist()
+            done = min(begin + TOGETHER, len(storms))
+            print(f"{done} of {len(storms)} storms, {different} differences", file=sys.stderr)
+    finally:
+        end(spark)
+    print(f"{compared} verdicts of {len(storms)} storms: {different} differ")
+    return 1 if different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
