@@ -97,14 +97,14 @@ def counted(opened: pa.Table) -> dict[Key, int]:
 
 def by_life(opened: pa.Table) -> pa.Table:
     """Together what one life sees: then it is found without reading the others."""
-    return opened.take(pa.array(np.argsort(_numbers(opened, LIFE), kind="stable")))
+    return opened.take(pa.array(np.argsort(numbers(opened, LIFE), kind="stable")))
 
 
 def stretches(opened: pa.Table) -> Iterable[tuple[int, int, Key]]:
     """Rows of one life that are side by side."""
     if not opened.num_rows:
         return
-    life = _numbers(opened, LIFE)
+    life = numbers(opened, LIFE)
     starts = [0, *(np.flatnonzero(life[1:] != life[:-1]) + 1).tolist()]
     for start, stop in zip(starts, [*starts[1:], len(life)], strict=True):
         world, writer, epoch = (opened[name][start].as_py() for name in LIFE)
@@ -126,7 +126,7 @@ def _beginnings(opened: pa.Table) -> pa.Table:
 
 def _following(rows: pa.Table) -> NDArray[np.int64]:
     """The place of the next row of the same story, or -1."""
-    story = _numbers(rows, STORY)
+    story = numbers(rows, STORY)
     order = np.argsort(story, kind="stable")
     in_order = story[order]
     same = in_order[:-1] == in_order[1:]
@@ -135,7 +135,7 @@ def _following(rows: pa.Table) -> NDArray[np.int64]:
     return following
 
 
-def _numbers(rows: pa.Table, names: Iterable[str]) -> NDArray[np.int64]:
+def numbers(rows: pa.Table, names: Iterable[str]) -> NDArray[np.int64]:
     """One number for each combination of values."""
     number = np.zeros(rows.num_rows, dtype=np.int64)
     many = 1

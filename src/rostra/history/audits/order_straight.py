@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rostra.history.arrow import in_arrow
 from rostra.history.audits.findings import FINDINGS
-from rostra.history.spells import _numbers as numbers
+from rostra.history.spells import numbers
 from rostra.history.straight import Bools, Strand, is_one_of, is_there, read
 
 STRETCH_ROWS: Final = 200_000
@@ -29,7 +29,7 @@ STORY: Final = ("group", "member")
 FINDINGS_IN_ARROW: Final = in_arrow(FINDINGS)
 
 Stamp = tuple[int, int]
-Story = tuple[str | None, str | None]  # group and member
+Story = tuple[str | None, str]  # group and member
 
 
 class Told(Struct, frozen=True):
@@ -58,7 +58,8 @@ class Told(Struct, frozen=True):
 def _is_told(rows: pa.Table) -> Bools:
     kind = rows["kind"]
     listed = is_one_of(kind, "absolute", "joined") & is_one_of(rows["change"], "joined")
-    return is_there(rows["stamp"]) & (listed | is_one_of(kind, "left"))
+    told = listed | is_one_of(kind, "left")
+    return told & is_there(rows["stamp"]) & is_there(rows["member"])
 
 
 def _compared(
@@ -94,7 +95,7 @@ def _fine(rows: pa.Table, places: NDArray[np.int64]) -> pa.Table:
 
 def _by_observer(strand: Strand, suspects: set[Story]) -> pa.Table:
     """The observers told apart, of the stories in which something went back for their host as a whole."""
-    members = {member for _, member in suspects if member is not None}
+    members = {member for _, member in suspects}
     before: dict[tuple[Story, str], Stamp | None] = {}
     found: list[dict[str, Any]] = []
     for rows in read(strand, (*COLUMNS, "observers")):

@@ -33,6 +33,7 @@ def told_in_order(events: DataFrame) -> DataFrame:
         return answered(events, origin, Told(), FINDINGS)
     told = events.where(
         F.col("stamp").isNotNull()
+        & F.col("member").isNotNull()
         & (
             (F.col("kind").isin("absolute", "joined") & (F.col("change") == "joined"))
             | (F.col("kind") == "left")
