@@ -5,6 +5,7 @@ PYTHON  ?= python3
 SECONDS ?= 60
 SEEDS   ?= 1000
 KILLS   ?= 20
+STORMS  ?= 20
 EVENTS  ?= 1000000 10000000 100000000
 ARGS    ?=
 
@@ -19,7 +20,7 @@ BROWSER_TOOLS := chromium chromium-driver
 BROWSER_OK    := $(shell command -v chromium >/dev/null && command -v chromedriver >/dev/null && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help up lab test fmt lint types unit live browser fuzz storm storm-history cluster-history goldens bench bench-history crowd congress-report xpand-table clean
+.PHONY: help up lab test fmt lint types unit live browser fuzz storm storm-history parity-history cluster-history goldens bench bench-history crowd congress-report xpand-table clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +74,9 @@ storm: $(READY)  ## random worlds, churn, crashes and cuts, checked: SEEDS=1000
 
 storm-history: $(READY)  ## kill an ingest at random KILLS=20 times, then count every row: none lost, none doubled
 	@$(BIN)/python -m tests.history.storm --kills $(KILLS) $(ARGS)
+
+parity-history: $(READY)  ## do audits say what the simulator's checkers say? STORMS=20 of each shape
+	@$(BIN)/python -m tests.history.compare --seeds $(STORMS) $(ARGS)
 
 cluster-history: $(READY)  ## an ingest on a Spark cluster of two workers, one of them killed: the same answer
 	@$(BIN)/pytest -q -m cluster $(ARGS)
