@@ -503,6 +503,8 @@ class ClusterCore:
         pace = self._paces.get(to)
         if pace is None:
             pace = self._paces[to] = Pace(self.config.datagram_bytes / 2)
+        if (delegate := self.groups.get(group)) is not None:
+            pace.meet(now, delegate.peers.delegate(to))
         if pace.send(now, group, frame):
             out.append(Transmit(to, group, frame))
         elif pace.waiting == 1:
@@ -522,6 +524,7 @@ class ClusterCore:
         pace = self._paces.get(source)
         if pace is None or not any(type(message) is Nak for message in messages):
             return messages
+        pace.meet(now, delegate.peers.delegate(source))
         again_s = self.config.again_after(delegate.relays.round_trips.get(source))
         kept = [
             pace.asked(now, delegate.group, message, again_s) if isinstance(message, Nak) else message

@@ -16,7 +16,7 @@ answered twice.
 from collections import Counter, deque
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from rostra.names import Group
 from rostra.protocols.adhoc.messages import Data, Nak, Numbered, Parity, Range, Stream
@@ -74,6 +74,42 @@ class Cohort(Struct, gc=False):
         return self.bytes * (1.0 - self.lost_share) / max(self.ended - self.began, 0.05)
 
 
+class Outset(Struct, gc=False):
+    """What was said for the first time on an unlimited way, and which numbers of it were asked for.
+
+    Only what this delegate said itself counts, and only once however often it is asked for: neither what its
+    predecessor said, nor a hole whose repair was lost as well, makes a way narrow.
+    """
+
+    began: Instant
+    frames: int = 0
+    bytes: int = 0
+    numbers: int = 0
+    spans: dict[tuple[Group, Stream], tuple[int, int]] = field(default_factory=dict)
+    lost: set[Number] = field(default_factory=set)
+
+    def sent(self, group: Group, frame: Frame, size: int) -> None:
+        data = frame.data if isinstance(frame, Numbered) else frame
+        if isinstance(data, Parity) or data.repair:
+            return
+        self.frames += 1
+        self.bytes += size
+        self.numbers += data.run.count
+        first, _ = self.spans.get((group, data.stream), (data.run.first, 0))
+        self.spans[group, data.stream] = (first, data.run.end)
+
+    def asked(self, group: Group, nak: Nak) -> None:
+        begin, end = self.spans.get((group, nak.stream), (0, 0))
+        for first, last in nak.ranges:
+            self.lost.update(
+                (group, nak.stream, each) for each in range(max(first, begin), min(last + 1, end))
+            )
+
+    @property
+    def lost_share(self) -> float:
+        return min(1.0, len(self.lost) / max(1, self.numbers))
+
+
 class Pace:
     """The way to one delegate. `least` bytes per second are always allowed."""
 
@@ -81,11 +117,13 @@ class Pace:
         "_after",
         "_before",
         "_due_at",
+        "_epoch",
         "_least",
         "_lowered",
         "_natural",
         "_news",
         "_now",
+        "_outset",
         "_pending",
         "_repairs",
         "_sent_at",
@@ -106,17 +144,24 @@ class Pace:
         self._waited_at: Instant = 0.0  # when something last had to wait
         self._natural = 0.0  # the share that the way loses whatever the rate
         self._lowered: tuple[float, float] | None = None  # the rate and the share lost, before it was lowered
-        self._now = Cohort(0.0)
+        self._epoch: int | None = None  # of the delegate there
+        self._outset = Outset(0.0)  # while the way is unlimited
+        self._now = Cohort(0.0)  # while it is paced
         self._before: Cohort | None = None  # has had its time to be asked for again; to be judged
+
+    def meet(self, now: Instant, epoch: int | None) -> None:
+        """The delegate there is this one. What a predecessor did not hear says nothing about the way."""
+        if epoch is not None and epoch != self._epoch:
+            self._epoch = epoch
+            self._unlimited(now)
 
     def send(self, now: Instant, group: Group, frame: Frame) -> bool:
         """May it leave now? Else it waits."""
         size = _size(frame)
         if self.rate is None:
-            if not self._now.frames:
-                self._now.began = now
-            self._now.frames += 1
-            self._now.bytes += size
+            if not self._outset.frames:
+                self._outset.began = now
+            self._outset.sent(group, frame, size)
             return True
         if not self.waiting and now >= self._due_at:
             self._leave(now, group, frame, size)
@@ -163,7 +208,7 @@ class Pace:
     def asked(self, now: Instant, group: Group, nak: Nak, again_s: float) -> Nak | None:
         """A question from there: so much was lost. What is on its way already is taken out of it."""
         if self.rate is None:
-            self._now.lost += sum(last - first + 1 for first, last in nak.ranges)
+            self._outset.asked(group, nak)
             self._judge_unlimited(now, again_s)
             return nak
         ranges: list[Range] = []
@@ -198,16 +243,18 @@ class Pace:
         return 2 * (again_s + self._turn_s) + QUEUE_S
 
     def _judge_unlimited(self, now: Instant, again_s: float) -> None:
-        cohort = self._now
-        cohort.ended = now
-        if now - cohort.began > LONGEST_S:
-            self._now = Cohort(now)  # the way was cut for a while, and is not narrow
-        elif cohort.frames >= 2 * JUDGED and now - cohort.began >= again_s:
-            if cohort.lost_share > NARROW:
+        outset = self._outset
+        took_s = now - outset.began
+        if took_s > LONGEST_S:
+            self._outset = Outset(now)  # the way was cut for a while, and is not narrow
+        elif outset.frames >= 2 * JUDGED and took_s >= again_s:
+            if outset.lost_share > NARROW:
+                arrived = outset.bytes * (1.0 - outset.lost_share) / max(took_s, 0.05)
                 # It may have been cut for a moment: all of this again within a few seconds must be possible.
-                again = max(cohort.arrived, cohort.bytes / LONGEST_S, self._least)
-                self._lower(now, again, cohort.lost_share, rate=None)
-            self._now = Cohort(now)
+                self._lower(
+                    now, max(arrived, outset.bytes / LONGEST_S, self._least), outset.lost_share, rate=None
+                )
+            self._outset = Outset(now)
 
     def _judge(self, now: Instant, again_s: float) -> None:
         """What became of what was sent before? What was sent since then may still be asked for again."""
@@ -232,11 +279,14 @@ class Pace:
                 faster = FASTER if cohort.lost else MUCH_FASTER
                 self.rate = min(faster * self.rate, max(self.rate, MUCH_FASTER * carried))
             elif now - self._waited_at > IDLE_S:
-                self.rate, self._before = None, None
-                self._sent_at.clear()
+                self._unlimited(now)
         old = [number for number, at in self._sent_at.items() if at < now - 4 * max(LONGEST_S, patience_s)]
         for number in old:
             del self._sent_at[number]
+
+    def _unlimited(self, now: Instant) -> None:
+        self.rate, self._before, self._outset = None, None, Outset(now)
+        self._sent_at.clear()
 
     def _lower(self, now: Instant, to: float, lost: float, *, rate: float | None) -> None:
         if rate is None:
