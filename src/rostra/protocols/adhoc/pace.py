@@ -42,7 +42,7 @@ MORE: Final = 0.15
 """A paced one that loses so much more than it does anyway is still too fast."""
 
 FASTER: Final = 1.1
-MUCH_FASTER: Final = 1.5
+MUCH_FASTER: Final = 4.0
 """By so much at a time, if something was lost and if nothing was."""
 
 IDLE_S: Final = 5.0
