@@ -5,7 +5,7 @@
 
 import pytest
 
-from rostra.protocols.adhoc.senders import Phase, Senders
+from rostra.protocols.adhoc.senders import Sender, Senders
 from rostra.sim.storm import TALK, StormFailed, replay_command, storm
 from rostra.sim.talk_storm import TalkStorm
 
@@ -32,12 +32,10 @@ def test_a_storm_depends_on_its_seed_alone():
 def test_a_failing_storm_says_how_to_replay_it(monkeypatch):
     """A receiver that forgets what it has not read when its sender leaves, as ours once did."""
 
-    def forget(self: Senders, who: str) -> None:
-        sender = self.running.get(who)
-        if sender is not None and sender.phase is Phase.DRAINING:
-            self._end(sender)
+    def forget(self: Senders, sender: Sender) -> None:
+        self._end(sender)
 
-    monkeypatch.setattr(Senders, "drain_timed_out", forget)
+    monkeypatch.setattr(Senders, "_end_if_drained", forget)
     with pytest.raises(StormFailed, match=r"heard .* when it left") as failed:
         storm(4, TALK)
     assert failed.value.fix.endswith(replay_command(4, TALK))
