@@ -126,7 +126,9 @@ def test_no_byte_under_a_seal_can_be_changed() -> None:
         assert isinstance(DATAGRAMS.read(bytes(spoiled), lambda datagram: KEY), Unreadable)
 
 
-@pytest.mark.parametrize("host", [("eu..h1", "10.0.0.1", 1), ("eu.h1", "nowhere", 1), ("eu.h1", "10.0.0.1", 0)])
+@pytest.mark.parametrize(
+    "host", [("eu..h1", "10.0.0.1", 1), ("eu.h1", "nowhere", 1), ("eu.h1", "10.0.0.1", 0)]
+)
 def test_a_directory_leads_nobody_astray(host: tuple[Domain, str, int]) -> None:
     good = Directory("fanout", "", False, ((H1, "10.0.0.1", 7700),))
     assert read(b"".join(DATAGRAMS.word(CHESS, PARIS, H1, good))).word == good

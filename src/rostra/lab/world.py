@@ -34,8 +34,8 @@ class LabWorld:
     `detect` is what differs from the profile. A link that loses a fifth of its packets keeps a TCP connection
     waiting for several seconds every now and then: `down_after_s` decides if that parts two sites. `journal`
     is where everybody keeps a journal, with every input if `record`. An `urgent` world runs before ordinary
-    processes, as the lab's router does: what is measured is then the network, and not who else is here. `data`
-    is how data travels everywhere: ``{"parity_frames": 8}``.
+    processes, as the lab's router does: what is measured is then the network, and not who else is here.
+    `data` is how data travels everywhere: ``{"parity_frames": 8}``.
     """
 
     def __init__(

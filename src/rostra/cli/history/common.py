@@ -155,9 +155,7 @@ def check_history(where: Where) -> None:
     if where.tables is not None:
         place = Path(where.tables)
         if any(place.glob("date=*")):
-            raise BadInput(
-                f"{place} is a journal, and no tables", fix=f"ask it directly:  --journal {place}"
-            )
+            raise BadInput(f"{place} is a journal, and no tables", fix=f"ask it directly:  --journal {place}")
         Tables(where.tables).require()
     elif where.journal is not None:
         if (Path(where.journal) / COMMITS).is_dir():
