@@ -524,13 +524,11 @@ def test_a_planted_violation_is_pointed_at_among_the_lines_around_it(promise, ju
     found.unpersist()
 
 
-@pytest.mark.parametrize(
-    "promise", ["per-source-order", "stable-truth", "watch-complete", "both-sides-told", "heals-alone"]
-)
+@pytest.mark.parametrize("promise", ["per-source-order", "stable-truth", "watch-complete"])
 def test_audits_say_what_the_checkers_say_of_the_same_storms(promise, judged):
-    bound_s = 30.0 if promise in BOUNDS else None
+    """Promises with a bound: `test_parity.py`, which judges them by the bound of a storm."""
     for storm in judged.storms:
-        verdict = judged.verdict(promise, storm.world, bound_s)
+        verdict = judged.verdict(promise, storm.world)
         assert verdict.answer == storm.said[promise], (storm.world, verdict)
 
 
