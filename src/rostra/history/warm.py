@@ -45,8 +45,7 @@ JAVA_OPTIONS: Final = " ".join(
     )
 )
 """Java's slow and thorough compiler waits ten times longer than usual: what a question or two run never gets
-that far, and a month of rows soon does. On a busy machine: 13 s of processor time until the keeper is up, and
-18 s without; 18 s more for the first answer, and 20 s."""
+that far, and a month of rows soon does."""
 
 TOKEN: Final = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 """Through the environment, because a command line can be read by everybody."""
