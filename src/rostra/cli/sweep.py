@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -13,9 +13,6 @@ from rostra.cli.common import EXIT_FAILED, EXIT_OK, command, remark
 from rostra.cli.history.common import Master
 from rostra.cli.house import HouseCommand
 from rostra.cli.output import Format, Output, show_json, show_table
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def register(app: typer.Typer) -> None:
@@ -62,6 +59,7 @@ def sweep(
         rostra sweep profiles.toml --dry-run
         rostra sweep profiles.toml --master spark://host:7077
     """
+    from rostra.history import session
     from rostra.history.progress import waiting
     from rostra.history.sweeps.job import Results, here, ingest, on_spark
     from rostra.history.sweeps.job import sweep as run
@@ -84,7 +82,9 @@ def sweep(
         if journals:
             remark(f"to ask them:  rostra history ingest -j {directory / JOURNALS} -t {results.tables}")
     elif missing:
-        with _spark(master) as spark:
+        with waiting("starting Spark"):
+            started = session.start(master or session.HERE, app="rostra sweep")
+        with session.lent(started) as spark:
             cores = spark.sparkContext.defaultParallelism
             with _bar() as tell:
                 run(plan.runs, results, on_spark(spark, kept), parcel=max(64, 16 * cores), tell=tell)
@@ -130,19 +130,3 @@ def _bar() -> Iterator[Callable[[int, int], None]]:
     ) as progress:
         bar = progress.add_task("simulating", total=None)
         yield lambda done, of: progress.update(bar, completed=done, total=of)
-
-
-@contextmanager
-def _spark(master: str | None) -> Iterator["SparkSession"]:
-    from rostra.history import session
-    from rostra.history.progress import waiting
-
-    with waiting("starting Spark"):
-        spark = session.start(master or session.HERE, app="rostra sweep")
-    try:
-        yield spark
-    except KeyboardInterrupt:
-        session.interrupt(spark)
-        raise
-    finally:
-        session.end(spark)

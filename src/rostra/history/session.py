@@ -174,6 +174,18 @@ def end(session: "SparkSession") -> None:
         session.stop()
 
 
+@contextlib.contextmanager
+def lent(session: "SparkSession") -> Iterator["SparkSession"]:
+    """For as long as it is worked with: Ctrl-C ends its work, and it is ended in any case."""
+    try:
+        yield session
+    except KeyboardInterrupt:
+        interrupt(session)
+        raise
+    finally:
+        end(session)
+
+
 def is_here(session: "SparkSession") -> bool:
     """Does this process drive it, or is it a client's session?"""
     return not type(session).__module__.startswith("pyspark.sql.connect")

@@ -114,13 +114,8 @@ def spark_at(where: Where) -> Iterator[Any]:
             spark = session.start(where.master)
         else:
             spark = warm.session()
-    try:
+    with session.lent(spark):
         yield spark
-    except KeyboardInterrupt:
-        session.interrupt(spark)
-        raise
-    finally:
-        session.end(spark)
 
 
 @contextmanager

@@ -56,12 +56,6 @@ def rebuild(
     from rostra.history.ingest import locked
     from rostra.history.rebuild import rebuild as make_anew
 
-    try:
-        with locked(spark, found), progress(spark, "rebuilding"):
-            make_anew(spark, found, chosen, tell=lambda table, rows: remark(f"{table}: {rows:,} rows"))
-    except KeyboardInterrupt:
-        session.interrupt(spark)
-        raise
-    finally:
-        session.end(spark)
+    with session.lent(spark), locked(spark, found), progress(spark, "rebuilding"):
+        make_anew(spark, found, chosen, tell=lambda table, rows: remark(f"{table}: {rows:,} rows"))
     return EXIT_OK
