@@ -144,7 +144,9 @@ class Reader:
         runtime = home / "run"
         runtime.mkdir(mode=0o700)
         bin_ = Path(sys.executable).parent
-        self._env = {**os.environ, "XDG_RUNTIME_DIR": str(runtime), "HOME": str(home)}
+        # What whoever runs the tests told its make is nothing to the reader's make.
+        mine = {name: value for name, value in os.environ.items() if name not in ("ARGS", "MAKEFLAGS")}
+        self._env = {**mine, "XDG_RUNTIME_DIR": str(runtime), "HOME": str(home)}
         self._env |= {"PATH": f"{bin_}:{os.environ['PATH']}", "PYTHONUNBUFFERED": "1"}
         self._here: dict[str, str] = {"<this repository>": str(ROOT)}
 
