@@ -68,7 +68,7 @@ def choose_link(browser: Browser, key: str) -> None:
 
 def test_a_region_is_cut_in_the_page_both_sides_are_told_and_it_heals(browser: Browser, address: str) -> None:
     look(browser, address)
-    browser.until_text("#members", "lounge@world")
+    browser.until_text("#members", "chat@world")
     choose_link(browser, "eu|us")
     browser.click("[data-act='cut-between']")
     browser.until("the link is down", f"{LINK} === 'down'", "eu|us")
