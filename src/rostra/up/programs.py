@@ -82,16 +82,17 @@ async def web_server(me: Me, pace: Pace) -> None:
 
 
 async def chat(me: Me, name: str, pace: Pace) -> None:
-    """Talks and listens, a few sentences at a time; goes now and then, and comes back."""
+    """Talks and listens, a few sentences at a time; goes now and then, or is lost, and comes back."""
     while True:
-        async with me.open(name) as self, self.join(CHAT, delivery="fifo") as talk:
-            listening = asyncio.create_task(_listen(talk))
-            try:
-                for number in range(400):
-                    await talk.send(SENTENCES[number % len(SENTENCES)].encode())
-                    await pace.between(0.1, 0.9)
-            finally:
-                listening.cancel()
+        with contextlib.suppress(RostraError):
+            async with me.open(name) as self, self.join(CHAT, delivery="fifo") as talk:
+                listening = asyncio.create_task(_listen(talk))
+                try:
+                    for number in range(400):
+                        await talk.send(SENTENCES[number % len(SENTENCES)].encode())
+                        await pace.between(0.1, 0.9)
+                finally:
+                    listening.cancel()
         await pace.between(4, 10)
 
 
