@@ -29,7 +29,7 @@ async def test_without_news_an_inspection_waits_no_longer_than_asked(lab: Lab) -
             document = await admin.inspect(after=recorded, wait_s=0.3)
             if document["recent"]:
                 return False  # so busy a machine that a neighbour was late: ask again
-            assert time.monotonic() - began >= 0.3
+            assert time.monotonic() - began > 0.2, "it waited, to within the ticks of two clocks"
             return bool(document["links"])
 
         await until(nothing_new, "a moment without news, and an answer")
