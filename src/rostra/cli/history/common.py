@@ -25,6 +25,7 @@ from rostra.errors import BadInput
 
 if TYPE_CHECKING:
     from rostra.history.archive import Archive, Question
+    from rostra.history.tables import Tables
 
 TablesDir = Annotated[
     str | None,
@@ -227,3 +228,17 @@ def _opened(to: Path | None) -> Any:
 def _stdout() -> IO[bytes]:
     sys.stdout.flush()
     return sys.stdout.buffer
+
+
+def tables_to_change(tables: str | None) -> "Tables":
+    """They are there, and so is all that Spark needs: said before it starts."""
+    if tables is None:
+        raise BadInput("no tables were named", fix="which ones?  --tables DIR")
+    from rostra.history import session
+    from rostra.history.tables import Tables
+
+    found = Tables(tables)
+    found.require()
+    session.check_spark()
+    session.check_java()
+    return found

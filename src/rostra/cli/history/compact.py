@@ -3,9 +3,8 @@
 import typer
 
 from rostra.cli.common import EXIT_OK, command, remark
-from rostra.cli.history.common import Master, TablesDir
+from rostra.cli.history.common import Master, TablesDir, tables_to_change
 from rostra.cli.house import HouseCommand
-from rostra.errors import BadInput
 
 
 def register(app: typer.Typer) -> None:
@@ -22,15 +21,8 @@ def compact(tables: TablesDir = None, master: Master = None) -> int:
 
         rostra history compact -t /srv/tables
     """
-    if tables is None:
-        raise BadInput("no tables were named", fix="which ones?  --tables DIR")
+    found = tables_to_change(tables)
     from rostra.history import session
-    from rostra.history.tables import Tables
-
-    found = Tables(tables)
-    found.require()
-    session.check_spark()
-    session.check_java()
     from rostra.history.progress import progress, waiting
 
     with waiting("starting Spark"):
@@ -38,10 +30,7 @@ def compact(tables: TablesDir = None, master: Master = None) -> int:
     from rostra.history.compact import Compaction
     from rostra.history.ingest import locked
 
-    try:
-        with locked(spark, found), progress(spark, "compacting"):
-            merged = Compaction(spark, found).everything()
-    finally:
-        session.end(spark)
+    with session.lent(spark), locked(spark, found), progress(spark, "compacting"):
+        merged = Compaction(spark, found).everything()
     remark(f"{merged} batches are one now" if merged > 1 else "there was one already")
     return EXIT_OK

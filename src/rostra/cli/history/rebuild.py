@@ -5,9 +5,8 @@ from typing import Annotated
 import typer
 
 from rostra.cli.common import EXIT_OK, command, remark
-from rostra.cli.history.common import Master, TablesDir
+from rostra.cli.history.common import Master, TablesDir, tables_to_change
 from rostra.cli.house import HouseCommand
-from rostra.errors import BadInput
 
 
 def register(app: typer.Typer) -> None:
@@ -37,15 +36,8 @@ def rebuild(
         rostra history rebuild stays -t /srv/tables
         rostra history rebuild -t /srv/tables
     """
-    if tables is None:
-        raise BadInput("no tables were named", fix="which ones?  --tables DIR")
+    found = tables_to_change(tables)
     from rostra.history import session
-    from rostra.history.tables import Tables
-
-    found = Tables(tables)
-    found.require()
-    session.check_spark()
-    session.check_java()
     from rostra.history.progress import progress, waiting
     from rostra.history.rebuild import REBUILT, check
 
