@@ -164,7 +164,7 @@ DUCK: Final = {
                    count(*) filter (kind = 'member-joined') as joins,
                    count(*) filter (kind = 'member-left' and coalesce(cause <> 'crash', true)) as leaves,
                    count(*) filter (kind = 'member-left' and cause = 'crash') as crashes,
-                   count(*) filter (kind in ('without', 'only') and news and member is not null) as lost,
+                   count(*) filter (kind in ('without', 'only') and news) as lost,
                    count(*) filter (kind = 'joined' and cause = 'merge' and news) as back
             from events
             where "group" is not null and (kind in ('member-joined', 'member-left', 'without', 'only')

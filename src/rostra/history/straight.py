@@ -18,7 +18,7 @@ ways give the same answers, and tests hold them together.
 import weakref
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -130,10 +130,23 @@ def read(strand: Strand, columns: tuple[str, ...]) -> Iterator[pa.Table]:
                     yield rows.select(columns)
 
 
+def coded(words: pa.ChunkedArray, wanted: tuple[str, ...]) -> NDArray[np.int8]:
+    """Each word's place among the wanted ones, from 1; what is not wanted, and nothing, is 0."""
+    code = {word: place for place, word in enumerate(wanted, 1)}
+    found = [
+        _looked_up(chunk, [code.get(word, 0) for word in chunk.dictionary.to_pylist()], np.int8)
+        for chunk in words.chunks
+    ]
+    return np.concatenate(found) if len(found) != 1 else found[0]
+
+
 def is_one_of(words: pa.ChunkedArray, *wanted: str) -> Bools:
     """Which of these words are wanted; nothing is not. Each word is looked at once, and not each row."""
     asked = frozenset(wanted)
-    found = [_is_one_of(chunk, asked) for chunk in words.chunks]
+    found = [
+        _looked_up(chunk, [word in asked for word in chunk.dictionary.to_pylist()], np.bool_)
+        for chunk in words.chunks
+    ]
     return np.concatenate(found) if len(found) != 1 else found[0]
 
 
@@ -146,10 +159,10 @@ def is_true(values: pa.ChunkedArray) -> Bools:
     return np.asarray(pc.fill_null(values, False))
 
 
-def _is_one_of(words: pa.DictionaryArray, wanted: frozenset[str]) -> Bools:
-    known = [word in wanted for word in words.dictionary.to_pylist()]
+def _looked_up(words: pa.DictionaryArray, known: list[Any], dtype: type[Any]) -> NDArray[Any]:
+    """What is known of each word of the dictionary, for each row; of nothing, nothing."""
     places = words.indices.fill_null(len(known)) if words.null_count else words.indices
-    found: Bools = np.array([*known, False])[places.to_numpy()]
+    found: NDArray[Any] = np.array([*known, 0], dtype=dtype)[places.to_numpy()]
     return found
 
 

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
-from rostra.history.questions.straight import COUNTS_SCHEMA, Churn
+from rostra.history.questions.straight import COUNTS_SCHEMA, PARTS_OF_CHURN, Churn
 from rostra.history.shape import every, shaped, width_us
 from rostra.history.straight import Origin, answered, origin_of
 
@@ -40,7 +40,7 @@ def churn(events: DataFrame, every_s: float = 60.0) -> DataFrame:
         "joins": kind == "member-joined",
         "leaves": left & F.coalesce(cause != "crash", F.lit(True)),
         "crashes": left & (cause == "crash"),
-        "lost": kind.isin("without", "only") & F.col("news") & F.col("member").isNotNull(),
+        "lost": kind.isin("without", "only") & F.col("news"),
         "back": (kind == "joined") & (cause == "merge") & F.col("news"),
     }
     concerned = events.where(
@@ -55,6 +55,7 @@ def churn(events: DataFrame, every_s: float = 60.0) -> DataFrame:
 
 def _straight(events: DataFrame, origin: Origin, width_us: int) -> DataFrame:
     counts = answered(events, origin, Churn(width_us), COUNTS_SCHEMA)
-    parts = ("joins", "leaves", "crashes", "lost", "back")
-    summed = counts.groupBy("world", "group", "slot").agg(*(F.sum(part).alias(part) for part in parts))
+    summed = counts.groupBy("world", "group", "slot").agg(
+        *(F.sum(part).alias(part) for part in PARTS_OF_CHURN)
+    )
     return shaped(summed, CHURN, at=F.timestamp_micros(F.col("slot") * width_us))

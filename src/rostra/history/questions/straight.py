@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from rostra.history.arrow import STAYS_IN_ARROW
-from rostra.history.spells import fold, sight
-from rostra.history.straight import Bools, Strand, is_one_of, is_there, is_true, read
+from rostra.history.spells import fold, numbers, sight
+from rostra.history.straight import Bools, Strand, coded, is_one_of, is_there, is_true, read
 from rostra.journal.schema import SIGHT
 
 STRETCH_ROWS: Final = 200_000
@@ -25,7 +26,24 @@ SIGHT_COLUMNS: Final = (
     *("group", "member", "life", "stamp", "cause"),
 )
 PARTS: Final = (*LIFE, "role", "at", "seq", "kind", "count")
-CHURN_COLUMNS: Final = ("world", "group", "at", "kind", "cause", "news", "member")
+CHURN_COLUMNS: Final = ("world", "group", "at", "kind", "cause", "news")
+
+PARTS_OF_CHURN: Final = ("joins", "leaves", "crashes", "lost", "back")
+_KINDS: Final = ("member-joined", "member-left", "without", "only", "joined")
+_CAUSES: Final = ("crash", "merge")
+_NOTHING, _JOINS, _LEAVES, _CRASHES, _LOST, _BACK = range(6)
+_PART_OF: Final = np.array(  # for each kind: whatever the cause, after a crash, after a merge
+    [
+        [_NOTHING, _NOTHING, _NOTHING],  # any other kind
+        [_JOINS, _JOINS, _JOINS],
+        [_LEAVES, _CRASHES, _LEAVES],
+        [_LOST, _LOST, _LOST],
+        [_LOST, _LOST, _LOST],
+        [_NOTHING, _NOTHING, _BACK],
+    ],
+    dtype=np.int8,
+)
+_NEEDS_NEWS: Final = np.isin(np.arange(6), (_LOST, _BACK))
 
 PARTS_SCHEMA: Final = (
     "world STRING, writer STRING, epoch LONG, role STRING, began_at TIMESTAMP, last_at TIMESTAMP, "
@@ -92,15 +110,12 @@ class Churn(Struct, frozen=True):
 
     def __call__(self, strand: Strand) -> Iterator[pa.Table]:
         for rows in read(strand, CHURN_COLUMNS):
-            kind = rows["kind"]
-            at_home = is_one_of(kind, "member-joined", "member-left")
-            cut = is_one_of(kind, "without", "only") & is_there(rows["member"])
-            merged = is_one_of(kind, "joined") & is_one_of(rows["cause"], "merge")
-            seen = (cut | merged) & is_true(rows["news"])
-            chosen = (at_home | seen) & is_there(rows["group"])
-            counted = rows.drop_columns(["news", "member"]).filter(pa.array(chosen)).combine_chunks()
-            if counted.num_rows:
-                yield _counted(counted, self.width_us)
+            part = _PART_OF[coded(rows["kind"], _KINDS), coded(rows["cause"], _CAUSES)]
+            part[_NEEDS_NEWS[part] & ~is_true(rows["news"])] = 0
+            part[~is_there(rows["group"])] = 0
+            places = np.flatnonzero(part)
+            if len(places):
+                yield _counted(rows, places, part[places] - 1, self.width_us)
 
 
 def _changes_sight(rows: pa.Table) -> Bools:
@@ -108,29 +123,24 @@ def _changes_sight(rows: pa.Table) -> Bools:
     return is_one_of(rows["kind"], *SIGHT) & is_true(rows["news"])
 
 
-def _counted(rows: pa.Table, width_us: int) -> pa.Table:
-    kind, at = rows["kind"], rows["at"].cast(pa.int64()).to_numpy()
-    is_left, is_crash = is_one_of(kind, "member-left"), is_one_of(rows["cause"], "crash")
-    parts = {
-        "joins": is_one_of(kind, "member-joined"),
-        "leaves": is_left & ~is_crash,
-        "crashes": is_left & is_crash,
-        "lost": is_one_of(kind, "without", "only"),
-        "back": is_one_of(kind, "joined"),
-    }
-    table = pa.table(
+def _counted(rows: pa.Table, places: NDArray[np.int64], part: NDArray[np.int8], width_us: int) -> pa.Table:
+    """The rows at these places, counted: each is of one part, of one group, in one slot."""
+    chosen = rows.select(("world", "group")).take(pa.array(places)).combine_chunks()
+    story = numbers(chosen, ("world", "group"))
+    slot = rows["at"].cast(pa.int64()).to_numpy()[places] // width_us
+    earliest, latest = slot.min(), slot.max()
+    key = story * (latest - earliest + 1) + (slot - earliest)
+    _, first, nth = np.unique(key, return_index=True, return_inverse=True)
+    counts = np.bincount(nth * len(PARTS_OF_CHURN) + part, minlength=len(first) * len(PARTS_OF_CHURN))
+    each = counts.reshape(len(first), len(PARTS_OF_CHURN))
+    return pa.table(
         {
-            "world": rows["world"],
-            "group": rows["group"],
-            "slot": pa.array(at // width_us),
-            **{name: part.astype(np.int64) for name, part in parts.items()},
+            "world": chosen["world"].take(pa.array(first)),
+            "group": chosen["group"].take(pa.array(first)),
+            "slot": slot[first],
+            **{name: each[:, column] for column, name in enumerate(PARTS_OF_CHURN)},
         }
     )
-    summed = table.group_by(["world", "group", "slot"], use_threads=False).aggregate(
-        [(name, "sum") for name in parts]
-    )
-    columns = ["world", "group", "slot", *(f"{name}_sum" for name in parts)]
-    return summed.select(columns).rename_columns(["world", "group", "slot", *parts])
 
 
 def _starts(rows: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
