@@ -7,6 +7,8 @@ import pytest
 from support.adhocnet import Net
 
 from rostra.protocols.adhoc import events as ev
+from rostra.protocols.adhoc.config import AdhocConfig
+from rostra.protocols.adhoc.messages import Role
 
 NAMES = ("huji.h1/a", "huji.h2/b", "mit.h1/c", "mit.h2/d", "ntu.h1/e")
 
@@ -81,3 +83,18 @@ def test_xx12_a_joiner_gets_everything_from_the_start_that_a_dead_delegate_gave_
     net.run(3.0)
     assert net.numbers(d, a)[0] == start
     assert net.numbers(d, a)[-1] == net.numbers(c, a)[-1]
+
+
+@pytest.mark.spec("X-101", "X-045")
+def test_a_lan_of_listeners_alone_is_kept_for_its_next_delegate_too():
+    """Home knows nobody there, since listeners elsewhere are not in its view. They are owed as much."""
+    config = AdhocConfig(window_messages=64, held_messages=64)  # so little would be kept for one that is lost
+    net = Net(1, {"huji": 1, "mit": 1}, config=config, replicas=True)
+    a, ear = net.join("huji.h1/a"), net.join("mit.h1/ear", role=Role.RECEIVE)
+    net.run(2.0)
+    net.stream(a, every_s=0.005, count=400)
+    net.run(1.0)
+    net.take_over("mit")
+    net.run(4.0)
+    assert net.items(ear, ev.Gap, ev.Excluded, ev.Without) == []
+    assert net.numbers(ear, a) == list(range(1, 401))

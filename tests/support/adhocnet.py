@@ -43,6 +43,7 @@ from rostra.protocols.effects import (
 from rostra.protocols.resolve import requests as ns
 from rostra.protocols.resolve.domain import DomainServer
 from rostra.protocols.resolve.local import LocalServer
+from rostra.sim.shelf import Shelf
 
 G = Group("g", ROOT)
 
@@ -365,6 +366,12 @@ class Net:
             case ev.Deliver(endpoint, _, item):
                 self._deliver(endpoint, item)
             case ev.Replicate(group, message):
+            case ev.Spill():
+                self.at(self.disk_s, lambda: self.step(node, self.shelf(node).keep(effect)))
+            case ev.ReadSpilled():
+                self.at(self.disk_s, lambda: self.step(node, self.shelf(node).read(effect)))
+            case ev.ForgetSpilled():
+                self.at(self.disk_s, lambda: self.shelf(node).forget(effect))
                 self.at(self.lan_s, lambda: self._replicate(node, group, message))
             case Ignored(what, why):
                 self.ignored[what, why] = self.ignored.get((what, why), 0) + 1
@@ -374,6 +381,16 @@ class Net:
                 pass
 
     def _replicate(self, lan: Domain, group: Group, message: Any) -> None:
+    disk_s = 0.001
+
+    def shelf(self, node: Domain) -> Shelf:
+        """The disk of this delegate's present life."""
+        return self.shelves.setdefault((node, self.lives[node], self.epochs.get(node, 1)), Shelf())
+
+    @property
+    def shelves(self) -> dict[tuple[Domain, int, int], Shelf]:
+        return self.__dict__.setdefault("_shelves", {})
+
         """What the active one says reaches its backup, and the other way round."""
         if isinstance(message, Mirror):
             for effect in self.backups[lan].step(self.now, ev.Replicated(group, message)):

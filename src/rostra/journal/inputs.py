@@ -179,6 +179,8 @@ _SPOKEN: Final = {
         adhoc.Paused,
         adhoc.Resumed,
         adhoc.Heard,
+        adhoc.Spilled,
+        adhoc.SpilledRead,
     )
 }
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from rostra.protocols.adhoc.core import HostCore
+from rostra.protocols.adhoc.messages import Range
 from rostra.protocols.effects import Core
 from rostra.protocols.links.core import Link
 
@@ -107,7 +108,7 @@ def _speech(core: Core) -> list[dict[str, Any]]:
                     "first": sender.inbound.start,
                     "next": sender.inbound.told,  # to be handed to the program
                     "emitted": sender.inbound.high,  # as far as is known here
-                    "missing": sum([last - first + 1 for first, last in sender.inbound.missing()]),
+                    "missing": _size_of(sender.inbound.missing(member.config.held_messages)),
                     "repaired": sender.repaired,
                 }
                 for stream, sender in sorted(member.senders.running.items())
@@ -117,6 +118,10 @@ def _speech(core: Core) -> list[dict[str, Any]]:
         for group, members in sorted(core.members.items())
         for endpoint, member in sorted(members.items())
     ]
+
+
+def _size_of(ranges: list[Range]) -> int:
+    return sum([last - first + 1 for first, last in ranges])
 
 
 def _link(process: "Process", resident: "Resident", link: Link) -> dict[str, Any]:

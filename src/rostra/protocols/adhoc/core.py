@@ -39,6 +39,8 @@ from rostra.protocols.adhoc.events import (
     Resumed,
     Submitted,
     Told,
+    Spilled,
+    SpilledRead,
     Transmit,
 )
 from rostra.protocols.adhoc.fec import ParityMaker, ParityReader
@@ -411,6 +413,10 @@ class ClusterCore:
         for effect in effects:
             match effect:
                 case Send(_, message):
+            case Spilled(group) | SpilledRead(group):
+                if group in self.groups:
+                    delegate = self.groups[group]
+                    self._perform(now, delegate, delegate.step(now, event), out)
                     self._from_server(now, self.server.step(now, Received(self.host, message)), out)
                 case Tell(_, notice):
                     self._told(now, notice, out)

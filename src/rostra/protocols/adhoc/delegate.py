@@ -20,7 +20,16 @@ from msgspec import Struct
 
 from rostra.names import Domain, Endpoint, Group, endpoint, host_of, incarnation_of, inside
 from rostra.protocols.adhoc.config import AdhocConfig
-from rostra.protocols.adhoc.events import Appointed, Heard, Located, Replicate, Replicated, Told
+from rostra.protocols.adhoc.events import (
+    Appointed,
+    Heard,
+    Located,
+    Replicate,
+    Replicated,
+    Spilled,
+    SpilledRead,
+    Told,
+)
 from rostra.protocols.adhoc.messages import (
     Attributes,
     Below,
@@ -59,6 +68,7 @@ from rostra.protocols.adhoc.messages import (
 from rostra.protocols.adhoc.mirror import Mirroring, Mirrors
 from rostra.protocols.adhoc.peers import Peers
 from rostra.protocols.adhoc.relays import Parted, Relay, Relays
+from rostra.protocols.adhoc.slow import Patience
 from rostra.protocols.adhoc.tree import Forwarding, Links, order, plan
 from rostra.protocols.adhoc.voice import ADHOC, Voice, delegate_of, lan_of
 from rostra.protocols.effects import Effect, Event, Ignored, Instant, TimerFired
@@ -131,6 +141,7 @@ class DelegateCore:
 
     def _forget_everything(self) -> None:
         """As after a start: a group that we join again is a new one to us."""
+        self.patience = Patience(self.config)
         self.view = GroupView(self.group)
         self.forwarding = Forwarding(self.lan)
         self.relays = Relays(self.voice, self.forwarding, lambda: self.epoch)
@@ -166,6 +177,10 @@ class DelegateCore:
                 self._replicated(message)
             case Appointed(epoch):
                 self._appointed(epoch)
+            case Spilled():
+                self._expel_if(self.relays.spills.spilled(event))
+            case SpilledRead():
+                self._expel_if(self.relays.spills.read(event))
             case _:
                 effects.append(Ignored(type(event).__name__, "not an event of a delegate"))
         return effects
@@ -212,6 +227,7 @@ class DelegateCore:
             self.voice.set_timer(self.config.delegate_linger_s, "linger")
             return
         self.voice.ask(ns.Leave(self.group))
+        self.relays.spills.end_all()
         self._forget_everything()
         self._become(Out())
 
@@ -315,7 +331,9 @@ class DelegateCore:
         if cause is not Cause.JOIN and attributes.role.receives and who not in self.relays.receivers:
             self.relays.awaited.add(who)
         if attributes.slow is Slow.EXPEL:
-            self.voice.set_timer(self.config.blocked_patience_s / 5, "patience")
+            self.voice.set_timer(self.patience.look_s, "patience")
+        elif attributes.slow is Slow.SPILL and attributes.role.receives:
+            self.relays.spills.willing.add(who)
         if not attributes.role.sends:
             return
         running = self.relays.running.get(who)
@@ -722,6 +740,7 @@ class DelegateCore:
     def _step_down(self) -> None:
         """2, 3 → 4: a higher epoch speaks for our LAN. Not a word more as a delegate (X-104)."""
         self.voice.ask(ns.Leave(self.group))
+        self.relays.spills.end_all()
         self._forget_everything()
         self.mirrors = Mirrors()
         self._become(Backup())
@@ -730,34 +749,30 @@ class DelegateCore:
 
     def _lose_patience(self) -> None:
         """Has somebody of ours been the only one that blocks a sender, for too long (X-091)?"""
-        now, patience = self.voice.now, self.config.blocked_patience_s
-        slowest: set[Endpoint] = set()
-        for relay in self.relays.running.values():
-            inbound, pins = relay.inbound, relay.pins
-            alone = pins.slowest() if inbound.high - pins.stable >= self.config.window_messages else ()
-            if not alone:
-                relay.blocked_since = None
-            elif relay.blocked_since is None:
-                relay.blocked_since = now
-            elif now - relay.blocked_since >= patience:
-                slowest.update(alone)
-        for who in sorted(slowest):
-            if who in self.locals and self.locals[who].slow is Slow.EXPEL:
-                self._expel(who)
-        if any(local.slow is Slow.EXPEL for local in self.locals.values()):
-            self.voice.set_timer(patience / 5, "patience")
+        may_go = {who for who, local in self.locals.items() if local.slow is Slow.EXPEL}
+        for who in self.patience.look(self.relays.running, may_go):
+            self._expel(who, "too slow")
+        if may_go:
+            self.voice.set_timer(self.patience.look_s, "patience")
 
-    def _expel(self, who: Endpoint) -> None:
+    def _expel_if(self, failed: tuple[Endpoint, str] | None) -> None:
+        """The disk did not take, or did not give, the backlog of a receiver."""
+        if failed is not None:
+            who, why = failed
+            self._expel(who, f"too slow: {why}")
+
+    def _expel(self, who: Endpoint, why: str) -> None:
         """Everybody waits for this one alone, and the group does not want to (X-091)."""
+        needed = self.relays.spills.needed
         acknowledged: Have = tuple(
             [
-                (stream, relay.pins.local[who])
+                (stream, needed(who, stream, relay.pins.local[who]))
                 for stream, relay in sorted(self.relays.running.items())
                 if who in relay.pins.local
             ]
         )
         self.voice.note("expelled", who)
-        self.voice.say(who, Excluded(self.group, "too slow", acknowledged))
+        self.voice.say(who, Excluded(self.group, why, acknowledged))
         self.relays.unpin(who)
 
     # Timers
@@ -805,6 +820,8 @@ class DelegateCore:
                 self.relays.poll_ended(Endpoint(which))
             case _, "patience":
                 self._lose_patience()
+            case _, "spill":
+                self.relays.spills.tend_all()
             case _, "plan":
                 self._make_tree()
             case _, "settled":

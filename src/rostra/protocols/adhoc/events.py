@@ -3,6 +3,9 @@
     driver ── JoinAsked, LeaveAsked, Submitted, Paused, Resumed, Heard, TimerFired ──▶ HostCore, ClusterCore
     driver ◀── Deliver, Cast, Transmit, Located, Tuned, SetTimer, Ignored, Noted ────── HostCore, ClusterCore
 
+    disk ── Spilled, SpilledRead ──────────────────────────────────────────────────────────────▶ ClusterCore
+    disk ◀── Spill, ReadSpilled, ForgetSpilled ───────────────────────────────────────────────── ClusterCore
+
 A **member** is one endpoint of this host in one group; its machine runs in the host's agent (`HostCore`). The
 **delegate** runs in the cluster's domain server (`ClusterCore`).
 """
@@ -124,6 +127,54 @@ class Replicate(Effect, frozen=True):
 
     group: Group
     message: Mirror | MirrorAsked
+
+
+# The disk of a delegate
+
+
+class Spill(Effect, frozen=True):
+    """Keep these runs of a slow receiver's backlog, behind what it has. Answered once, by `Spilled`, in the
+    order in which it was asked; so is `ReadSpilled`."""
+
+    group: Group
+    backlog: int  # its number; the first runs make it
+    runs: tuple[Run, ...]
+
+
+class ReadSpilled(Effect, frozen=True):
+    """Read a backlog from `first` on: nothing from `end` on, and no more runs than it takes to have so many
+    bytes. Answered by `SpilledRead`."""
+
+    group: Group
+    backlog: int
+    first: int
+    end: int
+    bytes_max: int
+
+
+class ForgetSpilled(Effect, frozen=True):
+    """What this backlog has below that number is not needed any more; without a number, all of it."""
+
+    group: Group
+    backlog: int
+    below: int | None = None
+
+
+class Spilled(Event, frozen=True):
+    """The runs are on disk; or they are not, and `why` says why not."""
+
+    group: Group
+    backlog: int
+    why: str = ""
+
+
+class SpilledRead(Event, frozen=True):
+    """What was asked for, in order and without a hole; nothing, and why, if it cannot be read."""
+
+    group: Group
+    backlog: int
+    runs: tuple[Run, ...]
+    why: str = ""
 
 
 # Effects for programs

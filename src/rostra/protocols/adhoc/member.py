@@ -145,7 +145,7 @@ class MemberCore:
         self.voice = Voice(group, me, config, luck)
         self.lan = self.voice.lan
         self.view = GroupView(group)
-        self.senders = Senders(self.voice, Early(config), listens=role.receives)
+        self.senders = Senders(self.voice, Early(config), listens=role.receives, spilled=slow is Slow.SPILL)
         self.lans = Lans(self.voice, self.view, self.senders)
         self.sending = Outbound(self.voice, next_seq)
         self._listens = role.receives

@@ -80,6 +80,7 @@ class Attributes(Struct, frozen=True, array_like=True, tag_field="kind", tag=1):
     role: Role
     next_seq: int
     slow: Slow = Slow.THROTTLE
+    SPILL = "spill"  # its delegate keeps on disk what it has not taken; if that is full, as above
     meta: bytes = b""  # the program's own attachment
 
 

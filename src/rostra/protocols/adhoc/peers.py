@@ -110,15 +110,17 @@ class Peers:
             peer.phase = PeerPhase.WAIT_PEER
             if cut_off:
                 # Its LAN may be alive and have a successor soon: until then nothing that it is owed is
-                # forgotten. If the whole LAN is lost, we are told so, and it ends in the same step.
+                # forgotten, even if we know of nobody there: those who only listen are not in our view. If
+                # the whole LAN is lost, we are told so, and it ends in the same step.
                 self._voice.set_timer(self._voice.config.semi_wait_s, "orphaned", name)
-            else:
-                self._relays.unpin_lan(name, cut_off=False)
+                return
+            self._relays.unpin_lan(name, cut_off=False)
         self.end_if_empty(name)
 
     def orphaned_too_long(self, name: Domain) -> None:
         if self.delegate(name) is None:
             self._relays.unpin_lan(name, cut_off=True)
+            self.end_if_empty(name)
 
     def joined(self, member: Member, attributes: Attributes, cause: Cause | None) -> None:
         """A sender of another LAN."""

@@ -38,6 +38,7 @@ from rostra.protocols.adhoc.messages import (
 )
 from rostra.protocols.adhoc.recovery import Holes, Recent
 from rostra.protocols.adhoc.senders import ENTRIES_MAX, RANGES_MAX
+from rostra.protocols.adhoc.spill import Spills
 from rostra.protocols.adhoc.stability import Pins
 from rostra.protocols.adhoc.streams import Inbound
 from rostra.protocols.adhoc.tree import Forwarding
@@ -66,7 +67,6 @@ class Relay:
     __slots__ = (
         "announced",
         "askers",
-        "blocked_since",
         "final",
         "holes",
         "inbound",
@@ -102,7 +102,6 @@ class Relay:
         self.reported = 0  # the entry that was told last
         self.unsettled_bytes = 0  # that came since one of the two was told
         self.pulses_left = 0
-        self.blocked_since: Instant | None = None
 
     @property
     def known(self) -> bool:
@@ -143,6 +142,7 @@ class Relays:
         self._troubled: dict[Stream, Relay] = {}
         self._unannounced: dict[Stream, Relay] = {}  # home streams with something to tell about
         self._unreported: dict[Stream, Relay] = {}  # others, whose home does not know how far we are
+        self.spills = Spills(voice, self.running, self._settle)
         self.ways = Ways(voice)
         self._recover = Alarm(voice, "recover")
         self._announce = Alarm(voice, "announce")
@@ -263,6 +263,13 @@ class Relays:
 
     def offer(self, relay: Relay, receiver: Endpoint, needs: int | None) -> int:
         """Give a local receiver its start, and pin it there in the same step (X-025, X-026, TX-17)."""
+        kept = self.spills.resumes(relay, receiver, needs)
+        if kept is not None and needs is not None and receiver in self.receivers:
+            relay.pins.pin(receiver, kept)
+            self._announce_soon(relay, at_once=False)
+            return needs
+        if needs is None:
+            needs = relay.pins.local.get(receiver)  # since the stream began: it is owed it from there on
         start = relay.inbound.next if needs is None else min(max(needs, relay.lowest), relay.inbound.next)
         if receiver in self.receivers:
             relay.pins.pin(receiver, start)
@@ -290,6 +297,7 @@ class Relays:
     def unpin(self, receiver: Endpoint, *, cut_off: bool = False) -> None:
         self.receivers.discard(receiver)
         until = self._voice.now + self._config.resume_s if cut_off else None
+        self.spills.part(receiver, until)
         for stream in sorted(self.running):
             relay = self.running[stream]
             if relay.pins.unpin(receiver, until):
@@ -330,7 +338,7 @@ class Relays:
     def status(self, status: Status) -> None:
         for stream, next in status.have:
             relay = self.running.get(stream)
-            if relay is None:
+            if self.spills.acknowledged(status.endpoint, stream, next) or relay is None:
                 continue
             if relay.pins.acknowledge(status.endpoint, next):
                 self._settle(relay)
@@ -366,7 +374,6 @@ class Relays:
             if self.awaited_lans:
                 return
             if relay.pins.settle(relay.inbound.next):
-                relay.blocked_since = None
                 relay.inbound.stable = relay.pins.stable
                 self._forget(relay)
                 self._announce_soon(relay, at_once=self._is_news(relay, relay.pins.stable - relay.announced))
@@ -422,6 +429,8 @@ class Relays:
             self._look_for_holes(relay)
         if pieces:
             self._settle(relay)
+            if self.spills.willing:
+                self.spills.tend(relay)
 
     def _measure(self, relay: Relay, run: Run, source: Domain) -> None:
         """An answer to a question that was asked once: so long is a round trip, at most."""
@@ -530,7 +539,7 @@ class Relays:
 
     def _look_for_holes(self, relay: Relay) -> None:
         wait = 0.0 if relay.lan == self._voice.lan else self._config.parity_wait_s
-        relay.holes.note(relay.inbound.missing(), self._voice.now + wait)
+        relay.holes.note(relay.inbound.missing(self._config.held_messages), self._voice.now + wait)
         self._watch(relay)
 
     def _watch(self, relay: Relay) -> None:
@@ -573,13 +582,15 @@ class Relays:
     def asked(self, source: Domain, nak: Nak) -> None:
         """Somebody misses something: answer at once what is here, and look for the rest."""
         relay = self.running.get(nak.stream)
+        on_disk = bool(nak.ranges) and self.spills.asked(nak.asker, nak.stream, nak.ranges[0][0])
         if relay is None or not relay.known:
-            self._voice.ignore("Nak", "stream is not known")
+            if not on_disk:
+                self._voice.ignore("Nak", "stream is not known")
             return
         voice, inbound = self._voice, relay.inbound
         at_home = inside(voice.lan, nak.asker)
         for first, last in nak.ranges:
-            if first < relay.lowest:
+            if first < relay.lowest and not on_disk:
                 # Forgotten, or from before our own time: whoever still misses it must look elsewhere (TX-13).
                 voice.transmit(nak.asker, Below(nak.stream, relay.lowest, voice.lan))
             wanted = [(first, last)]
@@ -643,7 +654,7 @@ class Relays:
             relay.unsettled_bytes = 0
             if relay.final is not None and relay.phase is RelayPhase.DRAINING:
                 self._announce.at(self._voice.now + self._config.status_s)
-            elif relay.pins.serves_debts:
+            elif relay.pins.serves_debts or self.spills.is_unasked(relay.stream):
                 self._announce.at(self._voice.now + self._config.heartbeat_max_s)
             else:
                 self._unannounced.pop(relay.stream, None)

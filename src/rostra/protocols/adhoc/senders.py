@@ -51,6 +51,11 @@ BELOWS_MAX = 3
 
 
 class Phase(IntEnum):
+CAUGHT_UP = 5
+"""So often does a receiver whose backlog was on disk say that it has all of it. If they are all lost, the
+disk keeps the rest until there is something new to confirm."""
+
+
     ANNOUNCED = 1
     SEMI = 2
     ACTIVE = 3
@@ -62,7 +67,9 @@ class Sender:
 
     __slots__ = (
         "belows",
+        "behind",
         "endpoint",
+        "drained",
         "final",
         "holes",
         "inbound",
@@ -92,7 +99,9 @@ class Sender:
         self.belows = 0
         self.repaired = 0  # messages that were lost on their way and came by repair
         self.overdue = False  # semi-active, and its notice should have come
+        self.behind = 0  # how often our delegate is still told that we need nothing from its disk
 
+        self.drained = 0  # of a draining one: how far it was when we last looked
     @property
     def acknowledged(self) -> int:
         """The next number it is owed. What the program has not had is still owed, unless it is only held back
@@ -109,12 +118,13 @@ class Ended(Struct, frozen=True):
 
 
 class Senders:
-    def __init__(self, voice: Voice, early: Early, *, listens: bool) -> None:
+    def __init__(self, voice: Voice, early: Early, *, listens: bool, spilled: bool = False) -> None:
         self._voice = voice
         self._config = voice.config
         self._listens = listens  # a member that only sends is delivered nothing (X-052)
         self.early = early
         self.running: dict[Stream, Sender] = {}
+        self._spilled = spilled  # what we do not take in time is on our delegate's disk (`spill.py`)
         self.ended: dict[Stream, Ended] = {}
         self.paused = False
         self.listing: list[tuple[Endpoint, Role, bytes]] | None = None  # while the first list is being made
@@ -253,9 +263,13 @@ class Senders:
         sender = self.running.get(endpoint)
         if sender is None or sender.phase is not Phase.DRAINING:
             return
-        assert sender.inbound is not None
-        if self.paused and sender.inbound.told < sender.inbound.next:
-            # Time is for what is missing. What is here, and not read yet, is owed for as long as it takes.
+        inbound = sender.inbound
+        assert inbound is not None
+        progress = self._spilled and inbound.told > sender.drained
+        if progress or (self.paused and inbound.told < inbound.next):
+            # Time is for what is missing. What is here, and not read yet, is owed for as long as it takes;
+            # and so is what is on its way from our delegate's disk.
+            sender.drained = inbound.told
             self._voice.set_timer(self._config.drain_s, "drain", endpoint)
         else:
             self._end(sender)
@@ -272,7 +286,7 @@ class Senders:
         last = sender.inbound.told - 1
         until = self._voice.now + self._config.remember_s
         self.ended[sender.endpoint] = Ended(sender.stamp, last, sender.why == "disconnected", until)
-        if sender.why != "disconnected" and last > sender.inbound.stable:
+        if sender.why != "disconnected" and (last > sender.inbound.stable or sender.behind):
             self._farewells[sender.endpoint] = (last + 1, self._voice.now + self._config.linger_s)
             self.say_status()
         self._voice.tell(Left(sender.endpoint, sender.why, last))
@@ -399,7 +413,7 @@ class Senders:
         assert sender.inbound is not None
         config = self._config
         wait = self._voice.luck.between(config.nak_wait_min_s, config.nak_wait_max_s)
-        sender.holes.note(sender.inbound.missing(), self._voice.now + wait)
+        sender.holes.note(sender.inbound.missing(config.held_messages), self._voice.now + wait)
         self._watch(sender)
 
     def _watch(self, sender: Sender) -> None:
@@ -486,11 +500,13 @@ class Senders:
             self._status.at(self._voice.now + self._config.status_s)
 
     def unsettled(self) -> list[tuple[Stream, int]]:
-        """What we need next of every stream of which home may not know that we have what we have."""
+        """What we need next of every stream of which home may not know that we have what we have; and of
+        those whose rest is on our delegate's disk, which sends it as we take it."""
         found = [
             (stream, sender.acknowledged)
             for stream, sender in self.running.items()
-            if sender.inbound is not None and sender.acknowledged - 1 > sender.inbound.stable
+            if sender.inbound is not None
+            and (sender.acknowledged - 1 > sender.inbound.stable or self._catches_up(sender))
         ]
         for stream, (next, until) in list(self._farewells.items()):
             if until > self._voice.now and stream not in self.running:
@@ -514,3 +530,12 @@ class Senders:
         old = [stream for stream, ended in self.ended.items() if ended.until <= self._voice.now]
         for stream in old:
             del self.ended[stream]
+    def _catches_up(self, sender: Sender) -> bool:
+        """Is the rest of it on our delegate's disk, or was it a moment ago? It must know when it is not."""
+        assert sender.inbound is not None
+        if self._spilled and sender.acknowledged <= sender.inbound.stable:
+            sender.behind = CAUGHT_UP
+        elif sender.behind:
+            sender.behind -= 1
+        return sender.behind > 0
+

@@ -131,10 +131,3 @@ class Pins:
     def serves_debts(self) -> bool:
         """Is somebody back who is owed numbers that are stable for everybody else?"""
         return any(debt.until is None for debt in self.debts.values())
-
-    def slowest(self) -> tuple[Endpoint, ...]:
-        """The local receivers that alone keep the next message from becoming stable."""
-        waiting = self.stable + 1
-        if any(next <= waiting for _, next in self.lans.values()):
-            return ()
-        return tuple(sorted(who for who, next in self.local.items() if next <= waiting))

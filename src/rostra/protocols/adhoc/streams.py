@@ -133,7 +133,7 @@ class Inbound:
     def take(self, run: Run, held_max: int) -> list[Run]:
         """Keep what is new of a run, and say what was. Numbers too far ahead are not kept: they are asked for
         again when their turn comes nearer (X-092)."""
-        if run.first == self.next > self.high:
+        if run.first == self.next > self.high and run.end <= self.told + held_max:
             # It continues the stream, and nothing beyond it is known.
             self.store.append(run)
             self.next = run.end
@@ -155,10 +155,12 @@ class Inbound:
             return []
         last = self.store.runs[-1]
         if last.first == self.told and last.end == self.next:
-            self.told = self.next
-            return [last]
-        due = self.store.get(self.told, self.next - 1)
+            due = [last]
+        else:
+            due = self.store.get(self.told, self.next - 1)
         self.told = self.next
+        if self.told <= self.stable + 1:  # everybody else had it long ago
+            self.store.forget(self.told - 1)
         return due
 
     def hear_high(self, high: int) -> None:
@@ -181,8 +183,9 @@ class Inbound:
             self.high = max(self.high, number - 1)
             self.store.forget(number - 1)
 
-    def missing(self) -> list[Range]:
-        """Which numbers should have come and have not."""
-        if self.next > self.high:
+    def missing(self, held_max: int) -> list[Range]:
+        """Which numbers should have come and have not; as far as there is room for them."""
+        last = min(self.high, self.told + held_max - 1)
+        if self.next > last:
             return []
-        return self.store.holes(self.next, self.high)
+        return self.store.holes(self.next, last)
