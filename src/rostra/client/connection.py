@@ -260,6 +260,7 @@ class AgentConnection:
 
     def converse(self, number: int, group: Group, hear: OnItem) -> None:
         self._conversations[number, group] = hear
+        self._connection.carry_messages()
 
     def fall_silent(self, number: int, group: Group) -> None:
         self._conversations.pop((number, group), None)

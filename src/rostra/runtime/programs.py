@@ -363,6 +363,7 @@ class Program:
 
     def enters(self, endpoint: Endpoint, group: Group) -> None:
         self._unread[endpoint, group] = False
+        self.connection.carry_messages()
         if self._full:
             self._programs.step_soon(Paused(endpoint, group))
 
