@@ -58,6 +58,7 @@ class Program:
         self.submitted = 0
         self.waiting = 0
         self.next: dict[Endpoint, int | None] = {}  # per sender that is in our view: what must come next
+        self.origins: dict[Endpoint, int] = {}  # per sender that speaks through an aggregate: the same
         self.last: dict[Endpoint, int] = {}
         self.numbers: dict[Endpoint, list[tuple[float, int, int]]] = {}  # per sender: when, first, count
         self.answers: list[Any] = []
@@ -365,13 +366,13 @@ class Net:
                 self._datagram(node, to, group, message)
             case ev.Deliver(endpoint, _, item):
                 self._deliver(endpoint, item)
-            case ev.Replicate(group, message):
             case ev.Spill():
                 self.at(self.disk_s, lambda: self.step(node, self.shelf(node).keep(effect)))
             case ev.ReadSpilled():
                 self.at(self.disk_s, lambda: self.step(node, self.shelf(node).read(effect)))
             case ev.ForgetSpilled():
                 self.at(self.disk_s, lambda: self.shelf(node).forget(effect))
+            case ev.Replicate(group, message):
                 self.at(self.lan_s, lambda: self._replicate(node, group, message))
             case Ignored(what, why):
                 self.ignored[what, why] = self.ignored.get((what, why), 0) + 1
@@ -380,7 +381,6 @@ class Net:
             case Answer():
                 pass
 
-    def _replicate(self, lan: Domain, group: Group, message: Any) -> None:
     disk_s = 0.001
 
     def shelf(self, node: Domain) -> Shelf:
@@ -391,6 +391,7 @@ class Net:
     def shelves(self) -> dict[tuple[Domain, int, int], Shelf]:
         return self.__dict__.setdefault("_shelves", {})
 
+    def _replicate(self, lan: Domain, group: Group, message: Any) -> None:
         """What the active one says reaches its backup, and the other way round."""
         if isinstance(message, Mirror):
             for effect in self.backups[lan].step(self.now, ev.Replicated(group, message)):
@@ -450,10 +451,14 @@ class Net:
             case ev.Ready(members):
                 program.active = True
                 program.next = {who: None for who, _, _ in members}
+                program.origins = {}
             case ev.Joined(who, _, _, resumed):
                 assert program.active, f"{endpoint} was told of {who} before it was ready"
                 assert who not in program.next, f"{endpoint} was told twice that {who} joined"
                 program.next[who] = program.last[who] + 1 if resumed and who in program.last else None
+            case ev.Gap(who, first, last) if who in program.origins:
+                assert last >= first == program.origins[who], item
+                program.origins[who] = last + 1
             case ev.Gap(who, first, last):
                 assert last >= first == program.last.get(who, first - 1) + 1, item
             case ev.Left(who, _, last):
@@ -475,6 +480,18 @@ class Net:
                 program.next[stream] = run.end
                 program.last[stream] = run.end - 1
                 program.numbers.setdefault(stream, []).append((self.now, run.first, run.count))
+            case ev.Aggregated(origin, run, by):
+                assert by in program.next, f"{endpoint} got {origin} by {by}, which is not in its view"
+                assert origin not in program.next, f"{endpoint} sees {origin}, which only submits"
+                expected = program.origins.get(origin)
+                assert expected in (None, run.first), (
+                    f"{self.now}: {endpoint} got {origin} {run.first} and expected {expected}"
+                )
+                for number, body in enumerate(payloads(run), run.first):
+                    assert body == self.payload(origin, number)
+                program.origins[origin] = run.end
+                program.last[origin] = run.end - 1
+                program.numbers.setdefault(origin, []).append((self.now, run.first, run.count))
 
     def items(self, endpoint: Endpoint, *kinds: type) -> list[ev.Item]:
         return [item for _, item in self.programs[endpoint].items if not kinds or isinstance(item, kinds)]
@@ -486,6 +503,9 @@ class Net:
 
     def member(self, endpoint: Endpoint) -> Any:
         return self.nodes[host_of(endpoint)].members[G][endpoint]
+
+    def submitter(self, endpoint: Endpoint) -> Any:
+        return self.nodes[host_of(endpoint)].submitters[G][endpoint]
 
     def delegate(self, lan: str) -> Any:
         return self.nodes[Domain(lan)].groups[G]

@@ -142,6 +142,7 @@ GROUP_ITEMS: list[Any] = [
     spoken.Excluded("too slow"),
     spoken.Parted(3, 1),
     spoken.Sent(42),
+    spoken.Aggregated(ANN, RUN, Endpoint("eu.fr.paris.-delegate/aggregate#8")),
 ]
 
 PACKETS: list[Any] = [
@@ -194,6 +195,8 @@ SPEECH: list[Any] = [
     speech.Polled(ANN, 41),
     speech.Parity(3, 2, b"\x00\xff", (40, 38), 1),
     speech.Numbered(3, 1, speech.Data(ANN, RUN, 42, 17)),
+    speech.StartSubmit(ANN, 2, 1, 43),
+    speech.SubmitReply(ANN, 2, 7),
 ]
 
 BY_TABLE: dict[str, list[Any]] = {

@@ -207,6 +207,16 @@ def check_speech(message: Speech) -> Run | None:
             for length in message.lengths:
                 _number(length)
             _number(message.which)
+        case adhoc.StartSubmit():
+            _endpoint(message.origin)
+            _number(message.req)
+            _range(message.since, message.first)
+            if not message.since:
+                raise BadInput("a submission from number 0 on", fix="numbers begin with 1")
+        case adhoc.SubmitReply():
+            _endpoint(message.origin)
+            _number(message.req)
+            _number(message.epoch)
     return None
 
 

@@ -178,6 +178,7 @@ GROUP_ITEMS: Final[Numbers] = {
     9: spoken.Excluded,
     10: spoken.Parted,
     11: spoken.Sent,
+    12: spoken.Aggregated,
 }
 
 # What travels on the data channel of groups, in datagrams.
@@ -192,6 +193,8 @@ SPEECH: Final[Numbers] = {
     8: speech.Polled,
     9: speech.Parity,
     10: speech.Numbered,
+    11: speech.StartSubmit,
+    12: speech.SubmitReply,
 }
 
 TABLES: Final[dict[str, Numbers]] = {

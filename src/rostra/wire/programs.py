@@ -22,6 +22,7 @@ from msgspec import Struct
 from rostra.errors import RostraError
 from rostra.names import Domain, Group
 from rostra.protocols.adhoc.events import (
+    Aggregated,
     Credit,
     Delivered,
     Excluded,
@@ -42,7 +43,20 @@ NO_ENDPOINT: Final = 0
 
 AnyRequest = AnyResolveRequest | Enter | Exit
 
-AnyGroupItem = Ready | Joined | Left | Delivered | Gap | Without | Only | Credit | Excluded | Parted | Sent
+AnyGroupItem = (
+    Ready
+    | Joined
+    | Left
+    | Delivered
+    | Gap
+    | Without
+    | Only
+    | Credit
+    | Excluded
+    | Parted
+    | Sent
+    | Aggregated
+)
 """What a program is told about a group with delivery, in order."""
 
 

@@ -16,15 +16,17 @@ What the server sends to it is handed over in the same step, before anything lea
 what the delegate then says to a host stands behind the notice on that host's link.
 """
 
+from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
 from msgspec.structs import replace
 
-from rostra.errors import AlreadyMember, BadInput, NotMember
+from rostra.errors import AlreadyMember, BadInput, NotMember, Refused
 from rostra.names import Domain, Endpoint, Group, host_of, incarnation_of, inside
+from rostra.protocols.adhoc.aggregate import Aggregate
 from rostra.protocols.adhoc.config import AdhocConfig
-from rostra.protocols.adhoc.delegate import DelegateCore
+from rostra.protocols.adhoc.delegate import Backup, DelegateCore, In, Lingering
 from rostra.protocols.adhoc.events import (
     Appointed,
     Ask,
@@ -37,19 +39,32 @@ from rostra.protocols.adhoc.events import (
     Paused,
     Replicated,
     Resumed,
-    Submitted,
-    Told,
     Spilled,
     SpilledRead,
+    Submitted,
+    Told,
     Transmit,
 )
 from rostra.protocols.adhoc.fec import ParityMaker, ParityReader
 from rostra.protocols.adhoc.fragments import Fragments
 from rostra.protocols.adhoc.member import MemberCore
-from rostra.protocols.adhoc.messages import Channel, Data, Nak, Numbered, Parity, Run, Speech, decode_control
+from rostra.protocols.adhoc.messages import (
+    Channel,
+    Data,
+    Heartbeat,
+    Nak,
+    Numbered,
+    Parity,
+    Role,
+    Run,
+    Speech,
+    StartSubmit,
+    decode_control,
+)
 from rostra.protocols.adhoc.pace import Frame, Pace
 from rostra.protocols.adhoc.runs import is_sound
-from rostra.protocols.adhoc.voice import ADHOC, DELEGATE, delegate_host, delegate_of
+from rostra.protocols.adhoc.submitter import Submitter
+from rostra.protocols.adhoc.voice import ADHOC, AGGREGATE, DELEGATE, delegate_host, delegate_of
 from rostra.protocols.effects import (
     Answer,
     Asked,
@@ -88,10 +103,12 @@ class HostCore:
         self.host = local.host
         self.config = config or AdhocConfig()
         self.members: dict[Group, dict[Endpoint, MemberCore]] = {}
+        self.submitters: dict[Group, dict[Endpoint, Submitter]] = {}  # who speak through our delegate
         self._fragments = Fragments(self.config)
         self._numbers: dict[tuple[Endpoint, Group], int] = {}  # where a stream goes on after a leave (TX-11)
         self._token = 0
-        self._asked: dict[int, tuple[MemberCore, int | None]] = {}  # our questions; whose answer they are
+        # Our questions; whose answer they are.
+        self._asked: dict[int, tuple[MemberCore | Submitter, int | None]] = {}
 
     def present(self, about: str) -> list[tuple[Endpoint, tuple[Group, ...]]]:
         return self.local.present(about)
@@ -132,14 +149,17 @@ class HostCore:
 
     def _join(self, now: Instant, event: JoinAsked, out: list[Effect]) -> None:
         group, me = event.group, event.endpoint
-        before = self._find(group, me)
+        before = self.members.get(group, {}).get(me)
         if me not in self.local.endpoints:
             refusal = BadInput(f"no endpoint {me} is open on {self.host}", fix="open it first")
             out.append(Answer(event.token, ns.denied(refusal)))
             return
-        if group in self.local.endpoints[me].groups:
-            refusal_ = AlreadyMember(f"{me} is in {group} already", fix="leave first")
+        if group in self.local.endpoints[me].groups or me in self.submitters.get(group, {}):
+            refusal_ = AlreadyMember(f"{me} is in {group} already", fix="leave it first")
             out.append(Answer(event.token, ns.denied(refusal_)))
+            return
+        if event.role is Role.SUBMIT:
+            self._submit(now, event, before, out)
             return
         member = MemberCore(
             group,
@@ -156,6 +176,25 @@ class HostCore:
             member.sending.inherit(before.sending)
         self.members.setdefault(group, {})[me] = member
         self._perform(now, member, member.step(now, event), out, joining=event.token)
+
+    def _submit(self, now: Instant, event: JoinAsked, before: MemberCore | None, out: list[Effect]) -> None:
+        """It will be in no view; but it may speak only where it might have joined."""
+        group, me = event.group, event.endpoint
+        try:
+            self.local.check_may_join(group)
+            if before is not None:
+                raise AlreadyMember(
+                    f"{me} has just left {group}, and its last messages are being repaired",
+                    fix="wait for the end of its leave, or open another endpoint",
+                )
+        except (BadInput, Refused) as refusal:
+            out.append(Answer(event.token, ns.denied(refusal)))
+            return
+        next_seq = self._numbers.get((me, group), 1)
+        submitter = Submitter(group, me, self.config, luck=event.luck, next_seq=next_seq)
+        self.submitters.setdefault(group, {})[me] = submitter
+        out.append(Answer(event.token, ns.Done()))
+        self._perform(now, submitter, submitter.step(now, event), out)
 
     def _submitted(self, now: Instant, event: Submitted, out: list[Effect]) -> None:
         member = self._find(event.group, event.endpoint)
@@ -174,7 +213,8 @@ class HostCore:
     # The network
 
     def _heard(self, now: Instant, event: Heard, out: list[Effect]) -> None:
-        members = self.members.get(event.group)
+        members: list[MemberCore | Submitter] = [*self.members.get(event.group, {}).values()]
+        members += self.submitters.get(event.group, {}).values()
         if not members:
             out.append(Ignored("Heard", "not in the group"))
             return
@@ -182,17 +222,17 @@ class HostCore:
         messages = tuple([message for message in whole if message is not None])
         if messages:
             heard = Heard(event.group, event.source, messages)
-            for member in list(members.values()):
+            for member in members:
                 self._perform(now, member, member.step(now, heard), out)
 
     # Inside
 
-    def _find(self, group: Group, endpoint: Endpoint) -> MemberCore | None:
-        members = self.members.get(group)
-        return None if members is None else members.get(endpoint)
+    def _find(self, group: Group, endpoint: Endpoint) -> MemberCore | Submitter | None:
+        return self.members.get(group, {}).get(endpoint) or self.submitters.get(group, {}).get(endpoint)
 
     def _groups_of(self, endpoint: Endpoint) -> list[Group]:
-        return sorted(group for group, members in self.members.items() if endpoint in members)
+        tables = (self.members, self.submitters)
+        return sorted(group for table in tables for group, those in table.items() if endpoint in those)
 
     def _drive(self, now: Instant, group: Group, endpoint: Endpoint, event: Event, out: list[Effect]) -> None:
         member = self._find(group, endpoint)
@@ -204,7 +244,7 @@ class HostCore:
     def _perform(
         self,
         now: Instant,
-        member: MemberCore,
+        member: MemberCore | Submitter,
         effects: list[Effect],
         out: list[Effect],
         joining: int | None = None,
@@ -231,7 +271,9 @@ class HostCore:
         if member.over:
             self._forget(member)
 
-    def _inside(self, now: Instant, speaker: MemberCore, message: Speech, out: list[Effect]) -> None:
+    def _inside(
+        self, now: Instant, speaker: MemberCore | Submitter, message: Speech, out: list[Effect]
+    ) -> None:
         """Whoever is on the same host hears it here, at the cost of one effect each."""
         for member in list(self.members.get(speaker.group, {}).values()):
             if member is not speaker:
@@ -241,14 +283,15 @@ class HostCore:
                 elif effects:
                     self._perform(now, member, effects, out)
 
-    def _forget(self, member: MemberCore) -> None:
-        members = self.members.get(member.group, {})
-        if members.get(member.me) is member:
-            if member.me in self.local.endpoints:
-                self._numbers[member.me, member.group] = member.sending.next_seq
-            del members[member.me]
-            if not members:
-                del self.members[member.group]
+    def _forget(self, member: MemberCore | Submitter) -> None:
+        for table in (self.members, self.submitters):
+            those = table.get(member.group, {})
+            if those.get(member.me) is member:
+                if member.me in self.local.endpoints:
+                    self._numbers[member.me, member.group] = member.sending.next_seq
+                del those[member.me]
+                if not those:
+                    del table[member.group]
 
     def _from_local(self, now: Instant, effects: Iterable[Effect], out: list[Effect]) -> None:
         """What the notice service says to members is for their machines; everything else passes."""
@@ -326,8 +369,9 @@ class ClusterCore:
         self.channel, self.address = channel or Channel(), address
         self.host = delegate_host(self.lan)
         self.local: LocalServer | None = None  # made when the first group needs it
-        self.me = NOBODY
+        self.me = self.mouth = NOBODY  # as the delegate, and as the speaker for those who submit
         self.groups: dict[Group, DelegateCore] = {}
+        self.aggregates: dict[Group, Aggregate] = {}
         self.replicas, self.backup = replicas, backup  # is there another one like us? is it the active one?
         self._luck = luck
         self._makers: dict[tuple[Group, Domain], ParityMaker] = {}
@@ -335,21 +379,27 @@ class ClusterCore:
         self._paces: dict[Domain, Pace] = {}
         self._fragments = Fragments(self.config)
         self._token = 0
-        self._asked: dict[int, DelegateCore] = {}
+        self._asked: dict[int, DelegateCore | Aggregate] = {}
+        self._numbers: dict[Group, int] = {}  # where an aggregate goes on after a leave (TX-11)
+        self._between: deque[tuple[Group, Event, bool]] = deque()  # said by one of the two, and for the other
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
         out: list[Effect] = []
+        self._step(now, event, out)
+        while self._between:
+            group, heard, for_aggregate = self._between.popleft()
+            if for_aggregate:
+                self._drive_aggregate(now, group, heard, out)
+            elif group in self.groups:
+                self._perform(now, self.groups[group], self.groups[group].step(now, heard), out)
+        return out
+
+    def _step(self, now: Instant, event: Event, out: list[Effect]) -> None:
         match event:
             case Heard(group, source, messages):
-                delegate = self.groups.get(group)
-                if delegate is None:
-                    out.append(Ignored("Heard", "not in the group"))
-                else:
-                    plain = self._paced_questions(now, delegate, source, messages)
-                    plain = self._without_parity(group, source, plain)
-                    whole = [self._fragments.whole(group, message) for message in plain]
-                    heard = Heard(group, source, tuple([each for each in whole if each is not None]))
-                    self._perform(now, delegate, delegate.step(now, heard), out)
+                self._heard(now, group, source, messages, out)
+            case TimerFired(timer) if timer[0] == ADHOC and timer[3] == self.mouth:
+                self._drive_aggregate(now, Group(str(timer[1]), Domain(str(timer[2]))), event, out)
             case TimerFired(timer) if timer[0] == ADHOC:
                 delegate = self.groups.get(Group(str(timer[1]), Domain(str(timer[2]))))
                 if delegate is None:
@@ -363,6 +413,10 @@ class ClusterCore:
                         self._say(now, to, group, parity, out)
             case TimerFired((word, to)) if word == PACE:
                 self._go_on(now, Domain(str(to)), out)
+            case Spilled(group) | SpilledRead(group):
+                if group in self.groups:
+                    delegate = self.groups[group]
+                    self._perform(now, delegate, delegate.step(now, event), out)
             case Replicated(group):
                 if self.backup or group in self.groups:
                     delegate = self._delegate(group)
@@ -376,7 +430,26 @@ class ClusterCore:
                 self._from_server(now, self.server.step(now, event), out)
             case _:
                 self._from_server(now, self.server.step(now, event), out)
-        return out
+
+    def _heard(
+        self, now: Instant, group: Group, source: Domain, messages: Iterable[Speech], out: list[Effect]
+    ) -> None:
+        delegate = self.groups.get(group)
+        submitted = inside(self.lan, source) and (
+            group in self.aggregates or any(type(each) is StartSubmit for each in messages)
+        )
+        if delegate is None and not submitted:
+            out.append(Ignored("Heard", "not in the group"))
+            return
+        if delegate is not None:
+            messages = self._paced_questions(now, delegate, source, messages)
+        plain = self._without_parity(group, source, messages)
+        whole = [self._fragments.whole(group, message) for message in plain]
+        heard = [each for each in whole if each is not None]
+        if submitted:
+            heard = self._submitted(now, group, source, heard, out)
+        if heard and delegate is not None:
+            self._perform(now, delegate, delegate.step(now, Heard(group, source, tuple(heard))), out)
 
     def _appointed(self, now: Instant, epoch: int, out: list[Effect]) -> None:
         """It is our turn: appear under the new epoch, and go on with every group that was mirrored to us."""
@@ -389,6 +462,9 @@ class ClusterCore:
     def _connect(self, now: Instant, epoch: int, out: list[Effect]) -> None:
         """The delegate's host appears: a child like any other, except that its link is a function call."""
         self.local = LocalServer(self.host, incarnation=epoch)
+        self.mouth = NOBODY
+        self.aggregates.clear()
+        self._numbers.clear()
         self._from_server(now, self.server.step(now, LinkUp(self.host, epoch)), out)
         self._from_local(now, self.local.step(now, LinkUp(self.lan, self.server.incarnation)), out)
         for effect in self.local.step(now, Asked(NOBODY, 0, ns.Open(ADHOC))):
@@ -413,37 +489,46 @@ class ClusterCore:
         for effect in effects:
             match effect:
                 case Send(_, message):
-            case Spilled(group) | SpilledRead(group):
-                if group in self.groups:
-                    delegate = self.groups[group]
-                    self._perform(now, delegate, delegate.step(now, event), out)
                     self._from_server(now, self.server.step(now, Received(self.host, message)), out)
-                case Tell(_, notice):
-                    self._told(now, notice, out)
+                case Tell(endpoints, notice):
+                    self._told(now, endpoints, notice, out)
                 case Answer(token, ns.Absolute() as result):
-                    delegate = self._asked.pop(token)
-                    self._perform(now, delegate, delegate.step(now, Told(result)), out)
+                    machine = self._asked.pop(token)
+                    self._perform(now, machine, machine.step(now, Told(result)), out)
                 case Answer(token):
                     self._asked.pop(token, None)
                 case _:
                     out.append(effect)
 
-    def _told(self, now: Instant, notice: object, out: list[Effect]) -> None:
+    def _told(self, now: Instant, endpoints: tuple[Endpoint, ...], notice: object, out: list[Effect]) -> None:
+        concerned: list[DelegateCore | Aggregate] = []
         match notice:
             case ns.Absolute(group) | ns.Joined(group) | ns.Left(group):
-                concerned = [self.groups[group]] if group in self.groups else []
+                concerned = [table[group] for table in self._tables(endpoints) if group in table]
             case ns.Message(_, data):
                 message = decode_control(data)
                 if message is None:
                     out.append(Ignored("Message", "not a control message"))
                     return
-                concerned = [self._delegate(message.group)]
+                if self.me in endpoints:
+                    concerned = [self._delegate(message.group)]
+                elif message.group in self.aggregates:
+                    concerned = [self.aggregates[message.group]]
             case ns.Only() | ns.Without():
-                concerned = [self.groups[group] for group in sorted(self.groups)]
-            case _:
-                concerned = []
-        for delegate in concerned:
-            self._perform(now, delegate, delegate.step(now, Told(notice)), out)
+                concerned = [table[group] for table in self._tables(endpoints) for group in sorted(table)]
+        for machine in concerned:
+            self._perform(now, machine, machine.step(now, Told(notice)), out)
+
+    def _tables(
+        self, endpoints: tuple[Endpoint, ...]
+    ) -> list[dict[Group, DelegateCore] | dict[Group, Aggregate]]:
+        """Whom a notice is for; a delegate before all others of its LAN."""
+        found: list[dict[Group, DelegateCore] | dict[Group, Aggregate]] = []
+        if self.me in endpoints:
+            found.append(self.groups)
+        if self.mouth in endpoints:
+            found.append(self.aggregates)
+        return found
 
     def _delegate(self, group: Group) -> DelegateCore:
         delegate = self.groups.get(group)
@@ -462,28 +547,113 @@ class ClusterCore:
         return delegate
 
     def _perform(
-        self, now: Instant, delegate: DelegateCore, effects: list[Effect], out: list[Effect]
+        self, now: Instant, machine: DelegateCore | Aggregate, effects: list[Effect], out: list[Effect]
     ) -> None:
         for effect in effects:
             match effect:
                 case Cast(group, message):
+                    self._inside(machine, message)
                     out += [Cast(group, piece) for piece in self._fragments.pieces(group, message)]
+                case Transmit(to, group, message) if to in (self.lan, self.host):
+                    self._inside(machine, message)
                 case Transmit(to, group, message):
                     for piece in self._fragments.pieces(group, message):
                         self._transmit(now, to, group, piece, out)
+                case Ask(ns.SendTo((to,), data)) if to == delegate_of(self.lan):
+                    message_ = ns.Message(self.mouth, data)
+                    self._between.append((machine.group, Told(message_), False))
+                    self._delegate(machine.group)
                 case Ask(request):
                     assert self.local is not None
                     self._token -= 1
-                    self._asked[self._token] = delegate
-                    asked = Asked(self.me, self._token, request)
+                    self._asked[self._token] = machine
+                    speaker = self.me if isinstance(machine, DelegateCore) else self.mouth
+                    asked = Asked(speaker, self._token, request)
                     self._from_local(now, self.local.step(now, asked), out)
                 case _:
                     out.append(effect)
-        if delegate.over and self.groups.get(delegate.group) is delegate:
-            del self.groups[delegate.group]
+        if isinstance(machine, Aggregate):
+            self._forget_aggregate(machine)
+        else:
+            self._tend(now, machine, out)
+
+    def _tend(self, now: Instant, delegate: DelegateCore, out: list[Effect]) -> None:
+        group = delegate.group
+        if delegate.over and self.groups.get(group) is delegate:
+            del self.groups[group]
             for parity in (self._makers, self._readers):
-                for key in [key for key in parity if key[0] == delegate.group]:
+                for key in [key for key in parity if key[0] == group]:
                     del parity[key]
+        aggregate = self.aggregates.get(group)
+        if aggregate is None:
+            return
+        if isinstance(delegate.state, Backup):
+            del self.aggregates[group]  # its successor is handed everything once more
+        elif aggregate.waits:
+            self._perform(now, aggregate, aggregate.feed(now), out)
+
+    # Those who submit
+
+    def _submitted(
+        self, now: Instant, group: Group, source: Domain, messages: list[Speech], out: list[Effect]
+    ) -> list[Speech]:
+        """What submitters of our LAN say is for the aggregate; the rest is given back."""
+        if self.backup:
+            return messages
+        aggregate = self._aggregate(now, group, out)
+        theirs = tuple([each for each in messages if aggregate.concerns(each)])
+        rest = [each for each in messages if not aggregate.concerns(each)]
+        if theirs:
+            self._perform(now, aggregate, aggregate.step(now, Heard(group, source, theirs)), out)
+        return rest
+
+    def _aggregate(self, now: Instant, group: Group, out: list[Effect]) -> Aggregate:
+        aggregate = self.aggregates.get(group)
+        if aggregate is None:
+            if self.local is None:
+                self._connect(now, self.server.incarnation, out)
+            assert self.local is not None
+            if not self.mouth:
+                for effect in self.local.step(now, Asked(NOBODY, 0, ns.Open(AGGREGATE))):
+                    assert isinstance(effect, Answer) and isinstance(effect.result, ns.Opened)
+                    self.mouth = effect.result.endpoint
+            self._luck += 1
+            aggregate = self.aggregates[group] = Aggregate(
+                group,
+                self.mouth,
+                self.config,
+                epoch=incarnation_of(self.me),
+                luck=self._luck,
+                next_seq=self._numbers.get(group, 1),
+                has_voice=lambda: self._has_voice(group),
+            )
+        return aggregate
+
+    def _has_voice(self, group: Group) -> bool:
+        """Has every delegate that was there before ours asked for our numbers?"""
+        delegate = self.groups.get(group)
+        if delegate is None or not isinstance(delegate.state, In | Lingering):
+            return False
+        return not delegate.relays.awaited_lans
+
+    def _drive_aggregate(self, now: Instant, group: Group, event: Event, out: list[Effect]) -> None:
+        aggregate = self.aggregates.get(group)
+        if aggregate is None:
+            out.append(Ignored(type(event).__name__, "nobody submits"))
+        else:
+            self._perform(now, aggregate, aggregate.step(now, event), out)
+
+    def _forget_aggregate(self, aggregate: Aggregate) -> None:
+        if aggregate.over and self.aggregates.get(aggregate.group) is aggregate:
+            self._numbers[aggregate.group] = aggregate.next_seq
+            del self.aggregates[aggregate.group]
+
+    def _inside(self, speaker: DelegateCore | Aggregate, message: Speech) -> None:
+        """A delegate and its aggregate hear each other here; in turn, so that nothing is overtaken."""
+        if isinstance(speaker, Aggregate):
+            self._between.append((speaker.group, Heard(speaker.group, self.host, (message,)), False))
+        elif isinstance(message, Heartbeat | Nak) and speaker.group in self.aggregates:
+            self._between.append((speaker.group, Heard(speaker.group, self.lan, (message,)), True))
 
     # Forward error correction, on the way to other delegates
 

@@ -258,6 +258,15 @@ class Sent(Item, frozen=True, tag=11):
     stable: int
 
 
+class Aggregated(Item, frozen=True, tag=12, gc=False):
+    """The next messages of a submitter, with its own numbers, as the aggregate `by` of its LAN emitted them
+    (X-055). Each number comes once and in order, whichever aggregate brings it."""
+
+    origin: Stream
+    run: Run
+    by: Stream
+
+
 class Deliver(Effect, frozen=True, gc=False):
     """Hand an item to a program, in the order of effects."""
 

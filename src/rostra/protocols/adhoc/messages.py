@@ -14,7 +14,11 @@
     (the data protocol)       Data, Nak, Below,        data: datagrams that may be lost, doubled, reordered
                               Heartbeat, Status,
                               Report, Poll, Polled,
-                              Parity, Numbered
+                              Parity, Numbered,
+                              StartSubmit, SubmitReply
+
+`Submit` and `Submit_Ack` of the specification are `Data` and `Heartbeat` between a submitter and its delegate
+(`submitter.py`); what the delegate emits for submitters are `Envelope`s, as messages of a stream of its own.
 
 The two channels never wait for each other. Nothing of a user's travels on the control channel (X-109).
 
@@ -30,9 +34,9 @@ is in the cut. See decision 0017.
 
 from enum import Enum
 from functools import lru_cache
-from typing import Final
+from typing import Annotated, Final
 
-from msgspec import DecodeError, Struct, msgpack
+from msgspec import DecodeError, Meta, Struct, msgpack
 
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.resolve.messages import Stamp
@@ -48,12 +52,19 @@ Range = tuple[int, int]
 """Sequence numbers from the first to the second, both included."""
 
 
+NUMBER_MAX: Final = 2**62
+MOMENT_S_MAX: Final = 1e12
+ENVELOPE_MESSAGES_MAX: Final = 65_536
+"""What an envelope may say. Nobody looks into it on its way, so its reader does."""
+
+
 class Role(Enum):
     """What a member does in the group (X-052)."""
 
     SEND = "send"
     RECEIVE = "receive"
     BOTH = "both"
+    SUBMIT = "submit"  # no member: its delegate speaks for it (X-054)
 
     @property
     def sends(self) -> bool:
@@ -61,7 +72,7 @@ class Role(Enum):
 
     @property
     def receives(self) -> bool:
-        return self is not Role.SEND
+        return self is Role.BOTH or self is Role.RECEIVE
 
 
 class Slow(Enum):
@@ -69,6 +80,7 @@ class Slow(Enum):
 
     THROTTLE = "throttle"  # the senders wait for it
     EXPEL = "expel"  # it is told so and has to join again
+    SPILL = "spill"  # its delegate keeps on disk what it has not taken; if that is full, as above
 
 
 # Attachments
@@ -80,7 +92,6 @@ class Attributes(Struct, frozen=True, array_like=True, tag_field="kind", tag=1):
     role: Role
     next_seq: int
     slow: Slow = Slow.THROTTLE
-    SPILL = "spill"  # its delegate keeps on disk what it has not taken; if that is full, as above
     meta: bytes = b""  # the program's own attachment
 
 
@@ -112,6 +123,21 @@ class Run(Struct, frozen=True, array_like=True, gc=False):
     def end(self) -> int:
         """The number after the last."""
         return self.first + self.count
+
+
+class Envelope(Struct, frozen=True, array_like=True, gc=False):
+    """What one message of an aggregate is: some consecutive messages of one submitter (X-055)."""
+
+    origin: Endpoint
+    since: Annotated[int, Meta(ge=1, le=NUMBER_MAX)]  # below it, nothing of this origin was submitted
+    first: Annotated[int, Meta(ge=1, le=NUMBER_MAX)]
+    count: Annotated[int, Meta(ge=1, le=ENVELOPE_MESSAGES_MAX)]
+    block: bytes
+    at: Annotated[float, Meta(ge=0, le=MOMENT_S_MAX)] = 0.0
+
+    @property
+    def run(self) -> Run:
+        return Run(self.first, self.count, self.block, self.at)
 
 
 # Control
@@ -400,7 +426,37 @@ class Numbered(DataMessage, frozen=True, tag=10):
     data: Data
 
 
-Speech = Data | Nak | Below | Heartbeat | Status | Report | Poll | Polled | Parity | Numbered
+class StartSubmit(DataMessage, frozen=True, tag=11):
+    """A submitter to its delegate: I have messages for this group, from `first` on (X-054)."""
+
+    origin: Endpoint
+    req: int
+    since: int  # its first number of all
+    first: int  # the lowest that was not acknowledged
+
+
+class SubmitReply(DataMessage, frozen=True, tag=12):
+    """Hand them over. A new epoch has nothing of what an earlier one was given."""
+
+    origin: Endpoint
+    req: int
+    epoch: Epoch
+
+
+Speech = (
+    Data
+    | Nak
+    | Below
+    | Heartbeat
+    | Status
+    | Report
+    | Poll
+    | Polled
+    | Parity
+    | Numbered
+    | StartSubmit
+    | SubmitReply
+)
 """Everything that travels on the data channel."""
 
 
@@ -413,10 +469,11 @@ _attributes: msgpack.Decoder[Attributes | DelegateAttributes] = msgpack.Decoder(
     Attributes | DelegateAttributes
 )
 _last_words: msgpack.Decoder[LastWords] = msgpack.Decoder(LastWords)
+_envelope: msgpack.Decoder[Envelope] = msgpack.Decoder(Envelope)
 
 
-def encode(message: Control | Attributes | DelegateAttributes | LastWords) -> bytes:
-    """As it travels through the servers, or in an attachment."""
+def encode(message: Control | Attributes | DelegateAttributes | LastWords | Envelope) -> bytes:
+    """As it travels through the servers, in an attachment, or as a message of an aggregate."""
     return _encoder.encode(message)
 
 
@@ -440,5 +497,12 @@ def decode_attributes(meta: bytes) -> Attributes | DelegateAttributes | None:
 def decode_last_words(meta: bytes) -> LastWords | None:
     try:
         return _last_words.decode(meta)
+    except DecodeError:
+        return None
+
+
+def decode_envelope(data: bytes) -> Envelope | None:
+    try:
+        return _envelope.decode(data)
     except DecodeError:
         return None

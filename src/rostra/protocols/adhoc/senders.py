@@ -34,9 +34,10 @@ from rostra.protocols.adhoc.messages import (
     Status,
     Stream,
 )
+from rostra.protocols.adhoc.origins import Origins
 from rostra.protocols.adhoc.recovery import Holes, Promises
 from rostra.protocols.adhoc.streams import Inbound
-from rostra.protocols.adhoc.voice import Alarm, Voice, lan_of
+from rostra.protocols.adhoc.voice import Alarm, Voice, is_aggregate, lan_of
 from rostra.protocols.effects import Instant
 from rostra.protocols.resolve.messages import Stamp
 
@@ -50,12 +51,12 @@ BELOWS_MAX = 3
 """So often must a delegate have said that it no longer has what we miss before we believe it is lost."""
 
 
-class Phase(IntEnum):
 CAUGHT_UP = 5
 """So often does a receiver whose backlog was on disk say that it has all of it. If they are all lost, the
 disk keeps the rest until there is something new to confirm."""
 
 
+class Phase(IntEnum):
     ANNOUNCED = 1
     SEMI = 2
     ACTIVE = 3
@@ -66,13 +67,14 @@ class Sender:
     """One machine."""
 
     __slots__ = (
-        "belows",
         "behind",
-        "endpoint",
+        "belows",
         "drained",
+        "endpoint",
         "final",
         "holes",
         "inbound",
+        "is_aggregate",
         "lan",
         "meta",
         "overdue",
@@ -86,6 +88,7 @@ class Sender:
 
     def __init__(self, endpoint: Endpoint, stamp: Stamp, role: Role, meta: bytes, phase: Phase) -> None:
         self.endpoint = endpoint
+        self.is_aggregate = is_aggregate(endpoint)  # then others speak through it (`origins.py`)
         self.lan = lan_of(endpoint)
         self.stamp = stamp
         self.role = role
@@ -96,12 +99,12 @@ class Sender:
         self.promises = Promises()
         self.why = ""  # of a draining one: left | failed | disconnected
         self.final: int | None = None  # no number above this one will be delivered
+        self.behind = 0  # how often our delegate is still told that we need nothing from its disk
         self.belows = 0
+        self.drained = 0  # of a draining one: how far it was when we last looked
         self.repaired = 0  # messages that were lost on their way and came by repair
         self.overdue = False  # semi-active, and its notice should have come
-        self.behind = 0  # how often our delegate is still told that we need nothing from its disk
 
-        self.drained = 0  # of a draining one: how far it was when we last looked
     @property
     def acknowledged(self) -> int:
         """The next number it is owed. What the program has not had is still owed, unless it is only held back
@@ -121,11 +124,12 @@ class Senders:
     def __init__(self, voice: Voice, early: Early, *, listens: bool, spilled: bool = False) -> None:
         self._voice = voice
         self._config = voice.config
+        self._spilled = spilled  # what we do not take in time is on our delegate's disk (`spill.py`)
         self._listens = listens  # a member that only sends is delivered nothing (X-052)
         self.early = early
         self.running: dict[Stream, Sender] = {}
-        self._spilled = spilled  # what we do not take in time is on our delegate's disk (`spill.py`)
         self.ended: dict[Stream, Ended] = {}
+        self.origins = Origins(voice)
         self.paused = False
         self.listing: list[tuple[Endpoint, Role, bytes]] | None = None  # while the first list is being made
         self._farewells: dict[Stream, tuple[int, Instant]] = {}  # ended, and home may not know we have all
@@ -237,7 +241,7 @@ class Senders:
         if sender is not None and sender.phase is Phase.DRAINING:
             assert sender.inbound is not None
             for run in sender.inbound.hand_on():
-                self._voice.tell(Delivered(sender.endpoint, run))
+                self._hand_on(sender, run)
             self._end(sender)
 
     def forget(self, sender: Sender) -> None:
@@ -284,6 +288,8 @@ class Senders:
         self._voice.cancel_timer("drain", sender.endpoint)
         self._drop(sender)
         last = sender.inbound.told - 1
+        if sender.is_aggregate:
+            self.origins.ended(sender.endpoint, sender.inbound.stable)
         until = self._voice.now + self._config.remember_s
         self.ended[sender.endpoint] = Ended(sender.stamp, last, sender.why == "disconnected", until)
         if sender.why != "disconnected" and (last > sender.inbound.stable or sender.behind):
@@ -315,7 +321,10 @@ class Senders:
             inbound.store.append(run)
             inbound.next = inbound.told = end = run.first + run.count
             inbound.high = end - 1
-            self._voice.tell(Delivered(sender.endpoint, run))
+            if sender.is_aggregate:
+                self.origins.hand_on(sender.endpoint, run)
+            else:
+                self._voice.tell(Delivered(sender.endpoint, run))
             if data.high >= end:
                 inbound.high = data.high
                 self._look_for_holes(sender)
@@ -403,7 +412,13 @@ class Senders:
         assert inbound is not None
         if inbound.told < inbound.next and sender.phase is not Phase.SEMI and not self._holds:
             for run in inbound.hand_on():
-                self._voice.tell(Delivered(sender.endpoint, run))
+                self._hand_on(sender, run)
+
+    def _hand_on(self, sender: Sender, run: Run) -> None:
+        if sender.is_aggregate:
+            self.origins.hand_on(sender.endpoint, run)
+        else:
+            self._voice.tell(Delivered(sender.endpoint, run))
 
     @property
     def _holds(self) -> bool:
@@ -515,6 +530,15 @@ class Senders:
                 del self._farewells[stream]
         return sorted(found)
 
+    def _catches_up(self, sender: Sender) -> bool:
+        """Is the rest of it on our delegate's disk, or was it a moment ago? It must know when it is not."""
+        assert sender.inbound is not None
+        if self._spilled and sender.acknowledged <= sender.inbound.stable:
+            sender.behind = CAUGHT_UP
+        elif sender.behind:
+            sender.behind -= 1
+        return sender.behind > 0
+
     def have(self, lan: Domain | None = None) -> Have:
         """What we need next of every stream (of one LAN), those lost with their domain included."""
         needs: dict[Stream, int] = {
@@ -530,12 +554,6 @@ class Senders:
         old = [stream for stream, ended in self.ended.items() if ended.until <= self._voice.now]
         for stream in old:
             del self.ended[stream]
-    def _catches_up(self, sender: Sender) -> bool:
-        """Is the rest of it on our delegate's disk, or was it a moment ago? It must know when it is not."""
-        assert sender.inbound is not None
-        if self._spilled and sender.acknowledged <= sender.inbound.stable:
-            sender.behind = CAUGHT_UP
-        elif sender.behind:
-            sender.behind -= 1
-        return sender.behind > 0
-
+        if self.origins.known:
+            running = [each for each in self.running.values() if each.is_aggregate]
+            self.origins.tidy({each.endpoint: each.inbound.stable for each in running if each.inbound})

@@ -17,6 +17,10 @@ DELEGATE: Final = "-delegate"
 """The label of the pretend host that a cluster's delegate speaks from."""
 
 
+AGGREGATE: Final = "aggregate"
+"""What a delegate is called there as the speaker for those who submit (`aggregate.py`)."""
+
+
 def lan_of(member: Endpoint) -> Domain:
     """The cluster that this endpoint is in, or whose delegate it is."""
     return parent(host_of(member))
@@ -29,6 +33,11 @@ def delegate_host(lan: Domain) -> Domain:
 def delegate_of(lan: Domain) -> Endpoint:
     """Whoever is the active delegate there now, whatever its epoch (0 stands for that)."""
     return endpoint(delegate_host(lan), ADHOC, 0)
+
+
+def is_aggregate(speaker: Endpoint) -> bool:
+    """Does it speak for others? No host of a program has such a name."""
+    return f".{DELEGATE}/{AGGREGATE}#" in speaker
 
 
 class Voice:

@@ -303,15 +303,15 @@ class LocalServer:
         group = join.group
         self._check_group(group)
         self._check_meta(join.meta)
-        self._check_scope(group)
-        permanent = self.registry.is_permanent(group)
-        if join.permanent and not permanent:
-            raise NoSuchPermanentGroup(
-                f"{group} is not registered as a permanent group",
-                fix=f"register it at the server of {group.scope}, or join it as spontaneous",
-            )
-        if permanent and not join.permanent:
-            raise GroupIsPermanent(f"{group} is a permanent group", fix="join it as permanent")
+        if not join.permanent:
+            self.check_may_join(group)
+        else:
+            self._check_scope(group)
+            if not self.registry.is_permanent(group):
+                raise NoSuchPermanentGroup(
+                    f"{group} is not registered as a permanent group",
+                    fix=f"register it at the server of {group.scope}, or join it as spontaneous",
+                )
         if group in self.endpoints[me].groups:
             raise AlreadyMember(
                 f"{me} is in {group} already", fix="set it online or offline instead, or leave first"
@@ -801,6 +801,13 @@ class LocalServer:
         return tuple([destination for destination in destinations if destination not in self.endpoints])
 
     # Checks. They raise what `_asked` turns into a refusal.
+
+    def check_may_join(self, group: Group) -> None:
+        """Raise unless an endpoint of this host could join this group as a spontaneous one."""
+        self._check_group(group)
+        self._check_scope(group)
+        if self.registry.is_permanent(group):
+            raise GroupIsPermanent(f"{group} is a permanent group", fix="join it as permanent")
 
     def _check_group(self, group: Group) -> None:
         if group not in self.groups:
