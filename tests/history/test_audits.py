@@ -18,6 +18,7 @@ from support.journal import Journal, Row, frame
 
 from rostra.errors import BadInput
 from rostra.history.audits import PROMISES, Evidence, findings, lines_around, offences, verdicts
+from rostra.history.audits import kept as facts
 from rostra.history.audits.replay import replay_command
 from rostra.journal.segments import read
 from rostra.sim import checkers
@@ -584,6 +585,16 @@ def test_an_unknown_promise_is_refused_with_those_that_are_known(judged):
     with pytest.raises(BadInput, match="no promise is called") as refused:
         findings(judged.events, "be-nice")
     assert "stable-truth" in refused.value.fix
+
+
+@pytest.mark.parametrize("few", [3, 2])
+def test_what_is_kept_has_the_same_rows_and_nothing_behind_it_if_they_are_few(few, spark, monkeypatch):
+    monkeypatch.setattr(facts, "FEW_ROWS", few)
+    made = spark.range(3).selectExpr("id", "array('a', null) as names", "timestamp_micros(id) as at")
+    kept = facts.kept(made)
+    assert sorted(kept.collect()) == sorted(made.collect()) and kept.schema == made.schema
+    assert kept.is_cached == (few < 3)
+    kept.unpersist()
 
 
 def test_what_broke_a_promise_can_be_run_again(tmp_path):

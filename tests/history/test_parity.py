@@ -195,12 +195,11 @@ class Worlds:
 
     def audit(self, promise: str) -> dict[str, str]:
         """What the audit says of every world; storms have their own, longer bounds."""
+        bounds = {name: bounds_of(promise, each.bound_s) for name, each in self.said.items()}
         answers: dict[str, str] = {}
-        for bound_s in {each.bound_s for each in self.said.values()}:
-            found = verdicts(self.evidence, promise, bounds_of(promise, bound_s)).collect()
-            answers |= {
-                row["world"]: row["answer"] for row in found if self.said[row["world"]].bound_s == bound_s
-            }
+        for bound_s in set(bounds.values()):
+            found = verdicts(self.evidence, promise, bound_s).collect()
+            answers |= {row["world"]: row["answer"] for row in found if bounds[row["world"]] == bound_s}
         return answers
 
 

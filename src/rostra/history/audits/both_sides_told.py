@@ -18,7 +18,6 @@ from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.audits.truth import in_the_way, sharing
 from rostra.history.places import host_of
-from rostra.history.questions.stays import stays
 from rostra.history.shape import seconds, shaped
 
 BOUND_S: Final = 30.0
@@ -32,12 +31,10 @@ def both_sides_told(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
 
 def _late(evidence: Evidence, bound_s: float) -> DataFrame:
     """Stays of members that could not be reached: overlapping faults count as one."""
-    events, lived = evidence.events, evidence.lived
     broken = evidence.at_fault
     key = ("world", "seen_by", "epoch", "group", "member", "joined_seq")
     spells = (
-        stays(events, lived)
-        .join(F.broadcast(evidence.times), "world")
+        evidence.stays.join(F.broadcast(evidence.times), "world")
         .withColumn("from_at", F.col("joined_at"))
         .withColumn("end", F.coalesce("left_at", "newest"))
     )

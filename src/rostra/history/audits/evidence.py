@@ -1,6 +1,7 @@
 """What every audit needs to know of the events, made once for all of them and kept: it is small.
 
-The events themselves are read anew by every audit, and only in the columns that it looks at.
+The events themselves are read anew by every audit, and only in the columns that it looks at. What grows with
+them (who saw whom, and where that was wrong) is kept only of a small history.
 """
 
 from functools import cached_property
@@ -9,7 +10,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from rostra.history.audits.findings import doubts, known_lives, simulated
-from rostra.history.audits.truth import at_fault, calm, faults, informed, span
+from rostra.history.audits.kept import kept
+from rostra.history.audits.truth import at_fault, calm, faults, informed, lies, span
+from rostra.history.questions.stays import memberships, stays
+from rostra.history.tuning import SMALL_ROWS
 
 
 class Evidence:
@@ -18,63 +22,85 @@ class Evidence:
     def __init__(self, events: DataFrame) -> None:
         self.events = events
         self._calm: dict[float, DataFrame] = {}
+        self._kept: list[DataFrame] = []
+
+    def keep(self, frame: DataFrame) -> DataFrame:
+        """Worked out once, until `release`."""
+        self._kept.append(kept(frame))
+        return self._kept[-1]
 
     @cached_property
     def simulated(self) -> DataFrame:
         """Worlds whose truth a simulator wrote down."""
-        return simulated(self.events).persist()
+        return self.keep(simulated(self.events))
 
     @cached_property
     def lived(self) -> DataFrame:
         """The lives of all writers, with the crashes that somebody saw."""
-        return known_lives(self.events).persist()
+        return self.keep(known_lives(self.events))
 
     @cached_property
     def doubts(self) -> DataFrame:
-        return doubts(self.events, self.simulated).persist()
+        return self.keep(doubts(self.events, self.simulated))
 
     @cached_property
     def times(self) -> DataFrame:
         """When each world's journals begin and end."""
-        return span(self.events).persist()
+        return self.keep(span(self.events))
 
     @cached_property
     def faults(self) -> DataFrame:
-        return faults(self.events, self.simulated, self.lived).persist()
+        return self.keep(faults(self.events, self.simulated, self.lived))
 
-    @property
+    @cached_property
     def at_fault(self) -> DataFrame:
-        return at_fault(self.faults, self.times)
+        return self.keep(at_fault(self.faults, self.times))
 
     @cached_property
     def informed(self) -> DataFrame:
         """Who followed which group, from the first list on."""
-        return informed(self.events, self.lived).persist()
+        return self.keep(informed(self.events, self.lived))
 
     @cached_property
     def speaking(self) -> DataFrame:
         """Groups that speak: world, group. Their members are told of without stamps, and twice: by the
         servers and among what is said. So what was told of them cannot be matched with what happened."""
         told = self.events.where(F.col("kind").isin("absolute", "joined") & (F.col("change") == "joined"))
-        return told.where(F.col("stamp").isNull()).select("world", "group").distinct().persist()
+        return self.keep(told.where(F.col("stamp").isNull()).select("world", "group").distinct())
 
     def calm(self, bound_s: float) -> DataFrame:
         """When everything must be right."""
         if bound_s not in self._calm:
             found = calm(self.events, self.simulated, self.times, self.faults, bound_s)
-            self._calm[bound_s] = found.persist()
+            self._calm[bound_s] = self.keep(found)
         return self._calm[bound_s]
 
     @cached_property
     def homes(self) -> DataFrame:
         """Hosts whose journals are here: world, home. Of members of others nobody says if they are there."""
         agents = self.lived.where(F.col("role") == "agent")
-        return agents.select("world", F.col("writer").alias("home")).distinct().persist()
+        return self.keep(agents.select("world", F.col("writer").alias("home")).distinct())
+
+    @cached_property
+    def stays(self) -> DataFrame:
+        """Who saw whom."""
+        return self._if_small(stays(self.events, self.lived))
+
+    @cached_property
+    def lies(self) -> DataFrame:
+        """Where sight and membership at home differ."""
+        home = self._if_small(memberships(self.events, self.lived))
+        return self._if_small(lies(self.stays, home, self.informed))
+
+    def _if_small(self, frame: DataFrame) -> DataFrame:
+        return self.keep(frame) if self._is_small else frame
+
+    @cached_property
+    def _is_small(self) -> bool:
+        rows: int = sum(row["rows"] for row in self.lived.select("rows").collect())
+        return rows <= SMALL_ROWS
 
     def release(self) -> None:
         """Forget what was kept."""
-        kept = [
-            frame for name, frame in vars(self).items() if name != "events" and isinstance(frame, DataFrame)
-        ]
-        for frame in (*kept, *self._calm.values()):
+        for frame in self._kept:
             frame.unpersist()

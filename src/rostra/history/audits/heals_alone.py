@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.findings import FINDINGS, undoubted
-from rostra.history.audits.truth import DISTURBING, between, lies, meeting, sharing, with_broken
+from rostra.history.audits.truth import DISTURBING, between, meeting, sharing, with_broken
 from rostra.history.places import host_of, way
 from rostra.history.shape import seconds, shaped
 
@@ -24,7 +24,7 @@ BOUND_S: Final = 60.0
 
 def heals_alone(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     """Every member that was out of sight when something happened, and in reach (`FINDINGS`)."""
-    missing = lies(evidence.events, evidence.lived, evidence.informed).where(F.col("what") == "missing")
+    missing = evidence.lies.where(F.col("what") == "missing")
     turns = disturbances(evidence)
     waited = turns.withColumn("wait_us", F.lit(int(bound_s * 1e6)))
     calm = with_broken(waited, evidence.faults, evidence.times).drop("moment")

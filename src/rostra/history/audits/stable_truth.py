@@ -20,9 +20,8 @@ from pyspark.sql import functions as F
 from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.audits.owed import owed
-from rostra.history.audits.truth import in_the_way, lies, meeting, sharing
+from rostra.history.audits.truth import in_the_way, meeting, sharing
 from rostra.history.places import host_of, way
-from rostra.history.questions.stays import stays
 from rostra.history.shape import shaped
 
 BOUND_S: Final = 30.0
@@ -31,12 +30,12 @@ BOUND_S: Final = 30.0
 
 def stable_truth(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     """Every stretch of following that met a calm, and everything wrong in one (`FINDINGS`)."""
-    events, lived, times = evidence.events, evidence.lived, evidence.times
+    times = evidence.times
     calm = evidence.calm(bound_s)
     here, there = F.col("seen_by"), host_of(F.col("member"))
     is_missing, is_ghost = F.col("what") == "missing", F.col("what") == "ghost"
 
-    lasted = meeting(lies(events, lived, evidence.informed), calm, times)
+    lasted = meeting(evidence.lies, calm, times)
     excused = F.when(is_missing, F.arrays_overlap(way(here, there), "broken")).otherwise(
         F.array_contains("broken", here)
     )
@@ -108,7 +107,7 @@ def _hidden(evidence: Evidence, calm: DataFrame) -> DataFrame:
         .select("world", "place", F.col("moment").alias("fault_from"), F.col("moment").alias("fault_until"))
         .distinct()
     )
-    seen = stays(evidence.events, evidence.lived).join(F.broadcast(times), "world")
+    seen = evidence.stays.join(F.broadcast(times), "world")
     spells = seen.withColumn("from_at", F.col("joined_at")).withColumn("end", F.coalesce("left_at", "newest"))
     idle = hot.select("world", "moment", F.col("place").alias("seen_by")).distinct()
     return (

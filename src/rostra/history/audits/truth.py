@@ -29,7 +29,6 @@ from pyspark.sql.types import (
 
 from rostra.history.places import host_of, place_of, way
 from rostra.history.questions.follows import follows
-from rostra.history.questions.stays import memberships, stays
 from rostra.history.shape import shaped
 
 LIES: Final = StructType(
@@ -81,21 +80,22 @@ def span(events: DataFrame) -> DataFrame:
     return events.groupBy("world").agg(F.min("at").alias("oldest"), F.max("at").alias("newest"))
 
 
-def lies(events: DataFrame, lived: DataFrame, informed: DataFrame) -> DataFrame:
-    """Where sight and membership at home differ (`LIES`), whether or not the way between is broken.
+def lies(seen: DataFrame, home: DataFrame, informed: DataFrame) -> DataFrame:
+    """Where sight (`stays`) and membership at home (`memberships`) differ (`LIES`), whether or not the way
+    between is broken.
 
     A window over the change points of both, per host, group and member: linear in what hosts were told.
     """
     key = ("world", "seen_by", "group", "member")
-    seen = stays(events, lived).select(
+    told = seen.select(
         *key, F.col("joined_at").alias("from_at"), F.col("left_at").alias("until_at"), F.lit(1).alias("seen")
     )
     looking = informed.select(
         "world", "seen_by", "group", F.col("from_at").alias("look_at"), F.col("until_at").alias("look_until")
     )
-    home = memberships(events, lived).select("world", "group", "member", "joined_at", "left_at")
     due = (
-        home.join(looking, ["world", "group"])
+        home.select("world", "group", "member", "joined_at", "left_at")
+        .join(looking, ["world", "group"])
         .withColumn("from_at", F.greatest("joined_at", "look_at"))
         .withColumn("until_at", F.least("left_at", "look_until"))  # least() passes over nulls
         .where(F.col("until_at").isNull() | (F.col("until_at") > F.col("from_at")))
@@ -110,7 +110,7 @@ def lies(events: DataFrame, lived: DataFrame, informed: DataFrame) -> DataFrame:
         )
 
     steps = (
-        seen.unionByName(due)
+        told.unionByName(due)
         .select(*key, F.explode(F.array(step("from_at", 1), step("until_at", -1))).alias("step"))
         .where(F.col("step.at").isNotNull())
         .groupBy(*key, F.col("step.at").alias("at"))

