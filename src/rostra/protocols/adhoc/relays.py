@@ -278,12 +278,13 @@ class Relays:
 
     def offer_lan(self, relay: Relay, lan: Domain, epoch: Epoch, needs: int | None) -> int:
         """The same for another LAN, of a stream of ours. One that was lost goes on where it was, if that is
-        still here."""
+        still here. One that asks again is told what it was told before: which of the two answers it goes by
+        we do not know, and what lies between them must stay (X-022)."""
         debt, pinned = relay.pins.debts.get(lan), relay.pins.lans.get(lan)
         if needs is None and debt is not None:
             needs = debt.next
-        elif needs is None and pinned is not None and pinned[0] != epoch:
-            needs = pinned[1]  # its delegate was replaced, and the successor does not know how far it was
+        elif needs is None and pinned is not None:
+            needs = pinned[1]  # by a predecessor, too: its successor does not know how far that was
         start = relay.inbound.next if needs is None else min(max(needs, relay.lowest), relay.inbound.next)
         relay.pins.pin_lan(lan, epoch, start)
         self._tell_debtor(relay, lan)
