@@ -23,9 +23,11 @@ from msgspec import Struct, json
 from rostra.journal.fold import JOINED, LEFT, SNAPSHOT, UNFOLLOWED, UNKNOWN, Line, Sight
 from rostra.names import Domain, Endpoint, Group, depth, parent
 from rostra.protocols.adhoc import events as adhoc
-from rostra.protocols.adhoc.events import Deliver, Delivered, JoinAsked, LeaveAsked
+from rostra.protocols.adhoc.events import Aggregated, Deliver, Delivered, JoinAsked, LeaveAsked
 from rostra.protocols.adhoc.messages import Data as Speech
 from rostra.protocols.adhoc.messages import Nak, Numbered, Run
+from rostra.protocols.adhoc.messages import Role as Speaks
+from rostra.protocols.adhoc.voice import is_aggregate
 from rostra.protocols.detect.programs import ProgramEvidence
 from rostra.protocols.effects import (
     Answer,
@@ -81,6 +83,9 @@ QUESTIONS_MAX: Final = 1024
 
 QUESTION_S: Final = 120.0
 """For how long. What comes later than this counts as asked for anew."""
+
+ORIGIN_S: Final = 600.0
+"""After so long a silence the stream of one who speaks through an aggregate is taken to have ended."""
 
 AGAIN: Final = "again"
 """In the place of a message's kind: sent or received a second time, because the first was lost or late."""
@@ -214,6 +219,7 @@ class Scribe:
         self._streams: dict[tuple[Group, Endpoint, Endpoint], int] = {}  # the last number of each
         self._quickest: dict[tuple[Group, Endpoint, Endpoint], int] = {}  # of each, in microseconds
         self._resumed_at = -1.0
+        self._origins: dict[tuple[Group, Endpoint, Endpoint], float] = {}  # heard by an aggregate: when
         self._questions: dict[tuple[Group, Endpoint], list[_Question]] = {}
         self._repaired: dict[tuple[Group, Endpoint, Domain], list[_Repaired]] = {}
         self._unanswered: dict[Endpoint, set[int]] = {}  # tokens of those that waited beyond their step
@@ -408,6 +414,8 @@ class Scribe:
     def _join_asked(self, event: JoinAsked, outputs: Sequence[Any]) -> None:
         result = _answer_to(event.token, outputs)
         me, group = event.endpoint, event.group
+        if type(result) is Done and event.role is Speaks.SUBMIT:
+            return  # it speaks, and is in no view
         if type(result) is Done:
             self._counter += 1
             presence = self._presence(me)
@@ -443,9 +451,14 @@ class Scribe:
             self._heard(me, group, item.stream, item.run)  # type: ignore[attr-defined]
             return
         match item:
+            case Aggregated(origin, run):
+                self._origins[group, origin, me] = self._now
+                self._heard(me, group, origin, run)
             case adhoc.Ready(members):
-                listed = tuple([Member(endpoint, UNKNOWN) for endpoint, _, _ in members])
-                self._item(me, group, Absolute(group, listed))
+                listed = [Member(who, UNKNOWN) for who, _, _ in members if not is_aggregate(who)]
+                self._item(me, group, Absolute(group, tuple(listed)))
+            case adhoc.Joined(endpoint) | adhoc.Left(endpoint) if is_aggregate(endpoint):
+                pass  # no program's: it speaks for others, and what they say is told by their names
             case adhoc.Joined(endpoint):
                 self._item(me, group, Joined(group, (Member(endpoint, UNKNOWN),), Cause.JOIN))
             case adhoc.Left(endpoint, why, last):
@@ -499,6 +512,7 @@ class Scribe:
         key = (group, sender, me)
         if self._streams.pop(key, None) is not None:
             self._quickest.pop(key, None)
+            self._origins.pop(key, None)
             self._write_runs(key)
             self._stream("stream-ended", me, group, sender, last=last, cause=why)
 
@@ -588,6 +602,14 @@ class Scribe:
                 before.waited_us = max(run.waited_us, before.waited_us or 0)
         else:
             runs.append(run)
+
+    def _forget_origins(self) -> None:
+        """Who speaks through an aggregate comes and goes unnoticed; after a silence it is taken to have
+        ended."""
+        old = self._now - ORIGIN_S
+        for (group, origin, me), heard in list(self._origins.items()):
+            if heard < old:
+                self._stream_ended(me, group, origin, self._streams.get((group, origin, me)), "silent")
 
     def _forget_questions(self) -> None:
         """Of streams that ended, or that nobody answers for."""
@@ -831,6 +853,7 @@ class Scribe:
     def _write_traffic(self) -> None:
         self._write_runs()
         self._forget_questions()
+        self._forget_origins()
         for (way, peer, message), count in sorted(self._traffic.items()):
             self._write(
                 way,

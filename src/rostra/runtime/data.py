@@ -395,7 +395,7 @@ class DataChannel:
         self._calling = None
         core = resident.node.core
         assert isinstance(core, HostCore)
-        for group in core.members:  # one is as good as all of them
+        for group in (*core.members, *core.submitters):  # one is as good as all of them
             self._call(resident, group)
             self._calling = self.process.loop.call_later(TRY_S, self._call_again, resident)
             break
@@ -550,7 +550,7 @@ class DataChannel:
         if not datagram.messages:
             return
         if not resident.is_agent and parent(source) == resident.path:
-            if source not in self._hosts(resident, group):
+            if to in (LAN, ALL) and source not in self._hosts(resident, group):
                 self._leaving.setdefault((resident.path, group), {})[source] = self.process.now
             if to != resident.path:
                 self._pass_on(resident, datagram, octets)
@@ -601,6 +601,7 @@ class DataChannel:
             core: Any = server.node.core
             delegate = core.groups.get(group) if isinstance(core, ClusterCore) else None
             among = {host_of(each) for each in delegate.locals} if delegate is not None else set()
+            among.discard(delegate_host(server.path))  # the aggregate is in this very process
             hosts = sorted(among.union(self._leaving.get((server.path, group), ())))
             self._remember(server, group, hosts)
         return hosts

@@ -21,9 +21,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from rostra.names import Endpoint, Group, host_of, inside
+from rostra.names import Domain, Endpoint, Group, host_of, inside, parent
 from rostra.protocols.adhoc import events as talk
 from rostra.protocols.adhoc.runs import payloads
+from rostra.protocols.adhoc.voice import is_aggregate
 from rostra.protocols.resolve.messages import Cause, Members, Stamp
 from rostra.protocols.resolve.requests import Absolute, AnyNotice, Gap, Joined, Left, Only, Resolve, Without
 from rostra.sim.history import (
@@ -431,6 +432,8 @@ class _Listener:
         self.ready = False
         self.streams: dict[Endpoint, _Stream] = {}
         self.last: dict[Endpoint, int] = {}  # of everybody ever heard in this membership
+        self.origins: dict[Endpoint, int] = {}  # of those who speak through aggregates: what comes next
+        self.lost: set[Domain] = set()  # LANs whose aggregate was lost from sight
 
     def take(self, record: Handed, spoken: dict[tuple[Endpoint, Group], list[bytes]], calm: bool) -> int:
         """How many messages it was given; raises at the first that it should not have been."""
@@ -445,6 +448,12 @@ class _Listener:
                 if who in self.streams:
                     raise _Broken(f"{me} was told twice running that {who} joined", record)
                 self.streams[who] = _Stream(self.last[who] + 1 if resumed and who in self.last else None)
+            case talk.Gap(who, first, last) if who in self.origins:
+                if parent(host_of(who)) not in self.lost:
+                    raise _Broken(f"{me} has a gap in {who}, whose LAN it never lost from sight", record)
+                if last < first or first != self.origins[who]:
+                    raise _Broken(f"{me} has a gap in {who} from {first}, not from where it was", record)
+                self.origins[who] = last + 1
             case talk.Gap(who, first, last):
                 if who in self.streams:
                     raise _Broken(f"{me} has a gap in {who}, which it never lost from sight", record)
@@ -460,10 +469,22 @@ class _Listener:
                         f"{me} was told that {who} ended at {last}, and had {stream.next - 1}", record
                     )
                 said = len(spoken.get((who, record.group), ()))
-                if why == "left" and calm and stream.next is not None and last != said:
+                if is_aggregate(who):
+                    if why == "disconnected":
+                        self.lost.add(parent(host_of(who)))
+                elif why == "left" and calm and stream.next is not None and last != said:
                     raise _Broken(f"{me} heard {who} up to {last} of {said} when it left", record)
             case talk.Delivered(who, run):
                 self._messages(record, who, run.first, payloads(run), spoken)
+                return run.count
+            case talk.Aggregated(who, run, by):
+                if by not in self.streams:
+                    raise _Broken(f"{me} got {who} {run.first} by {by}, which is not in its view", record)
+                due = self.origins.get(who, run.first)
+                if run.first != due:
+                    raise _Broken(f"{me} got {who} {run.first} where {due} was due", record)
+                self._are_said(record, who, run.first, payloads(run), spoken)
+                self.origins[who] = run.end
                 return run.count
         return 0
 
@@ -483,14 +504,25 @@ class _Listener:
             raise _Broken(f"{me} got {who} {first} where {stream.next} was due", record)
         if stream.next is None and first <= self.last.get(who, 0):
             raise _Broken(f"{me} got {who} {first} once more", record)
+        self._are_said(record, who, first, bodies, spoken)
+        stream.next = first + len(bodies)
+        self.last[who] = stream.next - 1
+
+    def _are_said(
+        self,
+        record: Handed,
+        who: Endpoint,
+        first: int,
+        bodies: list[bytes],
+        spoken: dict[tuple[Endpoint, Group], list[bytes]],
+    ) -> None:
+        me = record.endpoint
         said = spoken.get((who, record.group), [])
         for number, body in enumerate(bodies, first):
             if number > len(said):
                 raise _Broken(f"{me} got {who} {number}, which nobody said", record)
             if body != said[number - 1]:
                 raise _Broken(f"{me} got {who} {number} with other bytes than were said", record)
-        stream.next = first + len(bodies)
-        self.last[who] = stream.next - 1
 
 
 def fifo_gap_free(history: Iterable[AnyRecord], *, complete: bool = False) -> Verdict:
@@ -534,10 +566,16 @@ def fifo_gap_free(history: Iterable[AnyRecord], *, complete: bool = False) -> Ve
         if complete and record is not None:
             for (me, group), listener in sorted(listeners.items()):
                 for who, stream in sorted(listener.streams.items()):
+                    if is_aggregate(who):
+                        continue
                     said_in_all = len(spoken.get((who, group), ()))
                     if stream.next is not None and stream.next != said_in_all + 1:
                         last = stream.next - 1
                         raise _Broken(f"{me} has {who} up to {last} of {said_in_all}", record)
+                for who, next in sorted(listener.origins.items()):
+                    said_in_all = len(spoken.get((who, group), ()))
+                    if next != said_in_all + 1:
+                        raise _Broken(f"{me} has {who} up to {next - 1} of {said_in_all}", record)
         return "" if given else "nobody was given a message"
 
     return _judge("fifo-gap-free", check)

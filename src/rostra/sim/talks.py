@@ -13,7 +13,17 @@ from typing import Literal
 from msgspec import Struct
 
 from rostra.names import Endpoint, Group
-from rostra.protocols.adhoc.events import Credit, Delivered, Excluded, Item, Joined, Left, Parted, Ready
+from rostra.protocols.adhoc.events import (
+    Aggregated,
+    Credit,
+    Delivered,
+    Excluded,
+    Item,
+    Joined,
+    Left,
+    Parted,
+    Ready,
+)
 from rostra.protocols.adhoc.messages import Role, Slow
 
 QUIET = b"\0"
@@ -73,7 +83,7 @@ class Talk:
 
     def take(self, at: float, item: Item) -> None:
         match item:
-            case Delivered(stream, run):
+            case Delivered(stream, run) | Aggregated(stream, run):
                 self.last[stream] = run.end - 1
             case Credit(upto):
                 self.credit = upto

@@ -164,7 +164,7 @@ class Trace:
         name = names.group(group)
         is_now = f"{name} is {{{' '.join(sorted(map(names.endpoint, program.talks[group].members)))}}}"
         match item:
-            case talk.Delivered(stream, run):
+            case talk.Delivered(stream, run) | talk.Aggregated(stream, run):
                 self._messages(at, who, name, stream, run.first, payloads(run))
             case talk.Ready():
                 self.write(at, who, is_now, "and may be heard")

@@ -44,18 +44,7 @@ NO_ENDPOINT: Final = 0
 AnyRequest = AnyResolveRequest | Enter | Exit
 
 AnyGroupItem = (
-    Ready
-    | Joined
-    | Left
-    | Delivered
-    | Gap
-    | Without
-    | Only
-    | Credit
-    | Excluded
-    | Parted
-    | Sent
-    | Aggregated
+    Ready | Joined | Left | Delivered | Gap | Without | Only | Credit | Excluded | Parted | Sent | Aggregated
 )
 """What a program is told about a group with delivery, in order."""
 
