@@ -355,3 +355,25 @@ async def test_after_its_agent_was_restarted_a_program_is_told_of_the_gap_and_sp
         await everybody_sees([ann, bob], 2)
         await ann.send(b"after")
         assert await heard(bob, 1) == {"ann": [b"after"]}
+
+
+@pytest.mark.spec("X-091")
+async def test_under_spill_nobody_waits_for_one_that_does_not_read_and_it_finds_everything_on_disk(
+    lab: Lab,
+) -> None:
+    file = lab.directory / "state" / "us.spill.sqlite"
+    said = [
+        f"{number}".encode().ljust(4000) for number in range(4000)
+    ]  # far more than programs and windows hold
+    async with (
+        speaking(lab, "eu.h1", "ann", "spilled", role="send") as ann,
+        speaking(lab, "eu.h2", "quick", "spilled", role="receive") as quick,
+        speaking(lab, "us.h1", "slow", "spilled", role="receive", slow="spill") as slow,
+    ):
+        await everybody_sees([ann, quick, slow], 3)
+        reading = asyncio.create_task(heard(quick, len(said)))
+        await ann.send_many(said)
+        assert (await reading)["ann"] == said  # and `slow` has not read a line
+        assert file.exists()
+        assert (await heard(slow, len(said)))["ann"] == said
+        await until(lambda: not file.exists(), "nothing is left on disk")

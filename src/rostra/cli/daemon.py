@@ -32,6 +32,7 @@ def run_daemon(
         listen=listen,
         data=choices["data"],
         state=choices["state"],
+        spill_mb=choices["spill_mb"],
         told={"world_file": str(world), **_told(choices)},
     )
     settings.check()

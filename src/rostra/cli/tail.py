@@ -19,6 +19,7 @@ from rostra.cli.following import told_states, until_told
 from rostra.cli.output import Format, Output, show_json
 from rostra.client import Gap, GroupItem, Message, Messages
 from rostra.names import Group
+from rostra.protocols.adhoc.messages import Slow
 
 BATCH = 1000
 
@@ -39,6 +40,14 @@ def tail(
             "--name", metavar="NAME", help="What the endpoint is called.", show_default="tail and a number"
         ),
     ] = None,
+    slow: Annotated[
+        Slow,
+        typer.Option(
+            "--slow",
+            help="If the lines are read too slowly: throttle, the senders wait; expel, we are put out of the"
+            " group; spill, what is not read waits on a server's disk.",
+        ),
+    ] = Slow.THROTTLE,
     agent: Agent = None,
     token_file: OwnToken = None,
     output: Format = Output.TABLE,
@@ -49,24 +58,27 @@ def tail(
     Lines are the messages as they are. With -o jsonl there is one document for each, with its sender, number
     and time, and one for everybody who comes or goes; what is no text is in body_base64.
 
-    Whoever reads the lines slowly makes the senders wait; nothing is left out.
+    Whoever reads the lines slowly makes the senders wait, unless --slow says otherwise; nothing is left out.
 
     Examples:
 
         rostra tail lounge
         rostra tail logs@eu | grep error
+        rostra tail logs@eu --slow spill | ./insert-into-database
         rostra tail numbers --count 1000 -o jsonl
     """
     key = group_of(group, scope)
     with within_scope(key, agent):
-        return run_client(_tail(key, name or f"tail-{os.getpid()}", count, agent, output))
+        return run_client(_tail(key, name or f"tail-{os.getpid()}", count, slow, agent, output))
 
 
-async def _tail(group: Group, name: str, count: int | None, agent: str | None, output: Output) -> int:
+async def _tail(
+    group: Group, name: str, count: int | None, slow: Slow, agent: str | None, output: Output
+) -> int:
     async with (
         until_told(),
         endpoint(agent, name, on_lost="rejoin", rejoin_within_s=None, on_state=told_states()) as me,
-        me.join(group.name, group.scope, delivery="fifo", role="receive") as talk,
+        me.join(group.name, group.scope, delivery="fifo", role="receive", slow=slow.value) as talk,
     ):
         await talk.ready()
         remark(f"{me.endpoint} listens in {group}")

@@ -70,8 +70,8 @@ wait; a quarter of it and it may go on. Raising these: more memory, longer pause
 QUEUED_BYTES_MAX: Final = 8 << 20
 """What a program may have handed over that its agent has not emitted."""
 
-RoleName = Literal["both", "send", "receive"]
-SlowName = Literal["throttle", "expel"]
+RoleName = Literal["both", "send", "receive", "submit"]
+SlowName = Literal["throttle", "expel", "spill"]
 
 _CAUSES: Final = {"left": Cause.LEAVE, "failed": Cause.CRASH, "disconnected": Cause.MERGE}
 _BYTES: Final = {bytes}

@@ -263,8 +263,11 @@ class Me:
         Without delivery: `online` is to hear of changes, and to hold a copy of who is in it; `permanent`
         means that the group must be one that an administrator registered.
 
-        With ``delivery="fifo"``: `role` is "both", "send" or "receive". `slow` says what becomes of us if we
-        do not keep up: "throttle" makes the senders wait, "expel" ends our membership.
+        With ``delivery="fifo"``: `role` is "both", "send", "receive" or "submit". Who submits is no member:
+        nobody is told of it, its cluster's server says for it what it sends, and messages name it as their
+        sender; it costs the group nothing, however many there are. `slow` says what becomes of us if we
+        do not keep up: "throttle" makes the senders wait, "expel" ends our membership, "spill" has the server
+        of our cluster keep on disk what we have not read, and ends our membership only if that is full.
         """
         choices.check(membership, delivery)
         key = make_group(group, scope)

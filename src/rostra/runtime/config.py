@@ -15,6 +15,7 @@
     listen = "127.0.0.1:7701"            # programs over TCP
     token_file = "/etc/rostra/token"     # what those must show; programs on the socket need nothing
     state = "/var/lib/rostra"            # incarnations and permanent groups survive a restart here
+    spill_mb = 256                       # of it, for what slow receivers (slow="spill") have not taken
 
     [http]                           # health, metrics and the dashboard, on loopback; none unless asked for
     agents = "127.0.0.1:7780"
@@ -88,6 +89,7 @@ class AgentSettings(Struct, frozen=True):
     listen: TcpAddress | None = None
     state: Path | None = None
     token_file: Path | None = None
+    spill_mb: int | None = None
 
 
 class HttpSettings(Struct, frozen=True):
@@ -328,7 +330,7 @@ def _servers(table: Mapping[str, Any]) -> dict[Domain, TcpAddress]:
 
 
 def _agents(table: Mapping[str, Any]) -> AgentSettings:
-    _known(table, "[agents]", ("socket", "socket_mode", "listen", "token_file", "state"))
+    _known(table, "[agents]", ("socket", "socket_mode", "listen", "token_file", "state", "spill_mb"))
     mode = _text(table, "agents", "socket_mode", default="0660")
     return AgentSettings(
         socket=parse_socket_path(_text(table, "agents", "socket")) if "socket" in table else None,
@@ -336,6 +338,9 @@ def _agents(table: Mapping[str, Any]) -> AgentSettings:
         listen=parse_tcp(_text(table, "agents", "listen")) if "listen" in table else None,
         token_file=Path(_text(table, "agents", "token_file")) if "token_file" in table else None,
         state=Path(_text(table, "agents", "state")) if "state" in table else None,
+        spill_mb=placed("[agents] spill_mb", parse_megabytes, str(table["spill_mb"]))
+        if "spill_mb" in table
+        else None,
     )
 
 
@@ -436,6 +441,12 @@ def parse_profile(text: str) -> str:
     if text not in PROFILES:
         raise BadInput(f"{text!r} is unknown", fix=f"use one of: {', '.join(PROFILES)}")
     return text
+
+
+def parse_megabytes(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise BadInput(f"{text!r} is no number of megabytes", fix="write a whole number, such as 256")
+    return int(text)
 
 
 def parse_mode_of_data(text: str) -> str:

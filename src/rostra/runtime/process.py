@@ -17,6 +17,7 @@ import resource
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -28,7 +29,17 @@ from rostra.names import ROOT, Domain, dials, parent
 from rostra.node import Node, Output
 from rostra.protocols.adhoc.config import AdhocConfig
 from rostra.protocols.adhoc.core import ClusterCore, HostCore
-from rostra.protocols.adhoc.events import Cast, Deliver, Located, Tuned
+from rostra.protocols.adhoc.events import (
+    Cast,
+    Deliver,
+    ForgetSpilled,
+    Located,
+    ReadSpilled,
+    Spill,
+    Spilled,
+    SpilledRead,
+    Tuned,
+)
 from rostra.protocols.adhoc.events import Transmit as Speak
 from rostra.protocols.effects import (
     Answer,
@@ -64,6 +75,7 @@ from rostra.runtime.lag import Lag
 from rostra.runtime.links import Dialler, LinkEnd
 from rostra.runtime.programs import WATCH_TICK_S, Programs
 from rostra.runtime.record import Record
+from rostra.runtime.spill import SpillDisk
 from rostra.runtime.store import Store
 from rostra.wire import Encoder, Goodbye
 
@@ -121,6 +133,7 @@ class Process:
         self.residents: dict[Domain, Resident] = {}
         self.agent: Resident | None = None  # if there is one
         self.programs: dict[Domain, Programs] = {}
+        self._disks: dict[Domain, SpillDisk] = {}  # for backlogs, of the clusters served here
         self.turn = 0
         self.now = self.clock()
         self.failed: asyncio.Future[BaseException] = self.loop.create_future()
@@ -158,6 +171,9 @@ class Process:
             Speak: self.data.transmit,
             Located: self._located,
             Tuned: self._tuned,
+            Spill: self._spill,
+            ReadSpilled: self._read_spilled,
+            ForgetSpilled: self._forget_spilled,
         }
 
     def clock(self) -> float:
@@ -172,6 +188,20 @@ class Process:
         if resident.is_agent:
             self.agent = resident
             self._paced.append((programs, resident.node.links[parent(resident.path)]))
+
+    def keep_backlogs(self, cluster: Domain, state: Path | None, bytes_max: int) -> None:
+        """What slow receivers of this cluster have not taken may be kept there."""
+        resident = self.residents[cluster]
+
+        def answer(event: Spilled | SpilledRead) -> None:
+            if not self._stopped:
+                self.step(resident, event)
+
+        self._disks[cluster] = SpillDisk(state, cluster, self.record, answer, bytes_max)
+
+    def close_disks(self) -> None:
+        for disk in self._disks.values():
+            disk.close()
 
     def keep_journal(self, resident: Resident, scribe: Scribe) -> None:
         """Show this scribe everything that the node sees and orders, from now on."""
@@ -366,6 +396,15 @@ class Process:
     def _located(self, resident: Resident, order: Located) -> None:
         self.data.located(order)
 
+    def _spill(self, resident: Resident, order: Spill) -> None:
+        self._disks[resident.path].keep(order)
+
+    def _read_spilled(self, resident: Resident, order: ReadSpilled) -> None:
+        self._disks[resident.path].read(order)
+
+    def _forget_spilled(self, resident: Resident, order: ForgetSpilled) -> None:
+        self._disks[resident.path].forget(order)
+
     def _tuned(self, resident: Resident, order: Tuned) -> None:
         """The servers' drivers say it themselves, and more often: see `runtime/data.py`."""
 
@@ -495,6 +534,7 @@ class Process:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self.data.close()
+        self.close_disks()
         for resident in self.residents.values():
             for channel in list(resident.channels.values()):
                 channel.connection.close(why)

@@ -36,6 +36,7 @@ from rostra.runtime.notify import Systemd
 from rostra.runtime.process import Process, Resident
 from rostra.runtime.record import Record
 from rostra.runtime.reload import reload
+from rostra.runtime.spill import MB_MAX
 from rostra.runtime.store import open_store
 from rostra.runtime.tokens import read_token
 from rostra.wire import FrameKind
@@ -59,6 +60,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     listen: TcpAddress | None = None  # instead of what the world file says, for all domains
     data: TcpAddress | None = None  # the same for datagrams; an agent's own are at any free port
     state: Path | None = None
+    spill_mb: int = MB_MAX  # what backlogs of slow receivers may fill there
     told: dict[str, str] = {}  # what somebody said, and who: for the log
 
     def check(self) -> None:
@@ -185,6 +187,7 @@ class running:
         try:
             for domain in settings.domains:
                 process.host(_domain_server(settings, domain, process.data))
+                process.keep_backlogs(domain, settings.state, settings.spill_mb << 20)
             if settings.host is not None:
                 process.host(_agent(settings, settings.host))
             if settings.world.journal.at is not None:
@@ -251,6 +254,7 @@ class running:
         process.data.close()
         for door in self.doors:
             door.close()
+        process.close_disks()
         for resident in process.residents.values():
             resident.store.close()
 

@@ -27,10 +27,12 @@ from rostra.runtime.config import (
     World,
     WorldFile,
     parse_http,
+    parse_megabytes,
     parse_mode,
     parse_profile,
     placed,
 )
+from rostra.runtime.spill import MB_MAX
 
 Role = Literal["agent", "server"]
 
@@ -134,6 +136,14 @@ SETTINGS: Final = (
         ("agents", "state"),
         lambda world: world.agents.state,
         flag="--state",
+    ),
+    Setting(
+        "spill_mb",
+        "how much of that directory slow receivers may fill, with slow=spill",
+        parse_megabytes,
+        ("agents", "spill_mb"),
+        lambda world: world.agents.spill_mb,
+        lambda: MB_MAX,
     ),
     Setting("http", "health, metrics and the dashboard", parse_http, flag="--http"),
     Setting(

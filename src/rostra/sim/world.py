@@ -123,6 +123,7 @@ from rostra.sim.history import (
 from rostra.sim.network import STEADY, Line, LinkModel, Quality
 from rostra.sim.programs import Call, Program
 from rostra.sim.shapes import clusters
+from rostra.sim.shelf import Shelf
 from rostra.sim.talks import QUIET, JoinTalk, LeaveTalk, Talk
 from rostra.wire import Arrived, Encoder, FrameKind, FrameReader
 
@@ -186,6 +187,7 @@ class Process:
         "path",
         "paused",
         "programs",
+        "shelf",
         "skew_s",
         "step_s",
         "timers",
@@ -207,6 +209,7 @@ class Process:
         self.skew_s = 0.0  # how far this server's clock is ahead of the world's
         self.timers: dict[TimerKey, int] = {}
         self.disk: list[Any] = []  # survives crashes
+        self.shelf = Shelf()  # does not: backlogs of slow receivers
         self.lines: dict[Domain, Line] = {}
         self.programs: dict[Endpoint, Program] = {}
 
@@ -313,6 +316,9 @@ class World:
             talk.Deliver: self._deliver,
             talk.Located: self._known_already,
             talk.Tuned: self._known_already,
+            talk.Spill: self._spill,
+            talk.ReadSpilled: self._read_spilled,
+            talk.ForgetSpilled: self._forget_spilled,
         }
         self.processes: dict[Domain, Process] = {path: Process(path) for path in self.tree.servers}
         hosts = set(self.tree.hosts)
@@ -547,6 +553,15 @@ class World:
 
     def _hear_speech(self, way: Way, heard: talk.Heard) -> None:
         self._step(self.processes[way.to], heard)
+
+    def _spill(self, process: Process, order: talk.Spill) -> None:
+        self._inject(process, process.shelf.keep(order))
+
+    def _read_spilled(self, process: Process, order: talk.ReadSpilled) -> None:
+        self._inject(process, process.shelf.read(order))
+
+    def _forget_spilled(self, process: Process, order: talk.ForgetSpilled) -> None:
+        process.shelf.forget(order)
 
     def _known_already(self, process: Process, order: Output) -> None:
         """Where delegates and LANs listen: here names are addresses."""
@@ -910,6 +925,7 @@ class World:
             return
         process.life += 1
         process.waking = False
+        process.shelf = Shelf()
         incarnation = process.incarnation = process.incarnation + NUMBERS_PER_LIFE
         registry = Registry.of(process.disk)
         path = process.path

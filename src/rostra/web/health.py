@@ -184,6 +184,11 @@ COUNTED: Final[dict[str, tuple[str, str, str]]] = {
         "",
         f"Datagrams that the kernel dropped because we did not read fast enough. {GOOD_LOW}",
     ),
+    "spills_refused": (
+        "rostra_runtime_spills_refused",
+        "why",
+        f"Parts of slow receivers' backlogs that no disk took or gave back, by reason. {GOOD_LOW}",
+    ),
     "program_connected": (
         "rostra_runtime_programs_connected",
         "",
