@@ -1,5 +1,7 @@
 """How fast a delegate speaks to another one: as fast as it likes, until most of what it says is lost."""
 
+from random import Random
+
 import pytest
 
 from rostra.names import Domain, Endpoint, Group
@@ -52,6 +54,57 @@ def test_a_way_that_loses_some_of_it_is_not_slowed_down(lost):
     if lost:
         ask(pace, 0.2, 1, lost)
     assert pace.rate is None
+
+
+@pytest.mark.spec("X-084", "X-090")
+def test_a_way_that_loses_a_fifth_of_streams_of_which_a_fifth_never_came_is_not_narrow():
+    """Ten minutes of twenty frames a second. Whoever is at the other end asks for what was lost on this way
+    and for what this delegate misses itself: paced by that, streams were once eight seconds late."""
+    pace, luck, missing = Pace(600.0), Random("a fifth"), []
+    for number in range(1, 12_001):
+        now = number / 20
+        came = luck.random() > 0.2
+        if came:
+            assert pace.send(now, G, frame(number, size=1)), f"paced after {now} s"
+        if not came or luck.random() < 0.2:
+            missing.append((number, now))
+        while missing and missing[0][1] < now - 0.25:
+            each, _ = missing.pop(0)
+            ask(pace, now, each, each)
+    assert pace.rate is None
+
+
+@pytest.mark.spec("X-090")
+def test_a_way_that_loses_most_of_a_steady_stream_is_narrow():
+    """What was said in the last round trip cannot have been asked for yet, and does not speak for the way."""
+    pace, lost = Pace(100.0), []
+    for number in range(1, 401):
+        now = number / 100
+        if not pace.send(now, G, frame(number)):
+            break
+        if number % 5:
+            lost.append((number, now))
+        while lost and lost[0][1] < now - 0.09:
+            each, _ = lost.pop(0)
+            ask(pace, now, each, each)
+    assert pace.rate is not None and now < 1.5
+
+
+def test_a_lossy_way_that_is_called_narrow_by_mistake_is_soon_as_fast_as_before():
+    """It is known to lose a fifth, so a fifth lost is no reason to speak ever more slowly."""
+    pace, luck, now, lost = Pace(100.0), Random("a mistake"), 0.0, []
+    number = 0
+    while now < 40.0:
+        number, now = number + 1, now + 0.05
+        pace.send(now, G, frame(number))
+        pace.due(now)
+        cut_off = 20.0 < now < 21.5
+        if cut_off or luck.random() < 0.2:
+            lost.append((number, now))
+        while not cut_off and lost and lost[0][1] < now - 0.25:
+            each, _ = lost.pop(0)
+            ask(pace, now, each, each)
+    assert pace.waiting == 0 and (pace.rate is None or pace.rate > 20 * 500)
 
 
 def test_a_way_that_was_cut_for_a_while_is_not_narrow():

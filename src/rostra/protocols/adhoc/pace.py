@@ -1,19 +1,22 @@
 """How fast a delegate may speak to another one: as fast as it likes, until most of what it says is lost.
 
-    unlimited ── half of it is asked for again ──▶ paced: what comes in time waits for its turn
-        ▲                                            │  more is lost than the way loses anyway: slower
-        └────────── nothing waited for a while ──────┘  nothing is: a little faster
+    unlimited ── far too much is asked for again ──▶ paced: what comes in time waits for its turn
+        ▲                                              │  more is lost than the way loses anyway: slower
+        └────────── nothing waited for a while ────────┘  no more is: faster
 
 A way that is too narrow loses what does not fit, and repairs, which do not fit either, only make it worse
 (X-090). Delegates know how much of what they said was lost, since they are asked for it again; so the rate
-follows what arrived, and no message is needed to find it. A way may also lose a fifth by itself: if speaking
-more slowly does not help, that is how it is, and the rate goes up again.
+follows what arrived, and no message is needed to find it. A way may also lose a fifth by itself, and by bad
+luck half of some twenty frames: so a way is called narrow on evidence that luck does not make, how much it
+loses while nobody calls it narrow is remembered, and if speaking more slowly does not help, that is how it
+is, and the rate goes up again.
 
 While a way is paced, a question for something that waits for its turn, or that has just been sent, is not
 answered twice.
 """
 
 from collections import Counter, deque
+from math import sqrt
 from typing import Final
 
 from msgspec import Struct, field
@@ -35,15 +38,20 @@ LONGEST_S: Final = 2.0
 QUEUE_S: Final = 0.5
 """What a narrow way holds back before it loses something."""
 
-NARROW: Final = 0.5
-"""An unlimited way that loses more than this share is too narrow."""
+ARRIVED: Final = 0.75
+SURE: Final = 13.0
+"""What is lost speaks for a narrow way, what arrives against it, by so much; from this sum on it is believed.
+Twenty frames of which two arrive are enough. Where a fifth is lost by chance, ten million are not."""
+
+REMEMBERED: Final = 0.125
+"""By this part of the difference each stretch of time changes what a way is known to lose anyway."""
 
 MORE: Final = 0.15
-"""A paced one that loses so much more than it does anyway is still too fast."""
+"""A paced one that loses so much more than it does anyway, and more than chance, is still too fast."""
 
 FASTER: Final = 1.1
 MUCH_FASTER: Final = 4.0
-"""By so much at a time, if something was lost and if nothing was."""
+"""By so much at a time, if more was lost than the way loses anyway and if not."""
 
 IDLE_S: Final = 5.0
 """After so long in which nothing had to wait, a way is unlimited again."""
@@ -78,32 +86,45 @@ class Outset(Struct, gc=False):
     """What was said for the first time on an unlimited way, and which numbers of it were asked for.
 
     Only what this delegate said itself counts, and only once however often it is asked for: neither what its
-    predecessor said, nor a hole whose repair was lost as well, makes a way narrow.
+    predecessor said, nor what it misses itself, nor a hole whose repair was lost as well, makes a way narrow.
     """
 
     began: Instant
     frames: int = 0
     bytes: int = 0
     numbers: int = 0
-    spans: dict[tuple[Group, Stream], tuple[int, int]] = field(default_factory=dict)
+    ended: Instant = 0.0
+    said: dict[tuple[Group, Stream], list[Range]] = field(default_factory=dict)
     lost: set[Number] = field(default_factory=set)
 
-    def sent(self, group: Group, frame: Frame, size: int) -> None:
+    def sent(self, now: Instant, group: Group, frame: Frame, size: int) -> None:
         data = frame.data if isinstance(frame, Numbered) else frame
         if isinstance(data, Parity) or data.repair:
             return
+        if not self.frames:
+            self.began = now
+        self.ended = now
+        if self.is_long:
+            self.said.clear()
         self.frames += 1
         self.bytes += size
         self.numbers += data.run.count
-        first, _ = self.spans.get((group, data.stream), (data.run.first, 0))
-        self.spans[group, data.stream] = (first, data.run.end)
+        said = self.said.setdefault((group, data.stream), [])
+        if said and said[-1][1] == data.run.first - 1:
+            said[-1] = (said[-1][0], data.run.end - 1)
+        else:
+            said.append((data.run.first, data.run.end - 1))
 
     def asked(self, group: Group, nak: Nak) -> None:
-        begin, end = self.spans.get((group, nak.stream), (0, 0))
-        for first, last in nak.ranges:
-            self.lost.update(
-                (group, nak.stream, each) for each in range(max(first, begin), min(last + 1, end))
-            )
+        for low, high in self.said.get((group, nak.stream), ()):
+            for first, last in nak.ranges:
+                numbers = range(max(first, low), min(last, high) + 1)
+                self.lost.update((group, nak.stream, each) for each in numbers)
+
+    @property
+    def is_long(self) -> bool:
+        """Nobody asked for anything for too long a time: nothing is lost here, or the way was cut."""
+        return self.ended - self.began > LONGEST_S
 
     @property
     def lost_share(self) -> float:
@@ -116,8 +137,10 @@ class Pace:
     __slots__ = (
         "_after",
         "_before",
+        "_closed",
         "_due_at",
         "_epoch",
+        "_evidence",
         "_least",
         "_lowered",
         "_natural",
@@ -146,6 +169,8 @@ class Pace:
         self._lowered: tuple[float, float] | None = None  # the rate and the share lost, before it was lowered
         self._epoch: int | None = None  # of the delegate there
         self._outset = Outset(0.0)  # while the way is unlimited
+        self._closed: Outset | None = None  # and before: the last of it may still be asked for
+        self._evidence = 0.0  # that the way is narrow
         self._now = Cohort(0.0)  # while it is paced
         self._before: Cohort | None = None  # has had its time to be asked for again; to be judged
 
@@ -159,9 +184,7 @@ class Pace:
         """May it leave now? Else it waits."""
         size = _size(frame)
         if self.rate is None:
-            if not self._outset.frames:
-                self._outset.began = now
-            self._outset.sent(group, frame, size)
+            self._outset.sent(now, group, frame, size)
             return True
         if not self.waiting and now >= self._due_at:
             self._leave(now, group, frame, size)
@@ -208,7 +231,9 @@ class Pace:
     def asked(self, now: Instant, group: Group, nak: Nak, again_s: float) -> Nak | None:
         """A question from there: so much was lost. What is on its way already is taken out of it."""
         if self.rate is None:
-            self._outset.asked(group, nak)
+            for outset in (self._closed, self._outset):
+                if outset is not None:
+                    outset.asked(group, nak)
             self._judge_unlimited(now, again_s)
             return nak
         ranges: list[Range] = []
@@ -243,18 +268,25 @@ class Pace:
         return 2 * (again_s + self._turn_s) + QUEUE_S
 
     def _judge_unlimited(self, now: Instant, again_s: float) -> None:
-        outset = self._outset
-        took_s = now - outset.began
-        if took_s > LONGEST_S:
-            self._outset = Outset(now)  # the way was cut for a while, and is not narrow
-        elif outset.frames >= 2 * JUDGED and took_s >= again_s:
-            if outset.lost_share > NARROW:
-                arrived = outset.bytes * (1.0 - outset.lost_share) / max(took_s, 0.05)
-                # It may have been cut for a moment: all of this again within a few seconds must be possible.
-                self._lower(
-                    now, max(arrived, outset.bytes / LONGEST_S, self._least), outset.lost_share, rate=None
-                )
-            self._outset = Outset(now)
+        """What became of what was said, once all of it has had its time to be asked for?"""
+        if self._closed is None and self._outset.frames >= 2 * JUDGED:
+            self._closed, self._outset = self._outset, Outset(now)
+        closed = self._closed
+        if closed is None or now < closed.ended + again_s:
+            return
+        self._closed = None
+        if closed.is_long:
+            self._evidence = 0.0
+            return
+        lost = closed.lost_share
+        lost_numbers = lost * closed.numbers
+        self._evidence = max(0.0, self._evidence + lost_numbers - ARRIVED * (closed.numbers - lost_numbers))
+        if self._evidence >= SURE:
+            arrived = closed.bytes * (1.0 - lost) / max(now - closed.began, 0.05)
+            # It may have been cut for a moment: all of this again within a few seconds must be possible.
+            self._lower(now, max(arrived, closed.bytes / LONGEST_S, self._least), lost, rate=None)
+        elif not self._evidence:
+            self._natural += REMEMBERED * (lost - self._natural)
 
     def _judge(self, now: Instant, again_s: float) -> None:
         """What became of what was sent before? What was sent since then may still be asked for again."""
@@ -270,27 +302,34 @@ class Pace:
             # Much less was said, and the same share of it was lost: that is how this way is.
             self._natural, self.rate = lost, max(self.rate, self._lowered[0])
             self._lowered = None
-        elif lost > self._natural + MORE:
+        elif lost > self._natural + MORE + self._chance(cohort.frames):
             self._lower(now, max(self._least, 0.95 * cohort.arrived), lost, rate=self.rate)
         else:
             self._lowered = None
             if self._waited_at >= cohort.began:
                 carried = cohort.arrived / (1.0 - min(self._natural, 0.9))
-                faster = FASTER if cohort.lost else MUCH_FASTER
+                faster = FASTER if lost > self._natural else MUCH_FASTER
                 self.rate = min(faster * self.rate, max(self.rate, MUCH_FASTER * carried))
             elif now - self._waited_at > IDLE_S:
                 self._unlimited(now)
+            if lost < self._natural:
+                self._natural += REMEMBERED * (lost - self._natural)
         old = [number for number, at in self._sent_at.items() if at < now - 4 * max(LONGEST_S, patience_s)]
         for number in old:
             del self._sent_at[number]
 
+    def _chance(self, frames: int) -> float:
+        """How much more than usual is lost of so many by chance, and seldom more."""
+        return 2.0 * sqrt(self._natural * (1.0 - self._natural) / max(1, frames))
+
     def _unlimited(self, now: Instant) -> None:
         self.rate, self._before, self._outset = None, None, Outset(now)
+        self._closed, self._evidence = None, 0.0
         self._sent_at.clear()
 
     def _lower(self, now: Instant, to: float, lost: float, *, rate: float | None) -> None:
         if rate is None:
-            self._natural, self._waited_at, self._due_at = 0.0, now, now
+            self._waited_at, self._due_at = now, now
         self._lowered = (rate, lost) if rate is not None and to < 0.7 * rate else None
         self.rate = to
         # What is under way was sent too fast, and says nothing about the new rate.
