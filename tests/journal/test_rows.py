@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from rostra.journal.rows import OBSERVERS_MAX, Entry, Scribe
+from rostra.journal.entries import OBSERVERS_MAX, Entry
+from rostra.journal.rows import Scribe
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.adhoc import events as adhoc
 from rostra.protocols.adhoc.events import Deliver, JoinAsked, LeaveAsked

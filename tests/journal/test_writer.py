@@ -12,8 +12,8 @@ import pytest
 from rostra.errors import BadInput
 from rostra.journal import segments
 from rostra.journal.bounds import Bounds
+from rostra.journal.entries import Entry, Identity
 from rostra.journal.fold import Line
-from rostra.journal.rows import Entry, Identity
 from rostra.journal.segments import Place, read
 from rostra.journal.writer import Pen, Writer
 from rostra.names import Endpoint

@@ -21,8 +21,8 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from rostra.errors import BadInput
+from rostra.journal.entries import Entry, Identity
 from rostra.journal.fold import UNKNOWN
-from rostra.journal.rows import Entry, Identity
 from rostra.journal.schema import COLUMNS, NAMES, VERSION, segment_name
 
 _TYPES: Final[dict[str, pa.DataType]] = {

@@ -23,7 +23,7 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 
 from rostra.journal.bounds import Bounds
-from rostra.journal.rows import Entry, Identity
+from rostra.journal.entries import Entry, Identity
 from rostra.journal.segments import Place, table_of
 
 CHUNK_ENTRIES: Final = 250

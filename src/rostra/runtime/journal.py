@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from rostra.errors import BadInput
 from rostra.journal.bounds import Bounds
+from rostra.journal.entries import Identity, Role
 from rostra.journal.inputs import FORMAT, Began, Recorder, Speaking
-from rostra.journal.rows import Identity, Role, Scribe
+from rostra.journal.rows import Scribe
 from rostra.journal.schema import VERSION
 from rostra.journal.segments import Place
 from rostra.journal.writer import Part, Pen, Writer

@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from rostra.errors import BadInput
+from rostra.journal.entries import Entry, Identity, Role
 from rostra.journal.inputs import Began, Recorder, Word
-from rostra.journal.rows import Entry, Identity, Role, Scribe, Truth
+from rostra.journal.rows import Scribe
 from rostra.journal.schema import VERSION
 from rostra.journal.segments import Place, read, table_of
+from rostra.journal.truth import Truth
 from rostra.journal.writer import Part
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.effects import Event

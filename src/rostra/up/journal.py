@@ -10,9 +10,10 @@ from typing import Final
 
 from rostra.errors import BadInput
 from rostra.journal.bounds import Bounds
-from rostra.journal.rows import Identity, Truth
+from rostra.journal.entries import Identity
 from rostra.journal.schema import VERSION
 from rostra.journal.segments import Place
+from rostra.journal.truth import Truth
 from rostra.journal.writer import Pen, Writer
 from rostra.names import Domain
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rostra.history.sample.places import Bools, Ints
-from rostra.journal.rows import Identity
+from rostra.journal.entries import Identity
 from rostra.journal.schema import COLUMNS, VERSION
 from rostra.journal.segments import SCHEMA, Place
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from rostra.history.sample.pages import Pages, Words, nth_of
 from rostra.history.sample.places import Bools, Ints
 from rostra.history.sample.script import FIRST_EPOCH, NEVER, PAUSE, SECOND, Fault, Script, popularity
-from rostra.journal.rows import Identity, Role
+from rostra.journal.entries import Identity, Role
 from rostra.sim.journal import SIMULATOR
 
 MS: Final = 1_000
