@@ -45,6 +45,25 @@ def test_one_message_and_who_said_it(cluster: Cluster) -> None:
         assert tail.wait(WITHIN_S) == 0
 
 
+def test_what_is_submitted_is_heard_and_nobody_sees_who_did(cluster: Cluster) -> None:
+    with cluster.begin("tail", "submitted", "-o", "jsonl") as tail:
+        assert tail.stdout is not None
+        assert json.loads(tail.stdout.readline())["change"] == "view"
+        assert cluster.run("send", "submitted", "lunch is ready", "--name", "ann", "--submit").code == 0
+        joined, message = [json.loads(tail.stdout.readline()) for _ in range(2)]
+        assert [each["endpoint"].partition("#")[0] for each in joined["members"]] == [
+            "eu.-delegate/aggregate"
+        ]
+        assert message["body"] == "lunch is ready" and "/ann#" in message["sender"]
+        tail.send_signal(signal.SIGINT)
+        assert tail.wait(WITHIN_S) == 0
+
+
+def test_who_submits_cannot_wait_for_others(cluster: Cluster) -> None:
+    refused = cluster.run("send", "submitted", "hello", "--submit", "--wait", "1")
+    assert refused.code == 2 and "who submits does not see the others" in refused.err
+
+
 def test_what_is_no_text_is_shown_so_that_programs_get_it_back(cluster: Cluster) -> None:
     with cluster.begin("tail", "bytes", "-o", "jsonl", "--count", "2") as tail:
         listening(tail)

@@ -1,4 +1,4 @@
-"""Those who speak through their LAN's delegate, in the simulator's world: history, checkers, journal, replay."""
+"""Those who speak through their LAN's delegate, in a simulated world: history, checkers, journal, replay."""
 
 from collections import defaultdict
 from pathlib import Path

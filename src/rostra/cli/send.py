@@ -13,6 +13,8 @@ from rostra.cli.asking import GroupName, Scope, endpoint, group_of, within_scope
 from rostra.cli.common import EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.following import until_told
 from rostra.client import Conversation
+from rostra.client.conversation import RoleName
+from rostra.errors import BadInput
 from rostra.names import Group
 
 READ_BYTES: Final = 1 << 16
@@ -40,6 +42,14 @@ def send(
     wait: Annotated[
         int, typer.Option("--wait", metavar="N", min=0, help="First wait until so many others are there.")
     ] = 0,
+    submit: Annotated[
+        bool,
+        typer.Option(
+            "--submit",
+            help="Do not join the group: the server of this cluster says it for us, and nobody sees us come"
+            " and go.",
+        ),
+    ] = False,
     agent: Agent = None,
     token_file: OwnToken = None,
 ) -> int:
@@ -48,6 +58,9 @@ def send(
     All who are in the group get every message, in order and without a gap; rostra tail shows them. The
     command ends when everybody has them. If the group does not keep up, it reads more slowly.
 
+    With --submit it is the same, for the many who have a word to say and do not listen: a group with a
+    thousand of them has one member more for each cluster.
+
     Ctrl-C stops reading; what was read before is still sent.
 
     Examples:
@@ -55,16 +68,24 @@ def send(
         rostra send lounge "lunch is ready"
         journalctl -f | rostra send logs@eu
         seq 1000 | rostra send numbers --wait 1
+        rostra send metrics --submit "cpu 0.7"
     """
     key = group_of(group, scope)
+    if submit and wait:
+        raise BadInput(
+            "--wait with --submit", fix="leave one of them out: who submits does not see the others"
+        )
+    role: RoleName = "submit" if submit else "send"
     with within_scope(key, agent):
-        return run_client(_send(key, message, name or f"send-{os.getpid()}", wait, agent))
+        return run_client(_send(key, message, name or f"send-{os.getpid()}", wait, role, agent))
 
 
-async def _send(group: Group, message: str | None, name: str, wait: int, agent: str | None) -> int:
+async def _send(
+    group: Group, message: str | None, name: str, wait: int, role: RoleName, agent: str | None
+) -> int:
     async with (
         endpoint(agent, name) as me,
-        me.join(group.name, group.scope, delivery="fifo", role="send") as talk,
+        me.join(group.name, group.scope, delivery="fifo", role=role) as talk,
     ):
         async with until_told():
             await talk.ready()
@@ -74,7 +95,8 @@ async def _send(group: Group, message: str | None, name: str, wait: int, agent: 
             else:
                 async for lines in _lines():
                     await talk.send_many(lines)
-        if len(talk.members) < 2:
+        members = (await me.resolve(group.name, group.scope)).members if role == "submit" else talk.members
+        if len(members) < 2:  # the speaker is one of them: we, or our cluster's
             remark(f"nobody else is in {group}: nobody has heard it")
     return EXIT_OK
 

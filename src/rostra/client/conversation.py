@@ -83,6 +83,8 @@ class Conversation:
     Iterate over it for what happens, in order: a `View` first, then `Joined`, `Left`, `Without`, `Only`,
     `Message` and `Gap`. There is one stream, for one reader. ``items(batch=1000)`` is the same with the
     messages of one sender in `Messages`, which is many times cheaper.
+
+    With ``role="submit"`` it is in no group: it speaks, through the delegate of its cluster, and that is all.
     """
 
     __slots__ = (
@@ -264,6 +266,11 @@ class Conversation:
         many of one sender at once, as `Messages`."""
         if batch < 0:
             raise BadInput(f"batch={batch}", fix="a positive number, or 0 for messages one by one")
+        if self.role is Role.SUBMIT:
+            raise NotAllowed(
+                f'{self.me.endpoint} only submits to {self.group}, and is told nothing (role="submit")',
+                fix='join it with role="both" or role="receive" to hear what is said',
+            )
         return Items(self, batch)
 
     async def _next(self, batch: int) -> GroupItem:
@@ -342,7 +349,7 @@ class Conversation:
     def hear(self, item: told.Item) -> None:
         """The agent says this about the group."""
         match item:
-            case told.Delivered(sender, run):
+            case told.Delivered(sender, run) | told.Aggregated(sender, run):
                 self._unread.append((sender, run))
                 self._unread_bytes += len(run.block)
                 if not self._stopped and (

@@ -278,6 +278,8 @@ class Me:
                     fix="leave these two out: who is spoken to is online",
                 )
             kind = choices.one_of(Role, "role", role), choices.one_of(Slow, "slow", slow)
+            if meta and kind[0] is Role.SUBMIT:
+                raise BadInput('meta with role="submit"', fix="leave it out: nobody is shown who submits")
 
             async def enter_conversation() -> Conversation:
                 talk = Conversation(self, key, role=kind[0], slow=kind[1], meta=meta)
