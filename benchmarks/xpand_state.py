@@ -33,6 +33,7 @@ from rostra.protocols.adhoc.messages import (
     DelegateAttributes,
     Entry,
     ForceJoin,
+    Report,
     Role,
     Run,
     StartSync,
@@ -169,6 +170,7 @@ def between_sites(receivers: int, messages: int) -> Counter[str]:
     driver.enter(1)
     members = driver.have_receivers(receivers)
     driver.run(5.0)
+    driver.step(Heard(G, MIT, (Report(()),)))  # so long is the way there
     driver.sent.clear()
     [stream] = [each.endpoint for each in people("mit", Role.SEND, 1)]
     block = block_of([b"x" * 100])

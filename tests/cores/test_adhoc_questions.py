@@ -5,10 +5,31 @@ On a bad network answers come late, so delegates ask again as a rule.
 """
 
 import pytest
-from support.adhocbench import DelegateBench, G, controls, cut, data, delegate, entry, user
+from support.adhocbench import (
+    DelegateBench,
+    G,
+    controls,
+    cut,
+    data,
+    delegate,
+    entry,
+    speech,
+    timers,
+    user,
+)
 
 from rostra.names import Domain
-from rostra.protocols.adhoc.messages import CutReply, CutRequest, Progress, Report, Role, StartSync, ViewId
+from rostra.protocols.adhoc import events as ev
+from rostra.protocols.adhoc.messages import (
+    CutReply,
+    CutRequest,
+    Heartbeat,
+    Progress,
+    Report,
+    Role,
+    StartSync,
+    ViewId,
+)
 
 A = user("huji.h1/a")
 READER = user("huji.h2/reader", role=Role.RECEIVE)
@@ -53,3 +74,23 @@ def test_a_member_that_asks_again_is_owed_what_it_was_told_at_first():
     bench.hear("mit", data(FAR, 5, 9))
     assert starts(bench.message(READER.endpoint, question)) == first
     assert bench.core.relays.running[FAR.endpoint].pins.local[READER.endpoint] == first[0]
+
+
+@pytest.mark.spec("X-070", "X-083")
+def test_how_long_a_way_is_is_asked_on_the_way_itself_until_there_is_an_answer():
+    bench = DelegateBench()
+    bench.inside(FAR, MIT)
+    bench.fire("peer", "mit", now=1.0)
+    round_trips = bench.core.relays.round_trips
+    effects = bench.message(MIT.endpoint, CutReply(G, 1, 1, cut("mit", entry(FAR, 1), h1=1)))
+    assert round_trips[Domain("mit")] == 1.0, "since it was asked first: never less than it is"
+    assert asks(effects) == 1 and timers(effects)["measure mit"] == 2.0
+    assert asks(bench.fire("measure", "mit", now=3.0)) == 1, "the question or its answer was lost"
+    bench.step(ev.Heard(G, Domain("mit"), (Report(()),)), now=3.2)
+    assert round_trips[Domain("mit")] == pytest.approx(0.2)
+    bench.step(ev.Heard(G, Domain("mit"), (Report(()),)), now=3.21)
+    assert round_trips[Domain("mit")] == pytest.approx(0.2), "of another question"
+
+
+def asks(effects) -> int:
+    return sum(each.message == Heartbeat(()) for each in speech(effects))

@@ -517,8 +517,13 @@ class DelegateCore:
         """A LAN's numbers are known: answer those who waited for them, and count it in the tree."""
         for source, message in self._waiting.pop(name, []):
             self._cut_request(source, message)
+        self._measure(name)
         self._tell_distances()
         self._plan_tree()
+
+    def _measure(self, name: Domain) -> None:
+        if self.peers.is_active(name):
+            self.relays.ways.measure(name, self.relays.round_trips[name])
 
     def _answer_unknown(self, name: Domain) -> None:
         for source, message in self._waiting.pop(name, []):
@@ -686,6 +691,9 @@ class DelegateCore:
                     self.relays.pulse(source, pulse, hop)
             case Status():
                 self.relays.status(message)
+            case Report(()):
+                if (seconds := self.relays.ways.answered(source)) is not None:
+                    self.relays.measured(source, seconds)
             case Report():
                 self.relays.report(source, message)
             case Below():
@@ -806,6 +814,8 @@ class DelegateCore:
                 if self.relays.ways.ask():
                     self._tell_distances()
                     self._plan_tree()
+            case _, "measure":
+                self._measure(Domain(which))
             case _, "distances":
                 self._tell_distances()
                 self._plan_tree()

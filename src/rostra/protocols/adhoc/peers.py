@@ -171,7 +171,8 @@ class Peers:
             peer.req = self._req
             peer.pieces = []
         peer.phase = PeerPhase.PEER_SYNC
-        peer.asked_at = self._voice.now
+        if not again:
+            peer.asked_at = self._voice.now
         tree = self._forwarding.tree
         question = ViewId(
             self._voice.group,
