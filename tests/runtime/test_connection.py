@@ -1,7 +1,11 @@
 """One buffer for all connections of a loop, and none shared between loops. Whatever is to end, ends."""
 
 import asyncio
+import socket
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
 
 from rostra.runtime.connection import Connection
 from rostra.wire import FrameKind, FrameReader
@@ -38,3 +42,25 @@ def test_a_connection_that_was_given_up_before_the_loop_made_it_ends_when_it_is_
     wire = Wire()
     connection.connection_made(wire)
     assert wire.cut
+
+
+class Line(Wire):
+    """One that has a socket."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        super().__init__()
+        self._sock = sock
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._sock if name == "socket" else default
+
+
+@pytest.mark.parametrize("family", [socket.AF_UNIX, socket.AF_INET])
+def test_a_connection_that_carries_messages_asks_for_room_on_this_machine_alone(family: int) -> None:
+    connection = Connection(None, FrameReader("lab", FrameKind.LINK))  # type: ignore[arg-type]
+    with socket.socket(family) as sock:
+        before = sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+        connection.connection_made(Line(sock))
+        connection.carry_messages()
+        after = sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+    assert (after > before) == (family == socket.AF_UNIX)
