@@ -169,6 +169,53 @@ async def test_without_multicast_auto_is_the_server(auto: Lab) -> None:
     lab.heal()
 
 
+SITES = ("eu", "us", "ap")
+BETWEEN = "239.192.77.1:7790"
+
+
+@pytest.fixture(scope="module")
+def three_sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """Three clusters of one host each, whose servers hear each other by multicast."""
+    if (why := why_no_namespaces()) is not None:
+        pytest.skip(f"machines cannot be made here: {why}")
+    data = f'[data]\nworld = {{ mode = "reflect", datagram_bytes = 1200, between = "{BETWEEN}" }}\n'
+    hosts = tuple([f"{site}.h1" for site in SITES])
+    lab = Lab(tmp_path_factory.mktemp("between"), servers=SITES, hosts=hosts, more=data)
+    asyncio.run(lab.start())
+    yield lab
+    lab.close()
+
+
+@pytest.mark.spec("X-108")
+async def test_between_sites_by_multicast_one_datagram_leaves_the_server_for_all_of_them(
+    three_sites: Lab,
+) -> None:
+    lab = three_sites
+    async with speaking(lab, "wide", *(f"{site}.h1" for site in SITES)) as (ann, *others):
+        server = lab["eu"].machine
+        before = packets_sent(server)
+        await ann.send_many(SAID)
+        for other in others:
+            await numbers(other, "eu.h1/", len(SAID))
+        assert len(SAID) <= packets_sent(server) - before < 1.9 * len(SAID)
+        assert (await lab.inspect("eu"))["data"]["between"] == BETWEEN
+
+
+@pytest.mark.spec("X-108", "X-083")
+async def test_what_multicast_between_sites_loses_is_repaired_even_if_nothing_arrives(
+    three_sites: Lab,
+) -> None:
+    lab = three_sites
+    group = BETWEEN.partition(":")[0]
+    async with speaking(lab, "lossy", *(f"{site}.h1" for site in SITES)) as (ann, bob, eve):
+        lab.deafen("us", f"-d {group} -m statistic --mode random --probability 0.3")
+        lab.deafen("ap", f"-d {group}")
+        await ann.send_many(SAID[:200])
+        await numbers(bob, "eu.h1/", 200)
+        await numbers(eve, "eu.h1/", 200)
+    lab.heal()
+
+
 async def test_a_datagram_that_nobody_sealed_speaks_for_nobody(auto: Lab) -> None:
     """Not even from the right machine: another program of it is not its agent."""
     lab = auto

@@ -156,6 +156,21 @@ def test_data_travels_as_the_nearest_domain_says() -> None:
         ('"eu.fr.c3" = "10.0.0.1:1"', "[data] eu.fr.c3 is no cluster", "eu.fr.c1, eu.fr.c2, us"),
         ('us = { parity_frames = "8" }', "parity_frames is '8'", "write it as a number"),
         ("us = { parity_frames = 65 }", "parity_frames must be 0 to 64", "change parity_frames"),
+        (
+            'us = { between = "10.0.0.1:7790" }',
+            "neither tree nor an IPv4 multicast address",
+            "239.192.0.1:7790",
+        ),
+        (
+            'us = { between = "239.192.0.1" }',
+            "neither tree nor an IPv4 multicast address",
+            "239.192.0.1:7790",
+        ),
+        (
+            'us = { between = "239.192.0.1:7790", mode = "reflect", sealed = false }',
+            "anybody could speak between clusters",
+            'between = "tree"',
+        ),
         ("us = { datagram_bytes = 100 }", "datagram_bytes is 100", "500 to 60000"),
         ("us = { sealed = false }", "anybody could speak there", 'mode = "reflect"'),
         ('"eu.fr.c2" = { mode = "multicast" }', "which is for IPv4", 'mode = "reflect"'),

@@ -364,6 +364,10 @@ class Net:
                 if node in self.tree.clusters and to in self.tree.clusters:
                     self._count("wan", message)
                 self._datagram(node, to, group, message)
+            case ev.Broadcast(lans, group, message):
+                self._count("broadcast", message)
+                for lan in lans:
+                    self._datagram(node, lan, group, message)
             case ev.Deliver(endpoint, _, item):
                 self._deliver(endpoint, item)
             case ev.Spill():

@@ -43,9 +43,11 @@ misspelt setting that is silently ignored is worse than a daemon that does not s
 may say instead is in `rostra.runtime.settings`.
 """
 
+import contextlib
 import difflib
 import tomllib
 from collections.abc import Callable, Collection, Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -65,6 +67,7 @@ from rostra.runtime.multicast import is_possible
 PROFILES: Final = {"lan": LinkConfig.lan, "wan": LinkConfig.wan}
 WORLD_NAME_LENGTH_MAX: Final = 63
 MODES: Final = ("auto", "multicast", "fanout", "reflect")
+TREE: Final = "tree"
 SOCKET_MODES: Final = ("0600", "0660", "0666")
 LOOPBACK: Final = ("127.", "::1", "localhost")
 WINDOW_BYTES: Final = 1 << 20
@@ -121,6 +124,10 @@ class DataSettings(Struct, frozen=True):
         more than one in a hundred. Between sites it is always 1200.
     `parity_frames`
         Forward error correction between this cluster's server and others: see `AdhocConfig`. Default 0: none.
+    `between`
+        How what is said in this cluster reaches the servers of others. "tree", the default: from server to
+        server. Or an IPv4 multicast address with a port, such as "239.192.0.1:7790": with one datagram to all
+        servers that say the same address; only where the network between them carries multicast.
     `sealed`
         Whether datagrams prove who sent them. Default true. Multicast is for those that do.
     """
@@ -131,6 +138,7 @@ class DataSettings(Struct, frozen=True):
     datagram_bytes: int | None = None
     parity_frames: int | None = None
     sealed: bool | None = None
+    between: str | None = None
 
 
 class World(Struct, frozen=True):
@@ -156,6 +164,11 @@ class World(Struct, frozen=True):
     def data_interface(self, cluster: Domain) -> str:
         return str(self._data(cluster, "interface", ""))
 
+    def data_between(self, cluster: Domain) -> TcpAddress | None:
+        """The multicast group in which this cluster's server speaks to others; none: they use the tree."""
+        said = str(self._data(cluster, "between", TREE))
+        return None if said == TREE else parse_tcp(said)
+
     def data_sealed(self, cluster: Domain) -> bool:
         return bool(self._data(cluster, "sealed", True))
 
@@ -176,7 +189,11 @@ class World(Struct, frozen=True):
     def adhoc_at(self, cluster: Domain) -> AdhocConfig:
         """How groups speak in this cluster."""
         config = AdhocConfig.lan() if self.profile == "lan" else AdhocConfig.wan()
-        config = replace(config, parity_frames=self._data(cluster, "parity_frames", 0))
+        config = replace(
+            config,
+            parity_frames=self._data(cluster, "parity_frames", 0),
+            between=TREE if self.data_between(cluster) is None else "multicast",
+        )
         if self.data_of(cluster).host.startswith(LOOPBACK):
             return config.over_loopback()
         return replace(config, window_bytes=WINDOW_BYTES)
@@ -383,6 +400,9 @@ def _data_of(path: str, said: Any) -> DataSettings:
         datagram_bytes=int(said["datagram_bytes"]) if "datagram_bytes" in said else None,
         parity_frames=int(said["parity_frames"]) if "parity_frames" in said else None,
         sealed=_flag(said, where, "sealed") if "sealed" in said else None,
+        between=placed(f"[{where}] between", parse_between, _text(said, where, "between"))
+        if "between" in said
+        else None,
     )
 
 
@@ -398,6 +418,11 @@ def _check_data(world: World, domain: Domain, said: DataSettings) -> None:
             raise BadInput(
                 f"[data] {cluster} is not sealed, and anybody could speak there by multicast",
                 fix='leave out sealed = false, or write mode = "reflect"',
+            )
+        if world.data_between(cluster) is not None and not world.data_sealed(cluster):
+            raise BadInput(
+                f"[data] {cluster} is not sealed, and anybody could speak between clusters by multicast",
+                fix='leave out sealed = false, or write between = "tree"',
             )
         if mode == "multicast" and not is_possible(world.data_of(cluster)):
             raise BadInput(
@@ -441,6 +466,21 @@ def parse_profile(text: str) -> str:
     if text not in PROFILES:
         raise BadInput(f"{text!r} is unknown", fix=f"use one of: {', '.join(PROFILES)}")
     return text
+
+
+def parse_between(text: str) -> str:
+    """ "tree", or a multicast address with a port."""
+    if text == TREE:
+        return text
+    with contextlib.suppress(ValueError, BadInput):
+        at = parse_tcp(text)
+        address = ip_address(at.host)
+        if address.version == 4 and address.is_multicast and at.port:
+            return text
+    raise BadInput(
+        f"{text!r} is neither tree nor an IPv4 multicast address with a port",
+        fix='write "tree", or an address such as "239.192.0.1:7790"',
+    )
 
 
 def parse_megabytes(text: str) -> int:

@@ -4,7 +4,7 @@
     fanout      host ──▶ each of them, and the server
     multicast   host ──▶ all of them at once, and the server ──▶ those whom multicast does not reach
 
-    server of a cluster ◀──▶ servers of other clusters
+    server of a cluster ◀──▶ servers of other clusters: each, or all at once (`between.py`)
 
 Everything is expected to be lost now and then: what cannot be sent or believed is counted and forgotten, and
 the machines above ask for it again. Nodes in one process need no datagrams at all.
@@ -37,11 +37,12 @@ from rostra.errors import BadInput
 from rostra.names import ROOT, Domain, Group, host_of, parent
 from rostra.protocols.adhoc.config import AdhocConfig
 from rostra.protocols.adhoc.core import ClusterCore, HostCore
-from rostra.protocols.adhoc.events import Cast, Heard, Located, Transmit
+from rostra.protocols.adhoc.events import Broadcast, Cast, Heard, Located, Transmit
 from rostra.protocols.adhoc.messages import Speech
 from rostra.protocols.adhoc.voice import delegate_host
 from rostra.protocols.links.packets import Hello
 from rostra.runtime.addresses import TcpAddress, parse_tcp
+from rostra.runtime.between import Between
 from rostra.runtime.multicast import (
     TRY_S,
     Audience,
@@ -57,6 +58,7 @@ from rostra.wire.datagrams import (
     KEY_BYTES,
     LAN,
     PLACES_MAX,
+    WIDE,
     Call,
     Datagram,
     Datagrams,
@@ -143,6 +145,7 @@ class DataChannel:
         self._ears: dict[Domain, socket.socket] = {}  # by LAN
         self._groups: dict[Domain, Place] = {}  # the multicast group of each
         self._mouth: Place | None = None  # from where we are heard by multicast
+        self._between = Between()
         self._audiences: dict[Domain, Audience] = {}  # of the clusters served here
         self._modes: dict[Domain, str] = {}  # and how they are spoken to
         self._working: dict[Domain, bool] = {}  # hosts: does multicast work both ways, as was last noted?
@@ -185,10 +188,11 @@ class DataChannel:
     def close(self) -> None:
         if self._calling is not None:
             self._calling.cancel()
-        for sock in (self._socket, *self._ears.values()):
+        for sock in (self._socket, *self._ears.values(), *self._between.ears.values()):
             if sock is not None:
                 self.process.loop.remove_reader(sock.fileno())
                 sock.close()
+        self._between.close()
         self._socket = None
         self._ears = {}
 
@@ -220,6 +224,15 @@ class DataChannel:
                 mode, because = "reflect", error.what
         self._modes[cluster] = mode
         self.process.record.note("data_mode", node=cluster, mode=mode, because=because)
+        if (group := world.data_between(cluster)) is not None:
+            known = set(self._between.ears.values())
+            self._between.open(cluster, group, world.data_of(cluster), world.data_interface(cluster))
+            for sock in set(self._between.ears.values()) - known:
+                _enlarge(sock)
+                self.process.loop.add_reader(sock.fileno(), self._readable, sock)
+            self.process.record.note(
+                "data_mode", node=cluster, mode=f"multicast {group}", because="[data] says between"
+            )
 
     def _listen(self, lan: Domain, group: Place, server: TcpAddress) -> None:
         """From now on hear what is said to this LAN by multicast, and be able to speak so."""
@@ -324,11 +337,24 @@ class DataChannel:
         else:
             self._queue((via,), resident.path, order.group, order.to, order.message)
 
+    def broadcast(self, resident: "Resident", order: Broadcast) -> None:
+        """To servers of other clusters: once to those who hear it, and to each of the others."""
+        far = [lan for lan in order.to if lan not in self.process.residents]
+        at_once = self._between.reached(resident.path, far)
+        if len(at_once) > 1:
+            self._queue((WIDE,), resident.path, order.group, WIDE, order.message)
+        else:
+            at_once = []
+        for lan in order.to:
+            if lan not in at_once:
+                self.transmit(resident, Transmit(lan, order.group, order.message))
+
     def located(self, order: Located) -> None:
-        address, _, key = order.address.partition(" ")
+        address, key, group = (*order.address.split(" "), "", "")[:3]
         if address:
             self.locate(order.lan, parse_tcp(address))
             self._wide_keys[order.lan] = bytes.fromhex(key)
+            self._between.told(order.lan, group)
 
     def _spread(self, server: "Resident", source: Domain, group: Group, messages: Iterable[Speech]) -> None:
         """From here to every host of the LAN that has members, but the speaker's."""
@@ -368,15 +394,16 @@ class DataChannel:
                     self._send(each, source, datagram)
 
     def _send(self, via: Domain, source: Domain, datagram: Sequence[bytes | memoryview]) -> None:
-        if via == ALL:
+        sock, place = self._socket, self._places.get(via)
+        if via == WIDE:
+            sock, place = self._between.mouth(source)
+        elif via == ALL:
             place = self._groups.get(source) or (None if source == ROOT else self._groups.get(parent(source)))
-        else:
-            place = self._places.get(via)
-        if self._socket is None or place is None:
+        if sock is None or place is None:
             self.process.record.count("datagrams_ignored", "unknown address")
             return
         try:
-            self._socket.sendmsg(datagram, (), 0, place)
+            sock.sendmsg(datagram, (), 0, place)
         except OSError as error:  # BlockingIOError: the kernel has no room; others: nobody there, no route
             why = "no room to send" if isinstance(error, BlockingIOError) else "not sendable"
             self.process.record.count("datagrams_ignored", why)
@@ -476,7 +503,7 @@ class DataChannel:
                 return
             except OSError:  # what a peer that is gone sent back
                 continue
-            if is_multicast and sender == self._mouth:
+            if is_multicast and (sender == self._mouth or self._between.is_own(sender)):
                 continue  # our own
             self.process.record.counters["datagrams_received", ""] += 1
             self._arrived(view[:size], (sender[0], sender[1]), by_multicast=is_multicast)
@@ -485,6 +512,9 @@ class DataChannel:
         datagram = self._datagrams.read(octets, self._key_of)
         if isinstance(datagram, Unreadable):
             self.process.record.count("datagrams_ignored", datagram.why)
+            return
+        if datagram.to == WIDE:
+            self._take_wide(datagram, sender)
             return
         resident = self._whose(datagram)
         if resident is not None and resident.is_agent and isinstance(datagram.word, Call):
@@ -508,6 +538,16 @@ class DataChannel:
                 if not by_multicast:
                     self._places[datagram.source] = sender
                 self._called(resident, datagram, word, by_multicast=by_multicast)
+
+    def _take_wide(self, datagram: Datagram, sender: Place) -> None:
+        """For every cluster that is served here and listens where the speaker speaks."""
+        heard = [each for each in self._modes if each in self._between.groups and each != datagram.source]
+        for cluster in heard if datagram.word is None and datagram.messages else ():
+            resident = self.process.residents[cluster]
+            if self._believes(resident, datagram, sender):
+                self.process.step_inside(resident, Heard(datagram.group, datagram.source, datagram.messages))
+            else:
+                self.process.record.count("datagrams_ignored", "a stranger")
 
     def _whose(self, datagram: Datagram) -> "Resident | None":
         """The server of the speaker's LAN; of whoever is spoken to; or the agent of a host in that LAN."""
@@ -632,7 +672,7 @@ class DataChannel:
                 del hosts[gone]
             if not hosts:
                 del self._leaving[where]
-        for sock in (self._socket, *self._ears.values()):
+        for sock in (self._socket, *self._ears.values(), *self._between.ears.values()):
             if sock is not None:
                 self._count_dropped(sock)
         if self._ears and self.process.now >= self._probe_due:
@@ -678,6 +718,7 @@ class DataChannel:
             return {}
         return {
             "mode": self._modes[resident.path],
+            "between": str(self.process.world.data_between(resident.path) or "tree"),
             "sealed": self._is_sealed(resident),
             "hosts": {
                 host: {"hears_multicast": audience.hears(host), "is_heard": audience.is_heard(host)}

@@ -89,10 +89,11 @@ def ears(group: str, port: int, interface: str) -> socket.socket:
     return sock
 
 
-def lend_mouth(sock: socket.socket, interface: str) -> None:
-    """What this socket says to a group leaves by that interface, and goes no farther than its LAN."""
+def lend_mouth(sock: socket.socket, interface: str, time_to_live: int = 1) -> None:
+    """What this socket says to a group leaves by that interface, and goes no farther than its LAN, or than so
+    many routers less one."""
     sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(interface))
-    sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 1)
+    sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, time_to_live)
     sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)  # for others on this machine
 
 

@@ -30,6 +30,7 @@ from rostra.node import Node, Output
 from rostra.protocols.adhoc.config import AdhocConfig
 from rostra.protocols.adhoc.core import ClusterCore, HostCore
 from rostra.protocols.adhoc.events import (
+    Broadcast,
     Cast,
     Deliver,
     ForgetSpilled,
@@ -169,6 +170,7 @@ class Process:
             Deliver: self._deliver,
             Cast: self.data.cast,
             Speak: self.data.transmit,
+            Broadcast: self.data.broadcast,
             Located: self._located,
             Tuned: self._tuned,
             Spill: self._spill,

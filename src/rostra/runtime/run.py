@@ -286,10 +286,16 @@ def _domain_server(settings: Settings, domain: Domain, data: DataChannel) -> Res
             fitted(world.adhoc_at(domain)),
             luck=secrets.randbits(64),
             channel=Channel(world.data_mode(domain)),
-            address=f"{world.data_of(domain)} {data.make_keys(domain)}",
+            address=_address(world, domain, data.make_keys(domain)),
         )
     node = _node(world, domain, core, store.incarnation, world.siblings(domain), accepts_children=True)
     return Resident(node, store, is_agent=False)
+
+
+def _address(world: World, cluster: Domain, key: str) -> str:
+    """What other clusters need to know: where its data is taken, what seals it, and where multicast is."""
+    between = world.data_between(cluster)
+    return f"{world.data_of(cluster)} {key}" + (f" {between}" if between is not None else "")
 
 
 def _agent(settings: Settings, host: Domain) -> Resident:

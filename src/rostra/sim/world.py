@@ -313,6 +313,7 @@ class World:
             Noted: self._note,
             talk.Cast: self._cast,
             talk.Transmit: self._say_to,
+            talk.Broadcast: self._say_to_all,
             talk.Deliver: self._deliver,
             talk.Located: self._known_already,
             talk.Tuned: self._known_already,
@@ -545,6 +546,10 @@ class World:
 
     def _say_to(self, process: Process, order: talk.Transmit) -> None:
         self._say(process.path, order.to, order.group, order.message)
+
+    def _say_to_all(self, process: Process, order: talk.Broadcast) -> None:
+        for lan in order.to:
+            self._say(process.path, lan, order.group, order.message)
 
     def _say(self, sender: Domain, to: Domain, group: Group, message: Speech) -> None:
         way = self.data.way(sender, to)

@@ -6,9 +6,10 @@
      └────────┴──────┴─────────┴──────────────────────────────────────────────
 
 `source` is the host whose agent speaks, or the cluster whose delegate does; `to` the one host or cluster that
-is spoken to, empty if the whole LAN is and its server shall pass it on, and `ALL` if the whole LAN is and
-was sent it already. Each datagram is complete in itself, may be lost, doubled or late, and carries as many
-messages as fit; or, instead, one `Word` about the channel itself.
+is spoken to, empty if the whole LAN is and its server shall pass it on, `ALL` if the whole LAN is and was
+sent it already, and `WIDE` if the servers of other clusters are, all at once. Each datagram is complete in
+itself, may be lost, doubled or late, and carries as many messages as fit; or, instead, one `Word` about the
+channel itself.
 
 **Seals.** Who speaks is proved by a keyed digest (BLAKE2b, 64 bits) of what follows it, and the highest bit
 of the version says that it is there. Where the keys come from is `runtime/data.py`'s. A seal does not make a
@@ -49,6 +50,9 @@ LAN: Final = Domain("")
 
 ALL: Final = Domain("*")
 """Stands for everybody in the speaker's own LAN, who were all sent it: there is nothing to pass on."""
+
+WIDE: Final = Domain("**")
+"""Stands for the servers of other clusters that listen where the speaker's does."""
 
 KEY_BYTES: Final = 16
 SEAL_BYTES: Final = 8
@@ -149,7 +153,7 @@ class Datagrams:
         body = data[_HEAD_BYTES + SEAL_BYTES if sealed else _HEAD_BYTES :]
         try:
             datagram = _decoder.decode(body)
-            check_way(datagram.group, datagram.source, datagram.to if datagram.to != ALL else LAN)
+            check_way(datagram.group, datagram.source, datagram.to if datagram.to not in (ALL, WIDE) else LAN)
             key = b"" if key_of is None else key_of(datagram)
             if key:
                 seal = bytes(data[_HEAD_BYTES : _HEAD_BYTES + SEAL_BYTES])

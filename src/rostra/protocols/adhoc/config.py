@@ -1,10 +1,14 @@
 """Every timer and bound of `adhoc`."""
 
+from typing import Final
+
 from msgspec import Struct
 from msgspec.structs import replace
 
 from rostra.errors import BadInput
 from rostra.names import Domain
+
+BETWEEN: Final = ("tree", "multicast")
 
 
 class AdhocConfig(Struct, frozen=True, kw_only=True):
@@ -110,6 +114,9 @@ class AdhocConfig(Struct, frozen=True, kw_only=True):
         Forward error correction: after this many frames to a delegate, or a moment (2 ms for each of them),
         two more that make up for any two lost ones among them. 0, the default, is off; at most 64. Raising
         it: fewer extra datagrams, more repairs.
+    `between`
+        How the streams of our own LAN reach the other delegates. "tree", the default; or "multicast": one
+        datagram for all of them, where the network carries that. Parity and pace are for the tree only.
     """
 
     snapshot_wait_s: float = 3.0
@@ -155,6 +162,7 @@ class AdhocConfig(Struct, frozen=True, kw_only=True):
     silent_s: float = 3.0
     root: Domain | None = None
     parity_frames: int = 0
+    between: str = "tree"
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -182,6 +190,7 @@ class AdhocConfig(Struct, frozen=True, kw_only=True):
         _require(self.heartbeat_s <= self.heartbeat_max_s, "heartbeat_s must not exceed heartbeat_max_s")
         _require(self.resume_share <= 1, "resume_share must be at most 1")
         _require(0 <= self.parity_frames <= 64, "parity_frames must be 0 to 64")
+        _require(self.between in BETWEEN, f"between must be one of: {', '.join(BETWEEN)}")
 
     @classmethod
     def wan(cls) -> "AdhocConfig":
@@ -223,7 +232,7 @@ class AdhocConfig(Struct, frozen=True, kw_only=True):
         return max(1, self.window_messages // 8)
 
 
-_MAY_BE_NOTHING = frozenset({"root", "parity_frames", "resume_share", "resume_s"})
+_MAY_BE_NOTHING = frozenset({"between", "root", "parity_frames", "resume_share", "resume_s"})
 
 
 def _require(holds: bool, rule: str) -> None:

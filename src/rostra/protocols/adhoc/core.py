@@ -30,6 +30,7 @@ from rostra.protocols.adhoc.delegate import Backup, DelegateCore, In, Lingering
 from rostra.protocols.adhoc.events import (
     Appointed,
     Ask,
+    Broadcast,
     Cast,
     Deliver,
     Heard,
@@ -558,6 +559,8 @@ class ClusterCore:
                     self._inside(machine, message)
                 case Transmit(to, group, message):
                     for piece in self._fragments.pieces(group, message):
+                case Broadcast(lans, group, message):
+                    out += [Broadcast(lans, group, piece) for piece in self._fragments.pieces(group, message)]
                         self._transmit(now, to, group, piece, out)
                 case Ask(ns.SendTo((to,), data)) if to == delegate_of(self.lan):
                     message_ = ns.Message(self.mouth, data)

@@ -1,7 +1,7 @@
 """What enters the doors of `adhoc` and what leaves them, besides the words that every core shares.
 
     driver ── JoinAsked, LeaveAsked, Submitted, Paused, Resumed, Heard, TimerFired ──▶ HostCore, ClusterCore
-    driver ◀── Deliver, Cast, Transmit, Located, Tuned, SetTimer, Ignored, Noted ────── HostCore, ClusterCore
+    driver ◀── Deliver, Cast, Transmit, Broadcast, Located, Tuned, SetTimer, Ignored, Noted ── both
 
     disk ── Spilled, SpilledRead ──────────────────────────────────────────────────────────────▶ ClusterCore
     disk ◀── Spill, ReadSpilled, ForgetSpilled ───────────────────────────────────────────────── ClusterCore
@@ -290,6 +290,15 @@ class Transmit(Effect, frozen=True, gc=False):
     """Say this to one host's agent, or to one LAN's delegate."""
 
     to: Domain
+    group: Group
+    message: Speech
+
+
+class Broadcast(Effect, frozen=True, gc=False):
+    """Say this to the delegates of these LANs: with one datagram, as far as the network carries it to all of
+    them (X-108)."""
+
+    to: tuple[Domain, ...]
     group: Group
     message: Speech
 

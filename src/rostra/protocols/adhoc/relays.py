@@ -12,10 +12,11 @@ delegate hands nothing to programs, so a semi-active sender differs from an acti
 The **home delegate** of a stream alone says what is stable (`stability.py`).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rostra.names import Domain, Endpoint, host_of, inside
 from rostra.protocols.adhoc.early import Early
@@ -67,6 +68,7 @@ class Relay:
     __slots__ = (
         "announced",
         "askers",
+        "everywhere",
         "final",
         "holes",
         "inbound",
@@ -95,6 +97,7 @@ class Relay:
         self.holes = Holes()
         self.recent = Recent()
         self.via: Domain | None = None  # the delegate that its data comes from
+        self.everywhere = False  # its home says it to every delegate at once: there is nothing to pass on
         self.askers: list[tuple[int, int, Domain]] = []
         self.final: int | None = None
         self.polled: int | None = None  # while polling: the furthest that anybody got
@@ -419,8 +422,9 @@ class Relays:
         inbound.hear_high(data.high)
         if not pieces:
             self._voice.ignore("Data", "duplicate")
-        elif source != relay.via and not data.repair and source in self._forwarding.present:
+        elif not data.repair and source in self._forwarding.present:
             relay.via = source
+            relay.everywhere = data.hop == self._config.hops
         for piece in pieces:
             relay.unsettled_bytes += len(piece.block)
             self._forward(relay, data, piece, source)
@@ -459,17 +463,40 @@ class Relays:
         # Whoever is nearer to home asks for itself: a repair that came round through us would make its stream
         # depend on whether we are here (X-002).
         nearer = self._forwarding.towards(relay.lan) if data.repair and relay.lan != voice.lan else None
-        for lan in self._onward(relay):
-            if lan not in (source, nearer):
-                voice.transmit(lan, onward)
-                self.ways.said(lan)
+        onward_to = [lan for lan in self._onward(relay) if lan not in (source, nearer)]
+        for lan in onward_to:
+            self.ways.said(lan)
+        self._spread(relay, onward_to, onward)
         if relay.askers:
             self._answer_askers(relay, onward)
 
     def _onward(self, relay: Relay) -> Iterable[Domain]:
         if relay.lan == self._voice.lan:
-            return (*self._forwarding.neighbours, *self._forwarding.direct)
-        return self._forwarding.neighbours
+            return self._from_home
+        return () if relay.everywhere else self._forwarding.neighbours
+
+    @property
+    def _from_home(self) -> tuple[Domain, ...]:
+        """Whom we send the streams of our own LAN: all of them, if that costs one datagram."""
+        if self._says_it_once:
+            return tuple(sorted(self._forwarding.present))
+        return (*self._forwarding.neighbours, *self._forwarding.direct)
+
+    @property
+    def _says_it_once(self) -> bool:
+        """Not while a way is silent: the tree leads around it."""
+        return self._config.between == "multicast" and not self.ways.silent
+
+    def _spread(self, relay: Relay, lans: Sequence[Domain], data: Data) -> None:
+        """To other delegates: to each, or to all at once. That nobody needs to pass it on is said by its
+        hops, of which none is left. Heartbeats go to each of them in any case, so that whoever does not hear
+        what is said to all notices it, and asks."""
+        if relay.lan == self._voice.lan and self._says_it_once:
+            if lans:
+                self._voice.broadcast(lans, replace(data, hop=self._config.hops))
+            return
+        for lan in lans:
+            self._voice.transmit(lan, data)
 
     def _answer_askers(self, relay: Relay, data: Data) -> None:
         first, last = data.run.first, data.run.end - 1
@@ -648,7 +675,7 @@ class Relays:
             self._voice.cast(Heartbeat(tuple([self._pulse_of(relay) for relay in some])))
             ours = tuple([self._pulse_of(relay) for relay in some if relay.lan == self._voice.lan])
             if ours:
-                for lan in (*self._forwarding.neighbours, *self._forwarding.direct):
+                for lan in self._from_home:
                     self._voice.transmit(lan, Heartbeat(ours, 1))
         for relay in relays:
             relay.announced = relay.pins.stable

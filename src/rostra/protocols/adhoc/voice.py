@@ -1,10 +1,11 @@
 """What the machines of one core share: its name, the moment, its luck, and a place for their effects."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from rostra.names import Domain, Endpoint, Group, endpoint, host_of, parent
 from rostra.protocols.adhoc.config import AdhocConfig
-from rostra.protocols.adhoc.events import Ask, Cast, Deliver, Item, Transmit
+from rostra.protocols.adhoc.events import Ask, Broadcast, Cast, Deliver, Item, Transmit
 from rostra.protocols.adhoc.messages import Control, Speech, encode
 from rostra.protocols.adhoc.recovery import Luck
 from rostra.protocols.effects import CancelTimer, Effect, Ignored, Instant, Noted, SetTimer, TimerKey
@@ -62,6 +63,9 @@ class Voice:
 
     def transmit(self, to: Domain, message: Speech) -> None:
         self.effects.append(Transmit(to, self.group, message))
+
+    def broadcast(self, to: Sequence[Domain], message: Speech) -> None:
+        self.effects.append(Broadcast(tuple(to), self.group, message))
 
     def ask(self, request: AnyRequest) -> None:
         self.effects.append(Ask(request))
