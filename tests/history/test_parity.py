@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from faults.test_talk_checkers import Stalling
 from msgspec.structs import replace
 from support.calm import calm_world
 from support.journal import Row, frame
@@ -19,11 +20,12 @@ from support.parity import AUDITED, Compared, bounds_of, rows_of
 from rostra.history.audits import Evidence, verdicts
 from rostra.node import Node
 from rostra.protocols.adhoc.config import AdhocConfig
+from rostra.protocols.adhoc.core import ClusterCore
 from rostra.protocols.adhoc.events import Deliver, Delivered
 from rostra.protocols.effects import Tell
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.resolve.requests import Joined, Left, Without
-from rostra.sim import World
+from rostra.sim import World, checkers
 from rostra.sim.network import Constant, LinkModel, Quality
 from rostra.sim.storm import TALK
 
@@ -67,6 +69,38 @@ def talking(journal: Path) -> World:
     c.hush("g")
     world.run(3.0)
     return world
+
+
+def coming_and_going(journal: Path | None, stall_s: float) -> World:
+    """A stream from one site to another. With a journal, others come and go meanwhile; a stall is what a
+    delegate with a bug makes of that."""
+
+    def watching(path: str, core: Any) -> Any:
+        return Stalling(core, stall_s) if stall_s and isinstance(core, ClusterCore) else core
+
+    world = World(
+        3,
+        domains={"haifa": 3, "paris": 1},
+        links=LinkModel(lan=Quality(Constant(0.0002)), wan=Quality(Constant(0.05))),
+        fifo=True,
+        watching=watching,
+        journal=journal,
+    )
+    world.settle()
+    world.run(12.0)  # so that nothing is excused by the world's beginning
+    speaker, listener = world.program("haifa.h1"), world.program("paris.h1")
+    speaker.join_fifo("g")
+    listener.join_fifo("g")
+    world.run(3.0)
+    speaker.stream("g", 0.1, count=120)
+    world.run(4.0)
+    others = [world.program(host) for host in ("haifa.h2", "haifa.h3")] if journal else []
+    for other in others:
+        other.join_fifo("g")
+    world.run(4.0)
+    for other in others:
+        other.leave("g")
+    return world.run(8.0)
 
 
 # What a node may do wrong, in what it tells the programs on its host
@@ -155,6 +189,10 @@ SPOILT: dict[str, tuple[Callable[[Path], World], Callable[[], Spoil], str]] = {
     "swaps-two-messages": (talking, swaps_two_messages, "fifo-gap-free"),
 }
 FINE = {"calm": calm, "talking": talking}
+SMOOTH = {"others-come-and-go": 0.0, "stalls-at-a-join": 0.12}
+SMOOTH_BOUND_S = 0.03
+"""Nothing takes a moment longer in these worlds, unless somebody waits."""
+
 STORMS = [(0, "pair"), (1, "single"), (6, "talk")]
 
 
@@ -172,6 +210,13 @@ class Worlds:
             with pytest.MonkeyPatch.context() as patch:
                 self._plant(patch, spoil())
                 rows += self._add(name, make(directory / name), directory / name)
+        self.speaking |= set(SMOOTH)
+        self.smooth: dict[str, str] = {}
+        for name, stall_s in SMOOTH.items():
+            among, alone = coming_and_going(directory / name, stall_s), coming_and_going(None, stall_s)
+            assert among.history is not None and alone.history is not None
+            self.smooth[name] = checkers.smooth_join(among.history, alone.history).answer
+            rows += self._add(name, among, directory / name)
         for seed, shape in STORMS:
             storm = Compared.of_storm(seed, shape, directory / f"{shape}-{seed}")
             self.said[storm.world] = storm
@@ -222,3 +267,9 @@ def test_audits_and_checkers_say_the_same_of_the_same_worlds(promise: str, world
     for world, (_, _, broken) in SPOILT.items():
         if broken == promise:
             assert checked[world] == "no", f"{world} is what {promise} is about"
+
+
+def test_both_find_a_stream_that_stalls_when_somebody_joins(worlds: Worlds) -> None:
+    found = verdicts(worlds.evidence, "smooth-join", SMOOTH_BOUND_S).collect()
+    audited = {row["world"]: row["answer"] for row in found if row["world"] in SMOOTH}
+    assert audited == worlds.smooth == {"others-come-and-go": "yes", "stalls-at-a-join": "no"}
