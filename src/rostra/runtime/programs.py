@@ -38,7 +38,6 @@ from rostra.names import Endpoint, Group, incarnation_of, parent
 from rostra.protocols.adhoc.core import HostCore
 from rostra.protocols.adhoc.events import Deliver, JoinAsked, LeaveAsked, Parted, Paused, Resumed, Submitted
 from rostra.protocols.adhoc.listing import shown, shown_notice
-from rostra.protocols.adhoc.messages import decode_attributes
 from rostra.protocols.adhoc.requests import Enter, Exit
 from rostra.protocols.detect.programs import (
     Ping as PingOrder,
@@ -82,6 +81,7 @@ from rostra.protocols.resolve.requests import (
     denied,
 )
 from rostra.protocols.resolve.watches import Watches
+from rostra.runtime.admission import Admission
 from rostra.runtime.connection import Connection, Hold
 from rostra.wire import (
     NO_ENDPOINT,
@@ -631,7 +631,8 @@ class Programs:
             program.parted(deliver.endpoint, deliver.group)
 
     def enter(self, program: Program, token: int, endpoint: Endpoint, enter: Enter) -> None:
-        """Let it in if the group is one with delivery, or nobody's yet: the choice is the group's."""
+        """Let it in if the group is one with delivery, or nobody's yet: the choice is the group's. It joins
+        while we ask (`admission.py`)."""
         group = enter.group
         if not isinstance(self.resident.node.core, HostCore):
             refusal = NotAvailable(
@@ -648,30 +649,23 @@ class Programs:
             program.answer(token, denied(alone))
             return
 
-        def hear(result: Any) -> None:
-            if program.number not in self.by_number or endpoint not in self._places:
-                return
-            if type(result) is Denied and not result.retriable:
-                program.answer(token, result)
-            elif type(result) is Absolute and any(
-                decode_attributes(member.meta) is None for member in result.members
-            ):
-                kind = NotAllowed(
-                    f'{group} is a group with delivery="none": its members only hear of each other',
-                    fix='join it with delivery="none", or choose another name',
-                )
-                program.answer(token, denied(kind))
-            else:
-                program.enters(endpoint, group)
-                self.process.data.entered(self.resident, group)
-                luck = secrets.randbits(64)
-                self.step(
-                    JoinAsked(
-                        endpoint, program.expect(token), group, luck, enter.role, enter.slow, enter.meta
-                    )
-                )
+        def is_here() -> bool:
+            return program.number in self.by_number and endpoint in self._places
 
-        self._ask_ourselves(endpoint, Resolve(group.name, group.scope, KIND_WITHIN_S), hear)
+        def answer(result: Any) -> None:
+            if is_here():
+                program.answer(token, result)
+
+        def leave() -> None:
+            if is_here():
+                self.step(LeaveAsked(endpoint, self._expect(None), group))
+
+        admission = Admission(group, answer, leave)
+        self._ask_ourselves(endpoint, Resolve(group.name, group.scope, KIND_WITHIN_S), admission.listed)
+        program.enters(endpoint, group)
+        self.process.data.entered(self.resident, group)
+        luck, our_token = secrets.randbits(64), self._expect(admission.joined)
+        self.step(JoinAsked(endpoint, our_token, group, luck, enter.role, enter.slow, enter.meta))
 
     def is_spoken_in(self, group: Group) -> Denied | None:
         """Why nobody can join this group without delivery, as far as is known on this host."""
@@ -752,10 +746,14 @@ class Programs:
     def _ask_ourselves(
         self, endpoint: Endpoint, request: Any, hear: Callable[[Any], None] | None = None
     ) -> None:
+        self.process.step(self.resident, Asked(endpoint, self._expect(hear), request))
+
+    def _expect(self, hear: Callable[[Any], None] | None) -> int:
+        """Our name for a question of our own, and who hears the answer."""
         self._asked_by_us += 1
         if hear is not None:
             self._own_tokens[self._asked_by_us] = hear
-        self.process.step(self.resident, Asked(endpoint, self._asked_by_us, request))
+        return self._asked_by_us
 
     # As time passes
 

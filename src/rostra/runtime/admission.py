@@ -1,0 +1,66 @@
+"""Letting a program into a group with delivery: it joins, and asks at once which kind of group it is.
+
+    Enter ──┬── JoinAsked ──▶ Done ────────────┬── both: the program is answered
+            └── Resolve ──▶ who is in it ──────┘
+                               └── somebody who only hears of the others: it leaves, and is refused
+
+A group is of the kind that its first member chose, and only a list of its members tells which that is. Asking
+before joining would cost every join a round trip to the farthest cluster, and nearly always for nothing.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from rostra.errors import NotAllowed
+from rostra.names import Group
+from rostra.protocols.adhoc.messages import decode_attributes
+from rostra.protocols.resolve.requests import Absolute, Denied, Done, denied
+
+Hear = Callable[[Any], None]
+
+
+class Admission:
+    """One program that enters one group. `leave` takes back a join that was a mistake."""
+
+    def __init__(self, group: Group, answer: Hear, leave: Callable[[], None]) -> None:
+        self.group = group
+        self._answer = answer
+        self._leave = leave
+        self._joined: Any = None
+        self._kind: Any = None
+        self._over = False
+
+    def joined(self, result: Any) -> None:
+        """The answer to the join."""
+        self._joined = result
+        self._decide()
+
+    def listed(self, result: Any) -> None:
+        """The answer to the question who is in the group. If there was none in time, it is let in."""
+        self._kind = self._refusal(result) or Done()
+        self._decide()
+
+    def _refusal(self, result: Any) -> Denied | None:
+        if type(result) is Denied:
+            return None if result.retriable else result
+        if type(result) is Absolute and any(decode_attributes(each.meta) is None for each in result.members):
+            return denied(
+                NotAllowed(
+                    f'{self.group} is a group with delivery="none": its members only hear of each other',
+                    fix='join it with delivery="none", or choose another name',
+                )
+            )
+        return None
+
+    def _decide(self) -> None:
+        joined, kind = self._joined, self._kind
+        if self._over:
+            return
+        if type(joined) is Denied:
+            self._over = True
+            self._answer(joined)
+        elif joined is not None and kind is not None:
+            self._over = True
+            if type(kind) is Denied:
+                self._leave()
+            self._answer(kind if type(kind) is Denied else joined)

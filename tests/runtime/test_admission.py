@@ -1,0 +1,56 @@
+"""Entering a group with delivery: the join does not wait until it is known which kind of group it is."""
+
+import pytest
+
+from rostra.errors import AlreadyMember
+from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.adhoc.messages import Attributes, Role, encode
+from rostra.protocols.resolve.messages import Member
+from rostra.protocols.resolve.requests import Absolute, Denied, Done, denied
+from rostra.runtime.admission import Admission
+
+G = Group("chess", Domain("world"))
+SPEAKER = Member(Endpoint("huji.h1/a#1"), (1, 1), encode(Attributes(Role.BOTH, 1)))
+HEARER = Member(Endpoint("huji.h1/b#1"), (1, 2), b"")
+
+
+class Entering:
+    def __init__(self) -> None:
+        self.answers: list[object] = []
+        self.left = 0
+        self.admission = Admission(G, self.answers.append, self.leave)
+
+    def leave(self) -> None:
+        self.left += 1
+
+
+@pytest.mark.parametrize("listing", [Absolute(G, ()), Absolute(G, (SPEAKER,)), Denied("late", "", "", True)])
+@pytest.mark.parametrize("joined_first", [True, False])
+def test_a_program_is_answered_when_it_has_joined_and_the_group_is_known_to_speak(listing, joined_first):
+    entering = Entering()
+    steps = [lambda: entering.admission.joined(Done()), lambda: entering.admission.listed(listing)]
+    for step in steps if joined_first else reversed(steps):
+        assert entering.answers == []
+        step()
+    assert entering.answers == [Done()] and not entering.left
+
+
+@pytest.mark.parametrize("joined_first", [True, False])
+def test_who_has_joined_a_group_of_the_other_kind_leaves_it_and_is_refused(joined_first):
+    entering = Entering()
+    if joined_first:
+        entering.admission.joined(Done())
+    entering.admission.listed(Absolute(G, (SPEAKER, HEARER)))
+    if not joined_first:
+        entering.admission.joined(Done())
+    [refusal] = entering.answers
+    assert isinstance(refusal, Denied) and 'is a group with delivery="none"' in refusal.what
+    assert entering.left == 1
+
+
+def test_a_join_that_is_refused_is_answered_once_and_at_once():
+    entering = Entering()
+    refusal = denied(AlreadyMember("it is in chess already", fix="leave first"))
+    entering.admission.joined(refusal)
+    entering.admission.listed(Absolute(G, (HEARER,)))
+    assert entering.answers == [refusal] and not entering.left
