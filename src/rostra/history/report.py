@@ -70,6 +70,7 @@ def report(events: DataFrame, say: Say = lambda doing: None) -> str:
         return _page(
             "An empty history", [("Nothing", "", plots.nothing("There are no rows in this history."))]
         )
+    evidence = Evidence(events)
     sections: list[tuple[str, str, str]] = []
     for title, about, draw in (
         ("Promises", "Judged on Spark over every row; the number is how many things were judged.", _promises),
@@ -87,7 +88,8 @@ def report(events: DataFrame, say: Say = lambda doing: None) -> str:
         ("Traffic", "Messages sent, by level; marks are what the hierarchy had to send.", _traffic),
     ):
         say(title.lower())
-        sections.append((title, about, draw(events, span)))
+        sections.append((title, about, draw(evidence, span)))
+    evidence.release()
     when = " to ".join(
         datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S") for at in (span.first, span.last)
     )
@@ -118,8 +120,8 @@ def _rows(frame: DataFrame) -> list[dict[str, Any]]:
     return [row.asDict() for row in frame.select(*timed).collect()]
 
 
-def _sizes(events: DataFrame, span: Span) -> str:
-    sizes = size(memberships(events), span.stretch_s)
+def _sizes(evidence: Evidence, span: Span) -> str:
+    sizes = size(memberships(evidence.events), span.stretch_s)
     largest = sizes.groupBy("world", "group").agg(F.max("members").alias("most"))
     chosen = largest.orderBy(F.desc("most"), "world", "group").limit(GROUPS)
     found = _rows(sizes.join(F.broadcast(chosen), ["world", "group"]).orderBy(F.desc("most"), "group", "at"))
@@ -130,18 +132,20 @@ def _sizes(events: DataFrame, span: Span) -> str:
     return plots.lines(series, ticks=span.ticks)
 
 
-def _churn(events: DataFrame, span: Span) -> str:
+def _churn(evidence: Evidence, span: Span) -> str:
     names = ("joins", "leaves", "crashes", "lost", "back")
-    counted = churn(events, span.stretch_s).groupBy("at").agg(*(F.sum(name).alias(name) for name in names))
+    counted = (
+        churn(evidence.events, span.stretch_s).groupBy("at").agg(*(F.sum(name).alias(name) for name in names))
+    )
     found = _rows(counted.orderBy("at"))
     columns = [(row["at"], [float(row[name]) for name in names]) for row in found]
     said = ("joins", "leaves", "crashes", "lost from sight", "back in sight")
     return plots.stacked(columns, said, width=span.stretch_s, ticks=span.ticks)
 
 
-def _spread(events: DataFrame, span: Span) -> str:
+def _spread(evidence: Evidence, span: Span) -> str:
     at_the_end = datetime.fromtimestamp(span.last, UTC)
-    placed = spread(memberships(events), at_the_end).where(F.col("level") == 1)
+    placed = spread(memberships(evidence.events), at_the_end).where(F.col("level") == 1)
     summed = placed.groupBy("domain").agg(F.sum("members").alias("members"), F.sum("hosts").alias("hosts"))
     found = _rows(summed.orderBy(F.desc("members"), "domain").limit(BARS))
     if not found:
@@ -149,9 +153,9 @@ def _spread(events: DataFrame, span: Span) -> str:
     return plots.bars([Bar(row["domain"], row["members"], f"{row['members']} members") for row in found])
 
 
-def _convergence(events: DataFrame, span: Span) -> str:
+def _convergence(evidence: Evidence, span: Span) -> str:
     order = ("host", "cluster", "region", "world", EVERYBODY)
-    found = _rows(convergence(events))
+    found = _rows(convergence(evidence.events))
     found.sort(key=lambda row: (row["change"], order.index(row["distance"]), row["world"]))
     negative = sum(row["negative"] for row in found if row["distance"] == EVERYBODY)
     drawn = plots.bars(
@@ -171,10 +175,10 @@ def _convergence(events: DataFrame, span: Span) -> str:
     return drawn
 
 
-def _suspicions(events: DataFrame, span: Span) -> str:
+def _suspicions(evidence: Evidence, span: Span) -> str:
     kinds = {"link-suspected": "overdue", "link-trusted": "heard again in time", "link-down": "given up"}
     counted = (
-        events.where(F.col("kind").isin(*kinds))
+        evidence.events.where(F.col("kind").isin(*kinds))
         .groupBy(every(span.stretch_s, F.col("at")).alias("at"))
         .agg(*(F.count_if(F.col("kind") == kind).alias(kind) for kind in kinds))
     )
@@ -182,9 +186,9 @@ def _suspicions(events: DataFrame, span: Span) -> str:
     return plots.stacked(columns, list(kinds.values()), width=span.stretch_s, ticks=span.ticks)
 
 
-def _availability(events: DataFrame, span: Span) -> str:
+def _availability(evidence: Evidence, span: Span) -> str:
     found = _rows(
-        availability(events)
+        availability(evidence.events)
         .where((F.col("what") != "endpoint") & (F.col("share") < 1))  # programs end when they want to
         .orderBy("share", "what", "name", "seen_by")
         .limit(BARS)
@@ -206,8 +210,12 @@ def _availability(events: DataFrame, span: Span) -> str:
     )
 
 
-def _flaps(events: DataFrame, span: Span) -> str:
-    worst = flaps(events).orderBy(F.desc("times"), F.desc("suspected"), "what", "name", "seen_by").limit(BARS)
+def _flaps(evidence: Evidence, span: Span) -> str:
+    worst = (
+        flaps(evidence.events)
+        .orderBy(F.desc("times"), F.desc("suspected"), "what", "name", "seen_by")
+        .limit(BARS)
+    )
     kinds = ("member", "link", "domain")
     return plots.bars(
         [
@@ -223,9 +231,9 @@ def _flaps(events: DataFrame, span: Span) -> str:
     )
 
 
-def _traffic(events: DataFrame, span: Span) -> str:
+def _traffic(evidence: Evidence, span: Span) -> str:
     summed = (
-        traffic(events, one_in=max(1, span.rows // 5_000_000))
+        traffic(evidence.events, one_in=max(1, span.rows // 5_000_000))
         .where(~F.col("message").isin("Beat", "frame"))
         .groupBy("message", "level")
         .agg(F.sum("messages").alias("messages"), F.sum("needed").alias("needed"))
@@ -246,24 +254,20 @@ def _traffic(events: DataFrame, span: Span) -> str:
     )
 
 
-def _promises(events: DataFrame, span: Span) -> str:
-    evidence = Evidence(events)
+def _promises(evidence: Evidence, span: Span) -> str:
     lines: list[str] = []
-    try:
-        for name, promise in PROMISES.items():
-            rows = [row.asDict() for row in verdicts(evidence, name).collect()]
-            rank = {"no": 0, "cannot tell": 1, "yes": 2}
-            rows.sort(key=lambda row: (rank[row["answer"]], row["world"]))
-            worst = rows[0]
-            judged = sum(row["judged"] for row in rows)
-            style = {"no": "no", "cannot tell": "maybe", "yes": "yes"}[worst["answer"]]
-            lines.append(
-                f"<tr><td><b>{escape(name)}</b><br><small>{escape(promise.says)}</small></td>"
-                f'<td class="{style}">{escape(worst["answer"])}</td><td class="number">{judged:,}</td>'
-                f"<td>{escape(worst['why'] or '')}</td></tr>"
-            )
-    finally:
-        evidence.release()
+    for name, promise in PROMISES.items():
+        rows = [row.asDict() for row in verdicts(evidence, name).collect()]
+        rank = {"no": 0, "cannot tell": 1, "yes": 2}
+        rows.sort(key=lambda row: (rank[row["answer"]], row["world"]))
+        worst = rows[0]
+        judged = sum(row["judged"] for row in rows)
+        style = {"no": "no", "cannot tell": "maybe", "yes": "yes"}[worst["answer"]]
+        lines.append(
+            f"<tr><td><b>{escape(name)}</b><br><small>{escape(promise.says)}</small></td>"
+            f'<td class="{style}">{escape(worst["answer"])}</td><td class="number">{judged:,}</td>'
+            f"<td>{escape(worst['why'] or '')}</td></tr>"
+        )
     head = "<tr><th>promise</th><th>kept?</th><th>judged</th><th></th></tr>"
     return f"<table>{head}{''.join(lines)}</table>"
 

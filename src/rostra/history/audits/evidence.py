@@ -1,7 +1,7 @@
 """What every audit needs to know of the events, made once for all of them and kept: it is small.
 
-The events themselves are read anew by every audit, and only in the columns that it looks at. What grows with
-them (who saw whom, and where that was wrong) is kept only of a small history.
+The events themselves are read anew by every audit, and only in the columns that it looks at. Of a small
+history they are kept too, and what grows with them: who saw whom, and where that was wrong.
 """
 
 from functools import cached_property
@@ -20,7 +20,7 @@ class Evidence:
     """Events, and what can be trusted of them. Keep one for several audits of the same events."""
 
     def __init__(self, events: DataFrame) -> None:
-        self.events = events
+        self._given = events
         self._calm: dict[float, DataFrame] = {}
         self._kept: list[DataFrame] = []
 
@@ -28,6 +28,17 @@ class Evidence:
         """Worked out once, until `release`."""
         self._kept.append(kept(frame))
         return self._kept[-1]
+
+    def once(self, frame: DataFrame) -> DataFrame:
+        """The same for what grows with the events, if they are few: more than one step goes on from it."""
+        return self.keep(frame) if self._is_small else frame
+
+    @cached_property
+    def events(self) -> DataFrame:
+        """As they were given; a few are read once, if they are not kept already."""
+        if self._given.is_cached or not self._is_small:
+            return self._given
+        return self.keep(self._given.select("*"))
 
     @cached_property
     def simulated(self) -> DataFrame:
@@ -37,7 +48,7 @@ class Evidence:
     @cached_property
     def lived(self) -> DataFrame:
         """The lives of all writers, with the crashes that somebody saw."""
-        return self.keep(known_lives(self.events))
+        return self.keep(known_lives(self._given))
 
     @cached_property
     def doubts(self) -> DataFrame:
@@ -84,16 +95,13 @@ class Evidence:
     @cached_property
     def stays(self) -> DataFrame:
         """Who saw whom."""
-        return self._if_small(stays(self.events, self.lived))
+        return self.once(stays(self.events, self.lived))
 
     @cached_property
     def lies(self) -> DataFrame:
         """Where sight and membership at home differ."""
-        home = self._if_small(memberships(self.events, self.lived))
-        return self._if_small(lies(self.stays, home, self.informed))
-
-    def _if_small(self, frame: DataFrame) -> DataFrame:
-        return self.keep(frame) if self._is_small else frame
+        home = self.once(memberships(self.events, self.lived))
+        return self.once(lies(self.stays, home, self.informed))
 
     @cached_property
     def _is_small(self) -> bool:

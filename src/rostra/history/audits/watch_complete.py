@@ -165,28 +165,34 @@ def _calm(evidence: Evidence, bound_s: float) -> DataFrame:
             "left_anti",
         )
     )
-    heard = events.where(
-        (F.col("kind").isin("absolute", "joined", "left"))
-        & F.col("change").isin("joined", "left")
-        & F.col("stamp").isNotNull()
-        & (F.col("cause") != "unlisted")
-    ).select(
-        *change,
-        F.col("writer").alias("seen_by"),
-        "epoch",
-        "seq",
-        "at",
-        "news",
-        "kind",
-        F.lit(1).alias("is_heard"),
+    heard = evidence.once(
+        events.where(
+            (F.col("kind").isin("absolute", "joined", "left"))
+            & F.col("change").isin("joined", "left")
+            & F.col("stamp").isNotNull()
+            & (F.col("cause") != "unlisted")
+        ).select(
+            *change,
+            F.col("writer").alias("seen_by"),
+            "epoch",
+            "seq",
+            "at",
+            "news",
+            "kind",
+            F.lit(1).alias("is_heard"),
+        )
     )
-    told = due.join(heard, [*change, "seen_by", "epoch"], "left").groupBy(
-        *change, "seen_by", "epoch", "home_at", "rest_from", "rest_until"
+    told = (
+        evidence.once(due)
+        .join(heard, [*change, "seen_by", "epoch"], "left")
+        .groupBy(*change, "seen_by", "epoch", "home_at", "rest_from", "rest_until")
     )
     in_time = F.col("at") <= F.col("rest_until")
-    counted = told.agg(
-        F.count_if(F.col("is_heard").isNotNull() & in_time).alias("times"),
-        F.min(F.when(in_time, F.col("seq"))).alias("seq"),
+    counted = evidence.once(
+        told.agg(
+            F.count_if(F.col("is_heard").isNotNull() & in_time).alias("times"),
+            F.min(F.when(in_time, F.col("seq"))).alias("seq"),
+        )
     )
     times = F.col("times")
     text = F.concat(
