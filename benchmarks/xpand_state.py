@@ -3,6 +3,7 @@ members become ten thousand (`spec/xpand.md`, X-045, X-046, X-053).
 
     python -m benchmarks.xpand_state             a minute or two; prints tables in Markdown
     python -m benchmarks.xpand_state --quick     a tenth of everything
+    python -m benchmarks.xpand_state --joins     XX-22: joins at a delegate in groups of many sizes
 
 One real core is measured alone, since ten thousand members that all keep a list of each other would fill any
 machine: the delegate of one site, or one member, told of all the others by notices as the servers would.
@@ -17,9 +18,11 @@ import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
+from time import process_time
 from typing import Final
 
-from rostra.names import ROOT, Domain, Endpoint, Group, host_of
+from rostra.names import ROOT, Domain, Endpoint, Group, host_of, parent
 from rostra.protocols.adhoc.config import AdhocConfig
 from rostra.protocols.adhoc.delegate import DelegateCore
 from rostra.protocols.adhoc.events import Ask, Heard, JoinAsked, Told, Transmit
@@ -116,13 +119,39 @@ class Driver:
         self.tell(ns.Message(delegate_at(MIT).endpoint, encode(reply)))
         self.tell(ns.Message(delegate_at(MIT).endpoint, encode(ViewId(G, 9, 1, 1))))
 
+    def enter_among(self, sites: int, each: int, senders: int) -> None:
+        """In the group, beside so many sites with so many members each, of whom so many speak."""
+        self.tell(ns.Message(Endpoint("huji.h0/first#1"), encode(ForceJoin(G, 1))))
+        names = [Domain(f"site{number:02}") for number in range(sites)]
+        speak = {name: tuple(people(name, Role.BOTH, senders)) for name in names}
+        listen = [tuple(people(name, Role.RECEIVE, each - senders, after=senders)) for name in names]
+        delegates = [delegate_at(name) for name in (HUJI, *names)]
+        everybody = (*delegates, *chain(*speak.values()), *chain(*listen))
+        asked = {}
+        for effect in self.tell(ns.Absolute(G, everybody)):
+            if isinstance(effect, Ask) and isinstance(effect.request, ns.SendTo):
+                question = decode_control(effect.request.data)
+                if isinstance(question, ViewId):
+                    (to,) = effect.request.destinations
+                    asked[parent(host_of(to))] = question.req
+        for name in names:
+            floors = tuple(sorted({host_of(each.endpoint): (1, 1) for each in speak[name]}.items()))
+            entries = tuple([Entry(each.endpoint, each.stamp, Role.BOTH, 1) for each in speak[name]])
+            reply = CutReply(G, asked[name], 1, Cut(name, 1, floors, True, entries))
+            self.tell(ns.Message(delegate_at(name).endpoint, encode(reply)))
+            self.tell(ns.Message(delegate_at(name).endpoint, encode(ViewId(G, 9, 1, 1))))
+
+    def let_in(self, member: Member) -> list[Effect]:
+        """Everything that a delegate does when one of its own site joins; the last effects are its answer."""
+        told = self.tell(ns.Joined(G, (member,), Cause.JOIN))
+        question = StartSync(G, 1, Role.RECEIVE, 1, 1)
+        return told + self.tell(ns.Message(member.endpoint, encode(question)))
+
     def have_receivers(self, count: int) -> list[Member]:
         """Members of our own site, with their numbers."""
         members = list(people("huji", Role.RECEIVE, count))
         for member in members:
-            self.tell(ns.Joined(G, (member,), Cause.JOIN))
-            question = StartSync(G, 1, Role.RECEIVE, 1, 1)
-            self.tell(ns.Message(member.endpoint, encode(question)))
+            self.let_in(member)
         return members
 
 
@@ -217,15 +246,45 @@ def tables(many: int) -> Iterator[str]:
         yield f"| {count:,} | {', '.join(f'{number} {kind}' for kind, number in sorted(said.items()))} |"
 
 
+CROWDS: Final = {"40 sites of 5": (40, 5), "40 sites of 200": (40, 200), "40 sites of 1,250": (40, 1250)}
+"""Five speak at each site; the last are the 50,000 who only listen, and a few."""
+
+
+def join_table(rounds: int = 5, joins: int = 200) -> Iterator[str]:
+    """XX-22: what a join costs its delegate, as the group grows. Processor time; the groups take turns."""
+    took: dict[str, list[float]] = {name: [] for name in CROWDS}
+    kept: dict[str, int] = {}
+    for turn in range(rounds):
+        for name, (sites, each) in CROWDS.items():
+            driver = Driver()
+            driver.enter_among(sites, each, 5)
+            if turn == 0:
+                kept[name] = len(driver.core.view.members)
+            gc.collect()
+            gc.disable()
+            for member in people("huji", Role.RECEIVE, joins):
+                began = process_time()
+                driver.let_in(member)
+                took[name].append(process_time() - began)
+            gc.enable()
+    yield "| group | members that a delegate keeps a line of | a join costs it: p50, p99 (ms) |"
+    yield "|---|---:|---:|"
+    for name, times in took.items():
+        times.sort()
+        median, late = (1000 * times[int(share * len(times))] for share in (0.5, 0.99))
+        yield f"| {name} | {kept[name]:,} | {median:.2f}, {late:.2f} |"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.xpand_state",
         description="What a group that speaks costs, up to ten thousand receivers.",
     )
     parser.add_argument("--quick", action="store_true", help="a tenth of everything")
+    parser.add_argument("--joins", action="store_true", help="only what a join costs, as the group grows")
     arguments = parser.parse_args()
     try:
-        for line in tables(1000 if arguments.quick else 10_000):
+        for line in join_table() if arguments.joins else tables(1000 if arguments.quick else 10_000):
             print(line, flush=True)
     except KeyboardInterrupt:
         return 130

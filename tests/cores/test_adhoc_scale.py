@@ -2,7 +2,8 @@
 
 import pytest
 
-from benchmarks.xpand_state import between_sites, delegate, member, weighed
+from benchmarks.xpand_state import Driver, between_sites, delegate, member, people, weighed
+from rostra.protocols.adhoc.messages import Role
 
 
 @pytest.mark.spec("X-045", "X-046")
@@ -25,3 +26,17 @@ def test_a_receiver_costs_its_own_delegate_a_pin_and_other_members_a_line():
 def test_what_a_delegate_says_to_other_sites_does_not_grow_with_its_receivers():
     few, many = between_sites(4, 20), between_sites(80, 20)
     assert few == many and set(few) == {"Report"}
+
+
+@pytest.mark.spec("X-046")
+def test_xx22_a_join_is_the_same_work_however_many_listen_elsewhere():
+    """In figures: `python -m benchmarks.xpand_state --joins`. Here: the same words, and no more kept."""
+    work = []
+    for each in (2, 100):
+        driver = Driver()
+        driver.enter_among(12, each, 2)
+        (joiner,) = people("huji", Role.RECEIVE, 1)
+        said = driver.let_in(joiner)
+        work.append((len(driver.core.view.members), [type(effect) for effect in said], said[-1]))
+    assert work[0] == work[1]
+    assert work[0][0] == 1 + 12 + 12 * 2 + 1  # delegates, those who speak, and the joiner

@@ -133,6 +133,7 @@ class SpillDisk:
         if self._db is None:
             assert self._file is not None
             self._db = sqlite3.connect(self._file)
+            self._db.execute("PRAGMA page_size = 32768")  # so that messages of a few kilobytes waste little
             self._db.execute("PRAGMA journal_mode = MEMORY")  # to undo what did not fit, and for nothing else
             self._db.execute("PRAGMA synchronous = OFF")
             self._db.execute(
