@@ -1,6 +1,7 @@
 """Spark starts checked, bounded and without a word; what is missing is one line with the fix."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -81,6 +82,41 @@ def test_whoever_starts_meanwhile_speaks_into_the_log(
         subprocess.run(["/bin/sh", "-c", "echo noise >&2"], check=True)
     os.write(2, b"ours\n")
     assert (log.read_text(), capfd.readouterr().err) == ("noise\n", "ours\n")
+
+
+START = """
+import sys
+from rostra.history import session
+try:
+    session.start("local[1]")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_ctrl_c_while_spark_starts_leaves_no_java_behind(tmp_path: Path) -> None:
+    """This one presses Ctrl-C itself, and goes on for ever unless somebody ends it."""
+    program(tmp_path / "java" / "bin" / "java", 'openjdk version "17.0.1"')
+    submit = program(tmp_path / "spark" / "bin" / "spark-submit", "")
+    submit.write_text(
+        f"#!/bin/sh\nexec >/dev/null 2>&1\necho $$ >{tmp_path}/pid\n"
+        "kill -INT $PPID\nwhile :; do sleep 1; done\n"
+    )
+    places = {
+        "JAVA_HOME": tmp_path / "java",
+        "SPARK_HOME": tmp_path / "spark",
+        "ROSTRA_HISTORY_HOME": tmp_path,
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", START],
+        env={**os.environ, **{name: str(place) for name, place in places.items()}},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.stdout == "interrupted\n", done.stderr
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
 
 
 def test_workers_run_our_python_in_utc(spark: SparkSession) -> None:

@@ -13,6 +13,7 @@ import logging
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -131,6 +132,9 @@ def start(
     try:
         with standard_error_into(log):
             session = builder.getOrCreate()
+    except KeyboardInterrupt:
+        end_half_started()
+        raise
     except Exception as error:
         raise Unreachable(f"Spark did not start on {master}", fix=why_not(log, error)) from None
     session.sparkContext.setLogLevel("WARN")
@@ -166,6 +170,21 @@ def interrupt(session: "SparkSession") -> None:
             session.sparkContext.cancelAllJobs()
         else:
             session.interruptAll()
+
+
+def end_half_started() -> None:
+    """A Java machine of ours that was about to start. It ignores Ctrl-C, and left alone it would stay for
+    ever: PySpark has removed the file in which it was to say where it listens."""
+    from pyspark import SparkContext
+
+    if SparkContext._gateway is not None:
+        return  # it is there, and ends when we do
+    with contextlib.suppress(OSError):
+        for task in Path("/proc/self/task").iterdir():
+            for child in map(int, (task / "children").read_text().split()):
+                if b"pyspark-shell" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    os.kill(child, signal.SIGKILL)
+                    os.waitpid(child, 0)
 
 
 def end(session: "SparkSession") -> None:
