@@ -124,6 +124,29 @@ def test_what_the_agent_keeps_of_a_spilled_stream_is_bounded():
     assert net.numbers(laggard, a) == list(range(1, 1001))
 
 
+@pytest.mark.spec("X-091", "X-092")
+def test_what_the_agent_keeps_is_bounded_in_bytes_too():
+    config = AdhocConfig(window_messages=64, held_messages=64, window_bytes=8000)
+    net = Net(2, {"huji": 1, "mit": 2}, config=config, lan_loss=0.02)
+    net.size = 1000
+    a = net.join("huji.h1/a")
+    laggard = net.join("mit.h1/laggard", role=Role.RECEIVE, slow=Slow.SPILL)
+    net.run(2.0)
+    net.step("mit.h1", ev.Paused(laggard, G))
+    net.stream(a, every_s=EVERY_S, count=300)
+    net.run(6.0)
+    assert net.member(a).sending.stable == 300
+    for _ in range(60):
+        reads(net, laggard)
+        net.step("mit.h1", ev.Paused(laggard, G))
+        assert net.member(laggard).senders.running[a].inbound.store.bytes < 3 * 8000
+        net.run(0.5)
+    reads(net, laggard)
+    net.run(3.0)
+    assert net.numbers(laggard, a) == list(range(1, 301))
+    assert shelves(net) == 0
+
+
 @pytest.mark.spec("X-091")
 def test_once_it_has_caught_up_it_is_a_receiver_like_any_other():
     net, a, _, laggard = world(Slow.SPILL)

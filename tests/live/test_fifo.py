@@ -363,7 +363,7 @@ async def test_under_spill_nobody_waits_for_one_that_does_not_read_and_it_finds_
 ) -> None:
     file = lab.directory / "state" / "us.spill.sqlite"
     said = [
-        f"{number}".encode().ljust(4000) for number in range(4000)
+        f"{number}".encode().ljust(4000) for number in range(2000)
     ]  # far more than programs and windows hold
     async with (
         speaking(lab, "eu.h1", "ann", "spilled", role="send") as ann,

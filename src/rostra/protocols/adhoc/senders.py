@@ -348,6 +348,10 @@ class Senders:
         if sender.final is not None and run.end - 1 > sender.final and sender.why == "disconnected":
             self._keep_early(data)
             return
+        if self._has_enough(inbound) and (inbound.told < inbound.next or run.first > inbound.next):
+            inbound.hear_high(data.high)
+            self._voice.ignore("Data", "no room for what is on disk")
+            return
         if data.repair and sender.promises.promises:
             sender.promises.heard(run.first, run.end - 1)
         pieces = inbound.take(run, self._config.held_messages)
@@ -428,12 +432,19 @@ class Senders:
         assert sender.inbound is not None
         config = self._config
         wait = self._voice.luck.between(config.nak_wait_min_s, config.nak_wait_max_s)
-        sender.holes.note(sender.inbound.missing(config.held_messages), self._voice.now + wait)
+        missing = sender.inbound.missing(config.held_messages)
+        if self._has_enough(sender.inbound):
+            missing = missing[:1] if sender.inbound.told == sender.inbound.next else []
+        sender.holes.note(missing, self._voice.now + wait)
         self._watch(sender)
 
     def _watch(self, sender: Sender) -> None:
         """Wake up when one of its holes or promises is due."""
         due = [each for each in (sender.holes.next_due, sender.promises.next_due) if each is not None]
+    def _has_enough(self, inbound: Inbound) -> bool:
+        """Nobody waits for one whose backlog is on disk, so nobody but us bounds what it keeps in memory."""
+        return self._spilled and inbound.store.bytes >= 2 * self._config.window_bytes
+
         if due:
             self._troubled[sender.endpoint] = sender
             self._recover.at(min(due))
