@@ -555,12 +555,12 @@ class ClusterCore:
                 case Cast(group, message):
                     self._inside(machine, message)
                     out += [Cast(group, piece) for piece in self._fragments.pieces(group, message)]
+                case Broadcast(lans, group, message):
+                    out += [Broadcast(lans, group, piece) for piece in self._fragments.pieces(group, message)]
                 case Transmit(to, group, message) if to in (self.lan, self.host):
                     self._inside(machine, message)
                 case Transmit(to, group, message):
                     for piece in self._fragments.pieces(group, message):
-                case Broadcast(lans, group, message):
-                    out += [Broadcast(lans, group, piece) for piece in self._fragments.pieces(group, message)]
                         self._transmit(now, to, group, piece, out)
                 case Ask(ns.SendTo((to,), data)) if to == delegate_of(self.lan):
                     message_ = ns.Message(self.mouth, data)
