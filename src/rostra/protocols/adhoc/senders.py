@@ -345,12 +345,12 @@ class Senders:
     def _take(self, sender: Sender, inbound: Inbound, data: Data) -> None:
         """Something is missing, or in our way."""
         run = data.run
-        if sender.final is not None and run.end - 1 > sender.final and sender.why == "disconnected":
-            self._keep_early(data)
-            return
         if self._has_enough(inbound) and (inbound.told < inbound.next or run.first > inbound.next):
             inbound.hear_high(data.high)
             self._voice.ignore("Data", "no room for what is on disk")
+            return
+        if sender.final is not None and run.end - 1 > sender.final and sender.why == "disconnected":
+            self._keep_early(data)
             return
         if data.repair and sender.promises.promises:
             sender.promises.heard(run.first, run.end - 1)
@@ -438,13 +438,13 @@ class Senders:
         sender.holes.note(missing, self._voice.now + wait)
         self._watch(sender)
 
-    def _watch(self, sender: Sender) -> None:
-        """Wake up when one of its holes or promises is due."""
-        due = [each for each in (sender.holes.next_due, sender.promises.next_due) if each is not None]
     def _has_enough(self, inbound: Inbound) -> bool:
         """Nobody waits for one whose backlog is on disk, so nobody but us bounds what it keeps in memory."""
         return self._spilled and inbound.store.bytes >= 2 * self._config.window_bytes
 
+    def _watch(self, sender: Sender) -> None:
+        """Wake up when one of its holes or promises is due."""
+        due = [each for each in (sender.holes.next_due, sender.promises.next_due) if each is not None]
         if due:
             self._troubled[sender.endpoint] = sender
             self._recover.at(min(due))
