@@ -4,14 +4,16 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from rostra.errors import NotInstalled
-from rostra.history import session
+from rostra.history import progress, session
 from rostra.history.schemas import EVENTS, TABLES
 from rostra.journal.schema import COLUMNS
 
@@ -117,6 +119,28 @@ def test_ctrl_c_while_spark_starts_leaves_no_java_behind(tmp_path: Path) -> None
     assert done.stdout == "interrupted\n", done.stderr
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+
+
+def test_a_java_that_ends_while_progress_is_shown_is_nobodys_traceback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked, told = threading.Event(), []
+
+    class Ended:
+        @property
+        def sparkContext(self) -> None:
+            asked.set()
+            raise ConnectionResetError
+
+    monkeypatch.setattr(progress, "EVERY_S", 0.001)
+    monkeypatch.setattr(threading, "excepthook", told.append)
+    gone: Any = Ended()
+    before = set(threading.enumerate())
+    with progress.progress(gone, "asking"):
+        assert asked.wait(60)
+        for thread in set(threading.enumerate()) - before:
+            thread.join(60)
+    assert told == []
 
 
 def test_workers_run_our_python_in_utc(spark: SparkSession) -> None:

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
@@ -87,8 +87,9 @@ def progress(spark: "SparkSession", doing: str) -> Iterator[None]:
     handler: Any = hear
 
     def ask() -> None:
-        while not over.wait(EVERY_S):
-            line.say(told(spark) if told else "")
+        with suppress(Exception):  # a Java that has ended does not answer; whoever works with it says so
+            while not over.wait(EVERY_S):
+                line.say(told(spark) if told else "")
 
     if told is None:
         spark.registerProgressHandler(handler)
