@@ -115,6 +115,15 @@ async def test_who_leaves_hears_that_everybody_has_its_last_words(lab: Lab, host
         assert ann.parted().result().unconfirmed == 0
 
 
+@pytest.mark.spec("X-047", "X-087")
+async def test_who_speaks_to_nobody_leaves_with_its_last_words_confirmed(lab: Lab) -> None:
+    """Nobody is owed anything, so its delegate confirms at once, and nothing is left when it is gone."""
+    async with speaking(lab, "eu.h1", "alone", "empty") as alone:
+        await alone.send(b"hello?")
+        await alone.leave(deadline_s=WITHIN_S)
+        assert alone.parted().result().unconfirmed == 0
+
+
 async def test_a_group_is_one_kind_or_the_other(lab: Lab) -> None:
     async with (
         lab.program("eu.h1", "ann") as ann,
