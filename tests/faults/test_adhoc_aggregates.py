@@ -4,6 +4,7 @@ once and in order (X-054, X-055, TX-24). The small world checks every delivery: 
 import pytest
 from support.adhocnet import Net
 
+from rostra.names import Domain
 from rostra.protocols.adhoc import aggregate
 from rostra.protocols.adhoc import events as ev
 from rostra.protocols.adhoc.config import AdhocConfig
@@ -22,7 +23,7 @@ def world(seed, loss=0.0, **settings):
 def talking(net, receivers=RECEIVERS, submitters=SUBMITTERS, every_s=0.05):
     """Receivers are in, and everybody submits again and again."""
     listeners = [net.join(name, role=Role.RECEIVE) for name in receivers]
-    net.run(3.0)
+    net.run(5.0)
     speakers = [net.join(name, role=Role.SUBMIT) for name in submitters]
     for speaker in speakers:
         net.stream(speaker, every_s=every_s, batch=2)
@@ -78,8 +79,8 @@ def test_a_delegate_without_a_backup_restarts_and_is_given_everything_again(seed
     net.crash("huji")
     net.run(net.random.choice([0.5, 3.0]))
     net.restart("huji")
-    net.run(3.0)
-    quiet(net, 8.0)
+    net.run(6.0)
+    quiet(net, 6.0)
     everybody_has_all(net, listeners, speakers)
     brought_by = {item.by for at in listeners for item in net.items(at, ev.Aggregated)}
     assert len(brought_by) == 2, "each epoch has a stream of its own"
@@ -155,14 +156,37 @@ def test_whoever_was_cut_off_for_too_long_is_told_exactly_what_it_missed_of_each
 @pytest.mark.parametrize("late_s", [0.0, 0.02, 0.3])
 def test_the_first_message_of_a_lan_reaches_everybody_though_its_numbers_come_late(late_s):
     net = world(4)
-    net.control_delay = lambda source, to, message: late_s if source == "huji" else 0.0
     listeners = [net.join(name, role=Role.RECEIVE) for name in RECEIVERS[:3]]
-    net.run(3.0)
+    net.run(5.0)
+    net.control_delay = lambda source, to, message: late_s if source == "huji" or to == "mit.h1" else 0.0
     ann = net.join("huji.h1/ann", role=Role.SUBMIT)
     net.send(ann)
     net.run(8.0)
     for at in listeners:
         assert net.numbers(at, ann) == [1]
+    assert net.submitter(ann).sending.stable == 1, "and who had it early says so"
+
+
+@pytest.mark.spec("X-055", "X-102")
+@pytest.mark.parametrize("seed", range(4))
+def test_a_server_that_has_just_started_does_not_speak_before_it_knows_to_whom(seed):
+    """Its links come up one after the other. What it said to nobody would be acknowledged, and lost."""
+    net = world(seed)
+    listeners, [ann] = talking(net, receivers=RECEIVERS[:3], submitters=SUBMITTERS[:1])
+    net.crash("huji")
+    net.run(2.0)
+    huji = Domain("huji")
+    links = [link for link in net.tree.links() if huji in link]
+    for one, other in links:
+        net._link_down(one, other)
+    net._start(huji)
+    net.random.shuffle(links)
+    for one, other in links:
+        net._link_up(one, other)
+        net.run(net.random.choice([0.0, 0.05, 0.6]))
+    net.run(8.0)
+    quiet(net, 5.0)
+    everybody_has_all(net, listeners, [ann])
 
 
 @pytest.mark.spec("X-055", "X-090", "X-092")

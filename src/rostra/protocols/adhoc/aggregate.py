@@ -16,7 +16,8 @@ origin where that one's acknowledgements end, which is never above what some rec
 
 **First words.** The aggregate often comes into the group with its delegate, since nobody else of its LAN may
 be in it. It speaks when every delegate that was there has asked for our numbers: whoever is in the group then
-is owed its first message.
+is owed its first message. And a server that has just started waits for a moment (`semi_wait_s`): it does not
+know yet who is there, and what is said to nobody is acknowledged at once.
 
 Bounds: of one origin a window; of all of them `queue_bytes`. What does not fit is not taken, and asked for
 when there is room.
@@ -82,8 +83,8 @@ class Origin:
 
 
 class Aggregate:
-    """All submitters of a LAN to one group. `has_voice` says whether a message now reaches whoever is there;
-    `next_seq` goes on from an earlier membership of the same endpoint."""
+    """All submitters of a LAN to one group. `wait` says how long it takes until a message reaches whoever is
+    there, if that is known; `next_seq` goes on from an earlier membership of the same endpoint."""
 
     def __init__(
         self,
@@ -94,7 +95,7 @@ class Aggregate:
         epoch: int,
         luck: int,
         next_seq: int,
-        has_voice: Callable[[], bool],
+        wait: Callable[[Instant], float | None],
     ) -> None:
         self.group, self.me, self.config = group, me, config
         self.epoch = epoch
@@ -103,7 +104,7 @@ class Aggregate:
         self.lan: Domain = self.voice.lan
         self.member: MemberCore | None = None
         self.origins: dict[Endpoint, Origin] = {}
-        self._has_voice = has_voice
+        self._wait = wait
         self._luck = luck
         self._due: dict[Endpoint, Origin] = {}  # with something to emit, in turn
         self._emitted: deque[tuple[int, Origin, int]] = deque()  # our number, whose, and up to which of its
@@ -111,6 +112,7 @@ class Aggregate:
         self._spoke_at: Instant = 0.0
         self._holes = Alarm(self.voice, "submitted holes")
         self._idle = Alarm(self.voice, "submitted idle")
+        self._voice_given = Alarm(self.voice, "submitted voice")
 
     @property
     def over(self) -> bool:
@@ -133,6 +135,8 @@ class Aggregate:
             case TimerFired(timer) if timer[4] == "submitted idle":
                 self._idle.fired()
                 self._tidy()
+            case TimerFired(timer) if timer[4] == "submitted voice":
+                self._voice_given.fired()  # and feed
             case TimerFired() | Told():
                 self._drive(event)
             case _:
@@ -256,8 +260,11 @@ class Aggregate:
             and self.member is not None
             and isinstance(self.member.state, Active)
             and not self.member.sending.queued
-            and self._has_voice()
         ):
+            wait_s = self._wait(self.voice.now)
+            if wait_s is None or wait_s > 0:
+                self._voice_given.at(None if wait_s is None else self.voice.now + wait_s)
+                break
             who = next(iter(self._due))
             origin = self._due.pop(who)
             run = self._next(origin)

@@ -383,9 +383,12 @@ class ClusterCore:
         self._asked: dict[int, DelegateCore | Aggregate] = {}
         self._numbers: dict[Group, int] = {}  # where an aggregate goes on after a leave (TX-11)
         self._between: deque[tuple[Group, Event, bool]] = deque()  # said by one of the two, and for the other
+        self._knows_all: Instant | None = None  # from when on we know whoever is there
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
         out: list[Effect] = []
+        if self._knows_all is None:
+            self._knows_all = now + self.config.semi_wait_s
         self._step(now, event, out)
         while self._between:
             group, heard, for_aggregate = self._between.popleft()
@@ -455,6 +458,7 @@ class ClusterCore:
     def _appointed(self, now: Instant, epoch: int, out: list[Effect]) -> None:
         """It is our turn: appear under the new epoch, and go on with every group that was mirrored to us."""
         self.backup = False
+        self._knows_all = now
         self._connect(now, epoch, out)
         for group in sorted(self.groups):
             delegate = self.groups[group]
@@ -628,16 +632,20 @@ class ClusterCore:
                 epoch=incarnation_of(self.me),
                 luck=self._luck,
                 next_seq=self._numbers.get(group, 1),
-                has_voice=lambda: self._has_voice(group),
+                wait=lambda now: self._wait(now, group),
             )
         return aggregate
 
-    def _has_voice(self, group: Group) -> bool:
-        """Has every delegate that was there before ours asked for our numbers?"""
+    def _wait(self, now: Instant, group: Group) -> float | None:
+        """How long an aggregate must hold its tongue; None if that is not for time to say. A server that has
+        just started does not know yet who is there, and would speak to nobody. Then every delegate that was
+        there before ours must have asked for our numbers."""
         delegate = self.groups.get(group)
-        if delegate is None or not isinstance(delegate.state, In | Lingering):
-            return False
-        return not delegate.relays.awaited_lans
+        if delegate is None or not isinstance(delegate.state, In | Lingering) or delegate.relays.awaited_lans:
+            return None
+        assert self._knows_all is not None
+        left_s = self._knows_all - now
+        return left_s if left_s > 1e-6 else 0.0
 
     def _drive_aggregate(self, now: Instant, group: Group, event: Event, out: list[Effect]) -> None:
         aggregate = self.aggregates.get(group)

@@ -189,6 +189,8 @@ class Senders:
         sender.inbound = Inbound(start)
         for run in self.early.take(sender.endpoint):
             sender.inbound.take(run, self._config.held_messages)
+            # Nothing more may come for a long time, and home must know that we have this.
+            self._status.at(self._voice.now + self._config.status_s)
         self._progress(sender)
 
     def left(self, endpoint: Endpoint, why: str, last_seq: int | None) -> None:
