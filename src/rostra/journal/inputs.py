@@ -45,7 +45,7 @@ from rostra.wire import Encoder, FrameKind, FrameReader
 FORMAT: Final = 1
 """Grows when an older recording can no longer be replayed."""
 
-EFFECTS_BYTES_MAX: Final = 1_024
+EFFECTS_BYTES_MAX: Final = 4_096
 """Effects of one input that are kept as they are, to be shown if they differ; of more, only a digest."""
 
 PART_BYTES: Final = 1 << 20
