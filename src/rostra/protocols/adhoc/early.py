@@ -3,6 +3,7 @@
 Data alone never makes anybody a member. What does not fit is dropped, and asked for later like any loss.
 """
 
+from rostra.names import Domain
 from rostra.protocols.adhoc.config import AdhocConfig
 from rostra.protocols.adhoc.messages import Run, Stream
 
@@ -12,12 +13,13 @@ class Early:
         self._config = config
         self._kept: dict[Stream, list[Run]] = {}
         self._sizes: dict[Stream, tuple[int, int]] = {}  # messages, bytes
+        self._sources: dict[Stream, Domain] = {}  # who sent us the last of it, if anybody cares
         self.bytes = 0
 
     def __contains__(self, stream: Stream) -> bool:
         return stream in self._kept
 
-    def keep(self, stream: Stream, run: Run) -> bool:
+    def keep(self, stream: Stream, run: Run, source: Domain | None = None) -> bool:
         """Was there room for it?"""
         config = self._config
         messages, size = self._sizes.get(stream, (0, 0))
@@ -29,11 +31,17 @@ class Early:
         self._kept.setdefault(stream, []).append(run)
         self._sizes[stream] = (messages, size)
         self.bytes += len(run.block)
+        if source is not None:
+            self._sources[stream] = source
         return True
+
+    def source(self, stream: Stream) -> Domain | None:
+        return self._sources.get(stream)
 
     def take(self, stream: Stream) -> list[Run]:
         """Everything kept of a stream, which is no longer early."""
         runs = self._kept.pop(stream, [])
+        self._sources.pop(stream, None)
         if runs:
             self.bytes -= self._sizes.pop(stream)[1]
         return runs
@@ -51,4 +59,5 @@ class Early:
                 self._sizes[largest] = (messages - dropped.count, size - len(dropped.block))
             else:
                 del self._kept[largest], self._sizes[largest]
+                self._sources.pop(largest, None)
         return self.bytes + len(run.block) <= self._config.early_bytes_all

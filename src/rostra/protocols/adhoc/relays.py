@@ -174,8 +174,9 @@ class Relays:
             for lan, epoch in self.pinned.items():
                 relay.pins.pin_lan(lan, epoch, start)
         self._voice.note("stream begins", f"{stream} at {start}")
+        source = self.early.source(stream) or self._voice.lan
         for run in self.early.take(stream):
-            self._store(relay, Data(stream, run, run.end - 1, start - 1), self._voice.lan)
+            self._store(relay, Data(stream, run, run.end - 1, start - 1), source)
         return relay
 
     def left(self, stream: Stream, why: str, last_seq: int | None) -> None:
@@ -404,12 +405,12 @@ class Relays:
     def data(self, source: Domain, data: Data) -> None:
         relay = self.running.get(data.stream)
         if relay is None or not relay.known:
-            if not self.early.keep(data.stream, data.run):
+            if not self.early.keep(data.stream, data.run, source):
                 self._voice.ignore("Data", "no room for early data")
         elif data.hop > self._config.hops:
             self._voice.ignore("Data", "too many hops")
         elif relay.final is not None and data.run.end - 1 > relay.final:
-            self.early.keep(data.stream, data.run)
+            self.early.keep(data.stream, data.run, source)
         else:
             self._store(relay, data, source)
 
