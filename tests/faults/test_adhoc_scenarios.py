@@ -717,3 +717,23 @@ def test_a_storm_of_joins_costs_a_joiner_no_more_than_the_list_that_remains():
     net.run(3.0)
     assert len(net.programs[b].next) == len(net.programs[a].next) == 12
     assert len(net.member(b).view.members) == 14
+
+
+@pytest.mark.spec("X-025", "X-040")
+@pytest.mark.parametrize("newcomer", ["huji.h2/b", "mit.h2/d"])
+@pytest.mark.parametrize("seed", range(3))
+def test_whoever_is_welcomed_as_soon_as_somebody_sees_it_hears_the_welcome(newcomer, seed):
+    """What a program says when it is told `Joined` is the first thing that anybody tries."""
+    net = Net(seed, {"huji": 2, "mit": 2}, wan_s=0.05)
+    a, c = net.join("huji.h1/a"), net.join("mit.h1/c")
+    net.run(3.0)
+    net.send(a, 5)
+    net.run(1.0)
+    late = net.join(newcomer)
+    for at in (a, c):
+        while late not in [item.endpoint for item in net.items(at, ev.Joined)]:
+            net.run(0.0002)
+        net.send(at)
+    net.run(3.0)
+    for at in (a, c):
+        assert net.numbers(late, at)[-1:] == [net.sent[at]]

@@ -334,6 +334,8 @@ class DelegateCore:
             self.voice.set_timer(self.patience.look_s, "patience")
         elif attributes.slow is Slow.SPILL and attributes.role.receives:
             self.relays.spills.willing.add(who)
+        if cause is Cause.JOIN and attributes.role.receives:
+            self.relays.expect_receiver(who)
         if not attributes.role.sends:
             return
         running = self.relays.running.get(who)

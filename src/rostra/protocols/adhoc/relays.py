@@ -265,6 +265,13 @@ class Relays:
     def entry(self, relay: Relay, start: int) -> Entry:
         return Entry(relay.stream, relay.stamp, relay.role, start, relay.final)
 
+    def expect_receiver(self, receiver: Endpoint) -> None:
+        """A newcomer of our LAN, which has yet to ask for its numbers. It is owed what flows from now on: a
+        sender hears of it no sooner than we do, so what is said to welcome it reaches it."""
+        for relay in self.running.values():
+            if relay.known and relay.phase is not RelayPhase.DRAINING and relay.stream != receiver:
+                relay.pins.pin(receiver, relay.inbound.next)
+
     def offer(self, relay: Relay, receiver: Endpoint, needs: int | None) -> int:
         """Give a local receiver its start, and pin it there in the same step (X-025, X-026, TX-17)."""
         kept = self.spills.resumes(relay, receiver, needs)
@@ -273,7 +280,7 @@ class Relays:
             self._announce_soon(relay, at_once=False)
             return needs
         if needs is None:
-            needs = relay.pins.local.get(receiver)  # since the stream began: it is owed it from there on
+            needs = relay.pins.local.get(receiver)  # since it came, or the stream began: it is owed the rest
         start = relay.inbound.next if needs is None else min(max(needs, relay.lowest), relay.inbound.next)
         if receiver in self.receivers:
             relay.pins.pin(receiver, start)
