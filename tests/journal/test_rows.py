@@ -345,3 +345,12 @@ def test_a_member_of_unknown_stamp_is_the_one_that_is_known(desk: Desk) -> None:
     (entry,) = desk.entries
     assert (entry.lines, entry.kept) == ([], 1)
     assert desk.scribe.sight.seen[CHESS] == {BOB: (3, 4)}
+
+
+def test_what_is_told_to_somebody_who_only_speaks_to_a_group_is_not_what_its_host_sees(desk: Desk) -> None:
+    desk.scribe.saw(JoinAsked(ANN, 9, CHESS, luck=1), [Answer(9, Done())])
+    hears(desk, ANN, adhoc.Ready(((ANN, Role.BOTH, b""), (BOB, Role.BOTH, b""))))
+    desk.scribe.saw(JoinAsked(BOB, 10, CHESS, luck=1, role=Role.SUBMIT), [Answer(10, Done())])
+    before = len(desk.entries)
+    hears(desk, BOB, adhoc.Ready(()))
+    assert desk.entries[before:] == []

@@ -90,3 +90,23 @@ def test_delegates_and_submitters_replay_byte_for_byte(told) -> None:
     directory, _ = told
     replayed = [replay(recording) for recording in recordings(directory)]
     assert [each.difference for each in replayed] == [None] * len(replayed)
+
+
+def test_who_only_speaks_to_a_group_changes_nothing_in_what_its_host_sees_of_it(tmp_path: Path) -> None:
+    """Its host has members of the group, and it is told of nobody: that is not what the host sees."""
+    world = World(5, domains={"huji": 2, "mit": 1}, fifo=True, journal=SimJournal(tmp_path))
+    world.settle()
+    watcher = world.program("mit.h1")
+    watcher.watch("g")
+    listener, far = world.program("huji.h1"), world.program("huji.h2")
+    for program in (listener, far):
+        program.join_fifo("g", role=Role.RECEIVE)
+    world.run(3.0)
+    submitter = world.program("huji.h1")
+    submitter.join_fifo("g", role=Role.SUBMIT)
+    submitter.stream("g", 0.1, count=3)
+    world.run(8.0).close()
+    rows = [row for row in read(tmp_path).to_pylist() if row["kind"] in SIGHT]
+    assert [row for row in rows if row["change"] == "left" and row["news"]] == []
+    assert {row["writer"] for row in rows} >= {"huji.h1", "huji.h2", "mit.h1"}
+    assert [row["member"] for row in rows if row["member"] and ".-delegate/" in row["member"]] == []

@@ -25,6 +25,7 @@ from rostra.journal.spoken import Spoken
 from rostra.names import Domain, Endpoint, Group, parent
 from rostra.protocols.adhoc import events as adhoc
 from rostra.protocols.adhoc.events import Aggregated, Deliver, Delivered, JoinAsked, LeaveAsked
+from rostra.protocols.adhoc.listing import shown_notice
 from rostra.protocols.adhoc.messages import Data as Speech
 from rostra.protocols.adhoc.messages import Nak, Numbered
 from rostra.protocols.adhoc.messages import Role as Speaks
@@ -357,6 +358,8 @@ class Scribe:
                 self._left_speaking(me, group, reason)
 
     def _item(self, me: Endpoint, group: Group, notice: Any) -> None:
+        if group not in self._presence(me).spoken:
+            return  # it only speaks to the group, and what it is told of it is not what this host sees
         for told in self.sight.take_in(group, me, notice):
             self._notice(notice, *told)
 
@@ -388,7 +391,9 @@ class Scribe:
     # What was told
 
     def told(self, tell: Tell) -> None:
-        notice = tell.notice
+        notice = shown_notice(tell.notice)  # delegates are in groups that speak, and are nobody's members
+        if notice is None:
+            return
         if type(notice) in _NOTICES:
             for told in self.sight.take(tell.endpoints, notice):
                 self._notice(notice, *told)
