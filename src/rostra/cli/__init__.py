@@ -30,7 +30,7 @@ Examples:
     rostra up                         a whole small world on this machine
     rostra members lounge             who is in a group
     rostra watch lounge -o jsonl      and how that changes
-    echo hi | rostra send lounge   say something; rostra tail lounge hears it
+    echo hi | rostra send chat        say something; rostra tail chat hears it
     rostra why eu.paris.h1/ann        why somebody is gone
 """
 

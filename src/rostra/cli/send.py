@@ -65,7 +65,7 @@ def send(
 
     Examples:
 
-        rostra send lounge "lunch is ready"
+        rostra send chat "lunch is ready"
         journalctl -f | rostra send logs@eu
         seq 1000 | rostra send numbers --wait 1
         rostra send metrics --submit "cpu 0.7"

@@ -62,7 +62,7 @@ def tail(
 
     Examples:
 
-        rostra tail lounge
+        rostra tail chat
         rostra tail logs@eu | grep error
         rostra tail logs@eu --slow spill | ./insert-into-database
         rostra tail numbers --count 1000 -o jsonl

@@ -47,7 +47,7 @@ class Admission:
             return denied(
                 NotAllowed(
                     f'{self.group} is a group with delivery="none": its members only hear of each other',
-                    fix='join it with delivery="none", or choose another name',
+                    fix='watch it, or join it with delivery="none"; to speak, choose another name',
                 )
             )
         return None
