@@ -344,6 +344,21 @@ class Lab:
         """Packets of which this is true, as `iptables` says it, do not reach that machine any more."""
         self._rule([(self[node].machine, f"INPUT {match} -j DROP")])
 
+    def count_packets(self, node: str, match: str) -> None:
+        """Those that leave that machine, and of which this is true, as `iptables` says it, from now on."""
+        self._rule([(self[node].machine, f"OUTPUT {match}")])
+
+    def packets(self, node: str) -> int:
+        """How many were counted, by the one rule that counts there."""
+        told = subprocess.run(
+            self[node].machine.command("iptables", "-w", "-nvxL", "OUTPUT"),
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        _, _, rule = told.splitlines()
+        return int(rule.split()[0])
+
     def heal(self) -> None:
         rules, self._rules = self._rules, []
         self._filter("-D", rules)
