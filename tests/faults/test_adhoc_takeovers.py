@@ -23,12 +23,8 @@ def nobody_noticed(net, members):
     for program in net.programs.values():
         program.silent = True
     net.run(8.0)
-    net.everybody_has_everything(members)
+    net.nobody_noticed(members)
     for at in members:
-        assert net.items(at, ev.Gap, ev.Without, ev.Only, ev.Left, ev.Excluded) == []
-        for sender in members:
-            if at != sender:
-                assert net.numbers(at, sender) == list(range(1, net.sent[sender] + 1))
         sending = net.member(at).sending
         assert sending.stable == sending.last_seq
 

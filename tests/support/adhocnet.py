@@ -500,6 +500,16 @@ class Net:
     def items(self, endpoint: Endpoint, *kinds: type) -> list[ev.Item]:
         return [item for _, item in self.programs[endpoint].items if not kinds or isinstance(item, kinds)]
 
+    def nobody_noticed(self, members: list[Endpoint]) -> None:
+        """Everybody has everything of everybody, and was told of nothing but messages. Each that came was
+        checked as it came: the very bytes, once and in order."""
+        self.everybody_has_everything(members)
+        for at in members:
+            assert self.items(at, ev.Gap, ev.Without, ev.Only, ev.Left, ev.Excluded) == []
+            for sender in members:
+                if sender != at:
+                    assert self.numbers(at, sender) == list(range(1, self.sent[sender] + 1))
+
     def numbers(self, at: Endpoint, sender: Endpoint) -> list[int]:
         return [
             first + n for _, first, count in self.programs[at].numbers.get(sender, []) for n in range(count)
