@@ -129,15 +129,10 @@ async def _one_join(
         rostra.connect(world.socket(FELLOW), name=f"f{number}") as f,
     ):
         asked = time.time()
-        talk, fellow = await asyncio.gather(
-            j.join(GROUP, delivery="fifo"),
-            f.join(GROUP, delivery="fifo"),
-        )
-        others = [
-            asyncio.create_task(speak(talk, phase_s=luck.random() * PERIOD_S)),
-            asyncio.create_task(speak(fellow, phase_s=luck.random() * PERIOD_S)),
-            asyncio.create_task(listen(fellow)),
-        ]
+        # Its way is longer than J's, who listens as soon as it is in.
+        fellow = asyncio.create_task(_fellow(f, luck.random() * PERIOD_S))
+        talk = await j.join(GROUP, delivery="fifo")
+        others = [fellow, asyncio.create_task(speak(talk, phase_s=luck.random() * PERIOD_S))]
         try:
             async with asyncio.timeout(HEARD_WITHIN_S):
                 async for item in talk:
@@ -154,7 +149,7 @@ async def _one_join(
             for task in others:
                 task.cancel()
             await asyncio.gather(*others, return_exceptions=True)
-            await asyncio.gather(talk.leave(), fellow.leave())
+            await talk.leave()
     if ready is None:
         return None
     excess = []
@@ -164,6 +159,15 @@ async def _one_join(
             excess.append(max(0.0, first[name] - after[0]) * 1e3)
     labels = {**{name: name.upper() for name in SENDERS}, f"f{number}": "S6"}
     return Watched(asked, ready, {labels[name]: at for name, at in first.items()}, excess)
+
+
+async def _fellow(me: rostra.Me, phase_s: float) -> None:
+    """Joins when J does, and speaks and listens until it is told to go."""
+    talk = await me.join(GROUP, delivery="fifo")
+    try:
+        await asyncio.gather(speak(talk, phase_s=phase_s), listen(talk))
+    finally:
+        await talk.leave()
 
 
 def _name(message: Message) -> str:
