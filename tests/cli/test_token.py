@@ -33,17 +33,19 @@ class Agent:
             *("--programs-at", "127.0.0.1:0", "--token-file", str(self.token)),
         )
         assert self._process.stderr is not None
+        self._stderr = self._process.stderr
         self._log = ""
         while not (found := re.search(r"address=(127\S+)", self._log)):
-            line = self._process.stderr.readline()
+            line = self._stderr.readline()
             assert line, f"it ended before it listened: {self._log}"
             self._log += line
         self.tcp = found[1]
 
     def end(self) -> str:
-        """All that it logged."""
+        """All that it logged. `communicate` would lose the lines that came in one read with the address."""
         self._process.terminate()
-        self._log += self._process.communicate(timeout=WITHIN_S)[1]
+        self._log += self._stderr.read()
+        self._process.wait(timeout=WITHIN_S)
         return self._log
 
     def kill(self) -> None:
