@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.lab import Lab, until
+from support.lab import WITHIN_S, Lab, until
 
-from rostra.client import Joined, Left, View
+from rostra.client import Conversation, Joined, Left, Message, View
 from rostra.names import name_of
 
 SERVERS = ("world", "eu", "eu.c1", "eu.c2")
@@ -76,6 +76,55 @@ async def test_one_process_or_many_and_other_ports_give_the_same_traces(tmp_path
         "left ['eve'] leave",
         "left ['bob'] leave",
     ]
+
+
+async def hears(talk: Conversation, name: str, said: list[bytes]) -> None:
+    """Exactly this from the program of that name, in order."""
+    got: list[bytes] = []
+    async with asyncio.timeout(WITHIN_S):
+        async for item in talk:
+            if isinstance(item, Message) and name_of(item.sender) == name:
+                got.append(item.body)
+                if len(got) == len(said):
+                    break
+    assert got == said
+
+
+@pytest.mark.spec("C-017", "X-107")
+@pytest.mark.parametrize(
+    "together",
+    [("eu", "eu.fr"), ("eu", "eu.fr.h1")],
+    ids=["a cluster", "a host"],
+)
+async def test_who_shares_a_process_with_the_server_above_hears_what_other_clusters_say(
+    tmp_path: Path, together: tuple[str, ...]
+) -> None:
+    """The neighbour's name says that `eu` is above it; what it says is for the cluster beside it."""
+    lab = Lab(
+        tmp_path,
+        servers=("eu", "eu.fr", "eu.de"),
+        hosts=("eu.fr.h1", "eu.de.h1"),
+        together=(together,),
+        namespaces=False,
+    )
+    said = [f"{number}".encode() for number in range(200)]
+    try:
+        await lab.start()
+        async with (
+            lab.program("eu.fr.h1", "ann") as ann,
+            lab.program("eu.de.h1", "bob") as bob,
+            ann.join("g", delivery="fifo") as french,
+            bob.join("g", delivery="fifo") as german,
+        ):
+            for talk in (french, german):
+                await talk.ready(deadline_s=WITHIN_S)
+            await until(lambda: len(french.members) == len(german.members) == 2, "both see each other")
+            for talk in (french, german):
+                await talk.send_many(said)
+            await hears(german, "ann", said)
+            await hears(french, "bob", said)
+    finally:
+        await asyncio.to_thread(lab.close)
 
 
 @pytest.mark.spec("C-055")

@@ -555,12 +555,11 @@ class DataChannel:
         source, to = datagram.source, datagram.to
         if source in residents:
             return None
-        home = residents.get(parent(source)) if source != ROOT else None
-        if home is not None and not home.is_agent:
-            return home
-        spoken_to = residents.get(to)
-        if spoken_to is not None and not spoken_to.is_agent:
-            return spoken_to
+        # Only clusters speak: a server above them is in `residents` too, and is nobody's LAN.
+        if source != ROOT and parent(source) in self._modes:
+            return residents[parent(source)]
+        if to in self._modes:
+            return residents[to]
         agent = self.process.agent
         if agent is None or to not in (LAN, ALL, agent.path):
             return None
