@@ -7,6 +7,7 @@ import threading
 import time
 
 import pytest
+from support.lab import WITHIN_S
 
 import rostra
 from rostra import Cause, Connected, Joined, Left, Message, View
@@ -17,21 +18,23 @@ def test_a_program_of_threads_joins_hears_and_leaves(agent: str) -> None:
     with rostra.sync.connect(agent, name="ann") as ann, ann.join("chess", "lab.h1", meta=b"white") as chess:
         assert isinstance(ann.state, Connected) and ann.is_open and ann.world == "test"
         assert (ann.name, ann.host, chess.group.name) == ("ann", "lab.h1", "chess")
-        items = chess.changes(timeout_s=10)
+        items = chess.changes(timeout_s=WITHIN_S)
         assert isinstance(next(items), View)
-        assert [m.endpoint for m in chess.ready(deadline_s=10).members] == [ann.endpoint] and chess.is_known
+        assert [m.endpoint for m in chess.ready(deadline_s=WITHIN_S).members] == [
+            ann.endpoint
+        ] and chess.is_known
         with rostra.sync.connect(agent, name="bob") as bob:
             with bob.join("chess", "lab.h1") as theirs:
                 joined = next(items)
                 assert isinstance(joined, Joined) and joined.members[0].endpoint == bob.endpoint
                 assert ann.resolve("chess", "lab.h1").from_copy
-                assert len(bob.resolve("chess", "lab.h1", fresh=True, deadline_s=10).members) == 2
+                assert len(bob.resolve("chess", "lab.h1", fresh=True, deadline_s=WITHIN_S).members) == 2
                 theirs.set_online(False)
                 with pytest.raises(BadInput):
                     assert theirs.members
             assert next(items) == Left((bob.endpoint,), Cause.LEAVE)
-            mail = bob.messages(timeout_s=10)
-            ann.send_to(bob.endpoint, b"e4", deadline_s=10)
+            mail = bob.messages(timeout_s=WITHIN_S)
+            ann.send_to(bob.endpoint, b"e4", deadline_s=WITHIN_S)
             assert next(mail) == Message(ann.endpoint, b"e4")
         chess.leave()
         assert list(items) == []
@@ -44,12 +47,12 @@ def test_a_program_of_threads_joins_hears_and_leaves(agent: str) -> None:
 def test_a_watch_is_numbered_and_can_be_resumed(agent: str) -> None:
     with rostra.sync.connect(agent) as me, rostra.sync.connect(agent) as other:
         with me.watch("go", "lab.h1") as watch:
-            first = next(watch.changes(timeout_s=10))
+            first = next(watch.changes(timeout_s=WITHIN_S))
             assert watch.ready().members == ()
         with other.join("go", "lab.h1"), me.watch("go", "lab.h1", resume=first.token) as watch:
-            change = next(watch.changes(timeout_s=10))
+            change = next(watch.changes(timeout_s=WITHIN_S))
             assert isinstance(change, Joined) and change.number == 1
-            assert [len(batch) for batch in _first(watch.batches(8, timeout_s=10))] == [1]
+            assert [len(batch) for batch in _first(watch.batches(8, timeout_s=WITHIN_S))] == [1]
 
 
 def _first(batches: object) -> list[list[object]]:
@@ -59,13 +62,13 @@ def _first(batches: object) -> list[list[object]]:
 def test_waiting_ends_at_its_timeout_and_loses_nothing(agent: str) -> None:
     with rostra.sync.connect(agent) as me, me.join("quiet", "lab.h1") as quiet:
         items = quiet.changes(timeout_s=0.05)
-        assert isinstance(items.next(10), View)
+        assert isinstance(items.next(WITHIN_S), View)
         for _ in range(3):
             with pytest.raises(DeadlineExceeded, match="nothing happened within"):
                 next(items)
         with rostra.sync.connect(agent) as other, other.join("quiet", "lab.h1"):
-            assert isinstance(items.next(10), Joined)
-        assert isinstance(items.next(10), Left)
+            assert isinstance(items.next(WITHIN_S), Joined)
+        assert isinstance(items.next(WITHIN_S), Left)
         with pytest.raises(BadInput):
             next(items.batches(0))
 
@@ -76,11 +79,11 @@ def test_many_threads_share_one_endpoint(agent: str) -> None:
 
         def work(number: int) -> None:
             with me.open(f"t{number}") as mine, mine.join("shared", "lab.h1") as shared:
-                for items in shared.batches(timeout_s=10):
+                for items in shared.batches(timeout_s=WITHIN_S):
                     counts.append(len(items))
                     if len(shared.members) == 8:
                         break
-                barrier.wait(10)
+                barrier.wait(WITHIN_S)
 
         barrier = threading.Barrier(8)
         threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
@@ -100,8 +103,8 @@ def test_lives_states_and_administration_have_their_place(agent: str) -> None:
         other.close()
         assert not next(lives).alive
         lives.close()  # type: ignore[attr-defined]
-        assert isinstance(next(me.states(timeout_s=1)), Connected)
-        me.connected(deadline_s=1)
+        assert isinstance(next(me.states(timeout_s=WITHIN_S)), Connected)
+        me.connected(deadline_s=WITHIN_S)
         assert me.inspect()["node"] == "lab.h1"
         me.register("kept", "lab.h1")
         me.unregister("kept", "lab.h1")
@@ -138,7 +141,7 @@ def test_closing_in_one_thread_ends_the_wait_of_another(agent: str) -> None:
     waiting.start()
     time.sleep(0.1)
     me.close()
-    waiting.join(10)
+    waiting.join(WITHIN_S)
     assert not waiting.is_alive() and ended == []
 
 
@@ -178,12 +181,12 @@ def test_ctrl_c_ends_a_wait_and_leaves_every_group(agent: str) -> None:
             text=True,
         ) as program,
     ):
-        changes = watch.changes(timeout_s=20)
+        changes = watch.changes(timeout_s=WITHIN_S)
         next(changes)
         assert isinstance(next(changes), Joined)
         assert program.stdout is not None and program.stdout.readline() == "View\n"
         program.send_signal(signal.SIGINT)
-        _, error = program.communicate(timeout=20)
+        _, error = program.communicate(timeout=WITHIN_S)
         left = next(changes)
         assert isinstance(left, Left) and left.cause is Cause.LEAVE
         assert program.returncode != 0 and error.strip().endswith("KeyboardInterrupt")

@@ -13,7 +13,7 @@ from rostra.runtime.addresses import TcpAddress
 from rostra.up.cables import Cable, Way
 
 LOST = Way(lost=True)
-SOON_S = 5.0
+SOON_S = 60.0
 MOMENT_S = 0.2
 """Long enough for loopback to carry a few bytes many times over: what has not come by then was swallowed."""
 

@@ -28,8 +28,8 @@ import pytest
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "docs" / "tutorial.md"
-SEEN_WITHIN_S: Final = 30.0
-READ_WITHIN_S: Final = 300.0
+SEEN_WITHIN_S: Final = 120.0
+READ_WITHIN_S: Final = 900.0
 DONE: Final = "the last command ended with"
 
 BLOCK: Final = re.compile(r"^<!-- (?P<order>.*?) -->$|^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
@@ -188,7 +188,7 @@ class Reader:
             if command.startswith("git clone"):
                 _lend_environment(self.home / "rostra")
         terminal.type(self._as_here(last))
-        assert await terminal.sees(shown, within_s=90), terminal.said
+        assert await terminal.sees(shown, within_s=2 * SEEN_WITHIN_S), terminal.said
         if found := re.search(r"http://127\.0\.0\.1:\d+", terminal.said):
             self._here["http://127.0.0.1:7780"] = found[0]
         if found := re.search(r"/\S+/up-\d+(?=/us)", terminal.said):

@@ -290,4 +290,4 @@ def test_a_gap_says_how_much_was_missed_and_the_list_that_mends_it_is_no_further
         copies.told((100,), requests.Joined(WIDE, (first,), Cause.JOIN), HOST)
         assert await anext(changes) == Joined((first,), Cause.JOIN)
 
-    asyncio.run(asyncio.wait_for(test(), 10))
+    asyncio.run(asyncio.wait_for(test(), 60))

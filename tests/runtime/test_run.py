@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.lab import WITHIN_S
 
 from rostra.client import connect_admin
 from rostra.errors import RostraError
@@ -39,7 +40,7 @@ def test_an_agent_that_is_told_to_stop_while_it_starts_shuts_down_as_at_any_othe
     agent = ["agent", "lab.h1", "--world", str(world), "--socket", str(socket), "--state", str(tmp_path)]
     ended = subprocess.run(
         [sys.executable, "-c", TOLD_WHILE_OPENING, *agent, str(int(number))],
-        timeout=30,
+        timeout=WITHIN_S,
         capture_output=True,
         text=True,
     )
@@ -63,12 +64,13 @@ def test_a_full_disk_ends_an_agent_with_one_line_that_says_so(tmp_path: Path) ->
     ) as agent:
         try:
             assert agent.stderr is not None
-            while " configured " not in agent.stderr.readline():
-                pass
+            while " configured " not in (said := agent.stderr.readline()):
+                assert said, "it ended before it was configured"
             resource.prlimit(agent.pid, resource.RLIMIT_FSIZE, (32_768, 32_768))
             with contextlib.suppress(RostraError):
                 asyncio.run(fill())
-            _, told = agent.communicate(timeout=20)
+            told = agent.stderr.read()
+            agent.wait(WITHIN_S)
         finally:
             agent.kill()
     assert agent.returncode == 1

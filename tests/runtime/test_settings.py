@@ -16,6 +16,7 @@ from rostra.runtime.record import Record
 from rostra.runtime.reload import Reloaded, reload
 from rostra.runtime.run import Settings, running
 from rostra.runtime.settings import SETTINGS, settle
+from rostra.testing.loop import PretendLoop
 
 TEXT = """
 [world]
@@ -157,12 +158,13 @@ def test_systemd_is_told_what_becomes_of_us(tmp_path: Path) -> None:
         async def live() -> None:
             systemd.ready("eu of world w")
             systemd.feed(asyncio.get_running_loop())
-            await asyncio.sleep(0.15)
+            await asyncio.sleep(0.15)  # the supervisor asks for a word in 0.2 s, and gets two
             systemd.reloading()
             systemd.stopping("SIGTERM received")
             systemd.close()
 
-        asyncio.run(live())
+        with asyncio.Runner(loop_factory=PretendLoop) as runner:
+            runner.run(live())
         supervisor.setblocking(False)
         told = []
         while True:

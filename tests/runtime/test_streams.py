@@ -13,7 +13,7 @@ from rostra.errors import Unreachable
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(test, 10))
+    asyncio.run(asyncio.wait_for(test, 60))
 
 
 def counting(missed: int) -> tuple[str, ...]:
