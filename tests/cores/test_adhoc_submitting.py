@@ -298,7 +298,7 @@ def test_nobody_speaks_for_a_program_of_another_host():
     assert not mouth.core.concerns(data(BOB, 1)) and mouth.core.concerns(data(ANN, 1))
 
 
-@pytest.mark.spec("X-055", "TX-24")
+@pytest.mark.spec("X-055")
 def test_origins_take_turns_and_what_they_say_has_their_own_numbers():
     mouth = Mouth(AdhocConfig(datagram_bytes=300))
     mouth.start(ANN)
@@ -377,7 +377,7 @@ def test_more_than_there_is_room_for_is_not_taken_and_asked_for_later():
     assert told(mouth.fire("submitted holes"), H1) == [Nak(ANN, ((2, 2),), HUJI, 1)]
 
 
-@pytest.mark.spec("X-054", "TX-11")
+@pytest.mark.spec("X-054")
 def test_a_new_submission_of_the_same_endpoint_begins_anew_and_a_repeated_question_does_not():
     mouth = Mouth()
     mouth.start()
@@ -444,7 +444,7 @@ def test_an_envelope_is_its_origins_messages_brought_by_the_aggregate():
     ]
 
 
-@pytest.mark.spec("X-055", "TX-24")
+@pytest.mark.spec("X-055")
 def test_what_a_successor_brings_once_more_is_dropped_by_origin():
     ears = Ears()
     ears.brought(MOUTH, 1, envelope(ANN, 1, 3), envelope(BOB, 1))

@@ -737,3 +737,41 @@ def test_whoever_is_welcomed_as_soon_as_somebody_sees_it_hears_the_welcome(newco
     net.run(3.0)
     for at in (a, c):
         assert net.numbers(late, at)[-1:] == [net.sent[at]]
+
+
+@pytest.mark.spec("X-025", "X-037", "X-040")
+@pytest.mark.parametrize("welcomes", [Role.BOTH, Role.SEND])
+@pytest.mark.parametrize("comes", [Role.BOTH, Role.RECEIVE])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_first_of_its_lan_hears_the_welcome_of_another_lan_too(welcomes, comes, seed):
+    """Its delegate has yet to come into the group; everybody else may have forgotten the welcome by then.
+    The first of one LAN is seen by somebody before the second of it has come, and that one hears it, too."""
+    net = three_sites(seed, hosts=2, wan_loss=[0.0, 0.2][seed % 2])
+    a, e = net.join("huji.h1/a", role=welcomes), net.join("ntu.h1/e", role=welcomes)
+    net.run(3.0)
+    net.send(a, 5)
+    net.run(2.0)
+    late = net.join("mit.h1/c", role=comes)
+    for at in (a, e):
+        while late not in [item.endpoint for item in net.items(at, ev.Joined)]:
+            net.run(0.0002)
+        net.send(at)
+    net.run(5.0)
+    for at in (a, e):
+        assert net.numbers(late, at)[-1:] == [net.sent[at]]
+
+
+@pytest.mark.spec("X-025", "X-037")
+@pytest.mark.parametrize("after_s", [0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8])
+def test_the_second_of_its_lan_hears_the_welcome_though_its_delegate_is_just_coming(after_s):
+    net = three_sites(1, hosts=2)
+    a = net.join("huji.h1/a")
+    net.run(3.0)
+    net.join("mit.h1/c")
+    net.run(after_s)
+    late = net.join("mit.h2/d")
+    while late not in [item.endpoint for item in net.items(a, ev.Joined)]:
+        net.run(0.0002)
+    net.send(a)
+    net.run(5.0)
+    assert net.numbers(late, a) == [1]

@@ -35,8 +35,8 @@ settle
   1.542  a b       c says 'hello from paris'   number 1
   2.942  b         heard a 23-52
   2.942  a         heard b 1-30
-  2.942  c         heard a 36-52
-  2.942  c         heard b 14-30
+  2.942  c         heard a 34-52
+  2.942  c         heard b 12-30
 
 # A leaver is heard to the end, and `after` says which number that was.
 send    chess  c  "goodbye"

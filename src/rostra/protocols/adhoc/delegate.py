@@ -253,6 +253,8 @@ class DelegateCore:
                 if cause is Cause.JOIN:
                     for member in concerning:
                         self.peers.fresh[member.endpoint] = member.stamp
+                    for member in members:
+                        self._expect_lan_of(member)
                 self._report(self.view.add(ns.Joined(group, concerning, cause, part)))
             case ns.Left():
                 self._report(self.view.remove(notice))
@@ -272,6 +274,12 @@ class DelegateCore:
             ):
                 kept.append(member)
         return tuple(kept)
+
+    def _expect_lan_of(self, member: Member) -> None:
+        """Our senders are told of this one in a moment, and may welcome it."""
+        lan, attributes = lan_of(member.endpoint), decode_attributes(member.meta)
+        if lan != self.lan and isinstance(attributes, Attributes) and attributes.role.receives:
+            self.relays.expect_lan(lan)
 
     def _report(self, reports: Iterable[ViewChanged | Ignored]) -> None:
         for report in reports:
@@ -328,14 +336,14 @@ class DelegateCore:
         self.peers.fresh.pop(who, None)
         self.locals[who] = Local(member.stamp, attributes.role, attributes.slow)
         self._stay()
-        if cause is not Cause.JOIN and attributes.role.receives and who not in self.relays.receivers:
-            self.relays.awaited.add(who)
+        if attributes.role.receives and cause is Cause.JOIN:
+            self.relays.expect_receiver(who)
+        elif attributes.role.receives and who not in self.relays.receivers:
+            self.relays.await_receiver(who)
         if attributes.slow is Slow.EXPEL:
             self.voice.set_timer(self.patience.look_s, "patience")
         elif attributes.slow is Slow.SPILL and attributes.role.receives:
             self.relays.spills.willing.add(who)
-        if cause is Cause.JOIN and attributes.role.receives:
-            self.relays.expect_receiver(who)
         if not attributes.role.sends:
             return
         running = self.relays.running.get(who)
@@ -434,7 +442,7 @@ class DelegateCore:
             self.relays.skip(relay, message.first)
         have = dict(message.have)
         if local.role.receives:
-            self.relays.receivers.add(source)
+            self.relays.arrived(source)
         flowing = self._flowing()
         cuts = [self._cut_of_ours(self._entries(flowing.get(self.lan, []), source, have))]
         for name in sorted(self.peers.machines):
@@ -547,7 +555,7 @@ class DelegateCore:
         """The numbers of our own senders, and a pin for that LAN at each (X-039, X-041)."""
         have = dict(message.have)
         self._versions = max(self._versions, message.tree)
-        self.relays.pinned[name] = message.epoch
+        self.relays.lan_arrived(name, message.epoch)
         entries = tuple(
             [
                 self.relays.entry(

@@ -136,6 +136,8 @@ class Relays:
         self.running: dict[Stream, Relay] = {}
         self.parted: dict[Stream, Parted] = {}
         self.receivers: set[Endpoint] = set()  # of our own LAN, that were given their numbers
+        self.newcomers: set[Endpoint] = set()  # of our own LAN, that have yet to ask for them
+        self.expected: dict[Domain, Instant] = {}  # LANs whose delegates have yet to ask; for how long
         # Receivers of our LAN that were here before us and have not said their numbers; LANs that were there
         # before us and have not asked for ours.
         self.awaited: set[Endpoint] = set()
@@ -167,12 +169,14 @@ class Relays:
         relay.announced = start - 1
         relay.reported = start
         self.parted.pop(stream, None)
-        for receiver in self.receivers:
+        for receiver in self.receivers | self.newcomers:
             if receiver != stream:
                 relay.pins.pin(receiver, start)
         if relay.lan == self._voice.lan:
             for lan, epoch in self.pinned.items():
                 relay.pins.pin_lan(lan, epoch, start)
+            for lan, until in self.expected.items():
+                relay.pins.expect_lan(lan, start, until)
         self._voice.note("stream begins", f"{stream} at {start}")
         source = self.early.source(stream) or self._voice.lan
         for run in self.early.take(stream):
@@ -268,9 +272,40 @@ class Relays:
     def expect_receiver(self, receiver: Endpoint) -> None:
         """A newcomer of our LAN, which has yet to ask for its numbers. It is owed what flows from now on: a
         sender hears of it no sooner than we do, so what is said to welcome it reaches it."""
+        self.newcomers.add(receiver)
         for relay in self.running.values():
             if relay.known and relay.phase is not RelayPhase.DRAINING and relay.stream != receiver:
                 relay.pins.pin(receiver, relay.inbound.next)
+
+    def expect_lan(self, lan: Domain) -> None:
+        """The same for a LAN of which somebody is noticed before its delegate is. That one takes some round
+        trips to come, and nobody shall wait for it: what it will be owed is kept, as for a LAN that was lost
+        (X-066)."""
+        if lan not in self.pinned and self.expected.get(lan, 0.0) <= self._voice.now:
+            until = self.expected[lan] = self._voice.now + self._config.resume_s
+            for relay in self.running.values():
+                if relay.lan == self._voice.lan and relay.known and relay.phase is not RelayPhase.DRAINING:
+                    relay.pins.expect_lan(lan, relay.inbound.next, until)
+
+    def await_receiver(self, receiver: Endpoint) -> None:
+        """One that was here before us, and will say what it has. Of streams that it does not name it is owed
+        all that we are."""
+        self.newcomers.add(receiver)
+        self.awaited.add(receiver)
+
+    def arrived(self, receiver: Endpoint) -> None:
+        """It asks for its numbers; of streams that have ended since it was noticed it is given none."""
+        self.receivers.add(receiver)
+        if receiver in self.newcomers:
+            self.newcomers.discard(receiver)
+            for stream in sorted(self.running):
+                relay = self.running[stream]
+                if relay.final is not None and relay.pins.unpin(receiver):
+                    self._settle(relay)
+
+    def lan_arrived(self, lan: Domain, epoch: Epoch) -> None:
+        self.pinned[lan] = epoch
+        self.expected.pop(lan, None)
 
     def offer(self, relay: Relay, receiver: Endpoint, needs: int | None) -> int:
         """Give a local receiver its start, and pin it there in the same step (X-025, X-026, TX-17)."""
@@ -308,6 +343,7 @@ class Relays:
 
     def unpin(self, receiver: Endpoint, *, cut_off: bool = False) -> None:
         self.receivers.discard(receiver)
+        self.newcomers.discard(receiver)
         until = self._voice.now + self._config.resume_s if cut_off else None
         self.spills.part(receiver, until)
         for stream in sorted(self.running):

@@ -2,7 +2,8 @@
 
     at every delegate    local   receiver of our LAN ──▶ the next number it is owed
     at home, besides     lans    LAN ──▶ the least next number of its receivers, as its delegate reports it
-    at both              debts   receiver or LAN that was lost ──▶ the same, kept a while for it (X-066)
+    at both              debts   receiver or LAN that was lost ──▶ the same, kept a while for it (X-066);
+                                 at home, a LAN whose delegate is expected: it was never pinned
 
 A pin is placed in the step that gives the start away (TX-17), and never at or below `stable` (X-089). A
 message is stable when every pin has it, and the home delegate too: it must be able to give starts to
@@ -80,6 +81,10 @@ class Pins:
     def pin_lan(self, lan: Domain, epoch: Epoch, start: int) -> None:
         self.lans[lan] = (epoch, max(start, self.stable + 1))
         self._owe(lan, start)
+
+    def expect_lan(self, lan: Domain, start: int, until: Instant) -> None:
+        """It will be owed everything from here on, if it asks in time; until then it blocks nobody."""
+        self.debts.setdefault(lan, Debt(start, until))
 
     def unpin_lan(self, lan: Domain, until: Instant | None) -> bool:
         pinned = self.lans.pop(lan, None)
