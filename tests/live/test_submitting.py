@@ -1,9 +1,10 @@
 """Speaking to a group through the delegate of one's cluster, between real programs."""
 
 import asyncio
+from contextlib import AsyncExitStack
 
 import pytest
-from support.lab import WITHIN_S, Lab
+from support.lab import WITHIN_S, Lab, until
 
 import rostra
 from rostra.client import Conversation
@@ -35,6 +36,16 @@ async def heard(
     return got, hosts
 
 
+async def is_seen_submitting(lab: Lab, host: str, who: str, said: int) -> bool:
+    """At its agent and at the server that speaks for it, and everybody has everything."""
+    speech = [each for each in (await lab.inspect(host))["speech"] if each["member"] == who]
+    submitted = (await lab.inspect("eu"))["submitted"]
+    at_home = [(each["role"], each["sent"], each["confirmed"]) for each in speech]
+    there = [each["origins"][who] for each in submitted if who in each["origins"]]
+    taken = [(each["taken"], each["emitted"], each["confirmed"], each["missing"]) for each in there]
+    return at_home == [("submit", said, said)] and taken == [(said, said, said, 0)]
+
+
 @pytest.mark.spec("X-054", "X-055")
 async def test_who_submits_is_heard_by_all_and_seen_by_nobody(lab: Lab) -> None:
     how = {"delivery": "fifo", "deadline_s": WITHIN_S}
@@ -55,6 +66,7 @@ async def test_who_submits_is_heard_by_all_and_seen_by_nobody(lab: Lab) -> None:
         assert said[near.endpoint] == [*lines("near", 300), large]
         assert said[far.endpoint] == [*lines("far", 300), large]
         assert hosts == {"eu.h2", "eu.-delegate", "us.-delegate"}
+        await until(lambda: is_seen_submitting(lab, "eu.h1", near.endpoint, 301), "it is seen where it is")
         with pytest.raises(NotAllowed, match='role="submit"'):
             one.items()
         with pytest.raises(AlreadyMember):
@@ -64,3 +76,94 @@ async def test_who_submits_is_heard_by_all_and_seen_by_nobody(lab: Lab) -> None:
         for talk in (one, other):
             await talk.leave(deadline_s=WITHIN_S)
             assert talk.parted().result().unconfirmed == 0
+
+
+class Ear:
+    """One receiver, and what it was given of each sender: every number once and in order, or a `Gap` that
+    says which are missing."""
+
+    def __init__(self, talk: Conversation) -> None:
+        self._talk = talk
+        self.heard: dict[str, list[int]] = {}
+        self.missed: dict[str, list[int]] = {}
+        self.next: dict[str, int] = {}
+        self.was_cut_off = False
+
+    async def listen(self) -> None:
+        async for item in self._talk:
+            match item:
+                case rostra.Message(sender, body, number):
+                    assert body == f"{sender} {number}".encode()
+                    self._take(self.heard, sender, number, 1)
+                case rostra.Gap(missed, sender=str(sender), first=first):
+                    assert missed
+                    self._take(self.missed, sender, first, missed)
+                case rostra.Without() | rostra.Only():
+                    self.was_cut_off = True
+                case rostra.Gap():
+                    raise AssertionError(f"a gap of what, nobody says: {item}")
+
+    def _take(self, where: dict[str, list[int]], sender: str, first: int, count: int) -> None:
+        assert first == self.next.get(sender, 1), f"{sender}: {first} after {self.next.get(sender, 1) - 1}"
+        where.setdefault(sender, []).extend(range(first, first + count))
+        self.next[sender] = first + count
+
+
+@pytest.mark.spec("X-055", "X-064", "X-102")
+@pytest.mark.parametrize("victim", ["eu", "us"], ids=["their own delegate", "a receiver's delegate"])
+async def test_a_killed_delegate_costs_submitters_nothing_that_was_acknowledged(
+    lab: Lab, victim: str
+) -> None:
+    """They speak while it is alive, dead, and back. What is acknowledged in the end is all of it, and every
+    receiver had it, or was told which part was said while it was cut off."""
+    group, in_all = f"killed-{victim}", 400
+    how = {"delivery": "fifo", "deadline_s": WITHIN_S}
+    async with AsyncExitStack() as stack:
+
+        async def join(host: str, name: str, role: str) -> Conversation:
+            me = await stack.enter_async_context(lab.program(host, name))
+            talk: Conversation = await stack.enter_async_context(me.join(group, role=role, **how))
+            await talk.ready(deadline_s=WITHIN_S)
+            return talk
+
+        listening = [await join(host, "ear", "receive") for host in ("eu.h2", "us.h1")]
+        for talk in listening:
+            await until(lambda talk=talk: len(talk.members) == 2, "they see each other")
+        speakers = [await join(host, "mouth", "submit") for host in ("eu.h1", "eu.h2")]
+        ears = [Ear(talk) for talk in listening]
+        tasks = [asyncio.create_task(ear.listen()) for ear in ears]
+
+        def all_have(count: int) -> bool:
+            for task in tasks:
+                if task.done():
+                    task.result()
+            return all(ear.next.get(who.me.endpoint, 1) > count for ear in ears for who in speakers)
+
+        async def say(first: int, last: int) -> None:
+            for number in range(first, last + 1):
+                for talk in speakers:
+                    await talk.send(f"{talk.me.endpoint} {number}".encode())
+
+        await say(1, 100)
+        await until(lambda: all_have(100), "everybody has heard the beginning")
+        await say(101, 200)
+        lab[victim].kill()  # in the middle of what it passes on
+        await say(201, 300)
+        other = "us" if victim == "eu" else "eu"
+
+        async def is_missed() -> bool:
+            return not (await lab.inspect(other))["links"][victim]["up"]
+
+        await until(is_missed, f"{victim} is missed")
+        lab[victim].start()
+        await say(301, in_all)
+        await until(lambda: all_have(in_all), "everybody has everything, or was told what it has not")
+        for talk in speakers:
+            await talk.leave(deadline_s=WITHIN_S)
+            assert talk.parted().result().unconfirmed == 0
+        for task in tasks:
+            task.cancel()
+        for ear in ears:
+            assert ear.was_cut_off or not ear.missed, "nothing is missed without a reason"
+            for who in (talk.me.endpoint for talk in speakers):
+                assert sorted([*ear.heard[who], *ear.missed.get(who, [])]) == list(range(1, in_all + 1))
