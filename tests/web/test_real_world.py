@@ -159,3 +159,34 @@ def test_the_small_world_speaks_and_the_page_says_who_keeps_up(browser: Browser,
     browser.run("document.querySelector('#speech .tabs button').focus()")
     browser.press("Enter")
     browser.until("the choice is in the address", "return location.search.includes('speech=chat')")
+
+
+def test_who_submits_is_shown_among_the_speakers_with_whom_it_speaks_through(
+    browser: Browser, address: str
+) -> None:
+    look(browser, address)
+    browser.until("a command to listen", "return document.querySelector('#speech .command')")
+    words = browser.run("return document.querySelector('#speech .command').textContent").split()
+    agent = words[words.index("--agent") + 1]
+    submit = [*ROSTRA, "send", "chat", "--submit", "--name", "meter", "--agent", agent]
+    with subprocess.Popen(submit, stdin=subprocess.PIPE, text=True) as meter:
+        try:
+            assert meter.stdin is not None
+            meter.stdin.write("cpu 0.7\n")
+            meter.stdin.flush()
+            browser.until(
+                "it is there, and what it said was heard by all",
+                "const row = [...document.querySelectorAll('#speakers tbody tr')].find("
+                "  row => row.cells[0].textContent.includes('meter'));"
+                "const cluster = row?.cells[0].textContent.match(/submits through (.+)/)?.[1];"
+                "return cluster && row.cells[0].querySelector('.who').textContent.startsWith(cluster + '.')"
+                "  && row.cells[2].textContent === '1' && row.cells[3].textContent === '0'",
+            )
+            browser.resize(400, 800)
+            assert browser.run("return document.documentElement.scrollWidth <= innerWidth"), (
+                "nothing sticks out"
+            )
+        finally:
+            meter.stdin.close()
+            meter.wait(WITHIN_S)
+    browser.until("it is gone", "return !document.querySelector('#speakers').textContent.includes('meter')")

@@ -70,6 +70,15 @@ def test_who_only_listens_is_no_speaker() -> None:
     assert Listener(HOST).hear(1.0, [member(role="receive")]).speakers == ()
 
 
+def test_who_submits_is_a_speaker_that_hears_nobody_and_is_marked() -> None:
+    found = Listener(HOST).hear(1.0, [member(7, role="submit", confirmed=4, hears={}), member(2)])
+    assert [(each.sent, each.unconfirmed, each.submits) for each in found.speakers] == [
+        (7, 3, True),
+        (2, 0, False),
+    ]
+    assert len(found.hearings) == 1
+
+
 def test_those_that_are_furthest_behind_are_shown_first_and_the_rest_is_counted() -> None:
     hears = {
         f"us.h{n}/s#1": {"first": 1, "next": 1, "emitted": n, "missing": 0, "repaired": 0}

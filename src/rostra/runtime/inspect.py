@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from rostra.protocols.adhoc.core import HostCore
-from rostra.protocols.adhoc.messages import Range
+from rostra.protocols.adhoc.core import ClusterCore, HostCore
+from rostra.protocols.adhoc.member import MemberCore
+from rostra.protocols.adhoc.messages import Range, Role
+from rostra.protocols.adhoc.submitter import Submitter
 from rostra.protocols.effects import Core
 from rostra.protocols.links.core import Link
 
@@ -68,6 +70,7 @@ def document(process: "Process", resident: "Resident", core: bytes, after: int) 
         "core": msgspec.Raw(core),
         "data": process.data.document(resident),
         "speech": _speech(node.core),
+        "submitted": _submitted(node.core),
         "links": {peer: _link(process, resident, link) for peer, link in sorted(node.links.items())},
         "programs": [
             {
@@ -90,33 +93,66 @@ def document(process: "Process", resident: "Resident", core: bytes, after: int) 
 
 
 def _speech(core: Core) -> list[dict[str, Any]]:
-    """What members of this host said and heard, in groups with delivery. Numbers count from a stream's 1."""
+    """What members of this host said and heard, in groups with delivery; and what those said who submit.
+    Numbers count from a stream's 1."""
     if not isinstance(core, HostCore):
+        return []
+    speaking: list[MemberCore | Submitter] = [
+        each
+        for table in (core.members, core.submitters)
+        for members in table.values()
+        for each in members.values()
+    ]
+    return [
+        {
+            "group": str(each.group),
+            "member": each.me,
+            "role": (Role.SUBMIT if isinstance(each, Submitter) else each.role).value,
+            "paused": isinstance(each, MemberCore) and each.senders.paused,  # its program does not read
+            "sent": each.sending.last_seq,
+            "confirmed": each.sending.stable,  # every receiver has these
+            "waiting": each.sending.queued,  # for room in the window
+            "blocked": each.sending.blocked,
+            "hears": _hears(each) if isinstance(each, MemberCore) else {},
+        }
+        for each in sorted(speaking, key=lambda each: (each.group, each.me))
+    ]
+
+
+def _hears(member: MemberCore) -> dict[str, Any]:
+    return {
+        stream: {
+            "first": sender.inbound.start,
+            "next": sender.inbound.told,  # to be handed to the program
+            "emitted": sender.inbound.high,  # as far as is known here
+            "missing": _size_of(sender.inbound.missing(member.config.held_messages)),
+            "repaired": sender.repaired,
+        }
+        for stream, sender in sorted(member.senders.running.items())
+        if sender.inbound is not None
+    }
+
+
+def _submitted(core: Core) -> list[dict[str, Any]]:
+    """For whom the delegate of this cluster speaks, by group: numbers are the origins' own."""
+    if not isinstance(core, ClusterCore):
         return []
     return [
         {
             "group": str(group),
-            "member": endpoint,
-            "role": member.role.value,
-            "paused": member.senders.paused,  # its program does not read
-            "sent": member.sending.last_seq,
-            "confirmed": member.sending.stable,  # every receiver has these
-            "waiting": member.sending.queued,  # for room in the window
-            "blocked": member.sending.blocked,
-            "hears": {
-                stream: {
-                    "first": sender.inbound.start,
-                    "next": sender.inbound.told,  # to be handed to the program
-                    "emitted": sender.inbound.high,  # as far as is known here
-                    "missing": _size_of(sender.inbound.missing(member.config.held_messages)),
-                    "repaired": sender.repaired,
+            "aggregate": aggregate.me,
+            "in_group": aggregate.member is not None,
+            "origins": {
+                who: {
+                    "taken": origin.inbound.next - 1,
+                    "emitted": origin.inbound.told - 1,
+                    "confirmed": origin.acknowledged,  # every receiver has these
+                    "missing": _size_of(origin.inbound.missing(core.config.held_messages)),
                 }
-                for stream, sender in sorted(member.senders.running.items())
-                if sender.inbound is not None
+                for who, origin in sorted(aggregate.origins.items())
             },
         }
-        for group, members in sorted(core.members.items())
-        for endpoint, member in sorted(members.items())
+        for group, aggregate in sorted(core.aggregates.items())
     ]
 
 

@@ -20,7 +20,7 @@ HEARINGS_MAX: Final = 500
 
 
 class Speaker(Struct, frozen=True):
-    """A member that may speak, as its own host knows it."""
+    """A member that may speak, or somebody who submits, as its own host knows it."""
 
     group: str
     member: str
@@ -29,6 +29,7 @@ class Speaker(Struct, frozen=True):
     unconfirmed: int  # some receiver is not known to have them
     waiting: int  # handed over by its program, and not sent: the group does not keep up
     blocked: bool
+    submits: bool = False  # is no member: the delegate of its cluster speaks for it
 
 
 class Hearing(Struct, frozen=True):
@@ -72,6 +73,7 @@ class Listener:
                 each["sent"] - each["confirmed"],
                 each["waiting"],
                 each["blocked"],
+                each["role"] == "submit",
             )
             for each in members
             if each["role"] != "receive"

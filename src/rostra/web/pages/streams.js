@@ -101,6 +101,7 @@ function fill(group, speakers, hearings) {
       String(each.unconfirmed),
       held ? ["suspected", `held up, ${each.waiting} wait`] : each.rate ? ["up", "flowing"] : ["unseen", "silent"],
     ]);
+    write(element.querySelector(".of"), each.submits ? `submits through ${cluster(each.member)}` : "");
   });
   const pairs = new Map();
   for (const each of hearings) pairs.set(each.member, [...(pairs.get(each.member) ?? []), each]);
@@ -132,6 +133,8 @@ const perSecond = (rate) => (rate === null ? "…" : `${rate < 10 ? rate.toFixed
 
 /** Without its incarnation. */
 const short = (endpoint) => endpoint.slice(0, endpoint.lastIndexOf("#"));
+
+const cluster = (endpoint) => endpoint.split("/")[0].split(".").slice(0, -1).join(".");
 
 /** One receiver, of all its senders: how far it is behind the one it is furthest behind. */
 function gather(pairs) {
