@@ -14,19 +14,16 @@ as silent, and in the end given up, even if no socket says so: the agent may be 
 """
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 from typing import Any, Final
 
 from msgspec import Struct
 
-from rostra.client.board import SEEN_EVERY, SEEN_WITHIN_S, Board
-from rostra.client.changes import Messages
 from rostra.client.copies import Copies
 from rostra.client.dialling import dialler
 from rostra.client.streams import again
 from rostra.client.watched import Memory, Watched
-from rostra.errors import BY_CODE, Malformed, NotAllowed, PeerError, Refused, RostraError, Unreachable
+from rostra.errors import BY_CODE, NotAllowed, PeerError, Refused, RostraError, Unreachable
 from rostra.names import Domain, Group, incarnation_of
 from rostra.protocols.adhoc.events import Item as GroupItem
 from rostra.protocols.resolve.requests import (
@@ -50,7 +47,6 @@ from rostra.wire import (
     Answered,
     Arrived,
     Ask,
-    BoardShown,
     Delivery,
     Encoder,
     FrameKind,
@@ -58,12 +54,10 @@ from rostra.wire import (
     Goodbye,
     Ping,
     Pong,
-    Posted,
     ProgramHello,
     ProgramWelcome,
     Reading,
     Refusal,
-    Seen,
     Submit,
     Told,
 )
@@ -86,7 +80,7 @@ MEMBERSHIP: Final = frozenset((Absolute, Joined, Left, Only, Without, Gap))
 """The notices that edit copies; all others are for one endpoint."""
 
 OnNotice = Callable[[AnyNotice], None]
-OnItem = Callable[[GroupItem | Messages], None]
+OnItem = Callable[[GroupItem], None]
 
 
 class Silence(Struct, frozen=True):
@@ -134,9 +128,6 @@ class AgentConnection:
         self._periods: dict[int, int] = {}  # by token: the period of following in which it was asked
         self._listeners: dict[int, OnNotice] = {}
         self._conversations: dict[tuple[int, Group], OnItem] = {}
-        self._board: Board | None = None
-        self._posts = self._seen = 0  # read there so far; and what the agent was told of that
-        self._telling: asyncio.TimerHandle | None = None
         self._at_end: list[Callable[[RostraError], None]] = []
         self._hung_up = asyncio.Event()
         self._writable = asyncio.Event()
@@ -274,35 +265,7 @@ class AgentConnection:
     def fall_silent(self, number: int, group: Group) -> None:
         self._conversations.pop((number, group), None)
 
-    def _look_at_board(self, shown: BoardShown) -> None:
-        if self._board is None and self._connection.is_of_this_machine:
-            # Without it everything comes over the socket.
-            with contextlib.suppress(OSError, ValueError):
-                self._board = Board(shown)
-                self.say(Seen(0))
-
-    def _read_post(self, posted: Posted) -> None:
-        if self._board is None:
-            raise Malformed("a post, and no board was seen")
-        messages = self._board.read(posted)
-        self._posts += 1
-        if self._posts - self._seen >= SEEN_EVERY:
-            self._say_seen()
-        elif self._telling is None:
-            self._telling = self._loop.call_later(SEEN_WITHIN_S, self._say_seen)
-        hear = self._conversations.get((posted.endpoint, posted.group))
-        if hear is not None:
-            hear(messages)
-
-    def _say_seen(self) -> None:
-        if self._telling is not None:
-            self._telling.cancel()
-            self._telling = None
-        if self.ended is None and self._posts > self._seen:
-            self._seen = self._posts
-            self.say(Seen(self._posts))
-
-    def say(self, said: Submit | Reading | Seen) -> None:
+    def say(self, said: Submit | Reading) -> None:
         """At once: a block is large enough to be worth a write of its own."""
         self._connection.write(self.encoder.to_agent(said))
 
@@ -361,10 +324,6 @@ class AgentConnection:
                     hear_item = self._conversations.get((number, group))
                     if hear_item is not None:
                         hear_item(said)
-                case Posted():
-                    self._read_post(item)
-                case BoardShown():
-                    self._look_at_board(item)
                 case Ping(number):
                     self._connection.write(self.encoder.to_agent(Pong(number)))
                 case Pong():
@@ -449,11 +408,6 @@ class AgentConnection:
         self.ended = why
         if self._silence_timer is not None:
             self._silence_timer.cancel()
-        if self._telling is not None:
-            self._telling.cancel()
-        if self._board is not None:
-            self._board.close()
-            self._board = None
         self._writable.set()
         if not self._welcomed.done():
             self._welcomed.set_exception(why)

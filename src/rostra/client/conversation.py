@@ -45,7 +45,7 @@ from rostra.errors import (
 )
 from rostra.names import Endpoint, Group, inside, parent
 from rostra.protocols.adhoc import events as told
-from rostra.protocols.adhoc.messages import Role, Slow
+from rostra.protocols.adhoc.messages import Role, Run, Slow
 from rostra.protocols.adhoc.runs import block_of, payloads
 from rostra.wire import Submit
 
@@ -64,7 +64,6 @@ datagram. Raising it: fewer system calls, until blocks have to be cut."""
 
 UNREAD_BYTES_MAX: Final = 4 << 20
 UNREAD_ITEMS_MAX: Final = 10_000
-MESSAGE_OVERHEAD_BYTES: Final = 48
 """What may wait here for a program that does not read, in blocks and changes, before the agent is told to
 wait; a quarter of it and it may go on. Raising these: more memory, longer pauses without slowing anybody."""
 
@@ -89,6 +88,7 @@ class Conversation:
     """
 
     __slots__ = (
+        "_bodies",
         "_credit",
         "_ended",
         "_first_credit",
@@ -96,7 +96,6 @@ class Conversation:
         "_handed",
         "_left",
         "_members",
-        "_messages",
         "_outgoing",
         "_parted",
         "_queued_bytes",
@@ -125,11 +124,11 @@ class Conversation:
         self._ended: RostraError | None = None  # or it was done to us
         self._parted: asyncio.Future[told.Parted] | None = None
         self._ready = asyncio.Event()
-        self._unread: deque[GroupItem] = deque()
+        self._unread: deque[GroupItem | tuple[Endpoint, Run]] = deque()
         self._unread_bytes = 0
         self._stopped = False  # the agent was told to wait
         self._reader: asyncio.Future[None] | None = None
-        self._messages: Messages | None = None  # what is being read
+        self._bodies: tuple[Endpoint, int, list[bytes], float] | None = None  # the run that is being read
         self._read = 0  # messages of it
         self._outgoing: list[bytes] = []
         self._flushing = False
@@ -275,27 +274,29 @@ class Conversation:
         return Items(self, batch)
 
     async def _next(self, batch: int) -> GroupItem:
-        if self._messages is None:
+        if self._bodies is None:
             if not self._unread:
                 await self._some()
             item = self._unread.popleft()
-            if type(item) is not Messages:
+            if not isinstance(item, tuple):
                 return item
-            self._unread_bytes -= _weight(item)
+            sender, run = item
+            self._unread_bytes -= len(run.block)
             if self._stopped and self._unread_bytes <= UNREAD_BYTES_MAX // 4:
                 self._say_reading(True)
-            if batch >= len(item.bodies):
-                return item
-            self._messages = item
+            bodies = payloads(run)
+            if batch >= len(bodies):
+                return Messages(sender, run.first, bodies, run.at)
+            self._bodies = (sender, run.first, bodies, run.at)
             self._read = 0
-        messages, begin = self._messages, self._read
-        bodies, number = messages.bodies, messages.first + begin
+        sender, first, bodies, at = self._bodies
+        begin = self._read
         self._read = end = min(begin + (batch or 1), len(bodies))
         if end == len(bodies):
-            self._messages = None
+            self._bodies = None
         if batch:
-            return Messages(messages.sender, number, bodies[begin:end], messages.sent_at)
-        return Message(messages.sender, bodies[begin], number, messages.sent_at)
+            return Messages(sender, first + begin, bodies[begin:end], at)
+        return Message(sender, bodies[begin], first + begin, at)
 
     async def _some(self) -> None:
         """Until there is something to read; ends the iteration if there never will be."""
@@ -345,19 +346,17 @@ class Conversation:
 
     # From the endpoint
 
-    def hear(self, item: told.Item | Messages) -> None:
+    def hear(self, item: told.Item) -> None:
         """The agent says this about the group."""
         match item:
-            case Messages():
-                self._unread.append(item)
-                self._unread_bytes += _weight(item)
+            case told.Delivered(sender, run) | told.Aggregated(sender, run):
+                self._unread.append((sender, run))
+                self._unread_bytes += len(run.block)
                 if not self._stopped and (
                     self._unread_bytes > UNREAD_BYTES_MAX or len(self._unread) > UNREAD_ITEMS_MAX
                 ):
                     self._say_reading(False)
                 self._wake()
-            case told.Delivered(sender, run) | told.Aggregated(sender, run):
-                self.hear(Messages(sender, run.first, payloads(run), run.at))
             case told.Credit(upto):
                 self._first_credit = self._first_credit or upto
                 self._credit = upto
@@ -464,11 +463,6 @@ def _blocks(chunk: list[bytes]) -> Iterable[list[bytes]]:
         return (chunk,)
     half = len(chunk) // 2
     return (*_blocks(chunk[:half]), *_blocks(chunk[half:]))
-
-
-def _weight(messages: Messages) -> int:
-    """What they need until they are read, with what Python puts around each."""
-    return sum(map(len, messages.bodies)) + MESSAGE_OVERHEAD_BYTES * len(messages.bodies)
 
 
 def _unknown(host: str) -> Because:

@@ -224,12 +224,6 @@ class Connection(asyncio.BufferedProtocol):
                 with contextlib.suppress(OSError):
                     sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
-    @property
-    def is_of_this_machine(self) -> bool:
-        """Is the other end a program of this machine, at its socket?"""
-        sock = self._transport.get_extra_info("socket") if self._transport is not None else None
-        return sock is not None and sock.family == socket.AF_UNIX
-
     def carry_messages(self) -> None:
         """For a connection on which messages come by the thousand: room for more of them at once between two
         programs of this machine, so that the reader is woken less often."""

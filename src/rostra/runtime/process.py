@@ -204,8 +204,6 @@ class Process:
     def close_disks(self) -> None:
         for disk in self._disks.values():
             disk.close()
-        for programs in self.programs.values():
-            programs.board.close()
 
     def keep_journal(self, resident: Resident, scribe: Scribe) -> None:
         """Show this scribe everything that the node sees and orders, from now on."""

@@ -36,17 +36,7 @@ from rostra.errors import (
 )
 from rostra.names import Endpoint, Group, incarnation_of, parent
 from rostra.protocols.adhoc.core import HostCore
-from rostra.protocols.adhoc.events import (
-    Deliver,
-    Delivered,
-    JoinAsked,
-    LeaveAsked,
-    Parted,
-    Paused,
-    Resumed,
-    Submitted,
-)
-from rostra.protocols.adhoc.events import Item as GroupItem
+from rostra.protocols.adhoc.events import Deliver, JoinAsked, LeaveAsked, Parted, Paused, Resumed, Submitted
 from rostra.protocols.adhoc.listing import shown, shown_notice
 from rostra.protocols.adhoc.requests import Enter, Exit
 from rostra.protocols.detect.programs import (
@@ -92,7 +82,6 @@ from rostra.protocols.resolve.requests import (
 )
 from rostra.protocols.resolve.watches import Watches
 from rostra.runtime.admission import Admission
-from rostra.runtime.board import POST_FROM_BYTES, Board
 from rostra.runtime.connection import Connection, Hold
 from rostra.wire import (
     NO_ENDPOINT,
@@ -107,7 +96,6 @@ from rostra.wire import (
     ProgramWelcome,
     Reading,
     Refusal,
-    Seen,
     Submit,
     Told,
 )
@@ -218,17 +206,12 @@ class Program:
         self._items.append(Told(numbers, notice))
         self._queued += 1 + _records(notice)
 
-    def deliver(self, number: int, group: Group, item: GroupItem) -> None:
+    def deliver(self, number: int, item: bytes) -> None:
         """The next item of a group with delivery, encoded once for all who get it."""
         process = self._programs.process
         if not self._spoken:
             process.write_at_end_of_turn(self)
-        if type(item) is Delivered and len(item.run.block) >= POST_FROM_BYTES:
-            posted = self._programs.board.post(self, number, group, item)
-            if posted is not None:
-                self._spoken.append(posted)
-                return
-        self._spoken += process.encoder.delivery(number, process.encoder.item(group, item))
+        self._spoken += process.encoder.delivery(number, item)
 
     def write(self) -> None:
         if self._full:
@@ -293,12 +276,6 @@ class Program:
             match item:
                 case Reading(number, group, more):
                     self._reads(number, group, more)
-                case Seen(posts):
-                    try:
-                        programs.board.seen(self, posts)
-                    except BadInput as error:
-                        self.connection.refuse(error)
-                        return
                 case BadAsk(token):
                     self.answer(token, item.denial())
                 case Ping(number):
@@ -450,7 +427,6 @@ class Programs:
         self.resident = resident
         self.draining = False
         self.held_back = False  # nobody is read: the domain does not keep up
-        self.board = Board(process)
         self.by_number: dict[int, Program] = {}
         self.full: dict[Program, int] = {}  # those that do not read: what was unread when we last looked
         self.read_until: dict[int, int] = {}  # by program: the number of the last event that it knows
@@ -579,7 +555,6 @@ class Programs:
         del self.by_number[program.number]
         self.full.pop(program, None)
         self._pinged.discard(program.number)
-        self.board.gone(program)
         self._carry_out(self._watch.step(self.process.now, ProgramClosed(program.number)))
         endpoints = list(program.endpoints.values())
         for endpoint in endpoints:
@@ -651,7 +626,7 @@ class Programs:
         if place is None:
             return  # it is gone, and its last words are still being repaired
         program, number = place
-        program.deliver(number, deliver.group, deliver.item)
+        program.deliver(number, self.process.encoder.item(deliver.group, deliver.item))
         if type(deliver.item) is Parted:
             program.parted(deliver.endpoint, deliver.group)
 

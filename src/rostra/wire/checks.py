@@ -75,17 +75,13 @@ from rostra.protocols.resolve.requests import (
     WatchLife,
 )
 from rostra.wire.programs import (
-    AnyProgramFrame,
-    BoardShown,
     Delivery,
     Goodbye,
     Ping,
     Pong,
-    Posted,
     ProgramHello,
     ProgramWelcome,
     Reading,
-    Seen,
     Submit,
 )
 
@@ -106,9 +102,6 @@ _good_own_names: set[str] = set()  # group names, from programs
 
 KEY_BYTES_MAX: Final = 64
 """What BLAKE2b takes."""
-
-BOARD_BYTES_MAX: Final = 1 << 30
-"""What a program maps for its agent: no memory of its own."""
 
 
 def check_packet(packet: AnyPacket) -> None:
@@ -250,7 +243,7 @@ def _range(first: int, last: int) -> None:
 
 
 def check_program_frame(
-    said: AnyProgramFrame,
+    said: ProgramHello | ProgramWelcome | Submit | Reading | Delivery | Ping | Pong | Goodbye,
 ) -> None:
     """Raise `BadInput` unless the rest of what a program and its agent exchange is in order."""
     match said:
@@ -266,15 +259,6 @@ def check_program_frame(
         case Delivery():
             # A program trusts its agent with what is inside: it was checked as it entered the world.
             _number(said.endpoint)
-        case BoardShown():
-            check_text(said.name)
-            if not (0 < len(said.mark) <= KEY_BYTES_MAX <= said.size <= BOARD_BYTES_MAX):
-                raise BadInput(f"a board of {said.size} bytes", fix=f"at most {BOARD_BYTES_MAX}")
-        case Posted():
-            for number in (said.endpoint, said.first, said.count, said.begin, said.size):
-                _number(number)
-        case Seen():
-            _number(said.posts)
         case ProgramHello():
             check_text(said.world)
             check_text(said.program)

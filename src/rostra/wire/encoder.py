@@ -37,7 +37,6 @@ from rostra.wire.programs import (
     Answered,
     Ask,
     Asks,
-    BoardShown,
     Delivery,
     Goodbye,
     Ping,
@@ -45,7 +44,6 @@ from rostra.wire.programs import (
     ProgramHello,
     ProgramWelcome,
     Reading,
-    Seen,
     Submit,
     Tells,
     Told,
@@ -64,7 +62,6 @@ _LISTS: Final = frozenset({EndpointsJoined, ResolveReply, Absolute, Joined, Snap
 _encoder: Final = msgspec.msgpack.Encoder()
 
 _DELIVERY: Final = b"\x94\x0a"  # how a `Delivery` begins: an array of four, and its number
-_POSTED: Final = b"\x99\x0c"  # and a `Posted`, of nine
 
 
 class Encoder:
@@ -105,10 +102,10 @@ class Encoder:
             return self.asks(asks[:half]) + self.asks(asks[half:])
         return frame(FrameKind.TO_AGENT, self._tag, body)
 
-    def to_agent(self, said: ProgramHello | Submit | Reading | Seen | Ping | Pong | Goodbye) -> bytes:
+    def to_agent(self, said: ProgramHello | Submit | Reading | Ping | Pong | Goodbye) -> bytes:
         return self._frame(FrameKind.TO_AGENT, said)
 
-    def to_program(self, said: ProgramWelcome | Delivery | BoardShown | Ping | Pong | Goodbye) -> bytes:
+    def to_program(self, said: ProgramWelcome | Delivery | Ping | Pong | Goodbye) -> bytes:
         return self._frame(FrameKind.TO_PROGRAM, said)
 
     def item(self, group: Group, item: GroupItem) -> bytes:
@@ -129,14 +126,6 @@ class Encoder:
         if size > BODY_BYTES_MAX:
             return (frame(FrameKind.TO_PROGRAM, self._tag, front + item),)
         return HEADER.pack(AFTER_LENGTH + size, WIRE_VERSION, FrameKind.TO_PROGRAM, self._tag) + front, item
-
-    def post(self, group: Group, item: Delivered, begin: int, size: int) -> bytes:
-        """The part of a `Posted` that is the same for all who are pointed to it."""
-        run = item.run
-        return _encoder.encode((group, item.stream, run.first, run.count, run.at, begin, size))[1:]
-
-    def posted(self, endpoint: int, post: bytes) -> bytes:
-        return frame(FrameKind.TO_PROGRAM, self._tag, _POSTED + _encoder.encode(endpoint) + post)
 
     def refusal(self, error: RostraError) -> bytes:
         """The last frame before we hang up; readable by every version and every world."""

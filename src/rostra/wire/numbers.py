@@ -67,16 +67,13 @@ from rostra.protocols.resolve.requests import (
 from rostra.wire.programs import (
     Answered,
     Asks,
-    BoardShown,
     Delivery,
     Goodbye,
     Ping,
     Pong,
-    Posted,
     ProgramHello,
     ProgramWelcome,
     Reading,
-    Seen,
     Submit,
     Tells,
     Told,
@@ -161,9 +158,6 @@ PROGRAM_FRAMES: Final[Numbers] = {
     8: Submit,
     9: Reading,
     10: Delivery,
-    11: BoardShown,
-    12: Posted,
-    13: Seen,
 }
 
 ITEMS: Final[Numbers] = {

@@ -1,7 +1,7 @@
 """What a program and its agent say to each other, besides the requests, answers and notices themselves.
 
-    program ── ProgramHello, Asks, Submit, Reading, Seen, Ping, Pong, Goodbye ──▶ agent   FrameKind.TO_AGENT
-    program ◀── ProgramWelcome, Tells, Delivery, BoardShown, Posted, Ping, ... ── agent   FrameKind.TO_PROGRAM
+    program ── ProgramHello, Asks, Submit, Reading, Ping, Pong, Goodbye ──▶ agent      FrameKind.TO_AGENT
+    program ◀── ProgramWelcome, Tells, Delivery, Ping, Pong, Goodbye ────── agent      FrameKind.TO_PROGRAM
 
 A program opens one connection, says `ProgramHello` and waits for `ProgramWelcome`. From then on each side
 writes, once per turn, one frame with all it has to say: any number of `Ask`s one way, of `Answered` and
@@ -13,8 +13,6 @@ ever, so 7 says it all. `NO_ENDPOINT` stands in the place of one in requests tha
 What is said in groups with delivery has frames of its own, beside the questions and answers: `Submit` and
 `Delivery` carry blocks of many messages that nobody on the way looks into (`protocols/adhoc/runs.py`). The
 receiver's number stands first in a `Delivery`, so that what follows it is encoded once for all receivers.
-Between programs of one machine a large block need not travel at all: the agent writes it on its board, and
-says where (`Posted`; `runtime/board.py`).
 """
 
 from typing import Final
@@ -37,15 +35,11 @@ from rostra.protocols.adhoc.events import (
     Sent,
     Without,
 )
-from rostra.protocols.adhoc.messages import Stream
 from rostra.protocols.adhoc.requests import Enter, Exit
 from rostra.protocols.resolve.requests import AnyAnswer, AnyNotice, Denied
 from rostra.protocols.resolve.requests import AnyRequest as AnyResolveRequest
 
 NO_ENDPOINT: Final = 0
-
-BOARD_PREFIX: Final = "/dev/shm/rostra-"
-"""How the names of boards begin; no others are opened."""
 
 AnyRequest = AnyResolveRequest | Enter | Exit
 
@@ -168,47 +162,5 @@ class Delivery(ProgramFrame, frozen=True, tag=10, gc=False):
     item: AnyGroupItem
 
 
-class BoardShown(ProgramFrame, frozen=True, tag=11):
-    """Large blocks can be read here, in shared memory. Open it and say `Seen(0)`, or do not."""
-
-    name: str  # of the file; it is gone after a while, or once it was opened
-    mark: bytes  # how the board begins: whoever finds something else there has found something else
-    size: int
-
-
-class Posted(ProgramFrame, frozen=True, tag=12, gc=False):
-    """A `Delivery` of a `Delivered` whose block is on the board, as an array of messages."""
-
-    endpoint: int
-    group: Group
-    stream: Stream
-    first: int
-    count: int
-    at: float
-    begin: int
-    size: int
-
-
-class Seen(ProgramFrame, frozen=True, tag=13):
-    """So many `Posted` frames have been read and need their place no more, all in all."""
-
-    posts: int
-
-
-ToAgent = ProgramHello | Asks | Submit | Reading | Seen | Ping | Pong | Goodbye
-ToProgram = ProgramWelcome | Tells | Delivery | BoardShown | Posted | Ping | Pong | Goodbye
-
-AnyProgramFrame = (
-    ProgramHello
-    | ProgramWelcome
-    | Submit
-    | Reading
-    | Delivery
-    | BoardShown
-    | Posted
-    | Seen
-    | Ping
-    | Pong
-    | Goodbye
-)
-"""What the reader hands out as it is; of `Asks` and `Tells` it hands out what they hold."""
+ToAgent = ProgramHello | Asks | Submit | Reading | Ping | Pong | Goodbye
+ToProgram = ProgramWelcome | Tells | Delivery | Ping | Pong | Goodbye

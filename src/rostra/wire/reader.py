@@ -50,13 +50,17 @@ from rostra.wire.numbers import (
 )
 from rostra.wire.programs import (
     Answered,
-    AnyProgramFrame,
     Ask,
     Asks,
     BadAsk,
     Delivery,
+    Goodbye,
+    Ping,
+    Pong,
     ProgramHello,
     ProgramWelcome,
+    Reading,
+    Submit,
     Tells,
     Told,
 )
@@ -71,7 +75,23 @@ _TO_AGENT: Final = FrameKind.TO_AGENT
 UNKNOWN_KINDS_MAX: Final = 64
 """How many unknown numbers are counted one by one; the rest shares one counter."""
 
-Arrived = AnyPacket | AnyProgramFrame | Ask | BadAsk | Answered | Told | Refusal | PeerError
+Arrived = (
+    AnyPacket
+    | ProgramHello
+    | ProgramWelcome
+    | Ask
+    | BadAsk
+    | Answered
+    | Told
+    | Submit
+    | Reading
+    | Delivery
+    | Ping
+    | Pong
+    | Goodbye
+    | Refusal
+    | PeerError
+)
 
 _HTTP: Final = frozenset({b"HTTP", b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI"})
 """How a browser or a web server begins, where a frame's length should be: somebody mixed up two ports."""
@@ -324,7 +344,7 @@ class FrameReader:
 
     def _program_frame(
         self,
-        said: AnyProgramFrame,
+        said: ProgramHello | ProgramWelcome | Submit | Reading | Delivery | Ping | Pong | Goodbye,
         kind: FrameKind,
         items: list[Arrived],
     ) -> None:

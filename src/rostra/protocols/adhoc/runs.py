@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import DecodeError, msgpack
 
-from rostra.errors import Malformed
 from rostra.protocols.adhoc.messages import Data, Range, Run
 
 _encoder = msgpack.Encoder()
@@ -28,27 +27,18 @@ def block_of(payloads: Sequence[bytes]) -> bytes:
 
 def payloads(run: Run) -> list[bytes]:
     """The messages of a run, as a program gets them."""
-    return payloads_in(as_array(run))
-
-
-def payloads_in(array: bytes | memoryview) -> list[bytes]:
-    """The same, of a run that lies somewhere `as_array`."""
-    try:
-        return _decoder.decode(array)
-    except DecodeError as error:
-        raise Malformed(f"a block that no program of ours made: {error}") from None
+    return _decoder.decode(_as_array(run))
 
 
 def is_sound(run: Run) -> bool:
     """Is this block what it says: so many messages, and nothing else? Costs a look at every one of them."""
     try:
-        return run.count > 0 and len(_looker.decode(as_array(run))) == run.count
+        return run.count > 0 and len(_looker.decode(_as_array(run))) == run.count
     except DecodeError:
         return False
 
 
-def as_array(run: Run) -> bytes:
-    """Its block as one MessagePack array."""
+def _as_array(run: Run) -> bytes:
     return b"".join((b"\xdd", run.count.to_bytes(4, "big"), run.block))
 
 
