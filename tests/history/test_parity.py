@@ -21,7 +21,8 @@ from rostra.history.audits import Evidence, verdicts
 from rostra.node import Node
 from rostra.protocols.adhoc.config import AdhocConfig
 from rostra.protocols.adhoc.core import ClusterCore
-from rostra.protocols.adhoc.events import Deliver, Delivered
+from rostra.protocols.adhoc.events import Aggregated, Deliver, Delivered
+from rostra.protocols.adhoc.messages import Role
 from rostra.protocols.effects import Tell
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.resolve.requests import Joined, Left, Without
@@ -69,6 +70,30 @@ def talking(journal: Path) -> World:
     c.hush("g")
     world.run(3.0)
     return world
+
+
+def submitting(journal: Path) -> World:
+    """Two who speak through the delegate of their cluster, and a cut longer than anybody keeps messages:
+    receivers on both sides of it have each origin's messages by its own numbers, with a gap on one side."""
+    world = World(
+        2,
+        domains={"haifa": ("a", "b"), "paris": ("c", "d")},
+        links=LinkModel(lan=Quality(Constant(0.0002)), wan=Quality(Constant(0.05))),
+        timers=LinkConfig.lan().over_datagrams(),
+        fifo=AdhocConfig(resume_s=1.0),
+        journal=journal,
+    )
+    world.settle()
+    a, b, c, d = (world.program(host) for host in world.tree.hosts)
+    for receiver in (a, c):
+        receiver.join_fifo("g", role=Role.RECEIVE)
+    world.run(2.0)
+    for origin in (b, d):
+        origin.join_fifo("g", role=Role.SUBMIT)
+        origin.stream("g", 0.1, count=120)
+    world.run(3.0)
+    world.cut("haifa | paris").run(8.0)
+    return world.heal().run(8.0)
 
 
 def coming_and_going(journal: Path | None, stall_s: float) -> World:
@@ -148,7 +173,15 @@ def tells_a_leave_twice(orders: list[Any]) -> list[Any]:
 
 
 def _is_message(order: Any, number: int) -> bool:
-    return isinstance(order, Deliver) and isinstance(order.item, Delivered) and order.item.run.first == number
+    return (
+        isinstance(order, Deliver)
+        and isinstance(order.item, Delivered | Aggregated)
+        and order.item.run.first == number
+    )
+
+
+def _sender(order: Any) -> str:
+    return str(order.item.stream if isinstance(order.item, Delivered) else order.item.origin)
 
 
 def leaves_a_message_out(orders: list[Any]) -> list[Any]:
@@ -169,11 +202,11 @@ class swaps_two_messages:
         given: list[Any] = []
         for order in orders:
             if _is_message(order, 7):
-                self.held[order.item.stream] = order
+                self.held[_sender(order)] = order
             else:
                 given.append(order)
-                if _is_message(order, 8) and order.item.stream in self.held:
-                    given.append(self.held.pop(order.item.stream))
+                if _is_message(order, 8) and _sender(order) in self.held:
+                    given.append(self.held.pop(_sender(order)))
         return given
 
 
@@ -187,8 +220,12 @@ SPOILT: dict[str, tuple[Callable[[Path], World], Callable[[], Spoil], str]] = {
     "leaves-a-message-out": (talking, lambda: leaves_a_message_out, "fifo-gap-free"),
     "delivers-a-message-twice": (talking, lambda: delivers_a_message_twice, "fifo-gap-free"),
     "swaps-two-messages": (talking, swaps_two_messages, "fifo-gap-free"),
+    "leaves-out-what-was-submitted": (submitting, lambda: leaves_a_message_out, "fifo-gap-free"),
+    "delivers-twice-what-was-submitted": (submitting, lambda: delivers_a_message_twice, "fifo-gap-free"),
+    "swaps-what-was-submitted": (submitting, swaps_two_messages, "fifo-gap-free"),
 }
-FINE = {"calm": calm, "talking": talking}
+FINE = {"calm": calm, "talking": talking, "submitting": submitting}
+SPEAKING = (talking, submitting)
 SMOOTH = {"others-come-and-go": 0.0, "stalls-at-a-join": 0.12}
 SMOOTH_BOUND_S = 0.03
 """Nothing takes a moment longer in these worlds, unless somebody waits."""
@@ -201,7 +238,8 @@ class Worlds:
 
     def __init__(self, spark: Any, directory: Path) -> None:
         self.said: dict[str, Compared] = {}
-        self.speaking = {"talking", *(name for name, (make, _, _) in SPOILT.items() if make is talking)}
+        self.speaking = {name for name, make in FINE.items() if make in SPEAKING}
+        self.speaking |= {name for name, (make, _, _) in SPOILT.items() if make in SPEAKING}
         self.speaking |= {f"storm-{shape}-{seed}" for seed, shape in STORMS if shape == TALK}
         rows: list[Row] = []
         for name, make in FINE.items():
@@ -273,3 +311,15 @@ def test_both_find_a_stream_that_stalls_when_somebody_joins(worlds: Worlds) -> N
     found = verdicts(worlds.evidence, "smooth-join", SMOOTH_BOUND_S).collect()
     audited = {row["world"]: row["answer"] for row in found if row["world"] in SMOOTH}
     assert audited == worlds.smooth == {"others-come-and-go": "yes", "stalls-at-a-join": "no"}
+
+
+@pytest.mark.spec("X-055", "X-064")
+def test_what_was_submitted_is_judged_by_origin_with_the_gap_that_its_receiver_was_told(
+    worlds: Worlds,
+) -> None:
+    """So that a yes means something: rows name the origins, and one of them was missed for a while."""
+    assert worlds.said["submitting"].answers["fifo-gap-free"] == "yes"
+    rows = worlds.events.where("world = 'submitting'")
+    heard = {row["member"] for row in rows.where("kind = 'delivered'").select("member").collect()}
+    assert {origin.partition("/")[0] for origin in heard} == {"haifa.b", "paris.d"}
+    assert rows.where("kind = 'stream-gap'").select("member").distinct().count() > 0
