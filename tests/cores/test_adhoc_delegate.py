@@ -346,6 +346,25 @@ def test_data_of_a_stream_without_numbers_is_kept_and_not_passed_on():
     assert [(to, message.run.first) for to, message in sent(effects)] == [("LAN", 12)]
 
 
+@pytest.mark.spec("X-002", "X-070")
+@pytest.mark.parametrize("said", [False, True])
+def test_the_first_tree_is_kept_only_where_something_was_said_that_another_would_delay(said):
+    """NTU came before MIT, which is between the two: without a word on the way nobody would notice."""
+    bench = inside(NTU)
+    bench.message(NTU.endpoint, ViewId(G, 4, 1, 1))
+    bench.message(NTU.endpoint, Distances(G, Domain("ntu"), ((HUJI, 0.39),)))
+    bench.fire("plan")
+    if said:
+        bench.hear("huji.h1", data(A, 1))
+    bench.joined(MIT)
+    bench.message(MIT.endpoint, ViewId(G, 9, 1, 1))
+    bench.message(MIT.endpoint, Distances(G, Domain("mit"), ((HUJI, 0.23), (Domain("ntu"), 0.23))))
+    bench.fire("plan")
+    first, best = (HUJI, Domain("ntu")), (Domain("mit"), Domain("ntu"))
+    links = bench.core.forwarding.tree.links
+    assert (first in links, best in links) == (said, not said)
+
+
 # 4.6, repair
 
 
@@ -360,6 +379,31 @@ def test_a_hole_is_asked_for_at_once_where_the_stream_comes_from_and_then_at_its
     assert sent(effects, Nak) == [("ntu", Nak(FAR.endpoint, ((1, 2),), HUJI, 1))]
     assert timers(effects)["recover"] == pytest.approx(1.25 * 0.25 + 0.01)
     assert sent(bench.fire("recover", now=2.0), Nak) == [("mit", Nak(FAR.endpoint, ((1, 2),), HUJI, 2))]
+
+
+@pytest.mark.spec("X-083")
+def test_a_new_hole_is_not_asked_for_together_with_one_that_was_asked_for_before():
+    """It would be looked for at home first, and answered as if its repair had been lost."""
+    bench = with_mit()
+    bench.hear("mit", data(FAR, 2))
+    bench.fire("recover", now=1.0)
+    bench.now = 2.0
+    bench.hear("mit", data(FAR, 4))
+    assert sent(bench.fire("recover", now=2.0), Nak) == [
+        ("mit", Nak(FAR.endpoint, ((3, 3),), HUJI, 1)),
+        ("mit", Nak(FAR.endpoint, ((1, 1),), HUJI, 2)),
+    ]
+
+
+@pytest.mark.spec("X-083")
+def test_a_delegate_that_asks_again_is_answered_twice_and_a_member_is_not():
+    bench = with_mit()
+    bench.hear("huji.h1", data(A, 1))
+    for attempt, answers in ((1, 1), (2, 2), (7, 2)):
+        nak = Nak(A.endpoint, ((1, 1),), Domain("mit"), attempt)
+        assert [to for to, _ in sent(bench.hear("mit", nak))] == ["mit"] * answers
+    nak = Nak(A.endpoint, ((1, 1),), Domain("huji.h2"), 2)
+    assert [to for to, _ in sent(bench.hear("huji.h2", nak))] == ["LAN"]
 
 
 @pytest.mark.spec("X-083")

@@ -3,6 +3,7 @@
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.adhoc.messages import Data, Nak, Parity, Run
@@ -124,6 +125,16 @@ def test_what_waits_for_its_turn_or_was_just_sent_is_not_repaired_twice():
     pace.due(0.3)
     pace.due(0.4)
     assert ask(pace, 1.4, 3, 4) == ((3, 4),), "so long ago that they must be lost"
+
+
+@pytest.mark.spec("X-090")
+def test_a_way_that_is_narrow_has_no_room_for_the_second_copy_of_an_answer():
+    pace = narrow()
+    first, second = (replace(frame(number), repair=True) for number in (3, 4))
+    assert pace.send(0.2, G, first) and not pace.send(0.2, G, first), "it has just left"
+    assert not pace.send(0.2, G, second) and not pace.send(0.2, G, second), "it waits for its turn"
+    assert [each.frame for each in pace.due(0.3)] == [second]
+    assert pace.waiting == 0
 
 
 def paced(pace: Pace, begin: float, arrives, for_s: float) -> float:

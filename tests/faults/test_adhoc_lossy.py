@@ -65,10 +65,10 @@ def test_nobody_loses_anything_while_members_and_delegates_come_and_go_on_a_bad_
 
 
 @pytest.mark.spec("X-002", "X-083", "X-090")
-@pytest.mark.parametrize("seed", [2, 10, 17, 22])
+@pytest.mark.parametrize("seed", [2, 10, 11, 22, 24])
 def test_xx9_a_stream_is_not_late_by_more_than_eight_round_trips_while_a_fifth_is_lost(seed):
     """With these seeds ways were called narrow that were not, or taken for longer or shorter than they are,
-    and streams were up to ten seconds late."""
+    and streams were up to ten seconds late; with 11 and 24 one message was asked for nine times."""
     world = sites(seed, 0.2, TREES["chain"], hosts=2)
     programs = {site: world.program(f"{site}.h1", "m") for site in ("huji", "mit", "ntu")}
     for program in programs.values():

@@ -618,9 +618,10 @@ class DelegateCore:
         if self.coordinator != self.lan:
             return
         before = self.forwarding.tree
+        kept = (*(() if before is None else before.links), *self._other_links)
         links = plan(
             (self.lan, *self.forwarding.present),
-            (*(() if before is None else before.links), *self._other_links),
+            kept if self.relays.carries else (),  # where nothing was said, nothing can be delayed
             self._round_trips(),
             unknown_s=self.config.round_trip_s,
             fanout=self.config.fanout,

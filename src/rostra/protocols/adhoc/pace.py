@@ -181,18 +181,22 @@ class Pace:
             self._unlimited(now)
 
     def send(self, now: Instant, group: Group, frame: Frame) -> bool:
-        """May it leave now? Else it waits."""
+        """May it leave now? Else it waits; or it is dropped, if it is here already."""
         size = _size(frame)
         if self.rate is None:
             self._outset.sent(now, group, frame, size)
             return True
+        number = _number(group, frame)
+        is_repair = isinstance(frame, Data) and frame.repair
+        if is_repair and number is not None and (number in self._pending or self._sent_at.get(number) == now):
+            return False  # the second copy of an answer: there is no room for it here
         if not self.waiting and now >= self._due_at:
             self._leave(now, group, frame, size)
             return True
         self._waited_at = now
-        queue = self._repairs if isinstance(frame, Data) and frame.repair else self._news
+        queue = self._repairs if is_repair else self._news
         queue.append(Waiting(group, frame, size))
-        if (number := _number(group, frame)) is not None:
+        if number is not None:
             self._pending[number] += 1
         return False
 

@@ -37,7 +37,7 @@ from rostra.protocols.adhoc.messages import (
     Status,
     Stream,
 )
-from rostra.protocols.adhoc.recovery import Holes, Recent
+from rostra.protocols.adhoc.recovery import Hole, Holes, Recent
 from rostra.protocols.adhoc.senders import ENTRIES_MAX, RANGES_MAX
 from rostra.protocols.adhoc.spill import Spills
 from rostra.protocols.adhoc.stability import Pins
@@ -152,6 +152,11 @@ class Relays:
         self._recover = Alarm(voice, "recover")
         self._announce = Alarm(voice, "announce")
         self._report = Alarm(voice, "report")
+
+    @property
+    def carries(self) -> bool:
+        """Has anybody of this group said anything, as far as we know?"""
+        return any(relay.inbound.high > 0 or not relay.known for relay in self.running.values())
 
     # Streams come and go
 
@@ -626,33 +631,38 @@ class Relays:
         """Ask for what is missing: at once, then once per round trip (X-083). First where the stream comes
         from, then its home; at home its sender, then the whole LAN."""
         self._recover.fired()
-        voice, now = self._voice, self._voice.now
         for stream in sorted(self._troubled):
             relay = self._troubled[stream]
-            due = relay.holes.due(now)[:RANGES_MAX]
-            if due:
-                attempt = max(hole.asked for hole in due) + 1
-                ranges = tuple([(hole.first, hole.last) for hole in due])
-                nak = Nak(stream, ranges, voice.lan, attempt)
-                if relay.lan == voice.lan:
-                    target = host_of(stream)
-                    if attempt % 2:
-                        voice.transmit(target, nak)
-                    else:
-                        voice.cast(nak)
-                    again = self._config.nak_wait_max_s * min(2**attempt, self._config.backoff_max)
-                else:
-                    target = self._towards_home(relay) if attempt % 2 else relay.lan
-                    voice.transmit(target, nak)
-                    again = self._config.again_after(self.round_trips.get(target))
-                for hole in due:
-                    hole.asked += 1
-                    hole.asked_at, hole.asked_of = now, target
-                    hole.due = now + again
+            due = relay.holes.due(self._voice.now)[:RANGES_MAX]
+            new, old = [each for each in due if not each.asked], [each for each in due if each.asked]
+            for holes in (new, old):
+                if holes:
+                    self._ask(relay, holes)
             self._watch(relay)
 
+    def _ask(self, relay: Relay, holes: list[Hole]) -> None:
+        voice, now = self._voice, self._voice.now
+        attempt = max(hole.asked for hole in holes) + 1
+        nak = Nak(relay.stream, tuple([(hole.first, hole.last) for hole in holes]), voice.lan, attempt)
+        if relay.lan == voice.lan:
+            target = host_of(relay.stream)
+            if attempt % 2:
+                voice.transmit(target, nak)
+            else:
+                voice.cast(nak)
+            again = self._config.nak_wait_max_s * min(2**attempt, self._config.backoff_max)
+        else:
+            target = self._towards_home(relay) if attempt % 2 else relay.lan
+            voice.transmit(target, nak)
+            again = self._config.again_after(self.round_trips.get(target))
+        for hole in holes:
+            hole.asked += 1
+            hole.asked_at, hole.asked_of = now, target
+            hole.due = now + again
+
     def asked(self, source: Domain, nak: Nak) -> None:
-        """Somebody misses something: answer at once what is here, and look for the rest."""
+        """Somebody misses something: answer at once what is here, and look for the rest. A delegate that asks
+        again is answered twice: it has lost a round trip already, on a way that loses answers too."""
         relay = self.running.get(nak.stream)
         on_disk = bool(nak.ranges) and self.spills.asked(nak.asker, nak.stream, nak.ranges[0][0])
         if relay is None or not relay.known:
@@ -661,6 +671,7 @@ class Relays:
             return
         voice, inbound = self._voice, relay.inbound
         at_home = inside(voice.lan, nak.asker)
+        copies = 1 if at_home or nak.attempt == 1 else 2
         for first, last in nak.ranges:
             if first < relay.lowest and not on_disk:
                 # Forgotten, or from before our own time: whoever still misses it must look elsewhere (TX-13).
@@ -674,7 +685,8 @@ class Relays:
                     if at_home:
                         voice.cast(again)
                     else:
-                        voice.transmit(nak.asker, again)
+                        for _ in range(copies):
+                            voice.transmit(nak.asker, again)
             if last >= inbound.next and inbound.store.holes(max(first, inbound.next), last):
                 if relay.final is None or last <= relay.final:
                     inbound.hear_high(last)
