@@ -81,6 +81,7 @@ class Watched(Struct, frozen=True):
     asked: float
     ready: float
     first: dict[str, float]
+    fresh: dict[str, float]
     excess: list[float]  # ms
 
 
@@ -89,11 +90,11 @@ async def fast_joins(
 ) -> list[Watched]:
     """Joins at MIT, one after the other: S1 to S4 speak at HUJI, S5 at NTU, S6 joins with J."""
     found: list[Watched] = []
-    heard: dict[str, list[float]] = {}
+    heard: dict[str, dict[int, float]] = {}
 
     def hear(at: float, item: GroupItem) -> None:
         if isinstance(item, Message):
-            heard.setdefault(_name(item), []).append(at)
+            heard.setdefault(_name(item), {})[item.number] = at
 
     async with AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
         running = []
@@ -109,7 +110,7 @@ async def fast_joins(
             say(f"join {number + 1} of {times}")
             await asyncio.sleep(luck.random() * PERIOD_S)
             heard.clear()
-            watched = await _one_join(world, number, luck, heard)
+            watched = await _one_join(world, number, luck, heard, watched=not first_of_lan)
             if watched is not None:
                 found.append(watched)
             await asyncio.sleep(DELEGATE_GONE_S if first_of_lan else GONE_S)
@@ -119,11 +120,22 @@ async def fast_joins(
 
 
 async def _one_join(
-    world: LabWorld, number: int, luck: Random, heard: dict[str, list[float]]
+    world: LabWorld, number: int, luck: Random, heard: dict[str, dict[int, float]], *, watched: bool
 ) -> Watched | None:
+    """`heard`: what somebody hears who was at MIT before, if there is one."""
     names = {*SENDERS, f"f{number}"}
     first: dict[str, float] = {}
+    fresh: dict[str, float] = {}
+    excess: list[float] = []
     ready: float | None = None
+
+    def compare(name: str, number: int, at: float) -> None:
+        """Is this the first that reached the site after J's answer?"""
+        there_at = heard.get(name, {}).get(number, at)
+        if ready is not None and name in SENDERS and name not in fresh and there_at > ready:
+            fresh[name] = at
+            excess.append((at - there_at) * 1e3)
+
     async with (
         rostra.connect(world.socket(JOINER), name=f"j{number}") as j,
         rostra.connect(world.socket(FELLOW), name=f"f{number}") as f,
@@ -141,7 +153,9 @@ async def _one_join(
                         ready = at
                     elif isinstance(item, Message) and (name := _name(item)) in names:
                         first.setdefault(name, at)
-                        if len(first) == len(names):
+                        if watched:
+                            compare(name, item.number, at)
+                        if len(first) == len(names) and len(fresh) == watched * len(SENDERS):
                             break
         except TimeoutError:
             return None
@@ -152,13 +166,14 @@ async def _one_join(
             await talk.leave()
     if ready is None:
         return None
-    excess = []
-    for name in SENDERS:
-        after = [at for at in heard.get(name, ()) if at > ready]
-        if after:
-            excess.append(max(0.0, first[name] - after[0]) * 1e3)
     labels = {**{name: name.upper() for name in SENDERS}, f"f{number}": "S6"}
-    return Watched(asked, ready, {labels[name]: at for name, at in first.items()}, excess)
+    return Watched(
+        asked,
+        ready,
+        {labels[name]: at for name, at in first.items()},
+        {labels[name]: at for name, at in fresh.items()},
+        excess,
+    )
 
 
 async def _fellow(me: rostra.Me, phase_s: float) -> None:
@@ -189,6 +204,7 @@ def since_snapshot(watched: list[Watched], journal: Path) -> list[FastJoin]:
                 (snapshot - one.asked) * 1e3,
                 (one.ready - snapshot) * 1e3,
                 {name: (at - snapshot) * 1e3 for name, at in one.first.items()},
+                {name: (at - snapshot) * 1e3 for name, at in one.fresh.items()},
                 one.excess,
                 None if fellow is None else (fellow - snapshot) * 1e3,
             )

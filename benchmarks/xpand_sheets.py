@@ -37,12 +37,15 @@ GROWTH_MS: Final = 5.0
 
 
 class FastJoin(Struct, frozen=True):
-    """One join, in ms after the snapshot; `asked` before it. `excess` is what J waited for its first message
-    of each old sender beyond the moment at which that message reached the site anyway."""
+    """One join, in ms after the snapshot; `asked` before it. J's place in each stream is held from its join's
+    notice on, so `first` is often older than the answer that it came with. `fresh` is when J heard the first
+    message of each old sender that reached the site after that answer, and `excess` how much later than
+    somebody who was there before: the protocol's own share."""
 
     asked: float
     sync: float
     first: dict[str, float]
+    fresh: dict[str, float]
     excess: list[float]
     fellow: float | None = None  # by how much S6's own snapshot came later
 
@@ -219,7 +222,7 @@ def fast_sheet(found: FastJoins) -> Sheet:
                 why = f"its snapshot was {_two(later)[0]} ms later than J's, then one way"
         else:
             limit, words = statistics.median(sync) + 100.0, "≤ Sync_Reply + 100"
-            why = "the sender's phase: 0 to 100 ms whatever is done"
+            why = "said since J's join was noticed, kept for it, there with the answer"
             if found.first_of_lan:
                 why = "one exchange with its site more, then the phase"
         bound = limit if judged else None
@@ -229,21 +232,22 @@ def fast_sheet(found: FastJoins) -> Sheet:
                 *(words if judged else "", _verdict(values, bound), why),
             )
         )
-    after = [join.first[name] - join.sync for join in joins for name in OLD]
-    uniform = [PERIOD_S * 1e3 * (n + 0.5) / len(after) for n in range(len(after))]
-    apart = distance(after, uniform)
-    remark = f"first message after Sync_Reply: distance to the uniform law of the period {apart:.3f}"
-    excess = [value for join in joins for value in join.excess]
-    if excess:
-        remark += (
-            f"; excess over the sender's phase, the protocol's own share: median "
+    remark = ""
+    after = [at - join.sync for join in joins for at in join.fresh.values()]
+    if after:
+        uniform = [PERIOD_S * 1e3 * (n + 0.5) / len(after) for n in range(len(after))]
+        excess = [value for join in joins for value in join.excess]
+        remark = (
+            f"the first message that reached the site after Sync_Reply: {_two(after)[0]} ms after it (p95 "
+            f"{_two(after)[1]}), distance to the uniform law of the period {distance(after, uniform):.3f}; "
+            f"excess over the sender's phase, the protocol's own share: median "
             f"{statistics.median(excess):.2f}, p95 {percentile(excess, 0.95):.2f}, most {max(excess):.2f} ms"
         )
         if found.loss == 0.0:
             kept = percentile(excess, 0.95) < OWN_SHARE_MS
             remark += f" (bar: under {OWN_SHARE_MS:g} ms without loss: {'yes' if kept else 'NO'})"
     if found.unheard:
-        remark += f"; {found.unheard} more joins did not hear everybody in time"
+        remark += f"{'; ' if remark else ''}{found.unheard} more joins did not hear everybody in time"
     return Sheet(title, columns, rows, 1, remark)
 
 

@@ -101,7 +101,7 @@ class _Times:
         self.world, self.program = world, program
         self.asked_at = world.now
         self.states: list[tuple[float, str]] = []
-        self.first: dict[Endpoint, float] = {}
+        self.heard: dict[Endpoint, dict[int, float]] = {}
         world.listeners.append(self)
         program.talk(G).hearer = self.hear
         self.ready_at: float | None = None
@@ -110,7 +110,8 @@ class _Times:
         if isinstance(item, Ready):
             self.ready_at = at
         elif isinstance(item, Delivered):
-            self.first.setdefault(item.stream, at)
+            numbers = range(item.run.first, item.run.end)
+            self.heard.setdefault(item.stream, {}).update(dict.fromkeys(numbers, at))
 
     def told(self, *_: object) -> None: ...
 
@@ -141,14 +142,15 @@ def fast_joins(
     senders["S5"] = world.program("ntu.h1", "s5")
     for program in senders.values():
         program.join_fifo(G)
-    heard: dict[str, list[float]] = {}
+    heard: dict[Endpoint, dict[int, float]] = {}
     if not first_of_lan:  # somebody who listens at MIT all the time, so that its delegate is in
         watcher = world.program("mit.h2", "m")
         watcher.join_fifo(G, role=Role.RECEIVE)
 
         def hear(at: float, item: Item) -> None:
             if isinstance(item, Delivered):
-                heard.setdefault(item.stream, []).append(at)
+                numbers = range(item.run.first, item.run.end)
+                heard.setdefault(item.stream, {}).update(dict.fromkeys(numbers, at))
 
         watcher.talk(G).hearer = hear
     world.run(4.0)
@@ -158,6 +160,7 @@ def fast_joins(
     found: list[FastJoin] = []
     for number in range(times):
         world.run(luck.random() * PERIOD_S)
+        heard.clear()
         joiner, fellow = world.program("mit.h1", f"j{number}"), world.program("huji.h5", f"f{number}")
         world.run(0.01)
         for program in (joiner, fellow):
@@ -169,21 +172,20 @@ def fast_joins(
         other.end()
         snapshot, ready = watch.snapshot_at, watch.ready_at
         names = {**{p.address: name for name, p in senders.items()}, fellow.address: "S6"}
-        if snapshot is not None and ready is not None and len(watch.first) == len(names):
-            first = {names[who]: (at - snapshot) * 1e3 for who, at in watch.first.items()}
-            excess = [
-                max(0.0, watch.first[p.address] - min(at for at in heard[p.address] if at > ready - 1e-4))
-                * 1e3
-                for p in senders.values()
-                if p.address in heard
-            ]
+        if snapshot is not None and ready is not None and len(watch.heard) == len(names):
+            first = {names[who]: (min(at.values()) - snapshot) * 1e3 for who, at in watch.heard.items()}
+            fresh, excess = {}, []
+            for name, program in senders.items() if heard else ():
+                ours, theirs = watch.heard[program.address], heard[program.address]
+                number = min(number for number, at in theirs.items() if at > ready)
+                fresh[name] = (ours[number] - snapshot) * 1e3
+                excess.append((ours[number] - theirs[number]) * 1e3)
             asked = (snapshot - watch.asked_at) * 1e3
             later = None if other.snapshot_at is None else (other.snapshot_at - snapshot) * 1e3
-            found.append(FastJoin(asked, (ready - snapshot) * 1e3, first, excess, later))
+            found.append(FastJoin(asked, (ready - snapshot) * 1e3, first, fresh, excess, later))
         for program in (joiner, fellow):
             program.leave(G)
         world.run(3.0)
-        heard.clear()
     return found
 
 
