@@ -542,6 +542,16 @@ def test_audits_say_what_the_checkers_say_of_storms_with_planted_bugs(promise, j
         assert "no" in {storm.said[promise] for storm in judged.bugs}
 
 
+def test_a_large_history_is_judged_like_a_small_one(judged, monkeypatch):
+    """Of a large one only those spells are looked at that share time with something to be judged."""
+    monkeypatch.setattr("rostra.history.audits.evidence.SMALL_ROWS", 0)
+    large = Evidence(judged.events)
+    for promise in ("stable-truth", "heals-alone"):
+        for verdict in verdicts(large, promise, BOUNDS.get(promise)).collect():
+            assert verdict == judged.verdict(promise, verdict.world, BOUNDS.get(promise))
+    large.release()
+
+
 def test_streams_are_judged_run_by_run(judged):
     answers = {world: judged.verdict("fifo-gap-free", world).answer for world in STREAMS}
     assert answers == {world: answer for world, (answer, _) in STREAMS.items()}

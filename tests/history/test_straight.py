@@ -11,6 +11,7 @@ from support.journal import Journal
 from support.segments import cut, send
 
 from rostra.history.archive import Archive
+from rostra.history.audits.marks import marks
 from rostra.history.audits.per_source_order import told_in_order
 from rostra.history.journals import read_journal
 from rostra.history.questions import churn, lives, stays
@@ -119,7 +120,7 @@ def test_the_worlds_of_these_tests_have_something_of_everything(events):
     assert len(found) == 2
 
 
-@pytest.mark.parametrize("ask", [lives, stays, churn, told_in_order], ids=lambda ask: str(ask.__name__))
+@pytest.mark.parametrize("ask", [lives, stays, churn, told_in_order, marks], ids=lambda ask: str(ask.__name__))
 def test_a_journal_answers_alike_straight_from_its_files_and_by_a_plan(events, ask):
     assert origin_of(events, by_life=True) is not None
     straight, by_plan = ask(events), ask(planned(events))
@@ -127,7 +128,7 @@ def test_a_journal_answers_alike_straight_from_its_files_and_by_a_plan(events, a
     assert rows_of(straight) == rows_of(by_plan)
 
 
-@pytest.mark.parametrize("ask", [lives, churn], ids=lambda ask: str(ask.__name__))
+@pytest.mark.parametrize("ask", [lives, churn, marks], ids=lambda ask: str(ask.__name__))
 def test_a_table_with_many_lives_in_a_file_answers_alike(spark, events, tmp_path, ask):
     events.coalesce(1).sortWithinPartitions("at").write.parquet(str(tmp_path / "events"))
     table = spark.read.schema(events.schema).parquet(str(tmp_path / "events"))

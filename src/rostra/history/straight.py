@@ -192,11 +192,13 @@ def _shares(strands: tuple[Strand, ...]) -> list[list[Strand]]:
 
 def _spelled(table: pa.Table) -> pa.Table:
     """With texts in the place of their numbers, as Spark wants them."""
-    fields = [
-        pa.field(field.name, pa.string()) if pa.types.is_dictionary(field.type) else field
-        for field in table.schema
-    ]
-    return table.cast(pa.schema(fields))
+    return table.cast(pa.schema([pa.field(field.name, _plain(field.type)) for field in table.schema]))
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_list(kind):
+        return pa.list_(_plain(kind.value_type))
+    return pa.string() if pa.types.is_dictionary(kind) else kind
 
 
 @cache

@@ -14,6 +14,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from rostra.history.audits.during import during
 from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.audits.truth import in_the_way, sharing
@@ -34,7 +35,8 @@ def _late(evidence: Evidence, bound_s: float) -> DataFrame:
     broken = evidence.at_fault
     key = ("world", "seen_by", "epoch", "group", "member", "joined_seq")
     spells = (
-        evidence.stays.join(F.broadcast(evidence.times), "world")
+        evidence.stays(_windows(broken))
+        .join(F.broadcast(evidence.times), "world")
         .withColumn("from_at", F.col("joined_at"))
         .withColumn("end", F.coalesce("left_at", "newest"))
     )
@@ -101,7 +103,7 @@ def _twice(evidence: Evidence) -> DataFrame:
     """An observer was told of one neighbour's failure more often than the accuser ever gave it up. Of an
     accuser whose journal is not here, or has holes, nothing is known; and in groups that speak both the
     servers and the stream tell of it."""
-    events = evidence.events
+    events, marks = evidence.events, evidence.marks
     pair = ("world", "accuser", "accused")
     silent = events.join(F.broadcast(evidence.speaking), ["world", "group"], "left_anti")
     told = silent.where(F.col("kind").isin("without", "only") & (F.col("nth") == 0)).select(
@@ -117,12 +119,12 @@ def _twice(evidence: Evidence) -> DataFrame:
     times = Window.partitionBy(*pair, "writer", "epoch", "group", "domain", "observer").orderBy("seq")
     numbered = told.withColumn("time", F.row_number().over(times))
     downs = (
-        events.where(F.col("kind") == "link-down")
+        marks.where(F.col("kind") == "link-down")
         .groupBy("world", F.col("writer").alias("accuser"), F.col("peer").alias("accused"))
         .agg(F.count(F.lit(1)).alias("downs"))
     )
     writers = (
-        events.where(F.col("kind") == "started").select("world", F.col("writer").alias("accuser")).distinct()
+        marks.where(F.col("kind") == "started").select("world", F.col("writer").alias("accuser")).distinct()
     )
     told_again = (
         numbered.join(F.broadcast(writers), ["world", "accuser"], "left_semi")
@@ -141,24 +143,34 @@ def _alone(evidence: Evidence) -> DataFrame:
     events = evidence.events
     change = ["world", "group", "member", "life", "stamp"]
     left = events.where((F.col("kind") == "left") & F.col("news") & F.col("stamp").isNotNull())
-    home = events.where(F.col("kind") == "member-left").select(*change)
+    broken = evidence.at_fault
     there = host_of(F.col("member"))
-    unknown = (
-        left.join(home, change, "left_anti")
-        .withColumn("home", there)
-        .join(F.broadcast(evidence.homes), ["world", "home"], "left_semi")
-        .withColumn("seen_by", F.col("writer"))
-        .withColumn("from_at", F.col("at"))
-        .withColumn("end", F.col("at"))
-    )
-    unknown = (
-        in_the_way(unknown, evidence.at_fault)
+    behind = (
+        in_the_way(
+            during(left, _windows(broken), evidence.times, "at", "at")
+            .withColumn("seen_by", F.col("writer"))
+            .withColumn("from_at", F.col("at"))
+            .withColumn("end", F.col("at")),
+            broken,
+        )
         .where((F.col("fault_from") < F.col("at")) & (F.col("fault_until") >= F.col("at")))
         .dropDuplicates(["world", "writer", "epoch", "seq"])
+    )
+    home = events.where(F.col("kind") == "member-left").select(*change)
+    unknown = (
+        behind.withColumn("home", there)
+        .join(F.broadcast(evidence.homes), ["world", "home"], "left_semi")
+        .join(home, change, "left_anti")
     )
     return shaped(
         undoubted(unknown, evidence.doubts, F.array("writer", there), F.col("at"), since=F.col("at")),
         FINDINGS,
         broken=F.lit(True),
         text=F.format_string("%s was told of %s alone, not of its domain", "writer", "member"),
+    )
+
+
+def _windows(broken: DataFrame) -> DataFrame:
+    return broken.select(
+        "world", F.col("fault_from").alias("from_at"), F.col("fault_until").alias("until_at")
     )

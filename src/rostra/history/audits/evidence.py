@@ -9,9 +9,12 @@ from functools import cached_property
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from rostra.history.audits.during import during
 from rostra.history.audits.findings import doubts, known_lives, simulated
 from rostra.history.audits.kept import kept
+from rostra.history.audits.marks import marks
 from rostra.history.audits.truth import at_fault, calm, faults, informed, lies, span
+from rostra.history.questions.lives import lives
 from rostra.history.questions.stays import memberships, stays
 from rostra.history.tuning import SMALL_ROWS
 
@@ -41,27 +44,32 @@ class Evidence:
         return self.keep(self._given.select("*"))
 
     @cached_property
+    def marks(self) -> DataFrame:
+        """Rows of kinds that are few: for whoever needs nothing else."""
+        return self.keep(marks(self.events))
+
+    @cached_property
     def simulated(self) -> DataFrame:
         """Worlds whose truth a simulator wrote down."""
-        return self.keep(simulated(self.events))
+        return self.keep(simulated(self._lives))
 
     @cached_property
     def lived(self) -> DataFrame:
         """The lives of all writers, with the crashes that somebody saw."""
-        return self.keep(known_lives(self._given))
+        return self.keep(known_lives(self._lives, self.marks))
 
     @cached_property
     def doubts(self) -> DataFrame:
-        return self.keep(doubts(self.events, self.simulated))
+        return self.keep(doubts(self.events, self._lives, self.simulated))
 
     @cached_property
     def times(self) -> DataFrame:
         """When each world's journals begin and end."""
-        return self.keep(span(self.events))
+        return self.keep(span(self._lives))
 
     @cached_property
     def faults(self) -> DataFrame:
-        return self.keep(faults(self.events, self.simulated, self.lived))
+        return self.keep(faults(self.marks, self.simulated, self.lived))
 
     @cached_property
     def at_fault(self) -> DataFrame:
@@ -70,7 +78,7 @@ class Evidence:
     @cached_property
     def informed(self) -> DataFrame:
         """Who followed which group, from the first list on."""
-        return self.keep(informed(self.events, self.lived))
+        return self.keep(informed(self.marks, self.lived))
 
     @cached_property
     def speaking(self) -> DataFrame:
@@ -82,7 +90,7 @@ class Evidence:
     def calm(self, bound_s: float) -> DataFrame:
         """When everything must be right."""
         if bound_s not in self._calm:
-            found = calm(self.events, self.simulated, self.times, self.faults, bound_s)
+            found = calm(self.marks, self.simulated, self.times, self.faults, bound_s)
             self._calm[bound_s] = self.keep(found)
         return self._calm[bound_s]
 
@@ -92,20 +100,38 @@ class Evidence:
         agents = self.lived.where(F.col("role") == "agent")
         return self.keep(agents.select("world", F.col("writer").alias("home")).distinct())
 
+    def stays(self, windows: DataFrame) -> DataFrame:
+        """Who saw whom in these windows (world, from_at, until_at); maybe more than that."""
+        if self._is_small:
+            return self._stays
+        return self.keep(during(self._stays, windows, self.times, "joined_at", "left_at"))
+
+    def lies(self, windows: DataFrame) -> DataFrame:
+        """Where sight and membership at home differ in these windows; maybe more than that. A lie may be
+        given as older than it is, but never as having begun before a window in which it began."""
+        if self._is_small:
+            return self._lies
+        home = memberships(self.events, self.lived)
+        return lies(
+            self.stays(windows), during(home, windows, self.times, "joined_at", "left_at"), self.informed
+        )
+
     @cached_property
-    def stays(self) -> DataFrame:
-        """Who saw whom."""
+    def _stays(self) -> DataFrame:
         return self.once(stays(self.events, self.lived))
 
     @cached_property
-    def lies(self) -> DataFrame:
-        """Where sight and membership at home differ."""
+    def _lies(self) -> DataFrame:
         home = self.once(memberships(self.events, self.lived))
-        return self.once(lies(self.stays, home, self.informed))
+        return self.once(lies(self._stays, home, self.informed))
+
+    @cached_property
+    def _lives(self) -> DataFrame:
+        return self.keep(lives(self._given))
 
     @cached_property
     def _is_small(self) -> bool:
-        rows: int = sum(row["rows"] for row in self.lived.select("rows").collect())
+        rows: int = sum(row["rows"] for row in self._lives.select("rows").collect())
         return rows <= SMALL_ROWS
 
     def release(self) -> None:

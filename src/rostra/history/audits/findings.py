@@ -48,14 +48,15 @@ CLOCKS_US: Final = 60_000_000
 FOR_EVER: Final = "9999-12-31"
 
 
-def simulated(events: DataFrame) -> DataFrame:
+def simulated(lived: DataFrame) -> DataFrame:
     """The worlds whose truth is in the journal, because a simulator wrote it; nothing is lost in them."""
-    return events.where(F.col("role") == "sim").select("world").distinct()
+    return lived.where(F.col("role") == "sim").select("world").distinct()
 
 
-def doubts(events: DataFrame, known: DataFrame | None = None) -> DataFrame:
-    """Where the journals say nothing (`DOUBTS`). `known` are the `simulated` worlds."""
-    lived = lives(events)
+def doubts(events: DataFrame, lived: DataFrame | None = None, known: DataFrame | None = None) -> DataFrame:
+    """Where the journals say nothing (`DOUBTS`). `lived` are the `lives` of these events, `known` the
+    `simulated` worlds."""
+    lived = lives(events) if lived is None else lived
     missing = shaped(
         holes(events, lived),
         DOUBTS,
@@ -68,7 +69,7 @@ def doubts(events: DataFrame, known: DataFrame | None = None) -> DataFrame:
         (F.col("ended_by") == "unknown") & F.col("role").isin("agent", "server")
     )
     lost = shaped(
-        tails.join(F.broadcast(simulated(events) if known is None else known), "world", "left_anti"),
+        tails.join(F.broadcast(simulated(lived) if known is None else known), "world", "left_anti"),
         DOUBTS,
         what=F.lit("lost tail"),
         from_at="last_at",
@@ -77,11 +78,10 @@ def doubts(events: DataFrame, known: DataFrame | None = None) -> DataFrame:
     return missing.unionByName(lost)
 
 
-def known_lives(events: DataFrame) -> DataFrame:
+def known_lives(lived: DataFrame, marks: DataFrame) -> DataFrame:
     """`lives`, and of those that ended in a crash that somebody witnessed (a simulator, a lab), the moment of
     it: until then the writer was there, though it wrote nothing."""
-    lived = lives(events)
-    crashes = events.where((F.col("kind") == "server-changed") & (F.col("change") == "crashed")).select(
+    crashes = marks.where((F.col("kind") == "server-changed") & (F.col("change") == "crashed")).select(
         "world", F.col("peer").alias("writer"), F.col("at").alias("crashed_at")
     )
     witnessed = (

@@ -24,8 +24,13 @@ BOUND_S: Final = 60.0
 
 def heals_alone(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     """Every member that was out of sight when something happened, and in reach (`FINDINGS`)."""
-    missing = evidence.lies.where(F.col("what") == "missing")
-    turns = disturbances(evidence)
+    turns = evidence.keep(disturbances(evidence))
+    healing = turns.select(
+        "world",
+        F.col("since").alias("from_at"),
+        F.timestamp_micros(F.unix_micros("since") + int(bound_s * 1e6)).alias("until_at"),
+    )
+    missing = evidence.lies(healing).where(F.col("what") == "missing")
     waited = turns.withColumn("wait_us", F.lit(int(bound_s * 1e6)))
     calm = with_broken(waited, evidence.faults, evidence.times).drop("moment")
     here, there = F.col("seen_by"), host_of(F.col("member"))
@@ -77,7 +82,7 @@ def heals_alone(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
 
 def disturbances(evidence: Evidence) -> DataFrame:
     """From everything that fails or works again to the next such thing: world, since, calm_until."""
-    events, kind = evidence.events, F.col("kind")
-    done = events.where(kind.isin("server-changed", "line-changed") & (F.col("role") == "sim"))
-    seen = events.where(kind.isin(*DISTURBING)).join(F.broadcast(evidence.simulated), "world", "left_anti")
+    marks, kind = evidence.marks, F.col("kind")
+    done = marks.where(kind.isin("server-changed", "line-changed") & (F.col("role") == "sim"))
+    seen = marks.where(kind.isin(*DISTURBING)).join(F.broadcast(evidence.simulated), "world", "left_anti")
     return between(done.select("world", "at").unionByName(seen.select("world", "at")), evidence.times)

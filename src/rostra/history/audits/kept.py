@@ -20,6 +20,7 @@ def kept(frame: DataFrame) -> DataFrame:
     made = frame.persist()
     rows = made.limit(FEW_ROWS + 1).toArrow()
     if rows.num_rows > FEW_ROWS:
+        made.count()  # all of them, so that Spark knows how many there are when it plans what follows
         return made
     made.unpersist()
     return frame.sparkSession.createDataFrame(rows, frame.schema)

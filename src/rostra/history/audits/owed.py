@@ -15,10 +15,8 @@ def owed(evidence: Evidence, bound_s: float, debts: tuple[str, ...], complaint: 
     `complaint` has room for the observer and the group. Rows that name only some of their observers pay
     every debt on their host: who the others are is not known.
     """
-    events, lived = evidence.events, evidence.lived
-    named = events.where(
-        F.col("kind").isin(*debts, "absolute", "snapshot", "unfollowed") & (F.col("nth") == 0)
-    )
+    lived = evidence.lived
+    named = evidence.marks.where(F.col("kind").isin(*debts, "absolute", "snapshot", "unfollowed"))
     crowd = (
         named.where(F.col("told") > F.size("observers"))
         .select("world", "writer", "epoch", "group")

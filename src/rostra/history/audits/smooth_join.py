@@ -60,7 +60,7 @@ def smooth_join(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     )
     judged = among.withColumn("broken", late)
     disturbed = F.broadcast(
-        events.where(kind.isin(*TROUBLE)).select(
+        evidence.marks.where(kind.isin(*TROUBLE)).select(
             F.col("world").alias("d_world"), F.unix_micros("at").alias("d_at")
         )
     )

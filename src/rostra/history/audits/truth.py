@@ -75,9 +75,9 @@ DISTURBING: Final = ("link-up", "link-down", "started", "closing", "server-chang
 LONG_AGO: Final = "1970-01-01"
 
 
-def span(events: DataFrame) -> DataFrame:
-    """When each world's journals begin and end: world, oldest, newest."""
-    return events.groupBy("world").agg(F.min("at").alias("oldest"), F.max("at").alias("newest"))
+def span(lived: DataFrame) -> DataFrame:
+    """When each world's journals begin and end, from the lives of all writers: world, oldest, newest."""
+    return lived.groupBy("world").agg(F.min("began_at").alias("oldest"), F.max("last_at").alias("newest"))
 
 
 def lies(seen: DataFrame, home: DataFrame, informed: DataFrame) -> DataFrame:

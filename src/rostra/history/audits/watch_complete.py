@@ -28,6 +28,8 @@ from rostra.history.shape import shaped
 BOUND_S: Final = 30.0
 """How long news may take in a real world in calm weather."""
 
+CHANGE: Final = ("world", "group", "member", "life", "stamp", "change")
+
 
 def watch_complete(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     """Every number, every change in calm weather and every gap (`FINDINGS`)."""
@@ -79,14 +81,14 @@ def calm(evidence: Evidence, bound_s: float) -> DataFrame:
     Changes between the first two are judged; whoever follows must do so from before `rest_from` until after
     `rest_until`.
     """
-    events, known = evidence.events, F.broadcast(evidence.simulated)
-    disturbed = events.where(F.col("kind").isin(*DISTURBING) & (F.col("role") != "sim")).where(
+    marks, known = evidence.marks, F.broadcast(evidence.simulated)
+    disturbed = marks.where(F.col("kind").isin(*DISTURBING) & (F.col("role") != "sim")).where(
         ~F.col("kind").isin("started", "closing")
     )
-    done = events.where(F.col("kind").isin("server-changed", "line-changed"))
+    done = marks.where(F.col("kind").isin("server-changed", "line-changed"))
     story = Window.partitionBy("world").orderBy("at")
     rests = (
-        events.where(F.col("kind") == "settled")
+        marks.where(F.col("kind") == "settled")
         .select("world", F.col("at").alias("from_at"))
         .withColumn("until_at", F.lead("from_at").over(Window.partitionBy("world").orderBy("from_at")))
         .where(F.col("until_at").isNotNull())
@@ -106,14 +108,13 @@ def calm(evidence: Evidence, bound_s: float) -> DataFrame:
         F.col("until_at").alias("rest_until"),
     )
     width = int(bound_s * 1e6)
-    newest = events.groupBy("world").agg(F.max("at").alias("newest"))
     real = (
-        events.where(F.col("kind").isin(*DISTURBING))
+        marks.where(F.col("kind").isin(*DISTURBING))
         .join(known, "world", "left_anti")
         .select("world", "at")
         .distinct()
         .withColumn("next_at", F.lead("at").over(story))
-        .join(F.broadcast(newest), "world")
+        .join(F.broadcast(evidence.times), "world")
         .select(
             "world",
             F.timestamp_micros(F.unix_micros("at") + width).alias("calm_from"),
@@ -127,34 +128,50 @@ def calm(evidence: Evidence, bound_s: float) -> DataFrame:
 
 
 def _calm(evidence: Evidence, bound_s: float) -> DataFrame:
-    events = evidence.events
-    stretches = evidence.keep(calm(evidence, bound_s)).withColumn(
-        "bucket", F.explode(F.sequence(bucket(F.col("calm_from")), bucket(F.col("calm_until"))))
+    stretches = evidence.keep(calm(evidence, bound_s))
+    hourly = _hourly(stretches, "calm_from", "calm_until")
+    lookers = evidence.informed.select(
+        "world", "group", "seen_by", "epoch", F.col("from_at").alias("look_at"), "until_at"
     )
-    change = ("world", "group", "member", "life", "stamp", "change")
+    due = evidence.once(_due(evidence, hourly, lookers))
+    heard = evidence.once(_heard(evidence.events))
+    suspects = evidence.keep(_suspects(due, _looked(_resting(heard, stretches), lookers)))
+    counted = evidence.once(_counted(_only(due, suspects), _only(heard, suspects)))
+    fine = shaped(
+        due.join(suspects, ["key"], "left_anti"),
+        FINDINGS,
+        broken=F.lit(False),
+        at="home_at",
+        writer="seen_by",
+        seq=F.lit(None),
+        text=F.lit(None),
+    )
+    return (
+        fine.unionByName(_judged(evidence, counted))
+        .unionByName(_again(evidence, hourly, lookers))
+        .unionByName(_invented(evidence, _only(heard, suspects), hourly, lookers))
+    )
+
+
+def _due(evidence: Evidence, stretches: DataFrame, lookers: DataFrame) -> DataFrame:
+    """Who was to be told of what, in calm weather: every change at home with every host that followed."""
+    events, here, there = evidence.events, F.col("seen_by"), host_of(F.col("member"))
     home = _within(
         events.join(F.broadcast(evidence.speaking), ["world", "group"], "left_anti")
         .where(F.col("kind").isin("member-joined", "member-left"))
         .withColumn("change", F.when(F.col("kind") == "member-joined", "joined").otherwise("left")),
         stretches,
-    ).select(*change, F.col("at").alias("home_at"), "rest_from", "rest_until")
-    lookers = evidence.informed.select(
-        "world", "group", "seen_by", "epoch", F.col("from_at").alias("look_at"), "until_at"
-    )
-    gapped = events.where(F.col("kind") == "gap").select(
+    ).select(*CHANGE, _key(), F.col("at").alias("home_at"), "rest_from", "rest_until")
+    gapped = evidence.marks.where(F.col("kind") == "gap").select(
         F.col("world").alias("gap_world"),
         F.col("writer").alias("gap_by"),
         F.col("group").alias("gap_group"),
         F.col("at").alias("gap_at"),
     )
-    here, there = F.col("seen_by"), host_of(F.col("member"))
-    due = (
-        home.join(lookers, ["world", "group"])
-        .where(
-            (F.col("look_at") < F.col("rest_from"))
-            & (F.col("until_at").isNull() | (F.col("until_at") >= F.col("rest_until")))
-            & (here != there)
-        )
+    return (
+        home.join(F.broadcast(lookers), ["world", "group"])
+        .where(_all_the_time() & (here != there))
+        .drop("look_at", "until_at")
         .join(
             F.broadcast(gapped),
             (F.col("world") == F.col("gap_world"))
@@ -165,35 +182,60 @@ def _calm(evidence: Evidence, bound_s: float) -> DataFrame:
             "left_anti",
         )
     )
-    heard = evidence.once(
-        events.where(
-            (F.col("kind").isin("absolute", "joined", "left"))
-            & F.col("change").isin("joined", "left")
-            & F.col("stamp").isNotNull()
-            & (F.col("cause") != "unlisted")
-        ).select(
-            *change,
-            F.col("writer").alias("seen_by"),
-            "epoch",
-            "seq",
-            "at",
-            "news",
-            "kind",
-            F.lit(1).alias("is_heard"),
-        )
+
+
+def _heard(events: DataFrame) -> DataFrame:
+    """Who was told of what."""
+    told = events.where(
+        (F.col("kind").isin("absolute", "joined", "left"))
+        & F.col("change").isin("joined", "left")
+        & F.col("stamp").isNotNull()
+        & (F.col("cause") != "unlisted")
     )
-    told = (
-        evidence.once(due)
-        .join(heard, [*change, "seen_by", "epoch"], "left")
-        .groupBy(*change, "seen_by", "epoch", "home_at", "rest_from", "rest_until")
+    return told.select(
+        *CHANGE, _key(), F.col("writer").alias("seen_by"), "epoch", "seq", "at", "news", "kind"
     )
+
+
+def _suspects(due: DataFrame, heard: DataFrame) -> DataFrame:
+    """Changes of which not exactly those heard, once each, who were to: key. And some others, of which not
+    all that was heard was heard in the stretch.
+
+    Nobody is matched with anybody for it. Of each change three sums over the hosts are compared (how many,
+    the sum of their numbers, and the exclusive or), because counting alone is fooled by one that was left out
+    when another was told twice.
+    """
+    host = F.xxhash64("seen_by", "epoch")
+
+    def summed(rows: DataFrame, name: str) -> DataFrame:
+        numbered = rows.select("key", "rest_from", host.alias("host"))
+        sums = F.struct(F.count(F.lit(1)), F.sum(F.col("host").bitwiseAND(0x7FFF_FFFF)), F.bit_xor("host"))
+        return numbered.groupBy("key", "rest_from").agg(sums.alias(name))
+
+    from_others = heard.where(F.col("seen_by") != host_of(F.col("member")))
+    return (
+        summed(due, "due")
+        .join(summed(from_others, "heard"), ["key", "rest_from"], "full")
+        .where(~F.col("due").eqNullSafe(F.col("heard")))
+        .select("key")
+        .distinct()
+    )
+
+
+def _counted(due: DataFrame, heard: DataFrame) -> DataFrame:
+    """How often each was told of what it was to be told, and by which row first."""
     in_time = F.col("at") <= F.col("rest_until")
-    counted = evidence.once(
-        told.agg(
+    return (
+        due.join(heard.withColumn("is_heard", F.lit(1)), [*CHANGE, "key", "seen_by", "epoch"], "left")
+        .groupBy(*CHANGE, "seen_by", "epoch", "home_at", "rest_from", "rest_until")
+        .agg(
             F.count_if(F.col("is_heard").isNotNull() & in_time).alias("times"),
             F.min(F.when(in_time, F.col("seq"))).alias("seq"),
         )
     )
+
+
+def _judged(evidence: Evidence, counted: DataFrame) -> DataFrame:
     times = F.col("times")
     text = F.concat(
         F.col("seen_by"),
@@ -210,30 +252,19 @@ def _calm(evidence: Evidence, bound_s: float) -> DataFrame:
     ).where((F.col("fault_from") < F.col("home_at")) & (F.col("fault_until") >= F.col("home_at")))
     offences = undoubted(
         wrong.join(
-            unreachable.select(*change, "seen_by", "epoch").distinct(),
-            [*change, "seen_by", "epoch"],
+            unreachable.select(*CHANGE, "seen_by", "epoch").distinct(),
+            [*CHANGE, "seen_by", "epoch"],
             "left_anti",
         ),
         evidence.doubts,
-        F.array("seen_by", there),
+        F.array("seen_by", host_of(F.col("member"))),
         F.col("rest_until"),
         since=F.col("rest_from"),
     )
-    judged = shaped(
-        counted.where(times == 1),
-        FINDINGS,
-        broken=F.lit(False),
-        at="home_at",
-        writer="seen_by",
-        text=F.lit(None),
-    )
-    return (
-        judged.unionByName(
-            shaped(offences, FINDINGS, broken=F.lit(True), at="home_at", writer="seen_by", text=text)
-        )
-        .unionByName(_again(evidence, stretches, lookers))
-        .unionByName(_invented(evidence, heard, stretches, lookers))
-    )
+    fine = counted.where(times == 1)
+    return shaped(
+        fine, FINDINGS, broken=F.lit(False), at="home_at", writer="seen_by", text=F.lit(None)
+    ).unionByName(shaped(offences, FINDINGS, broken=F.lit(True), at="home_at", writer="seen_by", text=text))
 
 
 def _again(evidence: Evidence, stretches: DataFrame, lookers: DataFrame) -> DataFrame:
@@ -264,16 +295,14 @@ def _again(evidence: Evidence, stretches: DataFrame, lookers: DataFrame) -> Data
 
 def _invented(evidence: Evidence, heard: DataFrame, stretches: DataFrame, lookers: DataFrame) -> DataFrame:
     """Told, in calm weather, of a change that home never made. Homes whose journals are not here may have."""
-    events = evidence.events
-    homes = events.where(F.col("role") == "agent").select("world", F.col("writer").alias("home")).distinct()
-    made = events.where(F.col("kind").isin("member-joined", "member-left")).select(
+    made = evidence.events.where(F.col("kind").isin("member-joined", "member-left")).select(
         "world", "group", "member", "life", "stamp"
     )
     there = host_of(F.col("member"))
     new = heard.where(F.col("news") & F.col("kind").isin("joined", "left")).withColumn("home", there)
     unknown = (
         _looked(_within(new, stretches), lookers)
-        .join(F.broadcast(homes), ["world", "home"], "left_semi")
+        .join(F.broadcast(evidence.homes), ["world", "home"], "left_semi")
         .join(made, ["world", "group", "member", "life", "stamp"], "left_anti")
     )
     return shaped(
@@ -294,13 +323,17 @@ def _invented(evidence: Evidence, heard: DataFrame, stretches: DataFrame, looker
 
 def _looked(rows: DataFrame, lookers: DataFrame) -> DataFrame:
     """Rows of hosts that had a list before the stretch began, and went on following until after it."""
-    through = (F.col("look_at") < F.col("rest_from")) & (
+    return rows.join(F.broadcast(lookers), ["world", "group", "seen_by", "epoch"]).where(_all_the_time())
+
+
+def _all_the_time() -> Column:
+    return (F.col("look_at") < F.col("rest_from")) & (
         F.col("until_at").isNull() | (F.col("until_at") >= F.col("rest_until"))
     )
-    return rows.join(lookers, ["world", "group", "seen_by", "epoch"]).where(through)
 
 
 def _within(rows: DataFrame, stretches: DataFrame) -> DataFrame:
+    """Rows of calm weather, each with its stretch; `stretches` are hourly."""
     at: Column = F.col("at")
     return (
         rows.withColumn("bucket", bucket(at))
@@ -308,3 +341,27 @@ def _within(rows: DataFrame, stretches: DataFrame) -> DataFrame:
         .where((at >= F.col("calm_from")) & (at < F.col("calm_until")))
         .drop("bucket")
     )
+
+
+def _resting(rows: DataFrame, stretches: DataFrame) -> DataFrame:
+    """Rows of which the news may be of calm weather, each with its stretch."""
+    at: Column = F.col("at")
+    return (
+        rows.withColumn("bucket", bucket(at))
+        .join(F.broadcast(_hourly(stretches, "rest_from", "rest_until")), ["world", "bucket"])
+        .where((at >= F.col("rest_from")) & (at < F.col("rest_until")))
+    )
+
+
+def _hourly(stretches: DataFrame, begins: str, ends: str) -> DataFrame:
+    hours = F.sequence(bucket(F.col(begins)), bucket(F.col(ends)))
+    return stretches.withColumn("bucket", F.explode(hours))
+
+
+def _only(rows: DataFrame, suspects: DataFrame) -> DataFrame:
+    return rows.join(suspects, ["key"], "left_semi")
+
+
+def _key() -> Column:
+    """One number for a change: names travel only with those that are looked at more closely."""
+    return F.xxhash64(*CHANGE).alias("key")

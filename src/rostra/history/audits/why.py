@@ -26,11 +26,11 @@ BOUND_S: Final = 60.0
 
 def why(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     """Every member that went out of somebody's sight (`FINDINGS`), one finding each."""
-    events = evidence.events
+    events, marks = evidence.events, evidence.marks
     removed = sight(events).where((F.col("change") == "left") & (F.col("kind") != "unfollowed"))
-    writers = events.where(F.col("kind") == "started").select("world", "writer").distinct()
+    writers = marks.where(F.col("kind") == "started").select("world", "writer").distinct()
     downs = (
-        events.where(F.col("kind") == "link-down")
+        marks.where(F.col("kind") == "link-down")
         .select(
             "world",
             F.col("writer").alias("accuser"),
@@ -69,11 +69,13 @@ def why(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         F.col("stamp").isNotNull()
     )
     home = host_of(F.col("member"))
-    made = events.where(F.col("kind") == "member-left").select("world", "group", "member", "life", "stamp")
+    made = events.where(F.col("kind") == "member-left").select(_key())
+    nowhere = evidence.keep(leaves.select(_key()).join(made, "key", "left_anti").distinct())
     unmade = undoubted(
         leaves.withColumn("home", home)
-        .join(F.broadcast(writers.withColumnRenamed("writer", "home")), ["world", "home"], "left_semi")
-        .join(made, ["world", "group", "member", "life", "stamp"], "left_anti"),
+        .withColumn("key", _key())
+        .join(nowhere, "key", "left_semi")
+        .join(F.broadcast(writers.withColumnRenamed("writer", "home")), ["world", "home"], "left_semi"),
         doubted,
         F.array("home"),
         F.col("at"),
@@ -110,3 +112,8 @@ def why(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         )
         .unionByName(shaped(removed, FINDINGS, broken=F.lit(False), text=F.lit(None)))
     )
+
+
+def _key() -> Column:
+    """One number for a leave: names travel only with those that home knows nothing of."""
+    return F.xxhash64("world", "group", "member", "life", "stamp").alias("key")

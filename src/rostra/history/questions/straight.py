@@ -34,16 +34,16 @@ _CAUSES: Final = ("crash", "merge")
 _NOTHING, _JOINS, _LEAVES, _CRASHES, _LOST, _BACK = range(6)
 _PART_OF: Final = np.array(  # for each kind: whatever the cause, after a crash, after a merge
     [
-        [_NOTHING, _NOTHING, _NOTHING],  # any other kind
-        [_JOINS, _JOINS, _JOINS],
-        [_LEAVES, _CRASHES, _LEAVES],
-        [_LOST, _LOST, _LOST],
-        [_LOST, _LOST, _LOST],
-        [_NOTHING, _NOTHING, _BACK],
+        *(_NOTHING, _NOTHING, _NOTHING),  # any other kind
+        *(_JOINS, _JOINS, _JOINS),
+        *(_LEAVES, _CRASHES, _LEAVES),
+        *(_LOST, _LOST, _LOST),
+        *(_LOST, _LOST, _LOST),
+        *(_NOTHING, _NOTHING, _BACK),
     ],
     dtype=np.int8,
 )
-_NEEDS_NEWS: Final = np.isin(np.arange(6), (_LOST, _BACK))
+_ONLY_NEWS: Final = np.isin(np.arange(6), (_LOST, _BACK))
 
 PARTS_SCHEMA: Final = (
     "world STRING, writer STRING, epoch LONG, role STRING, began_at TIMESTAMP, last_at TIMESTAMP, "
@@ -110,12 +110,14 @@ class Churn(Struct, frozen=True):
 
     def __call__(self, strand: Strand) -> Iterator[pa.Table]:
         for rows in read(strand, CHURN_COLUMNS):
-            part = _PART_OF[coded(rows["kind"], _KINDS), coded(rows["cause"], _CAUSES)]
-            part[_NEEDS_NEWS[part] & ~is_true(rows["news"])] = 0
-            part[~is_there(rows["group"])] = 0
+            # Nearly all rows go by without being looked at again: nobody came or went.
+            part = _PART_OF.take(coded(rows["kind"], _KINDS) * 3 + coded(rows["cause"], _CAUSES))
             places = np.flatnonzero(part)
-            if len(places):
-                yield _counted(rows, places, part[places] - 1, self.width_us)
+            part = part[places]
+            chosen = rows.select(("world", "group", "at", "news")).take(pa.array(places))
+            counts = is_there(chosen["group"]) & (is_true(chosen["news"]) | ~_ONLY_NEWS[part])
+            if counts.any():
+                yield _counted(chosen.filter(pa.array(counts)), part[counts] - 1, self.width_us)
 
 
 def _changes_sight(rows: pa.Table) -> Bools:
@@ -123,11 +125,10 @@ def _changes_sight(rows: pa.Table) -> Bools:
     return is_one_of(rows["kind"], *SIGHT) & is_true(rows["news"])
 
 
-def _counted(rows: pa.Table, places: NDArray[np.int64], part: NDArray[np.int8], width_us: int) -> pa.Table:
-    """The rows at these places, counted: each is of one part, of one group, in one slot."""
-    chosen = rows.select(("world", "group")).take(pa.array(places)).combine_chunks()
-    story = numbers(chosen, ("world", "group"))
-    slot = rows["at"].cast(pa.int64()).to_numpy()[places] // width_us
+def _counted(rows: pa.Table, part: NDArray[np.int8], width_us: int) -> pa.Table:
+    """So many rows of each part, group and slot."""
+    story = numbers(rows, ("world", "group"))
+    slot = rows["at"].cast(pa.int64()).to_numpy() // width_us
     earliest, latest = slot.min(), slot.max()
     key = story * (latest - earliest + 1) + (slot - earliest)
     _, first, nth = np.unique(key, return_index=True, return_inverse=True)
@@ -135,8 +136,8 @@ def _counted(rows: pa.Table, places: NDArray[np.int64], part: NDArray[np.int8], 
     each = counts.reshape(len(first), len(PARTS_OF_CHURN))
     return pa.table(
         {
-            "world": chosen["world"].take(pa.array(first)),
-            "group": chosen["group"].take(pa.array(first)),
+            "world": rows["world"].take(pa.array(first)),
+            "group": rows["group"].take(pa.array(first)),
             "slot": slot[first],
             **{name: each[:, column] for column, name in enumerate(PARTS_OF_CHURN)},
         }

@@ -1,0 +1,47 @@
+"""Rows that are few however long a history is: who lived, what broke, who began to listen.
+
+Every audit asks for some of them, most for many, and each question alone would go through all events. So they
+are picked out once.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Struct
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from rostra.history.schemas import EVENTS
+from rostra.history.straight import Strand, answered, is_one_of, origin_of, read
+
+KINDS: Final = (
+    *("started", "closing", "settled", "server-changed", "line-changed"),
+    *("link-up", "link-down", "link-suspected", "link-broken"),
+    *("followed", "unfollowed", "absolute", "snapshot", "gap"),
+)
+COLUMNS: Final = (
+    *("world", "writer", "role", "epoch", "seq", "at", "kind", "change", "nth"),
+    *("group", "observers", "told", "peer", "accuser"),
+)
+MARKS: Final = StructType([EVENTS[name] for name in COLUMNS])
+
+
+def marks(events: DataFrame) -> DataFrame:
+    """Rows of these kinds (`MARKS`); of an event that is several rows, the first."""
+    origin = origin_of(events)
+    if origin is not None:
+        return answered(events, origin, Marks(), MARKS)
+    return events.where(F.col("kind").isin(*KINDS) & (F.col("nth") == 0)).select(*COLUMNS)
+
+
+class Marks(Struct, frozen=True):
+    """Straight from the files."""
+
+    def __call__(self, strand: Strand) -> Iterator[pa.Table]:
+        for rows in read(strand, COLUMNS):
+            is_mark = is_one_of(rows["kind"], *KINDS) & pc.equal(rows["nth"], 0).to_numpy()
+            if is_mark.any():
+                yield rows.filter(pa.array(is_mark))
