@@ -45,7 +45,7 @@ types: $(READY)  ## strict types
 	@$(BIN)/mypy
 
 unit: $(READY)  ## cores, stories, properties, faults, wire: virtual time, no network
-	@$(BIN)/pytest -q -n 2 -m "not live and not browser and not cluster" $(ARGS)
+	@$(BIN)/pytest -q -n 2 -m "not live and not browser and not cluster" --ignore tests/live $(ARGS)
 
 # Two at a time, and those of one file one after another: most of their time they wait.
 live: $(READY)  ## real processes: kill, stop and, as root in network namespaces, cut and heal
@@ -56,14 +56,14 @@ else ifeq ($(wildcard /dev/net/tun),)
 	@echo "NOT RUN: the lab's network. It needs TUN devices: modprobe tun" >&2
 	@test -z "$(ROSTRA_ALL_REQUIRED)"
 endif
-	@$(BIN)/pytest -q -n 2 -m "live and not browser" $(ARGS)
+	@$(BIN)/pytest -q -n 2 -m "live and not browser" tests/live tests/cli $(ARGS)
 
 browser: $(READY)  ## the dashboard in a real Chromium
 ifneq ($(BROWSER_OK),yes)
 	@echo "NOT RUN: the dashboard in a browser. It needs: apt-get install -y $(BROWSER_TOOLS)" >&2
 	@test -z "$(ROSTRA_ALL_REQUIRED)"
 else
-	@$(BIN)/pytest -q -n 2 -m browser $(ARGS)
+	@$(BIN)/pytest -q -n 2 -m browser tests/web $(ARGS)
 endif
 
 fuzz: $(READY)  ## throw mutated bytes at the wire for SECONDS=60

@@ -33,9 +33,24 @@ def together(nodeid: str) -> str:
     folder, _, file = path.rpartition("/")
     if folder == "tests/history":
         return "the long half of Spark" if file in LONG else "the other half of Spark"
-    if folder in ("tests/live", "tests/cli", "tests/web") and file not in ALONE:
-        return path
-    return nodeid
+    if folder == "tests/faults" or file in ALONE:  # long ones, and nothing is shared
+        return nodeid
+    return path
+
+
+# `make live` and `make browser` look for their tests in these folders only, since looking takes its time.
+
+HOME = {"live": ("tests/live/", "tests/cli/"), "browser": ("tests/web/",)}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for mark, folders in HOME.items():
+            is_so = item.get_closest_marker(mark) and not (
+                mark == "live" and item.get_closest_marker("browser")
+            )
+            if is_so and not item.nodeid.startswith(folders):
+                raise pytest.UsageError(f"{item.nodeid} is {mark}, and `make {mark}` would not find it")
 
 
 @pytest.hookimpl(optionalhook=True)

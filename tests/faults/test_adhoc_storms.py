@@ -61,7 +61,7 @@ class Storm:
         member = self.net.join(f"{host}/m{self.names}", role=role)
         self.members.append(member)
         if role.sends:
-            self.net.stream(member, every_s=self.net.random.choice([0.02, 0.1]), batch=2)
+            self.net.stream(member, every_s=self.net.random.choice([0.05, 0.1]), batch=2)
 
     def leave(self) -> None:
         if len(self.members) > 2:

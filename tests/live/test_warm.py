@@ -1,0 +1,72 @@
+"""A Spark that is kept warm between questions, and ends when nobody asks any more."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rostra.errors import NotInstalled
+from rostra.history import warm
+from rostra.history.session import check_java, check_spark
+
+ASK = """
+import os, sys, time
+from rostra.history import warm
+spark = warm.session()
+print(spark.range(10).count(), warm.find().pid)
+"""
+
+
+@contextlib.contextmanager
+def somebody_there() -> Iterator[None]:
+    """Somebody comes to ask again and again, so that not even a slow machine's pause is taken for the end."""
+    gone = threading.Event()
+
+    def come() -> None:
+        while not gone.wait(0.5):
+            warm._came().touch()
+
+    warm._came().touch()
+    coming = threading.Thread(target=come)
+    coming.start()
+    try:
+        yield
+    finally:
+        gone.set()
+        coming.join()
+
+
+def test_the_second_question_finds_spark_warm_and_it_ends_when_nobody_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    try:
+        check_spark()
+        check_java()
+    except NotInstalled as missing:
+        if os.environ.get("ROSTRA_ALL_REQUIRED"):
+            raise
+        pytest.skip(str(missing))
+    monkeypatch.setenv("ROSTRA_HISTORY_HOME", str(tmp_path))
+    monkeypatch.setenv("SPARK_DRIVER_MEMORY", "1g")
+    try:
+        with somebody_there():
+            keeper = warm.start(within_s=600, idle_s=4.0)
+            assert (tmp_path / "keeper.json").stat().st_mode & 0o077 == 0
+            assert keeper.token not in Path(f"/proc/{keeper.pid}/cmdline").read_text()
+            said = {
+                subprocess.check_output([sys.executable, "-c", ASK], text=True, timeout=600) for _ in range(2)
+            }
+            assert said == {f"10 {keeper.pid}\n"}
+        deadline = time.monotonic() + 600
+        while warm.is_ours(keeper.pid):
+            assert time.monotonic() < deadline, "it did not end although nobody asked"
+            time.sleep(0.5)
+        assert not (tmp_path / "keeper.json").exists()
+    finally:
+        warm.stop()
