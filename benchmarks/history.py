@@ -252,7 +252,13 @@ class Bench:
         if journal is None:
             journal = where / "journal"
             with waiting(f"making up {events:,} rows") as line, self.watched(events, "sample", "numpy"):
-                sample(journal, events=events, days=DAYS, tell=lambda n, of: line.say(f"{n} of {of} writers"))
+                sample(
+                    journal,
+                    events=events,
+                    days=DAYS,
+                    talk=options.talk,
+                    tell=lambda n, of: line.say(f"{n} of {of} writers"),
+                )
         rows = sum(pq.read_metadata(path).num_rows for path in journal.glob("date=*/*.parquet"))
         if not options.no_ingest:
             from rostra.history.ingest import Ingest
@@ -459,6 +465,7 @@ def main(arguments: list[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--events", type=int, action="append", help="rows of the month (may be repeated)")
+    parser.add_argument("--talk", type=float, default=0.0, help="the share of them that groups say")
     parser.add_argument("--only", action="append", default=[], help="this question, this promise, or: audits")
     parser.add_argument("--calls", type=int, default=2, help="of each question that both answer (default: 2)")
     parser.add_argument(

@@ -1,5 +1,6 @@
 """A made-up month is one that could have been: whole, consistent, repeatable, and judged as it was made."""
 
+import hashlib
 from collections import Counter
 
 import pyarrow as pa
@@ -8,11 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from rostra.errors import BadInput
-from rostra.history.sample import PLANTS, sample
+from rostra.history.sample import PLANTS, SPOKEN, sample
 from rostra.journal.schema import KIND_NAMES, SIGHT
 from rostra.journal.segments import SCHEMA, read
 
 SMALL = {"events": 2_000, "days": 1, "seed": 4}
+SPEAKING = {"events": 6_000, "days": 1, "seed": 4, "talk": 0.4}
 
 
 @pytest.fixture(scope="module")
@@ -110,9 +112,80 @@ def test_what_cannot_be_made_is_refused(tmp_path):
         sample(tmp_path, events=10)
     with pytest.raises(BadInput, match="nobody knows how to break"):
         sample(tmp_path, planted="all-or-none")
+    with pytest.raises(BadInput, match="not a share"):
+        sample(tmp_path, talk=1.5)
+    with pytest.raises(BadInput, match="nobody speaks"):
+        sample(tmp_path, planted="smooth-join")
     sample(tmp_path, **SMALL)
     with pytest.raises(BadInput, match="holds a journal already"):
         sample(tmp_path, **SMALL)
+
+
+def fingerprint(table):
+    """Of every row that a sample had before groups could speak."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema.remove_metadata()) as stream:
+        stream.write_table(table.replace_schema_metadata(None).combine_chunks())
+    return hashlib.sha256(sink.getvalue()).hexdigest()[:16]
+
+
+def test_without_talk_a_seed_gives_the_rows_that_it_always_gave(month):
+    """Published figures are of these rows."""
+    assert fingerprint(month[1]) == "d12db527dc43b646"
+
+
+@pytest.fixture(scope="module")
+def spoken(tmp_path_factory):
+    where = tmp_path_factory.mktemp("spoken")
+    sample(where, **SPEAKING)
+    return read(where).to_pylist()
+
+
+def test_about_as_much_is_talk_as_was_asked_for(spoken):
+    kinds = Counter(row["kind"] for row in spoken)
+    talk = sum(kinds[kind] for kind in ("delivered", "recovered", "snapshot", "changed"))
+    assert 0.2 < talk / len(spoken) < 0.5
+    assert kinds["changed"] and kinds["recovered"] and kinds["stream-ended"]
+
+
+def test_every_stream_is_heard_from_its_beginning_without_gap_or_duplicate(spoken):
+    owed = {}
+    for row in spoken:
+        if row["kind"] in ("stream-started", "stream-gap", "delivered", "stream-ended"):
+            [observer] = row["observers"]
+            stream = (row["writer"], row["epoch"], row["group"], row["member"], observer)
+            assert observer.startswith(f"{row['writer']}/") and observer != row["member"]
+            if row["kind"] in ("stream-gap", "delivered"):
+                assert row["first"] == owed[stream], row
+            owed[stream] = row["first"] if row["kind"] == "stream-started" else row["last"] + 1
+
+
+def test_who_was_cut_off_while_somebody_spoke_is_told_what_it_missed(tmp_path):
+    sample(tmp_path, events=60_000, days=3, seed=1, talk=0.5)
+    rows = read(tmp_path).to_pylist()
+    before = {}
+    gaps = 0
+    for row in rows:
+        if row["kind"] in ("stream-started", "stream-gap", "delivered", "stream-ended"):
+            stream = (row["writer"], row["epoch"], row["group"], row["member"], row["observers"][0])
+            if row["kind"] == "stream-gap":
+                gaps += 1
+                assert (before[stream]["kind"], before[stream]["cause"]) == ("stream-ended", "lost")
+                assert row["first"] == before[stream]["last"] + 1 <= row["last"]
+            elif row["kind"] == "stream-started" and stream in before:
+                assert before[stream]["kind"] == "stream-gap"
+            before[stream] = row
+    assert gaps
+
+
+def test_numbers_of_a_watch_begin_after_its_list_and_have_no_gaps(spoken):
+    last = {}
+    for row in spoken:
+        if row["kind"] in ("snapshot", "changed"):
+            watch = (row["writer"], row["epoch"], row["group"], *row["observers"])
+            assert row["number"] == (0 if row["kind"] == "snapshot" else last[watch] + 1)
+            last[watch] = row["number"]
+    assert max(last.values()) > 10
 
 
 @pytest.fixture(scope="module")
@@ -122,8 +195,10 @@ def evidence(spark, tmp_path_factory):
 
     where = tmp_path_factory.mktemp("planted")
     sample(where / "clean", world="clean", **SMALL)
+    sample(where / "spoken", world="spoken", **SPEAKING)
     for promise in PLANTS:
-        sample(where / promise, world=promise, planted=promise, **SMALL)
+        chosen = SPEAKING if promise in SPOKEN else SMALL
+        sample(where / promise, world=promise, planted=promise, **chosen)
     everything = pa.concat_tables([read(path) for path in sorted(where.iterdir())])
     # One row group for all: tests pay for files, not for rows.
     pq.write_table(everything.drop_columns(["detail"]), where / "all.parquet")
@@ -138,7 +213,8 @@ def test_audits_answer_yes_and_find_what_was_planted(evidence, promise):
 
     found = {row["world"]: row["answer"] for row in verdicts(evidence, promise).collect()}
 
-    assert found["clean"] == "yes"
+    assert found["clean"] == ("cannot tell" if promise in SPOKEN else "yes")
+    assert found["spoken"] == "yes"
     assert found[promise] == "no"
 
 

@@ -21,6 +21,14 @@ def sample(
     ] = 1_000_000,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed, the same rows.")] = 0,
     days: Annotated[int, typer.Option("--days", metavar="N", help="How long it lasts.")] = 30,
+    talk: Annotated[
+        float,
+        typer.Option(
+            "--talk",
+            metavar="SHARE",
+            help="The share of rows that is what groups say, and watches with numbers.",
+        ),
+    ] = 0.0,
     plant: Annotated[
         str | None,
         typer.Option("--plant", metavar="PROMISE", help="Break this promise once.", show_default=False),
@@ -35,6 +43,7 @@ def sample(
 
         rostra history sample /tmp/month
         rostra history size -j /tmp/month --group chess
+        rostra history sample /tmp/talk --talk 0.3
         rostra history sample /tmp/broken --events 50000 --days 3 --plant why
         rostra history audit -j /tmp/broken
     """
@@ -52,6 +61,7 @@ def sample(
             events=events,
             seed=seed,
             days=days,
+            talk=talk,
             planted=plant,
             tell=lambda done, writers: line.say(f"{done} of {writers} writers"),
         )

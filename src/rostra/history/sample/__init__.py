@@ -3,7 +3,10 @@
     places    regions, clusters and hosts, from one host to many in a cluster
     script    what truly happened: programs come and go by day and by night, hosts crash, regions are cut off
     pages     rows in order, as segments
-    writers   what each agent and server saw of the script, late by its distance
+    stage     what several writers need to know of the script
+    writers   what each agent and server saw of it, late by its distance
+    talk      what groups said, and who heard it, on request
+    numbered  watches with numbers, with it
     plants    one broken promise, on request: to see an audit find it
 
 Everything is consistent: a member that a cut took away is back after the merge with the stamp it has then, a
@@ -28,8 +31,9 @@ from msgspec import Struct
 from rostra.errors import BadInput
 from rostra.history.sample.pages import SEGMENT_ROWS
 from rostra.history.sample.places import Places
-from rostra.history.sample.plants import PLANTS, plant
+from rostra.history.sample.plants import PLANTS, SPOKEN, plant
 from rostra.history.sample.script import followers, popularity, scopes, write_script
+from rostra.history.sample.talk import write_talks
 from rostra.history.sample.writers import Beats, all_writers
 from rostra.journal.segments import Place
 from rostra.sim.journal import SIMULATOR
@@ -42,6 +46,10 @@ DAYS_MAX: Final = 366
 MARKED: Final = 0.17
 ASKED: Final = 0.12
 """The shares of rows that are heartbeats and traffic, and questions. The rest is who came and went."""
+
+TALK_MAX: Final = 0.6
+NUMBERED: Final = 0.25
+"""Of the rows of talk: watches with numbers."""
 
 
 class Made(Struct, frozen=True):
@@ -56,15 +64,24 @@ def sample(
     events: int = 1_000_000,
     seed: int = 0,
     days: int = 30,
+    talk: float = 0.0,
     planted: str | None = None,
     world: str = WORLD,
     tell: Callable[[int, int], None] = lambda done, writers: None,
 ) -> Made:
-    """Write about so many rows into an empty directory. `tell` hears how many writers are done."""
+    """Write about so many rows into an empty directory. `tell` hears how many writers are done.
+
+    `talk` is the share of them that is about what groups say and watches with numbers. Without it there is
+    nothing of either, and every other row is as it always was for this seed.
+    """
     if events < EVENTS_MIN:
         raise BadInput(f"{events} rows are too few for a world", fix=f"at least {EVENTS_MIN}")
     if not 1 <= days <= DAYS_MAX:
         raise BadInput(f"{days} days are not a history", fix=f"1 to {DAYS_MAX}")
+    if not 0 <= talk <= TALK_MAX:
+        raise BadInput(f"{talk:g} is not a share of the rows", fix=f"0 to {TALK_MAX:g}")
+    if planted in SPOKEN and not talk:
+        raise BadInput(f"nobody speaks, so {planted} cannot be broken", fix="--talk 0.3")
     if planted is not None and planted not in PLANTS:
         raise BadInput(f"nobody knows how to break {planted!r}", fix=f"one of: {', '.join(PLANTS)}")
     place = Place(directory)
@@ -78,12 +95,14 @@ def sample(
     places = Places.of(hosts, luck)
     weight = popularity(groups)
     told = float((followers(places, scopes(groups, len(places.regions)), weight) * weight).sum())
-    sessions = int(events * (1 - MARKED - ASKED) / (4 + 1.8 * told))
+    sessions = int(events * (1 - MARKED - ASKED - talk) / (4 + 1.8 * told))
     script = write_script(places, sessions, groups, days, luck)
     writers = len(places.hosts) + len(places.clusters) + len(places.regions)
     beats = Beats(
         every_us=int(days * 86_400e6 * writers * 11 / (events * MARKED)),
         questions=int(events * ASKED / len(places.hosts)),
+        talks=write_talks(script, int(events * talk * (1 - NUMBERED)), _apart(seed)) if talk else None,
+        numbered=min(1.0, NUMBERED * talk * events / max(1.0, 1.8 * told * sessions)),
     )
     rows = segments = 0
     still_to_plant = planted
@@ -102,4 +121,9 @@ def sample(
     return Made(rows, len(everybody), segments)
 
 
-__all__ = ["EVENTS_MIN", "PLANTS", "Made", "sample"]
+def _apart(seed: int) -> np.random.Generator:
+    """Luck of its own, so that nothing else is drawn otherwise."""
+    return np.random.default_rng((seed, 1 << 20))
+
+
+__all__ = ["EVENTS_MIN", "PLANTS", "SPOKEN", "Made", "sample"]

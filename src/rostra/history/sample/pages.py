@@ -61,8 +61,8 @@ class Pages:
         self._blocks: list[tuple[int, Block]] = []
 
     def add(self, kind: str, at: Ints, **columns: object) -> None:
-        """Rows of one kind, one for each time. Words and members are given by their numbers; `observers`
-        says which rows name the writer's own watcher."""
+        """Rows of one kind, one for each time. Words and members are given by their numbers; of `observers`
+        1 is the writer's own watcher, and whoever else it is, is `named`."""
         many = len(at)
         if many == 0:
             return
@@ -73,20 +73,27 @@ class Pages:
             block[name] = np.broadcast_to(given.astype(wanted), (many,))
         self._blocks.append((many, block))
 
+    @staticmethod
+    def named(member: Ints) -> Ints:
+        """As an observer."""
+        return member + 2
+
     def in_order(self) -> Block:
         """All rows by time; rows of one time stay as they were added, so those of one event stay together."""
-        names = sorted({name for _, block in self._blocks for name in block} | {"nth", "of"})
-        columns: Block = {}
-        for name in names:
-            empty = _empty(name)
-            columns[name] = np.concatenate(
-                [
-                    block[name] if name in block else np.full(many, empty, dtype=_dtype(name))
-                    for many, block in self._blocks
-                ]
-            )
-        order = np.argsort(columns["at"], kind="stable")
-        return {name: values[order] for name, values in columns.items()}
+        names = {name for _, block in self._blocks for name in block} | {"nth", "of"}
+        return _by_time(self._blocks, names)
+
+    def begun(self, *kinds: str) -> Block:
+        """Of events of these kinds the first row each, by time."""
+        wanted = [self._words[kind] for kind in kinds]
+        chosen = []
+        for _, block in self._blocks:
+            if block["kind"][0] not in wanted:  # a block is of one kind
+                continue
+            first = block["nth"] == 0 if "nth" in block else np.ones(len(block["at"]), dtype=bool)
+            chosen.append((int(first.sum()), {name: values[first] for name, values in block.items()}))
+        made = _by_time(chosen, {"at", "kind", "group", "member", "change", "news", "of", "cause"})
+        return {**made, "of": np.where(made["of"] == NOTHING, 1, made["of"])}
 
     def kinds(self, columns: Block) -> NDArray[np.generic]:
         """The kind of each row, as a word."""
@@ -146,7 +153,7 @@ class Pages:
         if name == "detail":
             return _named(self._words.array, numbers)
         if name == "observers":
-            return _each(self._observer, numbers > 0)
+            return _each(self._observer, self._members, numbers)
         missing: Bools = numbers == NOTHING
         if field.type == pa.bool_():
             return pa.array(numbers == 1, mask=missing)
@@ -167,10 +174,30 @@ def _named(names: pa.Array, numbers: Ints) -> pa.Array:
     return pc.take(names, pa.array(numbers, mask=numbers < 0))
 
 
-def _each(observer: str, named: Bools) -> pa.Array:
-    offsets = np.concatenate(([0], np.cumsum(named))).astype(np.int32)
-    values = pa.repeat(pa.scalar(observer), int(offsets[-1]))
-    return pa.ListArray.from_arrays(pa.array(offsets), values, mask=pa.array(~named))
+def _each(watcher: str, members: pa.Array, numbers: Ints) -> pa.Array:
+    """One observer for each row that has any."""
+    there = numbers > 0
+    offsets = np.concatenate(([0], np.cumsum(there))).astype(np.int32)
+    chosen = numbers[there]
+    names = _named(members, chosen - 2) if (chosen > 1).any() else pa.nulls(len(chosen), pa.string())
+    return pa.ListArray.from_arrays(pa.array(offsets), pc.fill_null(names, watcher), mask=pa.array(~there))
+
+
+def _by_time(blocks: list[tuple[int, Block]], names: set[str]) -> Block:
+    columns: Block = {
+        name: np.concatenate(
+            [
+                np.zeros(0, dtype=_dtype(name)),
+                *(
+                    block[name] if name in block else np.full(many, _empty(name), dtype=_dtype(name))
+                    for many, block in blocks
+                ),
+            ]
+        )
+        for name in sorted(names)
+    }
+    order = np.argsort(columns["at"], kind="stable")
+    return {name: values[order] for name, values in columns.items()}
 
 
 def _empty(name: str) -> float | int:

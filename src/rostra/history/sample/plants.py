@@ -1,5 +1,6 @@
 """One broken promise, planted in one writer's rows: to see an audit find it."""
 
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -16,7 +17,12 @@ PLANTS: Final = {
     "both-sides-told": "a host hears of a cut half a minute later than it may",
     "heals-alone": "a host is not told who came back after a cut",
     "why": "a host loses members and is not told on what grounds",
+    "fifo-gap-free": "a receiver never gets some messages of a stream, and is not told",
+    "smooth-join": "a stream stands still while somebody joins or leaves",
 }
+
+SPOKEN: Final = frozenset({"fifo-gap-free", "smooth-join"})
+"""Those that only a history with talk can break."""
 
 
 def plant(promise: str, pages: Pages, columns: Block, script: Script) -> tuple[Block, bool]:
@@ -55,6 +61,12 @@ def plant(promise: str, pages: Pages, columns: Block, script: Script) -> tuple[B
             cut = np.flatnonzero(np.isin(kind, ("without", "only")) & news)
             if len(cut):
                 return _with(columns, "what", int(cut[0]), -1), True
+        case "fifo-gap-free":
+            first = next(_side_by_side(columns, kind), None)
+            if first is not None:
+                return _keep(columns, np.arange(len(kind)) != first[0]), True
+        case "smooth-join":
+            return _stalled(columns, kind, script)
     return columns, False
 
 
@@ -71,6 +83,43 @@ def _late(columns: Block, kind: NDArray[np.generic], news: Bools, script: Script
             moved["at"] = late[order]
             return moved, True
     return columns, False
+
+
+def _side_by_side(columns: Block, kind: NDArray[np.generic]) -> Iterator[tuple[int, int]]:
+    """Two deliveries of one stream to one receiver, with nothing else of it in between."""
+    rows = np.flatnonzero(np.isin(kind, ("delivered", "recovered", "stream-started", "stream-ended")))
+    last: dict[tuple[int, int], int] = {}
+    for row in rows:
+        story = (int(columns["member"][row]), int(columns["observers"][row]))
+        if kind[row] == "recovered":  # it names no receiver: somebody's was lost
+            last = {each: place for each, place in last.items() if each[0] != story[0]}
+        elif kind[row] == "delivered":
+            if story in last:
+                yield last[story], int(row)
+            last[story] = int(row)
+
+
+STALLS: Final = 5
+"""Now and then a link is overdue somewhere, which excuses one."""
+
+
+def _stalled(columns: Block, kind: NDArray[np.generic], script: Script) -> tuple[Block, bool]:
+    """Somebody else came or went between two deliveries, and the second was late."""
+    at = columns["at"].astype(np.int64)
+    clock = script.clock(script.at)
+    late = columns.get("latency_us", at).copy()
+    found = 0
+    for before, row in _side_by_side(columns, kind):
+        speaker, receiver = int(columns["member"][row]), int(columns["observers"][row]) - 2
+        first, last = np.searchsorted(clock, (at[before] + 1, at[row]))
+        who = script.session[first:last]
+        others = (script.group[who] == script.group[speaker]) & ~np.isin(who, (speaker, receiver))
+        if others.any():
+            late[row] = 400_000
+            found += 1
+        if found == STALLS:
+            break
+    return {**columns, "latency_us": late}, found > 0
 
 
 def _in_fair_weather(at: Ints, script: Script) -> Bools:
