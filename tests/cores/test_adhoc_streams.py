@@ -206,9 +206,10 @@ def test_a_repair_that_somebody_else_made_is_not_made_again():
 @pytest.mark.spec("X-081")
 def test_a_delegate_repairs_a_number_once_within_a_moment():
     recent = Recent()
-    assert recent.fresh(1.0, 5, 9, 0.002) == [(5, 9)]
-    assert recent.fresh(1.001, 3, 12, 0.002) == [(3, 4), (10, 12)]
-    assert recent.fresh(1.01, 5, 5, 0.002) == [(5, 5)]
+    assert recent.fresh(1.0, ((5, 9),), 0.002) == [(5, 9)]
+    assert recent.fresh(1.001, ((3, 12), (20, 21)), 0.002) == [(3, 4), (10, 12), (20, 21)]
+    assert recent.fresh(1.001, ((1, 1), (4, 13), (21, 21)), 0.002) == [(1, 1), (13, 13)]
+    assert recent.fresh(1.01, ((5, 5),), 0.002) == [(5, 5)]
 
 
 def test_luck_is_the_same_number_every_time_and_stays_in_its_range():

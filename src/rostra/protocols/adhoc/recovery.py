@@ -9,7 +9,10 @@ does; a delegate asks and answers at once (X-081..X-083). Nobody ever gives up a
 (X-084).
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
+from operator import attrgetter, itemgetter
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -47,8 +50,11 @@ class Hole(Struct, gc=False):
     asked_of: str = ""
 
 
+_last: Final = attrgetter("last")
+
+
 class Holes:
-    """The holes of one stream."""
+    """The holes of one stream, sorted."""
 
     __slots__ = ("holes",)
 
@@ -88,11 +94,13 @@ class Holes:
         """Others asked for these numbers, or answered: ask later. `wait` says when, for the n-th time."""
         put_off = 0
         for first, last in ranges:
-            for hole in self.holes:
-                if hole.first <= last and first <= hole.last:
-                    hole.pushed += 1
-                    hole.due = max(hole.due, wait(hole.pushed))
-                    put_off += 1
+            place = bisect_left(self.holes, first, key=_last)
+            while place < len(self.holes) and self.holes[place].first <= last:
+                hole = self.holes[place]
+                hole.pushed += 1
+                hole.due = max(hole.due, wait(hole.pushed))
+                put_off += 1
+                place += 1
         return put_off
 
     def due(self, now: Instant) -> list[Hole]:
@@ -149,16 +157,20 @@ class Recent:
     def __init__(self) -> None:
         self._done: list[tuple[Instant, int, int]] = []
 
-    def fresh(self, now: Instant, first: int, last: int, for_s: float) -> list[Range]:
+    def fresh(self, now: Instant, ranges: Iterable[Range], for_s: float) -> list[Range]:
         """Which of these numbers were not repaired within this time; they count as repaired now."""
         self._done = [each for each in self._done if each[0] > now - for_s]
-        wanted: list[Range] = [(first, last)]
-        for _, done_first, done_last in self._done:
-            wanted = [
-                piece
-                for low, high in wanted
-                for piece in ((low, min(high, done_first - 1)), (max(low, done_last + 1), high))
-                if piece[0] <= piece[1]
-            ]
+        done = sorted([(low, high) for _, low, high in self._done])  # no two of them overlap
+        wanted: list[Range] = []
+        for first, last in ranges:
+            place = bisect_left(done, first, key=itemgetter(1))
+            while place < len(done) and done[place][0] <= last:
+                low, high = done[place]
+                if first < low:
+                    wanted.append((first, low - 1))
+                first = high + 1
+                place += 1
+            if first <= last:
+                wanted.append((first, last))
         self._done += [(now, low, high) for low, high in wanted]
         return wanted

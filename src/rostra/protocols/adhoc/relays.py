@@ -31,6 +31,7 @@ from rostra.protocols.adhoc.messages import (
     Polled,
     Progress,
     Pulse,
+    Range,
     Report,
     Role,
     Run,
@@ -672,27 +673,30 @@ class Relays:
         voice, inbound = self._voice, relay.inbound
         at_home = inside(voice.lan, nak.asker)
         copies = 1 if at_home or nak.attempt == 1 else 2
+        missed = 0
         for first, last in nak.ranges:
             if first < relay.lowest and not on_disk:
                 # Forgotten, or from before our own time: whoever still misses it must look elsewhere (TX-13).
                 voice.transmit(nak.asker, Below(nak.stream, relay.lowest, voice.lan))
-            wanted = [(first, last)]
-            if at_home:
-                wanted = relay.recent.fresh(voice.now, first, last, self._config.repair_wait_min_s)
-            for low, high in wanted:
-                for run in inbound.store.get(low, high):
-                    again = Data(nak.stream, run, inbound.high, relay.pins.stable, repair=True)
-                    if at_home:
-                        voice.cast(again)
-                    else:
-                        for _ in range(copies):
-                            voice.transmit(nak.asker, again)
             if last >= inbound.next and inbound.store.holes(max(first, inbound.next), last):
                 if relay.final is None or last <= relay.final:
-                    inbound.hear_high(last)
-                    self._look_for_holes(relay)
+                    missed = max(missed, last)
                 if not at_home and len(relay.askers) < ASKERS_MAX:
                     relay.askers.append((first, last, nak.asker))
+        wanted: Iterable[Range] = nak.ranges
+        if at_home:
+            wanted = relay.recent.fresh(voice.now, nak.ranges, self._config.repair_wait_min_s)
+        for low, high in wanted:
+            for run in inbound.store.get(low, high):
+                again = Data(nak.stream, run, inbound.high, relay.pins.stable, repair=True)
+                if at_home:
+                    voice.cast(again)
+                else:
+                    for _ in range(copies):
+                        voice.transmit(nak.asker, again)
+        if missed:
+            inbound.hear_high(missed)
+            self._look_for_holes(relay)
 
     def below(self, below: Below) -> None:
         """A holder has forgotten what we miss. If home has, nobody has it, and our LAN must know (TX-13)."""

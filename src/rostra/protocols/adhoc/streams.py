@@ -95,12 +95,12 @@ class Store:
         """Which of these numbers are not held."""
         found: list[Range] = []
         place = max(0, bisect_right(self.firsts, first) - 1)
-        for run in self.runs[place:]:
-            if run.first > last:
-                break
+        while place < len(self.runs) and self.firsts[place] <= last:
+            run = self.runs[place]
             if run.first > first:
                 found.append((first, run.first - 1))
             first = max(first, run.end)
+            place += 1
         if first <= last:
             found.append((first, last))
         return found

@@ -6,8 +6,8 @@ root is the LAN with the least sum of round trips, the others are added nearest 
 
 **No way becomes longer.** Somebody's coming must not delay what flows between others (X-002). So a tree is
 replaced by the best one only if that makes no way of the present tree longer, or if nobody has said anything
-yet; else the present one is kept, and whoever is new is added where it is nearest to the root. A way that is silent (`ways.py`) is endlessly
-long, and no tree has it if there is another.
+yet; else the present one is kept, and whoever is new is added where it is nearest to the root. A way that is
+silent (`ways.py`) is endlessly long, and no tree has it if there is another.
 
 **Repair without asking.** Every delegate knows the whole tree, and knows by its notices who is there. Whoever
 is home of a stream sends it on its tree links, and directly to every delegate that the tree does not reach
