@@ -4,7 +4,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from support.lab import until
+from support.lab import WITHIN_S, until
 
 import rostra
 from benchmarks import watchers
@@ -53,7 +53,7 @@ async def test_an_agent_that_runs_out_of_files_says_so_counts_and_serves_those_i
         assert {type(each) for each in at_once} == {Unreachable}
         assert not [each for each in at_once if "did not answer" in str(each)], "nobody is left hanging"
         async with inside[0].join("chess", scope="lab.h1") as chess:
-            await chess.ready(deadline_s=10)
+            await chess.ready(deadline_s=WITHIN_S)
         await inside.pop().close()
         await until(lambda: _comes_in(str(path)), "there is room again")
         await asyncio.gather(*(each.close() for each in inside))

@@ -48,7 +48,7 @@ async def world(loss: float, **data: object) -> AsyncIterator[LabWorld]:
     except BadInput as error:
         pytest.skip(f"no lab here: {error}")
     async with Lab(parse_plan(sites(loss))) as lab:
-        yield await LabWorld(lab, data=data).start()
+        yield await LabWorld(lab, data=data).start(within_s=PATIENCE_S)
 
 
 class Ear:

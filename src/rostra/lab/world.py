@@ -21,7 +21,8 @@ from rostra.runtime.addresses import TcpAddress
 from rostra.runtime.config import parse_world
 
 PORT: Final = 7700
-UP_WITHIN_S: Final = 60.0
+UP_WITHIN_S: Final = 120.0
+ANSWER_WITHIN_S: Final = 10.0
 LAST_WORDS: Final = 3
 SEGMENT_S: Final = 2.0
 URGENTLY: Final = ("chrt", "--rr", "1")
@@ -100,7 +101,7 @@ class LabWorld:
 
     async def _down(self, node: str, peers: list[str]) -> list[str]:
         try:
-            async with connect_admin(self.socket(node), domain=node, timeout_s=2.0) as admin:
+            async with connect_admin(self.socket(node), domain=node, timeout_s=ANSWER_WITHIN_S) as admin:
                 links = (await admin.inspect())["links"]
         except (RostraError, OSError):
             return [node]  # not even there yet
