@@ -13,12 +13,13 @@ import asyncio
 import contextlib
 import itertools
 import json
+import os
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from rostra.client import connect, connect_admin
 from rostra.errors import BadInput, RostraError
@@ -34,7 +35,16 @@ from rostra.web.lab import Cut, LabState
 if TYPE_CHECKING:
     from rostra.up.journal import LabJournal
 
-READY_WITHIN_S: Final = 60.0
+STALLED_S: Final = 60.0
+"""A world in which nothing has gone forward for so long does not come up. However slow it is, while one node
+after the other answers it is waited for."""
+
+REMARK_S: Final = 20.0
+"""Every so often it is said what is waited for."""
+
+BUSY: Final = 2.0
+"""A machine on which so many want each processor is called busy."""
+
 LOOK_AGAIN_S: Final = 0.1
 END_WITHIN_S: Final = 3.0
 
@@ -57,6 +67,29 @@ class Starting(Struct):
     waiting_for: list[Domain]  # nodes that do not answer or are not linked yet
     steps: int  # from the first process to the last person seen
     done: int = 0
+    answering: set[Domain] = field(default_factory=set)
+    unseen: list[Domain] = field(default_factory=list)  # hosts whose people nobody has seen
+
+    def missing(self) -> str:
+        """What is not there yet, first things first."""
+        silent = [node for node in self.waiting_for if node not in self.answering]
+        unlinked = [node for node in self.waiting_for if node in self.answering]
+        parts = [
+            f"no answer from {_some(silent)}" if silent else "",
+            f"not linked to all neighbours: {_some(unlinked)}" if unlinked else "",
+            f"nobody seen of {_some(self.unseen)}" if self.unseen and not self.waiting_for else "",
+        ]
+        return "; ".join(part for part in parts if part)
+
+
+def _some(nodes: list[Domain], most: int = 3) -> str:
+    return ", ".join(nodes[:most]) + (f" and {len(nodes) - most} more" if len(nodes) > most else "")
+
+
+def busy() -> str:
+    """Whether others want this machine too; nothing if they do not."""
+    load, processors = os.getloadavg()[0], os.cpu_count() or 1
+    return f"this machine is busy: load {load:.0f} on {processors} processors" * (load > BUSY * processors)
 
 
 class SmallWorld:
@@ -103,20 +136,36 @@ class SmallWorld:
         for number, host in enumerate(self._hosts_with_people()):
             self._new_programs(host, number)
         self.home.lead_to(self.plan.hosts[0])
-        starting = Starting([*self.plan.nodes], 2 * len(self.plan.nodes) + len(self.programs))
+        starting = Starting(
+            [*self.plan.nodes], 2 * len(self.plan.nodes) + len(self.programs), unseen=[*self.programs]
+        )
         ready = asyncio.create_task(self._ready(starting, tell))
         try:
-            either: set[asyncio.Future[Any]] = {ready, self._first_death}
-            await asyncio.wait(either, timeout=READY_WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
-            if self._first_death.done():
-                raise NotUp(self._first_death.result())
-            if not ready.done():
-                raise self._too_slow(starting)
-            await ready
+            await self._until_ready(ready, starting)
         finally:
             ready.cancel()
         self._is_up = True
         self._changed()
+
+    async def _until_ready(self, ready: asyncio.Task[None], starting: Starting) -> None:
+        """For as long as it goes forward; what is waited for is said now and then."""
+        loop = asyncio.get_running_loop()
+        began = forward_at = loop.time()
+        done = starting.done
+        either: set[asyncio.Future[Any]] = {ready, self._first_death}
+        while not ready.done():
+            await asyncio.wait(either, timeout=REMARK_S, return_when=asyncio.FIRST_COMPLETED)
+            if self._first_death.done():
+                raise NotUp(self._first_death.result())
+            if ready.done():
+                break
+            if starting.done > done:
+                done, forward_at = starting.done, loop.time()
+            if loop.time() - forward_at >= STALLED_S:
+                raise self._stalled(starting)
+            words = (f"still starting after {loop.time() - began:.0f} s", starting.missing(), busy())
+            self._complain("; ".join(word for word in words if word))
+        await ready
 
     async def _lay_cables(self) -> None:
         """Open every cable and every port, and write down for each process where its neighbours are."""
@@ -176,6 +225,7 @@ class SmallWorld:
 
         async def one(node: Domain) -> None:
             await self._links(node)
+            starting.answering.add(node)
             done()
             if node in self.programs:
                 self.programs[node].start()
@@ -193,6 +243,7 @@ class SmallWorld:
         async for host in self._sightings():
             if host in self.programs and host not in seen:
                 seen.add(host)
+                starting.unseen.remove(host)
                 done()
                 if len(seen) == len(self.programs):
                     return
@@ -206,13 +257,14 @@ class SmallWorld:
                     return {peer for peer, link in links.items() if link["up"]}
             await asyncio.sleep(LOOK_AGAIN_S)
 
-    def _too_slow(self, starting: Starting) -> NotUp:
+    def _stalled(self, starting: Starting) -> NotUp:
         waiting = starting.waiting_for
         last_words = self.children[self.plan.process_of(waiting[0])].last_words() if waiting else []
+        lines = [f"{waiting[0]}: {line}" for line in last_words]
+        lines += [line for line in (busy(), "try a smaller --shape") if line]
         return NotUp(
-            f"the world did not come up within {READY_WITHIN_S:g} s:"
-            f" still waiting for {', '.join(waiting) or 'its people'}",
-            fix="\n  ".join([*(f"{waiting[0]}: {line}" for line in last_words), "try a smaller --shape"]),
+            f"the world did not come up: for {STALLED_S:g} s nothing went forward ({starting.missing()})",
+            fix="\n  ".join(lines),
         )
 
     async def _sightings(self) -> AsyncIterator[Domain]:
