@@ -84,6 +84,14 @@ def test_a_group_that_nobody_is_in_names_the_closest(cluster: Cluster) -> None:
     assert (programs.code, programs.json["members"]) == (1, [])
 
 
+def test_a_group_that_is_like_no_other_is_told_which_there_are(cluster: Cluster) -> None:
+    with somebody(cluster, "chess"):
+        answer = cluster.run("members", "nosuch")
+    first, second = answer.err.splitlines()[:2]
+    assert (answer.code, first) == (1, "eu.h1 knows no group 'nosuch@world'")
+    assert second.startswith("  it knows: ") and "@" in second
+
+
 def test_groups_says_from_where_it_was_seen_and_what_it_does_not_know(cluster: Cluster) -> None:
     with (
         somebody(cluster, "wide"),
@@ -171,13 +179,14 @@ def test_in_a_small_world_the_agent_to_ask_is_named(tmp_path: Path) -> None:
 def test_a_question_that_takes_too_long_says_so(cluster: Cluster) -> None:
     cluster["us"].signal(signal.SIGSTOP)
     try:
-        answer = cluster.run("resolve", "late", "--deadline", "0.2")
+        answers = [cluster.run(word, "late", "--deadline", "0.2") for word in ("resolve", "members")]
     finally:
         cluster["us"].resume()
         cluster.calmly()
-    assert answer.code in (1, 5)  # 1: the silent server was given up before, and the rest answered
-    if answer.code == 5:
-        assert answer.err.startswith("error: the servers did not answer in time\n")
+    for answer in answers:
+        assert answer.code in (1, 5)  # 1: the silent server was given up before, and the rest answered
+        if answer.code == 5:
+            assert answer.err.startswith("error: not everybody has answered within 0.2 s\n")
 
 
 @pytest.mark.parametrize(

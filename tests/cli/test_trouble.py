@@ -62,6 +62,8 @@ def test_a_mistyped_command_names_the_closest() -> None:
         (["up", "--port", "99999"], "invalid value for '--port': write at most 65535", "rostra up --help"),
         (["resolve", "g", "--deadline", "x"], "'--deadline': write a number", "rostra resolve --help"),
         (["resolve", "g", "--deadline", "-1"], "--deadline -1 is no time to wait", "how many seconds"),
+        (["members", "g", "--deadline", "0"], "--deadline 0 is no time to wait", "how many seconds"),
+        (["why", "ann", "--deadline", "-1"], "--deadline -1 is no time to wait", "how many seconds"),
         (["-o", "json", "members"], "no such option: -o", "options stand after the command"),
     ],
 )

@@ -87,6 +87,20 @@ def test_a_stalled_program_names_the_setting_that_would_have_kept_it():
     assert [(each.name, each.value) for each in story.settings] == [("detect.program_down_after_s", 10.0)]
 
 
+def test_a_node_that_is_late_again_and_again_says_so_once_beside_what_matters():
+    """On a busy machine every loop is late all the time, and one line is about the crash."""
+    tale = Tale()
+    for _ in range(5):
+        tale.world.pause("eu.fr.c1").run(for_s=0.4).resume("eu.fr.c1").run(for_s=0.5)
+    tale.world.pause("eu.fr.c1").run(for_s=0.7).resume("eu.fr.c1").run(for_s=0.5)
+    tale.world.kill(tale.bob)
+    tale.world.settle()
+    story = tale.why(tale.bob.address)
+    excuse, crash = told(story, "eu.fr.c1")
+    assert excuse == "found 6 times that it had stood still, for 0.7 s at most"
+    assert crash == f"heard from eu.fr.c2, told {ANN_AT}: it is gone"
+
+
 def test_a_host_that_stood_still_is_told_from_both_sides():
     tale = Tale()
     tale.world.pause(BOB_AT).run(for_s=3.0).resume(BOB_AT).settle()

@@ -5,18 +5,19 @@ import contextlib
 import difflib
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
 from rostra.client import Admin, Me, connect, connect_admin
 from rostra.client.known import is_own, known_names
 from rostra.client.sight import Sight, look, small_world_sockets
-from rostra.errors import BadInput, NotInScope
+from rostra.errors import BadInput, DeadlineExceeded, NotInScope
 from rostra.names import ROOT, Domain, Group, inside, make_group, parse_group
 
 CONNECT_TIMEOUT_S: Final = 5.0
 COMPLETE_WITHIN_S: Final = 0.5
+NAMED_MAX: Final = 4
 
 GroupName = Annotated[
     str,
@@ -36,6 +37,29 @@ Scope = Annotated[
         show_default="world",
     ),
 ]
+Deadline = Annotated[
+    float | None,
+    typer.Option("--deadline", metavar="SECONDS", help="Give up after so long.", show_default=False),
+]
+
+T = TypeVar("T")
+
+
+async def in_time(deadline_s: float | None, work: Coroutine[Any, Any, T]) -> T:
+    """All that a command asks, or one clear error when its time is over."""
+    if deadline_s is not None and not deadline_s > 0:
+        work.close()
+        raise BadInput(f"--deadline {deadline_s:g} is no time to wait", fix="write how many seconds: 2.5")
+    try:
+        async with asyncio.timeout(deadline_s) as bound:
+            return await work
+    except TimeoutError:
+        if not bound.expired():
+            raise
+        raise DeadlineExceeded(
+            f"not everybody has answered within {deadline_s:g} s",
+            fix="wait longer (--deadline), or see who is up: rostra domains",
+        ) from None
 
 
 def group_of(text: str, scope: str | None) -> Group:
@@ -114,6 +138,9 @@ async def nobody_there(admin: Admin, address: str | None, group: Group) -> str:
     lines = [f"{sight.start} knows no group {str(group)!r}"]
     if meant := closest_groups(known, group, cutoff=0.6):
         lines.append(f"  closest of the {len(known)} names it knows: {', '.join(meant)}")
+    elif known:
+        more = f" and {len(known) - NAMED_MAX} more (rostra groups)" if len(known) > NAMED_MAX else ""
+        lines.append(f"  it knows: {', '.join(map(str, known[:NAMED_MAX]))}{more}")
     if group.scope != ROOT:
         lines.append(f"  to ask a wider scope:  rostra resolve {group.name} --scope world")
     return "\n".join(lines)

@@ -2,7 +2,7 @@
 
 import typer
 
-from rostra.cli.asking import administer
+from rostra.cli.asking import Deadline, administer, in_time
 from rostra.cli.common import EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.house import HouseCommand
 from rostra.cli.output import Format, Output, busy, coloured, show_rows, show_table
@@ -15,7 +15,12 @@ def register(app: typer.Typer) -> None:
     app.command(cls=HouseCommand, rich_help_panel="The world")(command(domains))
 
 
-def domains(agent: Agent = None, token_file: OwnToken = None, output: Format = Output.TABLE) -> int:
+def domains(
+    deadline: Deadline = None,
+    agent: Agent = None,
+    token_file: OwnToken = None,
+    output: Format = Output.TABLE,
+) -> int:
     """Show the tree of domains and hosts, and who of them is up.
 
     The state of each is a judgement from what the nodes in sight say about their neighbours; the last column
@@ -26,7 +31,7 @@ def domains(agent: Agent = None, token_file: OwnToken = None, output: Format = O
         rostra domains
         rostra domains -o json
     """
-    return run_client(_domains(agent, output))
+    return run_client(in_time(deadline, _domains(agent, output)))
 
 
 async def _domains(agent: str | None, output: Output) -> int:

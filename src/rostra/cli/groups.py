@@ -6,7 +6,15 @@ from typing import Final
 import typer
 from msgspec import Struct
 
-from rostra.cli.asking import administer, endpoint, known_groups, members_of, permanent_groups
+from rostra.cli.asking import (
+    Deadline,
+    administer,
+    endpoint,
+    in_time,
+    known_groups,
+    members_of,
+    permanent_groups,
+)
 from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.house import HouseCommand
 from rostra.cli.output import Format, Output, busy, show_rows, show_table
@@ -34,7 +42,12 @@ def register(app: typer.Typer) -> None:
     app.command(cls=HouseCommand, rich_help_panel="The world")(command(groups))
 
 
-def groups(agent: Agent = None, token_file: OwnToken = None, output: Format = Output.TABLE) -> int:
+def groups(
+    deadline: Deadline = None,
+    agent: Agent = None,
+    token_file: OwnToken = None,
+    output: Format = Output.TABLE,
+) -> int:
     """List the groups that can be seen from here, and how many are in them.
 
     Nobody knows all groups: an agent knows those that its host is in, a server those below it. The list is
@@ -47,7 +60,7 @@ def groups(agent: Agent = None, token_file: OwnToken = None, output: Format = Ou
         rostra groups
         rostra groups -o jsonl
     """
-    return run_client(_groups(agent, output))
+    return run_client(in_time(deadline, _groups(agent, output)))
 
 
 async def _groups(agent: str | None, output: Output) -> int:

@@ -7,7 +7,17 @@ from typing import Any
 import typer
 from msgspec import Struct
 
-from rostra.cli.asking import GroupName, Scope, administer, endpoint, group_of, nobody_there, within_scope
+from rostra.cli.asking import (
+    Deadline,
+    GroupName,
+    Scope,
+    administer,
+    endpoint,
+    group_of,
+    in_time,
+    nobody_there,
+    within_scope,
+)
 from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.house import HouseCommand
 from rostra.cli.output import Format, Output, busy, coloured, heading, show_rows, show_table, text_of
@@ -35,6 +45,7 @@ def register(app: typer.Typer) -> None:
 def members(
     group: GroupName,
     scope: Scope = None,
+    deadline: Deadline = None,
     agent: Agent = None,
     token_file: OwnToken = None,
     output: Format = Output.TABLE,
@@ -51,7 +62,7 @@ def members(
     """
     key = group_of(group, scope)
     with within_scope(key, agent):
-        return run_client(_members(key, agent, output))
+        return run_client(in_time(deadline, _members(key, agent, output)))
 
 
 async def _members(group: Group, agent: str | None, output: Output) -> int:

@@ -5,18 +5,23 @@ from typing import Annotated, Any
 
 import typer
 
-from rostra.cli.asking import GroupName, Scope, administer, endpoint, group_of, nobody_there, within_scope
+from rostra.cli.asking import (
+    Deadline,
+    GroupName,
+    Scope,
+    administer,
+    endpoint,
+    group_of,
+    in_time,
+    nobody_there,
+    within_scope,
+)
 from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.house import HouseCommand
 from rostra.cli.output import Format, Output, show_rows, show_table, text_of
 from rostra.client import Members, Resolution
 from rostra.errors import BadInput
 from rostra.names import Domain, Group
-
-Deadline = Annotated[
-    float | None,
-    typer.Option("--deadline", metavar="SECONDS", help="Give up after so long.", show_default=False),
-]
 
 
 def register(app: typer.Typer) -> None:
@@ -48,20 +53,14 @@ def resolve(
     """
     if everywhere and (scope or "@" in group):
         raise BadInput("--everywhere and a scope", fix="leave one of them out")
-    if deadline is not None and not deadline > 0:
-        raise BadInput(f"--deadline {deadline:g} is no time to wait", fix="write how many seconds: 2.5")
     key = group_of(group, scope)
     with within_scope(key, agent):
-        return run_client(_resolve(key, everywhere, deadline, agent, output))
+        return run_client(in_time(deadline, _resolve(key, everywhere, agent, output)))
 
 
-async def _resolve(
-    group: Group, everywhere: bool, deadline_s: float | None, agent: str | None, output: Output
-) -> int:
+async def _resolve(group: Group, everywhere: bool, agent: str | None, output: Output) -> int:
     async with endpoint(agent) as me:
-        answer = await me.resolve(
-            group.name, None if everywhere else group.scope, deadline_s=deadline_s, fresh=True
-        )
+        answer = await me.resolve(group.name, None if everywhere else group.scope, fresh=True)
         host = me.host
     show(group, answer, output, everywhere=everywhere)
     if answer.isolated:

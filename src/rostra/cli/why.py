@@ -10,7 +10,7 @@ import typer
 from msgspec.structs import replace
 from rich.text import Text
 
-from rostra.cli.asking import administer, complete_subject, endpoint, known_groups
+from rostra.cli.asking import Deadline, administer, complete_subject, endpoint, in_time, known_groups
 from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, OwnToken, command, run_client
 from rostra.cli.groups import count
 from rostra.cli.house import HouseCommand
@@ -45,6 +45,7 @@ def why(
             autocompletion=complete_subject,
         ),
     ],
+    deadline: Deadline = None,
     agent: Agent = None,
     token_file: OwnToken = None,
     output: Format = Output.TABLE,
@@ -64,7 +65,7 @@ def why(
         rostra why us -o json
     """
     with busy(f"asking everybody on the way to {subject}"):
-        story = run_client(_explain(subject, agent))
+        story = run_client(in_time(deadline, _explain(subject, agent)))
     if output is Output.TABLE:
         show(story)
     else:

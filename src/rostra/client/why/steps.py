@@ -15,6 +15,9 @@ BEFORE_S: Final = 15.0
 AFTER_S: Final = 60.0
 """What happened this long before and after a removal may belong to it."""
 
+LATE: Final = "late"
+"""The topic of steps in which a node found that its own loop had stood still."""
+
 
 class Step(Struct, frozen=True):
     """One thing that one node remembers."""
@@ -31,6 +34,7 @@ class Trace(Struct, frozen=True):
     step: Step
     topic: str  # steps about the same thing have the same
     heard_from: Domain | None = None  # the cause happened there
+    late_s: float = 0.0  # of those whose topic is that
 
 
 def steps(recalled: Recalled, *moments: float, broken: Break | None = None) -> tuple[Step, ...]:
@@ -42,7 +46,23 @@ def steps(recalled: Recalled, *moments: float, broken: Break | None = None) -> t
         for trace in _traces_of(recalled, node, recalled.memories[node], broken)
         if any(at - BEFORE_S <= trace.step.at <= at + AFTER_S for at in moments)
     ]
-    return _in_order(traces)
+    return _in_order(list(_with_lates_in_one(traces)))
+
+
+def _with_lates_in_one(traces: Sequence[Trace]) -> Iterator[Trace]:
+    """A node of a busy machine is late again and again. It says so once, where it was late the longest: what
+    matters must not be looked for between its excuses."""
+    lates: dict[Domain, list[Trace]] = {}
+    for trace in traces:
+        if trace.topic == LATE:
+            lates.setdefault(trace.step.node, []).append(trace)
+    for trace in traces:
+        same = lates.get(trace.step.node, [])
+        if trace.topic != LATE or len(same) == 1:
+            yield trace
+        elif trace is max(same, key=lambda each: each.late_s):
+            text = f"found {len(same)} times that it had stood still, for {seconds(trace.late_s)} at most"
+            yield replace(trace, step=replace(trace.step, text=text))
 
 
 def _traces_of(recalled: Recalled, node: Domain, memory: Memory, broken: Break | None) -> Iterator[Trace]:
@@ -55,8 +75,8 @@ def _traces_of(recalled: Recalled, node: Domain, memory: Memory, broken: Break |
             step = Step(at, node, "told", f"{passed(note)}: it {verb}{why}")
             yield Trace(step, f"{note['cause']} of {recalled.about}", _heard_from(note))
     for at, note in memory.notes("late"):
-        step = Step(at, node, "late", f"found that it had stood still for {seconds(note['late_s'])}")
-        yield Trace(step, "late")
+        step = Step(at, node, LATE, f"found that it had stood still for {seconds(note['late_s'])}")
+        yield Trace(step, LATE, late_s=note["late_s"])
     for at, note in memory.notes("refusals"):
         if recalled.is_own(note):
             yield Trace(Step(at, node, "refused", f"refused {note['asked']}: {note['what']}"), "refused")
