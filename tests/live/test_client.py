@@ -2,6 +2,10 @@
 
 import asyncio
 import gc
+import os
+import re
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +13,7 @@ import pytest
 from support.lab import WITHIN_S, Lab, member, until
 
 import rostra
-from rostra.client import Joined, Message, NotDelivered, View
+from rostra.client import Cause, Joined, Left, Message, NotDelivered, View
 from rostra.errors import (
     AlreadyMember,
     BadInput,
@@ -277,3 +281,46 @@ async def test_an_agent_that_hangs_up_before_it_answers_is_no_riddle(tmp_path: P
         with pytest.raises(Unreachable, match="hung up before it said hello") as caught:
             await rostra.connect(path)
     assert caught.value.retriable and "try again" in caught.value.fix
+
+
+DOCS = Path(__file__).parents[2] / "docs"
+AS_WRITTEN = re.findall(r"## Ending.*?```python\n(.*?)```", (DOCS / "api.md").read_text(), re.S)[0]
+UNPREPARED = "\n".join(line for line in AS_WRITTEN.splitlines() if "add_signal_handler" not in line)
+OF_THREADS = """
+import signal, sys
+import rostra.sync
+
+signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+with rostra.sync.connect(name="web-1") as me, me.join("chess"):
+    while True:
+        signal.pause()
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "cause"),
+    [
+        (f"{AS_WRITTEN}\nasyncio.run(main())", Cause.LEAVE),
+        (OF_THREADS, Cause.LEAVE),
+        (f"{UNPREPARED}\nasyncio.run(main())", Cause.CRASH),
+    ],
+    ids=["as the page says", "threads", "unprepared"],
+)
+async def test_sigterm_is_a_leave_if_a_program_says_so(lab: Lab, program: str, cause: Cause) -> None:
+    async with lab.program("eu.h2", "eve") as eve, eve.watch("chess") as watch:
+        changes = aiter(watch)
+        assert isinstance(await anext(changes), View)
+        web = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", program),
+            env={**os.environ, "ROSTRA_AGENT": lab.socket("eu.h1")},
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        async with asyncio.timeout(WITHIN_S):
+            joined = await anext(changes)
+            assert isinstance(joined, Joined)
+            web.send_signal(signal.SIGTERM)
+            left = await anext(changes)
+            await web.wait()
+        assert isinstance(left, Left) and left.cause is cause
+        assert left.endpoints == tuple(each.endpoint for each in joined.members)
