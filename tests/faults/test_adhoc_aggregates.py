@@ -3,6 +3,7 @@ once and in order (X-054, X-055, TX-24). The small world checks every delivery: 
 
 import pytest
 from support.adhocnet import Net
+from support.seeds import seeds
 
 from rostra.names import Domain
 from rostra.protocols.adhoc import aggregate
@@ -47,7 +48,7 @@ def everybody_has_all(net, listeners, speakers):
 
 
 @pytest.mark.spec("X-054")
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_views_show_the_lans_aggregate_and_not_who_submits(seed):
     net = world(seed, [0.0, 0.2][seed % 2])
     listeners, speakers = talking(net)
@@ -58,7 +59,7 @@ def test_views_show_the_lans_aggregate_and_not_who_submits(seed):
 
 
 @pytest.mark.spec("X-055", "X-100", "X-006")
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_delegates_die_in_the_middle_and_no_origin_has_a_hole_or_a_duplicate(seed):
     net = world(seed, [0.0, 0.2][seed % 2], replicas=True)
     listeners, speakers = talking(net)
@@ -72,7 +73,7 @@ def test_delegates_die_in_the_middle_and_no_origin_has_a_hole_or_a_duplicate(see
 
 
 @pytest.mark.spec("X-055", "X-102")
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_a_delegate_without_a_backup_restarts_and_is_given_everything_again(seed):
     net = world(seed, [0.0, 0.1][seed % 2])
     listeners, speakers = talking(net, receivers=RECEIVERS[:3])
@@ -168,7 +169,7 @@ def test_the_first_message_of_a_lan_reaches_everybody_though_its_numbers_come_la
 
 
 @pytest.mark.spec("X-055", "X-102")
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_a_server_that_has_just_started_does_not_speak_before_it_knows_to_whom(seed):
     """Its links come up one after the other. What it said to nobody would be acknowledged, and lost."""
     net = world(seed)

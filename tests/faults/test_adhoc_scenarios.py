@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import pytest
 from support.adhocnet import G, Net
+from support.seeds import seeds
 
 from rostra.names import Endpoint
 from rostra.protocols.adhoc import events as ev
@@ -111,7 +112,7 @@ def test_xx4_two_joiners_have_two_starts():
 
 
 @pytest.mark.spec("X-008", "X-021", "X-022")
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_xx5_three_lans_of_ten_join_an_empty_group_at_once(seed):
     net = three_sites(seed, hosts=5)
     members = []
@@ -151,7 +152,7 @@ def test_xx6_a_late_remote_delegate_is_waited_for_and_nobody_else_is():
 
 
 @pytest.mark.spec("X-016", "X-017", "X-033")
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_xx7_data_that_is_faster_than_notices_is_kept_until_they_come(seed):
     net = three_sites(seed)
     a, b = net.join("huji.h1/a"), net.join("mit.h1/b")
@@ -187,7 +188,7 @@ def test_xx8_notices_that_are_faster_than_data_need_no_waiting():
 
 
 @pytest.mark.spec("X-004", "X-005", "X-080", "X-083", "X-084")
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_xx9_a_fifth_of_all_datagrams_is_lost_between_sites_and_nothing_is(seed):
     net = three_sites(seed, hosts=2, wan_loss=0.2, duplicate=0.05, jitter=0.3)
     members = [net.join(f"{lan}.h{n}/m") for lan in ("huji", "mit", "ntu") for n in (1, 2)]
@@ -220,7 +221,7 @@ def test_xx10_losses_inside_a_lan_are_repaired_inside_it_by_few_for_many():
 
 
 @pytest.mark.spec("X-047", "X-048")
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_a_leaver_is_heard_to_the_end(seed):
     net = three_sites(seed, wan_loss=0.2)
     a, b, c = net.join("huji.h1/a"), net.join("mit.h1/b"), net.join("ntu.h1/c")
@@ -259,7 +260,7 @@ def test_xx14_whoever_leaves_in_any_state_leaves_nothing_behind(after_s):
 
 
 @pytest.mark.spec("X-049", "X-050", "X-051")
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_a_crashed_host_leaves_the_same_tail_everywhere(seed):
     net = three_sites(seed, hosts=3, wan_loss=0.1, lan_loss=0.1)
     a = net.join("huji.h1/a")
@@ -281,7 +282,7 @@ def test_a_crashed_host_leaves_the_same_tail_everywhere(seed):
 
 
 @pytest.mark.spec("X-049", "X-050")
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_a_crashed_program_is_heard_to_the_end_because_its_agent_lives(seed):
     net = three_sites(seed, wan_loss=0.2, lan_loss=0.05)
     a, b, c = net.join("huji.h1/a"), net.join("mit.h1/b"), net.join("ntu.h1/c")
@@ -294,7 +295,7 @@ def test_a_crashed_program_is_heard_to_the_end_because_its_agent_lives(seed):
 
 
 @pytest.mark.spec("X-056", "X-057", "X-060", "X-064", "X-066")
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_xx16_a_short_cut_is_told_on_both_sides_and_leaves_no_gap(seed):
     net = three_sites(seed, wan_loss=0.05)
     a, b, c = net.join("huji.h1/a"), net.join("mit.h1/b"), net.join("ntu.h1/c")
@@ -340,7 +341,7 @@ def test_what_was_said_during_a_cut_is_heard_after_it_although_its_sender_is_sil
 
 
 @pytest.mark.spec("X-064", "X-065")
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_xx17_a_long_cut_is_one_gap_per_stream_with_exact_bounds(seed):
     config = AdhocConfig(resume_s=3.0)
     net = three_sites(seed, config=config)
@@ -481,7 +482,7 @@ def test_joins_in_progress_survive_the_return_of_their_delegate(when_s):
 
 
 @pytest.mark.spec("X-070", "X-068")
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_xx21_a_tree_that_changes_every_second_loses_nothing(seed):
     lans = ["a", "b", "c", "d", "e"]
     net = Net(seed, dict.fromkeys(lans, 1), wan_loss=0.2, config=AdhocConfig(fanout=1))
@@ -629,7 +630,7 @@ def test_joins_and_a_merge_elsewhere_do_not_delay_what_flows(loss):
 
 
 @pytest.mark.spec("X-058", "X-127")
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_xx18_a_cut_that_flaps_is_told_truly_and_ends_in_agreement(seed):
     net = three_sites(seed, detect_s=0.3)
     a, b, c = net.join("huji.h1/a"), net.join("mit.h1/b"), net.join("ntu.h1/c")
@@ -721,7 +722,7 @@ def test_a_storm_of_joins_costs_a_joiner_no_more_than_the_list_that_remains():
 
 @pytest.mark.spec("X-025", "X-040")
 @pytest.mark.parametrize("newcomer", ["huji.h2/b", "mit.h2/d"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_whoever_is_welcomed_as_soon_as_somebody_sees_it_hears_the_welcome(newcomer, seed):
     """What a program says when it is told `Joined` is the first thing that anybody tries."""
     net = Net(seed, {"huji": 2, "mit": 2}, wan_s=0.05)
@@ -742,7 +743,7 @@ def test_whoever_is_welcomed_as_soon_as_somebody_sees_it_hears_the_welcome(newco
 @pytest.mark.spec("X-025", "X-037", "X-040")
 @pytest.mark.parametrize("welcomes", [Role.BOTH, Role.SEND])
 @pytest.mark.parametrize("comes", [Role.BOTH, Role.RECEIVE])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_the_first_of_its_lan_hears_the_welcome_of_another_lan_too(welcomes, comes, seed):
     """Its delegate has yet to come into the group; everybody else may have forgotten the welcome by then.
     The first of one LAN is seen by somebody before the second of it has come, and that one hears it, too."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from support.adhocnet import G, Net
+from support.seeds import seeds
 
 from rostra.names import Domain
 from rostra.protocols.adhoc import events as ev
@@ -63,7 +64,7 @@ class SplitNet(Net):
 
 
 @pytest.mark.spec("X-104", "X-036", "X-125")
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_xx20_of_two_delegates_one_remains_and_nobody_misses_or_hears_anything_twice(seed):
     loss = (0.0, 0.1)[seed % 2]
     lans = {"huji": 1, "mit": 2, "ntu": 1}

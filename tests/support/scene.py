@@ -1,7 +1,7 @@
 """A scene of the specification's reference world: random delays, taps on every server, comparisons at every
 rest."""
 
-import os
+from support.seeds import seeds
 
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.resolve.requests import AnyNotice
@@ -17,9 +17,8 @@ from rostra.sim.history import Told
 from rostra.sim.rest import Comparison
 from rostra.sim.taps import Invariants, OneCopy, Scopes, Tally, tapped
 
-SEEDS = range(int(os.environ.get("ROSTRA_SEEDS", "8")))
-"""Each acceptance scenario runs over this many random networks; `ROSTRA_SEEDS=200` is what the spec asks
-for."""
+SEEDS = seeds(8)
+"""Each acceptance scenario runs over this many random networks."""
 
 TOLD_WITHIN_S = 6.5
 """Five seconds for the detector, and twice the longest path with one slow link on it."""
