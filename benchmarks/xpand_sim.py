@@ -291,9 +291,8 @@ def continuous(seed: int, minutes: int) -> Continuous:
     sender.stream(G, PERIOD_S, count=minutes * 600)
     hosts = ("huji.h2", "huji.h3", "huji.h4", "ntu.h1")
     present: dict[str, Program] = {}
-    changes = named = kept = 0
-    door = world.processes[Domain("huji.h1")].door
-    assert isinstance(door, HostCore)
+    changes = named = 0
+    kept: Counter[str] = Counter()
     for half in range(minutes * 120):
         if half % 10 == 0:
             _lose(world, drift(luck.random(), 0.05, 0.20))
@@ -307,8 +306,7 @@ def continuous(seed: int, minutes: int) -> Continuous:
                 present[host].join_fifo(G)
             changes += 1
         world.run_until(began + (half + 1) * 0.5)
-        sending = door.members[G][sender.address].sending
-        kept = max(kept, sending.last_seq - sending.stable)
+        kept |= _kept(world)
     world.run(10.0)
     assert len(came) == minutes * 600, f"{len(came)} of {minutes * 600} messages came"
     intervals: dict[str, list[float]] = {"quiet": [], "changes": []}
@@ -324,9 +322,30 @@ def continuous(seed: int, minutes: int) -> Continuous:
         gaps,
         {kind: three(values) for kind, values in intervals.items() if values},
         {kind: three(values) for kind, values in delays.items() if values},
-        f"the sender kept at most {kept} messages",
+        "kept at most, in messages: " + ", ".join(f"{who} {kept[who]}" for who in sorted(kept)),
         [(came[n], (came[n] - came[n - 1]) * 1e3) for n in range(2, min(len(came), 2400))],
     )
+
+
+def _kept(world: World) -> Counter[str]:
+    """The most that one sender, one receiver and one delegate keep of one stream; and how many streams that
+    ended, or may come back, one of them remembers."""
+    found: Counter[str] = Counter()
+    for process in world.processes.values():
+        if isinstance(door := process.door, HostCore):
+            for member in door.members.get(G, {}).values():
+                held = [
+                    each.inbound.store.messages for each in member.senders.running.values() if each.inbound
+                ]
+                found["sender"] = max(found["sender"], member.sending.last_seq - member.sending.stable)
+                found["receiver"] = max(found["receiver"], *held, 0)
+                found["remembered"] = max(found["remembered"], len(member.senders.ended))
+        elif isinstance(door, ClusterCore) and G in door.groups:
+            relays = door.groups[G].relays
+            held = [each.inbound.store.messages for each in relays.running.values()]
+            found["delegate"] = max(found["delegate"], *held, 0)
+            found["remembered"] = max(found["remembered"], len(relays.parted))
+    return found
 
 
 # Growth

@@ -37,8 +37,9 @@ def test_a_stream_stays_even_while_others_join_and_leave(tree):
 def test_busy_minutes_cost_no_message_and_no_memory():
     found = continuous(1, 2)
     assert found.changes == 120 and found.gaps == 0
-    (kept,) = [int(word) for word in found.memory.split() if word.isdigit()]
-    assert kept < 100
+    kept = dict(each.rsplit(" ", 1) for each in found.memory.partition(": ")[2].split(", "))
+    assert set(kept) == {"sender", "receiver", "delegate", "remembered"}
+    assert all(0 < int(messages) < 100 for messages in kept.values())
 
 
 @pytest.mark.spec("X-045")
