@@ -290,6 +290,66 @@ def test_a_merge_asks_again_with_what_our_lan_has():
     assert question.have == ((FAR.endpoint, 4),)
 
 
+@pytest.mark.spec("X-025", "X-045")
+@pytest.mark.parametrize("role", [Role.BOTH, Role.RECEIVE])
+def test_a_lan_whose_first_member_is_noticed_is_owed_what_is_said_until_its_delegate_asks(role):
+    """Nobody waits for it; what it will be given is kept all the same, and comes with the numbers."""
+    bench = inside()
+    bench.hear("huji.h1", data(A, 1, 2))
+    bench.joined(user("mit.h1/first", role=role))
+    bench.hear("huji.h1", data(A, 3, 2))
+    bench.hear("huji.h2", Status(READER.endpoint, ((A.endpoint, 5),)))
+    assert bench.core.relays.running[A.endpoint].pins.stable == 4, "everybody who is there has it"
+    bench.joined(MIT)
+    effects = bench.message(MIT.endpoint, ViewId(G, 9, 1, 1))
+    [answer] = [each for each in controls(effects) if isinstance(each, CutReply)]
+    assert [(each.endpoint, each.start) for each in answer.cut.entries] == [(A.endpoint, 3)]
+    [(to, again)] = sent(effects)
+    assert (to, again) == ("mit", data(A, 3, 2, stable=4, repair=True))
+    assert sent(bench.message(MIT.endpoint, ViewId(G, 10, 1, 1))) == [], "once"
+
+
+@pytest.mark.spec("X-066", "X-092")
+def test_what_an_expected_lan_will_be_given_is_a_quarter_of_a_window_and_not_kept_for_ever():
+    for said, then_s in ((5, 1.0), (1, 31.0)):
+        bench = inside(window_messages=16, held_messages=16)
+        bench.joined(user("mit.h1/first", role=Role.RECEIVE))
+        for number in range(1, said + 1):
+            bench.hear("huji.h1", data(A, number))
+            bench.hear("huji.h2", Status(READER.endpoint, ((A.endpoint, number + 1),)))
+        bench.now += then_s
+        bench.hear("huji.h1", data(A, said + 1))
+        bench.hear("huji.h2", Status(READER.endpoint, ((A.endpoint, said + 2),)))
+        bench.joined(MIT)
+        [*_, answer] = controls(bench.message(MIT.endpoint, ViewId(G, 9, 1, 1)))
+        assert [each.start for each in answer.cut.entries] == [said + 2], "as if it had not been noticed"
+
+
+@pytest.mark.spec("X-025")
+def test_who_is_noticed_while_a_peers_numbers_are_asked_for_is_pinned_when_they_come():
+    bench = inside(FAR, MIT)
+    late = user("huji.h3/late", role=Role.RECEIVE)
+    bench.joined(late)
+    bench.message(MIT.endpoint, CutReply(G, 1, 1, cut("mit", entry(FAR, 5), h1=1)))
+    bench.hear("mit", data(FAR, 5, 3))
+    [reply] = controls(sync(bench, late))
+    starts = {each.endpoint: each.start for cut in reply.cuts for each in cut.entries}
+    assert starts[FAR.endpoint] == 5, "and not 8"
+
+
+@pytest.mark.spec("X-047")
+def test_who_asks_for_its_numbers_blocks_no_stream_that_has_ended_since_it_was_noticed():
+    bench = inside()
+    late = user("huji.h3/late", role=Role.RECEIVE)
+    bench.joined(late)
+    bench.hear("huji.h1", data(A, 1, 2))
+    bench.hear("huji.h2", Status(READER.endpoint, ((A.endpoint, 3),)))
+    bench.left(A, last=2)
+    assert A.endpoint in bench.core.relays.running, "the newcomer may want it"
+    sync(bench, late)
+    assert bench.core.relays.running[A.endpoint].pins.stable == 2
+
+
 # 4.6, data
 
 

@@ -555,7 +555,7 @@ class DelegateCore:
         """The numbers of our own senders, and a pin for that LAN at each (X-039, X-041)."""
         have = dict(message.have)
         self._versions = max(self._versions, message.tree)
-        self.relays.lan_arrived(name, message.epoch)
+        was_expected = self.relays.lan_arrived(name, message.epoch)
         entries = tuple(
             [
                 self.relays.entry(
@@ -572,6 +572,8 @@ class DelegateCore:
             self.voice.say(
                 delegate_of(name), CutReply(self.group, message.req, self.epoch, piece[0], (), last)
             )
+        if was_expected:
+            self.relays.hand_over(name)
         self.relays.heard_of_lan(name)
         self._teach_tree(name, message.tree)
         self._delegates_changed()

@@ -309,9 +309,26 @@ class Relays:
                 if relay.final is not None and relay.pins.unpin(receiver):
                     self._settle(relay)
 
-    def lan_arrived(self, lan: Domain, epoch: Epoch) -> None:
+    def lan_arrived(self, lan: Domain, epoch: Epoch) -> bool:
+        """Its delegate asks; was it expected?"""
         self.pinned[lan] = epoch
-        self.expected.pop(lan, None)
+        return self.expected.pop(lan, None) is not None
+
+    def hand_over(self, lan: Domain) -> None:
+        """What was kept for it, with the numbers and not a question later: as much of each stream as its
+        delegate has room for before it knows them. The rest it asks for."""
+        for stream in sorted(self.running):
+            relay = self.running[stream]
+            start = relay.pins.owed_to(lan)
+            if relay.lan == self._voice.lan and start is not None:
+                room = self._config.early_bytes
+                last = min(relay.inbound.next, start + self._config.early_messages) - 1
+                for run in relay.inbound.store.get(start, last):
+                    room -= len(run.block)
+                    if room < 0:
+                        break
+                    again = Data(stream, run, relay.inbound.high, relay.pins.stable, repair=True)
+                    self._voice.transmit(lan, again)
 
     def offer(self, relay: Relay, receiver: Endpoint, needs: int | None) -> int:
         """Give a local receiver its start, and pin it there in the same step (X-025, X-026, TX-17)."""

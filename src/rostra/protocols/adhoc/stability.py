@@ -86,6 +86,11 @@ class Pins:
         """It will be owed everything from here on, if it asks in time; until then it blocks nobody."""
         self.debts.setdefault(lan, Debt(start, until))
 
+    def owed_to(self, lan: Domain) -> int | None:
+        """The next number of a LAN that is pinned, stable for the others or not."""
+        debt, pinned = self.debts.get(lan), self.lans.get(lan)
+        return None if pinned is None else pinned[1] if debt is None else debt.next
+
     def unpin_lan(self, lan: Domain, until: Instant | None) -> bool:
         pinned = self.lans.pop(lan, None)
         if pinned is None:
