@@ -411,6 +411,18 @@ def test_what_everybody_has_is_forgotten():
     assert speech(bench.fire("status")) == []
 
 
+@pytest.mark.spec("X-092")
+def test_who_left_long_ago_is_forgotten_although_nobody_says_anything():
+    """Members that come and go for days, and never speak, must not fill the memory of those who stay."""
+    bench = flowing(remember_s=60.0)
+    for number in range(100):
+        visitor = user(f"huji.h2/v{number}", stamp=10 + 2 * number)
+        bench.now = 10.0 * number
+        bench.joined(visitor)
+        bench.left(visitor, last=0, stamp=11 + 2 * number)
+    assert len(bench.core.senders.ended) == len(bench.core.lans.gone) == 6
+
+
 @pytest.mark.spec("X-006")
 def test_what_is_lost_without_a_reason_ends_the_membership_and_is_never_skipped():
     bench = flowing()

@@ -73,6 +73,16 @@ class Lans:
         self.epoch: Epoch | None = None  # of the own delegate that our numbers are from
         self._req = 0
 
+    def remember_gone(self, who: Endpoint, stamp: Stamp, until: Instant) -> None:
+        self.gone.pop(who, None)
+        self.gone[who] = (stamp, until)
+        self.forget_gone()
+
+    def forget_gone(self) -> None:
+        """Who left long ago: the oldest come first."""
+        while self.gone and self.gone[first := next(iter(self.gone))][1] <= self._voice.now:
+            del self.gone[first]
+
     def new_req(self) -> int:
         self._req += 1
         return self._req

@@ -256,8 +256,8 @@ class MemberCore:
                 for member in members:
                     self.lans.fresh[member.endpoint] = member.stamp
             case ns.Left(_, endpoint, stamp):
-                until = self.voice.now + self.config.remember_s
-                self.lans.gone[endpoint] = (stamp, until)
+                self.lans.remember_gone(endpoint, stamp, self.voice.now + self.config.remember_s)
+                self.senders.forget_ended()
                 self.senders.left_unnoticed(endpoint, stamp)
         reports = _applied(self.view, notice)
         for report in reports:
@@ -570,15 +570,10 @@ class MemberCore:
                 self.senders.recover()
             case _, "status":
                 self.senders.say_status()
-                self._tidy()
+                self.senders.tidy()
+                self.lans.forget_gone()
             case _:
                 self.voice.ignore("TimerFired", "no longer waited for")
-
-    def _tidy(self) -> None:
-        self.senders.tidy()
-        now = self.voice.now
-        for who in [who for who, (_, until) in self.lans.gone.items() if until <= now]:
-            del self.lans.gone[who]
 
     def _become(self, state: State) -> None:
         if type(state) is not type(self.state):

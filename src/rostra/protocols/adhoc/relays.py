@@ -222,6 +222,7 @@ class Relays:
         relay = self.running.get(stream)
         if relay is not None and relay.known:
             until = self._voice.now + self._config.resume_s
+            self.tidy()
             self.parted[stream] = Parted(relay.stamp, relay.pins.least(relay.inbound.next), until)
         self.left(stream, "disconnected", None)
 

@@ -293,6 +293,7 @@ class Senders:
         if sender.is_aggregate:
             self.origins.ended(sender.endpoint, sender.inbound.stable)
         until = self._voice.now + self._config.remember_s
+        self.ended.pop(sender.endpoint, None)
         self.ended[sender.endpoint] = Ended(sender.stamp, last, sender.why == "disconnected", until)
         if sender.why != "disconnected" and (last > sender.inbound.stable or sender.behind):
             self._farewells[sender.endpoint] = (last + 1, self._voice.now + self._config.linger_s)
@@ -562,11 +563,13 @@ class Senders:
                 needs[stream] = sender.acknowledged
         return tuple([(each, needs[each]) for each in sorted(needs) if lan is None or lan_of(each) == lan])
 
+    def forget_ended(self) -> None:
+        """What ended long ago: the oldest come first."""
+        while self.ended and self.ended[first := next(iter(self.ended))].until <= self._voice.now:
+            del self.ended[first]
+
     def tidy(self) -> None:
-        """Forget what ended long ago."""
-        old = [stream for stream, ended in self.ended.items() if ended.until <= self._voice.now]
-        for stream in old:
-            del self.ended[stream]
+        self.forget_ended()
         if self.origins.known:
             running = [each for each in self.running.values() if each.is_aggregate]
             self.origins.tidy({each.endpoint: each.inbound.stable for each in running if each.inbound})
