@@ -271,7 +271,8 @@ def drift(share: float, low: float = 0.01, high: float = 0.20) -> float:
 # Continuous behaviour
 
 
-def continuous(seed: int, minutes: int) -> Continuous:
+def continuous(seed: int, minutes: int, *, alone: bool = False) -> Continuous:
+    """With `alone`, the same minutes without the changes: what is lost, and when, is the same."""
     world = sites(seed, 0.05, TREES["chain"])
     sender, receiver = world.program("huji.h1", "sender"), world.program("mit.h1", "receiver")
     sender.join_fifo(G)
@@ -297,14 +298,16 @@ def continuous(seed: int, minutes: int) -> Continuous:
         if half % 10 == 0:
             _lose(world, drift(luck.random(), 0.05, 0.20))
         if half // 120 % 2 == 1:
-            host = luck.choice(hosts)
-            if host in present:
+            host = luck.choice(hosts)  # also if nobody comes: luck decides on the loss too
+            if alone:
+                pass
+            elif host in present:
                 present.pop(host).leave(G)
             else:
                 named += 1
                 present[host] = world.program(host, f"x{named}")
                 present[host].join_fifo(G)
-            changes += 1
+            changes += not alone
         world.run_until(began + (half + 1) * 0.5)
         kept |= _kept(world)
     world.run(10.0)

@@ -35,9 +35,10 @@ def test_a_stream_stays_even_while_others_join_and_leave(tree):
 
 
 @pytest.mark.spec("X-002", "X-005", "X-092")
-def test_busy_minutes_cost_no_message_and_no_memory():
+def test_busy_minutes_cost_no_message_and_no_memory_and_delay_nothing():
     found = continuous(1, 2)
     assert found.changes == 120 and found.gaps == 0
+    assert found.arrivals == continuous(1, 2, alone=True).arrivals
     kept = dict(each.rsplit(" ", 1) for each in found.memory.partition(": ")[2].split(", "))
     assert set(kept) == {"sender", "receiver", "delegate", "remembered"}
     assert all(0 < int(messages) < 100 for messages in kept.values())
