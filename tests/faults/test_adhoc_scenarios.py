@@ -689,9 +689,9 @@ def test_after_a_merge_the_two_trees_become_one_and_nothing_stalls():
     net.run(8.0)
     # The side without the world's smallest name has made more trees than the other.
     for version in range(3):
-        net.delegate("c")._versions = 20 + version
+        net.delegate("c").planner.versions = 20 + version
         net.delegate("c").forwarding.tree = None
-        net.delegate("c")._make_tree()
+        net.delegate("c").planner.make()
     net.heal()
     net.run(6.0)
     trees = {net.delegate(lan).forwarding.tree for lan in lans}

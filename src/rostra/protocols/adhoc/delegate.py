@@ -7,14 +7,14 @@
 
     4 BACKUP ── Appointed, a new epoch ──▶ 1 JOINING        1, 2, 3 ── a higher epoch of our LAN ──▶ 4 BACKUP
 
-Other LANs are in `peers.py`, streams in `relays.py`. Everything that reaches a LAN through the servers passes
-its delegate first (N7): the door steps us before anything leaves for the LAN's hosts.
+Other LANs are in `peers.py`, streams in `relays.py`, the tree between them in `planner.py`. Everything that
+reaches a LAN through the servers passes its delegate first (N7): the door steps us before anything leaves for
+the LAN's hosts.
 
 Of members elsewhere only senders are kept; receivers cost a delegate nothing (X-045).
 """
 
 from collections.abc import Iterable
-from math import inf
 
 from msgspec import Struct
 
@@ -67,17 +67,16 @@ from rostra.protocols.adhoc.messages import (
 )
 from rostra.protocols.adhoc.mirror import Mirroring, Mirrors
 from rostra.protocols.adhoc.peers import Peers
+from rostra.protocols.adhoc.pieces import pieces
+from rostra.protocols.adhoc.planner import Planner
 from rostra.protocols.adhoc.relays import Parted, Relay, Relays
 from rostra.protocols.adhoc.slow import Patience
-from rostra.protocols.adhoc.tree import Forwarding, Links, order, plan
+from rostra.protocols.adhoc.tree import Forwarding
 from rostra.protocols.adhoc.voice import ADHOC, Voice, delegate_of, lan_of
 from rostra.protocols.effects import Effect, Event, Ignored, Instant, TimerFired
 from rostra.protocols.resolve import requests as ns
 from rostra.protocols.resolve.messages import Cause, Member, Members, Stamp
 from rostra.protocols.resolve.view import GroupView, ViewChanged
-
-ENTRIES_PER_REPLY = 400
-"""Senders in one piece of a reply: well below what one message through the servers may hold."""
 
 
 class Out(Struct, frozen=True):
@@ -145,13 +144,11 @@ class DelegateCore:
         self.view = GroupView(self.group)
         self.forwarding = Forwarding(self.lan)
         self.relays = Relays(self.voice, self.forwarding, lambda: self.epoch)
+        self.planner = Planner(self.voice, self.forwarding, self.relays)
         self.peers = Peers(self.voice, self.view, self.relays, self.forwarding, self.epoch)
         self.locals: dict[Endpoint, Local] = {}
         self.floors: dict[Domain, Stamp] = {}  # of our own LAN
         self._owed: dict[Domain, ViewId] = {}  # answered before our own numbers were complete
-        self.distances: dict[Domain, dict[Domain, float]] = {}  # as each of the others measured them
-        self._other_links: Links = ()  # of a tree that lost against ours, or before it
-        self._versions = 0  # of trees that others use
         self._kept: list[tuple[Endpoint, Control]] = []  # until the snapshot, or until the asker is noticed
         self._waiting: dict[Domain, list[tuple[Endpoint, CutRequest]]] = {}
 
@@ -209,7 +206,7 @@ class DelegateCore:
             self._control(source, message)
         if not self.relays.running and not self.forwarding.present:
             return
-        self._plan_tree()
+        self.planner.soon()
 
     def _linger_if_empty(self) -> None:
         if not self.locals and isinstance(self.state, In):
@@ -418,10 +415,9 @@ class DelegateCore:
                 if address:
                     self.voice.effects.append(Located(lan, address))
             case _, Tree():
-                self._hear_tree(message)
+                self.planner.hear(message)
             case _, Distances(_, lan, round_trips):
-                self.distances[lan] = dict(round_trips)
-                self._plan_tree()
+                self.planner.distances(lan, dict(round_trips))
             case _:
                 self.voice.ignore(type(message).__name__, "not for a delegate")
 
@@ -449,7 +445,7 @@ class DelegateCore:
             entries = self._entries(flowing.get(name, []), source, have)
             cuts.append(self.peers.cut(self.peers.machines[name], entries))
         self.relays.heard_of(source)
-        for piece, last in _pieces(cuts):
+        for piece, last in pieces(cuts):
             reply = SyncReply(self.group, message.req, self.epoch, piece, self.channel, last)
             self.voice.say(source, reply)
 
@@ -519,7 +515,7 @@ class DelegateCore:
     def _reply_cut(self, source: Endpoint, message: CutRequest, cut: Cut) -> None:
         listed = {entry.endpoint for entry in cut.entries}
         unknown = tuple([each for each in message.members if each not in listed])
-        for piece, last in _pieces([cut]):
+        for piece, last in pieces([cut]):
             reply = CutReply(self.group, message.req, self.epoch, piece[0], unknown, last)
             self.voice.say(source, reply)
 
@@ -528,8 +524,7 @@ class DelegateCore:
         for source, message in self._waiting.pop(name, []):
             self._cut_request(source, message)
         self._measure(name)
-        self._tell_distances()
-        self._plan_tree()
+        self.planner.measured()
 
     def _measure(self, name: Domain) -> None:
         if self.peers.is_active(name):
@@ -554,7 +549,7 @@ class DelegateCore:
     def _answer_view_id(self, name: Domain, message: ViewId) -> None:
         """The numbers of our own senders, and a pin for that LAN at each (X-039, X-041)."""
         have = dict(message.have)
-        self._versions = max(self._versions, message.tree)
+        self.planner.versions = max(self.planner.versions, message.tree)
         was_expected = self.relays.lan_arrived(name, message.epoch)
         entries = tuple(
             [
@@ -568,16 +563,16 @@ class DelegateCore:
             self._owed.pop(name, None)
         else:
             self._owed[name] = message
-        for piece, last in _pieces([self._cut_of_ours(entries)]):
+        for piece, last in pieces([self._cut_of_ours(entries)]):
             self.voice.say(
                 delegate_of(name), CutReply(self.group, message.req, self.epoch, piece[0], (), last)
             )
         if was_expected:
             self.relays.hand_over(name)
         self.relays.heard_of_lan(name)
-        self._teach_tree(name, message.tree)
+        self.planner.teach(name, message.tree)
         self._delegates_changed()
-        self._plan_tree()
+        self.planner.soon()
 
     def _keep(self, source: Endpoint, message: Control) -> None:
         if (source, message) not in self._kept:
@@ -590,108 +585,15 @@ class DelegateCore:
             for source, message in kept:
                 self._control(source, message)
 
-    # The tree
-
     def _delegates_changed(self) -> None:
         """Data goes to every delegate that is in the group and has asked for our numbers."""
-        present = {name for name in self.relays.pinned if self.peers.delegate(name) is not None}
-        if present != self.forwarding.present:
-            for name in sorted(self.forwarding.present - present):
-                self.relays.ways.gone(name)
-                self.distances.pop(name, None)
-            self.forwarding.present = present
-            self.forwarding.changed()
-            self._plan_tree()
-
-    @property
-    def _here(self) -> set[Domain]:
-        return {self.lan, *self.forwarding.present}
-
-    @property
-    def coordinator(self) -> Domain:
-        return min(self._here)
-
-    def _plan_tree(self) -> None:
-        """Wait a moment: delegates often come together (X-070)."""
-        if self.coordinator == self.lan and self.forwarding.present:
-            self.voice.set_timer(self.config.settle_s, "plan")
-
-    def _make_tree(self) -> None:
-        if self.coordinator != self.lan:
-            return
-        before = self.forwarding.tree
-        kept = (*(() if before is None else before.links), *self._other_links)
-        links = plan(
-            (self.lan, *self.forwarding.present),
-            kept if self.relays.carries else (),  # where nothing was said, nothing can be delayed
-            self._round_trips(),
-            unknown_s=self.config.round_trip_s,
-            fanout=self.config.fanout,
-            root=self.config.root,
-        )
-        version = max(order(before)[0], self._versions)
-        if before is not None and (before.links, before.version) == (links, version):
-            return
-        version += 1
-        tree = Tree(self.group, version, self.lan, links)
-        for name in sorted(self.forwarding.present):
-            self.voice.say(delegate_of(name), tree)
-        self._use_tree(tree)
-
-    def _round_trips(self) -> dict[tuple[Domain, Domain], float]:
-        """Between each two, as either measured it: losses only ever add to what is measured."""
-        found: dict[tuple[Domain, Domain], float] = {}
-        measured = {**self.distances, self.lan: self._measured()}
-        for one in sorted(measured):
-            for other, seconds in measured[one].items():
-                pair = (min(one, other), max(one, other))
-                before = found.get(pair, seconds)
-                found[pair] = inf if inf in (seconds, before) else min(seconds, before)
-        return found
-
-    def _measured(self) -> dict[Domain, float]:
-        """Our own round trips; a way that is silent has no end."""
-        return {**self.relays.round_trips, **dict.fromkeys(self.relays.ways.silent, inf)}
-
-    def _teach_tree(self, name: Domain, version: int) -> None:
-        """A newcomer may be the next coordinator, and must know which ways there are."""
-        tree = self.forwarding.tree
-        if tree is not None and tree.version != version and self.lan == min(self._here - {name}):
-            self.voice.say(delegate_of(name), tree)
-
-    def _hear_tree(self, tree: Tree) -> None:
-        self._versions = max(self._versions, tree.version)
-        before = self.forwarding.tree
-        if order(tree) > order(before):
-            self._other_links = () if before is None else before.links
-            self._use_tree(tree)
-        else:
-            # Of two sides that have found each other: the next tree keeps what it can of both.
-            self._other_links = tree.links
-            self.voice.ignore("Tree", "older tree")
-        self._plan_tree()
-
-    def _use_tree(self, tree: Tree) -> None:
-        """Use the new links at once and the old ones for a while longer: overlap costs duplicates, which are
-        dropped; a hole between them would cost repairs (TX-20)."""
-        before = self.forwarding.tree
-        self.forwarding.old = () if before is None else before.links
-        self.forwarding.tree = tree
-        self.forwarding.changed()
-        self.voice.note("tree", f"{tree.coordinator} {tree.version}")
-        self.voice.set_timer(self.config.settle_s, "settled")
-
-    def _tell_distances(self) -> None:
-        if self.coordinator != self.lan:
-            round_trips = tuple(sorted(self._measured().items()))
-            self.voice.say(delegate_of(self.coordinator), Distances(self.group, self.lan, round_trips))
+        self.planner.present(name for name in self.relays.pinned if self.peers.delegate(name) is not None)
 
     # Data
 
     def _heard(self, source: Domain, message: object) -> None:
         if source in self.forwarding.present and self.relays.ways.heard(source):
-            self._tell_distances()
-            self._plan_tree()
+            self.planner.measured()
         match message:
             case Heartbeat((), _):
                 self.voice.transmit(source, Report(()))  # yes, it is heard
@@ -825,13 +727,11 @@ class DelegateCore:
                 self.relays.recover()
             case _, "ways":
                 if self.relays.ways.ask():
-                    self._tell_distances()
-                    self._plan_tree()
+                    self.planner.measured()
             case _, "measure":
                 self._measure(Domain(which))
             case _, "distances":
-                self._tell_distances()
-                self._plan_tree()
+                self.planner.measured()
             case _, "announce":
                 self.relays.say_announcements()
             case _, "report":
@@ -846,10 +746,9 @@ class DelegateCore:
             case _, "spill":
                 self.relays.spills.tend_all()
             case _, "plan":
-                self._make_tree()
+                self.planner.make()
             case _, "settled":
-                self.forwarding.old = ()
-                self.forwarding.changed()
+                self.planner.settled()
             case _:
                 self.voice.ignore("TimerFired", "no longer waited for")
 
@@ -866,26 +765,3 @@ def _is_delegate(member: Member) -> bool:
 def _last_seq(meta: bytes) -> int | None:
     words = decode_last_words(meta)
     return None if words is None else words.last_seq
-
-
-def _pieces(cuts: list[Cut]) -> list[tuple[tuple[Cut, ...], bool]]:
-    """Cuts in pieces that fit a control message each; the last one is marked."""
-    pieces: list[tuple[Cut, ...]] = []
-    piece: list[Cut] = []
-    size = 0
-    for cut in cuts:
-        begin = 0
-        while True:
-            room = max(1, ENTRIES_PER_REPLY - size - len(cut.floors) // 2)
-            some = cut.entries[begin : begin + room]
-            piece.append(Cut(cut.lan, cut.epoch, cut.floors, cut.complete, some))
-            size += len(some) + len(cut.floors) // 2
-            begin += len(some)
-            if size >= ENTRIES_PER_REPLY:
-                pieces.append(tuple(piece))
-                piece, size = [], 0
-            if begin >= len(cut.entries):
-                break
-    if piece or not pieces:
-        pieces.append(tuple(piece))
-    return [(each, place == len(pieces) - 1) for place, each in enumerate(pieces)]
