@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
-from support.lab import TOOLS_PATH, WITHIN_S, Lab, Machine, until, why_no_namespaces
+from support.lab import FORGIVING, TOOLS_PATH, WITHIN_S, Lab, Machine, until, why_no_namespaces
 
 import rostra
 from rostra.client import Conversation
@@ -29,7 +29,7 @@ def lan(directory: Path, mode: str) -> Iterator[Lab]:
     if (why := why_no_namespaces()) is not None:
         pytest.skip(f"machines cannot be made here: {why}")
     data = f'[data]\nworld = {{ mode = "{mode}", datagram_bytes = 1200 }}\n'
-    lab = Lab(directory, servers=("eu",), hosts=HOSTS, more=data)
+    lab = Lab(directory, servers=("eu",), hosts=HOSTS, more=data + FORGIVING)
     asyncio.run(lab.start())
     yield lab
     lab.close()
@@ -181,7 +181,7 @@ def three_sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         pytest.skip(f"machines cannot be made here: {why}")
     data = f'[data]\nworld = {{ mode = "reflect", datagram_bytes = 1200, between = "{BETWEEN}" }}\n'
     hosts = tuple([f"{site}.h1" for site in SITES])
-    lab = Lab(tmp_path_factory.mktemp("between"), servers=SITES, hosts=hosts, more=data)
+    lab = Lab(tmp_path_factory.mktemp("between"), servers=SITES, hosts=hosts, more=data + FORGIVING)
     asyncio.run(lab.start())
     yield lab
     lab.close()

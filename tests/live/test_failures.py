@@ -42,7 +42,8 @@ async def test_others_are_told_at_once_when_a_program_is_killed(lab: Lab) -> Non
             left = await next_of(changes, Left)
         assert left == Left((joined.members[0].endpoint,), Cause.CRASH)
         # Known by its socket, and not because a ping stayed unanswered for long.
-        assert f"program='member pid {bob.pid}' endpoints=1 because='closed by the peer'" in lab["eu.h1"].log
+        why = f"program='member pid {bob.pid}' endpoints=1 because='closed by the peer'"
+        await until(lambda: why in lab["eu.h1"].log, "it says why")
 
 
 @pytest.mark.spec("C-022", "A-06")
@@ -98,10 +99,10 @@ async def test_a_short_stop_of_an_agent_is_seen_and_costs_nothing(patient: Lab) 
         patient["lab.h2"].signal(signal.SIGCONT)
         assert link["up"]
         assert link["last_evidence"]["accuser"] == "lab"
-        assert 1.0 < link["last_evidence"]["silence_s"] < link["last_evidence"]["down_after_s"] == 4.0
+        assert 1.0 < link["last_evidence"]["silence_s"] < link["last_evidence"]["down_after_s"] == 12.0
         async with bob.open("cid") as cid, cid.join("short-stop"):
             assert (await next_of(changes, Joined)).members[0].endpoint == cid.endpoint
-        assert patient.counted("lab", "link_trusted")
+        await until(lambda: patient.counted("lab", "link_trusted"), "it is trusted again")
         assert patient.counted("lab", "link_down") == downs
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.lab import ROSTRA, WITHIN_S, Lab, member, until
+from support.lab import FORGIVING, ROSTRA, WITHIN_S, Lab, member, until
 
 from rostra.client import Cause, Joined, Left, View, connect_admin
 from rostra.errors import GroupIsPermanent, NoSuchPermanentGroup, NotAllowed, Unreachable
@@ -26,6 +26,7 @@ def two(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         hosts=("eu.fr.h1", "eu.fr.h2"),
         together=(("world", "eu"),),
         namespaces=request.param == "namespaces",
+        more=FORGIVING,
     )
     asyncio.run(lab.start())
     yield lab

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from support.lab import WITHIN_S, Lab, Process, until
+from support.lab import FORGIVING, WITHIN_S, Lab, Process, until
 
 from rostra.client import Gap, Joined, Me, Membership, View, connect
 from rostra.names import Domain, incarnation_of, make_group
@@ -29,6 +29,7 @@ def loopback(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         hosts=("lab.h1", "lab.h2"),
         together=(("lab", "lab.h1"),),
         namespaces=False,
+        more=FORGIVING,
     )
     asyncio.run(lab.start())
     yield lab

@@ -38,6 +38,12 @@ WITHIN_S = 120.0
 """For what takes a moment on an idle machine. It only ends the wait for what will never come."""
 
 ANSWER_WITHIN_S = 20.0
+
+FORGIVING_S = 2.5
+FORGIVING = f"[detect]\ndown_after_s = {FORGIVING_S}\n"
+"""For the world file of a lab that is not about detection: who stands still for two seconds, because this
+machine is busy with something else, keeps its place."""
+
 TOOLS_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 
 
