@@ -46,7 +46,8 @@ BUSY: Final = 2.0
 """A machine on which so many want each processor is called busy."""
 
 LOOK_AGAIN_S: Final = 0.1
-END_WITHIN_S: Final = 3.0
+END_WITHIN_S: Final = 10.0
+"""Whoever takes longer is killed, and what its journal has not written dies with it."""
 
 HOSTS_WITH_PEOPLE_MAX: Final = 12
 """Enough to see something everywhere; in a larger world the hosts between stay empty."""
