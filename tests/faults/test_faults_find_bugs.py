@@ -114,11 +114,15 @@ PLANTS: list[tuple[Plant, str]] = [
 ]
 
 
+SOONEST = 46
+"""The first storm that finds the rarest of them, as the code is now; if it changes, others are asked."""
+
+
 @pytest.mark.parametrize(("plant", "shape"), PLANTS, ids=[plant.__name__ for plant, _ in PLANTS])
 def test_a_planted_bug_is_found(plant: Plant, shape: str, monkeypatch: pytest.MonkeyPatch):
     plant(monkeypatch)
     with pytest.raises(StormFailed):
-        for seed in range(150):
+        for seed in (SOONEST, *range(150)):
             storm(seed, shape)
 
 
