@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from support.lab import ROSTRA, WITHIN_S, Lab, until
+from support.lab import FORGIVING, FORGIVING_S, ROSTRA, WITHIN_S, Lab, until
 
 from rostra.journal.schema import SIGHT
 from rostra.journal.segments import read
@@ -22,7 +22,7 @@ class Journalled(Lab):
 
     def __init__(self, directory: Path, journal: Path, **options) -> None:
         self.extra = options.pop("extra", "")
-        super().__init__(directory, namespaces=False, **options)
+        super().__init__(directory, namespaces=False, more=FORGIVING, **options)
         self.journal = journal
 
     def _write_world(self) -> None:
@@ -255,7 +255,7 @@ async def test_an_incident_is_recorded_and_replayed_and_a_longer_limit_would_hav
     assert spared.returncode == 0, spared.stderr
     assert re.search(r"would not have given up eu\.h2 \(silent\) at \d\d:\d\d:\d\d", spared.stdout)
 
-    same = replay(lab.journal, "--node", "eu", "--set", "detect.down_after_s=1.0")
+    same = replay(lab.journal, "--node", "eu", "--set", f"detect.down_after_s={FORGIVING_S}")
     assert "nothing would have been different" in same.stdout
 
 
