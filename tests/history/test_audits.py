@@ -373,7 +373,7 @@ NUMBERED: dict[str, tuple[str, list[tuple[str, int | None]]]] = {
 GONE = {"domain": "eu.p.h1", "inside": False, "accuser": "eu.p", "accused": "eu.p.h1", "what": "closed"}
 
 
-def real_world(world: str, *, closing: bool = True, lose: bool = False) -> Rows:
+def real_world(world: str, *, closing: bool = True, lose: bool = False, killed: bool = False) -> Rows:
     """Two hosts of one real cluster, a join that is told, and a long calm."""
     journal = Journal(world)
     for host in ("eu.p.h1", "eu.p.h2"):
@@ -389,6 +389,9 @@ def real_world(world: str, *, closing: bool = True, lose: bool = False) -> Rows:
         journal.sees("eu.p.h2", "joined", "eu.p.h1/m#1", 100.2, group="g@eu", life=1, stamp=1, told=1)
     journal.write("eu.p.h1", "heartbeat", 300)
     journal.write("eu.p.h2", "heartbeat", 300)
+    if killed:  # everybody at once; and the last that a home accepted is lost with it, though it was told
+        journal.sees("eu.p.h2", "left", "eu.p.h1/m#1", 302, group="g@eu", life=1, stamp=2, cause="leave")
+        return journal.rows
     journal.write("eu.p.h1", "closing" if closing else "heartbeat", 400)
     journal.sees("eu.p.h2", "left", "eu.p.h1/m#1", 401, group="g@eu", cause="without", kind="without", **GONE)
     journal.write("eu.p.h2", "closing", 500)
@@ -465,6 +468,7 @@ class Judged:
                 write(journal, *turns)
                 rows += journal.rows
         rows += real_world("real") + real_world("real-and-wrong")
+        rows += real_world("real-and-killed-whole", killed=True)
         rows += real_world("real-with-a-lost-tail", closing=False) + real_world("real-with-a-hole", lose=True)
         self.events = frame(spark, rows).cache()
         self.evidence = Evidence(self.events)
@@ -542,16 +546,6 @@ def test_audits_say_what_the_checkers_say_of_storms_with_planted_bugs(promise, j
         assert "no" in {storm.said[promise] for storm in judged.bugs}
 
 
-def test_a_large_history_is_judged_like_a_small_one(judged, monkeypatch):
-    """Of a large one only those spells are looked at that share time with something to be judged."""
-    monkeypatch.setattr("rostra.history.audits.evidence.SMALL_ROWS", 0)
-    large = Evidence(judged.events)
-    for promise in ("stable-truth", "heals-alone"):
-        for verdict in verdicts(large, promise, BOUNDS.get(promise)).collect():
-            assert verdict == judged.verdict(promise, verdict.world, BOUNDS.get(promise))
-    large.release()
-
-
 def test_streams_are_judged_run_by_run(judged):
     answers = {world: judged.verdict("fifo-gap-free", world).answer for world in STREAMS}
     assert answers == {world: answer for world, (answer, _) in STREAMS.items()}
@@ -589,6 +583,14 @@ def test_what_may_be_lost_is_neither_kept_nor_broken(promise, judged):
         verdict = judged.verdict(promise, world)
         assert (verdict.answer, verdict.broken) == ("cannot tell", 0), verdict
         assert verdict.doubts == 1 and "missing" in verdict.why
+
+
+@pytest.mark.parametrize("promise", ["stable-truth", "watch-complete", "why"])
+def test_a_world_that_was_killed_whole_is_judged_up_to_its_end_and_says_where_that_is(promise, judged):
+    """Its journals end together, without a mark: nobody was left to miss the rows that are lost."""
+    verdict = judged.verdict(promise, "real-and-killed-whole")
+    assert (verdict.answer, verdict.broken, verdict.doubts) == ("yes", 0, 0), verdict
+    assert verdict.why == "cannot tell after 2026-03-01 12:05:00 UTC: 2 journals have no closing mark"
 
 
 def test_an_unknown_promise_is_refused_with_those_that_are_known(judged):

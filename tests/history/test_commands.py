@@ -136,6 +136,27 @@ def test_cells_are_for_people() -> None:
     ]
 
 
+def test_on_a_terminal_times_leave_out_what_all_of_them_begin_with(spark: SparkSession) -> None:
+    times = (
+        "2026-11-15 12:00:00.5",
+        "2026-11-15 12:00:01.123456",
+        "2026-11-16 09:00:00",
+        "2027-01-01 00:00:00",
+    )
+
+    def shown(*chosen: str) -> tuple[str, list[list[str]]]:
+        values = ", ".join(f"(TIMESTAMP '{each}', NULL)" for each in chosen)
+        got = Answer(spark.sql(f"SELECT * FROM VALUES {values} AS t(at, left_at)"))
+        return got.common, list(got.cells(narrow=True))
+
+    assert shown(*times[:2]) == ("2026-11-15", [["12:00:00.500", "-"], ["12:00:01.123", "-"]])
+    assert shown(*times[1:3]) == ("2026", [["11-15 12:00:01.123", "-"], ["11-16 09:00:00.000", "-"]])
+    assert shown(*times[2:]) == ("", [["2026-11-16 09:00:00.000", "-"], ["2027-01-01 00:00:00.000", "-"]])
+    assert list(Answer(spark.sql(f"SELECT TIMESTAMP '{times[0]}' AS at")).cells()) == [
+        ["2026-11-15T12:00:00.500000Z"]
+    ]
+
+
 def test_stopping_what_is_not_there_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROSTRA_HISTORY_HOME", str(tmp_path))
     assert invoke("stop") == (0, "no Spark was kept warm\n")

@@ -151,6 +151,26 @@ def test_availability_is_the_share_of_the_time_since_first_heard_of(cut):
     assert ("link", "us", "eu", 80.0, 99.5, 2, 1) in found
 
 
+def test_a_program_that_said_goodbye_is_not_missed_afterwards(spark):
+    """Else whatever was started for a moment, as commands are, would be the worst of all."""
+    journal = Journal()
+    journal.start("eu.h1", 0)
+    for name, from_s, to_s, cause in (
+        *(("join-1", 10, 12, "leave"), ("shop", 10, 20, "leave"), ("shop", 40, 50, "leave")),
+        *(("cart", 10, 20, "leave"), ("cart", 30, 40, "crash")),
+    ):
+        member = f"eu.h1/{name}#{from_s}"
+        journal.write("eu.h1", "opened", from_s, member=member)
+        journal.write("eu.h1", "closed", to_s, member=member, cause=cause)
+    journal.write("eu.h1", "heartbeat", 110)
+    found = availability(journal.frame(spark)).where("what = 'endpoint'")
+    assert answers(found, "name", "up_s", "of_s", "share") == [
+        ("eu.h1/cart", 20.0, 100.0, 0.2),
+        ("eu.h1/join-1", 2.0, 2.0, 1.0),
+        ("eu.h1/shop", 20.0, 40.0, 0.5),
+    ]
+
+
 def test_flaps_count_members_links_and_domains(cut):
     columns = ("what", "name", "seen_by", "times", "crashes", "suspected", "per_hour")
     assert answers(flaps(cut), *columns) == [

@@ -120,7 +120,9 @@ def test_the_worlds_of_these_tests_have_something_of_everything(events):
     assert len(found) == 2
 
 
-@pytest.mark.parametrize("ask", [lives, stays, churn, told_in_order, marks], ids=lambda ask: str(ask.__name__))
+@pytest.mark.parametrize(
+    "ask", [lives, stays, churn, told_in_order, marks], ids=lambda ask: str(ask.__name__)
+)
 def test_a_journal_answers_alike_straight_from_its_files_and_by_a_plan(events, ask):
     assert origin_of(events, by_life=True) is not None
     straight, by_plan = ask(events), ask(planned(events))

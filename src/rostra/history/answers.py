@@ -7,6 +7,7 @@ import csv
 import io
 from collections.abc import Iterator
 from datetime import datetime
+from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -34,9 +35,26 @@ class Answer:
         for batch in self.table.to_batches():
             yield from batch.to_pylist()
 
-    def cells(self) -> Iterator[list[str]]:
+    def cells(self, *, narrow: bool = False) -> Iterator[list[str]]:
+        """As people read them; on a terminal, `narrow`: times to the millisecond, without what `common` says
+        once for all."""
+        rest = len(self.common) + bool(self.common) if narrow else 0
         for row in self.rows:
-            yield [cell(value) for value in row.values()]
+            yield [
+                f"{value:%Y-%m-%d %H:%M:%S.%f}"[rest:-3]
+                if narrow and isinstance(value, datetime)
+                else cell(value)
+                for value in row.values()
+            ]
+
+    @cached_property
+    def common(self) -> str:
+        """What all times begin with: a day, a year, or nothing."""
+        days = {
+            f"{value:%Y-%m-%d}" for row in self.rows for value in row.values() if isinstance(value, datetime)
+        }
+        years = {day[:4] for day in days}
+        return next(iter(days)) if len(days) == 1 else next(iter(years)) if len(years) == 1 else ""
 
     def write_csv(self, to: IO[bytes]) -> None:
         text = io.TextIOWrapper(to, encoding="utf-8", newline="", write_through=True)

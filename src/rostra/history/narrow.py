@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from rostra.history import places
 from rostra.history.archive import Archive
+from rostra.history.questions.lives import lives
 from rostra.history.questions.why import concerns
 from rostra.names import Domain, enclosing
 
@@ -33,6 +34,17 @@ def reach(archive: Archive) -> tuple[datetime | None, datetime | None]:
     [row] = archive.events.agg(*ends).collect()
     first, last = (None if us is None else datetime.fromtimestamp(us / 1e6, UTC) for us in row)
     return first, last
+
+
+def open_ends(archive: Archive, at: datetime) -> tuple[int, datetime | None]:
+    """Journals that end before this time without a closing mark, and are not known to have ended: how many,
+    and where the first does. Their writers run still, or were killed together."""
+    lived = lives(archive.events)
+    real = lived.join(lived.where("role = 'sim'").select("world").distinct(), "world", "left_anti")
+    ends = (F.count(F.lit(1)).alias("many"), F.unix_micros(F.min("last_at")).alias("first"))
+    short = real.where(F.col("ended_by").isNull() & (F.col("last_at") < F.lit(at)))
+    [row] = short.where(F.col("role").isin("agent", "server")).agg(*ends).collect()
+    return row["many"], None if row["first"] is None else datetime.fromtimestamp(row["first"] / 1e6, UTC)
 
 
 def narrowed(

@@ -204,7 +204,10 @@ def answer(
 
 def _show_table(got: Any, to: Path | None) -> None:
     if to is None:
-        show_table(got.columns, got.cells())
+        narrow = sys.stdout.isatty()
+        show_table(got.columns, got.cells(narrow=narrow))
+        if narrow and got.common:
+            remark(f"times are UTC, of {got.common}")
         return
     with to.open("w", encoding="utf-8") as file:
         rows = [[name.upper() for name in got.columns], *got.cells()]

@@ -7,7 +7,7 @@ import typer
 from rostra.cli.common import command, remark
 from rostra.cli.history.asking import CLOCKS, SeenFrom, the_group, the_place, the_time
 from rostra.cli.history.common import Format, JournalDir, Master, Output, Remote, TablesDir, To, Where, answer
-from rostra.cli.history.times import At
+from rostra.cli.history.times import At, say_time
 from rostra.cli.house import HouseCommand
 
 if TYPE_CHECKING:
@@ -43,11 +43,18 @@ def who(
     """
 
     def question(archive: "Archive") -> "Frame":
+        from rostra.history.narrow import open_ends
         from rostra.history.questions.who import followers
         from rostra.history.questions.who import who as ask
 
         name, place, then = the_group(archive, group), the_place(archive, seen_from), the_time(archive, at)
         asked = followers(archive.events, name, then, place).count()
+        many, first = open_ends(archive, then)
+        if first is not None:
+            remark(
+                f"{many} of the journals end before that without a closing mark, the first at "
+                f"{say_time(first)}: what was seen after it, nobody can tell"
+            )
         if asked:
             remark(f"as seen by {asked} host{'s' * (asked != 1)} in {place}; {CLOCKS}")
         else:

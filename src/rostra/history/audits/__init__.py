@@ -4,7 +4,8 @@
                                      └─▶ the first offences, and the journal's lines around them
 
 *No*: something broke it, and here is where. *Cannot tell*: nothing gave it a chance to be broken, or rows are
-missing somewhere (`doubts`), and what is missing could be the offence. *Yes*: judged, and nothing is missing.
+missing somewhere (`doubts`), and what is missing could be the offence. *Yes*: judged, and nothing is missing;
+where journals have no closing mark, up to the first of their ends, and it says so.
 
 The transforms share nothing with the servers that they judge, nor with the simulator's own checkers, which
 say the same of the same storms.
@@ -21,7 +22,7 @@ from rostra.errors import BadInput
 from rostra.history.audits.both_sides_told import both_sides_told
 from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.fifo_gap_free import fifo_gap_free
-from rostra.history.audits.findings import DOUBTS, FINDINGS, doubts
+from rostra.history.audits.findings import DOUBTS, FINDINGS, OPEN_END, doubts
 from rostra.history.audits.heals_alone import heals_alone
 from rostra.history.audits.per_source_order import per_source_order
 from rostra.history.audits.smooth_join import smooth_join
@@ -154,12 +155,21 @@ def verdicts(evidence: Evidence | DataFrame, promise: str, bound_s: float | None
             F.min_by("text", F.when(broken, F.col("at"))).alias("text"),
         )
     )
+    is_open = F.col("what") == OPEN_END
     doubted = evidence.doubts.groupBy("world").agg(
-        F.count(F.lit(1)).alias("doubts"), F.min("from_at").alias("doubted_at")
+        F.count_if(~is_open).alias("doubts"),
+        F.min(F.when(~is_open, F.col("from_at"))).alias("doubted_at"),
+        F.count_if(is_open).alias("open"),
+        F.min(F.when(is_open, F.col("from_at"))).alias("open_at"),
     )
     worlds = evidence.lived.select("world").distinct()
     offences, judged = F.coalesce("offences", F.lit(0)), F.coalesce("judged", F.lit(0))
     in_doubt = F.coalesce("doubts", F.lit(0))
+    open_end = F.format_string(
+        "cannot tell after %s: %d journals have no closing mark",
+        F.date_format("open_at", "yyyy-MM-dd HH:mm:ss 'UTC'"),
+        "open",
+    )
     return shaped(
         worlds.join(counted, "world", "left").join(doubted, "world", "left"),
         VERDICTS,
@@ -174,7 +184,8 @@ def verdicts(evidence: Evidence | DataFrame, promise: str, bound_s: float | None
         why=F.when(offences > 0, F.col("text"))
         .when((in_doubt > 0) & (judged == 0), F.lit("rows are missing, and nothing else can be judged"))
         .when(in_doubt > 0, F.lit("kept wherever it can be judged, but rows are missing"))
-        .when(judged == 0, F.lit(chosen.needs)),
+        .when(judged == 0, F.lit(chosen.needs))
+        .when(F.col("open") > 0, open_end),
     )
 
 

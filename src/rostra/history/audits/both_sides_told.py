@@ -14,7 +14,6 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from rostra.history.audits.during import during
 from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.audits.truth import in_the_way, sharing
@@ -35,8 +34,7 @@ def _late(evidence: Evidence, bound_s: float) -> DataFrame:
     broken = evidence.at_fault
     key = ("world", "seen_by", "epoch", "group", "member", "joined_seq")
     spells = (
-        evidence.stays(_windows(broken))
-        .join(F.broadcast(evidence.times), "world")
+        evidence.stays.join(F.broadcast(evidence.times), "world")
         .withColumn("from_at", F.col("joined_at"))
         .withColumn("end", F.coalesce("left_at", "newest"))
     )
@@ -147,8 +145,7 @@ def _alone(evidence: Evidence) -> DataFrame:
     there = host_of(F.col("member"))
     behind = (
         in_the_way(
-            during(left, _windows(broken), evidence.times, "at", "at")
-            .withColumn("seen_by", F.col("writer"))
+            left.withColumn("seen_by", F.col("writer"))
             .withColumn("from_at", F.col("at"))
             .withColumn("end", F.col("at")),
             broken,
@@ -167,10 +164,4 @@ def _alone(evidence: Evidence) -> DataFrame:
         FINDINGS,
         broken=F.lit(True),
         text=F.format_string("%s was told of %s alone, not of its domain", "writer", "member"),
-    )
-
-
-def _windows(broken: DataFrame) -> DataFrame:
-    return broken.select(
-        "world", F.col("fault_from").alias("from_at"), F.col("fault_until").alias("until_at")
     )

@@ -9,7 +9,6 @@ from functools import cached_property
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from rostra.history.audits.during import during
 from rostra.history.audits.findings import doubts, known_lives, simulated
 from rostra.history.audits.kept import kept
 from rostra.history.audits.marks import marks
@@ -100,30 +99,16 @@ class Evidence:
         agents = self.lived.where(F.col("role") == "agent")
         return self.keep(agents.select("world", F.col("writer").alias("home")).distinct())
 
-    def stays(self, windows: DataFrame) -> DataFrame:
-        """Who saw whom in these windows (world, from_at, until_at); maybe more than that."""
-        if self._is_small:
-            return self._stays
-        return self.keep(during(self._stays, windows, self.times, "joined_at", "left_at"))
-
-    def lies(self, windows: DataFrame) -> DataFrame:
-        """Where sight and membership at home differ in these windows; maybe more than that. A lie may be
-        given as older than it is, but never as having begun before a window in which it began."""
-        if self._is_small:
-            return self._lies
-        home = memberships(self.events, self.lived)
-        return lies(
-            self.stays(windows), during(home, windows, self.times, "joined_at", "left_at"), self.informed
-        )
-
     @cached_property
-    def _stays(self) -> DataFrame:
+    def stays(self) -> DataFrame:
+        """Who saw whom."""
         return self.once(stays(self.events, self.lived))
 
     @cached_property
-    def _lies(self) -> DataFrame:
+    def lies(self) -> DataFrame:
+        """Where sight and membership at home differ."""
         home = self.once(memberships(self.events, self.lived))
-        return self.once(lies(self._stays, home, self.informed))
+        return self.once(lies(self.stays, home, self.informed))
 
     @cached_property
     def _lives(self) -> DataFrame:

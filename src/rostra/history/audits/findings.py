@@ -6,6 +6,11 @@ An audit is a transform: events in, `FINDINGS` out. A finding is one thing that 
 What the journals do not hold cannot be judged. **Doubts** say where: rows that are missing in the middle of a
 writer's life, and everything after the last row of a life that ended without a goodbye. An offence that a
 missing row could explain is no offence, and a promise is never called kept over a doubt.
+
+Of a world that was killed whole nobody is left to miss anybody, and its journals look like those of one that
+runs still: they end within a minute of each other, without a closing mark. So every such end is a doubt too,
+an **open end**: nothing is held against anybody that a row after it could explain, and a promise is called
+kept only up to the first of them.
 """
 
 from typing import Final
@@ -34,7 +39,7 @@ DOUBTS: Final = StructType(
         StructField("world", StringType(), nullable=False),
         StructField("writer", StringType(), nullable=False),
         StructField("epoch", LongType(), nullable=False),
-        StructField("what", StringType(), nullable=False),  # hole | lost tail
+        StructField("what", StringType(), nullable=False),  # hole | lost tail | open end
         StructField("from_at", TimestampType(), nullable=False),
         StructField("until_at", TimestampType(), nullable=True),  # when the writer was heard of again
         StructField("rows", LongType(), nullable=True),  # how many are missing; null: nobody knows
@@ -44,6 +49,8 @@ DOUBTS: Final = StructType(
 
 CLOCKS_US: Final = 60_000_000
 """How far two clocks may differ, and news be late, before a missing row no longer explains it."""
+
+OPEN_END: Final = "open end"
 
 FOR_EVER: Final = "9999-12-31"
 
@@ -66,12 +73,12 @@ def doubts(events: DataFrame, lived: DataFrame | None = None, known: DataFrame |
     )
     next_life = Window.partitionBy("world", "writer").orderBy("epoch")
     tails = lived.withColumn("until_at", F.lead("began_at").over(next_life)).where(
-        (F.col("ended_by") == "unknown") & F.col("role").isin("agent", "server")
+        F.coalesce(F.col("ended_by") == "unknown", F.lit(True)) & F.col("role").isin("agent", "server")
     )
     lost = shaped(
         tails.join(F.broadcast(simulated(lived) if known is None else known), "world", "left_anti"),
         DOUBTS,
-        what=F.lit("lost tail"),
+        what=F.when(F.col("ended_by").isNull(), OPEN_END).otherwise("lost tail"),
         from_at="last_at",
         rows=F.lit(None),
     )

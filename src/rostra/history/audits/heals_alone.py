@@ -25,12 +25,7 @@ BOUND_S: Final = 60.0
 def heals_alone(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     """Every member that was out of sight when something happened, and in reach (`FINDINGS`)."""
     turns = evidence.keep(disturbances(evidence))
-    healing = turns.select(
-        "world",
-        F.col("since").alias("from_at"),
-        F.timestamp_micros(F.unix_micros("since") + int(bound_s * 1e6)).alias("until_at"),
-    )
-    missing = evidence.lies(healing).where(F.col("what") == "missing")
+    missing = evidence.lies.where(F.col("what") == "missing")
     waited = turns.withColumn("wait_us", F.lit(int(bound_s * 1e6)))
     calm = with_broken(waited, evidence.faults, evidence.times).drop("moment")
     here, there = F.col("seen_by"), host_of(F.col("member"))

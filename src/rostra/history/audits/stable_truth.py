@@ -35,15 +35,14 @@ def stable_truth(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     here, there = F.col("seen_by"), host_of(F.col("member"))
     is_missing, is_ghost = F.col("what") == "missing", F.col("what") == "ghost"
 
-    windows = calm.select("world", F.col("since").alias("from_at"), F.col("calm_until").alias("until_at"))
-    lasted = meeting(evidence.lies(windows), calm, times)
+    lasted = meeting(evidence.lies, calm, times)
     excused = F.when(is_missing, F.arrays_overlap(way(here, there), "broken")).otherwise(
         F.array_contains("broken", here)
     )
     known = F.broadcast(evidence.homes)
     wrong = lasted.where(~excused).withColumn("home", there).join(known, ["world", "home"], "left_semi")
 
-    hidden = _hidden(evidence, calm, windows)
+    hidden = _hidden(evidence, calm)
     found = undoubted(
         wrong.select(*hidden.columns).unionByName(hidden),
         evidence.doubts,
@@ -86,7 +85,7 @@ def stable_truth(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     )
 
 
-def _hidden(evidence: Evidence, calm: DataFrame, windows: DataFrame) -> DataFrame:
+def _hidden(evidence: Evidence, calm: DataFrame) -> DataFrame:
     """Members that are seen though the way to them is broken. Of a fault that lasts over several calms the
     first one tells, but for those that a simulator settled. A host that stands still itself sees nothing."""
     times = evidence.times
@@ -108,7 +107,7 @@ def _hidden(evidence: Evidence, calm: DataFrame, windows: DataFrame) -> DataFram
         .select("world", "place", F.col("moment").alias("fault_from"), F.col("moment").alias("fault_until"))
         .distinct()
     )
-    seen = evidence.stays(windows).join(F.broadcast(times), "world")
+    seen = evidence.stays.join(F.broadcast(times), "world")
     spells = seen.withColumn("from_at", F.col("joined_at")).withColumn("end", F.coalesce("left_at", "newest"))
     idle = hot.select("world", "moment", F.col("place").alias("seen_by")).distinct()
     return (

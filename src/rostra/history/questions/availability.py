@@ -5,7 +5,8 @@
     domain     the same, of its server
     link       from `link-up` to `link-down`, as the writer (`seen_by`) saw its neighbour
 
-The time counts from the first that was heard of something to the newest row of its world.
+The time counts from the first that was heard of something to the newest row of its world. A program that
+said goodbye, and did not come back, is not missed: its time ends there.
 """
 
 from functools import reduce
@@ -27,7 +28,7 @@ AVAILABILITY: Final = StructType(
         StructField("seen_by", StringType(), nullable=False),  # who says so
         StructField("since", TimestampType(), nullable=False),  # first heard of
         StructField("up_s", DoubleType(), nullable=False),
-        StructField("of_s", DoubleType(), nullable=False),  # from `since` to the world's newest row
+        StructField("of_s", DoubleType(), nullable=False),  # from `since` to the newest row, or its goodbye
         StructField("share", DoubleType(), nullable=False),  # up_s of of_s
         StructField("times", LongType(), nullable=False),  # how often it came up
         StructField("failures", LongType(), nullable=False),  # how often it ended without a goodbye
@@ -43,13 +44,14 @@ def availability(events: DataFrame) -> DataFrame:
     )
     newest = lived.groupBy("world").agg(F.max("last_at").alias("newest"))
     until = F.coalesce("until_at", "newest")
+    wanted_until = F.when(F.col("goodbye"), F.col("until_at")).otherwise(F.col("newest"))
     summed = (
         spells.join(F.broadcast(newest), "world")
         .groupBy("world", "what", "name", "seen_by")
         .agg(
             F.min("from_at").alias("since"),
             F.sum(seconds(F.col("from_at"), until)).alias("up_s"),
-            seconds(F.min("from_at"), F.max("newest")).alias("of_s"),
+            seconds(F.min("from_at"), F.max_by(wanted_until, "from_at")).alias("of_s"),
             F.count(F.lit(1)).alias("times"),
             F.count_if("failed").alias("failures"),
         )
@@ -67,6 +69,7 @@ def _servers(lived: DataFrame) -> DataFrame:
         F.col("began_at").alias("from_at"),
         F.when(F.col("ended_by").isNotNull(), F.col("last_at")).alias("until_at"),
         F.coalesce(F.col("ended_by") == "unknown", F.lit(False)).alias("failed"),
+        F.lit(False).alias("goodbye"),
     )
 
 
@@ -91,6 +94,9 @@ def _endpoints(events: DataFrame, lived: DataFrame) -> DataFrame:
         F.when(F.col("closed_at").isNotNull(), F.coalesce(F.col("cause") == "crash", F.lit(False)))
         .otherwise(F.coalesce(F.col("life_ended_by") == "unknown", F.lit(False)))
         .alias("failed"),
+        (F.col("closed_at").isNotNull() & F.coalesce(F.col("cause") != "crash", F.lit(True))).alias(
+            "goodbye"
+        ),
     )
 
 
@@ -112,6 +118,7 @@ def _links(events: DataFrame, lived: DataFrame) -> DataFrame:
         (F.col("next_at").isNotNull() & F.coalesce(F.col("next_what") != "closed", F.lit(True))).alias(
             "failed"
         ),
+        F.lit(False).alias("goodbye"),
     )
 
 
