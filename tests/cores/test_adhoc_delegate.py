@@ -209,6 +209,17 @@ def test_a_sender_that_was_here_before_us_says_where_it_is():
     assert [each.start for each in again.cut.entries] == [1001]
 
 
+def test_a_delegate_that_left_meanwhile_is_not_answered_again_and_holds_nothing():
+    bench = DelegateBench()
+    bench.message(A.endpoint, ForceJoin(G, 1))
+    bench.listed(bench.me, A, MIT)
+    bench.message(MIT.endpoint, ViewId(G, 9, 1, 1))
+    bench.left(MIT)
+    effects = sync(bench, A, first=1001)
+    assert not [message for message in controls(effects) if isinstance(message, CutReply)]
+    assert not bench.core.relays.pinned
+
+
 @pytest.mark.spec("X-045", "X-053")
 def test_receivers_elsewhere_cost_a_delegate_nothing():
     bench = inside(MIT)

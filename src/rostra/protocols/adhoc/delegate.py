@@ -463,8 +463,10 @@ class DelegateCore:
             return
         for source, message in self._waiting.pop(self.lan, []):
             self._cut_request(source, message)
-        for name in sorted(self._owed):
-            self._answer_view_id(name, self._owed[name])
+        owed, self._owed = self._owed, {}
+        for name in sorted(owed):
+            if owed[name].epoch in self.peers.delegates.get(name, ()):  # else it has left meanwhile
+                self._answer_view_id(name, owed[name])
 
     def _entries(
         self,
