@@ -25,6 +25,12 @@ def test_a_story_that_goes_otherwise_is_shown_and_is_exit_code_1(tmp_path: Path)
     assert answer.err.endswith(f"{file}: goes otherwise than its file says, as shown above\n")
 
 
+@pytest.mark.parametrize("option", ["--seeds", "--jobs"])
+def test_no_storms_are_not_storms_that_held(option: str) -> None:
+    answer = rostra("sim", "storm", option, "0")
+    assert answer.code == 2 and "at least 1" in answer.err
+
+
 def test_a_story_without_a_trace_says_how_to_get_one(tmp_path: Path) -> None:
     file = tmp_path / "new.story"
     file.write_text(STORY.read_text().partition("----")[0])

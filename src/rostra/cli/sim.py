@@ -138,13 +138,13 @@ def blow_storms(
         int | None, typer.Option(metavar="NUMBER", help="One storm, by its seed.", show_default=False)
     ] = None,
     seeds: Annotated[
-        int, typer.Option(metavar="COUNT", help="So many storms, with seeds from --first on.")
+        int, typer.Option(min=1, metavar="COUNT", help="So many storms, with seeds from --first on.")
     ] = 100,
     first: Annotated[int, typer.Option(metavar="NUMBER", help="The first seed.")] = 0,
     shape: Annotated[
         str | None, typer.Option(help=f"One of: {', '.join(STORMS)}; else each in turn.")
     ] = None,
-    jobs: Annotated[int, typer.Option(metavar="COUNT", help="So many at a time.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, metavar="COUNT", help="So many at a time.")] = 1,
     journal: SimulatedJournal = None,
 ) -> int:
     """Blow storms: random churn, crashes, cuts and worse, and compare everything when it is calm.
