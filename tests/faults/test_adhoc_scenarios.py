@@ -720,6 +720,13 @@ def test_a_storm_of_joins_costs_a_joiner_no_more_than_the_list_that_remains():
     assert len(net.member(b).view.members) == 14
 
 
+def welcome(net: Net, at: Endpoint, late: Endpoint) -> None:
+    """As soon as this member is told of the other one, it says something."""
+    while late not in [item.endpoint for item in net.items(at, ev.Joined)]:
+        net.run(0.0002)
+    net.send(at)
+
+
 @pytest.mark.spec("X-025", "X-040")
 @pytest.mark.parametrize("newcomer", ["huji.h2/b", "mit.h2/d"])
 @pytest.mark.parametrize("seed", seeds(3))
@@ -732,9 +739,7 @@ def test_whoever_is_welcomed_as_soon_as_somebody_sees_it_hears_the_welcome(newco
     net.run(1.0)
     late = net.join(newcomer)
     for at in (a, c):
-        while late not in [item.endpoint for item in net.items(at, ev.Joined)]:
-            net.run(0.0002)
-        net.send(at)
+        welcome(net, at, late)
     net.run(3.0)
     for at in (a, c):
         assert net.numbers(late, at)[-1:] == [net.sent[at]]
@@ -754,9 +759,7 @@ def test_the_first_of_its_lan_hears_the_welcome_of_another_lan_too(welcomes, com
     net.run(2.0)
     late = net.join("mit.h1/c", role=comes)
     for at in (a, e):
-        while late not in [item.endpoint for item in net.items(at, ev.Joined)]:
-            net.run(0.0002)
-        net.send(at)
+        welcome(net, at, late)
     net.run(5.0)
     for at in (a, e):
         assert net.numbers(late, at)[-1:] == [net.sent[at]]
@@ -771,8 +774,6 @@ def test_the_second_of_its_lan_hears_the_welcome_though_its_delegate_is_just_com
     net.join("mit.h1/c")
     net.run(after_s)
     late = net.join("mit.h2/d")
-    while late not in [item.endpoint for item in net.items(a, ev.Joined)]:
-        net.run(0.0002)
-    net.send(a)
+    welcome(net, a, late)
     net.run(5.0)
     assert net.numbers(late, a) == [1]

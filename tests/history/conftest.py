@@ -1,13 +1,12 @@
 """A small Spark for tests of the history, one in each process, started when the first test asks for it."""
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from support.spark import require_spark
 
-from rostra.errors import NotInstalled
-from rostra.history.session import check_java, check_spark, start
+from rostra.history.session import start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,13 +15,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     """Chosen for tiny data: one core, one shuffle partition, no interface."""
-    try:
-        check_spark()
-        check_java()
-    except NotInstalled as missing:
-        if os.environ.get("ROSTRA_ALL_REQUIRED"):
-            raise
-        pytest.skip(str(missing))
+    require_spark()
     place = tmp_path_factory.mktemp("spark")
     session = start(
         "local[1]",

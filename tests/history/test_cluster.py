@@ -13,11 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from history.test_ingest import keys_of, random_journal
 from support.segments import cut, send
+from support.spark import require_spark
 from support.spark_cluster import SparkCluster
 
-from rostra.errors import NotInstalled
 from rostra.history.ingest import FEW
-from rostra.history.session import check_java, check_spark
 from rostra.history.tables import Tables
 
 pytestmark = pytest.mark.cluster
@@ -25,13 +24,7 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[SparkCluster]:
-    try:
-        check_spark()
-        check_java()
-    except NotInstalled as missing:
-        if os.environ.get("ROSTRA_ALL_REQUIRED"):
-            raise
-        pytest.skip(str(missing))
+    require_spark()
     place = tmp_path / "cluster"
     place.mkdir()
     made = SparkCluster(place)

@@ -42,17 +42,21 @@ def calm(journal: Path) -> World:
     return world.settle()
 
 
-def talking(journal: Path) -> World:
-    """Streams from two sites; one comes, one leaves, and a cut longer than anybody keeps messages."""
-    world = World(
-        1,
+def two_sites(seed: int, journal: Path) -> World:
+    """Of two hosts each; messages are kept for a second for those who are cut off."""
+    return World(
+        seed,
         domains={"haifa": ("a", "b"), "paris": ("c", "d")},
         links=LinkModel(lan=Quality(Constant(0.0002)), wan=Quality(Constant(0.05))),
         timers=LinkConfig.lan().over_datagrams(),
         fifo=AdhocConfig(resume_s=1.0),
         journal=journal,
-    )
-    world.settle()
+    ).settle()
+
+
+def talking(journal: Path) -> World:
+    """Streams from two sites; one comes, one leaves, and a cut longer than anybody keeps messages."""
+    world = two_sites(1, journal)
     a, b, c, d = (world.program(host) for host in world.tree.hosts)
     for program in (a, b, c):
         program.join_fifo("g")
@@ -75,15 +79,7 @@ def talking(journal: Path) -> World:
 def submitting(journal: Path) -> World:
     """Two who speak through the delegate of their cluster, and a cut longer than anybody keeps messages:
     receivers on both sides of it have each origin's messages by its own numbers, with a gap on one side."""
-    world = World(
-        2,
-        domains={"haifa": ("a", "b"), "paris": ("c", "d")},
-        links=LinkModel(lan=Quality(Constant(0.0002)), wan=Quality(Constant(0.05))),
-        timers=LinkConfig.lan().over_datagrams(),
-        fifo=AdhocConfig(resume_s=1.0),
-        journal=journal,
-    )
-    world.settle()
+    world = two_sites(2, journal)
     a, b, c, d = (world.program(host) for host in world.tree.hosts)
     for receiver in (a, c):
         receiver.join_fifo("g", role=Role.RECEIVE)

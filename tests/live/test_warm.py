@@ -1,7 +1,6 @@
 """A Spark that is kept warm between questions, and ends when nobody asks any more."""
 
 import contextlib
-import os
 import subprocess
 import sys
 import threading
@@ -10,10 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.spark import require_spark
 
-from rostra.errors import NotInstalled
 from rostra.history import warm
-from rostra.history.session import check_java, check_spark
 
 ASK = """
 import os, sys, time
@@ -45,13 +43,7 @@ def somebody_there() -> Iterator[None]:
 def test_the_second_question_finds_spark_warm_and_it_ends_when_nobody_asks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    try:
-        check_spark()
-        check_java()
-    except NotInstalled as missing:
-        if os.environ.get("ROSTRA_ALL_REQUIRED"):
-            raise
-        pytest.skip(str(missing))
+    require_spark()
     monkeypatch.setenv("ROSTRA_HISTORY_HOME", str(tmp_path))
     monkeypatch.setenv("SPARK_DRIVER_MEMORY", "1g")
     try:
