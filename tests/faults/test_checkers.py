@@ -257,6 +257,15 @@ def test_a_world_that_never_settled_tells_nothing_of_the_truth(fine):
     assert stable_truth([r for r in fine if not isinstance(r, Settled)]).answer == "cannot tell"
 
 
+@pytest.mark.parametrize(
+    ("check", "plant"),
+    [(per_source_order, an_older_answer_after_the_newer), (stable_truth, a_wrong_answer)],
+)
+def test_answers_to_questions_can_be_passed_over(check, plant, fine):
+    broken, _ = plant(fine)
+    assert check(broken).broken and check(broken, answers=False).ok
+
+
 def test_changes_in_bad_weather_tell_nothing_of_completeness(fine):
     weather = [
         extra

@@ -7,8 +7,9 @@ from typing import Final
 from support.journal import Row
 
 from rostra.journal.segments import read
+from rostra.protocols.resolve.requests import Gap
 from rostra.sim import checkers
-from rostra.sim.history import AnyRecord
+from rostra.sim.history import AnyRecord, Told
 from rostra.sim.storm import TALK, _journal, _Storm
 from rostra.sim.talk_storm import TalkStorm
 
@@ -34,13 +35,14 @@ def bounds_of(promise: str, bound_s: float) -> float | None:
 
 
 class Compared:
-    """What the checkers say of a world."""
+    """What the checkers say of a world, by what its journal holds: who was told of whom, and of questions
+    only how many members their answers had."""
 
     def __init__(self, world: str, history: Iterable[AnyRecord], bound_s: float) -> None:
         records = list(history)
         found = (
-            checkers.per_source_order(records),
-            checkers.stable_truth(records),
+            checkers.per_source_order(records, answers=False),
+            checkers.stable_truth(records, answers=False),
             checkers.watch_complete(records),
             checkers.both_sides_told(records, bound_s=bound_s),
             checkers.heals_alone(records, bound_s=bound_s),
@@ -51,6 +53,15 @@ class Compared:
         self.answers: dict[str, str] = {verdict.promise: verdict.answer for verdict in found}
         self.why = {verdict.promise: verdict.why for verdict in found}
         self.rows: list[Row] = []
+        self._unread = any(isinstance(record, Told) and isinstance(record.notice, Gap) for record in records)
+
+    def agrees(self, promise: str, audited: str) -> bool:
+        """Does the audit say what the checker says? `both-sides-told` is judged per host by the one and per
+        program by the other: where a program did not read (it got a `Gap`), its host may have been told of
+        a cut that was over before the program was told of anything."""
+        checked = self.answers[promise]
+        told_hosts = promise == "both-sides-told" and self._unread and checked == "cannot tell"
+        return audited == checked or (told_hosts and audited == "yes")
 
     @classmethod
     def of_storm(cls, seed: int, shape: str, directory: Path) -> "Compared":

@@ -106,7 +106,8 @@ class Report:
 class _Reports:
     """Every observer's reports; who follows what comes from the history itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, answers: bool = True) -> None:
+        self._answers = answers  # do those to questions count?
         self.of: dict[Endpoint, dict[Group, Report]] = {}
         self._since: dict[tuple[Endpoint, Group], float] = {}
 
@@ -129,7 +130,9 @@ class _Reports:
             case Told(endpoint=endpoint, notice=Only() | Without() as notice):
                 for report in self.of.get(endpoint, {}).values():
                     report.fold(notice)
-            case Answered(endpoint=endpoint, request=Resolve(), result=Absolute(group=group) as notice):
+            case Answered(endpoint=endpoint, request=Resolve(), result=Absolute(group=group) as notice) if (
+                self._answers
+            ):
                 # An answer counts as a snapshot only for one who followed already when asking.
                 report = self.of.get(endpoint, {}).get(group)
                 if report is not None and record.asked_at >= self._since[endpoint, group]:
@@ -141,9 +144,10 @@ class _Reports:
                 yield endpoint, group, report
 
 
-def per_source_order(history: Iterable[AnyRecord]) -> Verdict:
+def per_source_order(history: Iterable[AnyRecord], *, answers: bool = True) -> Verdict:
     """C-067: stamps about one source never go back in what one observer is told, nor in what it is answered;
-    and what a detector says of one neighbour alternates (C-027)."""
+    and what a detector says of one neighbour alternates (C-027). Without `answers` those to questions are
+    passed over, as by whoever has only the journal."""
 
     def check() -> str:
         latest: dict[tuple[str, Endpoint, Group, Endpoint], Stamp] = {}
@@ -153,7 +157,7 @@ def per_source_order(history: Iterable[AnyRecord]) -> Verdict:
             match record:
                 case Told(endpoint=observer, notice=Absolute() | Joined() | Left() as notice):
                     stream = "told"
-                case Answered(endpoint=observer, request=Resolve(), result=Absolute() as notice):
+                case Answered(endpoint=observer, request=Resolve(), result=Absolute() as notice) if answers:
                     stream = "answered"
                 case Detected(server=server, peer=peer, change="up" | "down" as change):
                     if ((server, peer) in up) == (change == "up"):
@@ -179,13 +183,13 @@ def per_source_order(history: Iterable[AnyRecord]) -> Verdict:
     return _judge("per-source-order", check)
 
 
-def stable_truth(history: Iterable[AnyRecord]) -> Verdict:
+def stable_truth(history: Iterable[AnyRecord], *, answers: bool = True) -> Verdict:
     """C-070..C-073: at every `Settled`, whoever follows a group has been told its true membership; and so is
-    whoever asks between a `Settled` and the next change."""
+    whoever asks between a `Settled` and the next change, unless `answers` are passed over."""
 
     def check() -> str:
         twin: Twin | None = None
-        reports = _Reports()
+        reports = _Reports(answers=answers)
         settled_at: float | None = None
         compared = 0
         for record in history:
@@ -211,7 +215,7 @@ def stable_truth(history: Iterable[AnyRecord]) -> Verdict:
                             raise _Broken(f"{observer} was told a wrong {group}: {told}", record)
                 case ServerChanged() | LineChanged() | MembershipChanged():
                     settled_at = None
-                case Answered(endpoint=observer, request=Resolve(), result=Absolute() as answer):
+                case Answered(endpoint=observer, request=Resolve(), result=Absolute() as answer) if answers:
                     if settled_at is not None and record.asked_at >= settled_at:
                         compared += 1
                         truth = twin.seen_from(host_of(observer), answer.group)

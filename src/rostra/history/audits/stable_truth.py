@@ -10,6 +10,8 @@ Whenever the world is calm (see `truth`), of every host that follows a group:
 In a simulated world that is exactly what its checker says. In a real one, *at rest* is a stretch without any
 change of any link, in which what differs for longer than the bound is wrong; whom a host can reach is known
 from what the ends of links report, so a host behind a link that both ends call up counts as reachable.
+
+*Cannot see:* answers to questions. Their members are not in the journal, only their number.
 """
 
 from typing import Final
