@@ -155,3 +155,29 @@ def test_a_broken_promise_is_shown_with_its_row_the_lines_around_and_how_to_repl
     assert "offence 1 of 1" in said and "were left out" in said
     assert len(shown) == 1 and f"{writer} " in shown[0] and f".{seq} " in shown[0]
     assert f"replay it:  rostra sim replay {tmp_path / 'broken'}" in said
+
+
+async def killed_whole(lab: Journalled) -> None:
+    """Two programs, one of which comes and goes and comes again; then every process dies at once."""
+    await lab.start()
+    with member(lab.socket("eu.h1"), "ann", "chess", "world"):
+        for time in (1, 2):
+            with member(lab.socket("us.h1"), "eve", "chess", "world"):
+                await until(lambda time=time: lab.kinds("eu.h1")["joined"] >= time, "it is on the disk")
+        for process in lab.processes.values():
+            process.kill()
+
+
+def test_of_a_world_that_was_killed_whole_a_promise_is_kept_up_to_its_end(ask: Asked, tmp_path: Path) -> None:
+    lab = Journalled(tmp_path, tmp_path / "journal", servers=("eu", "us"), hosts=("eu.h1", "us.h1"))
+    try:
+        asyncio.run(killed_whole(lab))
+    finally:
+        lab.close()
+    ended = {writer: lab.rows(writer)[-1] for writer in ("eu", "us", "eu.h1", "us.h1")}
+    assert all(row["kind"] != "closing" for row in ended.values())
+    ask("ingest", "--once", "-j", lab.journal, "-t", tmp_path / "tables")
+    [found] = ask.json("audit", "-p", "per-source-order", "-t", tmp_path / "tables")
+    assert (found["answer"], found["broken"], found["doubts"]) == ("yes", 0, 0) and found["judged"] > 0
+    earliest = min(row["at"] for row in ended.values())
+    assert found["why"].startswith(f"cannot tell after {earliest:%Y-%m-%d %H:%M:%S} UTC")
