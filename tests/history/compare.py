@@ -8,6 +8,7 @@ is: facts are worked out anew where they are needed, and none are handed on as r
 import argparse
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 from rostra.history.audits import Evidence, verdicts
@@ -36,7 +37,7 @@ def main() -> int:
         evidence_of.SMALL_ROWS = facts.FEW_ROWS = 0  # type: ignore[misc]
     storms = [(seed, shape) for seed in range(asked.first, asked.first + asked.seeds) for shape in SHAPES]
     spark = start("local[2]", app="parity", settings=SMALL)
-    different = compared = 0
+    found: Counter[str] = Counter()
     try:
         for begin in range(0, len(storms), TOGETHER):
             with tempfile.TemporaryDirectory() as directory:
@@ -46,28 +47,30 @@ def main() -> int:
                 ]
             evidence = Evidence(frame(spark, [row for each in some for row in each.rows]).cache())
             for promise in AUDITED:
-                found = verdicts(evidence, promise, bounds_of(promise, STORM_BOUND_S)).collect()
-                said = {row["world"]: row for row in found}
+                rows = verdicts(evidence, promise, bounds_of(promise, STORM_BOUND_S)).collect()
+                said = {row["world"]: row for row in rows}
                 for (seed, shape), each in zip(storms[begin:], some, strict=False):
                     if shape == TALK and promise != "fifo-gap-free":
                         continue  # checkers pass over what is told of groups that speak
-                    compared += 1
                     audited = said[each.world]
-                    if not each.agrees(promise, audited["answer"]):
-                        different += 1
+                    found[each.compare(promise, audited["answer"])] += 1
+                    if each.compare(promise, audited["answer"]) == "different":
                         print(
                             f"{promise}: {each.world}: the checker says {each.answers[promise]} "
-                            f"({each.why[promise]}), the "
-                            f"audit {audited['answer']} ({audited['why']})\n  {replay_command(seed, shape)}"
+                            f"({each.why[promise]}), the audit {audited['answer']} ({audited['why']})\n"
+                            f"  {replay_command(seed, shape)}"
                         )
             evidence.release()
             evidence.events.unpersist()
             done = min(begin + TOGETHER, len(storms))
-            print(f"{done} of {len(storms)} storms, {different} differences", file=sys.stderr)
+            print(f"{done} of {len(storms)} storms, {found['different']} differences", file=sys.stderr)
     finally:
         end(spark)
-    print(f"{compared} verdicts of {len(storms)} storms: {different} differ")
-    return 1 if different else 0
+    print(
+        f"{found.total()} verdicts of {len(storms)} storms: {found['different']} differ; of "
+        f"{found['one of them']} one says yes, and the other had nothing to judge"
+    )
+    return 1 if found["different"] else 0
 
 
 if __name__ == "__main__":

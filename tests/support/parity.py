@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from support.journal import Row
 
 from rostra.journal.segments import read
-from rostra.protocols.resolve.requests import Gap
 from rostra.sim import checkers
-from rostra.sim.history import AnyRecord, Told
+from rostra.sim.history import AnyRecord
 from rostra.sim.storm import TALK, _journal, _Storm
 from rostra.sim.talk_storm import TalkStorm
 
@@ -53,15 +52,14 @@ class Compared:
         self.answers: dict[str, str] = {verdict.promise: verdict.answer for verdict in found}
         self.why = {verdict.promise: verdict.why for verdict in found}
         self.rows: list[Row] = []
-        self._unread = any(isinstance(record, Told) and isinstance(record.notice, Gap) for record in records)
 
-    def agrees(self, promise: str, audited: str) -> bool:
-        """Does the audit say what the checker says? `both-sides-told` is judged per host by the one and per
-        program by the other: where a program did not read (it got a `Gap`), its host may have been told of
-        a cut that was over before the program was told of anything."""
-        checked = self.answers[promise]
-        told_hosts = promise == "both-sides-told" and self._unread and checked == "cannot tell"
-        return audited == checked or (told_hosts and audited == "yes")
+    def compare(self, promise: str, audited: str) -> Literal["same", "one of them", "different"]:
+        """Do both say the same, or had only one of them something to judge? The one counts per host what it
+        was told that was new, the other per program everything that it was told."""
+        answers = {audited, self.answers[promise]}
+        if len(answers) == 1:
+            return "same"
+        return "one of them" if answers == {"yes", "cannot tell"} else "different"
 
     @classmethod
     def of_storm(cls, seed: int, shape: str, directory: Path) -> "Compared":
