@@ -12,7 +12,18 @@ from pyspark.sql import functions as F
 from rostra.history.audits.findings import doubts, known_lives, simulated
 from rostra.history.audits.kept import kept
 from rostra.history.audits.marks import marks
-from rostra.history.audits.truth import at_fault, calm, faults, informed, lies, span
+from rostra.history.audits.truth import (
+    DISTURBING,
+    LASTING_S,
+    at_fault,
+    between,
+    calm,
+    faults,
+    informed,
+    lasting,
+    lies,
+    span,
+)
 from rostra.history.questions.lives import lives
 from rostra.history.questions.stays import memberships, stays
 from rostra.history.tuning import SMALL_ROWS
@@ -109,6 +120,26 @@ class Evidence:
         """Where sight and membership at home differ."""
         home = self.once(memberships(self.events, self.lived))
         return self.once(lies(self.stays, home, self.informed))
+
+    def lasting(self, bound_s: float) -> DataFrame:
+        """Of these the ones that can have lasted so long, or that something happened in: of a large history
+        few, and worked out once."""
+        return self._lasting if bound_s >= LASTING_S else self.lies
+
+    @cached_property
+    def disturbances(self) -> DataFrame:
+        """From everything that fails or works again to the next such thing: world, since, calm_until."""
+        marks, kind = self.marks, F.col("kind")
+        done = marks.where(kind.isin("server-changed", "line-changed") & (F.col("role") == "sim"))
+        seen = marks.where(kind.isin(*DISTURBING)).join(F.broadcast(self.simulated), "world", "left_anti")
+        return self.keep(between(done.unionByName(seen), self.times))
+
+    @cached_property
+    def _lasting(self) -> DataFrame:
+        if self._is_small:
+            return self.lies
+        moments = self.disturbances.select("world", F.col("since").alias("at"))
+        return self.keep(lasting(self.lies, moments, self.simulated, self.times))
 
     @cached_property
     def _lives(self) -> DataFrame:

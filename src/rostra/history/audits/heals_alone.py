@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.findings import FINDINGS, undoubted
-from rostra.history.audits.truth import DISTURBING, between, meeting, sharing, with_broken
+from rostra.history.audits.truth import meeting, sharing, with_broken
 from rostra.history.places import host_of, way
 from rostra.history.shape import seconds, shaped
 
@@ -24,8 +24,8 @@ BOUND_S: Final = 60.0
 
 def heals_alone(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     """Every member that was out of sight when something happened, and in reach (`FINDINGS`)."""
-    turns = evidence.keep(disturbances(evidence))
-    missing = evidence.lies.where(F.col("what") == "missing")
+    turns = evidence.disturbances
+    missing = evidence.lasting(bound_s).where(F.col("what") == "missing")
     waited = turns.withColumn("wait_us", F.lit(int(bound_s * 1e6)))
     calm = with_broken(waited, evidence.faults, evidence.times).drop("moment")
     here, there = F.col("seen_by"), host_of(F.col("member"))
@@ -47,7 +47,7 @@ def heals_alone(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     others = turns.withColumn("fault_from", F.col("since")).withColumn("fault_until", F.col("calm_until"))
     healed = (
         sharing(mended, others, ["world"])
-        .where(F.col("missed_at") <= F.col("since"))
+        .where(F.col("missed_at") < F.col("since"))  # what is new in that very moment comes after it
         .where(seconds(F.col("since"), F.col("until_at")) <= bound_s)
         .withColumn("from_at", F.col("missed_at"))
     )
@@ -73,11 +73,3 @@ def heals_alone(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
             text=F.lit(None),
         )
     )
-
-
-def disturbances(evidence: Evidence) -> DataFrame:
-    """From everything that fails or works again to the next such thing: world, since, calm_until."""
-    marks, kind = evidence.marks, F.col("kind")
-    done = marks.where(kind.isin("server-changed", "line-changed") & (F.col("role") == "sim"))
-    seen = marks.where(kind.isin(*DISTURBING)).join(F.broadcast(evidence.simulated), "world", "left_anti")
-    return between(done.select("world", "at").unionByName(seen.select("world", "at")), evidence.times)

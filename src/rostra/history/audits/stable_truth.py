@@ -37,7 +37,7 @@ def stable_truth(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     here, there = F.col("seen_by"), host_of(F.col("member"))
     is_missing, is_ghost = F.col("what") == "missing", F.col("what") == "ghost"
 
-    lasted = meeting(evidence.lies, calm, times)
+    lasted = meeting(evidence.lasting(bound_s), calm, times)
     excused = F.when(is_missing, F.arrays_overlap(way(here, there), "broken")).otherwise(
         F.array_contains("broken", here)
     )

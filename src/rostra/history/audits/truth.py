@@ -69,6 +69,9 @@ CALM: Final = StructType(
 BUCKET_S: Final = 3600
 """What shares some time is looked for hour by hour, so that nothing is compared with another day."""
 
+LASTING_S: Final = 1.0
+"""A lie that lasts so long is worth a look, whatever happened meanwhile."""
+
 DISTURBING: Final = ("link-up", "link-down", "started", "closing", "server-changed", "line-changed")
 """Kinds of rows after which news may be late or lost for a while."""
 
@@ -130,6 +133,38 @@ def lies(seen: DataFrame, home: DataFrame, informed: DataFrame) -> DataFrame:
         what=F.when(F.col("is_seen"), "ghost").otherwise("missing"),
         from_at="at",
         mended=F.coalesce(F.col("is_seen_next") != F.col("is_seen"), F.lit(False)),
+    )
+
+
+def lasting(found: DataFrame, moments: DataFrame, known: DataFrame, times: DataFrame) -> DataFrame:
+    """Of these `lies` the ones that lasted for a second, or in which one of these `moments` lies (world, at);
+    and all of simulated worlds. Nearly all lies are news on their way, so few are left."""
+    ended = found.join(F.broadcast(times), "world").withColumn("end", F.coalesce("until_at", "newest"))
+    hours = moments.groupBy("world", bucket(F.col("at")).alias("hour")).agg(
+        F.collect_set("at").alias("moments")
+    )
+    simulated = known.select("world").distinct().withColumn("simulated", F.lit(True))
+
+    def of_hour(edge: str) -> DataFrame:
+        return F.broadcast(
+            hours.select(
+                "world", F.col("hour").alias(f"{edge}_hour"), F.col("moments").alias(f"{edge}_moments")
+            )
+        )
+
+    def holds(edge: str) -> Column:
+        within = F.exists(f"{edge}_moments", lambda at: (at >= F.col("from_at")) & (at <= F.col("end")))
+        return F.coalesce(within, F.lit(False))
+
+    long = F.unix_micros("end") - F.unix_micros("from_at") >= int(LASTING_S * 1e6)
+    return (
+        ended.join(F.broadcast(simulated), "world", "left")
+        .withColumn("first_hour", bucket(F.col("from_at")))
+        .withColumn("last_hour", bucket(F.col("end")))
+        .join(of_hour("first"), ["world", "first_hour"], "left")
+        .join(of_hour("last"), ["world", "last_hour"], "left")
+        .where(long | F.col("simulated").isNotNull() | holds("first") | holds("last"))
+        .select(*LIES.names)
     )
 
 
