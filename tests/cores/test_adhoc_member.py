@@ -423,6 +423,15 @@ def test_who_left_long_ago_is_forgotten_although_nobody_says_anything():
     assert len(bench.core.senders.ended) == len(bench.core.lans.gone) == 6
 
 
+@pytest.mark.spec("X-092")
+def test_of_who_only_listens_nothing_is_noted_but_that_it_is_there():
+    """Listeners that come and go for days must not fill the memory of those who stay."""
+    bench = flowing()
+    for number in range(100):
+        bench.joined(user(f"huji.h2/v{number}", stamp=10 + number, role=Role.RECEIVE))
+    assert bench.core.lans.fresh == {}
+
+
 @pytest.mark.spec("X-006")
 def test_what_is_lost_without_a_reason_ends_the_membership_and_is_never_skipped():
     bench = flowing()

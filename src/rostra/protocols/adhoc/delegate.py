@@ -310,6 +310,7 @@ class DelegateCore:
         who, lan = member.endpoint, lan_of(member.endpoint)
         match attributes:
             case DelegateAttributes(address):
+                self.peers.fresh.pop(who, None)
                 if lan == self.lan:
                     if incarnation_of(who) > self.epoch:
                         self._step_down()

@@ -308,6 +308,8 @@ class MemberCore:
 
     def _member_joined(self, member: Member, cause: Cause | None, active: bool) -> None:
         attributes = decode_attributes(member.meta)
+        if not (isinstance(attributes, Attributes) and attributes.role.sends and self.role.receives):
+            self.lans.fresh.pop(member.endpoint, None)  # there is no stream to begin
         if isinstance(attributes, DelegateAttributes):
             self._delegate_joined(lan_of(member.endpoint), _epoch_of(member), active)
         elif not isinstance(attributes, Attributes):
