@@ -20,7 +20,7 @@ from rostra.history.questions import churn, convergence, flaps, memberships, siz
 from rostra.history.sample import sample
 from rostra.history.session import end, start
 
-# %% A history: fifty thousand rows are a small one. The same as `rostra history sample DIR --events 50000`.
+# %% A history: fifty thousand rows are a small one. As `rostra history sample DIR --events 50000 --days 7`.
 given = sys.argv[1] if len(sys.argv) > 1 and "ipykernel" not in sys.modules else None
 journal = given or str(Path(tempfile.mkdtemp()) / "journal")
 if given is None:

@@ -44,3 +44,33 @@ def test_a_history_that_is_not_there_is_said_before_spark_starts(
     done = CliRunner().invoke(application(["history"]), ["history", "churn", option, str(places / place)])
     assert done.exit_code == 2 and says in done.output
     assert str(places / place) in done.output
+
+
+@pytest.mark.parametrize(
+    ("variables", "words", "asked"),
+    [
+        (("TABLES",), ("-j", "journal"), "journal"),
+        (("JOURNAL",), ("-t", "tables"), "tables"),
+        (("TABLES", "JOURNAL"), (), "tables"),
+        (("TABLES", "JOURNAL"), ("-j", "nowhere"), "nowhere"),
+    ],
+)
+def test_the_command_line_counts_before_variables_and_tables_before_journals(
+    variables: tuple[str, ...],
+    words: tuple[str, ...],
+    asked: str,
+    places: Path,
+    nothing_starts: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in variables:
+        monkeypatch.setenv(f"ROSTRA_{name}", str(places / name.lower()))
+    given = [*words[:1], *(str(places / word) for word in words[1:])]
+    done = CliRunner().invoke(application(["history"]), ["history", "churn", *given])
+    assert done.exit_code == 2 and str(places / asked) in done.output
+
+
+def test_tables_and_a_journal_are_one_too_many(places: Path, nothing_starts: None) -> None:
+    both = ["-t", str(places / "tables"), "-j", str(places / "journal")]
+    done = CliRunner().invoke(application(["history"]), ["history", "churn", *both])
+    assert done.exit_code == 2 and "tables or journal, not both" in done.output

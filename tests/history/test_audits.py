@@ -20,6 +20,7 @@ from rostra.errors import BadInput
 from rostra.history.audits import PROMISES, Evidence, findings, lines_around, offences, verdicts
 from rostra.history.audits import kept as facts
 from rostra.history.audits.replay import replay_command
+from rostra.journal.schema import segment_name
 from rostra.journal.segments import read
 from rostra.sim import checkers
 from rostra.sim.storm import _journal, _Storm
@@ -591,6 +592,28 @@ def test_a_world_that_was_killed_whole_is_judged_up_to_its_end_and_says_where_th
     verdict = judged.verdict(promise, "real-and-killed-whole")
     assert (verdict.answer, verdict.broken, verdict.doubts) == ("yes", 0, 0), verdict
     assert verdict.why == "cannot tell after 2026-03-01 12:05:00 UTC: 2 journals have no closing mark"
+
+
+def test_a_life_whose_only_file_cannot_be_read_excuses_what_it_may_have_said(spark):
+    """A whole life is missing, so there is no hole in it: the name of its file tells of it."""
+    journal = Journal("unread")
+    journal.start("eu.p.h1", 0)
+    journal.start("eu.p.h2", 0)
+    journal.sees("eu.p.h2", "joined", "eu.p.h1/m#1", 10, group="g@eu", life=1, stamp=1)
+    journal.sees("eu.p.h2", "left", "eu.p.h1/m#1", 20, group="g@eu", life=1, stamp=2, cause="leave")
+    journal.write("eu.p.h1", "closing", 30)
+    journal.write("eu.p.h2", "closing", 30)
+    rows, day = frame(spark, journal.rows).cache(), f"{journal.rows[0]['at']:%Y-%m-%d}"
+    lost = f"file:///j/date={day}/{segment_name('eu.p.h1', 77, 1, 9)}"
+    known = f"file:///j/date={day}/{segment_name('eu.p.h2', journal.rows[1]['epoch'], 1, 4)}"
+    for left_out, answer, doubts in (
+        ((), "no", 0),
+        ((known, "x/notes.parquet"), "no", 0),
+        ((lost,), "cannot tell", 1),
+    ):
+        with Evidence(rows, left_out) as evidence:
+            [verdict] = verdicts(evidence, "why").collect()
+        assert (verdict.answer, verdict.doubts) == (answer, doubts)
 
 
 def test_an_unknown_promise_is_refused_with_those_that_are_known(judged):

@@ -102,7 +102,7 @@ def test_answers_come_as_csv_json_lines_and_parquet_with_times_in_utc(
     try:
         frame = spark.sql(
             "SELECT 'ann, bob' AS who, TIMESTAMP '2026-11-15 12:00:00.5' AS at,"
-            " NULL AS left_at, array(1, 2) AS n"
+            " NULL AS left_at, array(1, 2) AS n, 2591999.123456D AS of_s"
         )
         answer = Answer(frame)
         csv, lines, document, parquet = io.BytesIO(), io.BytesIO(), io.BytesIO(), io.BytesIO()
@@ -113,11 +113,19 @@ def test_answers_come_as_csv_json_lines_and_parquet_with_times_in_utc(
     finally:
         monkeypatch.undo()
         time.tzset()
-    assert csv.getvalue().decode() == 'who,at,left_at,n\n"ann, bob",2026-11-15T12:00:00.500000Z,,1 2\n'
-    told = {"who": "ann, bob", "at": "2026-11-15T12:00:00.500000Z", "left_at": None, "n": [1, 2]}
+    assert csv.getvalue().decode() == (
+        'who,at,left_at,n,of_s\n"ann, bob",2026-11-15T12:00:00.500000Z,,1 2,2591999.123456\n'
+    )
+    told = {
+        "who": "ann, bob",
+        "at": "2026-11-15T12:00:00.500000Z",
+        "left_at": None,
+        "n": [1, 2],
+        "of_s": 2591999.123456,
+    }
     assert [json.loads(line) for line in lines.getvalue().splitlines()] == [told]
     assert json.loads(document.getvalue()) == [told]
-    assert pq.read_table(io.BytesIO(parquet.getvalue())).column_names == ["who", "at", "left_at", "n"]
+    assert pq.read_table(io.BytesIO(parquet.getvalue())).column_names == ["who", "at", "left_at", "n", "of_s"]
 
 
 def test_a_long_answer_is_cut_for_a_terminal_and_says_so(spark: SparkSession) -> None:

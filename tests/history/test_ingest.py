@@ -13,7 +13,9 @@ from support.journal import Journal
 from support.segments import SCHEMA, Row, cut, send
 
 from rostra.errors import BadInput
+from rostra.history.archive import Archive
 from rostra.history.ingest import Ingest
+from rostra.history.questions.lives import lives
 from rostra.history.questions.stays import stays
 from rostra.history.shares import FILE_WEIGHT
 from rostra.history.tables import Tables
@@ -237,3 +239,19 @@ def test_tables_without_their_memory_are_refused(spark: SparkSession, tmp_path: 
 def test_a_journal_that_is_not_there_is_named(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="there is no journal at"):
         Ingest(spark, tmp_path / "nowhere", tmp_path / "tables").once()
+
+
+def test_rows_that_somebody_keeps_in_memory_are_still_found_in_their_files(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark hands rows that anybody has kept to everybody who asks for the same."""
+    send(tmp_path / "journal", steady(20))
+    Ingest(spark, tmp_path / "journal", str(tmp_path / "tables")).once()
+    tables = str(tmp_path / "tables")
+    before = Archive(spark, tables=tables).events.transform(lives).count()
+    somebodys = Archive(spark, tables=tables).events.select("*").persist()
+    try:
+        assert somebodys.count() > before > 0
+        assert Archive(spark, tables=tables).events.transform(lives).count() == before
+    finally:
+        somebodys.unpersist()

@@ -41,7 +41,7 @@ class History:
 
 def test_a_report_is_one_page_without_scripts_that_draws_what_is_there(events):
     said = []
-    page = report(events, said.append)
+    page = report(events, say=said.append)
     assert "acme &lt;1&gt;: 2026-03-01 12:00:00 to 2026-03-01 12:00:10 UTC" in page
     assert "<script" not in page and "http" not in page.replace("http-equiv", "")
     assert "prefers-color-scheme:dark" in page

@@ -62,7 +62,7 @@ class Answer:
             writer = csv.writer(text, lineterminator="\n")
             writer.writerow(self.columns)
             for row in self.rows:
-                writer.writerow(["" if value is None else cell(value) for value in row.values()])
+                writer.writerow([_field(value) for value in row.values()])
         finally:
             text.detach()
 
@@ -75,6 +75,13 @@ class Answer:
 
     def write_parquet(self, to: IO[bytes]) -> None:
         pq.write_table(self.table, to, compression="zstd")
+
+
+def _field(value: Any) -> str:
+    """For a program: nothing is nothing, and a number has all its digits."""
+    if isinstance(value, float):
+        return repr(value)
+    return "" if value is None else cell(value)
 
 
 def cell(value: Any) -> str:

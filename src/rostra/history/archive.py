@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from rostra.errors import BadInput
+from rostra.history.look import OTHER_WORLD
 from rostra.history.tables import Tables
 
 if TYPE_CHECKING:
@@ -44,8 +45,9 @@ class Archive:
         if self._tables is not None:
             from rostra.history.straight import files_in, note
 
-            events = self._tables.read(self.spark, "events")
-            return note(events, files_in(events.inputFiles()))
+            commits = self._tables.require()
+            events = self._tables.read(self.spark, "events", commits)
+            return note(events, files_in(self._tables.files("events", commits)))
         from rostra.history.journals import read_journal
 
         assert self._journal is not None
@@ -54,6 +56,15 @@ class Archive:
             self.unusable[seen.path] = seen.why
 
         return read_journal(self.spark, self._journal, aside=aside)
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Files whose rows are missing, and why: what ingest set aside, or what reading the journal met."""
+        if self._tables is not None:
+            aside = self._tables.set_aside()
+            return {each.file: each.why for each in aside if not each.why.startswith(OTHER_WORLD)}
+        _ = self.events
+        return self.unusable
 
     @cached_property
     def stays(self) -> "DataFrame":

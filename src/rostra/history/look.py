@@ -36,6 +36,9 @@ LOOKED_AT: Final = ("world", "writer", "role", "epoch", "seq", "at", "kind", "fi
 
 WORDS: Final = ("world", "writer", "role", "kind")
 
+OTHER_WORLD: Final = "of another world"
+"""Why a file is set aside that nobody misses here."""
+
 DROPPED, CLOSING = "dropped", "closing"
 
 
@@ -80,7 +83,7 @@ def look_closely(path: str, world: str | None) -> Seen:
         return Seen(path, extra=extra)
     key = Key(*(_only(table, name) for name in ("world", "writer", "epoch")))
     if world is not None and key.world != world:
-        raise Unusable(f"of another world: {key.world!r}")
+        raise Unusable(f"{OTHER_WORLD}: {key.world!r}")
     return Seen(
         path,
         rows=table.num_rows,

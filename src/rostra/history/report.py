@@ -6,7 +6,7 @@ Every plot is of numbers that Spark has already made small; nothing here grows w
 UTC.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
 from typing import Any, Final
@@ -62,16 +62,27 @@ class Span(Struct, frozen=True):
         }
 
 
-def report(events: DataFrame, say: Say = lambda doing: None) -> str:
-    """The page. `say` is told what is being looked at."""
+def report(events: DataFrame, left_out: Iterable[str] = (), say: Say = lambda doing: None) -> str:
+    """The page. `left_out` are files that could not be read; `say` is told what is being looked at."""
     say("how long it lasted")
     span = _span(events)
     if span is None:
         return _page(
             "An empty history", [("Nothing", "", plots.nothing("There are no rows in this history."))]
         )
-    evidence = Evidence(events)
     sections: list[tuple[str, str, str]] = []
+    with Evidence(events, left_out) as evidence:
+        _draw_all(evidence, span, sections, say)
+    when = " to ".join(
+        datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S") for at in (span.first, span.last)
+    )
+    worlds = ", ".join(span.worlds[:4]) + (
+        f" and {len(span.worlds) - 4} more" if len(span.worlds) > 4 else ""
+    )
+    return _page(f"{worlds}: {when} UTC", sections, f"{span.rows:,} rows. Clocks of hosts may differ.")
+
+
+def _draw_all(evidence: Evidence, span: Span, sections: list[tuple[str, str, str]], say: Say) -> None:
     for title, about, draw in (
         ("Promises", "Judged on Spark over every row; the number is how many things were judged.", _promises),
         ("Size of groups", "True members, counted at home.", _sizes),
@@ -89,14 +100,6 @@ def report(events: DataFrame, say: Say = lambda doing: None) -> str:
     ):
         say(title.lower())
         sections.append((title, about, draw(evidence, span)))
-    evidence.release()
-    when = " to ".join(
-        datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S") for at in (span.first, span.last)
-    )
-    worlds = ", ".join(span.worlds[:4]) + (
-        f" and {len(span.worlds) - 4} more" if len(span.worlds) > 4 else ""
-    )
-    return _page(f"{worlds}: {when} UTC", sections, f"{span.rows:,} rows. Clocks of hosts may differ.")
 
 
 def _span(events: DataFrame) -> Span | None:

@@ -16,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from importlib import resources
 from importlib.util import find_spec
@@ -195,14 +196,31 @@ def end(session: "SparkSession") -> None:
 
 @contextlib.contextmanager
 def lent(session: "SparkSession") -> Iterator["SparkSession"]:
-    """For as long as it is worked with: Ctrl-C ends its work, and it is ended in any case."""
+    """For as long as it is worked with: Ctrl-C or a SIGTERM ends its work, and it is ended in any case."""
     try:
-        yield session
-    except KeyboardInterrupt:
+        with _terminated():
+            yield session
+    except (KeyboardInterrupt, SystemExit):
         interrupt(session)
         raise
     finally:
         end(session)
+
+
+@contextlib.contextmanager
+def _terminated() -> Iterator[None]:
+    """A SIGTERM ends this process as an error does, unless somebody else takes care of it."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) not in (
+        signal.SIG_DFL,
+        None,
+    ):
+        yield
+        return
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def is_here(session: "SparkSession") -> bool:

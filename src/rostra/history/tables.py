@@ -32,7 +32,7 @@ import pyarrow.fs as pafs
 from msgspec import Struct
 
 from rostra.errors import BadInput, RostraError
-from rostra.history.files import Directory
+from rostra.history.files import HIDDEN, Directory
 from rostra.history.runs import Epoch, Key, Run
 from rostra.journal.schema import Type
 
@@ -198,11 +198,23 @@ class Tables:
             )
         return commits
 
-    def read(self, spark: "SparkSession", table: str) -> "DataFrame":
-        """A table as it is committed now; batches that come later are not in it."""
+    def files(self, table: str, commits: Iterable[Commit]) -> list[str]:
+        """The files that these rows are in, as Spark is told. Spark itself can not be asked for them: of rows
+        that somebody else keeps in its memory at the time it knows no file any more."""
+        return sorted(
+            self.place.uri(str(info.path).removeprefix(f"{self.place.path}/"))
+            for directory in self.directories(table, commits)
+            for info in self.place.list(directory.removeprefix(f"{self.place.uri()}/"), recursive=True)
+            if info.is_file and not info.base_name.startswith(HIDDEN)
+        )
+
+    def read(
+        self, spark: "SparkSession", table: str, commits: tuple[Commit, ...] | None = None
+    ) -> "DataFrame":
+        """A table as it is committed now, or was; batches that come later are not in it."""
         from rostra.history import schemas
 
-        commits = self.require()
+        commits = self.require() if commits is None else commits
         if table == "stays":
             from rostra.history.fold import all_stays
 

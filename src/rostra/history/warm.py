@@ -35,6 +35,9 @@ IDLE_S: Final = 600.0
 START_WITHIN_S: Final = 180.0
 LOOK_EVERY_S: Final = 2.0
 
+FORGET_S: Final = 60.0
+"""After so long without a question nothing is kept for anybody: whoever kept it may have been killed."""
+
 JAVA_OPTIONS: Final = " ".join(
     f"-XX:Tier4{what}Threshold={times}"
     for what, times in (
@@ -189,6 +192,8 @@ def keep(idle_s: float = IDLE_S) -> None:
     used = Used(spark)
     try:
         while _is_named(keeper) and used.idle_s() < idle_s:
+            if used.idle_s() > FORGET_S:
+                spark.catalog.clearCache()
             time.sleep(LOOK_EVERY_S)
     finally:
         if _is_named(keeper):

@@ -21,6 +21,7 @@ what its writer saw after its last row.
 This module is plain data: agents import it without Arrow, Spark without agents.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
@@ -272,9 +273,19 @@ SIGHT: Final = ("absolute", "joined", "left", "without", "only", "unfollowed")
 """Kinds whose rows with `news` are, in order of `seq`, everything that changed in what the writer sees."""
 
 
+_SEGMENT: Final = re.compile(r"(.+)-(\d{1,19})-(\d{12,19})-(\d{12,19})\.parquet")
+
+
 def segment_name(writer: str, epoch: int, first: int, last: int) -> str:
     """A segment's file: sorts by writer, epoch and place; nothing in it needs quoting on any file system."""
     return f"{writer}-{epoch}-{first:012d}-{last:012d}.parquet"
+
+
+def segment_called(name: str) -> tuple[str, int, int, int] | None:
+    """Whose rows are in a file of this name: writer, epoch, first and last number. None if no writer would
+    call one so."""
+    found = _SEGMENT.fullmatch(name)
+    return None if found is None else (found[1], int(found[2]), int(found[3]), int(found[4]))
 
 
 def unknown_kinds(kinds: Iterator[str]) -> set[str]:

@@ -8,7 +8,15 @@ import typer
 from msgspec import Struct
 
 from rostra.cli.common import EXIT_FAILED, EXIT_OK, command, remark
-from rostra.cli.history.common import JournalDir, Master, Remote, TablesDir, Where, archive_at
+from rostra.cli.history.common import (
+    JournalDir,
+    Master,
+    Remote,
+    TablesDir,
+    Where,
+    archive_at,
+    say_what_is_left_out,
+)
 from rostra.cli.house import HouseCommand
 from rostra.cli.output import Format, Output, answers, coloured, show_rows, show_table
 
@@ -110,18 +118,19 @@ def audit(
     with archive_at(Where(tables, journal, master, remote)) as archive:
         with progress(archive.spark, "looking at the history"):
             suit(archive.spark, archive.events)
-        evidence = Evidence(archive.events)
-        for name in chosen:
-            found += _judge(archive, evidence, name, bound, first, lines, journal)
-        evidence.release()
+        with Evidence(archive.events, archive.left_out) as evidence:
+            for name in chosen:
+                found += _judge(archive, evidence, name, bound, first, lines, journal)
     if output is Output.TABLE:
         show(found)
     else:
         show_rows(found, output, found)
+    say_what_is_left_out(archive)
     for verdict in found:
         if verdict.doubts and verdict.first_at is not None and not verdict.broken:
+            places = f"{verdict.doubts} place{'s' * (verdict.doubts != 1)}"
             remark(
-                f"{verdict.world}: rows are missing in {verdict.doubts} places, the first at "
+                f"{verdict.world}: rows are missing in {places}, the first at "
                 f"{verdict.first_at:%Y-%m-%d %H:%M:%S} UTC; nothing is called kept there"
             )
             break

@@ -9,15 +9,17 @@ def churn(tables: TablesDir = None, journal: JournalDir = None, ..., output: For
     return answer(lambda archive: ask(archive.stays), Where(tables, journal, master, remote), output, to)
 """
 
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rostra.cli.common import EXIT_FAILED, EXIT_OK, remark
 from rostra.cli.output import show_table
@@ -125,9 +127,7 @@ def archive_at(where: Where) -> Iterator["Archive"]:
 
     if where.tables is None and where.journal is None:
         raise BadInput("no history was named", fix=FIX)
-    if where.tables is not None and where.journal is not None:
-        # A variable may say one, and the command line the other; which is meant, only the user knows.
-        raise BadInput("tables or journal, not both", fix="leave out one of --tables and --journal")
+    where = _one_of_both(where)
     from rostra.history.session import check_java, check_spark
 
     check_spark()
@@ -138,6 +138,19 @@ def archive_at(where: Where) -> Iterator["Archive"]:
 
     with spark_at(where) as spark:
         yield Archive(spark, tables=where.tables, journal=where.journal)
+
+
+def _one_of_both(where: Where) -> Where:
+    """The command line counts before variables; if both are variables (ingest needs both), tables are asked:
+    that is quicker."""
+    if where.tables is None or where.journal is None:
+        return where
+    variables = [os.environ.get(each) for each in ("ROSTRA_TABLES", "ROSTRA_JOURNAL")]
+    if variables == [None, None]:
+        raise BadInput("tables or journal, not both", fix="leave out one of --tables and --journal")
+    if where.tables == variables[0] and where.journal != variables[1]:
+        return replace(where, tables=None)
+    return replace(where, journal=None)
 
 
 def check_history(where: Where) -> None:
@@ -170,7 +183,7 @@ def answer(
     to: Path | None = None,
     *,
     doing: str = "asking Spark",
-    nobody: str = "nothing was found",
+    nobody: str | Callable[[], str] = "nothing was found",
 ) -> int:
     """Ask, and show the answer. Exit code 1 if it is empty."""
     if output is Output.PARQUET and to is None and sys.stdout.isatty():
@@ -192,14 +205,25 @@ def answer(
             case Output.PARQUET:
                 got.write_parquet(file)
         file.flush()
-    for path, why in sorted(archive.unusable.items()):
-        remark(f"left out {path}: {why}")
+    say_what_is_left_out(archive)
     if got.is_cut:
         remark(f"the first {TABLE_ROWS} rows; -o csv gives all")
     if got.table.num_rows == 0:
-        remark(nobody)
+        remark(nobody() if callable(nobody) else nobody)
         return EXIT_FAILED
     return EXIT_OK
+
+
+LEFT_OUT_SHOWN: Final = 5
+
+
+def say_what_is_left_out(archive: "Archive") -> None:
+    """Files that should be part of the answer, and are not."""
+    files = sorted(archive.left_out.items())
+    for path, why in files[:LEFT_OUT_SHOWN]:
+        remark(f"left out {path}: {why}")
+    if len(files) > LEFT_OUT_SHOWN:
+        remark(f"and {len(files) - LEFT_OUT_SHOWN} files more; rostra history status names those of tables")
 
 
 def _show_table(got: Any, to: Path | None) -> None:

@@ -7,7 +7,15 @@ import typer
 
 from rostra.cli.common import EXIT_OK, command, remark
 from rostra.cli.history.asking import events_of
-from rostra.cli.history.common import JournalDir, Master, Remote, TablesDir, Where, archive_at
+from rostra.cli.history.common import (
+    JournalDir,
+    Master,
+    Remote,
+    TablesDir,
+    Where,
+    archive_at,
+    say_what_is_left_out,
+)
 from rostra.cli.history.times import From, Until
 from rostra.cli.house import HouseCommand
 from rostra.errors import BadInput
@@ -48,10 +56,11 @@ def report(
         events = events_of(archive, None, since, until)
         with progress(archive.spark, "drawing"):
             suit(archive.spark, events)
-            page = draw(events)
+            page = draw(events, archive.left_out)
     try:
         out.write_text(page, encoding="utf-8")
     except OSError as error:
         raise BadInput(f"cannot write {out}: {error.strerror}", fix="choose another --out") from None
+    say_what_is_left_out(archive)
     remark(f"wrote {out}: open it in a browser")
     return EXIT_OK

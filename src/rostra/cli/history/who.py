@@ -42,7 +42,10 @@ def who(
         rostra history who chess --at 'yesterday 03:12' -o json -t tables
     """
 
+    asked = 0
+
     def question(archive: "Archive") -> "Frame":
+        nonlocal asked
         from rostra.history.narrow import open_ends
         from rostra.history.questions.who import followers
         from rostra.history.questions.who import who as ask
@@ -63,6 +66,7 @@ def who(
             )
         return ask(archive.events, name, then, place).orderBy("world", "member")
 
-    return answer(
-        question, Where(tables, journal, master, remote), output, to, nobody="nobody was seen in it"
-    )
+    def nobody() -> str:
+        return "nobody was seen in it" if asked else "which is not the same as nobody"
+
+    return answer(question, Where(tables, journal, master, remote), output, to, nobody=nobody)

@@ -4,12 +4,14 @@ The events themselves are read anew by every audit, and only in the columns that
 history they are kept too, and what grows with them: who saw whom, and where that was wrong.
 """
 
+from collections.abc import Iterable
 from functools import cached_property
+from typing import Self
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from rostra.history.audits.findings import doubts, known_lives, simulated
+from rostra.history.audits.findings import doubts, known_lives, simulated, unread
 from rostra.history.audits.kept import kept
 from rostra.history.audits.marks import marks
 from rostra.history.audits.truth import (
@@ -30,10 +32,15 @@ from rostra.history.tuning import SMALL_ROWS
 
 
 class Evidence:
-    """Events, and what can be trusted of them. Keep one for several audits of the same events."""
+    """Events, and what can be trusted of them. Keep one for several audits of the same events, and `release`
+    it, or use it as a context.
 
-    def __init__(self, events: DataFrame) -> None:
+    `left_out` are files of the journal that could not be read: of whoever wrote them, rows are missing.
+    """
+
+    def __init__(self, events: DataFrame, left_out: Iterable[str] = ()) -> None:
         self._given = events
+        self._left_out = tuple(left_out)
         self._calm: dict[float, DataFrame] = {}
         self._kept: list[DataFrame] = []
 
@@ -70,7 +77,10 @@ class Evidence:
 
     @cached_property
     def doubts(self) -> DataFrame:
-        return self.keep(doubts(self.events, self._lives, self.simulated))
+        found = doubts(self.events, self._lives, self.simulated)
+        if self._left_out:
+            found = found.unionByName(unread(self._lives, self._left_out))
+        return self.keep(found)
 
     @cached_property
     def times(self) -> DataFrame:
@@ -149,6 +159,12 @@ class Evidence:
     def _is_small(self) -> bool:
         rows: int = sum(row["rows"] for row in self._lives.select("rows").collect())
         return rows <= SMALL_ROWS
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
     def release(self) -> None:
         """Forget what was kept."""

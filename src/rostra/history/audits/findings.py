@@ -13,6 +13,8 @@ an **open end**: nothing is held against anybody that a row after it could expla
 kept only up to the first of them.
 """
 
+import re
+from collections.abc import Iterable
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -21,6 +23,7 @@ from pyspark.sql.types import BooleanType, LongType, StringType, StructField, St
 
 from rostra.history.questions.lives import holes, lives
 from rostra.history.shape import shaped
+from rostra.journal.schema import segment_called
 
 FINDINGS: Final = StructType(
     [
@@ -52,6 +55,7 @@ CLOCKS_US: Final = 60_000_000
 
 OPEN_END: Final = "open end"
 
+LONG_AGO: Final = "1970-01-01"
 FOR_EVER: Final = "9999-12-31"
 
 
@@ -83,6 +87,35 @@ def doubts(events: DataFrame, lived: DataFrame | None = None, known: DataFrame |
         rows=F.lit(None),
     )
     return missing.unionByName(lost)
+
+
+def unread(lived: DataFrame, files: Iterable[str]) -> DataFrame:
+    """Lives of which no row could be read, by the names of the files that should hold them (`DOUBTS`). Of a
+    life that is known otherwise `doubts` says what is missing; and what has another name than writers give
+    to files, none of them wrote."""
+    rows = [row for file in files if (row := _named(file)) is not None]
+    named = lived.sparkSession.createDataFrame(rows, "writer string, epoch long, rows long, day string")
+    return shaped(
+        named.join(lived.select("writer", "epoch").distinct(), ["writer", "epoch"], "left_anti")
+        .groupBy("writer", "epoch")
+        .agg(F.sum("rows").alias("rows"), F.min("day").alias("day"))
+        .crossJoin(F.broadcast(lived.select("world").distinct())),
+        DOUBTS,
+        what=F.lit("hole"),
+        from_at=F.col("day").cast("timestamp"),
+        until_at=F.lit(None).cast("timestamp"),
+    )
+
+
+def _named(file: str) -> tuple[str, int, int, str] | None:
+    """Whose file it is, how many rows it should have, and of which day they are."""
+    *_, folder, name = ("", *file.split("/"))
+    segment = segment_called(name)
+    if segment is None:
+        return None
+    writer, epoch, first, last = segment
+    day = folder.removeprefix("date=") if re.fullmatch(r"date=\d{4}-\d\d-\d\d", folder) else LONG_AGO
+    return writer, epoch, last - first + 1, day
 
 
 def known_lives(lived: DataFrame, marks: DataFrame) -> DataFrame:

@@ -27,6 +27,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from rostra.history.audits.findings import LONG_AGO
 from rostra.history.places import host_of, place_of, way
 from rostra.history.questions.follows import follows
 from rostra.history.shape import shaped
@@ -74,8 +75,6 @@ LASTING_S: Final = 1.0
 
 DISTURBING: Final = ("link-up", "link-down", "started", "closing", "server-changed", "line-changed")
 """Kinds of rows after which news may be late or lost for a while."""
-
-LONG_AGO: Final = "1970-01-01"
 
 
 def span(lived: DataFrame) -> DataFrame:
