@@ -59,7 +59,7 @@ def test_a_replay_with_another_setting_says_what_would_have_been_different(recor
 @pytest.mark.parametrize(
     ("words", "what", "fix"),
     [
-        (("--node", "eu.h9"), "holds no recording of eu.h9", "--record"),
+        (("--node", "eu.h9"), "holds no recording of eu.h9", "there are those of "),
         (("--set", "detect.down_after"), "sets nothing", "--set detect.down_after_s=9"),
         (("--set", "detect.down_aftr_s=9"), "no setting of a node", "did you mean detect.down_after_s?"),
         (("--set", "detect.down_after_s=soon"), "that is no number", "--set detect.down_after_s=2.5"),

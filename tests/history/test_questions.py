@@ -19,7 +19,7 @@ from rostra.history.questions.spread import SPREAD, spread
 from rostra.history.questions.stays import memberships, stays
 from rostra.history.questions.traffic import TRAFFIC_COST, traffic
 from rostra.history.questions.who import FOLLOWERS, WHO, followers, who
-from rostra.history.questions.why import WHY, why
+from rostra.history.questions.why import WHY, removals, why
 from rostra.names import Domain, Tree, parse_host
 from rostra.sim.twin import path
 
@@ -204,6 +204,25 @@ def test_why_tells_who_knew_when_and_on_what_evidence(cut):
 def test_nobody_lost_means_no_story(cut):
     assert why(cut, ANN, clock(30)).count() == 0
     assert why(cut, EVE, clock(5)).count() == 0
+
+
+def test_a_domain_is_lost_as_a_whole_and_not_with_a_part_of_it(spark):
+    journal = Journal()
+    journal.start("eu.paris.h1", 0)
+    us, ny = (
+        {"domain": "us", "accuser": "eu", "accused": "us"},
+        {"domain": "us.ny", "accuser": "us", "accused": "us.ny"},
+    )
+    for at, whom, lost in ((10, "us.la.h1/dan#1", us), (20, EVE, ny)):
+        journal.sees("eu.paris.h1", "joined", whom, at - 5)
+        journal.sees("eu.paris.h1", "left", whom, at, kind="without", cause="without", inside=False, **lost)
+    events = journal.frame(spark)
+
+    def lost_at(subject):
+        return answers(removals(events, subject, clock(30)), "at")
+
+    assert lost_at("us") == lost_at("us.la") == [(10.0,)]
+    assert lost_at("us.ny") == [(20.0,)]
 
 
 def test_traffic_is_compared_with_the_servers_that_had_to_carry_it(cut):

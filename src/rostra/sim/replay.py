@@ -74,15 +74,19 @@ class Recording(Struct, frozen=True):
 def recordings(journal: Path, *, of: str | None = None) -> list[Recording]:
     """All recordings in a journal, or those of one node, in order."""
     found: dict[tuple[str, int], dict[int, Path]] = {}
+    nodes: set[str] = set()
     for part in sorted((journal / INPUTS).glob("[!.]*.inputs")):
         path, epoch, nth = part.name.removesuffix(".inputs").rsplit("-", 2)
+        nodes.add(path)
         if of is None or path == of:
             found.setdefault((path, int(epoch)), {})[int(nth)] = part
     if not found:
         who = "" if of is None else f" of {of}"
         raise BadInput(
             f"{journal} holds no recording{who}",
-            fix="run the daemons with --journal DIR --record, and name DIR",
+            fix=f"there are those of {', '.join(sorted(nodes))}"
+            if nodes
+            else "run the daemons with --journal DIR --record, and name DIR",
         )
     for (path, life), parts in found.items():
         if sorted(parts) != list(range(len(parts))):

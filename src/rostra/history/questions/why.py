@@ -19,7 +19,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 from rostra.history.places import inside, name_of
 from rostra.history.shape import shaped
 from rostra.journal.schema import SIGHT
-from rostra.names import ROOT
+from rostra.names import ROOT, Domain, enclosing
 
 BEFORE_S: Final = 15.0
 AFTER_S: Final = 60.0
@@ -41,9 +41,11 @@ WHY: Final = StructType(
 def removals(events: DataFrame, subject: str, at: datetime, seen_from: str = ROOT) -> DataFrame:
     """The row in which the subject was last lost, up to a time, by each host inside a place: with its cause
     and, if a link was given up, accuser and accused. A subject is an endpoint (any incarnation, or one); or a
-    host or domain, which is lost when whoever is inside is lost together."""
-    by_cut = F.col("kind").isin("without", "only")
-    lost = events.where(by_cut if "/" not in subject else F.lit(True)).where(
+    host or domain, which is lost when whoever is inside is lost together: it, or a domain around it, and not
+    just a part of it."""
+    around = F.col("domain").isin(*enclosing(Domain(subject)))
+    as_one = ((F.col("kind") == "without") & around) | ((F.col("kind") == "only") & ~around)
+    lost = events.where(as_one if "/" not in subject else F.lit(True)).where(
         F.col("kind").isin(*SIGHT)
         & F.col("news")
         & (F.col("change") == "left")
