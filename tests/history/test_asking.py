@@ -70,7 +70,11 @@ def test_the_command_line_counts_before_variables_and_tables_before_journals(
     assert done.exit_code == 2 and str(places / asked) in done.output
 
 
-def test_tables_and_a_journal_are_one_too_many(places: Path, nothing_starts: None) -> None:
+@pytest.mark.parametrize("variable", ["ROSTRA_TABLES", "ROSTRA_JOURNAL"])
+def test_tables_and_a_journal_are_one_too_many(
+    variable: str, places: Path, nothing_starts: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, str(places / "elsewhere"))
     both = ["-t", str(places / "tables"), "-j", str(places / "journal")]
     done = CliRunner().invoke(application(["history"]), ["history", "churn", *both])
     assert done.exit_code == 2 and "tables or journal, not both" in done.output

@@ -6,7 +6,7 @@ Every plot is of numbers that Spark has already made small; nothing here grows w
 UTC.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from html import escape
 from typing import Any, Final
@@ -70,9 +70,8 @@ def report(events: DataFrame, left_out: Iterable[str] = (), say: Say = lambda do
         return _page(
             "An empty history", [("Nothing", "", plots.nothing("There are no rows in this history."))]
         )
-    sections: list[tuple[str, str, str]] = []
     with Evidence(events, left_out) as evidence:
-        _draw_all(evidence, span, sections, say)
+        sections = list(_sections(evidence, span, say))
     when = " to ".join(
         datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S") for at in (span.first, span.last)
     )
@@ -82,7 +81,7 @@ def report(events: DataFrame, left_out: Iterable[str] = (), say: Say = lambda do
     return _page(f"{worlds}: {when} UTC", sections, f"{span.rows:,} rows. Clocks of hosts may differ.")
 
 
-def _draw_all(evidence: Evidence, span: Span, sections: list[tuple[str, str, str]], say: Say) -> None:
+def _sections(evidence: Evidence, span: Span, say: Say) -> Iterator[tuple[str, str, str]]:
     for title, about, draw in (
         ("Promises", "Judged on Spark over every row; the number is how many things were judged.", _promises),
         ("Size of groups", "True members, counted at home.", _sizes),
@@ -99,7 +98,7 @@ def _draw_all(evidence: Evidence, span: Span, sections: list[tuple[str, str, str
         ("Traffic", "Messages sent, by level; marks are what the hierarchy had to send.", _traffic),
     ):
         say(title.lower())
-        sections.append((title, about, draw(evidence, span)))
+        yield title, about, draw(evidence, span)
 
 
 def _span(events: DataFrame) -> Span | None:

@@ -145,12 +145,11 @@ def _one_of_both(where: Where) -> Where:
     that is quicker."""
     if where.tables is None or where.journal is None:
         return where
-    variables = [os.environ.get(each) for each in ("ROSTRA_TABLES", "ROSTRA_JOURNAL")]
-    if variables == [None, None]:
-        raise BadInput("tables or journal, not both", fix="leave out one of --tables and --journal")
-    if where.tables == variables[0] and where.journal != variables[1]:
+    if where.journal == os.environ.get("ROSTRA_JOURNAL"):
+        return replace(where, journal=None)
+    if where.tables == os.environ.get("ROSTRA_TABLES"):
         return replace(where, tables=None)
-    return replace(where, journal=None)
+    raise BadInput("tables or journal, not both", fix="leave out one of --tables and --journal")
 
 
 def check_history(where: Where) -> None:

@@ -41,7 +41,6 @@ def who(
         rostra history who chess@eu --at 03:12 --seen-from eu.fr -t tables
         rostra history who chess --at 'yesterday 03:12' -o json -t tables
     """
-
     asked = 0
 
     def question(archive: "Archive") -> "Frame":
