@@ -1,6 +1,8 @@
 """A Spark that is kept warm between questions, and ends when nobody asks any more."""
 
 import contextlib
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -62,3 +64,44 @@ def test_the_second_question_finds_spark_warm_and_it_ends_when_nobody_asks(
         assert not (tmp_path / "keeper.json").exists()
     finally:
         warm.stop()
+
+
+HANG_ON = """
+import sys
+from rostra.errors import Unreachable
+from rostra.history import session, warm
+try:
+    with session.lent(warm.session()) as spark:
+        print("asking", flush=True)
+        spark.range(10**18).selectExpr("sum(id % 7)").collect()
+except Unreachable as error:
+    print(error.what)
+"""
+
+
+def test_of_two_that_start_at_once_one_stays_and_when_it_is_killed_whoever_asks_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command that is killed while Spark starts leaves a keeper behind, and the next one starts another."""
+    require_spark()
+    monkeypatch.setenv("ROSTRA_HISTORY_HOME", str(tmp_path))
+    monkeypatch.setenv("SPARK_DRIVER_MEMORY", "1g")
+    command = (sys.executable, "-m", "rostra.history.warm", "600")
+    both = [subprocess.Popen(command, start_new_session=True, cwd="/") for _ in range(2)]
+    try:
+        deadline = time.monotonic() + 600
+        while all(process.poll() is None for process in both):
+            assert time.monotonic() < deadline, "both stay"
+            time.sleep(0.5)
+        keeper = warm.find()
+        [stays] = [process for process in both if process.poll() is None]
+        assert keeper is not None and keeper.pid == stays.pid
+        asking = subprocess.Popen([sys.executable, "-c", HANG_ON], stdout=subprocess.PIPE, text=True)
+        assert asking.stdout is not None and asking.stdout.readline() == "asking\n"
+        os.killpg(stays.pid, signal.SIGKILL)  # it, and its Java
+        assert asking.communicate(timeout=600)[0] == "Spark ended while it was asked\n"
+    finally:
+        for process in both:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()

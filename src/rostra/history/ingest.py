@@ -37,7 +37,6 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -47,6 +46,7 @@ from rostra.history.files import status
 from rostra.history.look import Seen, look, looking
 from rostra.history.runs import Epoch, Key, Piece, Plan, Run, plan
 from rostra.history.schemas import HOLES
+from rostra.history.session import given_up
 from rostra.history.shares import (
     FILE_WEIGHT,
     Life,
@@ -157,7 +157,7 @@ class Ingest:
                 return
         error = query.exception()
         if error is not None:
-            raise self._failure or _told(error)
+            raise self._failure or given_up(error)
 
     def _check(self) -> None:
         place = self._tables.place
@@ -416,10 +416,6 @@ def _held(piece: Piece, batch: int) -> Run:
 
 def _aside_name(path: str) -> str:
     return f"{SET_ASIDE}/{hashlib.sha256(path.encode()).hexdigest()[:24]}.json"
-
-
-def _told(error: PySparkException) -> RostraError:
-    return RostraError(f"Spark gave up: {str(error).strip().splitlines()[0]}", fix="its log says more")
 
 
 @contextmanager

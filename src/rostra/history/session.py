@@ -23,9 +23,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rostra.errors import NotInstalled, Unreachable
+from rostra.errors import NotInstalled, RostraError, Unreachable
 
 if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
 HERE: Final = "local[*]"
@@ -142,8 +143,9 @@ def start(
     return session
 
 
-def connect(remote: str, *, token: str | None = None) -> "SparkSession":
-    """A session on a Spark Connect server: ``sc://host:15002``."""
+def connect(remote: str, *, token: str | None = None, tries: int | None = None) -> "SparkSession":
+    """A session on a Spark Connect server: ``sc://host:15002``. One that does not answer is tried so often, a
+    second apart; else for ten minutes, as Spark does."""
     check_spark()
     if find_spec("grpc") is None:
         raise NotInstalled("Spark Connect needs grpcio, which is not installed", fix=SPARK_FIX)
@@ -155,6 +157,10 @@ def connect(remote: str, *, token: str | None = None) -> "SparkSession":
         os.environ["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = token
     try:
         session = SparkSession.Builder().remote(remote).getOrCreate()
+        if tries is not None:
+            from pyspark.sql.connect.client.retries import DefaultPolicy
+
+            session.client.set_retry_policies([DefaultPolicy(max_retries=tries, max_backoff=1000)])
         session.conf.set("spark.sql.session.timeZone", "UTC")
         session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     except PySparkException as error:
@@ -196,15 +202,28 @@ def end(session: "SparkSession") -> None:
 
 @contextlib.contextmanager
 def lent(session: "SparkSession") -> Iterator["SparkSession"]:
-    """For as long as it is worked with: Ctrl-C or a SIGTERM ends its work, and it is ended in any case."""
+    """For as long as it is worked with: Ctrl-C or a SIGTERM ends its work, and it is ended in any case. What
+    Spark complains of is an error in one line."""
+    from pyspark.errors import PySparkException
+
     try:
         with _terminated():
             yield session
     except (KeyboardInterrupt, SystemExit):
         interrupt(session)
         raise
+    except PySparkException as error:
+        raise given_up(error) from None
     finally:
         end(session)
+
+
+def given_up(error: "PySparkException") -> RostraError:
+    """What Spark complains of, in one line."""
+    said = str(error).strip()
+    if "UNAVAILABLE" in said:
+        return Unreachable("Spark ended while it was asked", fix="ask again")
+    return RostraError(f"Spark gave up: {said.splitlines()[0]}", fix="its log says more")
 
 
 @contextlib.contextmanager

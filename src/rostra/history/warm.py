@@ -35,6 +35,9 @@ IDLE_S: Final = 600.0
 START_WITHIN_S: Final = 180.0
 LOOK_EVERY_S: Final = 2.0
 
+TRIES: Final = 6
+"""A keeper that is gone does not come back: so often, for some seconds, it is asked again."""
+
 FORGET_S: Final = 60.0
 """After so long without a question nothing is kept for anybody: whoever kept it may have been killed."""
 
@@ -75,7 +78,7 @@ def session(*, start_within_s: float = START_WITHIN_S) -> "SparkSession":
     _came().touch(mode=0o600)
     keeper = find() or start(within_s=start_within_s)
     _came().touch()  # the first question may be thought about for long before its first job
-    return sessions.connect(f"sc://localhost:{keeper.port}", token=keeper.token)
+    return sessions.connect(f"sc://localhost:{keeper.port}", token=keeper.token, tries=TRIES)
 
 
 def find() -> Keeper | None:
@@ -110,6 +113,9 @@ def start(*, within_s: float = START_WITHIN_S, idle_s: float = IDLE_S) -> Keeper
             if found is not None:
                 return found
             if process.poll() is not None:
+                found = find()  # another one was quicker, and ours has gone
+                if found is not None:
+                    return found
                 break
             time.sleep(0.1)
         else:
@@ -186,11 +192,9 @@ def keep(idle_s: float = IDLE_S) -> None:
     service = getattr(packages.org.apache.spark.sql.connect.service, "SparkConnectService$")
     service = getattr(service, "MODULE$")
     keeper = Keeper(os.getpid(), service.localPort(), token, made_of())
-    part = _file().with_suffix(".part")
-    part.write_bytes(msgspec.json.encode(keeper))
-    part.replace(_file())
     used = Used(spark)
     try:
+        _register(keeper)
         while _is_named(keeper) and used.idle_s() < idle_s:
             if used.idle_s() > FORGET_S:
                 spark.catalog.clearCache()
@@ -199,6 +203,22 @@ def keep(idle_s: float = IDLE_S) -> None:
         if _is_named(keeper):
             _file().unlink(missing_ok=True)
         spark.stop()
+
+
+def _register(keeper: Keeper) -> None:
+    """Say how to reach it, unless another one was quicker: a command that was killed leaves a keeper behind
+    that is about to start, and the next command starts one too."""
+    part = _file().with_suffix(f".{keeper.pid}")
+    part.write_bytes(msgspec.json.encode(keeper))
+    try:
+        for _ in range(TRIES):
+            if find() is not None:
+                return
+            _file().unlink(missing_ok=True)  # it names one that has gone, or that nobody can use
+            with contextlib.suppress(FileExistsError):
+                os.link(part, _file())
+    finally:
+        part.unlink()
 
 
 class Used:
