@@ -753,7 +753,7 @@ class World:
             self._write(FollowingChanged, program.address, group, False)
         for group in sorted(program.online):
             self._write(MembershipChanged, program.address, group, how)
-        for group in sorted(program.talks):
+        for group in sorted(program.talks if program.endpoint is not None else ()):
             self._write(TalkChanged, program.address, group, how)
         program.die()
 
