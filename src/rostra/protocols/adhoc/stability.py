@@ -24,16 +24,20 @@ class Debt(Struct, frozen=True):
 
 
 class Pins:
-    __slots__ = ("debts", "lans", "local", "stable")
+    __slots__ = ("_at_least", "_least", "debts", "lans", "local", "stable")
 
     def __init__(self, stable: int) -> None:
         self.local: dict[Endpoint, int] = {}
         self.lans: dict[Domain, tuple[Epoch, int]] = {}
         self.debts: dict[str, Debt] = {}
         self.stable = stable
+        self._least: int | None = None  # over `local`; None until somebody asks
+        self._at_least = 0  # so many receivers are there
 
     def pin(self, receiver: Endpoint, start: int) -> None:
+        self._moved(self.local.get(receiver), None)
         self.local[receiver] = max(start, self.stable + 1)
+        self._moved(None, self.local[receiver])
         self._owe(receiver, start)
 
     def unpin(self, receiver: Endpoint, until: Instant | None = None) -> bool:
@@ -41,6 +45,7 @@ class Pins:
         pinned = self.local.pop(receiver, None)
         if pinned is None:
             return False
+        self._moved(pinned, None)
         self._part(receiver, pinned, until)
         return True
 
@@ -52,7 +57,20 @@ class Pins:
         if next <= before:
             return False
         self.local[receiver] = next
+        self._moved(before, next)
         return True
+
+    def _moved(self, before: int | None, after: int | None) -> None:
+        """A receiver's pin has moved, come or gone. While others are at the least one it stays so: a LAN of a
+        thousand is looked through once for a message, and not for every one of them that has it."""
+        if self._least is None:
+            return
+        if after is not None and after < self._least:
+            self._least, self._at_least = after, 1
+            return
+        self._at_least += (after == self._least) - (before == self._least)
+        if self._at_least == 0:
+            self._least = None
 
     def _owe(self, who: str, start: int) -> None:
         """It is back, and is owed numbers that are stable for everybody else."""
@@ -76,7 +94,10 @@ class Pins:
 
     def least(self, own_next: int) -> int:
         """This LAN's entry: the least next number over its receivers (X-088)."""
-        return min(min(self.local.values(), default=own_next), own_next)
+        if self._least is None and self.local:
+            self._least = min(self.local.values())
+            self._at_least = sum(next == self._least for next in self.local.values())
+        return own_next if self._least is None else min(self._least, own_next)
 
     def pin_lan(self, lan: Domain, epoch: Epoch, start: int) -> None:
         self.lans[lan] = (epoch, max(start, self.stable + 1))
@@ -124,6 +145,7 @@ class Pins:
         if stable > self.stable:
             self.stable = stable
             self.local = {who: max(next, stable + 1) for who, next in self.local.items()}
+            self._least = None
             self.lans = {lan: (epoch, max(next, stable + 1)) for lan, (epoch, next) in self.lans.items()}
 
     def keep_from(self, now: Instant, share: int) -> int:
