@@ -156,7 +156,7 @@ def test_the_example_sees_who_comes_and_goes_needs_no_argument_and_ends_cleanly(
                             assert unnamed.stdout is not None and unnamed.stderr is not None
                             assert unnamed.stdout.readline().startswith(b"View of 1 member")
                             unnamed.send_signal(signal.SIGINT)
-                            assert (unnamed.wait(10), unnamed.stderr.read()) == (0, b"")
+                            assert (unnamed.wait(60), unnamed.stderr.read()) == (0, b"")
                         finally:
                             unnamed.kill()
                 finally:
