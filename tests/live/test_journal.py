@@ -239,6 +239,12 @@ async def test_an_incident_is_recorded_and_replayed_and_a_longer_limit_would_hav
         for node in ("eu.h1", "eu"):
             lab[node].signal(signal.SIGTERM)
             assert await lab[node].ended() == 0
+
+        def recorded() -> int:
+            return len(list((lab.journal / "_inputs").glob("eu.h2-*")))
+
+        before = recorded()
+        await until(lambda: recorded() > before, "what it went through is on the disk")
         lab["eu.h2"].kill()
     finally:
         lab.close()
