@@ -253,7 +253,8 @@ async def test_an_incident_is_recorded_and_replayed_and_a_longer_limit_would_hav
     assert again.returncode == 0, again.stderr
     nodes = {each["node"]: each for each in json.loads(again.stdout)["replayed"]}
     assert set(nodes) == {"eu", "eu.h1", "eu.h2"}
-    assert all(each["same"] and each["inputs"] > 20 for each in nodes.values())
+    assert all(each["same"] for each in nodes.values()), nodes
+    assert min(nodes["eu"]["inputs"], nodes["eu.h1"]["inputs"]) > 20 and nodes["eu.h2"]["inputs"] > 0, nodes
     assert nodes["eu"]["ended"] == "SIGTERM received"
     assert "killed" in nodes["eu.h2"]["ended"]
 
