@@ -42,16 +42,20 @@ def somebody_there() -> Iterator[None]:
         coming.join()
 
 
-def test_the_second_question_finds_spark_warm_and_it_ends_when_nobody_asks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of keepers that nobody else uses."""
     require_spark()
     monkeypatch.setenv("ROSTRA_HISTORY_HOME", str(tmp_path))
     monkeypatch.setenv("SPARK_DRIVER_MEMORY", "1g")
+    return tmp_path
+
+
+def test_the_second_question_finds_spark_warm_and_it_ends_when_nobody_asks(home: Path) -> None:
     try:
         with somebody_there():
             keeper = warm.start(within_s=600, idle_s=4.0)
-            assert (tmp_path / "keeper.json").stat().st_mode & 0o077 == 0
+            assert (home / "keeper.json").stat().st_mode & 0o077 == 0
             assert keeper.token not in Path(f"/proc/{keeper.pid}/cmdline").read_text()
             said = {
                 subprocess.check_output([sys.executable, "-c", ASK], text=True, timeout=600) for _ in range(2)
@@ -61,7 +65,7 @@ def test_the_second_question_finds_spark_warm_and_it_ends_when_nobody_asks(
         while warm.is_ours(keeper.pid):
             assert time.monotonic() < deadline, "it did not end although nobody asked"
             time.sleep(0.5)
-        assert not (tmp_path / "keeper.json").exists()
+        assert not (home / "keeper.json").exists()
     finally:
         warm.stop()
 
@@ -80,12 +84,9 @@ except Unreachable as error:
 
 
 def test_of_two_that_start_at_once_one_stays_and_when_it_is_killed_whoever_asks_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Path,
 ) -> None:
     """A command that is killed while Spark starts leaves a keeper behind, and the next one starts another."""
-    require_spark()
-    monkeypatch.setenv("ROSTRA_HISTORY_HOME", str(tmp_path))
-    monkeypatch.setenv("SPARK_DRIVER_MEMORY", "1g")
     command = (sys.executable, "-m", "rostra.history.warm", "600")
     both = [subprocess.Popen(command, start_new_session=True, cwd="/") for _ in range(2)]
     try:
