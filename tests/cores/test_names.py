@@ -6,6 +6,7 @@ from support.tref import T_REF, UNEVEN
 from rostra.errors import BadInput, BadName
 from rostra.names import (
     ROOT,
+    SEATS_MAX,
     Domain,
     Endpoint,
     Group,
@@ -14,6 +15,7 @@ from rostra.names import (
     TransientName,
     Tree,
     dials,
+    domain_of_seat,
     enclosing,
     endpoint,
     has_controls,
@@ -31,6 +33,7 @@ from rostra.names import (
     parse_host,
     parse_scope,
     quoted,
+    seat_of,
 )
 
 NOT_LABELS = {
@@ -342,6 +345,35 @@ def test_a_child_dials_its_parent_and_of_two_siblings_the_first() -> None:
     assert dials(Domain("eu"), Domain("us")) and not dials(Domain("us"), Domain("eu"))
     # By name alone the parent would be the one to dial here.
     assert dials(Domain("zoo"), ROOT) and dials(Domain("a.b"), Domain("a"))
+
+
+@pytest.mark.spec("C-160")
+@pytest.mark.parametrize("domain", [ROOT, Domain("eu"), Domain("eu.fr.paris"), Domain("a.b.c.d.e.f.g.h")])
+def test_the_seats_of_a_domain_are_siblings_one_label_below_it(domain: Domain) -> None:
+    first, *_, last = seats = [seat_of(domain, rank) for rank in range(1, SEATS_MAX + 1)]
+
+    assert all(parse_scope(seat) == seat and parent(seat) == domain for seat in seats)
+    assert all(domain_of_seat(seat) == domain for seat in seats)
+    assert seats == sorted(seats)
+    assert dials(first, last) and not dials(last, first)
+
+
+def test_the_seats_of_the_world_and_of_a_domain_are_written_so() -> None:
+    assert seat_of(ROOT, 1) == "-seat-1"
+    assert seat_of(Domain("eu.fr"), 3) == "eu.fr.-seat-3"
+
+
+@pytest.mark.parametrize(
+    "path", ["world", "eu", "eu.seat-1", "eu.-seat-", "eu.-seat-0", "eu.-seat-6", "eu.-seat-01", "1"]
+)
+def test_what_is_no_seat_has_no_domain(path: str) -> None:
+    assert domain_of_seat(Domain(path)) is None
+
+
+@pytest.mark.parametrize(("domain", "rank"), [("eu", 0), ("eu", 6), ("a.b.c.d.e.f.g.h.host", 1)])
+def test_a_domain_has_seats_one_to_five_and_a_host_has_none(domain: str, rank: int) -> None:
+    with pytest.raises(BadInput):
+        seat_of(Domain(domain), rank)
 
 
 @pytest.mark.parametrize(

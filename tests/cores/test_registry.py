@@ -94,3 +94,35 @@ def test_a_copy_told_in_any_order_ends_where_the_owner_is(script, shuffle) -> No
         assert copy.apply(record.scope, record.version, record.names) == newer
 
     assert [r for r in copy.records() if r.version] == list(owner.records())
+
+
+@pytest.mark.spec("C-161")
+def test_a_new_leader_renews_its_list_above_all_that_an_older_one_promised() -> None:
+    registry = Registry()
+    registry.register(NEWS)
+
+    assert registry.renew(EU, 7 << 10) == RegistryRecord(EU, 7 << 10, ("news",))
+    assert registry.register(CHESS) == RegistryRecord(EU, (7 << 10) + 1, ("chess", "news"))
+    assert registry.renew(EU, 7 << 10) == registry.record(EU) == registry.records()[0], "high enough"
+
+
+@pytest.mark.spec("C-161")
+def test_a_leader_without_a_list_begins_its_first_one_above_the_floor() -> None:
+    registry = Registry()
+
+    assert registry.renew(EU, 7 << 10) is None
+    assert registry.record(EU) is None and registry.records() == ()
+    assert registry.register(NEWS) == RegistryRecord(EU, (7 << 10) + 1, ("news",))
+    assert registry.register(Group("news", FR)).version == 1, "the floor is of one scope"
+
+
+@pytest.mark.spec("C-160")
+def test_a_replica_puts_its_leaders_list_in_the_place_of_its_own_though_its_own_is_newer() -> None:
+    registry = Registry()
+    registry.register(NEWS)
+    registry.register(CHESS)
+
+    assert registry.put(RegistryRecord(EU, 1, ("golf",)))
+    assert registry.records() == (RegistryRecord(EU, 1, ("golf",)),)
+    assert registry.is_permanent(Group("golf", EU)) and not registry.is_permanent(NEWS)
+    assert not registry.put(RegistryRecord(EU, 1, ("golf",))), "the same list is nothing new"

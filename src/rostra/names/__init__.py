@@ -37,11 +37,13 @@ from rostra.names.groups import (
     parse_group_name,
     relayed_group_name,
 )
+from rostra.names.seats import SEATS_MAX, domain_of_seat, seat_of
 from rostra.names.text import has_controls, quoted
 from rostra.names.tree import Tree, dials, route
 
 __all__ = [
     "ROOT",
+    "SEATS_MAX",
     "Domain",
     "Endpoint",
     "Group",
@@ -55,6 +57,7 @@ __all__ = [
     "concerns",
     "depth",
     "dials",
+    "domain_of_seat",
     "enclosing",
     "endpoint",
     "has_controls",
@@ -76,5 +79,6 @@ __all__ = [
     "quoted",
     "relayed_group_name",
     "route",
+    "seat_of",
     "strictly_inside",
 ]

@@ -9,6 +9,11 @@ it on disk too, and takes only newer ones. A list is small, changes by hand, and
 copy is right or old, never half right. A scope whose last name was removed keeps its empty list: the number
 must not start again.
 
+Where a scope's server has replicas (C-160), each of them holds the list, and whoever leads owns it. A new
+leader renews its list under a number above all that earlier leaders can have given: what one of those said in
+its last moment may have reached somebody, and need not be in the list. The other replicas put the list of
+their leader in the place of their own, whatever the numbers.
+
 A lookup is local and never waits (C-012). What it says counts for later joins only: members are never evicted
 by a change here (C-015).
 """
@@ -32,6 +37,7 @@ class Registry:
     def __init__(self) -> None:
         self._records: dict[Domain, RegistryRecord] = {}
         self._names: dict[Domain, frozenset[str]] = {}
+        self._floors: dict[Domain, int] = {}
 
     @classmethod
     def of(cls, records: Iterable[RegistryRecord]) -> "Registry":
@@ -60,6 +66,26 @@ class Registry:
         """For the server of the scope. The record as it is now: the old one if the group was not in it."""
         return self._change(group.scope, self._names.get(group.scope, frozenset()) - {group.name})
 
+    def put(self, record: RegistryRecord) -> bool:
+        """For a replica that follows a leader: exactly this list, though ours may be newer, for then it never
+        counted. Say whether ours was another."""
+        if self._records.get(record.scope) == record:
+            return False
+        self._keep(record.scope, record.version, frozenset(record.names))
+        return True
+
+    def renew(self, scope: Domain, floor: int) -> RegistryRecord | None:
+        """For a server that begins to own a scope: the same list under a version of at least `floor`. None if
+        there is no list; the first one will be above `floor`, too."""
+        self._floors[scope] = floor
+        known = self._records.get(scope)
+        if known is None or known.version >= floor:
+            return known
+        return self._keep(scope, floor, self._names[scope])
+
+    def record(self, scope: Domain) -> RegistryRecord | None:
+        return self._records.get(scope)
+
     def records(self) -> tuple[RegistryRecord, ...]:
         """All lists, in the order of their scopes."""
         return tuple(self._records[scope] for scope in sorted(self._records))
@@ -68,7 +94,7 @@ class Registry:
         known = self._records.get(scope, RegistryRecord(scope, 0, ()))
         if names == self._names.get(scope, frozenset()):
             return known
-        return self._keep(scope, known.version + 1, names)
+        return self._keep(scope, max(known.version, self._floors.get(scope, 0)) + 1, names)
 
     def _keep(self, scope: Domain, version: int, names: frozenset[str]) -> RegistryRecord:
         self._names[scope] = names
