@@ -47,7 +47,7 @@ ALLOWED = {
     ("up/child.py", "rostra.cli.main"),  # a process of a small world runs the command that anybody would type
 }
 
-PROTOCOLS = ["effects", "detect", "links", "resolve", "sets", "views", "adhoc", "atomic"]
+PROTOCOLS = ["effects", "detect", "links", "resolve", "lead", "sets", "views", "adhoc", "atomic"]
 """From the ground up, inside `protocols`."""
 
 SURPRISES = {

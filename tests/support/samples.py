@@ -8,6 +8,7 @@ from rostra.protocols.adhoc import messages as speech
 from rostra.protocols.adhoc.messages import Role, Run, Slow
 from rostra.protocols.adhoc.requests import Enter, Exit
 from rostra.protocols.effects import Because
+from rostra.protocols.lead import messages as seat
 from rostra.protocols.links.packets import NOBODY, Beat, Bye, Data, Hello
 from rostra.protocols.resolve import messages as server
 from rostra.protocols.resolve import requests as program
@@ -68,6 +69,18 @@ MESSAGES: list[Any] = [
     server.Inquiry(ID, H1, H2, "eu.fr.paris.h2/bob"),
     server.Report(ID, H1, H2, b"{}"),
     server.Report(ID, H1, Domain("us"), b"", "eu cannot reach us"),
+    seat.Canvass(7, 0),
+    seat.Supported(7),
+    seat.Declined(7, "eu.-seat-1"),
+    seat.Declined(2**63 - 1, ""),
+    seat.VoteAsked(7, 7 << 10),
+    seat.VoteGiven(7),
+    seat.VoteRefused(8),
+    seat.Led(7),
+    seat.Shared(b"\x00\xffmirror"),
+    seat.Keep(7, Domain("eu"), 7 << 10, ("acme/hr!payroll", "lounge/chess")),
+    seat.Keep(7, ROOT, 0, ()),
+    seat.Kept(7, 7 << 10),
 ]
 
 REQUESTS: list[Any] = [

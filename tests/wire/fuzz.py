@@ -487,7 +487,7 @@ def names_in(
             if (
                 field in ("server", "path", "domain", "accuser", "accused", "watcher", "scope")
                 and held is not None
-            ):
+            ) or (field == "leader" and held):
                 yield held, parse_scope
             elif field in ("endpoint", "source") and isinstance(held, str):
                 yield held, parse_endpoint

@@ -84,6 +84,16 @@ def test_a_peer_that_invents_names_for_ever_cannot_fill_our_memory(monkeypatch: 
         assert len(good) <= 100
 
 
+def test_seats_share_a_mebibyte_at_once_and_not_a_byte_more() -> None:
+    most = samples.seat.Shared(bytes(samples.seat.SHARED_BYTES_MAX))
+    data = Data(3, 4, 1, 0, (most,))
+    assert FrameReader(WORLD, FrameKind.LINK).feed(HELLO + Encoder(WORLD).packet(data))[1:] == [data]
+
+    more = Data(3, 4, 1, 0, (samples.seat.Shared(most.data + b"!"),))
+    _, arrived = FrameReader(WORLD, FrameKind.LINK).feed(HELLO + Encoder(WORLD).packet(more))
+    assert isinstance(arrived, Malformed) and "shared" in str(arrived)
+
+
 NEW_TO_US = (
     "party/\U0003fffd"  # no version of Unicode knows it yet, so none of ours can say if it is printable
 )

@@ -35,6 +35,19 @@ from rostra.protocols.adhoc import messages as adhoc
 from rostra.protocols.adhoc.messages import Run, Speech
 from rostra.protocols.adhoc.requests import Enter, Exit
 from rostra.protocols.effects import Because
+from rostra.protocols.lead.messages import (
+    SHARED_BYTES_MAX,
+    Canvass,
+    Declined,
+    Keep,
+    Kept,
+    Led,
+    Shared,
+    Supported,
+    VoteAsked,
+    VoteGiven,
+    VoteRefused,
+)
 from rostra.protocols.links.packets import AnyPacket, Beat, Bye, Data, Hello
 from rostra.protocols.resolve.messages import (
     REPORT_BYTES_MAX,
@@ -481,6 +494,37 @@ def _report(message: Report) -> None:
         raise BadInput(f"a memory of {len(message.document)} bytes", fix=f"send at most {REPORT_BYTES_MAX}")
 
 
+# One check for each message between the seats of a replicated server
+
+
+def _term(message: Supported | VoteGiven | VoteRefused | Led) -> None:
+    _number(message.term)
+
+
+def _term_and_version(message: Canvass | VoteAsked | Kept) -> None:
+    _number(message.term)
+    _number(message.version)
+
+
+def _declined(message: Declined) -> None:
+    _number(message.term)
+    if message.leader:
+        _path(message.leader)
+
+
+def _shared(message: Shared) -> None:
+    if len(message.data) > SHARED_BYTES_MAX:
+        raise BadInput(f"{len(message.data)} bytes shared at once", fix=f"send at most {SHARED_BYTES_MAX}")
+
+
+def _keep(message: Keep) -> None:
+    _number(message.term)
+    _path(message.scope)
+    _number(message.version)
+    for name in message.names:
+        _relayed_name(name)
+
+
 _MESSAGE_CHECKS: Final[dict[type, Callable[[Any], None]]] = {
     EndpointsJoined: _endpoints_joined,
     EndpointLeft: _endpoint_left,
@@ -496,6 +540,16 @@ _MESSAGE_CHECKS: Final[dict[type, Callable[[Any], None]]] = {
     RegistryTold: _registry_told,
     Inquiry: _inquiry,
     Report: _report,
+    Canvass: _term_and_version,
+    Supported: _term,
+    Declined: _declined,
+    VoteAsked: _term_and_version,
+    VoteGiven: _term,
+    VoteRefused: _term,
+    Led: _term,
+    Shared: _shared,
+    Keep: _keep,
+    Kept: _term_and_version,
 }
 
 

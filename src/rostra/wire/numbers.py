@@ -13,6 +13,18 @@ from typing import Any, Final
 from rostra.protocols.adhoc import events as spoken
 from rostra.protocols.adhoc import messages as speech
 from rostra.protocols.adhoc.requests import Enter, Exit
+from rostra.protocols.lead.messages import (
+    Canvass,
+    Declined,
+    Keep,
+    Kept,
+    Led,
+    Shared,
+    Supported,
+    VoteAsked,
+    VoteGiven,
+    VoteRefused,
+)
 from rostra.protocols.links.packets import Beat, Bye, Data, Hello
 from rostra.protocols.resolve.messages import (
     DomainFailed,
@@ -88,7 +100,7 @@ PACKETS: Final[Numbers] = {
     4: Bye,
 }
 
-# Server messages share one space. Each protocol takes a block of 64: resolve has 1 to 63.
+# Server messages share one space. Each protocol takes a block of 64: resolve has 1 to 63, lead 64 to 127.
 MESSAGES: Final[Numbers] = {
     1: EndpointsJoined,
     2: EndpointLeft,
@@ -104,6 +116,16 @@ MESSAGES: Final[Numbers] = {
     12: RegistryTold,
     13: Inquiry,
     14: Report,
+    64: Canvass,
+    65: Supported,
+    66: Declined,
+    67: VoteAsked,
+    68: VoteGiven,
+    69: VoteRefused,
+    70: Led,
+    71: Shared,
+    72: Keep,
+    73: Kept,
 }
 
 REQUESTS: Final[Numbers] = {

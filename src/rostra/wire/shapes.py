@@ -13,13 +13,17 @@ from msgspec.msgpack import Decoder
 
 from rostra.errors import Malformed
 from rostra.names import Group
+from rostra.protocols.lead import messages as lead
 from rostra.protocols.links.packets import Beat, Bye, Hello
-from rostra.protocols.resolve.messages import Message
+from rostra.protocols.resolve import messages as resolve
 from rostra.protocols.resolve.requests import AnyAnswer, AnyNotice
 from rostra.wire.frames import PACKET_MESSAGES_MAX, Refusal
 from rostra.wire.programs import Answered, AnyGroupItem, AnyRequest, ToAgent, Told, ToProgram
 
 Body = memoryview | bytearray | Raw
+
+Message = resolve.Message | lead.Message
+"""Whatever servers say to each other."""
 
 T = TypeVar("T")
 
