@@ -207,6 +207,7 @@ def test_a_seat_that_lost_only_its_link_to_the_leader_disturbs_nobody(seed: int)
     net.run(3.0)
     assert net.leaders() == [leader]
     assert net.seats[lonely].core.leader == leader
+    assert [type(effect) for _, _, effect in net.history[quiet:]] == [Follow]
 
 
 def test_all_pairs_are_linked_when_all_is_well() -> None:
