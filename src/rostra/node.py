@@ -13,6 +13,11 @@
        │  PacketArrived ▲                ▼ Transmit
     neighbours
 
+**Replicas.** A neighbour whose server has replicas is not given up at once. For the length of a grace the
+core still takes it to be up, and what is said to it is dropped; if one of its replicas is linked in time, the
+core hears `LinkMoved` instead of `LinkDown` (C-162). A server that takes the place of another begins in the
+same way, with all neighbours of its predecessor (C-163).
+
 A node is as sans-IO as the cores in it. Its driver feeds events to `step` and, when it has run out of input
 for the moment, calls `flush`, which makes one packet per neighbour out of everything said to it since.
 """
@@ -25,13 +30,17 @@ from rostra.protocols.adhoc.core import HostCore
 from rostra.protocols.effects import (
     Answer,
     Asked,
+    Because,
+    CancelTimer,
     Core,
     Effect,
     Event,
     Ignored,
     Instant,
     LinkDown,
+    LinkMoved,
     LinkUp,
+    Noted,
     Received,
     Send,
     SetTimer,
@@ -43,6 +52,7 @@ from rostra.protocols.links.events import (
     ChannelClosed,
     ChannelOpened,
     PacketArrived,
+    Removed,
     Stopped,
     Submitted,
     Ticked,
@@ -53,8 +63,9 @@ from rostra.protocols.resolve.requests import Recall, Recalled
 from rostra.protocols.resolve.trail import Trail
 
 TICK: Final = ("tick",)
+GRACE: Final = "grace"  # with the path of a neighbour: the timer that ends the wait for one of its replicas
 
-Output = Effect | LinkUp | LinkDown
+Output = Effect | LinkUp | LinkDown | LinkMoved
 
 
 class Node:
@@ -71,6 +82,8 @@ class Node:
         siblings: Iterable[Domain] = (),
         has_parent: bool = True,  # not where nobody serves the root, which carries no traffic anyway (C-020)
         accepts_children: bool = False,
+        replicated: Iterable[Domain] = (),  # neighbours whose servers have replicas
+        known: Iterable[Domain] = (),  # neighbours of the one whose place we take
     ) -> None:
         self.world = world
         self.path = path
@@ -83,6 +96,9 @@ class Node:
         self._outbox: dict[Domain, list[object]] = {}
         self._tick_due: Instant = 0.0
         self._stopped = False
+        self._replicated = frozenset(replicated)
+        self._known = tuple(sorted(known))
+        self._held: dict[Domain, list[Removed | LinkDown]] = {}  # what the core is told when the grace ends
         above = (parent(path),) if has_parent and path != ROOT else ()
         for peer in (*above, *sorted(siblings)):
             self.links[peer] = self._new_link(peer)
@@ -91,7 +107,14 @@ class Node:
         """The first effects, before any event."""
         self.trail.began(now)
         self._tick_due = now + self._config.tick_s
-        return [SetTimer(TICK, self._config.tick_s)]
+        outputs: list[Output] = [SetTimer(TICK, self._config.tick_s)]
+        for peer in self._known:
+            if peer not in self.links and self._adopt(peer) is None:
+                outputs.append(Ignored("known", why="not a neighbour"))
+                continue
+            self._hold(peer, [LinkDown(peer, Because(self.path, peer, "silent"))], outputs)
+            self._drive(now, LinkUp(peer, 0), outputs)
+        return outputs
 
     def step(self, now: Instant, event: Event) -> list[Output]:
         if self._stopped:
@@ -115,6 +138,9 @@ class Node:
                     self._report(now, link.step(now, ticked), outputs)
                 self._tick_due = now + self._config.tick_s
                 outputs.append(SetTimer(TICK, self._config.tick_s))
+            case TimerFired((word, peer)) if word == GRACE and peer in self._held:
+                for report in self._held.pop(Domain(str(peer))):
+                    self._pass_up(now, report, outputs)
             case Asked(_, token, Recall(about, of)) if of == self.path:
                 outputs.append(Answer(token, Recalled(self._recall(now, about, self.path))))
             case _:
@@ -145,6 +171,11 @@ class Node:
         self.links[peer] = self._new_link(peer)
         return True
 
+    @property
+    def tick_s(self) -> float:
+        """How often the driver hears from our tick timer."""
+        return self._config.tick_s
+
     def is_up(self, peer: Domain) -> bool:
         link = self.links.get(peer)
         return link is not None and link.up
@@ -160,18 +191,35 @@ class Node:
                         self._outbox.setdefault(sender, []).append(answer)
                     else:
                         self._drive(now, report, outputs)
+                case Removed(Because(accused=peer)) if peer in self._replicated:
+                    self._hold(peer, [report], outputs)
                 case LinkDown(peer):
                     # What was still waiting to be said belonged to the epoch that has just ended.
                     self._outbox.pop(peer, None)
-                    outputs.append(report)
-                    self._drive(now, report, outputs)
-                case LinkUp():
-                    self.trail.linked(now, report)
-                    outputs.append(report)
-                    self._drive(now, report, outputs)
-                case Effect():
-                    self.trail.linked(now, report)
-                    outputs.append(report)
+                    if peer in self._held:
+                        self._held[peer].append(report)
+                    else:
+                        self._pass_up(now, report, outputs)
+                case LinkUp(peer, incarnation) if peer in self._held:
+                    del self._held[peer]
+                    outputs.append(CancelTimer((GRACE, peer)))
+                    self._pass_up(now, LinkMoved(peer, incarnation), outputs)
+                case LinkUp() | Effect():
+                    self._pass_up(now, report, outputs)
+
+    def _pass_up(
+        self, now: Instant, report: LinkUp | LinkDown | LinkMoved | Effect, outputs: list[Output]
+    ) -> None:
+        self.trail.linked(now, report)
+        outputs.append(report)
+        if not isinstance(report, Effect):
+            self._drive(now, report, outputs)
+
+    def _hold(self, peer: Domain, reports: list[Removed | LinkDown], outputs: list[Output]) -> None:
+        """Tell nobody yet: one of its replicas may take its place."""
+        self._held[peer] = reports
+        outputs.append(Noted("waiting for a replica", peer))
+        outputs.append(SetTimer((GRACE, peer), self._config.failover_grace_s))
 
     def _drive(self, now: Instant, event: Event, outputs: list[Output]) -> None:
         effects = self.core.step(now, event)
@@ -185,7 +233,10 @@ class Node:
     def _perform(self, effects: Iterable[Effect], outputs: list[Output]) -> None:
         for effect in effects:
             if type(effect) is Send:
-                self._outbox.setdefault(effect.to, []).append(effect.message)
+                if self._held and effect.to in self._held:
+                    outputs.append(Ignored(type(effect.message).__name__, why="waiting for a replica"))
+                else:
+                    self._outbox.setdefault(effect.to, []).append(effect.message)
             else:
                 outputs.append(effect)
 

@@ -198,7 +198,7 @@ def test_a_term_is_above_all_that_the_seat_knows_of(ballot: Ballot, version: int
     seat = Bench(ballot=ballot, registry=known)
     seat.up(B)
 
-    assert seat.fires()[0] == Send(B, Canvass(term, version))
+    assert seat.fires()[0] == Send(B, Canvass(term, version, ballot != Ballot()))
 
 
 @pytest.mark.spec("C-160")
@@ -399,7 +399,7 @@ def test_a_leader_that_hears_of_a_later_term_resigns_at_once() -> None:
     assert seat.hears(B, Led(term + 5)) == [
         Resign(term, "a later term"),
         Send(C, Declined(term, "")),
-        SetTimer(STAND, 0.25),
+        SetTimer(STAND, 1.0),
         Persist(Ballot(term + 5, "")),
         CancelTimer(STAND),
         Follow(B, term + 5),
@@ -408,7 +408,7 @@ def test_a_leader_that_hears_of_a_later_term_resigns_at_once() -> None:
     term = refused.leads(B)
     assert refused.hears(B, VoteRefused(term)) == [Ignored("VoteRefused", "late answer")]
     assert refused.hears(B, VoteRefused(term + 5))[0] == Resign(term, "a later term")
-    assert refused.fires()[0] == Send(B, Canvass(term + 6, 0))
+    assert refused.fires()[0] == Send(B, Canvass(term + 6, 0, True))
 
 
 @pytest.mark.spec("C-160")
@@ -430,7 +430,7 @@ def test_a_leader_that_stood_still_resigns_before_it_says_anything() -> None:
     assert seat.step(Doubt(0.8)) == [
         Resign(term, "stood still"),
         Send(B, Declined(term, "")),
-        SetTimer(STAND, 0.25),
+        SetTimer(STAND, 1.0),
     ]
     assert seat.step(Doubt(0.8)) == [Ignored("Doubt", "does not lead")]
     assert seat.step(Share(b"late")) == [Ignored("Share", "no leader")]
@@ -449,6 +449,17 @@ def test_a_follower_whose_leader_is_gone_stands_in_its_turn() -> None:
 
     assert seat.down(A) == [SetTimer(STAND, 0.5)]
     assert seat.fires()[0] == Send(C, Canvass(2001, 0))
+
+
+@pytest.mark.spec("X-101")
+def test_a_seat_that_was_restarted_and_follows_nobody_lets_the_others_go_first() -> None:
+    """They know what the dead leader knew. The first of all is the last to stand, until it has followed."""
+    seat = Bench(A, ballot=Ballot(2000, A))
+    assert seat.up(B) == [SetTimer(STAND, 1.0)]
+
+    seat.follows(C, 2001)
+
+    assert seat.down(C) == [SetTimer(STAND, 0.25)]
 
 
 @pytest.mark.spec("C-160")

@@ -85,6 +85,7 @@ class Began(Word, frozen=True, tag=0):
     has_parent: bool
     registry: tuple[RegistryRecord, ...]
     speech: "Speaking | None" = None  # what groups with messages in them need, where there are any
+    replicated: tuple[Domain, ...] = ()  # domains whose servers have replicas
 
 
 class Turn(Word, frozen=True, tag=1):
@@ -323,6 +324,7 @@ def node_of(began: Began) -> Node:
         siblings=began.siblings,
         has_parent=began.has_parent,
         accepts_children=not began.is_agent,
+        replicated=began.replicated,
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 from rostra.journal.entries import Sheet, micros
 from rostra.names import Domain, depth
-from rostra.protocols.effects import Because, LinkDown, LinkUp
+from rostra.protocols.effects import Because, LinkDown, LinkMoved, LinkUp
 from rostra.protocols.links.events import (
     ChannelClosed,
     Evidence,
@@ -140,6 +140,11 @@ class Links:
         )
         side.up, side.evidence, side.broken_at = True, None, None
         self._sheet.write("link-up", peer=report.peer, life=report.incarnation, cause=cause)
+
+    def link_moved(self, report: LinkMoved) -> None:
+        side = self._side(report.peer)
+        side.up, side.life, side.broken_at = True, report.incarnation, None
+        self._sheet.write("link-up", peer=report.peer, life=report.incarnation, cause="another replica")
 
     def link_down(self, report: LinkDown) -> None:
         side = self._side(report.peer)

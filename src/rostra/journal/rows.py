@@ -38,6 +38,7 @@ from rostra.protocols.effects import (
     EndpointGone,
     Event,
     LinkDown,
+    LinkMoved,
     LinkUp,
     Tell,
 )
@@ -135,6 +136,7 @@ class Scribe:
             Transmit: links.transmitted,
             LinkUp: links.link_up,
             LinkDown: links.link_down,
+            LinkMoved: links.link_moved,
             Suspected: links.suspected,
             Trusted: links.trusted,
             Removed: links.removed,

@@ -4,7 +4,7 @@ A core is driven through one door, ``step(now, event) -> effects``. **Events** a
 are named in the past tense; **effects** are orders to whoever drives the core, and the driver carries them
 out in the order of the list. Time comes in as `now`, waiting goes out as `SetTimer`, chance comes in as data.
 
-    driver ── Received, LinkUp, LinkDown, TimerFired, Asked ──▶ core
+    driver ── Received, LinkUp, LinkDown, LinkMoved, TimerFired, Asked ──▶ core
     driver ◀── Send, Tell, Answer, SetTimer, Persist, Ignored, Noted ── core
 
 Two drivers exist: `rostra.runtime` over asyncio and `rostra.sim` in virtual time. They run the very same
@@ -66,6 +66,15 @@ class LinkDown(Event, frozen=True):
 
     peer: Domain
     because: Because
+
+
+class LinkMoved(Event, frozen=True):
+    """A neighbour that was up is up still, and in a new epoch: its server has replicas, and one of them took
+    the place of another within the grace (C-162). What was said on either side in between is lost, and must
+    be said again; nobody was told that the neighbour failed, and nobody is now."""
+
+    peer: Domain
+    incarnation: int
 
 
 class TimerFired(Event, frozen=True):

@@ -94,7 +94,7 @@ class Detected(Record, frozen=True, tag="detected"):
 
     server: Domain
     peer: Domain
-    change: Literal["up", "down", "suspected", "trusted"]
+    change: Literal["up", "down", "moved", "suspected", "trusted"]
     because: Because | None = None
 
 

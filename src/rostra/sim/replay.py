@@ -41,7 +41,7 @@ from rostra.journal.inputs import (
 from rostra.journal.writer import INPUTS, unpacked
 from rostra.names import Domain
 from rostra.protocols.detect.config import DetectConfig
-from rostra.protocols.effects import LinkDown, LinkUp, Tell
+from rostra.protocols.effects import LinkDown, LinkMoved, LinkUp, Tell
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.events import Suspected, Trusted
 from rostra.protocols.resolve.config import ResolveConfig
@@ -260,6 +260,8 @@ def _facts(at: int, outputs: Iterable[Any]) -> Iterator[_Fact]:
                 yield _Fact(at, peer, f"given up {peer} ({because.what})")
             case LinkUp(peer):
                 yield _Fact(at, peer, f"linked with {peer}")
+            case LinkMoved(peer):
+                yield _Fact(at, peer, f"linked with another replica of {peer}")
             case Suspected(peer):
                 yield _Fact(at, peer, f"suspected {peer}")
             case Trusted(peer, after_s):

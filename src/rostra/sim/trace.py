@@ -18,7 +18,7 @@ from rostra.names import Domain, Endpoint, Group, Tree, host_of, incarnation_of,
 from rostra.node import Output
 from rostra.protocols.adhoc import events as talk
 from rostra.protocols.adhoc.runs import payloads
-from rostra.protocols.effects import Because, Ignored, LinkDown, LinkUp, Noted
+from rostra.protocols.effects import Because, Ignored, LinkDown, LinkMoved, LinkUp, Noted
 from rostra.protocols.links.events import Suspected, Trusted
 from rostra.protocols.resolve.messages import Cause, Members
 from rostra.protocols.resolve.requests import (
@@ -234,6 +234,8 @@ class Trace:
         match what:
             case LinkUp(peer=peer) if "links" in self.show:
                 self.write(at, who, f"{names.server(peer)} is up")
+            case LinkMoved(peer=peer) if "links" in self.show:
+                self.write(at, who, f"{names.server(peer)} is led by another replica")
             case LinkDown(peer=peer, because=because) if "links" in self.show:
                 self.write(at, who, f"{names.server(peer)} is down", names.because(because))
             case Suspected(peer=peer) if "links" in self.show:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from rostra.names import Domain, Endpoint, name_of
 from rostra.node import Output
-from rostra.protocols.effects import LinkDown, LinkUp
+from rostra.protocols.effects import LinkDown, LinkMoved, LinkUp
 from rostra.protocols.resolve.messages import Cause, Members
 from rostra.protocols.resolve.requests import (
     Absolute,
@@ -94,6 +94,8 @@ class Trace:
         match what:
             case LinkUp(peer):
                 self.write(f"[{names.server(server)}]", f"{names.server(peer)} is up")
+            case LinkMoved(peer):
+                self.write(f"[{names.server(server)}]", f"{names.server(peer)} is led by another replica")
             case LinkDown(peer, because):
                 self.write(f"[{names.server(server)}]", f"{names.server(peer)} is down: {because.what}")
 

@@ -363,7 +363,9 @@ class DelegateCore:
                 epochs.discard(incarnation_of(who))
                 if not epochs:
                     self.peers.delegates.pop(lan, None)
-                self.peers.delegate_left(lan, cut_off=isinstance(why, ns.Only | ns.Without))
+                # One that leaves has nobody there any more. One that is merely missing, from the list of a
+                # merge as after the news of a loss, may have a successor.
+                self.peers.delegate_left(lan, cut_off=not isinstance(why, ns.Left))
             return
         stamp: Stamp | None = None
         match why:

@@ -8,7 +8,8 @@ from rostra.errors import BadInput
 class LeadConfig(Struct, frozen=True, kw_only=True):
     """How soon the replicas of a server agree on another leader. The defaults are the `lan` profile: replicas
     of one server are usually at one site. A seat's `rank` is its place among the seats in the order of their
-    names, from 0 on.
+    names, from 0 on; one that has taken part before, and follows nobody since it
+    started or resigned, comes after all others.
 
     `stand_after_s`
         A seat that has no leader, and a majority to talk to, canvasses after ``stand_after_s * (1 + rank)``,

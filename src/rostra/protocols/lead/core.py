@@ -38,7 +38,7 @@ Where we differ, and why. Congress (section 7) wishes for replicated servers and
 the election of Raft (Ongaro and Ousterhout, with the PreVote of Ongaro's thesis), with these differences:
 
 - Links tell who lives; there are no heartbeats and no dice. Seats stand one after another, in the order of
-  their ranks.
+  their ranks, those first that followed the last leader.
 - A leader without a majority of links resigns at once, and so does one that finds that it stood still.
 - There is no log. What is replicated is one small record, always whole; soft state is the business of
   whoever uses `Share`, and a restarted seat has none.
@@ -146,6 +146,8 @@ class SeatCore:
         self.kept: dict[Domain, int] = {}  # while we lead: who has which version of ours
         self.committed = 0  # while we lead: told to the driver
         self._rank = self.seats.index(me)
+        self._tried = False  # to be elected, and in vain, since we lost the last leader
+        self._behind = ballot.term > 0  # somebody leads or led, and we know nothing of it in this life
         self._majority = len(self.seats) // 2 + 1
         self._floor = floor
         self._config = config if config is not None else LeadConfig()
@@ -194,12 +196,13 @@ class SeatCore:
                     self._ignore(event, "already down")
             case TimerFired(timer) if timer == STAND and self.waiting:
                 self.waiting = False
+                self._tried = not isinstance(self.state, Following)
                 self._canvass()
             case Begun():
                 if len(self.seats) == 1:
                     self._canvass()
                 else:
-                    self._wait(self._config.stand_s(self._rank))
+                    self._wait(self._config.stand_s(self._place))
             case Doubt(late_s):
                 self._doubt(event, late_s)
             case Share(data, to):
@@ -264,11 +267,11 @@ class SeatCore:
                 self._tell_registry((peer,))
                 self._effects.append(Greeted(peer))
             case Canvassing(term):
-                self._send(peer, Canvass(term, self.version))
+                self._send(peer, Canvass(term, self.version, self._behind))
             case Standing(term):
                 self._send(peer, VoteAsked(term, self.version))
             case Following(None) if not self.waiting:
-                self._wait(self._config.stand_s(self._rank))
+                self._wait(self._config.stand_s(self._place))
 
     def _link_down(self, peer: Domain) -> None:
         self.up.discard(peer)
@@ -286,7 +289,7 @@ class SeatCore:
 
     def _lose_leader(self) -> None:
         self.state = Following(None)
-        self._wait(self._config.stand_s(self._rank))
+        self._wait(self._config.stand_s(self._place))
         early, self._early = self._early, {}
         for peer in sorted(early):
             if self._would_vote(early[peer]):
@@ -296,10 +299,10 @@ class SeatCore:
 
     def _canvass(self) -> None:
         term = max(self.highest + 1, self._floor, self.version // CHANGES_PER_TERM + 1)
-        self._send_all(self._linked(), Canvass(term, self.version))
+        self._send_all(self._linked(), Canvass(term, self.version, self._behind))
         self._supported(Canvassing(term, frozenset({self.me})))
         if isinstance(self.state, Canvassing):
-            self._wait(self._config.again_s(self._rank))
+            self._wait(self._config.again_s(self._place))
 
     def _canvassed(self, sender: Domain, message: Canvass) -> None:
         self._leads_no_more(sender)
@@ -313,6 +316,8 @@ class SeatCore:
             self._send(sender, Declined(self.highest, NOBODY))
 
     def _would_vote(self, asked: Canvass) -> bool:
+        if asked.behind and not self._behind and not self._tried:
+            return False  # it is our turn first
         return asked.term > self.highest and asked.version >= self.version
 
     def _supported(self, state: Canvassing) -> None:
@@ -323,7 +328,7 @@ class SeatCore:
         self._send_all(self._linked(), VoteAsked(state.term, self.version))
         self._voted(Standing(state.term, frozenset({self.me})))
         if isinstance(self.state, Standing):
-            self._wait(self._config.again_s(self._rank))
+            self._wait(self._config.again_s(self._place))
 
     def _vote_asked(self, sender: Domain, message: VoteAsked) -> None:
         self._leads_no_more(sender)
@@ -339,7 +344,7 @@ class SeatCore:
         if not same:
             self._take_part(Ballot(message.term, sender))
         self.state = Following(None)
-        self._wait(self._config.again_s(self._rank))
+        self._wait(self._config.again_s(self._place))
         self._send(sender, VoteGiven(message.term))
 
     def _voted(self, state: Standing) -> None:
@@ -376,6 +381,7 @@ class SeatCore:
             self._take_part(Ballot(term))
         self.state = Following(sender)
         self._early = {}
+        self._behind = self._tried = False
         self._stop_waiting()
         self._effects.append(Follow(sender, term))
 
@@ -402,7 +408,8 @@ class SeatCore:
         self.state = Following(None)
         self.kept = {}
         self.committed = 0
-        self._wait(self._config.stand_s(self._rank))
+        self._behind = True
+        self._wait(self._config.stand_s(self._place))
 
     def _take_part(self, ballot: Ballot) -> None:
         assert ballot.term > self.ballot.term, f"{ballot} after {self.ballot}"
@@ -503,6 +510,12 @@ class SeatCore:
 
     def _linked(self) -> list[Domain]:
         return sorted(self.up)
+
+    @property
+    def _place(self) -> int:
+        """Our place in the order of standing. Whoever knows nothing of the last leader lets those who do go
+        first: a takeover by one of them loses nothing."""
+        return self._rank + len(self.seats) if self._behind else self._rank
 
     def _wait(self, after_s: float) -> None:
         """Until STAND, if a majority could elect us then."""

@@ -30,6 +30,7 @@ class Canvass(SeatMessage, frozen=True, tag=64):
 
     term: int
     version: int
+    behind: bool = False  # I did not follow the last leader: let those first who did
 
 
 class Supported(SeatMessage, frozen=True, tag=65):

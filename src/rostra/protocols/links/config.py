@@ -42,6 +42,10 @@ class LinkConfig(Struct, frozen=True, kw_only=True):
         channel itself loses nothing until it closes, such as TCP. Where packets are lost one by one it should
         exceed a round trip and a tick: see `over_datagrams`. Raising it: slower repair, fewer needless
         copies.
+    `failover_grace_s`
+        How long a neighbour that has replicas may be down before anybody is told (C-162): one of them is
+        expected to take its place. Counts for no other neighbour. Default 3.0. Raising it: more time for a
+        takeover, later news of a real failure.
     """
 
     detect: DetectConfig = DetectConfig()
@@ -52,6 +56,7 @@ class LinkConfig(Struct, frozen=True, kw_only=True):
     packet_messages_max: int = 512
     acknowledge_messages: int = 128
     resend_after_s: float | None = None
+    failover_grace_s: float = 3.0
 
     def __post_init__(self) -> None:
         _require(
@@ -67,6 +72,7 @@ class LinkConfig(Struct, frozen=True, kw_only=True):
         _require(
             self.resend_after_s is None or self.resend_after_s > 0, "resend_after_s must be positive, or none"
         )
+        _require(self.failover_grace_s > 0, "failover_grace_s must be positive")
 
     @classmethod
     def wan(cls) -> "LinkConfig":

@@ -10,6 +10,7 @@
                 RegistryTold ─────────────────────▶ disk and children
     LinkDown ─────▶ tell those who shared groups with that side; stop waiting for it; forget what it said
     LinkUp ───────▶ of a child: it does the work. Of a sibling or parent: tell interest, merge both ways
+    LinkMoved ────▶ the same, and nobody is told of a loss: what was asked of it is asked again
 
 This is Congress's GMS. Between events it keeps the interest table (`interest`), who is up (`neighbours`)
 and the open collections (`collection`): no member, and nothing on disk but the permanent names of its
@@ -48,6 +49,7 @@ from rostra.protocols.effects import (
     Ignored,
     Instant,
     LinkDown,
+    LinkMoved,
     LinkUp,
     Noted,
     Persist,
@@ -111,6 +113,7 @@ class DomainServer:
         self._config = config if config is not None else ResolveConfig()
         self._router = Router(self.neighbours, self._new_id)
         self._said_sync_done = False
+        self._unrenewed: dict[Domain, set[Group]] = {}  # by a child that moved: rows it has not named again
         self._sequence = 0
         self._effects: list[Effect] = []
 
@@ -137,6 +140,11 @@ class DomainServer:
                     self._ignore(event, "already up")
                 else:
                     self._link_up(peer, relation)
+            case LinkMoved(peer):
+                if (relation := self.neighbours.up.get(peer)) is not None:
+                    self._link_moved(peer, relation)
+                else:
+                    self._ignore(event, "not up")
             case Asked(_, token, request):
                 self._asked(token, request)
             case _:
@@ -185,6 +193,8 @@ class DomainServer:
 
     def _announce(self, sender: Domain, relation: Relation, message: EndpointsJoined) -> None:
         group = message.group
+        if message.members:
+            self._renewed(sender, group)
         # Interest is announced before members, so this is for a child that did not keep the order (T-10). A
         # baseline that names nobody announces nobody: it must not make a row.
         if relation is CHILD and message.members and self.table.want(group, sender) is Interest.NONE:
@@ -259,6 +269,8 @@ class DomainServer:
     def _interest_changed(self, sender: Domain, relation: Relation, message: InterestChanged) -> None:
         group, interest = message.group, message.interest
         if relation is CHILD:
+            if interest is not Interest.NONE:
+                self._renewed(sender, group)
             self._apply(group, self.table.hear_child(group, sender, interest))
             return
         shift = self.table.hear_outer(group, sender, interest)
@@ -301,7 +313,16 @@ class DomainServer:
             self._ignore(message, "nothing to sync")
             return
         self.neighbours.unsynced.discard(sender)
+        for group in sorted(self._unrenewed.pop(sender, ())):
+            # Its last members went while it changed hands, and it has nothing to say of the group any more.
+            nobody = EndpointsJoined(self._new_id(), group, (), Cause.MERGE, Part(True, sender))
+            self._announce(sender, CHILD, nobody)
+            self._apply(group, self.table.hear_child(group, sender, Interest.NONE))
         self._say_sync_done()
+
+    def _renewed(self, child: Domain, group: Group) -> None:
+        if child in self._unrenewed:
+            self._unrenewed[child].discard(group)
 
     def _say_sync_done(self) -> None:
         """To the parent, once per epoch, when all children that are up have told what they have (C-101)."""
@@ -439,6 +460,7 @@ class DomainServer:
         """In the order of C-131: who is concerned is known only before we forget, and a collection must be
         rid of the lost members before the loss completes it."""
         relation = self.neighbours.up[peer]
+        self._unrenewed.pop(peer, None)
         rows = self.table.rows_of(peer, relation)
         affected = tuple([group for group in rows if self.table.want(group, peer)])
         self.neighbours.disconnect(peer)
@@ -475,6 +497,43 @@ class DomainServer:
         self.neighbours.connect(peer, relation)
         # Nobody has asked the new neighbour yet, so later questions cannot rest on what is open.
         self.collections.unshare_all(_side(relation))
+        self._greet(peer, relation)
+
+    def _link_moved(self, peer: Domain, relation: Relation) -> None:
+        """C-162: as if the neighbour had gone and come, without a word about it. What it asked is void, and
+        what we asked it is asked again. What it told us before is forgotten; of a child, only when it has
+        told us all it has (C-101)."""
+        self._discard_asked_by(peer)
+        self.collections.unshare_all(_side(relation))
+        rows = self.table.rows_of(peer, relation)
+        if relation is CHILD:
+            self.neighbours.unsynced.add(peer)
+            self._unrenewed[peer] = set(rows)
+        else:
+            for group in rows:
+                self.table.forget(group, peer, relation)
+            for collection in self.collections:
+                if collection.kind is Kind.PULL and collection.peer == peer:
+                    self._close(collection)
+        self._greet(peer, relation)
+        self._ask_again(peer, relation)
+
+    def _ask_again(self, peer: Domain, relation: Relation) -> None:
+        """Whatever is being collected on its side; an answer of its predecessor may have become wrong."""
+        side, theirs = _side(relation), self.neighbours.side_of(peer, relation)
+        for collection in self.collections:
+            if (
+                collection.side is not side
+                or collection.kind is Kind.PULL
+                or peer == collection.besides
+                or not self.neighbours.in_range(collection.group, relation)
+            ):
+                continue
+            collection.lose(theirs)
+            collection.waiting.add(peer)
+            self._send(peer, ResolveRequest(collection.id, collection.group))
+
+    def _greet(self, peer: Domain, relation: Relation) -> None:
         if relation is CHILD:
             # The child announces what it has; all we do is give it the permanent names (C-133, C-012).
             for record in self.registry.records():

@@ -12,6 +12,7 @@ Its link to the domain server is down or up (`up`), and that is all the state th
 
     down ── LinkUp: announce every group, then ask for everybody else ──▶ up
     up ── LinkDown: keep only this host; answer what is open from here ──▶ down
+    up ── LinkMoved: announce every group again, ask again what is open ──▶ up
 
 While it is down the host is a world of its own: everything works, on local members (C-054).
 
@@ -77,6 +78,7 @@ from rostra.protocols.effects import (
     Ignored,
     Instant,
     LinkDown,
+    LinkMoved,
     LinkUp,
     Persist,
     Received,
@@ -209,7 +211,9 @@ class LocalServer:
                 self._link_up(now, out)
             case LinkDown(peer, because) if peer == self.gms and self.up:
                 self._link_down(because, out)
-            case LinkUp() | LinkDown():
+            case LinkMoved(peer) if peer == self.gms and self.up:
+                self._link_moved(now, out)
+            case LinkUp() | LinkDown() | LinkMoved():
                 out.append(Ignored(type(event).__name__, why="not a neighbour"))
             case _:
                 out.append(Ignored(type(event).__name__, why="not for an agent"))
@@ -714,6 +718,17 @@ class LocalServer:
                 entry = self._open_entry(now, group, Kind.MERGE, out)
                 entry.waiters = dict.fromkeys([(follower, AUTO) for follower in followers])
         self.life.link_up(out)
+
+    def _link_moved(self, now: Instant, out: list[Effect]) -> None:
+        """C-162: another replica of our domain server knows nothing of us yet; our programs hear nothing."""
+        for entry in list(self.open.values()):
+            if entry.kind is Kind.MERGE:
+                self._close_entry(entry)
+        asked = list(self.open.values())
+        self.inquiries.link_down(out)
+        self._link_up(now, out)
+        for entry in asked:
+            self._send(ResolveRequest(entry.id, entry.group), out)
 
     def _link_down(self, because: Because, out: list[Effect]) -> None:
         """C-115."""

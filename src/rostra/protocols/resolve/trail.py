@@ -35,6 +35,7 @@ from rostra.protocols.effects import (
     Event,
     Instant,
     LinkDown,
+    LinkMoved,
     LinkUp,
     Received,
     Send,
@@ -75,7 +76,7 @@ HERE: Final = Domain("")
 
 class LinkNote(Struct, frozen=True):
     at: Instant
-    what: str  # up | suspected | trusted | down
+    what: str  # up | moved | suspected | trusted | down
     because: str = ""
     evidence: Evidence | None = None
 
@@ -168,6 +169,8 @@ class Trail:
         match report:
             case LinkUp(peer):
                 self._note(peer, LinkNote(now, "up"))
+            case LinkMoved(peer):
+                self._note(peer, LinkNote(now, "moved"))
             case Suspected(peer, evidence):
                 self._note(peer, LinkNote(now, "suspected", evidence=evidence))
             case Trusted(peer):
