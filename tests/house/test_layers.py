@@ -18,6 +18,7 @@ ROOMS = [
     "protocols",
     "wire",
     "node",
+    "replica",
     "journal",
     "runtime",
     "sim",
@@ -37,6 +38,7 @@ FRONT_DOOR = "client"
 
 MAY_NOT_EITHER = {
     "node": {"wire"},  # a node speaks in messages; only its driver knows that they are bytes somewhere
+    "replica": {"wire"},
     "sim": {"runtime"},  # virtual time and real sockets never meet
 }
 
@@ -82,7 +84,7 @@ SURPRISES = {
 }
 """Where time, chance, network, disk and other processes come from."""
 
-PURE = {"errors", "names", "protocols", "node"}
+PURE = {"errors", "names", "protocols", "node", "replica"}
 """Rooms that surprise reaches only as data."""
 
 SPARK = {"pyspark", "pandas", "py4j"}

@@ -20,12 +20,14 @@ def run_daemon(
     domains: tuple[Domain, ...] = (),
     host: Domain | None = None,
     listen: TcpAddress | None = None,
+    replica: int | None = None,
 ) -> int:
     choices = settle(read_world(world), role, flags)
     settings = Settings(
         world=choices.world,
         domains=domains,
         host=host,
+        replica=replica,
         socket=choices["socket"] if _is_for_programs(choices, "socket", host) else None,
         token_file=choices["token_file"],
         programs_at=choices["programs_at"] if _is_for_programs(choices, "programs_at", host) else None,
@@ -39,7 +41,7 @@ def run_daemon(
     record = Record(json=choices["json_logs"])
 
     def read_again() -> World:
-        return settle(read_world(world), role, flags).world
+        return settle(read_world(world), role, flags).world.at_replica(replica)
 
     return run(settings, record, read_again=read_again, beside=_http(choices["http"], settings))
 
@@ -82,4 +84,4 @@ def _own_address(settings: Settings) -> Address:
         return settings.socket
     if settings.host is not None:
         return default_socket()
-    return settings.listen or settings.world.servers[settings.domains[0]]
+    return settings.listen or settings.world.at_replica(settings.replica).servers[settings.domains[0]]

@@ -39,6 +39,15 @@ def server(
         ),
     ],
     world: WorldFile,
+    replica: Annotated[
+        int | None,
+        typer.Option(
+            "--replica",
+            envvar="ROSTRA_REPLICA",
+            help="Which of the domain's replicas this is, in the order of [servers].",
+            show_default=False,
+        ),
+    ] = None,
     with_agent: Annotated[
         str | None,
         typer.Option(
@@ -75,6 +84,8 @@ def server(
       rostra server -d eu.paris --world acme.toml
 
       rostra server -d eu -d eu.paris -w acme.toml --with-agent eu.paris.h1
+
+      rostra server -d eu.lyon --replica 2 --state /var/lib/rostra -w acme.toml
     """
     from rostra.cli.daemon import run_daemon
 
@@ -97,4 +108,5 @@ def server(
         domains=tuple(dict.fromkeys(parse_domain(each) for each in domain)),
         host=None if with_agent is None else parse_host(with_agent),
         listen=None if listen is None else parse_tcp(listen),
+        replica=replica,
     )

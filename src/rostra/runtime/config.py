@@ -8,6 +8,7 @@
     eu = "10.0.0.1:7700"
     "eu.fr" = "10.0.0.1:7700"        # one process may serve several levels: the same address again
     "eu.fr.paris" = "10.0.1.1:7700"
+    "eu.fr.lyon" = ["10.0.2.1:7700", "10.0.2.2:7700", "10.0.2.3:7700"]   # three replicas: one leads
 
     [agents]                         # all optional
     socket = "/run/rostra/agent.sock"    # where programs of the host connect
@@ -56,9 +57,19 @@ from msgspec.structs import fields, replace
 
 from rostra.errors import BadInput, RostraError
 from rostra.journal.bounds import Bounds
-from rostra.names import ROOT, Domain, child, parent, parse_domain, strictly_inside
+from rostra.names import (
+    ROOT,
+    Domain,
+    child,
+    domain_of_seat,
+    parent,
+    parse_domain,
+    seat_of,
+    strictly_inside,
+)
 from rostra.protocols.adhoc.config import AdhocConfig
 from rostra.protocols.detect.config import DetectConfig
+from rostra.protocols.lead.config import LeadConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.resolve.config import ResolveConfig
 from rostra.runtime.addresses import SocketPath, TcpAddress, parse_socket_path, parse_tcp
@@ -68,6 +79,7 @@ PROFILES: Final = {"lan": LinkConfig.lan, "wan": LinkConfig.wan}
 WORLD_NAME_LENGTH_MAX: Final = 63
 MODES: Final = ("auto", "multicast", "fanout", "reflect")
 TREE: Final = "tree"
+REPLICAS_MAX: Final = 5
 SOCKET_MODES: Final = ("0600", "0660", "0666")
 LOOPBACK: Final = ("127.", "::1", "localhost")
 WINDOW_BYTES: Final = 1 << 20
@@ -151,6 +163,26 @@ class World(Struct, frozen=True):
     json_logs: bool = False
     journal: JournalSettings = JournalSettings()
     data: dict[Domain, DataSettings] = {}
+    replicas: dict[Domain, tuple[TcpAddress, ...]] = {}  # of servers that have some; `servers` has the first
+
+    def addresses(self, path: Domain) -> tuple[TcpAddress, ...]:
+        """Where to call the server of a domain, or one of its replicas; nowhere if it has none."""
+        domain = domain_of_seat(path)
+        if domain is not None:
+            replicas = zip(self.seats(domain), self.replicas.get(domain, ()), strict=True)
+            return tuple([address for seat, address in replicas if seat == path])
+        return self.replicas.get(path) or ((self.servers[path],) if path in self.servers else ())
+
+    def seats(self, domain: Domain) -> tuple[Domain, ...]:
+        """The replicas of a domain's server, in the order of their ranks."""
+        return tuple([seat_of(domain, rank + 1) for rank in range(len(self.replicas.get(domain, ())))])
+
+    def at_replica(self, rank: int | None) -> "World":
+        """The same world as the replica of that rank sees it: its own address is the domain's."""
+        if rank is None:
+            return self
+        own = {domain: at[rank - 1] for domain, at in self.replicas.items() if rank <= len(at)}
+        return replace(self, servers={**self.servers, **own})
 
     def data_of(self, cluster: Domain) -> TcpAddress:
         """Where the data channel of this cluster's server is."""
@@ -206,6 +238,10 @@ class World(Struct, frozen=True):
     @property
     def resolve(self) -> ResolveConfig:
         return ResolveConfig.lan() if self.profile == "lan" else ResolveConfig.wan()
+
+    @property
+    def lead(self) -> LeadConfig:
+        return LeadConfig.lan() if self.profile == "lan" else LeadConfig.wan()
 
     def check_detect(self) -> None:
         """Do the settings of detection go together, with what the profile says?"""
@@ -316,9 +352,10 @@ def _world(file: dict[str, Any]) -> World:
         raise BadInput(
             f"{name!r} is not a world's name", fix=f"use 1 to {WORLD_NAME_LENGTH_MAX} printable characters"
         )
+    servers = _servers(_table(file, "servers"))
     described = World(
         name,
-        _servers(_table(file, "servers")),
+        {domain: addresses[0] for domain, addresses in servers.items()},
         placed("[world] profile", parse_profile, _text(world, "world", "profile", default="wan")),
         _agents(_optional(file, "agents")),
         _http(_optional(file, "http")),
@@ -326,6 +363,7 @@ def _world(file: dict[str, Any]) -> World:
         _logs(_optional(file, "logs")),
         _journal(_optional(file, "journal")),
         _data(_optional(file, "data")),
+        {domain: addresses for domain, addresses in servers.items() if len(addresses) > 1},
     )
     for domain, said in described.data.items():
         _check_data(described, domain, said)
@@ -333,8 +371,8 @@ def _world(file: dict[str, Any]) -> World:
     return described
 
 
-def _servers(table: Mapping[str, Any]) -> dict[Domain, TcpAddress]:
-    servers = {parse_domain(path): parse_tcp(_text(table, "servers", path)) for path in table}
+def _servers(table: Mapping[str, Any]) -> dict[Domain, tuple[TcpAddress, ...]]:
+    servers = {parse_domain(path): _addresses(table, path) for path in table}
     if not servers:
         raise BadInput("[servers] is empty", fix='name at least one cluster: "lab" = "127.0.0.1:7700"')
     for domain in sorted(servers):
@@ -344,6 +382,24 @@ def _servers(table: Mapping[str, Any]) -> dict[Domain, TcpAddress]:
                 fix=f'add "{parent(domain)}" = "address:port"; one process may serve both',
             )
     return servers
+
+
+def _addresses(table: Mapping[str, Any], path: str) -> tuple[TcpAddress, ...]:
+    """One address, or one for each replica (C-160)."""
+    said = table[path]
+    if not isinstance(said, list):
+        return (parse_tcp(_text(table, "servers", path)),)
+    if not 1 <= len(said) <= REPLICAS_MAX or not all(isinstance(each, str) for each in said):
+        raise BadInput(
+            f"[servers] {path} is {said!r}",
+            fix=f"name 1 to {REPLICAS_MAX} addresses; 3 outlive the loss of one, 5 of two",
+        )
+    addresses = tuple([parse_tcp(each) for each in said])
+    if len(set(addresses)) < len(addresses):
+        raise BadInput(
+            f"[servers] {path} has an address twice", fix="give every replica an address of its own"
+        )
+    return addresses
 
 
 def _agents(table: Mapping[str, Any]) -> AgentSettings:
@@ -411,6 +467,11 @@ def _check_data(world: World, domain: Domain, said: DataSettings) -> None:
     if not inside or (said.at is not None and inside != [domain]):
         raise BadInput(
             f"[data] {domain} is no cluster with a server", fix=f"name one of: {_some(world.clusters)}"
+        )
+    if said.at is not None and domain in world.replicas:
+        raise BadInput(
+            f"[data] {domain} has replicas, and each takes data at its own address under [servers]",
+            fix=f"leave out the address under [data] {domain}",
         )
     for cluster in inside:
         mode = world.data_mode(cluster)

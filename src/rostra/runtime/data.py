@@ -234,6 +234,14 @@ class DataChannel:
                 "data_mode", node=cluster, mode=f"multicast {group}", because="[data] says between"
             )
 
+    def serve_no_longer(self, cluster: Domain) -> None:
+        """Another replica speaks for this LAN."""
+        for table in (self._audiences, self._modes, self._groups):
+            table.pop(cluster, None)
+        if (sock := self._ears.pop(cluster, None)) is not None:
+            self.process.loop.remove_reader(sock.fileno())
+            sock.close()
+
     def _listen(self, lan: Domain, group: Place, server: TcpAddress) -> None:
         """From now on hear what is said to this LAN by multicast, and be able to speak so."""
         assert self._socket is not None
@@ -289,6 +297,11 @@ class DataChannel:
         if resident.is_agent and hello.path == parent(resident.path):
             self._keys[hello.path] = hello.key
         return replace(hello, key=b"") if hello.key else hello
+
+    def reached(self, resident: "Resident", peer: Domain, at: TcpAddress) -> None:
+        """Our agent called its server there: of several replicas, that is the one that speaks for its LAN."""
+        if resident.is_agent and len(self.process.world.addresses(peer)) > 1:
+            self.locate(peer, at)
 
     def _key(self, source: Domain, to: Domain) -> bytes:
         """What seals what this speaker says to those."""

@@ -73,7 +73,9 @@ class Journals:
         self.scribes.append(scribe)
         self.writers.append(writer)
         process.keep_journal(resident, scribe)
-        if process.world.journal.record:
+        if process.world.journal.record and resident.replica is None:
+            # A server that takes the place of another begins with what that one knew: its inputs alone are
+            # not its whole story.
             self._record(resident)
 
     def _record(self, resident: Resident) -> None:
@@ -140,6 +142,7 @@ def began(world: World, resident: Resident) -> Began:
         world.has_parent(path),
         core.registry.records(),
         speech,
+        tuple(sorted(world.replicas)),
     )
 
 

@@ -4,7 +4,8 @@
                   ◀── Hello ─────────── by that name? If not: a Refusal that says so
 
 A connection is only a channel. When it breaks, the link above resumes on the next one without loss (C-032),
-so all there is to do here is to call again, for ever, and to say once why it does not work.
+so all there is to do here is to call again, for ever, and to say once why it does not work. A neighbour with
+replicas is called at each of their addresses in turn: only the one that leads lets anybody in.
 """
 
 import asyncio
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT_S: Final = 3.0
 HANDSHAKE_TIMEOUT_S: Final = 5.0
 
+BETWEEN_REPLICAS_S: Final = 0.25
+"""How long to wait at most before the next of several replicas is called. Raising it: a new leader is found
+later, and links to it must come within the grace (C-162)."""
+
 UNREAD_BYTES_MAX: Final = 64 << 20
 """What a neighbour that does not read may leave in our buffers before the connection is given up. The link's
 own bound on what is not acknowledged counts messages, and ends the epoch; this one protects our memory."""
@@ -43,6 +48,7 @@ class LinkEnd:
         self.incarnation: int | None = None  # of the peer, from its hello
         self.refusal: Refusal | None = None
         self.closed: asyncio.Future[str] = process.loop.create_future()
+        self.called: TcpAddress | None = None  # where, if it was we who called
         self._packets: list[AnyPacket] = []
 
     @property
@@ -92,6 +98,8 @@ class LinkEnd:
                 assert isinstance(packet, Hello)
                 self.incarnation = packet.incarnation
                 packet = self.process.data.met(self.resident, packet)
+                if self.called is not None:
+                    self.process.data.reached(self.resident, self.peer, self.called)
             step(resident, PacketArrived(peer, packet))  # type: ignore[arg-type]  # the reader allows packets only
 
     def refused(self, refusal: Refusal) -> None:
@@ -124,6 +132,10 @@ class LinkEnd:
 def let_in(process: "Process", hello: Hello) -> "Resident | RostraError":
     """Whom of this process a caller reaches, or why nobody: the accepting side of the handshake."""
     resident = process.residents.get(hello.to)
+    if resident is None and hello.to in process.world.replicas:
+        return NotAllowed(
+            f"this replica of the server of {hello.to} does not lead", fix="call the others in turn"
+        )
     if resident is None:
         here = ", ".join(process.residents)
         return NotAllowed(
@@ -156,23 +168,40 @@ def let_in(process: "Process", hello: Hello) -> "Resident | RostraError":
 class Dialler:
     """Calls one neighbour, for ever."""
 
-    def __init__(self, process: "Process", resident: "Resident", peer: Domain, address: TcpAddress) -> None:
+    def __init__(
+        self, process: "Process", resident: "Resident", peer: Domain, addresses: tuple[TcpAddress, ...]
+    ) -> None:
         self._process = process
         self._resident = resident
         self._peer = peer
-        self.address = address  # where to call next
+        self.addresses = addresses  # where to call, in turn
+        self.task: asyncio.Task[None] | None = None
+        self._turn = 0
         self._trouble = ""  # as it was last logged
+
+    @property
+    def address(self) -> TcpAddress:
+        """Where to call next."""
+        return self.addresses[self._turn % len(self.addresses)]
+
+    def stop(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
 
     async def run(self) -> None:
         settings = self._process.world.links
         delay_s = settings.reconnect_backoff_s
         while True:
-            end = await self._call()
+            end = None if self._peer in self._process.residents else await self._call()
             if end is not None and end.incarnation is not None:
                 delay_s = settings.reconnect_backoff_s
+            else:
+                self._turn += 1
             # Jitter, so that a whole cluster does not call a returning server in step.
             await asyncio.sleep(delay_s * random.uniform(0.5, 1.0))
             delay_s = min(2 * delay_s, settings.reconnect_backoff_max_s)
+            if len(self.addresses) > 1:
+                delay_s = min(delay_s, BETWEEN_REPLICAS_S)
 
     async def _call(self) -> LinkEnd | None:
         """One connection, from beginning to end; none if there was nobody to talk to."""
@@ -182,6 +211,7 @@ class Dialler:
             reader = FrameReader(self._process.world.name, FrameKind.LINK)
             connection = Connection(self._process, reader)
             ends.append(LinkEnd(self._process, self._resident, self._peer, connection))
+            ends[0].called = self.address
             connection.role = ends[0]
             return connection
 
@@ -216,8 +246,8 @@ class Dialler:
     def _say(self, trouble: RostraError | str) -> None:
         """Once for each change, and not once for each try."""
         text = str(trouble)
-        if text == self._trouble:
-            return
+        if text == self._trouble or self._turn % len(self.addresses) < len(self.addresses) - 1:
+            return  # of several replicas all but one say that they do not lead: only a whole round is trouble
         self._trouble = self._resident.trouble[self._peer] = text
         event = "link_refused" if isinstance(trouble, RostraError) else "link_unreachable"
         code = trouble.code if isinstance(trouble, PeerError | RostraError) else ""

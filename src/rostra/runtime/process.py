@@ -49,6 +49,7 @@ from rostra.protocols.effects import (
     Event,
     Ignored,
     LinkDown,
+    LinkMoved,
     LinkUp,
     Noted,
     Persist,
@@ -57,8 +58,11 @@ from rostra.protocols.effects import (
     TimerFired,
     TimerKey,
 )
+from rostra.protocols.lead.core import Ballot
+from rostra.protocols.lead.events import Begun, Committed, Doubt, Follow, Greeted, Handed, Lead, Resign
 from rostra.protocols.links.core import Link
 from rostra.protocols.links.events import (
+    ChannelClosed,
     ChannelOpened,
     Evidence,
     PacketArrived,
@@ -67,6 +71,7 @@ from rostra.protocols.links.events import (
     Transmit,
     Trusted,
 )
+from rostra.replica import Replica
 from rostra.runtime.config import World
 from rostra.runtime.connection import Connection
 from rostra.runtime.data import DataChannel
@@ -107,8 +112,14 @@ class Resident:
         self.evidence: dict[
             Domain, Evidence
         ] = {}  # behind the present suspicion, or the last removal, of each peer
+        self.replica: Replica | None = None  # of a seat, and of a server that leads: what both belong to
+        self.gone = False  # another replica leads: nothing happens to this node any more
         self.scribe: Scribe | None = None  # if a journal is kept
         self.recorder: Recorder | None = None  # if every input is kept too
+
+    @property
+    def is_seat(self) -> bool:
+        return self.replica is not None and self.node is self.replica.seat
 
     @property
     def membership(self) -> Core:
@@ -142,6 +153,7 @@ class Process:
         self.doors: list[Door] = []
         self.files_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.http: str | None = None  # where health, metrics and the dashboard are
+        self._seats: list[Resident] = []
         self._diallers: dict[tuple[Domain, Domain], Dialler] = {}  # by node and peer
         self._in_turn = False
         self._stepped: dict[Resident, None] = {}  # may have something to say to their neighbours
@@ -164,6 +176,7 @@ class Process:
             Persist: self._persist,
             LinkUp: self._link_up,
             LinkDown: self._link_down,
+            LinkMoved: self._link_moved,
             Suspected: self._suspected,
             Trusted: self._trusted,
             Removed: self._removed,
@@ -176,6 +189,12 @@ class Process:
             Spill: self._spill,
             ReadSpilled: self._read_spilled,
             ForgetSpilled: self._forget_spilled,
+            Lead: self._seat_ordered,
+            Resign: self._seat_ordered,
+            Follow: self._follow,
+            Handed: self._seat_ordered,
+            Greeted: self._seat_ordered,
+            Committed: self._seat_ordered,
         }
 
     def clock(self) -> float:
@@ -187,6 +206,8 @@ class Process:
     def host(self, resident: Resident) -> None:
         self.residents[resident.path] = resident
         self.programs[resident.path] = programs = self._programs_of(resident)
+        if resident.is_seat:
+            self._seats.append(resident)
         if resident.is_agent:
             self.agent = resident
             self._paced.append((programs, resident.node.links[parent(resident.path)]))
@@ -222,32 +243,82 @@ class Process:
         """Set the nodes going: timers, links inside the process, calls to the neighbours outside."""
         self._begin_turn()
         for resident in self.residents.values():
-            if resident.recorder is not None:
-                resident.recorder.given(STARTED)
-            self._carry_out(resident, None, resident.node.start(self.now))
-            self.record.note(
-                "node_started",
-                node=resident.path,
-                world=self.world.name,
-                incarnation=resident.node.incarnation,
-            )
-        for resident in self.residents.values():
+            self._start(resident)
+        for resident in list(self.residents.values()):
             for other in self.residents:
                 if other != resident.path and self.accepts(resident, other):
                     self.step(resident, ChannelOpened(other))
             for peer in list(resident.node.links):
                 self._dial(resident, peer)
+        for seat in self._seats:
+            self.step(seat, Begun())
         self.spawn(self._watch_programs())
         self.lag.start()
+
+    def _start(self, resident: Resident) -> None:
+        if resident.recorder is not None:
+            resident.recorder.given(STARTED)
+        self._carry_out(resident, None, resident.node.start(self.now))
+        self.record.note(
+            "node_started",
+            node=resident.path,
+            world=self.world.name,
+            incarnation=resident.node.incarnation,
+        )
+
+    # Replicas: a node that begins and ends while the others run
+
+    def let_lead(self, resident: Resident) -> None:
+        """From now on this replica is the server of its domain. It was hosted just now."""
+        self._start(resident)
+        for other in list(self.residents.values()):
+            if other is not resident and self.accepts(resident, other.path):
+                self.step_inside(resident, ChannelOpened(other.path))
+                self.step_inside(other, ChannelOpened(resident.path))
+        for peer in list(resident.node.links):
+            self._dial(resident, peer)
+
+    def let_go(self, resident: Resident, why: str) -> None:
+        """Another replica is the server of that domain. Not a word of this one leaves any more."""
+        path = resident.path
+        resident.gone = True
+        del self.residents[path]
+        self._stepped.pop(resident, None)
+        for timer in resident.timers.values():
+            timer.cancel()
+        for key in [key for key in self._diallers if key[0] == path]:
+            self._diallers.pop(key).stop()
+        for channel in list(resident.channels.values()):
+            channel.connection.abort(why)
+        for other in list(self.residents.values()):
+            if path in other.node.links and path not in other.channels:
+                self.step_inside(other, ChannelClosed(path, why))
+        programs = self.programs.pop(path)
+        goodbye = self.encoder.to_program(Goodbye(why))
+        for program in list(programs.by_number.values()):
+            program.say(goodbye)
+            program.connection.close(why)
+        if (disk := self._disks.pop(path, None)) is not None:
+            disk.close()
+        if resident.scribe is not None:
+            resident.scribe.closing(why)
+            self._witnesses.remove(resident.scribe)
+
+    def _seat_ordered(self, resident: Resident, order: Any) -> None:
+        assert resident.replica is not None
+        resident.replica.seat_ordered(self.now, order)
+
+    def _follow(self, resident: Resident, order: Follow) -> None:
+        self.record.note("following", node=resident.path, leader=order.leader, term=order.term)
 
     def take_over(self, world: World) -> None:
         """The world file was read again: call neighbours where they are now, and meet new ones."""
         self.world = world
         self._begin_turn()
         for (_, peer), dialler in self._diallers.items():
-            dialler.address = world.servers.get(peer, dialler.address)
+            dialler.addresses = world.addresses(peer) or dialler.addresses
         for resident in self.residents.values():
-            if not resident.is_agent:
+            if not resident.is_agent and not resident.is_seat:
                 above = (parent(resident.path),) if world.has_parent(resident.path) else ()
                 for peer in (*above, *world.siblings(resident.path)):
                     if resident.recorder is not None:
@@ -256,10 +327,12 @@ class Process:
                         self._dial(resident, peer)
 
     def _dial(self, resident: Resident, peer: Domain) -> None:
-        if peer not in self.residents and peer in self.world.servers and dials(resident.path, peer):
-            dialler = Dialler(self, resident, peer, self.world.servers[peer])
+        addresses = self.world.addresses(peer)
+        may_be_elsewhere = peer not in self.residents or len(addresses) > 1
+        if addresses and may_be_elsewhere and dials(resident.path, peer):
+            dialler = Dialler(self, resident, peer, addresses)
             self._diallers[resident.path, peer] = dialler
-            self.spawn(dialler.run())
+            dialler.task = self.spawn(dialler.run())
 
     @property
     def is_draining(self) -> bool:
@@ -274,7 +347,8 @@ class Process:
     def default_resident(self) -> Resident:
         """Whom a program meets that names nobody: the agent, or the lowest domain server."""
         return max(
-            self.residents.values(), key=lambda resident: (resident.is_agent, resident.path.count("."))
+            self.residents.values(),
+            key=lambda resident: (resident.is_agent, not resident.is_seat, resident.path.count(".")),
         )
 
     @property
@@ -333,10 +407,16 @@ class Process:
         if not self._in_turn:
             self._in_turn = True
             self.turn += 1
-            self.now = max(self.clock(), self.now + 1e-9)
+            before, self.now = self.now, max(self.clock(), self.now + 1e-9)
             for witness in self._witnesses:
                 witness.turn(time.time_ns() // 1000, self.now)
             self.loop.call_soon(self._end_turn)
+            for seat in self._seats:
+                # Its node ticks, so turns are never far apart unless the whole process stood still. Whoever
+                # led then must not act before it has asked itself whether it still does (C-161).
+                if self.now - before > seat.node.tick_s:
+                    self._stepped[seat] = None
+                    self._take(seat, Doubt(self.now - before - seat.node.tick_s))
 
     def _end_turn(self) -> None:
         try:
@@ -371,6 +451,8 @@ class Process:
                 self._take(resident, event)
 
     def _take(self, resident: Resident, event: Event) -> None:
+        if resident.gone:
+            return
         if resident.recorder is not None:
             resident.recorder.given(event)
         self._carry_out(resident, event, resident.node.step(self.now, event))
@@ -380,9 +462,15 @@ class Process:
             resident.scribe.saw(event, outputs)
         if resident.recorder is not None:
             resident.recorder.gave(outputs)
+        if resident.replica is not None and not resident.is_seat:
+            outputs = resident.replica.server_ordered(outputs)
         do = self._do
         for output in outputs:
             do[type(output)](resident, output)
+
+    def perform(self, resident: Resident, output: Output) -> None:
+        """An order that waited."""
+        self._do[type(output)](resident, output)
 
     # Orders
 
@@ -438,7 +526,10 @@ class Process:
             self.step(resident, TimerFired(timer))
 
     def _persist(self, resident: Resident, order: Persist) -> None:
-        resident.store.persist(order.record)
+        if isinstance(order.record, Ballot):
+            resident.store.persist_ballot(order.record)
+        else:
+            resident.store.persist(order.record)
 
     def _ignored(self, resident: Resident, ignored: Ignored) -> None:
         self.record.count("ignored", ignored.why)
@@ -463,6 +554,19 @@ class Process:
             else "new incarnation"
             if met < report.incarnation
             else "heard again",
+        )
+
+    def _link_moved(self, resident: Resident, report: LinkMoved) -> None:
+        resident.evidence.pop(report.peer, None)
+        resident.trouble.pop(report.peer, None)
+        resident.met[report.peer] = report.incarnation
+        self.record.count("links_moved")
+        self.record.note(
+            "link_moved",
+            node=resident.path,
+            peer=report.peer,
+            incarnation=report.incarnation,
+            because="another replica leads",
         )
 
     def _link_down(self, resident: Resident, report: LinkDown) -> None:
@@ -569,10 +673,11 @@ class Process:
         if not self.failed.done():
             self.failed.set_result(error)
 
-    def spawn(self, work: Any) -> None:
+    def spawn(self, work: Any) -> asyncio.Task[None]:
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
+        return task
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

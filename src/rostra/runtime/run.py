@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rostra.errors import BadInput, RostraError
 from rostra.names import Domain, parent
@@ -26,8 +27,10 @@ from rostra.node import Node
 from rostra.protocols.adhoc.core import ClusterCore, HostCore
 from rostra.protocols.adhoc.messages import Channel
 from rostra.protocols.effects import Core
+from rostra.protocols.lead.core import SeatCore
 from rostra.protocols.resolve.domain import DomainServer
 from rostra.protocols.resolve.local import LocalServer
+from rostra.replica import Replica
 from rostra.runtime.addresses import SocketPath, TcpAddress, default_socket
 from rostra.runtime.config import LOOPBACK, World
 from rostra.runtime.data import DataChannel, fitted
@@ -36,6 +39,7 @@ from rostra.runtime.notify import Systemd
 from rostra.runtime.process import Process, Resident
 from rostra.runtime.record import Record
 from rostra.runtime.reload import reload
+from rostra.runtime.replicas import Replicas
 from rostra.runtime.spill import MB_MAX
 from rostra.runtime.store import open_store
 from rostra.runtime.tokens import read_token
@@ -57,6 +61,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     socket: SocketPath | None = None  # for programs and administrators; none: an agent's usual place
     programs_at: TcpAddress | None = None  # for the agent's programs, over TCP
     token_file: Path | None = None  # holds what programs must show over TCP; none: nothing
+    replica: int | None = None  # which of the domains' replicas, where they have some; 1 is the first
     listen: TcpAddress | None = None  # instead of what the world file says, for all domains
     data: TcpAddress | None = None  # the same for datagrams; an agent's own are at any free port
     state: Path | None = None
@@ -66,10 +71,32 @@ class Settings(Struct, frozen=True, kw_only=True):
     def check(self) -> None:
         for domain in self.domains:
             self.world.check_domain(domain)
+            self._check_replica(domain)
+        if self.replica is not None and not any(domain in self.world.replicas for domain in self.domains):
+            raise BadInput(
+                f"replica {self.replica} of a server that has none",
+                fix="name several addresses for the domain under [servers], or leave out --replica",
+            )
         if self.host is not None:
             self.world.check_host(self.host)
         if not self.domains and self.host is None:
             raise BadInput("nothing to run", fix="name a domain or a host")
+
+    def _check_replica(self, domain: Domain) -> None:
+        replicas = self.world.replicas.get(domain)
+        if replicas is None:
+            return
+        if self.replica is None or not 1 <= self.replica <= len(replicas):
+            raise BadInput(
+                f"{domain} has {len(replicas)} replicas, and it was not said which of them this is"
+                if self.replica is None
+                else f"{domain} has {len(replicas)} replicas, and no number {self.replica}",
+                fix=f"--replica 1 to --replica {len(replicas)}, in the order of [servers]",
+            )
+        if self.state is None:
+            raise BadInput(
+                f"a replica of {domain} must remember how it voted", fix="name a directory with --state"
+            )
 
 
 Beside = Callable[[Process], AbstractAsyncContextManager[None]]
@@ -179,15 +206,21 @@ class running:
         self._settings = settings
         self._record = record
         self._journals: Journals | None = None
+        self._replicas: Replicas | None = None
         self.doors: list[Door] = []
 
     async def __aenter__(self) -> Process:
-        settings = self._settings
+        settings = self._settings = replace(
+            self._settings, world=self._settings.world.at_replica(self._settings.replica)
+        )
         process = Process(settings.world, self._record)
         try:
             for domain in settings.domains:
-                process.host(_domain_server(settings, domain, process.data))
-                process.keep_backlogs(domain, settings.state, settings.spill_mb << 20)
+                if domain in settings.world.replicas:
+                    self._host_replica(process, domain)
+                else:
+                    process.host(_domain_server(settings, domain, process.data))
+                    process.keep_backlogs(domain, settings.state, settings.spill_mb << 20)
             if settings.host is not None:
                 process.host(_agent(settings, settings.host))
             if settings.world.journal.at is not None:
@@ -205,6 +238,67 @@ class running:
             door.close()
         if self._journals is not None:
             await self._journals.close()
+
+    def _host_replica(self, process: Process, domain: Domain) -> None:
+        settings = self._settings
+
+        def serve(domain: Domain) -> None:
+            process.keep_backlogs(domain, settings.state, settings.spill_mb << 20)
+            if settings.world.is_cluster(domain):
+                process.data.serve(domain)
+
+        if self._replicas is None:
+            self._replicas = Replicas(process, serve, lambda: self._journals)
+        assert settings.replica is not None
+        world, seats = settings.world, settings.world.seats(domain)
+        me = seats[settings.replica - 1]
+        store = open_store(settings.state, me)
+        registry = store.registry()
+        seat = Node(
+            world.name,
+            me,
+            SeatCore(
+                me,
+                seats,
+                floor=store.incarnation,
+                ballot=store.ballot(),
+                registry=registry,
+                scope=domain,
+                config=world.lead,
+            ),
+            incarnation=store.incarnation,
+            config=world.links,
+            siblings=[each for each in seats if each != me],
+            has_parent=False,
+        )
+        # The address and the keys stay the same, however often this replica leads.
+        address = _address(world, domain, process.data.make_keys(domain)) if world.is_cluster(domain) else ""
+
+        def make_core() -> DomainServer | ClusterCore:
+            server = DomainServer(
+                domain,
+                cluster=world.is_cluster(domain),
+                incarnation=0,
+                config=world.resolve,
+                registry=registry,
+            )
+            if not server.cluster:
+                return server
+            return ClusterCore(
+                server,
+                fitted(world.adhoc_at(domain)),
+                luck=secrets.randbits(64),
+                channel=Channel(world.data_mode(domain)),
+                address=address,
+                replicas=True,
+                backup=True,
+            )
+
+        def make_node(core: Core, term: int, known: tuple[Domain, ...]) -> Node:
+            siblings = world.siblings(domain)
+            return _node(world, domain, core, term, siblings, accepts_children=True, known=known)
+
+        self._replicas.host(Replica(self._replicas, domain, seat, make_core, make_node), store)
 
     async def _open_doors(self, process: Process) -> None:
         settings = self._settings
@@ -239,7 +333,8 @@ class running:
             elsewhere = settings.data or (settings.listen if at == world.servers[home] else None)
             process.data.open(elsewhere or at)
             for cluster in served:
-                process.data.serve(cluster)
+                if cluster not in world.replicas:
+                    process.data.serve(cluster)
         else:
             process.data.open_when_needed(settings.data or TcpAddress(_any_address_to(at), 0))
         if settings.host is not None:
@@ -265,7 +360,8 @@ def _journals(at: str, process: Process) -> "Journals":
 
     journals = Journals(at, process.world.journal.bounds, process)
     for resident in process.residents.values():
-        journals.open(resident)
+        if not resident.is_seat:
+            journals.open(resident)
     return journals
 
 
@@ -322,6 +418,7 @@ def _node(
     siblings: tuple[Domain, ...],
     *,
     accepts_children: bool,
+    known: tuple[Domain, ...] = (),
 ) -> Node:
     return Node(
         world.name,
@@ -332,6 +429,8 @@ def _node(
         siblings=siblings,
         has_parent=world.has_parent(path),
         accepts_children=accepts_children,
+        replicated=world.replicas,
+        known=known,
     )
 
 

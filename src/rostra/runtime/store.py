@@ -19,6 +19,7 @@ import msgspec
 
 from rostra.errors import BadInput, RostraError
 from rostra.names import Domain, parse_group_name, parse_scope
+from rostra.protocols.lead.core import Ballot
 from rostra.protocols.resolve.registry import Registry, RegistryRecord
 
 BLOCK: Final = 1024
@@ -43,6 +44,12 @@ class Store(Protocol):
     def persist(self, record: RegistryRecord) -> None:
         """On disk when this returns."""
 
+    def ballot(self) -> Ballot:
+        """For whom a replica voted last, and in which term."""
+
+    def persist_ballot(self, ballot: Ballot) -> None:
+        """On disk when this returns: nobody votes twice in one term."""
+
     def close(self) -> None: ...
 
 
@@ -60,6 +67,12 @@ class Memory:
 
     def persist(self, record: RegistryRecord) -> None:
         pass
+
+    def ballot(self) -> Ballot:
+        return Ballot()
+
+    def persist_ballot(self, ballot: Ballot) -> None:
+        raise StoreFailed("a replica without a state directory cannot vote", fix="give it one with --state")
 
     def close(self) -> None:
         pass
@@ -80,11 +93,13 @@ class Disk:
                 "CREATE TABLE IF NOT EXISTS registry"
                 " (scope TEXT PRIMARY KEY, version INTEGER NOT NULL, names TEXT NOT NULL)"
             )
+            self._db.execute("CREATE TABLE IF NOT EXISTS ballot (term INTEGER NOT NULL, vote TEXT NOT NULL)")
             (last,) = self._db.execute("SELECT max(reserved) FROM numbers").fetchone()
             if not isinstance(last, int | None):
                 raise ValueError(f"{last!r} is no number")
             self.incarnation = max(_wall_clock_ms(), (last or 0) + 1)
             self._records = self._read_registry()
+            self._ballot = self._read_ballot()
             self._reserve(self.incarnation + BLOCK)
             self._db.execute("COMMIT")
         except OSError as error:
@@ -125,6 +140,16 @@ class Disk:
             )
         )
 
+    def ballot(self) -> Ballot:
+        return self._ballot
+
+    def persist_ballot(self, ballot: Ballot) -> None:
+        def change() -> None:
+            self._db.execute("DELETE FROM ballot")
+            self._db.execute("INSERT INTO ballot (term, vote) VALUES (?, ?)", (ballot.term, ballot.vote))
+
+        self._write(change)
+
     def close(self) -> None:
         self._db.close()
 
@@ -145,6 +170,10 @@ class Disk:
             for name in record.names:
                 parse_group_name(name)
         return [RegistryRecord(Domain(record.scope), record.version, record.names) for record in records]
+
+    def _read_ballot(self) -> Ballot:
+        row = self._db.execute("SELECT term, vote FROM ballot").fetchone()
+        return Ballot() if row is None else msgspec.convert(row, _Vote).ballot()
 
     def _reserve(self, number: int) -> None:
         self._db.execute("DELETE FROM numbers")
@@ -168,6 +197,16 @@ class _Row(msgspec.Struct, array_like=True):
     scope: str
     version: Annotated[int, msgspec.Meta(ge=0)]
     names: tuple[str, ...]
+
+
+class _Vote(msgspec.Struct, array_like=True):
+    """A ballot, as it must be."""
+
+    term: Annotated[int, msgspec.Meta(ge=0)]
+    vote: str
+
+    def ballot(self) -> Ballot:
+        return Ballot(self.term, parse_scope(self.vote) if self.vote else "")
 
 
 class Change(Protocol):

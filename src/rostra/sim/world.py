@@ -60,6 +60,7 @@ from rostra.protocols.effects import (
     FellBehind,
     Ignored,
     LinkDown,
+    LinkMoved,
     LinkUp,
     Noted,
     Persist,
@@ -68,6 +69,8 @@ from rostra.protocols.effects import (
     TimerFired,
     TimerKey,
 )
+from rostra.protocols.lead import events as seat
+from rostra.protocols.lead.config import LeadConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.core import Link
 from rostra.protocols.links.events import (
@@ -122,6 +125,7 @@ from rostra.sim.history import (
 )
 from rostra.sim.network import STEADY, Line, LinkModel, Quality
 from rostra.sim.programs import Call, Program
+from rostra.sim.replicas import Seats
 from rostra.sim.shapes import clusters
 from rostra.sim.shelf import Shelf
 from rostra.sim.talks import QUIET, JoinTalk, LeaveTalk, Talk
@@ -246,6 +250,7 @@ class World:
     nothing is written down, which is what large worlds want. With `journal`, every server writes the journal
     that a real one would, into that directory; `close` ends them. `fifo` are the settings of groups that
     speak, True for the usual ones; `data` is the network for their messages, like `links` unless it is said.
+    `replicas` says which domains have how many servers: ``{"haifa": 3}``.
     """
 
     def __init__(
@@ -265,6 +270,7 @@ class World:
         journal: "str | Path | SimJournal | None" = None,
         fifo: AdhocConfig | bool = False,
         data: LinkModel | None = None,
+        replicas: Mapping[str, int] | None = None,
     ) -> None:
         if (tree is None) == (domains is None):
             raise BadInput("a world needs a tree or domains, not both", fix='World(1, domains={"haifa": 2})')
@@ -287,6 +293,13 @@ class World:
         self.fifo = (AdhocConfig() if fifo else None) if isinstance(fifo, bool) else fifo
         self.data = Datagrams(seed, data if data is not None else links, self.tree.clusters)
         self.hearers: list[Hearer] = []
+        self.name = WORLD_NAME
+        self.lead = LeadConfig()
+        if replicas and self.journal is not None:
+            raise BadInput(
+                "a simulated world with replicas keeps no journal yet", fix="leave one of them out"
+            )
+        self.seats = Seats(self, {parse_domain(name): count for name, count in (replicas or {}).items()})
         self._watching = watching
         self._wire = _Wire() if wire else None
         self._heap: list[tuple[float, int, Callable[[Any, Any], None], Any, Any]] = []
@@ -306,6 +319,7 @@ class World:
             Persist: self._persist,
             LinkUp: self._link_changed,
             LinkDown: self._link_changed,
+            LinkMoved: self._link_changed,
             Suspected: self._link_changed,
             Trusted: self._link_changed,
             Removed: self._note,
@@ -320,6 +334,12 @@ class World:
             talk.Spill: self._spill,
             talk.ReadSpilled: self._read_spilled,
             talk.ForgetSpilled: self._forget_spilled,
+            seat.Lead: self._seat_ordered,
+            seat.Resign: self._seat_ordered,
+            seat.Follow: self._note,
+            seat.Handed: self._seat_ordered,
+            seat.Greeted: self._seat_ordered,
+            seat.Committed: self._seat_ordered,
         }
         self.processes: dict[Domain, Process] = {path: Process(path) for path in self.tree.servers}
         hosts = set(self.tree.hosts)
@@ -327,11 +347,14 @@ class World:
             quality = links.lan if a in hosts or b in hosts else links.wan
             self.processes[a].lines[b] = Line(a, b, quality)
             self.processes[b].lines[a] = Line(b, a, quality)
+        for seats in self.seats.of.values():
+            self.processes |= {path: Process(path) for path in seats}
+        self.seats.lines()
         if self.history is not None:
             self.history.append(WorldMade(0.0, 0, self.tree.hosts))
         if self.journal is not None:
             self.journal.begin(0.0, {"seed": seed, "hosts": self.tree.hosts})
-        for process in self.processes.values():
+        for process in list(self.processes.values()):
             if stagger:  # servers that were started by hand do not tick together
                 self._at(self.luck.random() * self.timers.tick_s, self._start, process, None)
             else:
@@ -446,9 +469,24 @@ class World:
     def _carry_out(self, process: Process, event: Event | None, outputs: list[Output]) -> None:
         if self.journal is not None:
             self.journal.saw(self.now, process.path, event, outputs)
+        if process.path in self.seats.leaders and (replica := self.seats.replica_of(process)) is not None:
+            outputs = replica.server_ordered(outputs)
         carry = self._carry
         for output in outputs:
             carry[type(output)](process, output)
+
+    def _seat_ordered(self, process: Process, order: Any) -> None:
+        replica = self.seats.replica_of(process)
+        assert replica is not None
+        replica.seat_ordered(self.now + process.skew_s, order)
+
+    def perform(self, process: Process, output: Output) -> None:
+        """An order that waited."""
+        self._carry[type(output)](process, output)
+
+    def give(self, process: Process, event: Event) -> None:
+        """What one half of a replica says to the other."""
+        self._step(process, event)
 
     def _wake(self, process: Process) -> None:
         """See to it that a server with a full inbox turns to it when it can."""
@@ -579,13 +617,15 @@ class World:
             listener.noted(self.now, process.path, note)
 
     def _link_changed(self, process: Process, change: Output) -> None:
-        if type(change) is LinkUp or type(change) is LinkDown:
+        if isinstance(change, LinkUp | LinkDown | LinkMoved):
             self._busy_at = self.now
         if self.history is not None:
             at, number, path = self.now, len(self.history), process.path
             match change:
                 case LinkUp(peer=peer):
                     self.history.append(Detected(at, number, path, peer, "up"))
+                case LinkMoved(peer=peer):
+                    self.history.append(Detected(at, number, path, peer, "moved"))
                 case LinkDown(peer=peer, because=because):
                     self.history.append(Detected(at, number, path, peer, "down", because))
                 case Suspected(peer=peer):
@@ -671,7 +711,7 @@ class World:
         self._busy_at = self.now
         match call.request:
             case JoinTalk(group, role, slow, meta):
-                luck = self._luck_of(endpoint, group, self._token)
+                luck = self.luck_of(endpoint, group, self._token)
                 self._inject(process, talk.JoinAsked(endpoint, self._token, group, luck, role, slow, meta))
             case LeaveTalk(group):
                 self._inject(process, talk.LeaveAsked(endpoint, self._token, group))
@@ -827,7 +867,7 @@ class World:
             kind = talk.Paused if paused else talk.Resumed
             self._inject(self.processes[program.host], kind(program.address, group))
 
-    def _luck_of(self, *about: object) -> int:
+    def luck_of(self, *about: object) -> int:
         """A number for a core to make its choices with. From its name and not from our generator, so that one
         more member changes nobody else's luck."""
         text = " ".join(map(str, (self.seed, *about))).encode()
@@ -863,9 +903,13 @@ class World:
 
     def crash(self, server: str) -> "World":
         """The process dies with everything in its memory; on a host, its programs die too."""
+        if (leader := self.seats.leaders.get(self._path(server))) is not None:
+            return self.crash(leader)
         process = self._process(server)
         if process.node is None:
             return self
+        if process.path in self.seats.replicas:
+            self.seats.stop(process.path)
         if isinstance(process.core, LocalServer):
             # The next life's numbers must be larger than every one that was handed out in this.
             handed_out = process.core.next_number - process.incarnation
@@ -873,15 +917,36 @@ class World:
         for program in self.programs:
             if program.host == process.path and program.alive:
                 program.die()
+        self._forget_process(process)
+        if self.journal is not None:
+            self.journal.crashed(process.path)
+        self._write(ServerChanged, process.path, "crashed")
+        return self
+
+    def _forget_process(self, process: Process) -> None:
         process.node = process.core = process.door = None
         process.inbox, process.paused, process.step_s = None, False, 0.0
         process.timers = {}
         process.programs = {}
         self._dirty.pop(process, None)
+
+    def drop(self, process: Process) -> None:
+        """The server of a domain, as neighbours know it, ends: the seat that led it leads no more."""
+        self._forget_process(process)
         if self.journal is not None:
             self.journal.crashed(process.path)
-        self._write(ServerChanged, process.path, "crashed")
-        return self
+
+    def let_lead(self, process: Process, node: Node) -> None:
+        """A seat leads: its node is the domain's server from now on."""
+        process.life += 1
+        process.shelf = Shelf()
+        process.incarnation = node.incarnation
+        process.node, core = node, node.core
+        process.door = core if isinstance(core, ClusterCore) else None
+        process.core = core.server if isinstance(core, ClusterCore) else core
+        self._carry_out(process, None, node.start(self.now + process.skew_s))
+        for peer in process.lines:
+            self._step(process, ChannelOpened(peer))
 
     def restart(self, server: str) -> "World":
         """A new life with an empty memory and a larger incarnation; only the disk is as it was."""
@@ -892,22 +957,22 @@ class World:
 
     def pause(self, server: str) -> "World":
         """The process stands still: timers fire late, and what arrives waits."""
-        process = self._process(server)
-        if process.works:
-            process.paused = True
-            process.inbox = process.inbox if process.inbox is not None else deque()
-            self._write(ServerChanged, process.path, "paused")
+        for process in self.seats.in_one(self._process(server)):
+            if process.works:
+                process.paused = True
+                process.inbox = process.inbox if process.inbox is not None else deque()
+                self._write(ServerChanged, process.path, "paused")
         return self
 
     def resume(self, server: str) -> "World":
-        process = self._process(server)
-        if process.paused:
-            process.paused = False
-            if process.inbox:
-                self._wake(process)
-            elif not process.step_s:
-                process.inbox = None
-            self._write(ServerChanged, process.path, "continued")
+        for process in self.seats.in_one(self._process(server)):
+            if process.paused:
+                process.paused = False
+                if process.inbox:
+                    self._wake(process)
+                elif not process.step_s:
+                    process.inbox = None
+                self._write(ServerChanged, process.path, "continued")
         return self
 
     def slow(self, server: str, step_s: float) -> "World":
@@ -932,8 +997,16 @@ class World:
         process.waking = False
         process.shelf = Shelf()
         incarnation = process.incarnation = process.incarnation + NUMBERS_PER_LIFE
-        registry = Registry.of(process.disk)
         path = process.path
+        if path in self.seats.of:
+            return  # until one of its replicas leads
+        if (domain := self.seats.domain_of(path)) is not None:
+            self._carry_out(process, None, self.seats.start(process, domain).start(self.now + process.skew_s))
+            for peer in process.lines:
+                self._step(process, ChannelOpened(peer))
+            self._step(process, seat.Begun())
+            return
+        registry = Registry.of(process.disk)
         if path in self.tree.children:
             cluster = path in self.tree.clusters
             core: Core = DomainServer(
@@ -947,21 +1020,13 @@ class World:
             core = process.door = HostCore(core, self.fifo)
             speech = Speaking(self.fifo)
         elif self.fifo is not None and path in self.tree.clusters:
-            luck = self._luck_of(path, incarnation)
+            luck = self.luck_of(path, incarnation)
             assert isinstance(core, DomainServer)
             core = process.door = ClusterCore(core, self.fifo, luck=luck)
             speech = Speaking(self.fifo, luck)
         if self._watching is not None:
             core = self._watching(path, core)
-        process.node = Node(
-            WORLD_NAME,
-            path,
-            core,
-            incarnation=incarnation,
-            config=self.timers,
-            siblings=self.tree.siblings(path),
-            accepts_children=path in self.tree.children,
-        )
+        process.node = self.node_of(path, core, incarnation)
         self._write(ServerChanged, path, "started")
         if self.journal is not None:
             began = Began(
@@ -984,6 +1049,19 @@ class World:
         self._carry_out(process, None, process.node.start(self.now + process.skew_s))
         for peer in process.lines:
             self._step(process, ChannelOpened(peer))
+
+    def node_of(self, path: Domain, core: Core, incarnation: int, *, known: tuple[Domain, ...] = ()) -> Node:
+        return Node(
+            WORLD_NAME,
+            path,
+            core,
+            incarnation=incarnation,
+            config=self.timers,
+            siblings=self.tree.siblings(path),
+            accepts_children=path in self.tree.children,
+            replicated=self.seats.of,
+            known=known,
+        )
 
     # Faults of the network
 

@@ -1,0 +1,208 @@
+"""One replica of a domain's server: its seat among the others and, while it leads, the server itself.
+
+    seat (always)                                      server (while we lead)
+      Lead ──────────────▶ begin: a node of the domain, with the term as its incarnation, and with the
+                           neighbours and mirrors of its predecessor (C-161, C-163, X-100)
+      Resign ────────────▶ end it, as if it had crashed: others lead now
+      Handed ────────────▶ while we follow: what the leader knows, for the day when it is our turn
+      Share ◀───────────── while we lead: mirrors of groups that speak, and who our neighbours are
+      Record, Committed ◀─▶ the registry: promised when a majority has it (C-012)
+
+Both are nodes like any other; what is here only carries words between them, and is as sans-IO as they are.
+Drivers give it every output of the two nodes and carry out the rest.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
+
+import msgspec
+
+from rostra.errors import Unreachable
+from rostra.names import Domain
+from rostra.node import Node, Output
+from rostra.protocols.adhoc.core import ClusterCore
+from rostra.protocols.adhoc.events import Appointed, Replicate, Replicated
+from rostra.protocols.adhoc.messages import Mirror, MirrorAsked, decode_control, encode
+from rostra.protocols.effects import (
+    Answer,
+    Effect,
+    Event,
+    Instant,
+    LinkDown,
+    LinkMoved,
+    LinkUp,
+    Persist,
+)
+from rostra.protocols.lead.events import Committed, Greeted, Handed, Lead, Record, Resign, Share
+from rostra.protocols.resolve.domain import DomainServer
+from rostra.protocols.resolve.registry import RegistryRecord
+from rostra.protocols.resolve.requests import denied
+
+
+class Around(msgspec.Struct, frozen=True, array_like=True, tag=1):
+    """The neighbours that the leader is linked with."""
+
+    neighbours: tuple[str, ...]
+
+
+class Image(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    """A message between a delegate and its backups."""
+
+    message: bytes
+
+
+NEIGHBOURS_MAX: Final = 100_000
+_decoder = msgspec.msgpack.Decoder(Around | Image)
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class House(Protocol):
+    """What a replica needs of the driver it runs in."""
+
+    def begin(self, replica: "Replica", server: Node) -> None:
+        """Run this node, from now on."""
+
+    def end(self, replica: "Replica", server: Node, why: str) -> None:
+        """Not any more: not a word of it leaves from now on."""
+
+    def step_seat(self, replica: "Replica", event: Event) -> None: ...
+
+    def step_server(self, replica: "Replica", event: Event) -> None: ...
+
+    def perform(self, replica: "Replica", output: Output) -> None:
+        """An order of the server that waited until now."""
+
+
+class Replica:
+    """`make_core` makes the domain's core, as a backup; `make_node` a node around it, for a term and with the
+    neighbours that are known."""
+
+    def __init__(
+        self,
+        house: House,
+        domain: Domain,
+        seat: Node,
+        make_core: Callable[[], DomainServer | ClusterCore],
+        make_node: Callable[[DomainServer | ClusterCore, int, tuple[Domain, ...]], Node],
+    ) -> None:
+        self.domain = domain
+        self.seat = seat
+        self.server: Node | None = None  # while we lead
+        self._house = house
+        self._make_core, self._make_node = make_core, make_node
+        self._core = make_core()
+        self._known: tuple[Domain, ...] = ()  # whom the leader was linked with when it last said so
+        self._promised: list[tuple[int, Answer]] = []  # when a majority has the registry of that version
+
+    @property
+    def leads(self) -> bool:
+        return self.server is not None
+
+    # What the seat orders
+
+    def seat_ordered(self, now: Instant, output: Effect) -> None:
+        match output:
+            case Lead(term):
+                self._lead(term)
+            case Resign(_, why):
+                self._resign(why)
+            case Handed(_, data):
+                self._handed(now, data)
+            case Greeted():
+                self._tell_whole()
+            case Committed(version):
+                kept = [answer for wanted, answer in self._promised if wanted <= version]
+                self._promised = [each for each in self._promised if each[0] > version]
+                for answer in kept:
+                    self._house.perform(self, answer)
+
+    def _lead(self, term: int) -> None:
+        core = self._core
+        server = core.server if isinstance(core, ClusterCore) else core
+        server.incarnation = term
+        self.server = self._make_node(core, term, self._known)
+        self._house.begin(self, self.server)
+        if isinstance(core, ClusterCore):
+            self._house.step_server(self, Appointed(term))
+
+    def _resign(self, why: str) -> None:
+        server, self.server = self.server, None
+        assert server is not None, "who resigns has led"
+        self._house.end(self, server, why)
+        refusal = denied(
+            Unreachable(
+                f"another replica of the server of {self.domain} leads now, and whether it has kept this is"
+                " not known",
+                fix="look, and ask again",
+            )
+        )
+        promised, self._promised = self._promised, []
+        for _, answer in promised:
+            self._house.perform(self, Answer(answer.token, refusal))
+        self._core = self._make_core()
+
+    def _handed(self, now: Instant, data: bytes) -> None:
+        """What is not understood is of a later version, and not for us."""
+        try:
+            said = _decoder.decode(data)
+        except msgspec.MsgspecError:
+            return
+        match said:
+            case Around(neighbours) if self.server is None:
+                self._known = tuple([Domain(each) for each in neighbours[:NEIGHBOURS_MAX]])
+            case Image(octets):
+                message = decode_control(octets)
+                if not isinstance(message, Mirror | MirrorAsked) or not isinstance(self._core, ClusterCore):
+                    return
+                event = Replicated(message.group, message)
+                if self.server is not None:
+                    self._house.step_server(self, event)
+                else:
+                    self._share_images(self._core.step(now, event))
+
+    # What the server orders
+
+    def server_ordered(self, outputs: Iterable[Output]) -> list[Output]:
+        """Of its outputs, those that may be carried out now."""
+        now: list[Output] = []
+        promised: int | None = None
+        moved = False
+        for output in outputs:
+            match output:
+                case Replicate():
+                    self._share_images([output])
+                    continue
+                case Persist(RegistryRecord(scope, version) as record) if scope == self.domain:
+                    promised = version
+                    now.append(output)
+                    self._house.step_seat(self, Record(record))
+                    continue
+                case Answer() if promised is not None:
+                    self._promised.append((promised, output))
+                    continue
+                case LinkUp() | LinkDown() | LinkMoved():
+                    moved = True
+            now.append(output)
+        if moved:
+            self._tell_around()
+        return now
+
+    # What the leader tells the others
+
+    def _tell_whole(self) -> None:
+        """Somebody follows us from now on, and knows nothing."""
+        self._tell_around()
+        if isinstance(self._core, ClusterCore):
+            for group in sorted(self._core.groups):
+                self._house.step_server(self, Replicated(group, MirrorAsked(group, self.domain)))
+
+    def _tell_around(self) -> None:
+        core = self._core.server if isinstance(self._core, ClusterCore) else self._core
+        links = {} if self.server is None else self.server.links
+        around = tuple([peer for peer in sorted(core.neighbours.up) if peer in links])
+        self._house.step_seat(self, Share(_encode(Around(around))))
+
+    def _share_images(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Replicate):
+                self._house.step_seat(self, Share(_encode(Image(encode(effect.message)))))

@@ -1,0 +1,68 @@
+"""Replicas of a domain's server on real machines: each is a process, and one of them leads.
+
+A replica that follows listens where the world file says, lets the other replicas in, and turns everybody else
+away: neighbours call the addresses in turn until they find the one that leads. When it is elected it becomes
+the domain's server in the same process; when another is, it stops being that, and the process goes on.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from rostra.names import Domain
+from rostra.node import Node, Output
+from rostra.protocols.effects import Event
+from rostra.replica import Replica
+from rostra.runtime.process import Process, Resident
+from rostra.runtime.store import Store
+
+if TYPE_CHECKING:
+    from rostra.runtime.journal import Journals
+
+
+class Replicas:
+    """The replicas that run in one process, at most one of each domain: their `House`."""
+
+    def __init__(
+        self, process: Process, serve: Callable[[Domain], None], journals: Callable[[], "Journals | None"]
+    ) -> None:
+        self._process = process
+        self._serve = serve  # whatever a domain's server needs besides its node
+        self._journals = journals
+        self._seats: dict[Domain, Resident] = {}  # by domain
+        self._servers: dict[Domain, Resident] = {}  # of those that lead
+
+    def host(self, replica: Replica, store: Store) -> None:
+        seat = Resident(replica.seat, store, is_agent=False)
+        seat.replica = replica
+        self._seats[replica.domain] = seat
+        self._process.host(seat)
+
+    # What a replica orders
+
+    def begin(self, replica: Replica, server: Node) -> None:
+        seat = self._seats[replica.domain]
+        resident = Resident(server, seat.store, is_agent=False)
+        resident.replica = replica
+        self._servers[replica.domain] = resident
+        self._process.record.note("leading", node=seat.path, domain=replica.domain, term=server.incarnation)
+        self._process.host(resident)
+        self._serve(replica.domain)
+        if (journals := self._journals()) is not None:
+            journals.open(resident)
+        self._process.let_lead(resident)
+
+    def end(self, replica: Replica, server: Node, why: str) -> None:
+        resident = self._servers.pop(replica.domain)
+        self._process.record.note("resigned", node=self._seats[replica.domain].path, because=why)
+        self._process.let_go(resident, why)
+        self._process.data.serve_no_longer(replica.domain)
+
+    def step_seat(self, replica: Replica, event: Event) -> None:
+        self._process.step_inside(self._seats[replica.domain], event)
+
+    def step_server(self, replica: Replica, event: Event) -> None:
+        self._process.step_inside(self._servers[replica.domain], event)
+
+    def perform(self, replica: Replica, output: Output) -> None:
+        if (resident := self._servers.get(replica.domain)) is not None:
+            self._process.perform(resident, output)

@@ -1,0 +1,134 @@
+"""Replicas of servers in a pretend world.
+
+    process haifa.-seat-1, -seat-2, -seat-3     one each, with lines between them
+    process haifa                               what neighbours know: the node of whichever seat leads
+
+A seat that crashes or pauses takes the server with it that it leads. Of two seats that both believe to lead,
+for the moment until the older one knows better, neighbours reach the newer one.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from rostra.names import Domain, seat_of
+from rostra.node import Node, Output
+from rostra.protocols.adhoc.core import ClusterCore
+from rostra.protocols.effects import Core, Event
+from rostra.protocols.lead.core import Ballot, SeatCore
+from rostra.protocols.resolve.domain import DomainServer
+from rostra.protocols.resolve.registry import Registry, RegistryRecord
+from rostra.replica import Replica
+from rostra.sim.network import Line
+
+if TYPE_CHECKING:
+    from rostra.sim.world import Process, World
+
+
+class Seats:
+    """All replicas of a world: their `House`."""
+
+    def __init__(self, world: "World", replicas: Mapping[Domain, int]) -> None:
+        self._world = world
+        self.of: dict[Domain, tuple[Domain, ...]] = {
+            domain: tuple([seat_of(domain, rank + 1) for rank in range(count)])
+            for domain, count in replicas.items()
+        }
+        self.replicas: dict[Domain, Replica] = {}  # by seat, of those that live
+        self.leaders: dict[Domain, Domain] = {}  # by domain: which seat neighbours reach
+
+    def domain_of(self, path: Domain) -> Domain | None:
+        return next((domain for domain, seats in self.of.items() if path in seats), None)
+
+    def lines(self) -> None:
+        """Between all seats of a domain, as in a LAN."""
+        world = self._world
+        for seats in self.of.values():
+            for a in seats:
+                for b in seats:
+                    if a != b:
+                        world.processes[a].lines[b] = Line(a, b, world.links.lan)
+
+    def replica_of(self, process: "Process") -> Replica | None:
+        """Of a seat, or of the server that it leads."""
+        return self.replicas.get(self.leaders.get(process.path, process.path))
+
+    def in_one(self, process: "Process") -> list["Process"]:
+        """The server and the seat that leads it are one process, whichever of them is named."""
+        domain = process.path if process.path in self.of else self.domain_of(process.path)
+        leader = self.leaders.get(domain) if domain is not None else None
+        if domain is None or leader is None or process.path not in (domain, leader):
+            return [process]
+        return [self._world.processes[leader], self._world.processes[domain]]
+
+    def start(self, process: "Process", domain: Domain) -> Node:
+        """A seat begins to live."""
+        world, seats = self._world, self.of[domain]
+        registry = Registry.of([each for each in process.disk if isinstance(each, RegistryRecord)])
+        ballots = [each for each in process.disk if isinstance(each, Ballot)]
+        core = SeatCore(
+            process.path,
+            seats,
+            floor=process.incarnation,
+            ballot=ballots[-1] if ballots else Ballot(),
+            registry=registry,
+            scope=domain,
+            config=world.lead,
+        )
+        process.core = core
+        process.node = node = Node(
+            world.name,
+            process.path,
+            core,
+            incarnation=process.incarnation,
+            config=world.timers,
+            siblings=[each for each in seats if each != process.path],
+            has_parent=False,
+        )
+        cluster = domain in world.tree.clusters
+
+        def make_core() -> DomainServer | ClusterCore:
+            server = DomainServer(
+                domain, cluster=cluster, incarnation=0, config=world.config, registry=registry
+            )
+            if world.fifo is None or not cluster:
+                return server
+            luck = world.luck_of(process.path, process.incarnation)
+            return ClusterCore(server, world.fifo, luck=luck, replicas=True, backup=True)
+
+        def make_node(core: Core, term: int, known: tuple[Domain, ...]) -> Node:
+            return world.node_of(domain, core, term, known=known)
+
+        self.replicas[process.path] = Replica(self, domain, node, make_core, make_node)
+        return node
+
+    def stop(self, seat: Domain) -> None:
+        """A seat died, and with it what it led."""
+        replica = self.replicas.pop(seat)
+        if self.leaders.get(replica.domain) == seat:
+            del self.leaders[replica.domain]
+            self._world.drop(self._world.processes[replica.domain])
+
+    # What a replica orders
+
+    def begin(self, replica: Replica, server: Node) -> None:
+        world = self._world
+        process = world.processes[replica.domain]
+        if process.node is not None:
+            world.drop(process)
+        self.leaders[replica.domain] = replica.seat.path
+        world.let_lead(process, server)
+
+    def end(self, replica: Replica, server: Node, why: str) -> None:
+        if self.leaders.get(replica.domain) == replica.seat.path:
+            del self.leaders[replica.domain]
+            self._world.drop(self._world.processes[replica.domain])
+
+    def step_seat(self, replica: Replica, event: Event) -> None:
+        self._world.give(self._world.processes[replica.seat.path], event)
+
+    def step_server(self, replica: Replica, event: Event) -> None:
+        if self.leaders.get(replica.domain) == replica.seat.path:
+            self._world.give(self._world.processes[replica.domain], event)
+
+    def perform(self, replica: Replica, output: Output) -> None:
+        self._world.perform(self._world.processes[replica.domain], output)

@@ -1,0 +1,291 @@
+"""Servers with replicas, in the simulator: a leader dies, and nobody notices (C-160..C-164, X-100..X-104)."""
+
+from random import Random
+
+import pytest
+from support.seeds import seeds
+
+from rostra.names import Domain, Group
+from rostra.protocols.adhoc import events as talk
+from rostra.protocols.links.config import LinkConfig
+from rostra.protocols.resolve.requests import Done, Join, Leave, Left, Only, Without
+from rostra.sim import World
+from rostra.sim.checkers import fifo_gap_free
+from rostra.sim.programs import Program
+
+G = Group("g", Domain("world"))
+NEWS = Group("news", Domain("huji"))
+HUJI, MIT = Domain("huji"), Domain("mit")
+SITES = {"huji": 2, "mit": 2, "ntu": 1}
+LAN = LinkConfig.lan().over_datagrams()
+WORRYING = (talk.Gap, talk.Without, talk.Only, talk.Excluded, talk.Left)
+
+
+class Ears:
+    """Whatever programs are told that sounds like a loss."""
+
+    def __init__(self) -> None:
+        self.filters: list[object] = []
+        self.left: list[tuple[float, str, str]] = []
+
+    def told(self, at: float, program: Program, notice: object, reports: object) -> None:
+        if isinstance(notice, Only | Without):
+            self.filters.append((at, program.host, notice))
+        elif isinstance(notice, Left):
+            self.left.append((at, program.host, notice.endpoint))
+
+    def answered(self, *_: object) -> None: ...
+
+    def noted(self, *_: object) -> None: ...
+
+
+def members(program: Program, group: Group = G) -> list[str]:
+    return sorted(member.endpoint for member in program.views.groups[group].members)
+
+
+def meeting(seed: int = 1, **more: object) -> tuple[World, list[Program], Ears]:
+    """Everybody is in a group; huji and mit have three servers each."""
+    ears = Ears()
+    world = World(seed, domains=SITES, replicas={"huji": 3, "mit": 3}, timers=LAN, listeners=[ears], **more)
+    world.run(3.0)
+    programs = [world.program(host) for host in world.tree.hosts]
+    world.run(0.5)
+    for program in programs:
+        world.ask(program, Join(G))
+    world.run(2.0)
+    return world, programs, ears
+
+
+@pytest.mark.spec("C-160", "A-22")
+@pytest.mark.parametrize("seed", seeds(5))
+def test_nobody_is_told_when_the_leader_of_a_domain_dies(seed: int) -> None:
+    world, programs, ears = meeting(seed)
+    before = world.seats.leaders[HUJI]
+    seen = [members(program) for program in programs]
+    world.run(Random(seed).random())
+
+    world.crash("huji").run(LAN.detect.down_after_s + 2.0)
+
+    assert world.seats.leaders[HUJI] not in (before, None), "another leads within the bound"
+    assert world.seats.replicas[world.seats.leaders[HUJI]].leads
+    world.run(5.0)
+    assert ears.filters == [] and ears.left == []
+    assert [members(program) for program in programs] == seen
+
+
+@pytest.mark.spec("C-162", "A-22")
+def test_a_leave_during_the_takeover_is_seen_everywhere_within_the_grace() -> None:
+    world, programs, ears = meeting()
+    first, second, *_ = programs
+    world.crash("huji").run(0.5)
+
+    world.ask(first, Leave(G))
+    world.run(LAN.detect.down_after_s + LAN.failover_grace_s)
+
+    assert ears.filters == []
+    for program in programs[1:]:
+        assert first.address not in members(program), program.host
+    assert second.address in members(programs[-1])
+
+
+@pytest.mark.spec("C-162")
+def test_the_last_one_of_a_cluster_leaves_while_nobody_leads() -> None:
+    """The new leader has no such group, and so no list of it to tell: its neighbours must find out."""
+    world, programs, _ = meeting()
+    world.crash("huji").run(0.5)
+    for program in programs[:2]:
+        world.ask(program, Leave(G))
+    world.run(8.0)
+    assert members(programs[-1]) == sorted(each.address for each in programs[2:])
+
+
+@pytest.mark.spec("C-163")
+def test_whoever_asks_in_the_middle_of_it_is_answered_in_full() -> None:
+    world, programs, ears = meeting()
+    world.crash("huji").run(0.6)
+    late = world.program("huji.h1", "late")
+    elsewhere = world.program("ntu.h1", "late")
+    world.run(0.2)
+    calls = [world.ask(late, Join(G)), world.ask(elsewhere, Join(G))]
+    world.run(8.0)
+    assert [type(call.result) for call in calls] == [Done, Done]
+    everybody = sorted(each.address for each in (*programs, late, elsewhere))
+    assert members(late) == members(elsewhere) == everybody
+    assert ears.filters == [] and ears.left == []
+
+
+@pytest.mark.spec("C-164")
+def test_when_all_replicas_die_it_is_a_failure_like_any_other() -> None:
+    world, programs, ears = meeting()
+    for seat in world.seats.of[HUJI]:
+        world.crash(seat)
+    world.run(LAN.detect.down_after_s + LAN.failover_grace_s + 2.0)
+    told = {host: notice for _, host, notice in ears.filters}
+    assert isinstance(told["mit.h1"], Without) and told["mit.h1"].domain == HUJI
+    assert isinstance(told["huji.h1"], Only) and told["huji.h1"].domain == "huji.h1"
+    for seat in world.seats.of[HUJI]:
+        world.restart(seat)
+    world.run(10.0)
+    assert {tuple(members(program)) for program in programs} == {
+        tuple(sorted(each.address for each in programs))
+    }
+
+
+@pytest.mark.spec("C-160", "C-161")
+def test_a_leader_that_stood_still_finds_another_one_in_its_place() -> None:
+    world, _, ears = meeting()
+    old = world.seats.leaders[HUJI]
+    world.pause(old).run(6.0)
+    new = world.seats.leaders[HUJI]
+    assert new != old
+    world.resume(old).run(5.0)
+    assert world.seats.leaders[HUJI] == new
+    assert not world.seats.replicas[old].leads
+    assert ears.filters == [] and ears.left == []
+
+
+@pytest.mark.spec("C-160")
+def test_without_a_majority_nobody_leads() -> None:
+    world, _, _ = meeting()
+    one, two, three = world.seats.of[HUJI]
+    world.crash(two).crash(three)
+    world.run(6.0)
+    assert HUJI not in world.seats.leaders and not world.seats.replicas[one].leads
+    world.restart(two).run(4.0)
+    assert HUJI in world.seats.leaders
+
+
+@pytest.mark.spec("C-160", "C-012")
+def test_a_permanent_group_outlives_the_leader_that_promised_it() -> None:
+    world, _, _ = meeting()
+    call = world.register(NEWS)
+    world.run(1.0)
+    assert isinstance(call.result, Done)
+    for _ in range(2):
+        old = world.seats.leaders[HUJI]
+        world.crash("huji").run(5.0)
+        leader = world.seats.replicas[world.seats.leaders[HUJI]]
+        assert leader.seat.core.registry.is_permanent(NEWS)  # type: ignore[attr-defined]
+        world.restart(old).run(2.0)
+
+
+@pytest.mark.spec("C-012", "C-160")
+def test_what_no_majority_has_is_not_promised() -> None:
+    world, _, _ = meeting()
+    _, two, three = world.seats.of[HUJI]
+    leader = world.seats.leaders[HUJI]
+    for seat in (two, three):
+        world.hold(f"{leader} | {seat}") if seat != leader else None
+    call = world.register(NEWS)
+    world.run(0.3)
+    assert call.result is None, "neither yes nor no, as long as nobody else has it"
+
+
+# Groups that speak
+
+
+def conversation(seed: int, loss: float = 0.0) -> tuple[World, list[Program], list[object]]:
+    world = World(seed, domains=SITES, replicas={"huji": 3, "mit": 3}, timers=LAN, fifo=True)
+    world.run(3.0)
+    programs = [world.program(host) for host in world.tree.hosts]
+    for program in programs:
+        program.join_fifo("g")
+    world.run(3.0)
+    worries: list[object] = []
+
+    def hear(at: float, program: Program, group: Group, item: talk.Item) -> None:
+        if isinstance(item, WORRYING):
+            worries.append((at, program.host, item))
+
+    world.hearers.append(hear)
+    if loss:
+        world.lose(loss, only="data")
+    return world, programs, worries
+
+
+def heard_all(programs: list[Program], count: int) -> bool:
+    return all(
+        program.talk("g").last == {other.address: count for other in programs if other is not program}
+        for program in programs
+    )
+
+
+@pytest.mark.spec("X-100", "X-101", "X-102", "XX-11", "X-036")
+@pytest.mark.parametrize("loss", [0.0, 0.2])
+@pytest.mark.parametrize("seed", seeds(4))
+def test_streams_go_on_without_a_gap_when_delegates_die_one_after_another(seed: int, loss: float) -> None:
+    luck = Random(seed)
+    world, programs, worries = conversation(seed, loss)
+    for program in programs:
+        program.stream("g", 0.1, count=200)
+    world.run(luck.random() * 3)
+    for domain in luck.sample(("huji", "mit", "huji"), 3):
+        dead = world.seats.leaders[Domain(domain)]
+        world.crash(domain).run(5.0 + luck.random())
+        world.restart(dead).run(2.0 + luck.random())
+    world.run(25.0)
+    assert worries == []
+    assert heard_all(programs, 200)
+    assert fifo_gap_free(world.history).ok
+
+
+@pytest.mark.spec("X-101")
+def test_of_two_who_could_take_over_the_one_that_followed_does() -> None:
+    """The other one has just come back, and knows of no stream that anybody is owed."""
+    world, programs, worries = conversation(1)
+    for program in programs:
+        program.stream("g", 0.1, count=150)
+    first = world.seats.leaders[HUJI]
+    world.crash("huji").run(5.0)
+    world.restart(first)
+    world.crash("huji").run(15.0)
+    assert world.seats.leaders[HUJI] != first
+    assert worries == [] and heard_all(programs, 150)
+
+
+@pytest.mark.spec("X-103", "XX-11")
+@pytest.mark.parametrize("after_s", [0.0, 0.001, 0.05, 0.1, 0.3, 0.8, 1.5])
+def test_a_join_that_is_under_way_when_the_delegate_dies_completes(after_s: float) -> None:
+    world, programs, worries = conversation(3)
+    for program in programs:
+        program.stream("g", 0.1, count=150)
+    world.run(1.0)
+    late = world.program("mit.h1", "late")
+    world.run(0.1)
+    late.join_fifo("g")
+    world.run(after_s)
+    world.crash("mit").run(14.0)
+    late.stream("g", 0.1, count=20)
+    world.run(10.0)
+    assert worries == []
+    assert late.talk("g").last == {other.address: 150 for other in programs}
+    assert all(program.talk("g").last[late.address] == 20 for program in programs)
+    assert fifo_gap_free(world.history).ok
+
+
+@pytest.mark.spec("X-102", "XX-13")
+def test_with_all_replicas_dead_the_others_are_told_and_the_stream_goes_on_afterwards() -> None:
+    world, programs, worries = conversation(5)
+    for program in programs:
+        program.stream("g", 0.1, count=120)
+    world.run(1.0)
+    for seat in world.seats.of[MIT]:
+        world.crash(seat)
+    world.run(6.0)
+    assert {type(item) for _, _, item in worries} & {talk.Without, talk.Left}
+    for seat in world.seats.of[MIT]:
+        world.restart(seat)
+    world.run(30.0)
+    assert fifo_gap_free(world.history).ok
+
+
+def test_a_seed_is_a_whole_history_with_replicas() -> None:
+    def history() -> object:
+        world, programs, _ = conversation(7, 0.1)
+        for program in programs:
+            program.stream("g", 0.1, count=30)
+        world.run(1.0)
+        world.crash("huji").run(8.0)
+        return world.history
+
+    assert history() == history()
