@@ -40,7 +40,6 @@ from rostra.protocols.effects import (
     LinkDown,
     LinkMoved,
     LinkUp,
-    Noted,
     Received,
     Send,
     SetTimer,
@@ -49,6 +48,7 @@ from rostra.protocols.effects import (
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.core import Link
 from rostra.protocols.links.events import (
+    Awaited,
     ChannelClosed,
     ChannelOpened,
     PacketArrived,
@@ -218,7 +218,8 @@ class Node:
     def _hold(self, peer: Domain, reports: list[Removed | LinkDown], outputs: list[Output]) -> None:
         """Tell nobody yet: one of its replicas may take its place."""
         self._held[peer] = reports
-        outputs.append(Noted("waiting for a replica", peer))
+        (first, *_) = reports
+        outputs.append(Awaited(peer, first.because.what))
         outputs.append(SetTimer((GRACE, peer), self._config.failover_grace_s))
 
     def _drive(self, now: Instant, event: Event, outputs: list[Output]) -> None:

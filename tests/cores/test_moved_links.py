@@ -16,7 +16,6 @@ from rostra.protocols.effects import (
     LinkDown,
     LinkMoved,
     LinkUp,
-    Noted,
     Received,
     Send,
     SetTimer,
@@ -25,7 +24,7 @@ from rostra.protocols.effects import (
 )
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.core import SESSIONS_PER_LIFE
-from rostra.protocols.links.events import ChannelOpened, PacketArrived, Removed, Transmit
+from rostra.protocols.links.events import Awaited, ChannelOpened, PacketArrived, Removed, Transmit
 from rostra.protocols.links.packets import Data, Hello
 from rostra.protocols.resolve.messages import (
     Cause,
@@ -257,7 +256,7 @@ def test_a_silent_neighbour_with_replicas_is_not_given_up_at_once() -> None:
     outputs = place.wait(2.0)
 
     assert place.core.events == heard, "the core is told nothing"
-    assert Noted("waiting for a replica", LEFT) in outputs
+    assert Awaited(LEFT, "silent") in outputs
     assert SetTimer((GRACE, LEFT), place.config.failover_grace_s) in outputs
     assert not any(isinstance(each, LinkDown | Removed) for each in outputs)
 

@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from support.ports import free_port
 
 from rostra.client import Me, connect, connect_admin
 from rostra.errors import RostraError
-from rostra.names import Domain, Tree, inside, parent
+from rostra.names import Domain, Tree, domain_of_seat, inside, parent, seat_of
 from rostra.runtime.addresses import TcpAddress
 
 ROSTRA = (sys.executable, "-c", "from rostra.cli import main; main()")
@@ -125,6 +125,10 @@ class Process:
         return self._process is not None and self._process.poll() is None
 
     @property
+    def is_stopped(self) -> bool:
+        return self._stopped
+
+    @property
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid
@@ -175,7 +179,8 @@ class Process:
 
 
 class Lab:
-    """A world of one process for each server and each host, unless `together` says who shares one."""
+    """A world of one process for each server and each host, unless `together` says who shares one. A server
+    with `replicas` is as many processes, named as its seats are: `leader` is the one that leads."""
 
     _made = 0
 
@@ -191,6 +196,7 @@ class Lab:
         namespaces: bool = True,
         state: bool = True,
         more: str = "",
+        replicas: Mapping[str, int] | None = None,
     ) -> None:
         Lab._made += 1
         self._more = more  # lines of the world file
@@ -209,7 +215,12 @@ class Lab:
         self._run_directory = Path(tempfile.mkdtemp(prefix="rl", dir="/tmp"))
         self._addresses: dict[Domain, TcpAddress] = {}
         shared = {Domain(node): tuple(map(Domain, nodes)) for nodes in together for node in nodes}
-        self._groups = list(dict.fromkeys(shared.get(node, (node,)) for node in (*self.servers, *self.hosts)))
+        self.seats = {
+            Domain(server): [seat_of(Domain(server), rank + 1) for rank in range(count)]
+            for server, count in (replicas or {}).items()
+        }
+        alone = [node for server in self.servers for node in self.seats.get(server, [server])]
+        self._groups = list(dict.fromkeys(shared.get(node, (node,)) for node in (*alone, *self.hosts)))
 
     # Building and tearing down
 
@@ -274,11 +285,17 @@ class Lab:
         return self._machines[-1]
 
     def _write_world(self) -> None:
-        servers = "\n".join(f'"{server}" = "{self._addresses[server]}"' for server in self.servers)
+        servers = "\n".join(f'"{server}" = {self._written(server)}' for server in self.servers)
         self.world_file.write_text(
             f'[world]\nname = "{self.world}"\nprofile = "{self._profile}"\n\n'
             f"[servers]\n{servers}\n{self._more}"
         )
+
+    def _written(self, server: Domain) -> str:
+        """Where it is, as a world file says it."""
+        if server in self.seats:
+            return str([str(self._addresses[seat]) for seat in self.seats[server]])
+        return f'"{self._addresses[server]}"'
 
     @property
     def world_file(self) -> Path:
@@ -291,6 +308,9 @@ class Lab:
         common = ["--world", str(self.world_file), "--socket", self.socket(nodes[0]), *state]
         if not domains:
             return ["agent", hosts[0], *common]
+        if (domain := domain_of_seat(domains[0])) is not None:
+            rank = self.seats[domain].index(domains[0]) + 1
+            return ["server", "--domain", domain, "--replica", str(rank), *common]
         served = [word for domain in domains for word in ("--domain", domain)]
         return ["server", *served, *(["--with-agent", hosts[0]] if hosts else []), *common]
 
@@ -307,6 +327,22 @@ class Lab:
     def __getitem__(self, node: str) -> Process:
         return self.processes[Domain(node)]
 
+    async def leader(self, server: str) -> Process:
+        """The replica of this server that leads, when one does and the others follow it."""
+
+        async def found() -> Process | None:
+            told = []
+            for seat in self.seats[Domain(server)]:
+                process = self[seat]
+                if process.is_running and not process.is_stopped:
+                    told.append((await self.inspect(seat))["core"])
+            leads = [core["path"] for core in told if core["leads"]]
+            agreed = {core["leader"] for core in told}
+            return self[leads[0]] if len(leads) == 1 and agreed == set(leads) else None
+
+        leader: Process = await until(found, f"one replica of {server} leads", look_s=0.1)
+        return leader
+
     def side(self, *domains: str) -> list[Domain]:
         """Every node inside these domains."""
         return [node for node in self.processes if any(inside(Domain(domain), node) for domain in domains)]
@@ -319,11 +355,13 @@ class Lab:
 
     async def inspect(self, node: str) -> dict[str, Any]:
         """What a node says of itself."""
-        async with connect_admin(self.socket(node), domain=node, timeout_s=ANSWER_WITHIN_S) as admin:
+        at = (await self.leader(node)).nodes[0] if Domain(node) in self.seats else node
+        async with connect_admin(self.socket(at), domain=node, timeout_s=ANSWER_WITHIN_S) as admin:
             return await admin.inspect()
 
     async def register(self, group: str, domain: str) -> None:
-        async with connect_admin(self.socket(domain), domain=domain) as admin:
+        at = (await self.leader(domain)).nodes[0] if Domain(domain) in self.seats else domain
+        async with connect_admin(self.socket(at), domain=domain) as admin:
             await admin.register(group)
 
     # Faults
@@ -412,7 +450,7 @@ class Lab:
     def _neighbours(self) -> dict[Domain, list[Domain]]:
         tree = Tree.of(self.hosts)
         return {
-            server: [peer for peer in tree.neighbours(server) if peer in self.processes]
+            server: [peer for peer in tree.neighbours(server) if peer in self.processes or peer in self.seats]
             for server in self.servers
         }
 

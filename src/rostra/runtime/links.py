@@ -30,6 +30,10 @@ BETWEEN_REPLICAS_S: Final = 0.25
 """How long to wait at most before the next of several replicas is called. Raising it: a new leader is found
 later, and links to it must come within the grace (C-162)."""
 
+REPLICA_TIMEOUT_S: Final = 1.0
+"""How long one of several replicas may take to be reached, and again to greet us: one that stands still or is
+cut off must not keep us from the others. Below two round trips, nobody is found."""
+
 UNREAD_BYTES_MAX: Final = 64 << 20
 """What a neighbour that does not read may leave in our buffers before the connection is given up. The link's
 own bound on what is not acknowledged counts messages, and ends the epoch; this one protects our memory."""
@@ -193,10 +197,9 @@ class Dialler:
         delay_s = settings.reconnect_backoff_s
         while True:
             end = None if self._peer in self._process.residents else await self._call()
+            self._turn += 1
             if end is not None and end.incarnation is not None:
                 delay_s = settings.reconnect_backoff_s
-            else:
-                self._turn += 1
             # Jitter, so that a whole cluster does not call a returning server in step.
             await asyncio.sleep(delay_s * random.uniform(0.5, 1.0))
             delay_s = min(2 * delay_s, settings.reconnect_backoff_max_s)
@@ -206,6 +209,7 @@ class Dialler:
     async def _call(self) -> LinkEnd | None:
         """One connection, from beginning to end; none if there was nobody to talk to."""
         ends: list[LinkEnd] = []
+        alone = len(self.addresses) == 1
 
         def end() -> Connection:
             reader = FrameReader(self._process.world.name, FrameKind.LINK)
@@ -216,7 +220,7 @@ class Dialler:
             return connection
 
         try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            async with asyncio.timeout(CONNECT_TIMEOUT_S if alone else REPLICA_TIMEOUT_S):
                 await self._process.loop.create_connection(end, self.address.host, self.address.port)
         except TimeoutError:
             self._say("no answer")
@@ -227,7 +231,8 @@ class Dialler:
         (link_end,) = ends
         try:
             link_end.open()
-            self._process.loop.call_later(HANDSHAKE_TIMEOUT_S, self._give_up_silent, link_end)
+            patience_s = HANDSHAKE_TIMEOUT_S if alone else REPLICA_TIMEOUT_S
+            self._process.loop.call_later(patience_s, self._give_up_silent, link_end)
             why = await asyncio.shield(link_end.closed)
         finally:
             link_end.connection.close("shutting down")

@@ -62,6 +62,7 @@ from rostra.protocols.lead.core import Ballot
 from rostra.protocols.lead.events import Begun, Committed, Doubt, Follow, Greeted, Handed, Lead, Resign
 from rostra.protocols.links.core import Link
 from rostra.protocols.links.events import (
+    Awaited,
     ChannelClosed,
     ChannelOpened,
     Evidence,
@@ -177,6 +178,7 @@ class Process:
             LinkUp: self._link_up,
             LinkDown: self._link_down,
             LinkMoved: self._link_moved,
+            Awaited: self._awaited,
             Suspected: self._suspected,
             Trusted: self._trusted,
             Removed: self._removed,
@@ -556,6 +558,10 @@ class Process:
             else "heard again",
         )
 
+    def _awaited(self, resident: Resident, report: Awaited) -> None:
+        self.record.note("link_awaited", node=resident.path, peer=report.peer, because=report.what)
+        self._end_connection(resident, report.peer, report.what)
+
     def _link_moved(self, resident: Resident, report: LinkMoved) -> None:
         resident.evidence.pop(report.peer, None)
         resident.trouble.pop(report.peer, None)
@@ -575,11 +581,14 @@ class Process:
         self.record.note(
             "link_down", node=resident.path, peer=report.peer, because=because.what, accuser=because.accuser
         )
-        channel = resident.channels.get(report.peer)
-        if channel is not None and because.what in ("silent", "overflow"):
+        self._end_connection(resident, report.peer, because.what)
+
+    def _end_connection(self, resident: Resident, peer: Domain, what: str) -> None:
+        channel = resident.channels.get(peer)
+        if channel is not None and what in ("silent", "overflow"):
             # The connection may be as good as dead, and TCP would take minutes to say so. Our last words
             # still go out on it, in case the peer can hear us.
-            self.loop.call_soon(channel.connection.close, f"link down: {because.what}")
+            self.loop.call_soon(channel.connection.close, f"link down: {what}")
 
     def _suspected(self, resident: Resident, report: Suspected) -> None:
         resident.evidence[report.peer] = report.evidence

@@ -74,6 +74,7 @@ from rostra.protocols.lead.config import LeadConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.core import Link
 from rostra.protocols.links.events import (
+    Awaited,
     ChannelClosed,
     ChannelOpened,
     PacketArrived,
@@ -323,6 +324,7 @@ class World:
             Suspected: self._link_changed,
             Trusted: self._link_changed,
             Removed: self._note,
+            Awaited: self._note,
             Ignored: self._note,
             Noted: self._note,
             talk.Cast: self._cast,

@@ -83,3 +83,10 @@ class Removed(Effect, frozen=True):
 
     because: Because
     evidence: Evidence
+
+
+class Awaited(Effect, frozen=True):
+    """The link is down, and nobody is told so yet: the peer has replicas, and one may take its place."""
+
+    peer: Domain
+    what: str  # as in `Because`
