@@ -134,6 +134,7 @@ async def test_the_leader_is_killed_twice_and_no_stream_has_a_gap(lab: Lab) -> N
             leader.start()
             await lab.leader("eu")
         assert [each.told for each in talkers] == [[], [], []], "nobody came, left or was lost"
+    assert set((await lab.inspect("eu"))["links"]) == {"eu.h1", "eu.h2", "us"}
 
 
 @pytest.mark.spec("C-161", "X-104")

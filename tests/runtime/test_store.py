@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from rostra.errors import BadInput
-from rostra.names import Domain, Group
+from rostra.names import Domain, Group, seat_of
+from rostra.protocols.lead.core import Ballot
 from rostra.protocols.resolve.registry import RegistryRecord
 from rostra.runtime import store as stores
 from rostra.runtime.store import BLOCK, Disk, Memory, StoreFailed
@@ -149,3 +150,21 @@ def test_what_cannot_be_written_is_never_taken_for_written(tmp_path: Path) -> No
         store.persist(RegistryRecord(Domain("eu"), 1, ("news",)))
     with pytest.raises(StoreFailed):
         store.reserve_above(store.incarnation + 10 * BLOCK)
+
+
+@pytest.mark.spec("C-161")
+def test_a_vote_survives_a_restart(tmp_path: Path) -> None:
+    seat = seat_of(Domain("eu"), 2)
+    store = Disk(tmp_path, seat)
+    assert store.ballot() == Ballot()
+    store.persist_ballot(Ballot(7, seat_of(Domain("eu"), 1)))
+    store.persist_ballot(Ballot(8, ""))
+    store.close()
+    again = Disk(tmp_path, seat)
+    assert again.ballot() == Ballot(8, "")
+    again.close()
+
+
+def test_without_a_state_directory_nobody_votes() -> None:
+    with pytest.raises(StoreFailed, match="cannot vote"):
+        Memory().persist_ballot(Ballot(7, ""))

@@ -180,3 +180,51 @@ def test_what_is_wrong_about_data_is_said(lines: str, what: str, fix: str) -> No
     with pytest.raises(BadInput) as refused:
         parse_world(with_data(lines))
     assert what in refused.value.what and fix in refused.value.fix
+
+
+REPLICATED = """
+[world]
+name = "acme"
+[servers]
+eu = "10.0.0.1:7700"
+"eu.lyon" = ["10.0.2.1:7700", "10.0.2.2:7700", "10.0.2.3:7700"]
+"""
+
+
+@pytest.mark.spec("C-160")
+def test_a_domain_may_have_several_servers() -> None:
+    world = parse_world(REPLICATED)
+    lyon = Domain("eu.lyon")
+
+    assert [str(each) for each in world.addresses(lyon)] == [f"10.0.2.{n}:7700" for n in (1, 2, 3)]
+    assert [str(each) for each in world.addresses(Domain("eu"))] == ["10.0.0.1:7700"]
+    assert world.addresses(Domain("eu.rome")) == ()
+    assert [str(world.addresses(seat)[0]) for seat in world.seats(lyon)] == [
+        f"10.0.2.{n}:7700" for n in (1, 2, 3)
+    ]
+    assert str(world.at_replica(2).servers[lyon]) == "10.0.2.2:7700", "as the second one sees it"
+    assert world.at_replica(2).servers[Domain("eu")] == world.servers[Domain("eu")]
+
+
+@pytest.mark.parametrize(
+    ("addresses", "what"),
+    [
+        ("[]", "1 to 5 addresses"),
+        (str([f"10.0.2.{n}:7700" for n in range(1, 7)]), "1 to 5 addresses"),
+        ("[7700]", "1 to 5 addresses"),
+        ('["10.0.2.1:7700", "10.0.2.1:7700"]', "an address of its own"),
+    ],
+    ids=["none", "six", "no address", "twice the same"],
+)
+def test_a_list_of_replicas_that_makes_no_sense_is_refused(addresses: str, what: str) -> None:
+    with pytest.raises(BadInput, match=what):
+        parse_world(f'[world]\nname = "acme"\n[servers]\neu = {addresses}\n')
+
+
+def test_a_list_of_one_is_a_server_like_any_other() -> None:
+    assert parse_world('[world]\nname = "acme"\n[servers]\neu = ["10.0.0.1:7700"]\n').replicas == {}
+
+
+def test_replicas_take_data_at_their_own_addresses() -> None:
+    with pytest.raises(BadInput, match="at its own address"):
+        parse_world(REPLICATED + '[data]\n"eu.lyon" = "10.0.2.9:7710"\n')

@@ -10,7 +10,7 @@ from msgspec import Struct
 from rostra.cli.common import EXIT_OK, WorldFile, command
 from rostra.cli.house import HouseCommand, HouseGroup
 from rostra.cli.output import Format, Output, show_json, show_rows, show_table
-from rostra.names import Tree, child
+from rostra.names import Domain, Tree, child
 from rostra.runtime.config import World, read_world
 from rostra.runtime.settings import SETTINGS, Choices, Role, settle
 
@@ -86,14 +86,14 @@ def validate(
 def facts(world: World) -> dict[str, Any]:
     return {
         "profile": world.profile,
-        "servers": {domain: str(address) for domain, address in sorted(world.servers.items())},
+        "servers": {domain: _places(world, domain) for domain in sorted(world.servers)},
     }
 
 
 def describe(world: World) -> str:
     """The tree in a few words, and how long failures take to be noticed in it."""
     tree = Tree.of(child(cluster, "host") for cluster in world.clusters)
-    processes = len(set(world.servers.values()))
+    processes = len({address for domain in world.servers for address in world.addresses(domain)})
     detect = world.links.detect
     bound = detect.down_after_s + detect.heartbeat_interval_s
     links = sum(1 for pair in tree.links() if all(end in world.servers for end in pair))
@@ -103,6 +103,10 @@ def describe(world: World) -> str:
         f"{_count(links, 'link')} between servers, profile {world.profile} "
         f"(a silent neighbour is given up within {bound:g} s)"
     )
+
+
+def _places(world: World, domain: Domain) -> str:
+    return ", ".join(map(str, world.addresses(domain)))
 
 
 def _count(number: int, what: str, ending: str = "s") -> str:
@@ -172,8 +176,8 @@ def rows_of(choices: Choices) -> Iterator[Row]:
         if setting.name == "socket_mode":
             plain = f"{value:04o}"
         yield Row(setting.name, plain, choices.chosen[setting.name].origin, setting.variable, setting.flag)
-    for domain, address in sorted(choices.world.servers.items()):
-        yield Row(f"servers.{domain}", str(address), "world file", "", "")
+    for domain in sorted(choices.world.servers):
+        yield Row(f"servers.{domain}", _places(choices.world, domain), "world file", "", "")
     for cluster in choices.world.clusters:
         mode, at = choices.world.data_mode(cluster), choices.world.data_of(cluster)
         says = "world file" if choices.world.data else "default"

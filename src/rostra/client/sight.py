@@ -52,7 +52,7 @@ async def look(admin: Admin, address: str | None = None, *, within_s: float = AS
     first = await admin.inspect()
     documents: dict[Domain, Mapping[str, Any]] = {admin.path: first}
     unseen: dict[Domain, str] = {}
-    places = {node: where for node, where in _places(address, first).items() if node != admin.path}
+    places = {node: at for node, at in _places(address, first).items() if node != admin.path}
     turn = asyncio.Semaphore(AT_ONCE)
 
     async def ask(node: Domain, where: str) -> None:
@@ -70,9 +70,16 @@ async def look(admin: Admin, address: str | None = None, *, within_s: float = AS
         except RostraError as error:
             unseen[node] = error.what
 
+    async def ask_in_turn(node: Domain, at: tuple[str, ...]) -> None:
+        for where in at:
+            unseen.pop(node, None)
+            await ask(node, where)
+            if node not in unseen:
+                return
+
     async with asyncio.TaskGroup() as asking:
-        for node, where in places.items():
-            asking.create_task(ask(node, where))
+        for node, at in places.items():
+            asking.create_task(ask_in_turn(node, at))
     unseen = {node: why for node, why in unseen.items() if node not in documents}
     return Sight(admin.path, str(first["world"]), documents, unseen)
 
@@ -80,10 +87,18 @@ async def look(admin: Admin, address: str | None = None, *, within_s: float = AS
 @contextlib.asynccontextmanager
 async def reach(node: Domain, address: str | None, first: Mapping[str, Any]) -> AsyncIterator[Admin]:
     """Connect to that node directly, past the world's own links, if there is a way."""
-    where = _places(address, first).get(node)
-    if where is None:
+    (*others, last) = _places(address, first).get(node, ("",))
+    if not last:
         raise Unreachable(f"no address of {node} is known here")
-    async with connect_admin(where, domain=node, timeout_s=ASK_WITHIN_S) as admin:
+    async with contextlib.AsyncExitStack() as stack:
+        for where in others:
+            with contextlib.suppress(RostraError):
+                admin = await stack.enter_async_context(
+                    connect_admin(where, domain=node, timeout_s=ASK_WITHIN_S)
+                )
+                break
+        else:
+            admin = await stack.enter_async_context(connect_admin(last, domain=node, timeout_s=ASK_WITHIN_S))
         yield admin
 
 
@@ -99,8 +114,12 @@ def small_world_sockets(address: str | None) -> dict[Domain, str]:
     return {Domain(path.stem): str(path) for path in sockets}
 
 
-def _places(address: str | None, first: Mapping[str, Any]) -> dict[Domain, str]:
-    """Where each node can be reached, as far as we know."""
-    return small_world_sockets(address) or {
-        Domain(domain): str(server) for domain, server in first.get("servers", {}).items()
+def _places(address: str | None, first: Mapping[str, Any]) -> dict[Domain, tuple[str, ...]]:
+    """Where each node can be reached, as far as we know: one with replicas at one of several places."""
+    if sockets := small_world_sockets(address):
+        return {node: (where,) for node, where in sockets.items()}
+    replicas = first.get("replicas", {})
+    return {
+        Domain(domain): tuple(map(str, replicas.get(domain, [server])))
+        for domain, server in first.get("servers", {}).items()
     }

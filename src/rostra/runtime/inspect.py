@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from rostra.names import domain_of_seat
 from rostra.protocols.adhoc.core import ClusterCore, HostCore
 from rostra.protocols.adhoc.member import MemberCore
 from rostra.protocols.adhoc.messages import Range, Role
@@ -63,10 +64,11 @@ def document(process: "Process", resident: "Resident", core: bytes, after: int) 
         "world": process.world.name,
         "profile": process.world.profile,
         "node": resident.path,
-        "nodes": list(process.residents),  # of this process
+        "nodes": [path for path in process.residents if domain_of_seat(path) is None],  # of this process
         "incarnation": node.incarnation,
         "http": process.http,
         "servers": {domain: str(address) for domain, address in process.world.servers.items()},
+        "replicas": {domain: list(map(str, at)) for domain, at in process.world.replicas.items()},
         "core": msgspec.Raw(core),
         "data": process.data.document(resident),
         "speech": _speech(node.core),

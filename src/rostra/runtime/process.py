@@ -25,7 +25,7 @@ import msgspec
 from rostra.errors import RostraError
 from rostra.journal.inputs import FLUSHED, STARTED, Met, Recorder, Stopped
 from rostra.journal.rows import Scribe
-from rostra.names import ROOT, Domain, dials, parent
+from rostra.names import ROOT, Domain, dials, domain_of_seat, parent
 from rostra.node import Node, Output
 from rostra.protocols.adhoc.config import AdhocConfig
 from rostra.protocols.adhoc.core import ClusterCore, HostCore
@@ -344,7 +344,8 @@ class Process:
         """Is a server of this path a neighbour of that node?"""
         if path in resident.node.links:
             return True
-        return not resident.is_agent and path != ROOT and parent(path) == resident.path
+        is_child = path != ROOT and parent(path) == resident.path and domain_of_seat(path) is None
+        return is_child and not resident.is_agent
 
     def default_resident(self) -> Resident:
         """Whom a program meets that names nobody: the agent, or the lowest domain server."""

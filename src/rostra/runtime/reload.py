@@ -1,8 +1,8 @@
 """SIGHUP: take over what a world file says now, as far as that can be done without a restart.
 
     at once             addresses of servers, new neighbours, the mode of the socket
-    only by a restart   the world's name, the profile and [detect], where we listen ourselves, [data], HTTP,
-                        logs, the journal; a cluster that got subdomains; a server that is no longer there
+    only by a restart   the world's name, the profile and [detect], where we listen ourselves, replicas,
+                        [data], HTTP, logs, the journal; a cluster that got subdomains; a server that is gone
 
 A neighbour that left the file is still called: whether it is gone is for its own goodbye to say. Whatever
 could not be taken over is named in the log, so that nobody believes it counts.
@@ -32,6 +32,11 @@ def reload(process: Process, doors: Iterable[Door], new: World) -> Reloaded:
         return Reloaded((), ("[world] name",))
     restart += [f"[world] {key}" for key in ("profile",) if getattr(new, key) != getattr(old, key)]
     restart += ["[detect]"] if new.detect != old.detect else []
+    restart += [
+        f"[servers] {domain}: its replicas"
+        for domain in sorted(old.replicas.keys() | new.replicas.keys())
+        if new.replicas.get(domain) != old.replicas.get(domain)
+    ]
     restart += [
         f"[agents] {key}"
         for key in ("socket", "listen", "token_file", "state")

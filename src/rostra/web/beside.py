@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from rostra.errors import RostraError
-from rostra.names import Domain, route
+from rostra.names import Domain, domain_of_seat, route
 from rostra.runtime.addresses import Address, TcpAddress
 from rostra.runtime.process import Process
 from rostra.runtime.vitals import Vitals, vitals_of
@@ -98,12 +98,16 @@ def _asking(process: Process) -> Ask:
 
 
 def _places(process: Process, own: Address) -> list[ClientPlace]:
-    here = [ClientPlace(path, str(own)) for path in process.residents]
+    """Ourselves, then the servers, the nearest first. Of a server with replicas, whichever leads."""
+    world = process.world
+    own_nodes = [path for path in process.residents if path not in world.replicas]
+    here = [ClientPlace(path, str(own)) for path in own_nodes if domain_of_seat(path) is None]
     start = process.default_resident()
-    others = [domain for domain in process.world.servers if domain not in process.residents]
-    others.sort(key=lambda domain: (_distance(start.path, domain, start.is_agent), domain))
-    servers = process.world.servers
-    return here + [ClientPlace(domain, str(servers[domain])) for domain in others[: PLACES_MAX - len(here)]]
+    near = domain_of_seat(start.path) or start.path
+    others = [domain for domain in world.servers if domain not in own_nodes]
+    others.sort(key=lambda domain: (_distance(near, domain, start.is_agent), domain))
+    there = others[: PLACES_MAX - len(here)]
+    return here + [ClientPlace(domain, *map(str, world.addresses(domain))) for domain in there]
 
 
 def _distance(start: Domain, to: Domain, from_host: bool) -> int:

@@ -134,6 +134,11 @@ COUNTED: Final[dict[str, tuple[str, str, str]]] = {
         "because",
         f"Neighbours that were given up, by reason. {GOOD_LOW}",
     ),
+    "links_moved": (
+        "rostra_links_moved",
+        "",
+        f"Neighbours whose place was taken by another of their replicas, in time. {GOOD_LOW}",
+    ),
     "links_suspected": (
         "rostra_links_suspicions",
         "",

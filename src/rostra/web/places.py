@@ -112,15 +112,21 @@ class Place(Protocol):
 
 
 class ClientPlace:
-    """A node behind an address. `path` says which, if several live there."""
+    """A node behind an address. `path` says which, if several live there. A server with replicas is behind
+    several, and only the one that leads answers for it."""
 
-    def __init__(self, path: Domain, address: str) -> None:
+    def __init__(self, path: Domain, *addresses: str) -> None:
         self.path = path
-        self.address = address
+        self._addresses = addresses
+        self._turn = 0
         self._wanted: frozenset[Group] = frozenset()
         self._wanted_changed = asyncio.Event()
         self._incarnation: int | None = None
         self._read = 0  # the number of the last event of that life which we passed on
+
+    @property
+    def address(self) -> str:
+        return self._addresses[self._turn % len(self._addresses)]
 
     def follow(self, groups: Iterable[Group]) -> None:
         groups = frozenset(groups)
@@ -138,7 +144,9 @@ class ClientPlace:
                 ) as admin:
                     await self._report(admin, hear)
             except* RostraError as errors:
-                hear(Silent(time.time(), _first(errors).what))
+                self._turn += 1
+                if self._turn % len(self._addresses) == 0:
+                    hear(Silent(time.time(), _first(errors).what))
             # A node that answered for a while is tried again at once; one that keeps refusing, less and less.
             retry_s = RETRY_AFTER_S if time.monotonic() - began > RETRY_AFTER_MAX_S else retry_s
             await asyncio.sleep(retry_s)
