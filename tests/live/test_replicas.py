@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
-from support.lab import WITHIN_S, Lab, Process, until
+from support.lab import FORGIVING, WITHIN_S, Lab, Process, until
 
 import rostra
 from rostra.client import Conversation, connect_admin
@@ -28,6 +28,7 @@ def replicated(tmp_path_factory: pytest.TempPathFactory, namespaces: bool) -> It
         hosts=HOSTS,
         replicas={"eu": 3},
         namespaces=namespaces,
+        more=FORGIVING,
     )
     asyncio.run(lab.start())
     yield lab

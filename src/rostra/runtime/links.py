@@ -30,6 +30,12 @@ BETWEEN_REPLICAS_S: Final = 0.25
 """How long to wait at most before the next of several replicas is called. Raising it: a new leader is found
 later, and links to it must come within the grace (C-162)."""
 
+SHUN_S: Final = 10.0
+"""How long a replica that fell silent is called last: one that hangs still accepts connections."""
+
+LINK_DOWN: Final = "link down: "
+"""How the reason begins why a connection was ended, when the link on it was."""
+
 REPLICA_TIMEOUT_S: Final = 1.0
 """How long one of several replicas may take to be reached, and again to greet us: one that stands still or is
 cut off must not keep us from the others. Below two round trips, nobody is found."""
@@ -181,12 +187,26 @@ class Dialler:
         self.addresses = addresses  # where to call, in turn
         self.task: asyncio.Task[None] | None = None
         self._turn = 0
+        self._shunned: tuple[TcpAddress, float] | None = None  # a replica that fell silent; until when
         self._trouble = ""  # as it was last logged
 
     @property
     def address(self) -> TcpAddress:
         """Where to call next."""
         return self.addresses[self._turn % len(self.addresses)]
+
+    def _call_another(self) -> None:
+        self._turn += 1
+        if self._shunned is not None and self._shunned[1] < self._process.loop.time():
+            self._shunned = None
+        if self._shunned is not None and self.address == self._shunned[0]:
+            self._turn += 1
+
+    def _lost(self, why: str) -> None:
+        """One that merely broke is resumed where it was; whoever fell silent is sought elsewhere."""
+        if why.startswith(LINK_DOWN) and len(self.addresses) > 1:
+            self._shunned = (self.address, self._process.loop.time() + SHUN_S)
+            self._call_another()
 
     def stop(self) -> None:
         if self.task is not None:
@@ -197,9 +217,11 @@ class Dialler:
         delay_s = settings.reconnect_backoff_s
         while True:
             end = None if self._peer in self._process.residents else await self._call()
-            self._turn += 1
             if end is not None and end.incarnation is not None:
                 delay_s = settings.reconnect_backoff_s
+                self._lost(end.closed.result() if end.closed.done() else "")
+            else:
+                self._call_another()
             # Jitter, so that a whole cluster does not call a returning server in step.
             await asyncio.sleep(delay_s * random.uniform(0.5, 1.0))
             delay_s = min(2 * delay_s, settings.reconnect_backoff_max_s)

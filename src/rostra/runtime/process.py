@@ -79,7 +79,7 @@ from rostra.runtime.data import DataChannel
 from rostra.runtime.door import Door
 from rostra.runtime.inspect import Patience, document
 from rostra.runtime.lag import Lag
-from rostra.runtime.links import Dialler, LinkEnd
+from rostra.runtime.links import LINK_DOWN, Dialler, LinkEnd
 from rostra.runtime.programs import WATCH_TICK_S, Programs
 from rostra.runtime.record import Record
 from rostra.runtime.spill import SpillDisk
@@ -589,7 +589,7 @@ class Process:
         if channel is not None and what in ("silent", "overflow"):
             # The connection may be as good as dead, and TCP would take minutes to say so. Our last words
             # still go out on it, in case the peer can hear us.
-            self.loop.call_soon(channel.connection.close, f"link down: {what}")
+            self.loop.call_soon(channel.connection.close, f"{LINK_DOWN}{what}")
 
     def _suspected(self, resident: Resident, report: Suspected) -> None:
         resident.evidence[report.peer] = report.evidence
