@@ -22,7 +22,7 @@ told goes to `Watches`, which numbers it, remembers it and tells all who watch.
 """
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rostra.errors import (
@@ -99,6 +99,7 @@ from rostra.wire import (
     Submit,
     Told,
 )
+from rostra.wire.checks import SUBMIT_MESSAGES_MAX
 
 if TYPE_CHECKING:
     from rostra.runtime.process import Process, Resident
@@ -114,6 +115,11 @@ stalls."""
 
 ANSWER_RECORDS_MAX: Final = 200_000
 """Answers queued for a program that does not read, before it is disconnected."""
+
+JOINED_BYTES_MAX: Final = 256 << 10
+JOINED_SHARE: Final = 4
+"""Blocks that came together are joined up to this size, and to this share of what a sender may have under
+way. Raising them: fewer and larger steps; larger bursts for other hosts, where blocks are cut."""
 
 HEARD_EVERY_S: Final = 0.1
 """Signs of life closer together than this count as one."""
@@ -266,7 +272,7 @@ class Program:
     def arrived(self, items: list[Arrived]) -> None:
         programs = self._programs
         programs.heard(self)
-        for item in items:
+        for item in items if len(items) == 1 else joined(items, programs.joined_bytes_max):
             if type(item) is Ask:  # nearly all of them
                 self._ask(item.token, item.endpoint, item.request)
                 continue
@@ -403,6 +409,41 @@ class Program:
         return self._waiting.pop(our_token)
 
 
+def joined(items: list[Arrived], bytes_max: int) -> Iterator[Arrived]:
+    """The same, with blocks that one endpoint says to one group, one after the other, as one block: what a
+    block costs us and its receivers hardly depends on its size."""
+    run: list[Submit] = []
+    size = count = 0
+    for item in items:
+        if type(item) is Submit:
+            if run and (
+                item.endpoint != run[0].endpoint
+                or item.group != run[0].group
+                or size + len(item.block) > bytes_max
+                or count + item.count > SUBMIT_MESSAGES_MAX
+            ):
+                yield _one(run, count)
+                run, size, count = [], 0, 0
+            run.append(item)
+            size += len(item.block)
+            count += item.count
+            continue
+        if run:
+            yield _one(run, count)
+            run, size, count = [], 0, 0
+        yield item
+    if run:
+        yield _one(run, count)
+
+
+def _one(run: list[Submit], count: int) -> Submit:
+    first = run[0]
+    if len(run) == 1:
+        return first
+    block = b"".join([each.block for each in run])
+    return Submit(first.endpoint, first.group, count, block, first.at)
+
+
 class _Missed:
     __slots__ = ("groups", "messages", "notices", "watched")
 
@@ -437,6 +478,9 @@ class Programs:
         self._numbered = NODES_OWN_TOKEN
         self._asked_by_us = 0
         self._tick_due = process.now + WATCH_TICK_S
+        host = resident.node.core
+        window_bytes = host.config.window_bytes if isinstance(host, HostCore) else 0
+        self.joined_bytes_max = min(JOINED_BYTES_MAX, window_bytes // JOINED_SHARE)
         core = resident.membership
         self.watches = Watches(resident.path, core.config) if isinstance(core, LocalServer) else None
         self._own: Endpoint | None = None  # the endpoint with which we follow groups
