@@ -67,6 +67,7 @@ from rostra.protocols.links.events import (
     Transmit,
     Trusted,
 )
+from rostra.runtime.arenas import MB_EACH
 from rostra.runtime.config import World
 from rostra.runtime.connection import Connection
 from rostra.runtime.data import DataChannel
@@ -130,6 +131,7 @@ class Process:
         self.encoder = Encoder(world.name)
         self.patience = Patience(self)
         self.adhoc = AdhocConfig()
+        self.arena_bytes = MB_EACH << 20  # of memory shared with programs, for each group; 0: none
         self.data = DataChannel(self)
         self.residents: dict[Domain, Resident] = {}
         self.agent: Resident | None = None  # if there is one
@@ -537,6 +539,8 @@ class Process:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self.data.close()
         self.close_disks()
+        for programs in self.programs.values():
+            programs.arenas.close()
         for resident in self.residents.values():
             for channel in list(resident.channels.values()):
                 channel.connection.close(why)

@@ -15,7 +15,8 @@ While it is behind, notices are dropped and counted; when it reads again it is t
 does not take even those is disconnected, and then knows that it was.
 
 What is said in groups with delivery is never dropped: while a program does not read, or says that it has
-enough unread, its members are paused, and in the end those who speak stand still (X-090).
+enough unread, its members are paused, and in the end those who speak stand still (X-090). Large blocks of it
+stand in memory that programs share with us, where they can (`arenas.py`).
 
 What programs watch, the agent itself follows: with an endpoint of its own, once for each group. What that is
 told goes to `Watches`, which numbers it, remembers it and tells all who watch.
@@ -36,7 +37,17 @@ from rostra.errors import (
 )
 from rostra.names import Endpoint, Group, incarnation_of, parent
 from rostra.protocols.adhoc.core import HostCore
-from rostra.protocols.adhoc.events import Deliver, JoinAsked, LeaveAsked, Parted, Paused, Resumed, Submitted
+from rostra.protocols.adhoc.events import (
+    Deliver,
+    Delivered,
+    Excluded,
+    JoinAsked,
+    LeaveAsked,
+    Parted,
+    Paused,
+    Resumed,
+    Submitted,
+)
 from rostra.protocols.adhoc.listing import shown, shown_notice
 from rostra.protocols.adhoc.requests import Enter, Exit
 from rostra.protocols.detect.programs import (
@@ -82,6 +93,7 @@ from rostra.protocols.resolve.requests import (
 )
 from rostra.protocols.resolve.watches import Watches
 from rostra.runtime.admission import Admission
+from rostra.runtime.arenas import Arenas
 from rostra.runtime.connection import Connection, Hold
 from rostra.wire import (
     NO_ENDPOINT,
@@ -90,12 +102,14 @@ from rostra.wire import (
     Ask,
     BadAsk,
     Goodbye,
+    Mapped,
     Ping,
     Pong,
     ProgramHello,
     ProgramWelcome,
     Reading,
     Refusal,
+    Returned,
     Submit,
     Told,
 )
@@ -170,12 +184,14 @@ class Program:
         "missed_total",
         "name",
         "number",
+        "shares",
     )
 
     def __init__(self, programs: "Programs", number: int, name: str, connection: Connection) -> None:
         self.number = number
         self.name = name
         self.connection = connection
+        self.shares = False  # can it read arenas?
         self.endpoints: dict[int, Endpoint] = {}
         self.missed_total = 0
         self.heard_at = programs.process.now
@@ -218,6 +234,12 @@ class Program:
         if not self._spoken:
             process.write_at_end_of_turn(self)
         self._spoken += process.encoder.delivery(number, item)
+
+    def say_in_order(self, frame: bytes) -> None:
+        """Something in the order of deliveries."""
+        if not self._spoken:
+            self._programs.process.write_at_end_of_turn(self)
+        self._spoken.append(frame)
 
     def write(self) -> None:
         if self._full:
@@ -280,6 +302,14 @@ class Program:
                 self._submit(item)
                 continue
             match item:
+                case Returned(arena, begins):
+                    if (mistake := programs.arenas.returned(self, arena, begins)) is not None:
+                        self.connection.refuse(mistake)
+                        return
+                case Mapped(arena):
+                    if (mistake := programs.arenas.mapped(self, arena)) is not None:
+                        self.connection.refuse(mistake)
+                        return
                 case Reading(number, group, more):
                     self._reads(number, group, more)
                 case BadAsk(token):
@@ -352,6 +382,7 @@ class Program:
         if type(request) is Enter:
             programs.enter(self, token, endpoint, request)
         elif type(request) is Exit:
+            programs.arenas.left(self, request.group)
             programs.step(LeaveAsked(endpoint, self.expect(token), request.group))
         elif type(request) is Join and (refusal := programs.is_spoken_in(request.group)) is not None:
             self.answer(token, refusal)
@@ -375,6 +406,7 @@ class Program:
 
     def parted(self, endpoint: Endpoint, group: Group) -> None:
         self._unread.pop((endpoint, group), None)
+        self._programs.arenas.left(self, group)
 
     def _submit(self, submit: Submit) -> None:
         endpoint = self.endpoints.get(submit.endpoint)
@@ -481,6 +513,7 @@ class Programs:
         host = resident.node.core
         window_bytes = host.config.window_bytes if isinstance(host, HostCore) else 0
         self.joined_bytes_max = min(JOINED_BYTES_MAX, window_bytes // JOINED_SHARE)
+        self.arenas = Arenas(self, process.arena_bytes if resident.is_agent else 0)
         core = resident.membership
         self.watches = Watches(resident.path, core.config) if isinstance(core, LocalServer) else None
         self._own: Endpoint | None = None  # the endpoint with which we follow groups
@@ -492,6 +525,7 @@ class Programs:
     def welcome(self, hello: ProgramHello, connection: Connection) -> Program:
         self._numbered += 1
         program = Program(self, self._numbered, hello.program, connection)
+        program.shares = hello.shares and connection.is_local and self.arenas.is_on
         self.by_number[program.number] = program
         if self.held_back:
             connection.hold(Hold.PACE)
@@ -598,6 +632,7 @@ class Programs:
         """Its socket is closed: whatever it had open died with it."""
         del self.by_number[program.number]
         self.full.pop(program, None)
+        self.arenas.gone(program)
         self._pinged.discard(program.number)
         self._carry_out(self._watch.step(self.process.now, ProgramClosed(program.number)))
         endpoints = list(program.endpoints.values())
@@ -670,9 +705,17 @@ class Programs:
         if place is None:
             return  # it is gone, and its last words are still being repaired
         program, number = place
-        program.deliver(number, self.process.encoder.item(deliver.group, deliver.item))
-        if type(deliver.item) is Parted:
+        item = deliver.item
+        if type(item) is Delivered:
+            lent = self.arenas.lend(program, number, deliver.group, item.stream, item.run)
+            if lent is not None:
+                program.say_in_order(lent)
+                return
+        program.deliver(number, self.process.encoder.item(deliver.group, item))
+        if type(item) is Parted:
             program.parted(deliver.endpoint, deliver.group)
+        elif type(item) is Excluded:
+            self.arenas.left(program, deliver.group)
 
     def enter(self, program: Program, token: int, endpoint: Endpoint, enter: Enter) -> None:
         """Let it in if the group is one with delivery, or nobody's yet: the choice is the group's. It joins
@@ -803,6 +846,7 @@ class Programs:
 
     def tick(self) -> None:
         now = self.process.now
+        self.arenas.tick()
         if self.watches is not None and self._own is not None:
             for group in self.watches.expire(now):
                 self._ask_ourselves(self._own, Unwatch(group))
@@ -874,6 +918,7 @@ class Programs:
 
     def _forget(self, program: Program, endpoint: Endpoint) -> None:
         self._place(endpoint, None)
+        self.arenas.gone(program)  # from the groups that it was in; from others, only for a moment
         program.endpoints.pop(incarnation_of(endpoint), None)
         self._stop_watching(endpoint)
 

@@ -34,7 +34,7 @@ def reload(process: Process, doors: Iterable[Door], new: World) -> Reloaded:
     restart += ["[detect]"] if new.detect != old.detect else []
     restart += [
         f"[agents] {key}"
-        for key in ("socket", "listen", "token_file", "state")
+        for key in ("socket", "listen", "token_file", "state", "spill_mb", "arena_mb")
         if getattr(new.agents, key) != getattr(old.agents, key)
     ]
     restart += ["[data]"] if new.data != old.data else []

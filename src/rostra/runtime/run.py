@@ -29,6 +29,7 @@ from rostra.protocols.effects import Core
 from rostra.protocols.resolve.domain import DomainServer
 from rostra.protocols.resolve.local import LocalServer
 from rostra.runtime.addresses import SocketPath, TcpAddress, default_socket
+from rostra.runtime.arenas import MB_EACH
 from rostra.runtime.config import LOOPBACK, World
 from rostra.runtime.data import DataChannel, fitted
 from rostra.runtime.door import Door
@@ -61,6 +62,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     data: TcpAddress | None = None  # the same for datagrams; an agent's own are at any free port
     state: Path | None = None
     spill_mb: int = MB_MAX  # what backlogs of slow receivers may fill there
+    arena_mb: int = MB_EACH  # of memory shared with programs, for each group
     told: dict[str, str] = {}  # what somebody said, and who: for the log
 
     def check(self) -> None:
@@ -184,6 +186,7 @@ class running:
     async def __aenter__(self) -> Process:
         settings = self._settings
         process = Process(settings.world, self._record)
+        process.arena_bytes = settings.arena_mb << 20
         try:
             for domain in settings.domains:
                 process.host(_domain_server(settings, domain, process.data))
