@@ -314,6 +314,16 @@ class Process:
             self._begin_turn()
         self._writers.append(writer)
 
+    def write_next_turn(self, writer: Writes) -> bool:
+        """As the next turn ends, if that begins at once because somebody had its share of this one and has
+        more to say. Else now: False."""
+        if not self._resume:
+            return False
+        if not self._writers:
+            self.loop.call_soon(self._begin_turn)  # whatever becomes of whoever has more to say
+        self._writers.append(writer)
+        return True
+
     def resume_next_turn(self, connection: Connection) -> None:
         self._begin_turn()
         connection.pause_reading()
