@@ -7,12 +7,13 @@ from hypothesis import strategies as st
 from rostra.errors import BadInput
 from rostra.names import Endpoint, Group
 from rostra.names.domains import Domain
+from rostra.protocols.adhoc import runs
 from rostra.protocols.adhoc.config import AdhocConfig
 from rostra.protocols.adhoc.early import Early
 from rostra.protocols.adhoc.fragments import Fragments
 from rostra.protocols.adhoc.messages import Data, Nak, Run
 from rostra.protocols.adhoc.recovery import Holes, Luck, Promises, Recent
-from rostra.protocols.adhoc.runs import block_of, cut, datagrams, is_sound, payloads, ranges_text
+from rostra.protocols.adhoc.runs import block_of, cut, datagrams, is_sound, payloads, ranges_text, take
 from rostra.protocols.adhoc.streams import Inbound, Store
 
 S = Endpoint("huji.h1/s#1")
@@ -31,9 +32,9 @@ def data(first: int, count: int = 1, **more) -> Data:
     return Data(S, run(first, count), first + count - 1, 0, **more)
 
 
-def numbers(runs) -> list[int]:
+def numbers(given) -> list[int]:
     found = []
-    for each in runs:
+    for each in given:
         assert payloads(each) == [body(number) for number in range(each.first, each.end)]
         found += range(each.first, each.end)
     return found
@@ -84,6 +85,40 @@ def test_datagrams_hold_whole_messages_or_parts_of_one(count, bytes_max):
         made = inbox.whole(G, piece)
         whole += [made.run] if made is not None else []
     assert numbers(sorted(whole, key=lambda each: each.first)) == list(range(1, count + 1))
+
+
+sizes = st.one_of(
+    st.lists(st.sampled_from([0, 1, 3, 255, 256, 300]), min_size=1, max_size=40),
+    st.tuples(st.integers(1, 40), st.sampled_from([0, 1, 3, 255, 256, 65_536])).map(lambda n: [n[1]] * n[0]),
+)
+
+
+@given(sizes, st.integers(0, 40), st.integers(1, 40), st.integers(1, 70_000))
+def test_messages_of_one_size_are_cut_as_others_are_and_faster(sizes, begin, length, bytes_max):
+    whole = Run(5, len(sizes), block_of([bytes(size) for size in sizes]), 0.5)
+    begin = 5 + min(begin, len(sizes) - 1)
+
+    def cuts():
+        said = Data(S, whole, whole.end - 1, 0)
+        pieces = list(datagrams(said, bytes_max))
+        return cut(whole, begin, min(begin + length, whole.end)), take(whole, bytes_max), pieces
+
+    by_size = cuts()
+    with pytest.MonkeyPatch.context() as walking:
+        walking.setattr(runs, "_stride", lambda run: 0)
+        assert cuts() == by_size
+
+
+@given(sizes, st.integers(0, 60), st.integers(0, 255))
+def test_a_block_with_one_byte_spoiled_is_sound_only_if_it_can_still_be_read(sizes, place, byte):
+    block = bytearray(block_of([bytes(size) for size in sizes]))
+    block[place % len(block)] = byte
+    spoiled = Run(1, len(sizes), bytes(block))
+    by_size = is_sound(spoiled)
+    with pytest.MonkeyPatch.context() as walking:
+        walking.setattr(runs, "_stride", lambda run: 0)
+        assert is_sound(spoiled) == by_size
+        assert not by_size or len(payloads(spoiled)) == len(sizes)
 
 
 @pytest.mark.spec("X-105")

@@ -1,6 +1,7 @@
 """One buffer for all connections of a loop, and none shared between loops. Whatever is to end, ends."""
 
 import asyncio
+import os
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -54,6 +55,9 @@ class Line(Wire):
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return self._sock if name == "socket" else default
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
 
 @pytest.mark.parametrize("family", [socket.AF_UNIX, socket.AF_INET])
 def test_a_connection_that_carries_messages_asks_for_room_on_this_machine_alone(family: int) -> None:
@@ -64,3 +68,22 @@ def test_a_connection_that_carries_messages_asks_for_room_on_this_machine_alone(
         connection.carry_messages()
         after = sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
     assert (after > before) == (family == socket.AF_UNIX)
+
+
+def test_a_file_is_handed_over_on_a_socket_of_this_machine() -> None:
+    here, there = socket.socketpair(socket.AF_UNIX)
+    connection = Connection(None, FrameReader("lab", FrameKind.LINK))  # type: ignore[arg-type]
+    connection.connection_made(Line(here))
+    with here, there, open(__file__) as file:
+        assert connection.is_local and connection.hand_over(file.fileno())
+        said, (copy,), _, _ = socket.recv_fds(there, 10, 10)
+        assert said == b"\x00" and os.path.sameopenfile(copy, file.fileno())
+        os.close(copy)
+
+
+def test_no_file_is_handed_over_to_another_machine() -> None:
+    connection = Connection(None, FrameReader("lab", FrameKind.LINK))  # type: ignore[arg-type]
+    assert not connection.is_local and not connection.hand_over(0)
+    with socket.socket(socket.AF_INET) as sock:
+        connection.connection_made(Line(sock))
+        assert not connection.is_local and not connection.hand_over(0)

@@ -17,15 +17,20 @@ from rostra.wire.frames import ANY_WORLD
 from rostra.wire.programs import (
     NO_ENDPOINT,
     Answered,
+    Arena,
     Ask,
     Asks,
     Delivery,
     Goodbye,
+    Lent,
+    Mapped,
     Ping,
     Pong,
     ProgramHello,
     ProgramWelcome,
     Reading,
+    Retired,
+    Returned,
     Submit,
     Tells,
     Told,
@@ -184,6 +189,10 @@ TO_AGENT: list[Any] = [
     Goodbye("done"),
     Submit(7, CHESS, 2, BLOCK, 1731700000.25),
     Reading(7, CHESS, False),
+    ProgramHello(ANY_WORLD, "web.py", shares=True),
+    ProgramHello(ANY_WORLD, "web.py", ticket=bytes(range(16))),
+    Mapped(3),
+    Returned(3, (0, 65536, 0)),
 ]
 
 TO_PROGRAM: list[Any] = [
@@ -194,6 +203,9 @@ TO_PROGRAM: list[Any] = [
     Pong(2),
     Goodbye(),
     *(Delivery(7, CHESS, item) for item in GROUP_ITEMS),
+    Arena(3, 8 << 20, bytes(range(16)), 8),
+    Lent(7, CHESS, ANN, 40, 2, 1731700000.25, 3, 65536, 25),
+    Retired(3),
 ]
 
 SPEECH: list[Any] = [

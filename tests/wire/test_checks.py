@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from support import samples
 from support.samples import WORLD
 from support.spoiling import every_way
@@ -11,7 +12,7 @@ from rostra.errors import Malformed
 from rostra.names import Domain, Endpoint
 from rostra.protocols.links.packets import Data
 from rostra.wire import Ask, BadAsk, Encoder, FrameKind, FrameReader, checks
-from rostra.wire.programs import Asks, Delivery, Tells
+from rostra.wire.programs import Arena, Asks, Delivery, Lent, ProgramHello, Returned, Tells
 
 HELLO = Encoder(WORLD).packet(samples.PACKETS[0])
 PROGRAM_HELLO = Encoder(WORLD).to_agent(samples.TO_AGENT[0])
@@ -53,11 +54,50 @@ def test_a_spoiled_frame_of_a_program_ends_the_stream(said: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", every_way([each for each in samples.TO_PROGRAM if not isinstance(each, Tells | Delivery)])
+    "said", every_way([each for each in samples.TO_PROGRAM if not isinstance(each, Tells | Delivery | Lent)])
 )
 def test_a_spoiled_frame_of_an_agent_ends_the_stream(said: Any) -> None:
     *_, arrived = FrameReader(WORLD, FrameKind.TO_PROGRAM).feed(WELCOME + Encoder(WORLD).to_program(said))
     assert isinstance(arrived, Malformed)
+
+
+@pytest.mark.parametrize("field", ["endpoint", "first", "count", "arena", "begin", "size"])
+@pytest.mark.parametrize("number", [-1, 2**63])
+def test_a_block_is_lent_with_sound_numbers_or_not_at_all(field: str, number: int) -> None:
+    """Its names a program believes, as in a `Delivery`: the agent has checked them."""
+    lent = next(each for each in samples.TO_PROGRAM if isinstance(each, Lent))
+    said = Encoder(WORLD).to_program(replace(lent, **{field: number}))
+    _, arrived = FrameReader(WORLD, FrameKind.TO_PROGRAM).feed(WELCOME + said)
+    assert isinstance(arrived, Malformed)
+
+
+@pytest.mark.parametrize("field", ["count", "size"])
+def test_nothing_is_not_lent(field: str) -> None:
+    lent = next(each for each in samples.TO_PROGRAM if isinstance(each, Lent))
+    said = Encoder(WORLD).to_program(replace(lent, **{field: 0}))
+    assert isinstance(FrameReader(WORLD, FrameKind.TO_PROGRAM).feed(WELCOME + said)[-1], Malformed)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        Arena(3, 0, bytes(16), 1),
+        Arena(3, 2**40, bytes(16), 1),
+        Arena(3, 4096, b"", 1),
+        Arena(3, 4096, bytes(17), 1),
+    ],
+)
+def test_an_arena_has_a_size_and_a_whole_ticket(said: Arena) -> None:
+    octets = WELCOME + Encoder(WORLD).to_program(said)
+    assert isinstance(FrameReader(WORLD, FrameKind.TO_PROGRAM).feed(octets)[-1], Malformed)
+
+
+@pytest.mark.parametrize(
+    "said", [Returned(3, ()), Returned(3, (0,) * 65_537), ProgramHello(WORLD, "", ticket=bytes(17))]
+)
+def test_what_is_given_back_and_shown_is_bounded(said: Any) -> None:
+    octets = PROGRAM_HELLO + Encoder(WORLD).to_agent(said)
+    assert isinstance(FrameReader(WORLD, FrameKind.TO_AGENT).feed(octets)[-1], Malformed)
 
 
 @pytest.mark.parametrize(("token", "endpoint"), [(-1, 7), (2**63, 7), (1, -1), (1, 2**63)])

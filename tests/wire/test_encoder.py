@@ -4,14 +4,16 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from support import samples
 from support.samples import CHESS, H1, ID, WORLD
 
 from rostra.names import Endpoint
+from rostra.protocols.adhoc.messages import Run
 from rostra.protocols.links.packets import Data
 from rostra.protocols.resolve.messages import Cause, EndpointsJoined, Member, ResolveReply
 from rostra.protocols.resolve.requests import Absolute, Joined
-from rostra.wire import Answered, Encoder, Told, encoder
+from rostra.wire import Answered, Encoder, Lent, Told, encoder
 from rostra.wire.encoder import SHARED_FROM
 
 MANY = tuple(Member(Endpoint(f"{H1}/web-{n}#{n}"), (7, n)) for n in range(SHARED_FROM))
@@ -95,3 +97,12 @@ def test_two_messages_that_follow_each_other_in_memory_are_not_mistaken_for_one(
         )
         assert ours.packet(packet)[10:] == msgspec.msgpack.encode(packet)
         del packet  # its memory is free for the next one
+
+
+def test_a_loan_is_encoded_once_for_all_and_means_the_same() -> None:
+    encoder = Encoder(WORLD)
+    lent = next(each for each in samples.TO_PROGRAM if isinstance(each, Lent))
+    run = Run(lent.first, lent.count, b"", lent.at)
+    loan = encoder.loan(lent.group, lent.stream, run, lent.arena, lent.begin, lent.size)
+    for endpoint in (0, 7, 2**63 - 1):
+        assert encoder.lent(endpoint, loan) == encoder.to_program(replace(lent, endpoint=endpoint))

@@ -35,6 +35,7 @@ def run_daemon(
         data=choices["data"],
         state=choices["state"],
         spill_mb=choices["spill_mb"],
+        arena_mb=choices["arena_mb"],
         told={"world_file": str(world), **_told(choices)},
     )
     settings.check()

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from rostra.client.arenas import Loan, ReadArenas
 from rostra.client.copies import Copies
 from rostra.client.dialling import dialler
 from rostra.client.streams import again
@@ -45,6 +46,7 @@ from rostra.runtime.connection import Connection
 from rostra.wire import (
     ANY_WORLD,
     Answered,
+    Arena,
     Arrived,
     Ask,
     Delivery,
@@ -52,12 +54,16 @@ from rostra.wire import (
     FrameKind,
     FrameReader,
     Goodbye,
+    Lent,
+    Mapped,
     Ping,
     Pong,
     ProgramHello,
     ProgramWelcome,
     Reading,
     Refusal,
+    Retired,
+    Returned,
     Submit,
     Told,
 )
@@ -80,7 +86,7 @@ MEMBERSHIP: Final = frozenset((Absolute, Joined, Left, Only, Without, Gap))
 """The notices that edit copies; all others are for one endpoint."""
 
 OnNotice = Callable[[AnyNotice], None]
-OnItem = Callable[[GroupItem], None]
+OnItem = Callable[[GroupItem | Loan], None]
 
 
 class Silence(Struct, frozen=True):
@@ -105,6 +111,7 @@ class AgentConnection:
         self.name = str(where)
         self.turn = 0  # for `Connection`: a program reads all that comes, so every read is a turn of its own
         self.encoder = Encoder(ANY_WORLD)
+        self.arenas = ReadArenas(where, self.say)
         self.world = ""
         self.path = Domain("")
         self.memory = Memory(Domain(""), 0)
@@ -145,7 +152,8 @@ class AgentConnection:
         try:
             async with asyncio.timeout(timeout_s):
                 await self._dialler.dial(self.address, self._connection)
-                hello = ProgramHello(ANY_WORLD, self._program, self._token, to)
+                shares = self.arenas.are_possible
+                hello = ProgramHello(ANY_WORLD, self._program, self._token, to, shares)
                 self._connection.write(self.encoder.to_agent(hello))
                 await self._welcomed
         except TimeoutError:
@@ -265,7 +273,7 @@ class AgentConnection:
     def fall_silent(self, number: int, group: Group) -> None:
         self._conversations.pop((number, group), None)
 
-    def say(self, said: Submit | Reading) -> None:
+    def say(self, said: Submit | Reading | Mapped | Returned) -> None:
         """At once: a block is large enough to be worth a write of its own."""
         self._connection.write(self.encoder.to_agent(said))
 
@@ -319,7 +327,19 @@ class AgentConnection:
             if type(item) is Answered:
                 self._answered(item.token, item.answer)
                 continue
+            if type(item) is Lent:
+                loan = self.arenas.lent(item)
+                hear_item = self._conversations.get((item.endpoint, item.group))
+                if hear_item is None:
+                    loan.give_back()
+                else:
+                    hear_item(loan)
+                continue
             match item:
+                case Arena():
+                    self.arenas.offered(item)
+                case Retired(number):
+                    self.arenas.retired(number)
                 case Delivery(number, group, said):
                     hear_item = self._conversations.get((number, group))
                     if hear_item is not None:
@@ -409,6 +429,7 @@ class AgentConnection:
         if self._silence_timer is not None:
             self._silence_timer.cancel()
         self._writable.set()
+        self.arenas.end()
         if not self._welcomed.done():
             self._welcomed.set_exception(why)
             self._welcomed.exception()  # read once, so that a caller who gave up meanwhile is nobody's error

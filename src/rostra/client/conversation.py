@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal
 
+from rostra.client.arenas import Loan
 from rostra.client.changes import (
     Because,
     Cause,
@@ -124,7 +125,7 @@ class Conversation:
         self._ended: RostraError | None = None  # or it was done to us
         self._parted: asyncio.Future[told.Parted] | None = None
         self._ready = asyncio.Event()
-        self._unread: deque[GroupItem | tuple[Endpoint, Run]] = deque()
+        self._unread: deque[GroupItem | tuple[Endpoint, Run] | Loan] = deque()
         self._unread_bytes = 0
         self._stopped = False  # the agent was told to wait
         self._reader: asyncio.Future[None] | None = None
@@ -278,16 +279,20 @@ class Conversation:
             if not self._unread:
                 await self._some()
             item = self._unread.popleft()
-            if not isinstance(item, tuple):
+            if isinstance(item, Loan):
+                self._unread_bytes -= item.size
+                sender, first, at, bodies = item.sender, item.first, item.at, item.read()
+            elif isinstance(item, tuple):
+                sender, run = item
+                self._unread_bytes -= len(run.block)
+                first, at, bodies = run.first, run.at, payloads(run)
+            else:
                 return item
-            sender, run = item
-            self._unread_bytes -= len(run.block)
             if self._stopped and self._unread_bytes <= UNREAD_BYTES_MAX // 4:
                 self._say_reading(True)
-            bodies = payloads(run)
             if batch >= len(bodies):
-                return Messages(sender, run.first, bodies, run.at)
-            self._bodies = (sender, run.first, bodies, run.at)
+                return Messages(sender, first, bodies, at)
+            self._bodies = (sender, first, bodies, at)
             self._read = 0
         sender, first, bodies, at = self._bodies
         begin = self._read
@@ -346,17 +351,14 @@ class Conversation:
 
     # From the endpoint
 
-    def hear(self, item: told.Item) -> None:
+    def hear(self, item: told.Item | Loan) -> None:
         """The agent says this about the group."""
+        if type(item) is Loan:
+            self._keep(item, item.size)
+            return
         match item:
             case told.Delivered(sender, run) | told.Aggregated(sender, run):
-                self._unread.append((sender, run))
-                self._unread_bytes += len(run.block)
-                if not self._stopped and (
-                    self._unread_bytes > UNREAD_BYTES_MAX or len(self._unread) > UNREAD_ITEMS_MAX
-                ):
-                    self._say_reading(False)
-                self._wake()
+                self._keep((sender, run), len(run.block))
             case told.Credit(upto):
                 self._first_credit = self._first_credit or upto
                 self._credit = upto
@@ -377,7 +379,16 @@ class Conversation:
                 self._unread.append(self._change(item))
                 self._wake()
 
-    def _change(self, item: told.Item) -> GroupItem:
+    def _keep(self, messages: tuple[Endpoint, Run] | Loan, size: int) -> None:
+        self._unread.append(messages)
+        self._unread_bytes += size
+        if not self._stopped and (
+            self._unread_bytes > UNREAD_BYTES_MAX or len(self._unread) > UNREAD_ITEMS_MAX
+        ):
+            self._say_reading(False)
+        self._wake()
+
+    def _change(self, item: told.Item | Loan) -> GroupItem:
         match item:
             case told.Ready(members):
                 self._members = {endpoint: Member(endpoint, (0, 0), meta) for endpoint, _, meta in members}

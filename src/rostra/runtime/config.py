@@ -17,6 +17,7 @@
     token_file = "/etc/rostra/token"     # what those must show; programs on the socket need nothing
     state = "/var/lib/rostra"            # incarnations and permanent groups survive a restart here
     spill_mb = 256                       # of it, for what slow receivers (slow="spill") have not taken
+    arena_mb = 16                        # of memory shared with programs, for each group; 0: none
 
     [http]                           # health, metrics and the dashboard, on loopback; none unless asked for
     agents = "127.0.0.1:7780"
@@ -105,6 +106,7 @@ class AgentSettings(Struct, frozen=True):
     state: Path | None = None
     token_file: Path | None = None
     spill_mb: int | None = None
+    arena_mb: int | None = None
 
 
 class HttpSettings(Struct, frozen=True):
@@ -403,7 +405,9 @@ def _addresses(table: Mapping[str, Any], path: str) -> tuple[TcpAddress, ...]:
 
 
 def _agents(table: Mapping[str, Any]) -> AgentSettings:
-    _known(table, "[agents]", ("socket", "socket_mode", "listen", "token_file", "state", "spill_mb"))
+    _known(
+        table, "[agents]", ("socket", "socket_mode", "listen", "token_file", "state", "spill_mb", "arena_mb")
+    )
     mode = _text(table, "agents", "socket_mode", default="0660")
     return AgentSettings(
         socket=parse_socket_path(_text(table, "agents", "socket")) if "socket" in table else None,
@@ -413,6 +417,9 @@ def _agents(table: Mapping[str, Any]) -> AgentSettings:
         state=Path(_text(table, "agents", "state")) if "state" in table else None,
         spill_mb=placed("[agents] spill_mb", parse_megabytes, str(table["spill_mb"]))
         if "spill_mb" in table
+        else None,
+        arena_mb=placed("[agents] arena_mb", parse_megabytes, str(table["arena_mb"]))
+        if "arena_mb" in table
         else None,
     )
 

@@ -10,6 +10,7 @@ of a link, or a program.
 
 import asyncio
 import contextlib
+import os
 import socket
 import threading
 from enum import IntFlag
@@ -231,6 +232,25 @@ class Connection(asyncio.BufferedProtocol):
         if sock is not None and sock.family == socket.AF_UNIX:
             with contextlib.suppress(OSError):
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MESSAGES_BYTES)
+
+    @property
+    def is_local(self) -> bool:
+        """Is the other end on this machine, on a socket that can hand over files?"""
+        sock = self._transport.get_extra_info("socket") if self._transport is not None else None
+        return sock is not None and sock.family == socket.AF_UNIX
+
+    def hand_over(self, file: int) -> bool:
+        """Give the peer this open file, with one byte, as the first that we say to it. Transports know
+        nothing of files, so this goes around ours, which has nothing to write yet. False if it cannot."""
+        sock = self._transport.get_extra_info("socket") if self._transport is not None else None
+        if sock is None or sock.family != socket.AF_UNIX or self.unread_bytes:
+            return False
+        try:
+            with socket.socket(fileno=os.dup(sock.fileno())) as same:
+                socket.send_fds(same, [b"\x00"], [file])
+        except OSError:
+            return False
+        return True
 
     def pause_reading(self) -> None:
         if self._transport is not None and not self._paused:

@@ -60,7 +60,10 @@ class Stranger:
             self._let_neighbour_in(first, items)
         elif isinstance(first, ProgramHello):
             self.name = first.program
-            self._let_program_in(first, rest)
+            if first.ticket:
+                self._hand_over_arena(first.ticket)
+            else:
+                self._let_program_in(first, rest)
         else:
             self._connection.refuse(Malformed(f"{type(first).__name__} before the handshake"))
 
@@ -114,6 +117,16 @@ class Stranger:
         self._connection.role = program
         if rest:
             program.arrived(rest)
+
+    def _hand_over_arena(self, ticket: bytes) -> None:
+        """A program that we know fetches memory: it has shown us a ticket that we gave it."""
+        process = self._door.process
+        files = [programs.arenas.fetch(ticket) for programs in process.programs.values()]
+        file = next((each for each in files if each is not None), None)
+        if file is None or not self._connection.hand_over(file):
+            self._connection.refuse(NotAllowed("no arena here is for this ticket"))
+        else:
+            self._connection.close("has fetched an arena")
 
     def tick(self) -> None:
         """Its time is counted in ticks of ours: what it said while we stood still waits to be read."""

@@ -73,6 +73,7 @@ from rostra.protocols.links.events import (
     Trusted,
 )
 from rostra.replica import Replica
+from rostra.runtime.arenas import MB_EACH
 from rostra.runtime.config import World
 from rostra.runtime.connection import Connection
 from rostra.runtime.data import DataChannel
@@ -142,6 +143,7 @@ class Process:
         self.encoder = Encoder(world.name)
         self.patience = Patience(self)
         self.adhoc = AdhocConfig()
+        self.arena_bytes = MB_EACH << 20  # of memory shared with programs, for each group; 0: none
         self.data = DataChannel(self)
         self.residents: dict[Domain, Resident] = {}
         self.agent: Resident | None = None  # if there is one
@@ -388,6 +390,16 @@ class Process:
         if not self._in_turn:
             self._begin_turn()
         self._writers.append(writer)
+
+    def write_next_turn(self, writer: Writes) -> bool:
+        """As the next turn ends, if that begins at once because somebody had its share of this one and has
+        more to say. Else now: False."""
+        if not self._resume:
+            return False
+        if not self._writers:
+            self.loop.call_soon(self._begin_turn)  # whatever becomes of whoever has more to say
+        self._writers.append(writer)
+        return True
 
     def resume_next_turn(self, connection: Connection) -> None:
         self._begin_turn()
@@ -651,6 +663,8 @@ class Process:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self.data.close()
         self.close_disks()
+        for programs in self.programs.values():
+            programs.arenas.close()
         for resident in self.residents.values():
             for channel in list(resident.channels.values()):
                 channel.connection.close(why)

@@ -15,14 +15,15 @@ While it is behind, notices are dropped and counted; when it reads again it is t
 does not take even those is disconnected, and then knows that it was.
 
 What is said in groups with delivery is never dropped: while a program does not read, or says that it has
-enough unread, its members are paused, and in the end those who speak stand still (X-090).
+enough unread, its members are paused, and in the end those who speak stand still (X-090). Large blocks of it
+stand in memory that programs share with us, where they can (`arenas.py`).
 
 What programs watch, the agent itself follows: with an endpoint of its own, once for each group. What that is
 told goes to `Watches`, which numbers it, remembers it and tells all who watch.
 """
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rostra.errors import (
@@ -36,7 +37,17 @@ from rostra.errors import (
 )
 from rostra.names import Endpoint, Group, incarnation_of, parent
 from rostra.protocols.adhoc.core import HostCore
-from rostra.protocols.adhoc.events import Deliver, JoinAsked, LeaveAsked, Parted, Paused, Resumed, Submitted
+from rostra.protocols.adhoc.events import (
+    Deliver,
+    Delivered,
+    Excluded,
+    JoinAsked,
+    LeaveAsked,
+    Parted,
+    Paused,
+    Resumed,
+    Submitted,
+)
 from rostra.protocols.adhoc.listing import shown, shown_notice
 from rostra.protocols.adhoc.requests import Enter, Exit
 from rostra.protocols.detect.programs import (
@@ -82,6 +93,7 @@ from rostra.protocols.resolve.requests import (
 )
 from rostra.protocols.resolve.watches import Watches
 from rostra.runtime.admission import Admission
+from rostra.runtime.arenas import Arenas
 from rostra.runtime.connection import Connection, Hold
 from rostra.wire import (
     NO_ENDPOINT,
@@ -90,15 +102,18 @@ from rostra.wire import (
     Ask,
     BadAsk,
     Goodbye,
+    Mapped,
     Ping,
     Pong,
     ProgramHello,
     ProgramWelcome,
     Reading,
     Refusal,
+    Returned,
     Submit,
     Told,
 )
+from rostra.wire.checks import SUBMIT_MESSAGES_MAX
 
 if TYPE_CHECKING:
     from rostra.runtime.process import Process, Resident
@@ -114,6 +129,16 @@ stalls."""
 
 ANSWER_RECORDS_MAX: Final = 200_000
 """Answers queued for a program that does not read, before it is disconnected."""
+
+JOINED_BYTES_MAX: Final = 256 << 10
+JOINED_SHARE: Final = 4
+"""Blocks that came together are joined up to this size, and to this share of what a sender may have under
+way. Raising them: fewer and larger steps; larger bursts for other hosts, where blocks are cut."""
+
+GATHERED_MAX: Final = 6
+"""Blocks that are told together to a program that reads them out of an arena, while more are coming in. A
+program that is woken has to fetch itself into the caches, which costs it as much as some blocks. Raising it:
+fewer wakings; programs stand idle for longer at the beginning of a burst."""
 
 HEARD_EVERY_S: Final = 0.1
 """Signs of life closer together than this count as one."""
@@ -150,6 +175,7 @@ class Program:
         "_answers",
         "_asked",
         "_full",
+        "_gathers",
         "_items",
         "_missed",
         "_programs",
@@ -164,12 +190,14 @@ class Program:
         "missed_total",
         "name",
         "number",
+        "shares",
     )
 
     def __init__(self, programs: "Programs", number: int, name: str, connection: Connection) -> None:
         self.number = number
         self.name = name
         self.connection = connection
+        self.shares = False  # can it read arenas?
         self.endpoints: dict[int, Endpoint] = {}
         self.missed_total = 0
         self.heard_at = programs.process.now
@@ -183,6 +211,7 @@ class Program:
         self._full = False
         self._missed: dict[Endpoint, _Missed] | None = None  # while behind
         self._spoken: list[bytes] = []  # deliveries, as frames in pieces
+        self._gathers = True  # may these wait for more?
         self._unread: dict[tuple[Endpoint, Group], bool] = {}  # where it speaks: has it enough unread?
 
     # To the program
@@ -212,6 +241,13 @@ class Program:
         if not self._spoken:
             process.write_at_end_of_turn(self)
         self._spoken += process.encoder.delivery(number, item)
+        self._gathers = False
+
+    def say_in_order(self, frame: bytes) -> None:
+        """Something in the order of deliveries, which may wait for the next turn if that begins at once."""
+        if not self._spoken:
+            self._programs.process.write_at_end_of_turn(self)
+        self._spoken.append(frame)
 
     def write(self) -> None:
         if self._full:
@@ -224,7 +260,10 @@ class Program:
             except TooLarge as error:
                 self.connection.refuse(error)
         if self._spoken:
-            spoken, self._spoken = self._spoken, []
+            gathers = self._gathers and len(self._spoken) < GATHERED_MAX
+            if gathers and self._programs.process.write_next_turn(self):
+                return
+            spoken, self._spoken, self._gathers = self._spoken, [], True
             self.connection.write_all(spoken)
 
     def say(self, frame: bytes) -> None:
@@ -266,7 +305,7 @@ class Program:
     def arrived(self, items: list[Arrived]) -> None:
         programs = self._programs
         programs.heard(self)
-        for item in items:
+        for item in items if len(items) == 1 else joined(items, programs.joined_bytes_max):
             if type(item) is Ask:  # nearly all of them
                 self._ask(item.token, item.endpoint, item.request)
                 continue
@@ -274,6 +313,14 @@ class Program:
                 self._submit(item)
                 continue
             match item:
+                case Returned(arena, begins):
+                    if (mistake := programs.arenas.returned(self, arena, begins)) is not None:
+                        self.connection.refuse(mistake)
+                        return
+                case Mapped(arena):
+                    if (mistake := programs.arenas.mapped(self, arena)) is not None:
+                        self.connection.refuse(mistake)
+                        return
                 case Reading(number, group, more):
                     self._reads(number, group, more)
                 case BadAsk(token):
@@ -346,6 +393,7 @@ class Program:
         if type(request) is Enter:
             programs.enter(self, token, endpoint, request)
         elif type(request) is Exit:
+            programs.arenas.left(self, request.group)
             programs.step(LeaveAsked(endpoint, self.expect(token), request.group))
         elif type(request) is Join and (refusal := programs.is_spoken_in(request.group)) is not None:
             self.answer(token, refusal)
@@ -369,6 +417,7 @@ class Program:
 
     def parted(self, endpoint: Endpoint, group: Group) -> None:
         self._unread.pop((endpoint, group), None)
+        self._programs.arenas.left(self, group)
 
     def _submit(self, submit: Submit) -> None:
         endpoint = self.endpoints.get(submit.endpoint)
@@ -401,6 +450,41 @@ class Program:
 
     def settle(self, our_token: int) -> tuple[int, Endpoint]:
         return self._waiting.pop(our_token)
+
+
+def joined(items: list[Arrived], bytes_max: int) -> Iterator[Arrived]:
+    """The same, with blocks that one endpoint says to one group, one after the other, as one block: what a
+    block costs us and its receivers hardly depends on its size."""
+    run: list[Submit] = []
+    size = count = 0
+    for item in items:
+        if type(item) is Submit:
+            if run and (
+                item.endpoint != run[0].endpoint
+                or item.group != run[0].group
+                or size + len(item.block) > bytes_max
+                or count + item.count > SUBMIT_MESSAGES_MAX
+            ):
+                yield _one(run, count)
+                run, size, count = [], 0, 0
+            run.append(item)
+            size += len(item.block)
+            count += item.count
+            continue
+        if run:
+            yield _one(run, count)
+            run, size, count = [], 0, 0
+        yield item
+    if run:
+        yield _one(run, count)
+
+
+def _one(run: list[Submit], count: int) -> Submit:
+    first = run[0]
+    if len(run) == 1:
+        return first
+    block = b"".join([each.block for each in run])
+    return Submit(first.endpoint, first.group, count, block, first.at)
 
 
 class _Missed:
@@ -437,6 +521,10 @@ class Programs:
         self._numbered = NODES_OWN_TOKEN
         self._asked_by_us = 0
         self._tick_due = process.now + WATCH_TICK_S
+        host = resident.node.core
+        window_bytes = host.config.window_bytes if isinstance(host, HostCore) else 0
+        self.joined_bytes_max = min(JOINED_BYTES_MAX, window_bytes // JOINED_SHARE)
+        self.arenas = Arenas(self, process.arena_bytes if resident.is_agent else 0)
         core = resident.membership
         self.watches = Watches(resident.path, core.config) if isinstance(core, LocalServer) else None
         self._own: Endpoint | None = None  # the endpoint with which we follow groups
@@ -448,6 +536,7 @@ class Programs:
     def welcome(self, hello: ProgramHello, connection: Connection) -> Program:
         self._numbered += 1
         program = Program(self, self._numbered, hello.program, connection)
+        program.shares = hello.shares and connection.is_local and self.arenas.is_on
         self.by_number[program.number] = program
         if self.held_back:
             connection.hold(Hold.PACE)
@@ -554,6 +643,7 @@ class Programs:
         """Its socket is closed: whatever it had open died with it."""
         del self.by_number[program.number]
         self.full.pop(program, None)
+        self.arenas.gone(program)
         self._pinged.discard(program.number)
         self._carry_out(self._watch.step(self.process.now, ProgramClosed(program.number)))
         endpoints = list(program.endpoints.values())
@@ -626,9 +716,17 @@ class Programs:
         if place is None:
             return  # it is gone, and its last words are still being repaired
         program, number = place
-        program.deliver(number, self.process.encoder.item(deliver.group, deliver.item))
-        if type(deliver.item) is Parted:
+        item = deliver.item
+        if type(item) is Delivered:
+            lent = self.arenas.lend(program, number, deliver.group, item.stream, item.run)
+            if lent is not None:
+                program.say_in_order(lent)
+                return
+        program.deliver(number, self.process.encoder.item(deliver.group, item))
+        if type(item) is Parted:
             program.parted(deliver.endpoint, deliver.group)
+        elif type(item) is Excluded:
+            self.arenas.left(program, deliver.group)
 
     def enter(self, program: Program, token: int, endpoint: Endpoint, enter: Enter) -> None:
         """Let it in if the group is one with delivery, or nobody's yet: the choice is the group's. It joins
@@ -759,6 +857,7 @@ class Programs:
 
     def tick(self) -> None:
         now = self.process.now
+        self.arenas.tick()
         if self.watches is not None and self._own is not None:
             for group in self.watches.expire(now):
                 self._ask_ourselves(self._own, Unwatch(group))
@@ -830,6 +929,7 @@ class Programs:
 
     def _forget(self, program: Program, endpoint: Endpoint) -> None:
         self._place(endpoint, None)
+        self.arenas.gone(program)  # from the groups that it was in; from others, only for a moment
         program.endpoints.pop(incarnation_of(endpoint), None)
         self._stop_watching(endpoint)
 

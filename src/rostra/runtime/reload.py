@@ -39,7 +39,7 @@ def reload(process: Process, doors: Iterable[Door], new: World) -> Reloaded:
     ]
     restart += [
         f"[agents] {key}"
-        for key in ("socket", "listen", "token_file", "state")
+        for key in ("socket", "listen", "token_file", "state", "spill_mb", "arena_mb")
         if getattr(new.agents, key) != getattr(old.agents, key)
     ]
     restart += ["[data]"] if new.data != old.data else []

@@ -32,6 +32,7 @@ from rostra.protocols.resolve.domain import DomainServer
 from rostra.protocols.resolve.local import LocalServer
 from rostra.replica import Replica
 from rostra.runtime.addresses import SocketPath, TcpAddress, default_socket
+from rostra.runtime.arenas import MB_EACH
 from rostra.runtime.config import LOOPBACK, World
 from rostra.runtime.data import DataChannel, fitted
 from rostra.runtime.door import Door
@@ -66,6 +67,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     data: TcpAddress | None = None  # the same for datagrams; an agent's own are at any free port
     state: Path | None = None
     spill_mb: int = MB_MAX  # what backlogs of slow receivers may fill there
+    arena_mb: int = MB_EACH  # of memory shared with programs, for each group
     told: dict[str, str] = {}  # what somebody said, and who: for the log
 
     def check(self) -> None:
@@ -214,6 +216,7 @@ class running:
             self._settings, world=self._settings.world.at_replica(self._settings.replica)
         )
         process = Process(settings.world, self._record)
+        process.arena_bytes = settings.arena_mb << 20
         try:
             for domain in settings.domains:
                 if domain in settings.world.replicas:

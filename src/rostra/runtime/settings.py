@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from rostra.errors import BadInput
 from rostra.journal.bounds import Bounds
 from rostra.runtime.addresses import default_socket, parse_socket_path, parse_tcp
+from rostra.runtime.arenas import MB_EACH
 from rostra.runtime.config import (
     BOUNDS,
     DETECT,
@@ -144,6 +145,14 @@ SETTINGS: Final = (
         ("agents", "spill_mb"),
         lambda world: world.agents.spill_mb,
         lambda: MB_MAX,
+    ),
+    Setting(
+        "arena_mb",
+        "memory that an agent shares with programs, for each group in which much is said; 0: none",
+        parse_megabytes,
+        ("agents", "arena_mb"),
+        lambda world: world.agents.arena_mb,
+        lambda: MB_EACH,
     ),
     Setting("http", "health, metrics and the dashboard", parse_http, flag="--http"),
     Setting(

@@ -194,6 +194,21 @@ COUNTED: Final[dict[str, tuple[str, str, str]]] = {
         "why",
         f"Parts of slow receivers' backlogs that no disk took or gave back, by reason. {GOOD_LOW}",
     ),
+    "blocks_lent": (
+        "rostra_runtime_blocks_lent",
+        "",
+        f"Blocks of messages that programs read out of shared memory. {GOOD_HIGH}",
+    ),
+    "blocks_not_lent": (
+        "rostra_runtime_blocks_not_lent",
+        "why",
+        f"Blocks that had to go through sockets instead, by reason. {GOOD_LOW}",
+    ),
+    "arenas_made": (
+        "rostra_runtime_arenas_made",
+        "",
+        f"Times that shared memory was made for a group. {NEITHER}",
+    ),
     "program_connected": (
         "rostra_runtime_programs_connected",
         "",

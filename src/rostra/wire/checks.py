@@ -88,13 +88,19 @@ from rostra.protocols.resolve.requests import (
     WatchLife,
 )
 from rostra.wire.programs import (
+    AnyFrame,
+    Arena,
     Delivery,
     Goodbye,
+    Lent,
+    Mapped,
     Ping,
     Pong,
     ProgramHello,
     ProgramWelcome,
     Reading,
+    Retired,
+    Returned,
     Submit,
 )
 
@@ -105,6 +111,9 @@ DURATION_S_MAX: Final = 1e9
 MOMENT_S_MAX: Final = 1e12
 SUBMIT_MESSAGES_MAX: Final = 65_536
 PARTS_MAX: Final = 65_536
+RETURNED_MAX: Final = 65_536
+ARENA_BYTES_MAX: Final = 1 << 32
+TICKET_BYTES: Final = 16
 PARITY_FRAMES_MAX: Final = 1024
 
 _good_paths: set[str] = set()
@@ -256,7 +265,7 @@ def _range(first: int, last: int) -> None:
 
 
 def check_program_frame(
-    said: ProgramHello | ProgramWelcome | Submit | Reading | Delivery | Ping | Pong | Goodbye,
+    said: AnyFrame,
 ) -> None:
     """Raise `BadInput` unless the rest of what a program and its agent exchange is in order."""
     match said:
@@ -272,10 +281,29 @@ def check_program_frame(
         case Delivery():
             # A program trusts its agent with what is inside: it was checked as it entered the world.
             _number(said.endpoint)
+        case Lent():
+            numbers = (said.endpoint, said.first, said.count, said.arena, said.begin, said.size)
+            if not (min(numbers) >= 0 and max(numbers) <= NUMBER_MAX and said.count and said.size):
+                raise BadInput("numbers of a block out of range")
+        case Arena(number, size_bytes, ticket, share):
+            _number(number)
+            _number(share)
+            if not 0 < size_bytes <= ARENA_BYTES_MAX or len(ticket) != TICKET_BYTES:
+                raise BadInput(f"an arena of {size_bytes} bytes, with a ticket of {len(ticket)}")
+        case Mapped(number) | Retired(number):
+            _number(number)
+        case Returned():
+            _number(said.arena)
+            if not 0 < len(said.begins) <= RETURNED_MAX:
+                raise BadInput(f"{len(said.begins)} blocks given back at once", fix=f"1 to {RETURNED_MAX}")
+            for begin in said.begins:
+                _number(begin)
         case ProgramHello():
             check_text(said.world)
             check_text(said.program)
             check_text(said.secret)
+            if len(said.ticket) > TICKET_BYTES:
+                raise BadInput(f"a ticket of {len(said.ticket)} bytes")
             if said.to:
                 _path(said.to)
         case ProgramWelcome():

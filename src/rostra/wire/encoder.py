@@ -17,7 +17,7 @@ from rostra.errors import RostraError, TooLarge
 from rostra.names import Group
 from rostra.protocols.adhoc.events import Delivered
 from rostra.protocols.adhoc.events import Item as GroupItem
-from rostra.protocols.adhoc.messages import Run
+from rostra.protocols.adhoc.messages import Run, Stream
 from rostra.protocols.links.packets import AnyPacket, Data
 from rostra.protocols.resolve.messages import EndpointsJoined, ResolveReply
 from rostra.protocols.resolve.requests import Absolute, Changed, Joined, Snapshot
@@ -35,15 +35,20 @@ from rostra.wire.frames import (
 )
 from rostra.wire.programs import (
     Answered,
+    Arena,
     Ask,
     Asks,
     Delivery,
     Goodbye,
+    Lent,
+    Mapped,
     Ping,
     Pong,
     ProgramHello,
     ProgramWelcome,
     Reading,
+    Retired,
+    Returned,
     Submit,
     Tells,
     Told,
@@ -62,6 +67,7 @@ _LISTS: Final = frozenset({EndpointsJoined, ResolveReply, Absolute, Joined, Snap
 _encoder: Final = msgspec.msgpack.Encoder()
 
 _DELIVERY: Final = b"\x94\x0a"  # how a `Delivery` begins: an array of four, and its number
+_LENT: Final = b"\x9a\x0c"  # the same of a `Lent`, which has ten
 
 
 class Encoder:
@@ -102,10 +108,14 @@ class Encoder:
             return self.asks(asks[:half]) + self.asks(asks[half:])
         return frame(FrameKind.TO_AGENT, self._tag, body)
 
-    def to_agent(self, said: ProgramHello | Submit | Reading | Ping | Pong | Goodbye) -> bytes:
+    def to_agent(
+        self, said: ProgramHello | Submit | Reading | Ping | Pong | Goodbye | Mapped | Returned
+    ) -> bytes:
         return self._frame(FrameKind.TO_AGENT, said)
 
-    def to_program(self, said: ProgramWelcome | Delivery | Ping | Pong | Goodbye) -> bytes:
+    def to_program(
+        self, said: ProgramWelcome | Delivery | Ping | Pong | Goodbye | Arena | Lent | Retired
+    ) -> bytes:
         return self._frame(FrameKind.TO_PROGRAM, said)
 
     def item(self, group: Group, item: GroupItem) -> bytes:
@@ -126,6 +136,14 @@ class Encoder:
         if size > BODY_BYTES_MAX:
             return (frame(FrameKind.TO_PROGRAM, self._tag, front + item),)
         return HEADER.pack(AFTER_LENGTH + size, WIRE_VERSION, FrameKind.TO_PROGRAM, self._tag) + front, item
+
+    def loan(self, group: Group, stream: Stream, run: Run, arena: int, begin: int, size: int) -> bytes:
+        """The part of a `Lent` that is the same for all who receive it; see `lent`."""
+        return _encoder.encode((group, stream, run.first, run.count, run.at, arena, begin, size))[1:]
+
+    def lent(self, endpoint: int, loan: bytes) -> bytes:
+        body = _LENT + _encoder.encode(endpoint) + loan
+        return HEADER.pack(AFTER_LENGTH + len(body), WIRE_VERSION, FrameKind.TO_PROGRAM, self._tag) + body
 
     def refusal(self, error: RostraError) -> bytes:
         """The last frame before we hang up; readable by every version and every world."""

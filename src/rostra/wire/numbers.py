@@ -78,14 +78,19 @@ from rostra.protocols.resolve.requests import (
 )
 from rostra.wire.programs import (
     Answered,
+    Arena,
     Asks,
     Delivery,
     Goodbye,
+    Lent,
+    Mapped,
     Ping,
     Pong,
     ProgramHello,
     ProgramWelcome,
     Reading,
+    Retired,
+    Returned,
     Submit,
     Tells,
     Told,
@@ -180,6 +185,11 @@ PROGRAM_FRAMES: Final[Numbers] = {
     8: Submit,
     9: Reading,
     10: Delivery,
+    11: Arena,
+    12: Lent,
+    13: Retired,
+    14: Mapped,
+    15: Returned,
 }
 
 ITEMS: Final[Numbers] = {

@@ -3,6 +3,9 @@
     program ── ProgramHello, Asks, Submit, Reading, Ping, Pong, Goodbye ──▶ agent      FrameKind.TO_AGENT
     program ◀── ProgramWelcome, Tells, Delivery, Ping, Pong, Goodbye ────── agent      FrameKind.TO_PROGRAM
 
+    program ── Mapped, Returned ──────▶ agent      where both can share memory
+    program ◀── Arena, Lent, Retired ── agent
+
 A program opens one connection, says `ProgramHello` and waits for `ProgramWelcome`. From then on each side
 writes, once per turn, one frame with all it has to say: any number of `Ask`s one way, of `Answered` and
 `Told` the other. The reader hands them out one by one; `Asks` and `Tells` exist on the wire only.
@@ -13,6 +16,10 @@ ever, so 7 says it all. `NO_ENDPOINT` stands in the place of one in requests tha
 What is said in groups with delivery has frames of its own, beside the questions and answers: `Submit` and
 `Delivery` carry blocks of many messages that nobody on the way looks into (`protocols/adhoc/runs.py`). The
 receiver's number stands first in a `Delivery`, so that what follows it is encoded once for all receivers.
+
+Programs on the agent's Unix socket may share memory with it: an **arena**, into which the agent writes a
+block once for all who receive it. `Lent` says where it is; the program copies the messages out of it and
+gives the block back. See `docs/decisions/0022-blocks-are-lent.md`.
 """
 
 from typing import Final
@@ -35,6 +42,7 @@ from rostra.protocols.adhoc.events import (
     Sent,
     Without,
 )
+from rostra.protocols.adhoc.messages import Stream
 from rostra.protocols.adhoc.requests import Enter, Exit
 from rostra.protocols.resolve.requests import AnyAnswer, AnyNotice, Denied
 from rostra.protocols.resolve.requests import AnyRequest as AnyResolveRequest
@@ -61,6 +69,8 @@ class ProgramHello(ProgramFrame, frozen=True, tag=1):
     program: str  # for people: it appears in logs and in `Inspect`
     secret: str = ""
     to: Domain = Domain("")  # which node of the process; none named: its agent, or its lowest server
+    shares: bool = False  # this program can read arenas
+    ticket: bytes = b""  # not to talk, but to fetch the arena that this is for; nothing else follows
 
 
 class ProgramWelcome(ProgramFrame, frozen=True, tag=2):
@@ -162,5 +172,67 @@ class Delivery(ProgramFrame, frozen=True, tag=10, gc=False):
     item: AnyGroupItem
 
 
-ToAgent = ProgramHello | Asks | Submit | Reading | Ping | Pong | Goodbye
-ToProgram = ProgramWelcome | Tells | Delivery | Ping | Pong | Goodbye
+class Arena(ProgramFrame, frozen=True, tag=11):
+    """There is memory to be read. Whoever says hello with this ticket, on a connection of its own, is handed
+    a file of so many bytes to map."""
+
+    number: int  # grows: never the same twice in an agent's life
+    size_bytes: int
+    ticket: bytes
+    share: int  # so many blocks, and no more, are lent to a program at once: it gives back before
+
+
+class Lent(ProgramFrame, frozen=True, tag=12, gc=False):
+    """The next messages of a stream, as in a `Delivery` of `Delivered`: but their block, as an array that can
+    be decoded as it is, stands in an arena, and is the program's until it gives it back."""
+
+    endpoint: int
+    group: Group
+    stream: Stream
+    first: int
+    count: int
+    at: float
+    arena: int
+    begin: int  # in bytes, and so are they given back
+    size: int
+
+
+class Retired(ProgramFrame, frozen=True, tag=13):
+    """Nothing more is lent from this arena, and nothing of it need be given back."""
+
+    number: int
+
+
+class Mapped(ProgramFrame, frozen=True, tag=14):
+    """This arena can be read here from now on."""
+
+    number: int
+
+
+class Returned(ProgramFrame, frozen=True, tag=15):
+    """The blocks that begin there are not needed any more: once for each time that they were lent."""
+
+    arena: int
+    begins: tuple[int, ...]
+
+
+ToAgent = ProgramHello | Asks | Submit | Reading | Ping | Pong | Goodbye | Mapped | Returned
+ToProgram = ProgramWelcome | Tells | Delivery | Ping | Pong | Goodbye | Arena | Lent | Retired
+
+
+AnyFrame = (
+    ProgramHello
+    | ProgramWelcome
+    | Submit
+    | Reading
+    | Delivery
+    | Ping
+    | Pong
+    | Goodbye
+    | Arena
+    | Lent
+    | Retired
+    | Mapped
+    | Returned
+)
+"""What is one thing in a frame of its own; `Asks` and `Tells` are many."""

@@ -50,16 +50,22 @@ from rostra.wire.numbers import (
 )
 from rostra.wire.programs import (
     Answered,
+    AnyFrame,
+    Arena,
     Ask,
     Asks,
     BadAsk,
     Delivery,
     Goodbye,
+    Lent,
+    Mapped,
     Ping,
     Pong,
     ProgramHello,
     ProgramWelcome,
     Reading,
+    Retired,
+    Returned,
     Submit,
     Tells,
     Told,
@@ -86,6 +92,11 @@ Arrived = (
     | Submit
     | Reading
     | Delivery
+    | Arena
+    | Lent
+    | Retired
+    | Mapped
+    | Returned
     | Ping
     | Pong
     | Goodbye
@@ -342,12 +353,7 @@ class FrameReader:
         else:
             self._program_frame(said, FrameKind.TO_PROGRAM, items)
 
-    def _program_frame(
-        self,
-        said: ProgramHello | ProgramWelcome | Submit | Reading | Delivery | Ping | Pong | Goodbye,
-        kind: FrameKind,
-        items: list[Arrived],
-    ) -> None:
+    def _program_frame(self, said: AnyFrame, kind: FrameKind, items: list[Arrived]) -> None:
         try:
             check_program_frame(said)
         except BadInput as error:
