@@ -4,6 +4,8 @@ import pytest
 from support.agents import CHESS, FAR_ANN, GMS, Agent, sent, their_id
 from support.bench import ALL, NONE, OWN, RESOLVE, Bench, G, an_id, asks, interest, member, reply, to
 
+from rostra.journal.entries import Entry
+from rostra.journal.rows import Scribe
 from rostra.names import Domain
 from rostra.node import GRACE, TICK, Node, Output
 from rostra.protocols.effects import (
@@ -343,3 +345,24 @@ def test_a_link_that_moved_speaks_again() -> None:
 
     packets = [each.packet for each in place.node.flush(place.now) if isinstance(each, Transmit)]
     assert [type(packet) for packet in packets] == [Data]
+
+
+# In the journal
+
+
+def test_a_journal_says_that_a_link_moved_and_not_that_it_came_up_again() -> None:
+    """Whoever reads it takes every `link-up` for the end of a time apart."""
+    rows: list[Entry] = []
+    scribe = Scribe(Domain("fr.paris"), "server", 1, rows.append, heartbeat_s=10.0)
+    scribe.turn(1_000_000, 1.0)
+    scribe.saw(None, [LinkUp(LEFT, 1), LinkMoved(LEFT, 2)])
+    assert [row.kind for row in rows][-2:] == ["link-up", "link-moved"]
+
+
+def test_a_server_that_gave_way_ends_its_journal_once() -> None:
+    rows: list[Entry] = []
+    scribe = Scribe(Domain("fr.paris"), "server", 1, rows.append, heartbeat_s=10.0)
+    scribe.turn(1_000_000, 1.0)
+    scribe.closing("another replica leads")
+    scribe.closing("SIGTERM received")
+    assert [row.kind for row in rows] == ["closing"]

@@ -144,7 +144,7 @@ class Links:
     def link_moved(self, report: LinkMoved) -> None:
         side = self._side(report.peer)
         side.up, side.life, side.broken_at = True, report.incarnation, None
-        self._sheet.write("link-up", peer=report.peer, life=report.incarnation, cause="another replica")
+        self._sheet.write("link-moved", peer=report.peer, life=report.incarnation)
 
     def link_down(self, report: LinkDown) -> None:
         side = self._side(report.peer)

@@ -105,6 +105,7 @@ class Scribe:
         self.sight = Sight()
         self._me = me
         self._above = parent(me) if role == "agent" else me
+        self._closed = False
         self._epoch = epoch
         self._sheet = sheet = Sheet(put, virtual=virtual)
         self._links = links = Links(sheet, me, tells_parts=role == "server")
@@ -153,6 +154,10 @@ class Scribe:
         self._sheet.turn(at, now)
 
     def closing(self, why: str) -> None:
+        """The last row; a server that gave way to another replica has had it before its process ends."""
+        if self._closed:
+            return
+        self._closed = True
         self._flush()
         self._sheet.write("closing", what=why)
 

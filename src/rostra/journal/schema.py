@@ -195,6 +195,7 @@ KINDS: Final = (
     Kind("resolved", "a question was answered", "group observers told latency_us answered_by count"),
     # Links
     Kind("link-up", "a neighbour became reachable; `life` is its incarnation", "peer life cause"),
+    Kind("link-moved", "another replica of a neighbour took its place, and nobody was told", "peer life"),
     Kind(
         "link-suspected",
         "overdue; nobody loses a membership for it yet",

@@ -19,7 +19,7 @@ from rostra.history.straight import Strand, answered, is_one_of, origin_of, read
 
 KINDS: Final = (
     *("started", "closing", "settled", "server-changed", "line-changed"),
-    *("link-up", "link-down", "link-suspected", "link-broken"),
+    *("link-up", "link-moved", "link-down", "link-suspected", "link-broken"),
     *("followed", "unfollowed", "absolute", "snapshot", "gap"),
 )
 COLUMNS: Final = (

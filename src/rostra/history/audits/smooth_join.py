@@ -19,7 +19,7 @@ BOUND_S: Final = 0.2
 """Less than a view change takes on any wide-area network, and more than a busy machine adds."""
 
 TROUBLE: Final = (
-    *("link-suspected", "link-broken", "link-down", "link-up"),
+    *("link-suspected", "link-broken", "link-down", "link-up", "link-moved"),
     *("server-changed", "line-changed"),
 )
 AFTERMATH_S: Final = 10.0

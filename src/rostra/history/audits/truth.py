@@ -73,7 +73,10 @@ BUCKET_S: Final = 3600
 LASTING_S: Final = 1.0
 """A lie that lasts so long is worth a look, whatever happened meanwhile."""
 
-DISTURBING: Final = ("link-up", "link-down", "started", "closing", "server-changed", "line-changed")
+DISTURBING: Final = (
+    *("link-up", "link-moved", "link-down"),
+    *("started", "closing", "server-changed", "line-changed"),
+)
 """Kinds of rows after which news may be late or lost for a while."""
 
 

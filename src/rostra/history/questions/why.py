@@ -162,6 +162,7 @@ def _text() -> Column:
         )
         .when(kind == "link-trusted", _joined("heard ", col("peer"), " again in time"))
         .when(kind == "link-up", _joined("linked with ", col("peer")))
+        .when(kind == "link-moved", _joined("linked with another replica of ", col("peer")))
         .when(
             kind == "domain-failed",
             F.concat(_joined("told ", F.coalesce("peer", F.lit("its neighbours")), ": "), place, because),
