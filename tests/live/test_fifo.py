@@ -118,7 +118,7 @@ async def test_who_leaves_hears_that_everybody_has_its_last_words(lab: Lab, host
 @pytest.mark.spec("X-047", "X-087")
 async def test_who_speaks_to_nobody_leaves_with_its_last_words_confirmed(lab: Lab) -> None:
     """Nobody is owed anything, so its delegate confirms at once, and nothing is left when it is gone."""
-    async with speaking(lab, "eu.h1", "alone", "empty") as alone:
+    async with speaking(lab, "eu.h1", "by-itself", "empty") as alone:
         await alone.send(b"hello?")
         await alone.leave(deadline_s=WITHIN_S)
         assert alone.parted().result().unconfirmed == 0
@@ -309,7 +309,7 @@ async def test_a_group_of_one_host_has_no_delivery_and_says_which_has(lab: Lab) 
 async def test_a_cluster_without_its_server_is_named_to_whoever_waits_for_the_list(lab: Lab) -> None:
     lab["eu"].kill()
     async with lab.program("eu.h1", "ann") as ann:
-        talk = await ann.join("alone", delivery="fifo", deadline_s=WITHIN_S)
+        talk = await ann.join("by-itself", delivery="fifo", deadline_s=WITHIN_S)
         with pytest.raises(DeadlineExceeded, match="who is in alone@world was not known") as late:
             await talk.ready(deadline_s=0.5)
         assert "is the server of eu up?" in late.value.fix
