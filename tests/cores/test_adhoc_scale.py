@@ -1,9 +1,12 @@
 """What a group costs when it is large, small: the figures are made by `python -m benchmarks.xpand_state`."""
 
 import pytest
+from support.adhocbench import MemberBench, controls, cut, user
+from support.adhocbench import delegate as delegate_of
 
 from benchmarks.xpand_state import Driver, between_sites, delegate, member, people, weighed
-from rostra.protocols.adhoc.messages import Role
+from rostra.protocols.adhoc import lan
+from rostra.protocols.adhoc.messages import CutReply, CutRequest, Role
 
 
 @pytest.mark.spec("X-045", "X-046")
@@ -40,3 +43,23 @@ def test_xx22_a_join_is_the_same_work_however_many_listen_elsewhere():
         work.append((len(driver.core.view.members), [type(effect) for effect in said], said[-1]))
     assert work[0] == work[1]
     assert work[0][0] == 1 + 12 + 12 * 2 + 1  # delegates, those who speak, and the joiner
+
+
+@pytest.mark.spec("X-053")
+def test_the_numbers_of_a_lan_are_compared_with_those_who_speak_and_not_with_all_who_listen(monkeypatch):
+    looks = []
+    monkeypatch.setattr(
+        lan,
+        "decode_attributes",
+        lambda meta, decode=lan.decode_attributes: looks.append(meta) or decode(meta),
+    )
+    counts = []
+    for listeners in (3, 300):
+        crowd = [user(f"mit.h1/l{number}", role=Role.RECEIVE) for number in range(listeners)]
+        bench = MemberBench(role=Role.RECEIVE)
+        said = bench.active(members=(delegate_of("mit"), user("mit.h2/s"), *crowd))
+        [question] = [each for each in controls(said) if isinstance(each, CutRequest)]
+        looks.clear()
+        bench.message(bench.source, CutReply(bench.core.group, question.req, 1, cut("mit", h2=1)))
+        counts.append(len(looks))
+    assert counts[0] == counts[1] == 1

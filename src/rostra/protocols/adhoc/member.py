@@ -253,8 +253,9 @@ class MemberCore:
             return
         match notice:
             case ns.Joined(_, members, Cause.JOIN):
-                for member in members:
-                    self.lans.fresh[member.endpoint] = member.stamp
+                for member in members if self.role.receives else ():
+                    if sends(member):
+                        self.lans.fresh[member.endpoint] = member.stamp
             case ns.Left(_, endpoint, stamp):
                 self.lans.remember_gone(endpoint, stamp, self.voice.now + self.config.remember_s)
                 self.senders.forget_ended()
@@ -298,6 +299,7 @@ class MemberCore:
         if isinstance(attributes, DelegateAttributes):
             self._delegate_left(lan_of(member.endpoint), _epoch_of(member), active)
         elif isinstance(attributes, Attributes):
+            self.lans.speakers.pop(member.endpoint, None)
             reason, last_seq = _reason(why)
             if not active:
                 self.lans.fresh.pop(member.endpoint, None)
@@ -308,13 +310,15 @@ class MemberCore:
 
     def _member_joined(self, member: Member, cause: Cause | None, active: bool) -> None:
         attributes = decode_attributes(member.meta)
-        if not (isinstance(attributes, Attributes) and attributes.role.sends and self.role.receives):
-            self.lans.fresh.pop(member.endpoint, None)  # there is no stream to begin
         if isinstance(attributes, DelegateAttributes):
             self._delegate_joined(lan_of(member.endpoint), _epoch_of(member), active)
-        elif not isinstance(attributes, Attributes):
+            return
+        if not isinstance(attributes, Attributes):
             self.voice.ignore("Member", "not a member of this kind of group")
-        elif active and member.endpoint != self.me:
+            return
+        if attributes.role.sends:
+            self.lans.speakers[member.endpoint] = member
+        if active and member.endpoint != self.me:
             if attributes.role.sends and self.role.receives:
                 self.lans.joined(member, attributes, cause)
             else:
@@ -612,6 +616,11 @@ def _reason(why: object) -> tuple[str, int | None]:
 
 def _epoch_of(delegate: Member) -> Epoch:
     return int(delegate.endpoint.rpartition("#")[2])
+
+
+def sends(member: Member) -> bool:
+    attributes = decode_attributes(member.meta)
+    return isinstance(attributes, Attributes) and attributes.role.sends
 
 
 def _is_user(member: Member) -> bool:
