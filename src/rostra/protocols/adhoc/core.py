@@ -85,6 +85,7 @@ from rostra.protocols.resolve import requests as ns
 from rostra.protocols.resolve.domain import DomainServer
 from rostra.protocols.resolve.local import LocalServer
 from rostra.protocols.resolve.messages import Routed
+from rostra.protocols.resolve.view import Fellows
 
 NOBODY: Final = Endpoint("")
 
@@ -105,6 +106,7 @@ class HostCore:
         self.config = config or AdhocConfig()
         self.members: dict[Group, dict[Endpoint, MemberCore]] = {}
         self.submitters: dict[Group, dict[Endpoint, Submitter]] = {}  # who speak through our delegate
+        self._fellows: dict[Group, Fellows] = {}  # members of one group, who are told the same
         self._fragments = Fragments(self.config)
         self._numbers: dict[tuple[Endpoint, Group], int] = {}  # where a stream goes on after a leave (TX-11)
         self._token = 0
@@ -171,6 +173,7 @@ class HostCore:
             slow=event.slow,
             meta=event.meta,
             next_seq=self._numbers.get((me, group), 1),
+            fellows=self._fellows.setdefault(group, Fellows()),
         )
         if before is not None:
             # It left a moment ago, and its last messages are still being repaired: that goes on.
@@ -293,6 +296,8 @@ class HostCore:
                 del those[member.me]
                 if not those:
                     del table[member.group]
+                if member.group not in self.members:
+                    self._fellows.pop(member.group, None)
 
     def _from_local(self, now: Instant, effects: Iterable[Effect], out: list[Effect]) -> None:
         """What the notice service says to members is for their machines; everything else passes."""

@@ -80,8 +80,8 @@ from rostra.protocols.effects import (
     TimerFired,
 )
 from rostra.protocols.resolve import requests as ns
-from rostra.protocols.resolve.messages import Cause, Member
-from rostra.protocols.resolve.view import GroupView, ViewChanged
+from rostra.protocols.resolve.messages import Cause, Member, Members
+from rostra.protocols.resolve.view import Fellows, GroupView, ViewChanged
 
 
 class Outside(Struct, frozen=True):
@@ -120,11 +120,15 @@ class WaitingDelegate(Struct, frozen=True):
     req: int
 
 
+Listed = tuple[Endpoint, Role, bytes]
+"""One member as a program is given it, with its attachment."""
+
 State = Outside | WaitingSnapshot | Syncing | Active | Leaving | WaitingDelegate
 
 
 class MemberCore:
-    """One endpoint in one group. `next_seq` goes on from an earlier membership of the same endpoint."""
+    """One endpoint in one group. `next_seq` goes on from an earlier membership of the same endpoint;
+    `fellows` are the other members of its host, who are told the same notices."""
 
     def __init__(
         self,
@@ -137,6 +141,7 @@ class MemberCore:
         slow: Slow = Slow.THROTTLE,
         meta: bytes = b"",
         next_seq: int = 1,
+        fellows: Fellows | None = None,
     ) -> None:
         self.group, self.me = group, me
         self.role, self.slow, self.meta = role, slow, meta
@@ -144,7 +149,7 @@ class MemberCore:
         self.state: State = Outside()
         self.voice = Voice(group, me, config, luck)
         self.lan = self.voice.lan
-        self.view = GroupView(group)
+        self.view = GroupView(group, fellows)
         self.senders = Senders(self.voice, Early(config), listens=role.receives, spilled=slow is Slow.SPILL)
         self.lans = Lans(self.voice, self.view, self.senders)
         self.sending = Outbound(self.voice, next_seq)
@@ -175,6 +180,7 @@ class MemberCore:
                 self._join()
             case JoinRefused():
                 self.state = Outside()
+                self.view.close()
             case LeaveAsked():
                 self._leave()
             case EndpointGone():
@@ -291,7 +297,8 @@ class MemberCore:
                 if lan != self.lan and inside(why.domain, lan) != keep:
                     self.lans.covered(lan)
         cause = why.cause if isinstance(why, ns.Joined) else None
-        for member in change.joined:
+        # With the first list nobody is told of those who only listen: the program gets all of them at once.
+        for member in self.view.derived(_all_but_listeners) if change.first else change.joined:
             self._member_joined(member, cause, active)
 
     def _member_left(self, member: Member, why: object, active: bool) -> None:
@@ -411,19 +418,27 @@ class MemberCore:
         """First one list of everybody whose numbers are known, then their messages, then changes (X-030)."""
         listing = self.senders.listing = [(self.me, self.role, self.meta)]
         self._apply(cuts)
-        for name in sorted(self.lans.delegates) if self.role.receives else ():
-            self.lans.machine(name)
-        for member in self.view.members:
-            attributes = decode_attributes(member.meta)
-            if not isinstance(attributes, Attributes) or member.endpoint == self.me:
-                continue
-            if not attributes.role.sends or not self.role.receives:
-                listing.append((member.endpoint, attributes.role, attributes.meta))
-            elif member.endpoint not in self.senders.running:
-                self.lans.joined(member, attributes, None)  # of a LAN that no cut speaks of
+        if self.role.receives:
+            for name in sorted(self.lans.delegates):
+                self.lans.machine(name)
+            for who in sorted(self.lans.speakers):
+                member = self.lans.speakers[who]
+                attributes = decode_attributes(member.meta)
+                if who != self.me and who not in self.senders.running and isinstance(attributes, Attributes):
+                    self.lans.joined(member, attributes, None)  # of a LAN that no cut speaks of
         self.senders.listing = None
-        self.voice.tell(Ready(tuple(sorted(listing, key=lambda each: each[0]))))
+        self.voice.tell(Ready(self._everybody(listing)))
         self.senders.deliver_all()
+
+    def _everybody(self, begun: list[Listed]) -> tuple[Listed, ...]:
+        """All of the view, but of those who speak only whose streams have begun."""
+        known = {each[0] for each in begun}
+        waits = {who for who in self.lans.speakers if who not in known} if self.role.receives else set()
+        everybody = self.view.derived(_users)
+        if not waits and self.me in self.view:
+            return everybody
+        others = [each for each in everybody if each[0] not in waits and each[0] != self.me]
+        return tuple(sorted([begun[0], *others], key=lambda each: each[0]))
 
     def _apply(self, cuts: tuple[Cut, ...]) -> None:
         if self.role.receives:
@@ -585,7 +600,11 @@ class MemberCore:
         if type(state) is not type(self.state):
             self.voice.note("member is", type(state).__name__)
         self.state = state
-        self._listens = self.role.receives and not isinstance(state, Leaving | Outside)
+        if isinstance(state, Leaving | Outside):
+            self._listens = False
+            self.view.close()
+        else:
+            self._listens = self.role.receives
 
 
 def _applied(view: GroupView, notice: object) -> list[ViewChanged | Ignored]:
@@ -621,6 +640,22 @@ def _epoch_of(delegate: Member) -> Epoch:
 def sends(member: Member) -> bool:
     attributes = decode_attributes(member.meta)
     return isinstance(attributes, Attributes) and attributes.role.sends
+
+
+def _all_but_listeners(members: Members) -> Members:
+    """Whoever speaks, delegates, and strangers."""
+    return tuple([member for member in members if sends(member) or not _is_user(member)])
+
+
+def _users(members: Members) -> tuple[Listed, ...]:
+    """As a program is given them."""
+    return tuple(
+        [
+            (member.endpoint, attributes.role, attributes.meta)
+            for member in members
+            if isinstance(attributes := decode_attributes(member.meta), Attributes)
+        ]
+    )
 
 
 def _is_user(member: Member) -> bool:
