@@ -1,13 +1,14 @@
 """Many members of one host that join at once, and what each of them is spared until it has its list."""
 
 import pytest
-from support.adhocbench import G, items, user
+from support.adhocbench import G, cut, items, user
+from support.adhocbench import delegate as delegate_of
 
 from rostra.names import Domain
 from rostra.protocols.adhoc import events as ev
 from rostra.protocols.adhoc.core import HostCore
 from rostra.protocols.adhoc.member import MemberCore
-from rostra.protocols.adhoc.messages import Role
+from rostra.protocols.adhoc.messages import Channel, Role, SyncReply, encode
 from rostra.protocols.effects import Answer, Asked, LinkUp, Received, Send
 from rostra.protocols.resolve.local import LocalServer
 from rostra.protocols.resolve.messages import (
@@ -18,6 +19,7 @@ from rostra.protocols.resolve.messages import (
     MessageId,
     ResolveReply,
     ResolveRequest,
+    Routed,
 )
 from rostra.protocols.resolve.requests import Open
 
@@ -105,6 +107,23 @@ def test_a_change_is_told_to_each_and_written_down_once(steps):
     host.joined(listener("late"))
     assert len(steps) == 20
     assert all(member.view.members is newcomers[0].view.members for member in newcomers)
+
+
+@pytest.mark.spec("X-030")
+def test_all_who_are_ready_at_once_are_given_one_list():
+    """Also while somebody who speaks is not in it, because its number is not known yet."""
+    host = Host()
+    newcomers = host.join(5)
+    delegate, speaker = delegate_of("huji"), user("mit.h1/speaker")
+    host.listed(delegate, *(listener(f"l{number}") for number in range(20)), speaker)
+    ready = []
+    for member in newcomers:
+        reply = SyncReply(G, member.state.req, 1, (cut("huji", h1=5),), Channel())
+        told = Routed(host.new_id(), delegate.endpoint, (member.me,), encode(reply))
+        ready += [item for item in items(host.step(Received(HUJI, told))) if isinstance(item, ev.Ready)]
+    assert len(ready) == 5 and len(ready[0].members) == 25
+    assert all(item.members is ready[0].members for item in ready)
+    assert speaker.endpoint not in [who for who, _, _ in ready[0].members]
 
 
 @pytest.mark.spec("C-082", "C-066")

@@ -433,12 +433,11 @@ class MemberCore:
     def _everybody(self, begun: list[Listed]) -> tuple[Listed, ...]:
         """All of the view, but of those who speak only whose streams have begun."""
         known = {each[0] for each in begun}
-        waits = {who for who in self.lans.speakers if who not in known} if self.role.receives else set()
-        everybody = self.view.derived(_users)
-        if not waits and self.me in self.view:
+        waits = [who for who in sorted(self.lans.speakers) if who not in known] if self.role.receives else ()
+        everybody = self.view.derived(_UsersBesides(tuple(waits)))
+        if self.me in self.view:
             return everybody
-        others = [each for each in everybody if each[0] not in waits and each[0] != self.me]
-        return tuple(sorted([begun[0], *others], key=lambda each: each[0]))
+        return tuple(sorted([begun[0], *everybody], key=lambda each: each[0]))
 
     def _apply(self, cuts: tuple[Cut, ...]) -> None:
         if self.role.receives:
@@ -647,15 +646,20 @@ def _all_but_listeners(members: Members) -> Members:
     return tuple([member for member in members if sends(member) or not _is_user(member)])
 
 
-def _users(members: Members) -> tuple[Listed, ...]:
-    """As a program is given them."""
-    return tuple(
-        [
-            (member.endpoint, attributes.role, attributes.meta)
-            for member in members
-            if isinstance(attributes := decode_attributes(member.meta), Attributes)
-        ]
-    )
+class _UsersBesides(Struct, frozen=True):
+    """Members as a program is given them, without some. Fellows that wait for the same are given one list."""
+
+    waits: tuple[Endpoint, ...]
+
+    def __call__(self, members: Members) -> tuple[Listed, ...]:
+        return tuple(
+            [
+                (member.endpoint, attributes.role, attributes.meta)
+                for member in members
+                if isinstance(attributes := decode_attributes(member.meta), Attributes)
+                and member.endpoint not in self.waits
+            ]
+        )
 
 
 def _is_user(member: Member) -> bool:
