@@ -127,8 +127,10 @@ class GroupView:
         return roster.members
 
     def derived(self, make: Callable[[Members], T]) -> T:
-        """What this makes of the members: made once until the view changes, for all who share it."""
+        """What this makes of the members. For several who share them it is made once, until they change."""
         members, known = self.members, self._roster.derived
+        if self._roster.views <= 1:
+            return make(members)
         if make not in known:
             known[make] = make(members)
         made: T = known[make]
@@ -209,7 +211,7 @@ class GroupView:
         reports: list[Report] = []
         newer = self._newer(members, reports)
         if not gone and not newer:
-            if isinstance(why, Absolute) and not reports:
+            if isinstance(why, Absolute) and not reports and self._roster.views > 1:
                 self._roster.agreed = why
             return reports
         if self._roster.views > 1 and (reports or not self._roster.in_step):
