@@ -7,6 +7,7 @@ SEEDS   ?= 1000
 KILLS   ?= 20
 STORMS  ?= 20
 EVENTS  ?= 1000000 10000000 100000000
+RECEIVERS ?= 300 1000 3000 10000
 ARGS    ?=
 
 BIN   := .venv/bin
@@ -20,7 +21,7 @@ BROWSER_TOOLS := chromium chromium-driver
 BROWSER_OK    := $(shell command -v chromium >/dev/null && command -v chromedriver >/dev/null && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help up lab test fmt lint types unit live browser fuzz storm storm-history parity-history cluster-history goldens bench bench-history crowd congress-report xpand-table clean
+.PHONY: help up lab test fmt lint types unit live browser fuzz storm storm-history parity-history cluster-history goldens bench bench-history crowd congress-report xpand-table xpand-growth clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -99,6 +100,9 @@ congress-report: $(READY)  ## the paper's claims, measured in the simulator: rep
 xpand-table: $(READY)  ## the Xpand paper's table, simulated and (as root) on the lab's network: report/xpand (ARGS=--quick)
 	@$(BIN)/python -m benchmarks.xpand_sim $(ARGS)
 	@$(BIN)/python -m benchmarks.xpand_table $(ARGS)
+
+xpand-growth: $(READY)  ## what travels between ten sites, for worlds of RECEIVERS="300 1000 3000 10000": a quarter of an hour
+	@$(BIN)/python -m benchmarks.xpand_sim --growth $(RECEIVERS) $(ARGS)
 
 clean:  ## forget everything that can be made again
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .rostra build dist report benchmarks/results

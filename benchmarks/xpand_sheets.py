@@ -90,6 +90,8 @@ class Grown(Struct, frozen=True):
     delegate_members: int  # members elsewhere that it knows of
     joined_s: float  # virtual, until the last receiver was ready
     took_s: float  # real
+    cpu_s: float = 0.0
+    memory_mb: float = 0.0  # the most that the process had until then
 
 
 class Ground(Struct, frozen=True):
@@ -320,7 +322,7 @@ def growth_sheet(found: Iterable[Grown]) -> Sheet:
         "growth: one sender, 100 messages",
         (
             *("sites", "receivers", "datagrams between sites", "bytes", "streams at a delegate"),
-            *("members elsewhere it knows", "last one in after s", "took s"),
+            *("members elsewhere it knows", "last one in after s", "took s", "CPU s", "memory MB"),
         ),
         [
             (
@@ -330,6 +332,8 @@ def growth_sheet(found: Iterable[Grown]) -> Sheet:
                     str(one.delegate_members),
                     f"{one.joined_s:.2f}",
                     f"{one.took_s:.0f}",
+                    f"{one.cpu_s:.0f}",
+                    f"{one.memory_mb:.0f}",
                 ),
             )
             for one in found

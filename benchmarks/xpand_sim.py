@@ -1,7 +1,8 @@
 """The Xpand paper's figures in the simulator: the same cores in virtual time (`spec/xpand.md`, 8.2 to 8.5).
 
-    python -m benchmarks.xpand_sim             about ten minutes on one core; writes report/xpand
-    python -m benchmarks.xpand_sim --quick     a first look
+    python -m benchmarks.xpand_sim                    all of it on one core; writes report/xpand
+    python -m benchmarks.xpand_sim --quick            a first look
+    python -m benchmarks.xpand_sim --growth 10000     growth alone: a whole world of so many receivers
 
 - **fast join**: how long after its snapshot a joiner at MIT hears each sender, row by row.
 - **smooth join**: pairs of runs with one seed, one with joins and leaves and one without.
@@ -13,6 +14,8 @@ every 100 ms. Loss is of data and control alike. The bounds for view synchrony a
 """
 
 import argparse
+import gc
+import resource
 import sys
 import time
 from collections import Counter
@@ -356,7 +359,7 @@ def _kept(world: World) -> Counter[str]:
 
 def grown(site_count: int, receivers: int, *, hosts: int = 4) -> Grown:
     """One sender, so many listeners spread over the sites; a hundred messages."""
-    began = time.perf_counter()
+    began, began_cpu = time.perf_counter(), time.process_time()
     world = World(
         1,
         domains={f"s{n + 1}": hosts for n in range(site_count)},
@@ -384,6 +387,7 @@ def grown(site_count: int, receivers: int, *, hosts: int = 4) -> Grown:
         listeners.append(program)
     world.run(20.0)
     assert all(program.talk(G).state == "in" for program in listeners), "somebody is not in yet"
+    gc.freeze()  # what is there stays to the end: no need to look for garbage in it again and again
     ways = [way for way in world.data.ways.values() if way.wide]
     datagrams, size = sum(sum(way.datagrams.values()) for way in ways), sum(way.bytes for way in ways)
     sender.stream(G, PERIOD_S, count=100)
@@ -392,6 +396,7 @@ def grown(site_count: int, receivers: int, *, hosts: int = 4) -> Grown:
     ways = [way for way in world.data.ways.values() if way.wide]
     door = world.processes[Domain("s2")].door
     assert isinstance(door, ClusterCore)
+    gc.unfreeze()
     delegate = door.groups[G]
     elsewhere = [m for m in delegate.view.members if not m.endpoint.startswith("s2.")]
     return Grown(
@@ -403,6 +408,8 @@ def grown(site_count: int, receivers: int, *, hosts: int = 4) -> Grown:
         len(elsewhere),
         ready_at - asked_at,
         time.perf_counter() - began,
+        time.process_time() - began_cpu,
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     )
 
 
@@ -426,7 +433,7 @@ FULL: Final = Size(
     (0.0, 0.01, 0.05, 0.10, 0.20, None),
     60.0,
     60,
-    ((3, 30), (3, 300), (3, 3000), (3, 10_000), (10, 3000), (30, 3000)),
+    ((3, 30), (3, 300), (3, 3000), (10, 3000), (30, 3000), (10, 10_000)),
 )
 QUICK: Final = Size(20, (0.0, 0.01), (0.0, 0.20, None), 30.0, 4, ((3, 30), (3, 300), (6, 300)))
 SMALL: Final = Size(3, (0.0,), (0.0,), 9.0, 2, ((3, 12), (3, 60)))
@@ -465,6 +472,20 @@ def run(size: Size, found: Figures, console: Console, keep: Callable[[str], None
     console.print(bounds(found), soft_wrap=True)
 
 
+def run_growth(sites: int, receivers: list[int], console: Console, remarks: Console) -> int:
+    """Growth alone, the smallest world first: memory is the most that was needed until then."""
+    found: list[Grown] = []
+    with remarks.status("beginning") as progress:
+        try:
+            for each in sorted(receivers):
+                show_progress(remarks, progress, f"growth: {each} listeners at {sites} sites")
+                found.append(grown(sites, each))
+        except KeyboardInterrupt:
+            remarks.print("stopped; this is what was measured until now")
+    growth_sheet(found).show(console)
+    return 0 if len(found) == len(receivers) else 130
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.xpand_sim", description="The Xpand paper's figures, in the simulator."
@@ -472,8 +493,18 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a first look, in about two minutes")
     parser.add_argument("--seed", type=int, default=1, help="the luck of everything")
     parser.add_argument("--into", type=Path, default=Path("report/xpand"), metavar="DIR")
+    parser.add_argument(
+        "--growth",
+        type=int,
+        nargs="+",
+        metavar="RECEIVERS",
+        help="nothing but worlds of so many receivers: 10000 take ten minutes and 1.5 GB",
+    )
+    parser.add_argument("--sites", type=int, default=10, help="with --growth (10)")
     arguments = parser.parse_args()
     remarks = Console(stderr=True)
+    if arguments.growth:
+        return run_growth(arguments.sites, arguments.growth, Console(), remarks)
     found = Figures("simulated", SETTING, arguments.seed)
     status = 0
     with remarks.status("beginning") as progress:

@@ -5,8 +5,8 @@ members become ten thousand (`spec/xpand.md`, X-045, X-046, X-053).
     python -m benchmarks.xpand_state --quick     a tenth of everything
     python -m benchmarks.xpand_state --joins     XX-22: joins at a delegate in groups of many sizes
 
-One real core is measured alone, since ten thousand members that all keep a list of each other would fill any
-machine: the delegate of one site, or one member, told of all the others by notices as the servers would.
+One real core is measured alone, with nobody to share anything with: the delegate of one site, or one member,
+told of all the others by notices as the servers would (whole worlds: `benchmarks.xpand_sim --growth`).
 Bytes are what Python's allocator handed out and still holds (`tracemalloc`).
 """
 

@@ -51,11 +51,12 @@ class Talk:
     endpoint in this group."""
 
     __slots__ = (
+        "_changed",
+        "_listed",
         "credit",
         "group",
         "hearer",
         "last",
-        "members",
         "paused",
         "role",
         "said",
@@ -77,7 +78,9 @@ class Talk:
         self.waiting: deque[bytes] = deque()
         self.paused = False
         self.streams = 0  # each stream knows its number, and ends when a later one began
-        self.members: set[Endpoint] = set()
+        # Who is there: the list that was given first, which others may have been given too, and what changed.
+        self._listed: tuple[tuple[Endpoint, Role, bytes], ...] = ()
+        self._changed: dict[Endpoint, bool] = {}
         self.last: dict[Endpoint, int] = {}  # per sender: the last number that we were given
         self.hearer: Callable[[float, Item], None] | None = None  # a measurement, for example
 
@@ -89,11 +92,12 @@ class Talk:
                 self.credit = upto
             case Ready(members):
                 self.state = "in" if self.state == "joining" else self.state
-                self.members = {endpoint for endpoint, _, _ in members}
+                self._listed = members
+                self._changed.clear()
             case Joined(endpoint):
-                self.members.add(endpoint)
+                self._changed[endpoint] = True
             case Left(endpoint):
-                self.members.discard(endpoint)
+                self._changed[endpoint] = False
             case Excluded():
                 self.state = "leaving"
             case Parted(_, unsent):
@@ -101,6 +105,13 @@ class Talk:
                 self.said -= unsent
         if self.hearer is not None:
             self.hearer(at, item)
+
+    @property
+    def members(self) -> set[Endpoint]:
+        """Whom this program believes to be there."""
+        found = {endpoint for endpoint, _, _ in self._listed}
+        found.update([endpoint for endpoint, there in self._changed.items() if there])
+        return found.difference([endpoint for endpoint, there in self._changed.items() if not there])
 
     def due(self) -> list[bytes]:
         """What may be handed over now."""

@@ -17,7 +17,7 @@ what the delegate then says to a host stands behind the notice on that host's li
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -62,6 +62,7 @@ from rostra.protocols.adhoc.messages import (
     StartSubmit,
     decode_control,
 )
+from rostra.protocols.adhoc.newcomers import Newcomers
 from rostra.protocols.adhoc.pace import Frame, Pace
 from rostra.protocols.adhoc.runs import is_sound
 from rostra.protocols.adhoc.submitter import Submitter
@@ -85,6 +86,7 @@ from rostra.protocols.resolve import requests as ns
 from rostra.protocols.resolve.domain import DomainServer
 from rostra.protocols.resolve.local import LocalServer
 from rostra.protocols.resolve.messages import Routed
+from rostra.protocols.resolve.view import Fellows
 
 NOBODY: Final = Endpoint("")
 
@@ -105,6 +107,8 @@ class HostCore:
         self.config = config or AdhocConfig()
         self.members: dict[Group, dict[Endpoint, MemberCore]] = {}
         self.submitters: dict[Group, dict[Endpoint, Submitter]] = {}  # who speak through our delegate
+        self.newcomers: dict[Group, Newcomers] = {}  # of the members, those without a list
+        self._fellows: dict[Group, Fellows] = {}  # members of one group, who are told the same
         self._fragments = Fragments(self.config)
         self._numbers: dict[tuple[Endpoint, Group], int] = {}  # where a stream goes on after a leave (TX-11)
         self._token = 0
@@ -171,11 +175,13 @@ class HostCore:
             slow=event.slow,
             meta=event.meta,
             next_seq=self._numbers.get((me, group), 1),
+            fellows=self._fellows.setdefault(group, Fellows()),
         )
         if before is not None:
             # It left a moment ago, and its last messages are still being repaired: that goes on.
             member.sending.inherit(before.sending)
         self.members.setdefault(group, {})[me] = member
+        self.newcomers.setdefault(group, Newcomers()).waiting.add(me)
         self._perform(now, member, member.step(now, event), out, joining=event.token)
 
     def _submit(self, now: Instant, event: JoinAsked, before: MemberCore | None, out: list[Effect]) -> None:
@@ -293,6 +299,17 @@ class HostCore:
                 del those[member.me]
                 if not those:
                     del table[member.group]
+                if member.group not in self.members:
+                    self._fellows.pop(member.group, None)
+                self._no_newcomer(member.group, member.me)
+
+    def _no_newcomer(self, group: Group, endpoint: Endpoint) -> None:
+        """It has its list, or does not wait for it any more."""
+        newcomers = self.newcomers.get(group)
+        if newcomers is not None:
+            newcomers.waiting.discard(endpoint)
+            if not newcomers.waiting:
+                del self.newcomers[group]
 
     def _from_local(self, now: Instant, effects: Iterable[Effect], out: list[Effect]) -> None:
         """What the notice service says to members is for their machines; everything else passes."""
@@ -312,9 +329,12 @@ class HostCore:
                 if not members:
                     out.append(Tell(endpoints, notice))
                     return
-                for endpoint in endpoints:
+                told = Told(notice)
+                for endpoint in self._concerned(group, endpoints, notice):
                     if endpoint in members:
-                        self._drive(now, group, endpoint, Told(notice), out)
+                        if isinstance(notice, ns.Absolute):
+                            told = Told(self._completed(endpoint, notice))
+                        self._drive(now, group, endpoint, told, out)
                 others = tuple([endpoint for endpoint in endpoints if endpoint not in members])
                 if others:
                     out.append(Tell(others, notice))
@@ -335,11 +355,27 @@ class HostCore:
             case _:
                 out.append(Tell(endpoints, notice))
 
+    def _concerned(self, group: Group, endpoints: tuple[Endpoint, ...], notice: object) -> Sequence[Endpoint]:
+        """Newcomers need not hear everything that the others do."""
+        newcomers = self.newcomers.get(group)
+        if newcomers is None or not newcomers.need_not_hear(notice):
+            return endpoints
+        return [endpoint for endpoint in endpoints if endpoint not in newcomers.waiting]
+
+    def _completed(self, endpoint: Endpoint, listed: ns.Absolute) -> ns.Absolute:
+        """A list as this member is given it; if it is the first one, it is no newcomer any more."""
+        newcomers = self.newcomers.get(listed.group)
+        if newcomers is not None and endpoint in newcomers.waiting:
+            self._no_newcomer(listed.group, endpoint)
+            return newcomers.complete(listed)
+        return listed
+
     def _answered(self, now: Instant, token: int, result: object, out: list[Effect]) -> None:
         member, joining = self._asked.pop(token)
         match result:
             case ns.Absolute():
-                self._perform(now, member, member.step(now, Told(result)), out)
+                told = Told(self._completed(member.me, result))
+                self._perform(now, member, member.step(now, told), out)
             case ns.Denied() if joining is not None:
                 out.append(Answer(joining, result))
                 self._perform(now, member, member.step(now, JoinRefused(result)), out)

@@ -149,8 +149,9 @@ class DelegateCore:
         self.locals: dict[Endpoint, Local] = {}
         self.floors: dict[Domain, Stamp] = {}  # of our own LAN
         self._owed: dict[Domain, ViewId] = {}  # answered before our own numbers were complete
-        self._kept: list[tuple[Endpoint, Control]] = []  # until the snapshot, or until the asker is noticed
-        self._waiting: dict[Domain, list[tuple[Endpoint, CutRequest]]] = {}
+        # Until the snapshot, or until the asker is noticed; in the order it came, the same only once.
+        self._kept: dict[tuple[Endpoint, Control], None] = {}
+        self._waiting: dict[Domain, dict[Endpoint, CutRequest]] = {}  # for numbers that we do not know yet
 
     @property
     def over(self) -> bool:
@@ -201,7 +202,7 @@ class DelegateCore:
         self.relays.awaited_lans |= set(self.peers.delegates)
         self.voice.set_timer(self.config.semi_wait_s, "awaited")
         self._linger_if_empty()
-        kept, self._kept = self._kept, []
+        kept, self._kept = self._kept, {}
         for source, message in kept:
             self._control(source, message)
         if not self.relays.running and not self.forwarding.present:
@@ -464,7 +465,7 @@ class DelegateCore:
         """Those who were answered before our numbers were complete are answered again."""
         if not self._complete:
             return
-        for source, message in self._waiting.pop(self.lan, []):
+        for source, message in self._waiting.pop(self.lan, {}).items():
             self._cut_request(source, message)
         owed, self._owed = self._owed, {}
         for name in sorted(owed):
@@ -511,9 +512,9 @@ class DelegateCore:
             entries = self._entries(flowing, source, dict(message.have), message.members)
             self._reply_cut(source, message, self.peers.cut(peer, entries))
         elif message.lan == self.lan or message.lan in self.peers.machines:
-            waiting = self._waiting.setdefault(message.lan, [])
-            waiting[:] = [each for each in waiting if each[0] != source]
-            waiting.append((source, message))
+            waiting = self._waiting.setdefault(message.lan, {})
+            waiting.pop(source, None)
+            waiting[source] = message
         else:
             self._reply_cut(source, message, Cut(message.lan, 0, (), False, ()))
 
@@ -526,7 +527,7 @@ class DelegateCore:
 
     def _peer_active(self, name: Domain) -> None:
         """A LAN's numbers are known: answer those who waited for them, and count it in the tree."""
-        for source, message in self._waiting.pop(name, []):
+        for source, message in self._waiting.pop(name, {}).items():
             self._cut_request(source, message)
         self._measure(name)
         self.planner.measured()
@@ -536,7 +537,7 @@ class DelegateCore:
             self.relays.ways.measure(name, self.relays.round_trips[name])
 
     def _answer_unknown(self, name: Domain) -> None:
-        for source, message in self._waiting.pop(name, []):
+        for source, message in self._waiting.pop(name, {}).items():
             self._reply_cut(source, message, Cut(name, 0, (), False, ()))
 
     def _view_id(self, name: Domain, message: ViewId) -> None:
@@ -580,14 +581,13 @@ class DelegateCore:
         self.planner.soon()
 
     def _keep(self, source: Endpoint, message: Control) -> None:
-        if (source, message) not in self._kept:
-            self._kept.append((source, message))
+        self._kept[source, message] = None
 
     def _try_kept(self) -> None:
         """Somebody's notice may have come."""
         if isinstance(self.state, In | Lingering) and self._kept:
-            kept, self._kept = self._kept, []
-            for source, message in kept:
+            for source, message in [each for each in self._kept if each[0] in self.locals]:
+                self._kept.pop((source, message), None)
                 self._control(source, message)
 
     def _delegates_changed(self) -> None:

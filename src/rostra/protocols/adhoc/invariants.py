@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from rostra.protocols.adhoc.delegate import DelegateCore
-from rostra.protocols.adhoc.member import MemberCore
+from rostra.protocols.adhoc.member import Leaving, MemberCore, Outside, sends
 from rostra.protocols.adhoc.relays import Relay
 from rostra.protocols.adhoc.senders import Phase
 from rostra.protocols.adhoc.streams import Inbound
 
 
 def member_violations(core: MemberCore) -> list[str]:
-    return [*_own_stream(core), *_senders(core)]
+    return [*_own_stream(core), *_senders(core), *_speakers(core)]
 
 
 def delegate_violations(core: DelegateCore) -> list[str]:
@@ -43,6 +43,14 @@ def _senders(core: MemberCore) -> Iterator[str]:
                 yield f"{stream} fills {sender.inbound.store.messages} places"
         if stream == core.me:
             yield "a member hears itself"
+
+
+def _speakers(core: MemberCore) -> Iterator[str]:
+    if not core.view.known or isinstance(core.state, Leaving | Outside):
+        return
+    sending = {member.endpoint: member for member in core.view.members if sends(member)}
+    if core.lans.speakers != sending:
+        yield f"{core.me} takes {sorted(core.lans.speakers)} for speakers, and {sorted(sending)} are"
 
 
 def _inbound(stream: str, inbound: Inbound) -> Iterator[str]:

@@ -68,6 +68,7 @@ class Lans:
         self._senders = senders
         self.machines: dict[Domain, Lan] = {}
         self.delegates: dict[Domain, set[Epoch]] = {}  # as noticed
+        self.speakers: dict[Endpoint, Member] = {}  # whoever sends, of those in the view
         self.fresh: dict[Endpoint, Stamp] = {}  # in the view by a join notice, and not handled yet
         self.gone: dict[Endpoint, tuple[Stamp, Instant]] = {}  # left; remembered until
         self.epoch: Epoch | None = None  # of the own delegate that our numbers are from
@@ -220,16 +221,15 @@ class Lans:
                 senders.begin(who, entry.stamp, attributes, entry.start)
 
     def _settle(self, lans: dict[Domain, Lan]) -> None:
-        """The cuts are in. Whoever is noticed and not in them is either newer, or has left already."""
+        """The cuts are in. Who sends, is noticed and not in them is either newer, or has left already."""
         asks: set[Domain] = set()
-        for member in self._view.members:
-            who = member.endpoint
+        for who in sorted(self.speakers):
             lan = lans.get(lan_of(who))
             if lan is None or who == self._voice.me:
                 continue
+            member = self.speakers[who]
             attributes = decode_attributes(member.meta)
-            if not isinstance(attributes, Attributes) or not attributes.role.sends:
-                continue
+            assert isinstance(attributes, Attributes)
             running = self._senders.running.get(who)
             if running is not None and running.phase is not Phase.ANNOUNCED:
                 continue

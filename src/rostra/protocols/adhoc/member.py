@@ -80,8 +80,8 @@ from rostra.protocols.effects import (
     TimerFired,
 )
 from rostra.protocols.resolve import requests as ns
-from rostra.protocols.resolve.messages import Cause, Member
-from rostra.protocols.resolve.view import GroupView, ViewChanged
+from rostra.protocols.resolve.messages import Cause, Member, Members
+from rostra.protocols.resolve.view import Fellows, GroupView, ViewChanged
 
 
 class Outside(Struct, frozen=True):
@@ -120,11 +120,15 @@ class WaitingDelegate(Struct, frozen=True):
     req: int
 
 
+Listed = tuple[Endpoint, Role, bytes]
+"""One member as a program is given it, with its attachment."""
+
 State = Outside | WaitingSnapshot | Syncing | Active | Leaving | WaitingDelegate
 
 
 class MemberCore:
-    """One endpoint in one group. `next_seq` goes on from an earlier membership of the same endpoint."""
+    """One endpoint in one group. `next_seq` goes on from an earlier membership of the same endpoint;
+    `fellows` are the other members of its host, who are told the same notices."""
 
     def __init__(
         self,
@@ -137,6 +141,7 @@ class MemberCore:
         slow: Slow = Slow.THROTTLE,
         meta: bytes = b"",
         next_seq: int = 1,
+        fellows: Fellows | None = None,
     ) -> None:
         self.group, self.me = group, me
         self.role, self.slow, self.meta = role, slow, meta
@@ -144,7 +149,7 @@ class MemberCore:
         self.state: State = Outside()
         self.voice = Voice(group, me, config, luck)
         self.lan = self.voice.lan
-        self.view = GroupView(group)
+        self.view = GroupView(group, fellows)
         self.senders = Senders(self.voice, Early(config), listens=role.receives, spilled=slow is Slow.SPILL)
         self.lans = Lans(self.voice, self.view, self.senders)
         self.sending = Outbound(self.voice, next_seq)
@@ -175,6 +180,7 @@ class MemberCore:
                 self._join()
             case JoinRefused():
                 self.state = Outside()
+                self.view.close()
             case LeaveAsked():
                 self._leave()
             case EndpointGone():
@@ -253,8 +259,9 @@ class MemberCore:
             return
         match notice:
             case ns.Joined(_, members, Cause.JOIN):
-                for member in members:
-                    self.lans.fresh[member.endpoint] = member.stamp
+                for member in members if self.role.receives else ():
+                    if sends(member):
+                        self.lans.fresh[member.endpoint] = member.stamp
             case ns.Left(_, endpoint, stamp):
                 self.lans.remember_gone(endpoint, stamp, self.voice.now + self.config.remember_s)
                 self.senders.forget_ended()
@@ -290,7 +297,8 @@ class MemberCore:
                 if lan != self.lan and inside(why.domain, lan) != keep:
                     self.lans.covered(lan)
         cause = why.cause if isinstance(why, ns.Joined) else None
-        for member in change.joined:
+        # With the first list nobody is told of those who only listen: the program gets all of them at once.
+        for member in self.view.derived(_all_but_listeners) if change.first else change.joined:
             self._member_joined(member, cause, active)
 
     def _member_left(self, member: Member, why: object, active: bool) -> None:
@@ -298,6 +306,7 @@ class MemberCore:
         if isinstance(attributes, DelegateAttributes):
             self._delegate_left(lan_of(member.endpoint), _epoch_of(member), active)
         elif isinstance(attributes, Attributes):
+            self.lans.speakers.pop(member.endpoint, None)
             reason, last_seq = _reason(why)
             if not active:
                 self.lans.fresh.pop(member.endpoint, None)
@@ -308,13 +317,15 @@ class MemberCore:
 
     def _member_joined(self, member: Member, cause: Cause | None, active: bool) -> None:
         attributes = decode_attributes(member.meta)
-        if not (isinstance(attributes, Attributes) and attributes.role.sends and self.role.receives):
-            self.lans.fresh.pop(member.endpoint, None)  # there is no stream to begin
         if isinstance(attributes, DelegateAttributes):
             self._delegate_joined(lan_of(member.endpoint), _epoch_of(member), active)
-        elif not isinstance(attributes, Attributes):
+            return
+        if not isinstance(attributes, Attributes):
             self.voice.ignore("Member", "not a member of this kind of group")
-        elif active and member.endpoint != self.me:
+            return
+        if attributes.role.sends:
+            self.lans.speakers[member.endpoint] = member
+        if active and member.endpoint != self.me:
             if attributes.role.sends and self.role.receives:
                 self.lans.joined(member, attributes, cause)
             else:
@@ -407,19 +418,26 @@ class MemberCore:
         """First one list of everybody whose numbers are known, then their messages, then changes (X-030)."""
         listing = self.senders.listing = [(self.me, self.role, self.meta)]
         self._apply(cuts)
-        for name in sorted(self.lans.delegates) if self.role.receives else ():
-            self.lans.machine(name)
-        for member in self.view.members:
-            attributes = decode_attributes(member.meta)
-            if not isinstance(attributes, Attributes) or member.endpoint == self.me:
-                continue
-            if not attributes.role.sends or not self.role.receives:
-                listing.append((member.endpoint, attributes.role, attributes.meta))
-            elif member.endpoint not in self.senders.running:
-                self.lans.joined(member, attributes, None)  # of a LAN that no cut speaks of
+        if self.role.receives:
+            for name in sorted(self.lans.delegates):
+                self.lans.machine(name)
+            for who in sorted(self.lans.speakers):
+                member = self.lans.speakers[who]
+                attributes = decode_attributes(member.meta)
+                if who != self.me and who not in self.senders.running and isinstance(attributes, Attributes):
+                    self.lans.joined(member, attributes, None)  # of a LAN that no cut speaks of
         self.senders.listing = None
-        self.voice.tell(Ready(tuple(sorted(listing, key=lambda each: each[0]))))
+        self.voice.tell(Ready(self._everybody(listing)))
         self.senders.deliver_all()
+
+    def _everybody(self, begun: list[Listed]) -> tuple[Listed, ...]:
+        """All of the view, but of those who speak only whose streams have begun."""
+        known = {each[0] for each in begun}
+        waits = [who for who in sorted(self.lans.speakers) if who not in known] if self.role.receives else ()
+        everybody = self.view.derived(_UsersBesides(tuple(waits)))
+        if self.me in self.view:
+            return everybody
+        return tuple(sorted([begun[0], *everybody], key=lambda each: each[0]))
 
     def _apply(self, cuts: tuple[Cut, ...]) -> None:
         if self.role.receives:
@@ -581,7 +599,11 @@ class MemberCore:
         if type(state) is not type(self.state):
             self.voice.note("member is", type(state).__name__)
         self.state = state
-        self._listens = self.role.receives and not isinstance(state, Leaving | Outside)
+        if isinstance(state, Leaving | Outside):
+            self._listens = False
+            self.view.close()
+        else:
+            self._listens = self.role.receives
 
 
 def _applied(view: GroupView, notice: object) -> list[ViewChanged | Ignored]:
@@ -612,6 +634,32 @@ def _reason(why: object) -> tuple[str, int | None]:
 
 def _epoch_of(delegate: Member) -> Epoch:
     return int(delegate.endpoint.rpartition("#")[2])
+
+
+def sends(member: Member) -> bool:
+    attributes = decode_attributes(member.meta)
+    return isinstance(attributes, Attributes) and attributes.role.sends
+
+
+def _all_but_listeners(members: Members) -> Members:
+    """Whoever speaks, delegates, and strangers."""
+    return tuple([member for member in members if sends(member) or not _is_user(member)])
+
+
+class _UsersBesides(Struct, frozen=True):
+    """Members as a program is given them, without some. Fellows that wait for the same are given one list."""
+
+    waits: tuple[Endpoint, ...]
+
+    def __call__(self, members: Members) -> tuple[Listed, ...]:
+        return tuple(
+            [
+                (member.endpoint, attributes.role, attributes.meta)
+                for member in members
+                if isinstance(attributes := decode_attributes(member.meta), Attributes)
+                and member.endpoint not in self.waits
+            ]
+        )
 
 
 def _is_user(member: Member) -> bool:

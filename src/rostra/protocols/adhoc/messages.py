@@ -66,13 +66,10 @@ class Role(Enum):
     BOTH = "both"
     SUBMIT = "submit"  # no member: its delegate speaks for it
 
-    @property
-    def sends(self) -> bool:
-        return self is not Role.RECEIVE
-
-    @property
-    def receives(self) -> bool:
-        return self is Role.BOTH or self is Role.RECEIVE
+    def __init__(self, word: str) -> None:
+        # Plain attributes: they are read for every member of a list, and enumerations look things up slowly.
+        self.sends: bool = word != "receive"
+        self.receives: bool = word in ("both", "receive")
 
 
 class Slow(Enum):
