@@ -72,6 +72,9 @@ class House(Protocol):
     def perform(self, replica: "Replica", output: Output) -> None:
         """An order of the server that waited until now."""
 
+    def remember(self, replica: "Replica", neighbours: tuple[Domain, ...]) -> None:
+        """Across restarts, and soon: all replicas may be restarted at once."""
+
 
 class Replica:
     """`make_core` makes the domain's core, as a backup; `make_node` a node around it, for a term and with the
@@ -84,6 +87,7 @@ class Replica:
         seat: Node,
         make_core: Callable[[], DomainServer | ClusterCore],
         make_node: Callable[[DomainServer | ClusterCore, int, tuple[Domain, ...]], Node],
+        known: Iterable[Domain] = (),
     ) -> None:
         self.domain = domain
         self.seat = seat
@@ -91,7 +95,7 @@ class Replica:
         self._house = house
         self._make_core, self._make_node = make_core, make_node
         self._core = make_core()
-        self._known: tuple[Domain, ...] = ()  # whom the leader was linked with when it last said so
+        self._known = tuple(known)  # whom the leader was linked with when it last said so
         self._promised: list[tuple[int, Answer]] = []  # when a majority has the registry of that version
 
     @property
@@ -149,7 +153,7 @@ class Replica:
             return
         match said:
             case Around(neighbours) if self.server is None:
-                self._known = tuple([Domain(each) for each in neighbours[:NEIGHBOURS_MAX]])
+                self._learn(tuple([Domain(each) for each in neighbours[:NEIGHBOURS_MAX]]))
             case Image(octets):
                 message = decode_control(octets)
                 if not isinstance(message, Mirror | MirrorAsked) or not isinstance(self._core, ClusterCore):
@@ -200,7 +204,13 @@ class Replica:
         core = self._core.server if isinstance(self._core, ClusterCore) else self._core
         links = {} if self.server is None else self.server.links
         around = tuple([peer for peer in sorted(core.neighbours.up) if peer in links])
+        self._learn(around)
         self._house.step_seat(self, Share(_encode(Around(around))))
+
+    def _learn(self, neighbours: tuple[Domain, ...]) -> None:
+        if neighbours != self._known:
+            self._known = neighbours
+            self._house.remember(self, neighbours)
 
     def _share_images(self, effects: Iterable[Effect]) -> None:
         for effect in effects:

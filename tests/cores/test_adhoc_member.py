@@ -618,15 +618,50 @@ def test_a_leave_says_the_last_number_and_stays_until_everybody_has_it():
     bench = MemberBench()
     bench.active()
     bench.submit(3)
-    effects = bench.step(ev.LeaveAsked(bench.me.endpoint, 2, G))
-    [leave] = asked(effects)
-    assert isinstance(leave, Leave) and decode_last_words(leave.meta) == LastWords(3)
-    assert bench.core.state == Leaving(said=True)
+    assert asked(bench.step(ev.LeaveAsked(bench.me.endpoint, 2, G))) == [], "not everybody has it yet"
+    assert bench.core.departing and isinstance(bench.core.state, Active)
     assert ignored(bench.submit(1)) == [("Submitted", "beyond the credit")]
     assert len(speech(bench.hear("huji", Nak(bench.me.endpoint, ((3, 3),), Domain("huji"))))) == 1
     effects = bench.hear("huji", Heartbeat((Pulse(bench.me.endpoint, 3, 3),)))
+    [leave] = asked(effects)
+    assert isinstance(leave, Leave) and decode_last_words(leave.meta) == LastWords(3)
     assert items(effects)[-1] == ev.Parted(0, 0)
     assert bench.core.state == Outside()
+
+
+@pytest.mark.spec("X-047", "X-101")
+def test_one_who_is_leaving_greets_the_successor_of_its_delegate():
+    """Only members are found by it, and what they said last is with nobody else."""
+    bench = MemberBench()
+    bench.active()
+    bench.submit(3)
+    bench.step(ev.LeaveAsked(bench.me.endpoint, 2, G))
+    successor = delegate("huji", 2)
+    [question] = controls(bench.joined(successor))
+    assert isinstance(question, StartSync) and (question.epoch, question.first) == (2, 1)
+
+
+@pytest.mark.spec("X-047")
+def test_one_who_is_leaving_hears_nothing_more_and_holds_nobody_up():
+    bench = MemberBench()
+    bench.active()
+    bench.submit(3)
+    bench.step(ev.LeaveAsked(bench.me.endpoint, 2, G))
+    assert items(bench.joined(user("mit.h1/new"))) == []
+    bench.step(ev.Paused(bench.me.endpoint, G))
+    assert not bench.core.senders.paused
+
+
+@pytest.mark.spec("X-047")
+def test_one_who_is_leaving_and_closes_or_returns_leaves_at_once():
+    bench = MemberBench()
+    bench.active()
+    bench.submit(3)
+    bench.step(ev.LeaveAsked(bench.me.endpoint, 2, G))
+    [leave] = asked(bench.core.hurry(1.0))
+    assert decode_last_words(leave.meta) == LastWords(3)
+    assert bench.core.state == Leaving(said=True)
+    assert asked(bench.core.hurry(1.0)) == []
 
 
 @pytest.mark.spec("X-047")
@@ -635,7 +670,7 @@ def test_a_leave_waits_for_the_window_and_reports_what_nobody_confirmed():
     bench.active()
     bench.submit(10)
     assert asked(bench.step(ev.LeaveAsked(bench.me.endpoint, 2, G))) == []
-    assert bench.core.state == Leaving(said=False)
+    assert bench.core.departing
     effects = bench.fire("linger")
     [leave] = asked(effects)
     assert decode_last_words(leave.meta) == LastWords(8)

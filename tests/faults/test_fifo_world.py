@@ -230,7 +230,7 @@ def test_nothing_is_missed_of_one_who_leaves_and_returns_while_nobody_reads():
     a.say("g", b"one", b"two")
     world.run(0.5)
     a.leave("g")
-    world.run(8.0)
+    world.run(14.0)
     a.join_fifo("g")
     world.run(1.0)
     a.say("g", b"three")

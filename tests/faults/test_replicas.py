@@ -131,6 +131,22 @@ def test_when_all_replicas_die_it_is_a_failure_like_any_other() -> None:
     }
 
 
+@pytest.mark.spec("C-163")
+def test_all_replicas_are_restarted_at_once_and_nobody_notices() -> None:
+    """Who their neighbours were is on their disks: the new leader's first answers wait for them."""
+    world, programs, ears = meeting()
+    seen = [members(program) for program in programs]
+    for seat in world.seats.of[HUJI]:
+        world.crash(seat)
+    world.run(0.2)
+    for seat in world.seats.of[HUJI]:
+        world.restart(seat)
+    world.run(10.0)
+    assert HUJI in world.seats.leaders
+    assert ears.filters == [] and ears.left == []
+    assert [members(program) for program in programs] == seen
+
+
 @pytest.mark.spec("C-160", "C-161")
 def test_a_leader_that_stood_still_finds_another_one_in_its_place() -> None:
     world, _, ears = meeting()
@@ -261,6 +277,26 @@ def test_a_join_that_is_under_way_when_the_delegate_dies_completes(after_s: floa
     assert late.talk("g").last == {other.address: 150 for other in programs}
     assert all(program.talk("g").last[late.address] == 20 for program in programs)
     assert fifo_gap_free(world.history).ok
+
+
+@pytest.mark.spec("X-101", "X-006", "X-047")
+@pytest.mark.parametrize("site", ["huji", "ntu"])
+@pytest.mark.parametrize("after_s", [0.1, 0.5, 0.9, 1.1, 1.6, 2.5])
+def test_the_last_words_of_one_who_leaves_in_the_middle_of_a_takeover_are_heard(
+    site: str, after_s: float
+) -> None:
+    """At the site whose delegate died, and at another one."""
+    world, programs, _ = conversation(11)
+    leaver = next(program for program in programs if program.host.startswith(site))
+    leaver.stream("g", 0.02)
+    world.run(1.0)
+    world.crash("huji").run(after_s)
+    leaver.leave("g")
+    said = leaver.talk("g").said
+    world.run(25.0)
+    for other in programs:
+        if other is not leaver:
+            assert other.talk("g").last[leaver.address] == said, other.host
 
 
 @pytest.mark.spec("X-102", "XX-13")

@@ -165,6 +165,18 @@ def test_a_vote_survives_a_restart(tmp_path: Path) -> None:
     again.close()
 
 
+@pytest.mark.spec("C-163")
+def test_the_neighbours_of_a_replica_survive_a_restart(tmp_path: Path) -> None:
+    store = Disk(tmp_path, HOST)
+    assert store.known() == ()
+    store.persist_known((Domain("eu.h1"), Domain("us")))
+    store.persist_known((Domain("eu.h2"), Domain("us")))
+    store.close()
+    again = Disk(tmp_path, HOST)
+    assert again.known() == ("eu.h2", "us")
+    again.close()
+
+
 def test_without_a_state_directory_nobody_votes() -> None:
     with pytest.raises(StoreFailed, match="cannot vote"):
         Memory().persist_ballot(Ballot(7, ""))

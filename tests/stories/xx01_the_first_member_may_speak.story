@@ -44,5 +44,5 @@ leave   chess  c
 settle
 ----
   0.042  a b       c says 'goodbye'   number 2
-  0.042  a b       c left after 2   chess is {a b}
-  0.334  c         parted from chess
+  0.384  c         parted from chess
+  0.426  a b       c left after 2   chess is {a b}

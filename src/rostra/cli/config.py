@@ -181,7 +181,8 @@ def rows_of(choices: Choices) -> Iterator[Row]:
     for cluster in choices.world.clusters:
         mode, at = choices.world.data_mode(cluster), choices.world.data_of(cluster)
         says = "world file" if choices.world.data else "default"
-        yield Row(f"data.{cluster}", f"{mode} at udp {at}", says, "", "")
+        place = "the address of whichever replica leads" if cluster in choices.world.replicas else f"udp {at}"
+        yield Row(f"data.{cluster}", f"{mode} at {place}", says, "", "")
 
 
 def _shown(row: Row) -> str:

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from rostra.cli.asking import GroupName, Scope, endpoint, group_of, within_scope
-from rostra.cli.common import EXIT_OK, Agent, OwnToken, command, remark, run_client
+from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.following import until_told
 from rostra.client import Conversation
 from rostra.client.conversation import RoleName
@@ -98,6 +98,9 @@ async def _send(
         members = (await me.resolve(group.name, group.scope)).members if role == "submit" else talk.members
         if len(members) < 2:  # the speaker is one of them: we, or our cluster's
             remark(f"nobody else is in {group}: nobody has heard it")
+    if talk.unconfirmed:
+        remark(f"not everybody has confirmed the last {talk.unconfirmed} of it: some may not have heard them")
+        return EXIT_FAILED
     return EXIT_OK
 
 

@@ -113,6 +113,7 @@ class Conversation:
         "meta",
         "role",
         "slow",
+        "unconfirmed",
     )
 
     def __init__(self, me: "Me", group: Group, *, role: Role, slow: Slow, meta: bytes) -> None:
@@ -124,6 +125,7 @@ class Conversation:
         self._left: RostraError | None = None  # we said so
         self._ended: RostraError | None = None  # or it was done to us
         self._parted: asyncio.Future[told.Parted] | None = None
+        self.unconfirmed = 0  # when we left: so many of our messages somebody may not have
         self._ready = asyncio.Event()
         self._unread: deque[GroupItem | tuple[Endpoint, Run] | Loan] = deque()
         self._unread_bytes = 0
@@ -330,7 +332,7 @@ class Conversation:
 
     async def leave(self, *, deadline_s: float | None = None) -> None:
         """Leave the group. Returns when everybody has everything that we said, or after a while in which
-        somebody did not confirm it."""
+        somebody did not confirm it: then `unconfirmed` says of how many messages."""
         if self._left is not None:
             raise again(self._left)
         self._flush()
@@ -368,7 +370,8 @@ class Conversation:
                 self._wake_senders()
             case told.Sent():
                 pass
-            case told.Parted():
+            case told.Parted(unconfirmed, unsent):
+                self.unconfirmed = unconfirmed + unsent
                 if not self.parted().done():
                     self.parted().set_result(item)
             case told.Excluded(reason):

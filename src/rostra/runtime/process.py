@@ -339,6 +339,10 @@ class Process:
             dialler.task = self.spawn(dialler.run())
 
     @property
+    def is_over(self) -> bool:
+        return self._stopped
+
+    @property
     def is_draining(self) -> bool:
         return any(programs.draining for programs in self.programs.values())
 

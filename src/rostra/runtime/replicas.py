@@ -6,7 +6,7 @@ the domain's server in the same process; when another is, it stops being that, a
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rostra.names import Domain
 from rostra.node import Node, Output
@@ -17,6 +17,9 @@ from rostra.runtime.store import Store
 
 if TYPE_CHECKING:
     from rostra.runtime.journal import Journals
+
+REMEMBER_AFTER_S: Final = 1.0
+"""How long changes of neighbours are gathered before they are written to disk."""
 
 
 class Replicas:
@@ -30,6 +33,7 @@ class Replicas:
         self._journals = journals
         self._seats: dict[Domain, Resident] = {}  # by domain
         self._servers: dict[Domain, Resident] = {}  # of those that lead
+        self._unwritten: dict[Domain, tuple[Domain, ...]] = {}  # neighbours that the disk is not told of yet
 
     def host(self, replica: Replica, store: Store) -> None:
         seat = Resident(replica.seat, store, is_agent=False)
@@ -62,6 +66,16 @@ class Replicas:
 
     def step_server(self, replica: Replica, event: Event) -> None:
         self._process.step_inside(self._servers[replica.domain], event)
+
+    def remember(self, replica: Replica, neighbours: tuple[Domain, ...]) -> None:
+        waiting = replica.domain in self._unwritten
+        self._unwritten[replica.domain] = neighbours
+        if not waiting:
+            self._process.loop.call_later(REMEMBER_AFTER_S, self._write_down, replica.domain)
+
+    def _write_down(self, domain: Domain) -> None:
+        if not self._process.is_over:
+            self._seats[domain].store.persist_known(self._unwritten.pop(domain))
 
     def perform(self, replica: Replica, output: Output) -> None:
         if (resident := self._servers.get(replica.domain)) is not None:

@@ -301,7 +301,8 @@ class running:
             siblings = world.siblings(domain)
             return _node(world, domain, core, term, siblings, accepts_children=True, known=known)
 
-        self._replicas.host(Replica(self._replicas, domain, seat, make_core, make_node), store)
+        replica = Replica(self._replicas, domain, seat, make_core, make_node, store.known())
+        self._replicas.host(replica, store)
 
     async def _open_doors(self, process: Process) -> None:
         settings = self._settings

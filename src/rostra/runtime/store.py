@@ -50,6 +50,11 @@ class Store(Protocol):
     def persist_ballot(self, ballot: Ballot) -> None:
         """On disk when this returns: nobody votes twice in one term."""
 
+    def known(self) -> tuple[Domain, ...]:
+        """The neighbours of the server that a replica led or followed last."""
+
+    def persist_known(self, neighbours: tuple[Domain, ...]) -> None: ...
+
     def close(self) -> None: ...
 
 
@@ -74,6 +79,12 @@ class Memory:
     def persist_ballot(self, ballot: Ballot) -> None:
         raise StoreFailed("a replica without a state directory cannot vote", fix="give it one with --state")
 
+    def known(self) -> tuple[Domain, ...]:
+        return ()
+
+    def persist_known(self, neighbours: tuple[Domain, ...]) -> None:
+        pass
+
     def close(self) -> None:
         pass
 
@@ -94,12 +105,14 @@ class Disk:
                 " (scope TEXT PRIMARY KEY, version INTEGER NOT NULL, names TEXT NOT NULL)"
             )
             self._db.execute("CREATE TABLE IF NOT EXISTS ballot (term INTEGER NOT NULL, vote TEXT NOT NULL)")
+            self._db.execute("CREATE TABLE IF NOT EXISTS known (neighbour TEXT PRIMARY KEY)")
             (last,) = self._db.execute("SELECT max(reserved) FROM numbers").fetchone()
             if not isinstance(last, int | None):
                 raise ValueError(f"{last!r} is no number")
             self.incarnation = max(_wall_clock_ms(), (last or 0) + 1)
             self._records = self._read_registry()
             self._ballot = self._read_ballot()
+            self._known = self._read_known()
             self._reserve(self.incarnation + BLOCK)
             self._db.execute("COMMIT")
         except OSError as error:
@@ -150,6 +163,16 @@ class Disk:
 
         self._write(change)
 
+    def known(self) -> tuple[Domain, ...]:
+        return self._known
+
+    def persist_known(self, neighbours: tuple[Domain, ...]) -> None:
+        def change() -> None:
+            self._db.execute("DELETE FROM known")
+            self._db.executemany("INSERT INTO known (neighbour) VALUES (?)", [(each,) for each in neighbours])
+
+        self._write(change)
+
     def close(self) -> None:
         self._db.close()
 
@@ -174,6 +197,10 @@ class Disk:
     def _read_ballot(self) -> Ballot:
         row = self._db.execute("SELECT term, vote FROM ballot").fetchone()
         return Ballot() if row is None else msgspec.convert(row, _Vote).ballot()
+
+    def _read_known(self) -> tuple[Domain, ...]:
+        rows = self._db.execute("SELECT neighbour FROM known ORDER BY neighbour").fetchall()
+        return tuple([parse_scope(msgspec.convert(path, str)) for (path,) in rows])
 
     def _reserve(self, number: int) -> None:
         self._db.execute("DELETE FROM numbers")

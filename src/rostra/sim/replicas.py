@@ -10,6 +10,8 @@ for the moment until the older one knows better, neighbours reach the newer one.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from rostra.names import Domain, seat_of
 from rostra.node import Node, Output
 from rostra.protocols.adhoc.core import ClusterCore
@@ -22,6 +24,12 @@ from rostra.sim.network import Line
 
 if TYPE_CHECKING:
     from rostra.sim.world import Process, World
+
+
+class Known(Struct, frozen=True):
+    """What a seat's disk has of its server's neighbours."""
+
+    neighbours: tuple[Domain, ...]
 
 
 class Seats:
@@ -98,7 +106,10 @@ class Seats:
         def make_node(core: Core, term: int, known: tuple[Domain, ...]) -> Node:
             return world.node_of(domain, core, term, known=known)
 
-        self.replicas[process.path] = Replica(self, domain, node, make_core, make_node)
+        known = [each for each in process.disk if isinstance(each, Known)]
+        self.replicas[process.path] = Replica(
+            self, domain, node, make_core, make_node, known[-1].neighbours if known else ()
+        )
         return node
 
     def stop(self, seat: Domain) -> None:
@@ -129,6 +140,9 @@ class Seats:
     def step_server(self, replica: Replica, event: Event) -> None:
         if self.leaders.get(replica.domain) == replica.seat.path:
             self._world.give(self._world.processes[replica.domain], event)
+
+    def remember(self, replica: Replica, neighbours: tuple[Domain, ...]) -> None:
+        self._world.processes[replica.seat.path].disk.append(Known(neighbours))
 
     def perform(self, replica: Replica, output: Output) -> None:
         self._world.perform(self._world.processes[replica.domain], output)

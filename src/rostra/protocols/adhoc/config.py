@@ -61,8 +61,12 @@ class AdhocConfig(Struct, frozen=True, kw_only=True):
 
     `drain_s` [T_drain]
         How long receivers look for the last messages of a sender that crashed or was cut off. Default 2.0.
+    `depart_s`
+        How long one who leaves stays in the group if not everybody has what it said: for so long its delegate
+        may die, and a successor still finds it. Default 8.0, lan 3.0: more than a takeover takes. Raising it:
+        somebody who does not read keeps a leaver for longer.
     `linger_s` [T_linger]
-        How long a leaver repairs its last messages. Default 5.0.
+        How long a leaver repairs its last messages after that. Default 5.0.
     `farewell_s`
         How long receivers look for the last messages of one who left in an orderly way, and its home keeps
         them. Everybody who stays connected is owed these (X-006), so it is long: nobody waits for it unless
@@ -139,6 +143,7 @@ class AdhocConfig(Struct, frozen=True, kw_only=True):
     nak_extra_s: float = 0.010
     backoff_max: int = 64
     drain_s: float = 2.0
+    depart_s: float = 8.0
     linger_s: float = 5.0
     farewell_s: float = 30.0
     delegate_linger_s: float = 10.0
@@ -200,7 +205,7 @@ class AdhocConfig(Struct, frozen=True, kw_only=True):
     @classmethod
     def lan(cls) -> "AdhocConfig":
         """One site, or a few close ones: round trips of milliseconds."""
-        return cls(round_trip_s=0.01, peer_wait_min_s=0.25, status_wan_s=0.05)
+        return cls(round_trip_s=0.01, peer_wait_min_s=0.25, status_wan_s=0.05, depart_s=3.0)
 
     def over_loopback(self) -> "AdhocConfig":
         """The same group on one machine, where datagrams may be large and memory is near."""

@@ -145,6 +145,7 @@ class HostCore:
             case Asked(endpoint, _, ns.Close()):
                 for group in self._groups_of(endpoint):
                     self._drive(now, group, endpoint, LeaveAsked(endpoint, 0, group), out)
+                    self._hurry(now, group, endpoint, out)
                 self._from_local(now, self.local.step(now, event), out)
             case _:
                 self._from_local(now, self.local.step(now, event), out)
@@ -159,6 +160,7 @@ class HostCore:
             refusal = BadInput(f"no endpoint {me} is open on {self.host}", fix="open it first")
             out.append(Answer(event.token, ns.denied(refusal)))
             return
+        self._hurry(now, group, me, out)
         if group in self.local.endpoints[me].groups or me in self.submitters.get(group, {}):
             refusal_ = AlreadyMember(f"{me} is in {group} already", fix="leave it first")
             out.append(Answer(event.token, ns.denied(refusal_)))
@@ -183,6 +185,11 @@ class HostCore:
         self.members.setdefault(group, {})[me] = member
         self.newcomers.setdefault(group, Newcomers()).waiting.add(me)
         self._perform(now, member, member.step(now, event), out, joining=event.token)
+
+    def _hurry(self, now: Instant, group: Group, endpoint: Endpoint, out: list[Effect]) -> None:
+        member = self.members.get(group, {}).get(endpoint)
+        if member is not None and member.departing:
+            self._perform(now, member, member.hurry(now), out)
 
     def _submit(self, now: Instant, event: JoinAsked, before: MemberCore | None, out: list[Effect]) -> None:
         """It will be in no view; but it may speak only where it might have joined."""

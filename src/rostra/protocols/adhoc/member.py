@@ -154,6 +154,7 @@ class MemberCore:
         self.lans = Lans(self.voice, self.view, self.senders)
         self.sending = Outbound(self.voice, next_seq)
         self._listens = role.receives
+        self.departing = False  # asked to leave, and still in: not everybody has what it said
 
     @property
     def over(self) -> bool:
@@ -173,7 +174,7 @@ class MemberCore:
             case TimerFired(timer):
                 self._timer_fired(str(timer[4]), str(timer[5]))
             case Paused():
-                self.senders.paused = True
+                self.senders.paused = not self.departing
             case Resumed():
                 self.senders.resume()
             case JoinAsked():
@@ -446,7 +447,7 @@ class MemberCore:
     def _excluded(self, reason: str) -> None:
         self.voice.tell(Excluded(reason))
         self.voice.ignore("Member", "excluded")
-        self._leave()
+        self._leave(at_once=True)
 
     # Data
 
@@ -499,13 +500,24 @@ class MemberCore:
                 self._say_left()
             case Leaving(said=True) if self.sending.settled:
                 self._end()
+            case Syncing() | Active() if self.departing and self.sending.settled:
+                self._say_left()
 
     # Leaving
 
-    def _leave(self) -> None:
-        """1, 2, 3, 5 → 4."""
+    def _leave(self, *, at_once: bool = False) -> None:
+        """1, 2, 3, 5 → 4. Who has said something that not everybody has yet, stays in until they have, or for
+        `depart_s`, and hears nothing more itself: if our delegate dies meanwhile, its successor must still
+        find us in the group to pass it on (X-101)."""
         match self.state:
             case Outside() | Leaving():
+                return
+            case Syncing() | Active() if self.sending.open and not self.sending.settled and not at_once:
+                if not self.departing:
+                    self.departing = self.voice.mute = True
+                    self.senders.resume()
+                    self.sending.close()
+                    self.voice.set_timer(self.config.depart_s, "linger")
                 return
         for what in ("snapshot", "sync", "force"):
             self.voice.cancel_timer(what)
@@ -521,7 +533,17 @@ class MemberCore:
         if not self.sending.queued:
             self._say_left()
 
+    def hurry(self, now: Instant) -> list[Effect]:
+        """Whoever is departing leaves now: its endpoint closes, or joins again."""
+        self.voice.now = now
+        effects = self.voice.effects = []
+        if self.departing and not isinstance(self.state, Outside | Leaving):
+            self._say_left()
+        return effects
+
     def _say_left(self) -> None:
+        for what in ("snapshot", "sync", "force"):
+            self.voice.cancel_timer(what)
         self._become(Leaving(said=True))
         self._ask_leave()
         self.voice.set_timer(self.config.linger_s, "linger")
@@ -563,6 +585,8 @@ class MemberCore:
                 self.sending.repair()
             case Leaving(said=False), "linger":
                 # The window never opened again: what is queued stays unsent.
+                self._say_left()
+            case ((Syncing() | Active()), "linger"):
                 self._say_left()
             case Leaving(), "linger":
                 self._end()

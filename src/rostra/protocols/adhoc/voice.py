@@ -5,7 +5,17 @@ from typing import Final
 
 from rostra.names import Domain, Endpoint, Group, endpoint, host_of, parent
 from rostra.protocols.adhoc.config import AdhocConfig
-from rostra.protocols.adhoc.events import Ask, Broadcast, Cast, Deliver, Item, Transmit
+from rostra.protocols.adhoc.events import (
+    Ask,
+    Broadcast,
+    Cast,
+    Credit,
+    Deliver,
+    Item,
+    Parted,
+    Sent,
+    Transmit,
+)
 from rostra.protocols.adhoc.messages import Control, Speech, encode
 from rostra.protocols.adhoc.recovery import Luck
 from rostra.protocols.effects import CancelTimer, Effect, Ignored, Instant, Noted, SetTimer, TimerKey
@@ -44,7 +54,7 @@ def is_aggregate(speaker: Endpoint) -> bool:
 class Voice:
     """One core's mouth. `now` is the moment of the step that is being taken."""
 
-    __slots__ = ("config", "effects", "group", "lan", "luck", "me", "now")
+    __slots__ = ("config", "effects", "group", "lan", "luck", "me", "mute", "now")
 
     def __init__(self, group: Group, me: Endpoint, config: AdhocConfig, luck: int) -> None:
         self.group = group
@@ -54,8 +64,11 @@ class Voice:
         self.luck = Luck(luck)
         self.now: Instant = 0.0
         self.effects: list[Effect] = []
+        self.mute = False  # it is leaving: all that it hears is what becomes of its own words
 
     def tell(self, item: Item) -> None:
+        if self.mute and not isinstance(item, Sent | Credit | Parted):
+            return
         self.effects.append(Deliver(self.me, self.group, item))
 
     def cast(self, message: Speech) -> None:
