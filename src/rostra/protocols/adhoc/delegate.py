@@ -576,7 +576,7 @@ class DelegateCore:
         if was_expected:
             self.relays.hand_over(name)
         self.relays.heard_of_lan(name)
-        self.planner.teach(name, message.tree)
+        self.planner.teach(name, (message.tree, Domain(message.coordinator)))
         self._delegates_changed()
         self.planner.soon()
 

@@ -212,6 +212,7 @@ class ViewId(ControlMessage, frozen=True, tag=4):
     peer_epoch: Epoch
     have: Have = ()
     tree: int = 0  # the version of the tree that the asker uses
+    coordinator: str = ""  # and who made that tree
 
 
 class CutRequest(ControlMessage, frozen=True, tag=5):

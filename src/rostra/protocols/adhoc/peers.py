@@ -25,7 +25,7 @@ from rostra.protocols.adhoc.messages import (
     decode_attributes,
 )
 from rostra.protocols.adhoc.relays import Relays
-from rostra.protocols.adhoc.tree import Forwarding
+from rostra.protocols.adhoc.tree import Forwarding, order
 from rostra.protocols.adhoc.voice import Voice, delegate_of, lan_of
 from rostra.protocols.effects import Instant
 from rostra.protocols.resolve.messages import Cause, Member, Stamp
@@ -180,7 +180,7 @@ class Peers:
             self._epoch,
             peer.epoch,
             self._have(peer.name),
-            0 if tree is None else tree.version,
+            *order(tree),
         )
         self._voice.say(delegate_of(peer.name), question)
         round_trip = self._relays.round_trips.get(peer.name, 0.0)

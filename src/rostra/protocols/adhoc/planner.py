@@ -107,10 +107,16 @@ class Planner:
             self._voice.say(delegate_of(lan), tree)
         self._use(tree)
 
-    def teach(self, lan: Domain, version: int) -> None:
-        """A newcomer may be the next coordinator, and must know which ways there are."""
+    def teach(self, lan: Domain, theirs: tuple[int, Domain]) -> None:
+        """A newcomer may be the next coordinator, and must know which ways there are. One that came back may
+        have made a tree of its own while it saw nobody; if that one counts more than ours, though it is no
+        newer, the next is made above both."""
         tree = self._forwarding.tree
-        if tree is not None and tree.version != version and self._voice.lan == min(self._here - {lan}):
+        if tree is None or self._voice.lan != min(self._here - {lan}) or theirs == order(tree):
+            return
+        if theirs > order(tree):
+            self.versions = max(self.versions, theirs[0] + 1)
+        else:
             self._voice.say(delegate_of(lan), tree)
 
     def hear(self, tree: Tree) -> None:
