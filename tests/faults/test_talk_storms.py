@@ -15,6 +15,7 @@ EVERY_SEED_THAT_EVER_FAILED = [
     2,  # a member that only speaks was told twice who came
     4,  # a receiver that read late lost the last words of one who left
     39,  # two seconds were too short for last words that were lost four times running
+    110,  # one that left and joined again was heard before its leave was, and then once more
     53,  # a delegate that came back kept a tree of its own, which counted more than that of all others
 ]
 

@@ -155,7 +155,7 @@ class Senders:
             resumed = start <= before.last + 1
             if not resumed:
                 self._voice.tell(Gap(endpoint, before.last + 1, start - 1))
-            start = max(start, before.last + 1)
+        start = _not_again(before, start)
         if self.listing is None:
             self._voice.tell(Joined(endpoint, sender.role, sender.meta, resumed))
         else:
@@ -166,10 +166,7 @@ class Senders:
         """Its number is known before its notice came: hold what it says (TX-1)."""
         sender = self.running[endpoint] = Sender(endpoint, stamp, role, b"", Phase.SEMI)
         self._voice.set_timer(self._config.semi_wait_s, "semi", endpoint)
-        before = self.ended.get(endpoint)
-        if before is not None and before.cut_off and before.stamp == stamp:
-            start = max(start, before.last + 1)
-        self._open(sender, start)
+        self._open(sender, _not_again(self.ended.get(endpoint), start))
 
     def noticed(self, sender: Sender, attributes: Attributes) -> None:
         """The notice that a semi-active sender waited for: `Joined` first, what was held after it (X-017)."""
@@ -573,3 +570,9 @@ class Senders:
         if self.origins.known:
             running = [each for each in self.running.values() if each.is_aggregate]
             self.origins.tidy({each.endpoint: each.inbound.stable for each in running if each.inbound})
+
+
+def _not_again(before: Ended | None, start: int) -> int:
+    """An endpoint's numbers go on from one membership to the next. What it said in this one may have come
+    before the notice that it had left the last, and was delivered then."""
+    return start if before is None else max(start, before.last + 1)
