@@ -31,9 +31,11 @@ from rostra.protocols.effects import (
     LinkDown,
     LinkMoved,
     LinkUp,
+    Noted,
     Persist,
 )
 from rostra.protocols.lead.events import Committed, Greeted, Handed, Lead, Record, Resign, Share
+from rostra.protocols.lead.messages import SHARED_BYTES_MAX
 from rostra.protocols.resolve.domain import DomainServer
 from rostra.protocols.resolve.registry import RegistryRecord
 from rostra.protocols.resolve.requests import denied
@@ -205,7 +207,7 @@ class Replica:
         links = {} if self.server is None else self.server.links
         around = tuple([peer for peer in sorted(core.neighbours.up) if peer in links])
         self._learn(around)
-        self._house.step_seat(self, Share(_encode(Around(around))))
+        self._share(Around(around))
 
     def _learn(self, neighbours: tuple[Domain, ...]) -> None:
         if neighbours != self._known:
@@ -215,4 +217,12 @@ class Replica:
     def _share_images(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, Replicate):
-                self._house.step_seat(self, Share(_encode(Image(encode(effect.message)))))
+                self._share(Image(encode(effect.message)))
+
+    def _share(self, word: Around | Image) -> None:
+        """Who follows does without what is too large for one message: its takeover is then heard of."""
+        data = _encode(word)
+        if len(data) > SHARED_BYTES_MAX:
+            self._house.perform(self, Noted("too large to share", type(word).__name__))
+        else:
+            self._house.step_seat(self, Share(data))

@@ -160,6 +160,17 @@ def test_a_leader_that_stood_still_finds_another_one_in_its_place() -> None:
     assert ears.filters == [] and ears.left == []
 
 
+def test_what_is_too_large_for_the_others_is_not_said_and_that_is_noted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("rostra.replica.SHARED_BYTES_MAX", 10)
+    world, programs, _ = meeting()
+    assert world.notes["Noted", "too large to share"] > 0
+    world.crash("huji").run(10.0)
+    assert HUJI in world.seats.leaders, "a takeover that is heard of is still one"
+    assert members(programs[0]) == members(programs[-1])
+
+
 @pytest.mark.spec("C-160")
 def test_without_a_majority_nobody_leads() -> None:
     world, _, _ = meeting()
