@@ -199,13 +199,15 @@ def test_a_permanent_group_outlives_the_leader_that_promised_it() -> None:
 @pytest.mark.spec("C-012", "C-160")
 def test_what_no_majority_has_is_not_promised() -> None:
     world, _, _ = meeting()
-    _, two, three = world.seats.of[HUJI]
     leader = world.seats.leaders[HUJI]
-    for seat in (two, three):
-        world.hold(f"{leader} | {seat}") if seat != leader else None
+    for seat in world.seats.of[HUJI]:
+        if seat != leader:
+            world.hold(f"{leader} | {seat}")
     call = world.register(NEWS)
     world.run(0.3)
     assert call.result is None, "neither yes nor no, as long as nobody else has it"
+    world.release().run(0.5)
+    assert isinstance(call.result, Done), "and yes when they have"
 
 
 # Groups that speak

@@ -30,6 +30,7 @@ from rostra.protocols.effects import Core
 from rostra.protocols.lead.core import SeatCore
 from rostra.protocols.resolve.domain import DomainServer
 from rostra.protocols.resolve.local import LocalServer
+from rostra.protocols.resolve.registry import Registry
 from rostra.replica import Replica
 from rostra.runtime.addresses import SocketPath, TcpAddress, default_socket
 from rostra.runtime.arenas import MB_EACH
@@ -275,27 +276,10 @@ class running:
             has_parent=False,
         )
         # The address and the keys stay the same, however often this replica leads.
-        address = _address(world, domain, process.data.make_keys(domain)) if world.is_cluster(domain) else ""
+        address = _address(world, domain, process.data)
 
         def make_core() -> DomainServer | ClusterCore:
-            server = DomainServer(
-                domain,
-                cluster=world.is_cluster(domain),
-                incarnation=0,
-                config=world.resolve,
-                registry=registry,
-            )
-            if not server.cluster:
-                return server
-            return ClusterCore(
-                server,
-                fitted(world.adhoc_at(domain)),
-                luck=secrets.randbits(64),
-                channel=Channel(world.data_mode(domain)),
-                address=address,
-                replicas=True,
-                backup=True,
-            )
+            return _domain_core(world, domain, 0, registry, address, replica=True)
 
         def make_node(core: Core, term: int, known: tuple[Domain, ...]) -> Node:
             siblings = world.siblings(domain)
@@ -372,30 +356,46 @@ def _journals(at: str, process: Process) -> "Journals":
 def _domain_server(settings: Settings, domain: Domain, data: DataChannel) -> Resident:
     world = settings.world
     store = open_store(settings.state, domain)
-    server = DomainServer(
-        domain,
-        cluster=world.is_cluster(domain),
-        incarnation=store.incarnation,
-        config=world.resolve,
-        registry=store.registry(),
-    )
-    core: Core = server
-    if server.cluster:
-        core = ClusterCore(
-            server,
-            fitted(world.adhoc_at(domain)),
-            luck=secrets.randbits(64),
-            channel=Channel(world.data_mode(domain)),
-            address=_address(world, domain, data.make_keys(domain)),
-        )
+    address = _address(world, domain, data)
+    core = _domain_core(world, domain, store.incarnation, store.registry(), address)
     node = _node(world, domain, core, store.incarnation, world.siblings(domain), accepts_children=True)
     return Resident(node, store, is_agent=False)
 
 
-def _address(world: World, cluster: Domain, key: str) -> str:
+def _domain_core(
+    world: World,
+    domain: Domain,
+    incarnation: int,
+    registry: Registry,
+    address: str,
+    *,
+    replica: bool = False,
+) -> DomainServer | ClusterCore:
+    """Of a server that runs at once, or of a replica that waits for its turn."""
+    cluster = world.is_cluster(domain)
+    server = DomainServer(
+        domain, cluster=cluster, incarnation=incarnation, config=world.resolve, registry=registry
+    )
+    if not cluster:
+        return server
+    return ClusterCore(
+        server,
+        fitted(world.adhoc_at(domain)),
+        luck=secrets.randbits(64),
+        channel=Channel(world.data_mode(domain)),
+        address=address,
+        replicas=replica,
+        backup=replica,
+    )
+
+
+def _address(world: World, domain: Domain, data: DataChannel) -> str:
     """What other clusters need to know: where its data is taken, what seals it, and where multicast is."""
-    between = world.data_between(cluster)
-    return f"{world.data_of(cluster)} {key}" + (f" {between}" if between is not None else "")
+    if not world.is_cluster(domain):
+        return ""
+    between = world.data_between(domain)
+    key = data.make_keys(domain)
+    return f"{world.data_of(domain)} {key}" + (f" {between}" if between is not None else "")
 
 
 def _agent(settings: Settings, host: Domain) -> Resident:
