@@ -1,6 +1,7 @@
 """Speaking to a group, between real programs: in order, without gap or duplicate, from the first message."""
 
 import asyncio
+import contextlib
 import signal
 import sys
 import textwrap
@@ -386,3 +387,26 @@ async def test_under_spill_nobody_waits_for_one_that_does_not_read_and_it_finds_
         assert file.exists()
         assert (await heard(slow, len(said)))["ann"] == said
         await until(lambda: not file.exists(), "nothing is left on disk")
+
+
+@pytest.mark.spec("X-047")
+async def test_whoever_leaves_is_told_how_much_somebody_may_not_have(lab: Lab) -> None:
+    """One receiver never reads; what it was sent first fills its buffers, and the rest is never confirmed."""
+    async with speaking(lab, "eu.h1", "ann", "deaf") as ann, speaking(lab, "us.h1", "bob", "deaf") as bob:
+        await everybody_sees([ann, bob], 2)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(5.0):
+                while True:
+                    await ann.send_many([bytes(1000)] * 1000)
+        assert ann.unconfirmed == 0, "not known before it has left"
+        await ann.leave(deadline_s=WITHIN_S)
+        assert ann.unconfirmed > 0
+
+
+async def test_whoever_was_heard_by_all_leaves_nothing_unconfirmed(lab: Lab) -> None:
+    async with speaking(lab, "eu.h1", "ann", "heard") as ann, speaking(lab, "us.h1", "bob", "heard") as bob:
+        await everybody_sees([ann, bob], 2)
+        await ann.send_many(lines("ann", 100))
+        assert await heard(bob, 100) == {"ann": lines("ann", 100)}
+        await ann.leave(deadline_s=WITHIN_S)
+        assert ann.unconfirmed == 0
