@@ -23,6 +23,7 @@ from rostra.protocols.resolve.messages import (
     LifeAsked,
     LifeTold,
     RegistryTold,
+    Report,
     Routed,
     SyncDone,
     Undeliverable,
@@ -115,6 +116,23 @@ def test_a_message_whose_source_is_not_behind_its_sender_is_ignored():
     assert bench.hear(C2, routed("us.ny.c1.h1")) == [Ignored("Routed", "source outside the sender's side")]
     asked = LifeAsked(an_id(H1), Domain(H1), Endpoint("us.ny.c1.h1/x#1"))
     assert bench.hear(C2, asked) == [Ignored("LifeAsked", "source outside the sender's side")]
+
+
+@pytest.mark.spec("C-125")
+@pytest.mark.parametrize(
+    "word",
+    [
+        Undeliverable(an_id(C2), ME, endpoints("us.ny.c1.h1"), "gone"),
+        Undeliverable(an_id(C2), ME, endpoints("eu.fr.c2.h1", "us.ny.c1.h1"), "gone"),
+        LifeTold(an_id("us.ny.c1.h1"), Domain(H1), Endpoint("us.ny.c1.h1/x#1"), False, "crashed"),
+        Report(an_id(H1), Domain(H1), Domain("us"), b"{}"),
+        Report(an_id(H1), Domain(H1), Domain("eu"), b"{}"),
+    ],
+    ids=lambda word: type(word).__name__,
+)
+def test_word_of_what_is_not_behind_its_sender_is_ignored(word):
+    bench = Bench("eu.fr", C1, C2, "eu")
+    assert bench.hear("eu.fr.c2", word) == [Ignored(type(word).__name__, "source outside the sender's side")]
 
 
 @pytest.mark.spec("C-156")

@@ -128,6 +128,20 @@ def test_words_for_lines(where, cut):
     assert not any(line.cut for line in w.lines())
 
 
+def test_a_host_below_a_cluster_of_eight_labels_is_cut_and_crashed_like_any_other():
+    cluster = ".".join(f"d{depth}" for depth in range(8))
+    w = World(1, domains={cluster: ("a", "b")}, links=STEADY)
+    host = f"{cluster}.a"
+    w.cut(host)
+    assert {(line.sender, line.to) for line in w.lines() if line.cut} == {(host, cluster), (cluster, host)}
+    w.heal().crash(host).restart(host).settle()
+    assert [r.change for r in w.history or () if isinstance(r, ServerChanged) and r.server == host] == [
+        "started",
+        "crashed",
+        "started",
+    ]
+
+
 def test_unknown_places_are_refused():
     with pytest.raises(BadInput, match="no server of this world"):
         world().cut("rome | paris")

@@ -279,6 +279,24 @@ async def test_what_was_said_before_a_short_cut_and_after_it_arrives_once(lab: L
         assert await heard(bob, 100) == {"ann": lines("during", 100)}
 
 
+@pytest.mark.spec("X-064")
+async def test_a_loss_is_told_once(lab: Lab, cables: None) -> None:
+    async with speaking(lab, "eu.h1", "ann", "parted") as ann, speaking(lab, "us.h1", "bob", "parted") as bob:
+        await everybody_sees([ann, bob], 2)
+        lab.cut(lab.side("eu"), lab.side("us"))
+        await until(lambda: len(ann.members) == 1, "ann is without bob")
+        lab.heal()
+        await everybody_sees([ann, bob], 2)
+        changes = []
+        async with asyncio.timeout(WITHIN_S):
+            async for item in ann:
+                changes.append(item)
+                if isinstance(item, rostra.Joined) and item.cause is rostra.Cause.MERGE:
+                    break
+    lost = [item for item in changes if isinstance(item, rostra.Without | rostra.Left)]
+    assert [(type(each), each.endpoints) for each in lost] == [(rostra.Without, (bob.me.endpoint,))]
+
+
 async def test_who_asks_or_watches_sees_programs_and_their_attachments_alone(
     lab: Lab,
 ) -> None:

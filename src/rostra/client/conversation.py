@@ -378,6 +378,8 @@ class Conversation:
                 self.end(
                     Refused(f"{self.group} went on without {self.me.endpoint}: {reason}", fix="join it again")
                 )
+            case told.Left(endpoint) if endpoint not in self._members:
+                pass  # lost with a domain, as `Without` or `Only` has said
             case _:
                 self._unread.append(self._change(item))
                 self._wake()
@@ -406,12 +408,19 @@ class Conversation:
             case told.Gap(sender, first, last):
                 return Gap(last - first + 1, sender=sender, first=first)
             case told.Without(domain, because):
-                lost = [each for each in self._members if inside(domain, each)]
-                return Without(domain, tuple(sorted(lost)), because or _unknown(self.me.host))
+                lost = self._drop([each for each in self._members if inside(domain, each)])
+                return Without(domain, lost, because or _unknown(self.me.host))
             case told.Only(domain, because):
-                lost = [each for each in self._members if not inside(domain, each)]
-                return Only(domain, tuple(sorted(lost)), because or _unknown(self.me.host))
+                lost = self._drop([each for each in self._members if not inside(domain, each)])
+                return Only(domain, lost, because or _unknown(self.me.host))
         raise AssertionError(f"not an item of a conversation: {item}")
+
+    def _drop(self, lost: Iterable[Endpoint]) -> tuple[Endpoint, ...]:
+        """These went with a domain. What they had said before may still come; a `Left` of theirs is no
+        news."""
+        for endpoint in lost:
+            del self._members[endpoint]
+        return tuple(sorted(lost))
 
     def lose(self) -> None:
         """The agent is gone, and with it everything that it had not emitted yet."""

@@ -43,6 +43,7 @@ from rostra.names import (
     parent,
     parse_domain,
     parse_endpoint_name,
+    parse_scope,
 )
 from rostra.node import Node, Output
 from rostra.protocols.adhoc import events as talk
@@ -1167,7 +1168,7 @@ class World:
         return Where(a, b, one_way, exact)
 
     def _path(self, name: str) -> Domain:
-        path = parse_domain(name)
+        path = parse_scope(name)
         if path not in self.processes:
             raise BadInput(f"{name!r} is no server of this world", fix=f"one of: {_some(self.tree.servers)}")
         return path

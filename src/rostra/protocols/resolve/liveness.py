@@ -21,6 +21,7 @@ from rostra.protocols.effects import Effect, Ignored, Instant, Send, SetTimer, T
 from rostra.protocols.resolve.config import ResolveConfig
 from rostra.protocols.resolve.messages import LifeAsked, LifeTold, MessageId
 from rostra.protocols.resolve.requests import Life
+from rostra.protocols.resolve.routing import OUTSIDE
 
 REFRESH: Final = ("life",)
 
@@ -153,8 +154,12 @@ class Liveness:
         if watched is None or watched.final:
             out.append(Ignored("LifeTold", why="not watched"))
             return
+        if host_of(message.endpoint) == self.host:
+            out.append(Ignored("LifeTold", why=OUTSIDE))
+            return
         # The id says who speaks: a death told by the endpoint's own agent is final, a server's word is only
-        # about reach.
+        # about reach. Every server on the way took it from the endpoint's side only, so what is told in the
+        # agent's name was told by it, or by a server between it and us.
         first_hand = message.id.server == host_of(message.endpoint)
         watched.unanswered = 0
         final = first_hand and not message.alive

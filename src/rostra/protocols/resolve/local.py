@@ -154,6 +154,7 @@ from rostra.protocols.resolve.requests import (
     Without,
     denied,
 )
+from rostra.protocols.resolve.routing import OUTSIDE
 
 DEADLINE: Final = "deadline"  # with the token of a question: the timer that ends its patience
 
@@ -619,10 +620,12 @@ class LocalServer:
             case Routed(_, source, destinations, data):
                 self._routed(source, destinations, data, out)
             case Undeliverable(_, source, destinations, why):
-                if source in self.endpoints:
-                    out.append(Tell((source,), NotDelivered(destinations, why)))
-                else:
+                if source not in self.endpoints:
                     out.append(Ignored("Undeliverable", why=UNKNOWN))
+                elif any(host_of(destination) == self.host for destination in destinations):
+                    out.append(Ignored("Undeliverable", why=OUTSIDE))
+                else:
+                    out.append(Tell((source,), NotDelivered(destinations, why)))
             case LifeAsked():
                 self.life.asked(now, message, message.endpoint in self.endpoints, out)
             case LifeTold():

@@ -7,9 +7,14 @@ said about it stay in order (C-153). A message to many is split where their ways
 is down it turns into word to the sender: `Undeliverable`, or a `LifeTold` or `Report` that says unreachable
 (C-156).
 Such word can itself get lost; the failure notice for the broken link does not.
+
+A neighbour is believed about what is behind it and nothing else, in both directions: a message must come from
+the side of its source, and word of a destination, a life or a memory from the side that this is on. So a node
+that lies can lie about its own subtree only (C-125).
 """
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -27,6 +32,8 @@ from rostra.protocols.resolve.messages import (
 )
 from rostra.protocols.resolve.neighbours import Neighbours, Relation
 
+OUTSIDE: Final = "source outside the sender's side"
+
 Routable = Routed | Undeliverable | LifeAsked | LifeTold | Inquiry | Report
 
 
@@ -39,7 +46,9 @@ class Router:
         match message:
             case Routed(source=source) if self._neighbours.next_hop(host_of(source)) == sender:
                 return self._split(sender, relation, message)
-            case Undeliverable(source=source):
+            case Undeliverable(source=source, destinations=destinations) if self._are_behind(
+                sender, destinations
+            ):
                 return self._forward(sender, relation, host_of(source), message)
             case LifeAsked(watcher=watcher, endpoint=endpoint) if (
                 self._neighbours.next_hop(watcher) == sender
@@ -49,7 +58,7 @@ class Router:
                     unreachable = LifeTold(self._new_id(), watcher, endpoint, False, "unreachable")
                     effects.append(Send(sender, unreachable))
                 return effects
-            case LifeTold(watcher=watcher):
+            case LifeTold(watcher=watcher, endpoint=endpoint) if self._are_behind(sender, (endpoint,)):
                 return self._forward(sender, relation, watcher, message)
             case Inquiry(id=id, asker=asker, to=to) if self._neighbours.next_hop(asker) == sender:
                 hop = self._neighbours.hop_towards(to)
@@ -58,10 +67,14 @@ class Router:
                     why = f"{self._neighbours.domain} cannot reach {hop or to}"
                     effects.append(Send(sender, Report(id, asker, to, b"", why)))
                 return effects
-            case Report(asker=asker):
+            case Report(asker=asker, of=of) if self._neighbours.hop_towards(of) == sender:
                 return self._forward(sender, relation, asker, message)
             case _:
-                return [_ignored(message, "source outside the sender's side")]
+                return [_ignored(message, OUTSIDE)]
+
+    def _are_behind(self, sender: Domain, endpoints: Iterable[Endpoint]) -> bool:
+        hops = {self._neighbours.next_hop(host_of(endpoint)) for endpoint in endpoints}
+        return hops <= {sender}
 
     def _split(self, sender: Domain, relation: Relation, message: Routed) -> list[Effect]:
         by_hop: dict[Domain | None, list[Endpoint]] = {}
