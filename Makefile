@@ -57,7 +57,7 @@ else ifeq ($(wildcard /dev/net/tun),)
 	@echo "NOT RUN: the lab's network. It needs TUN devices: modprobe tun" >&2
 	@test -z "$(ROSTRA_ALL_REQUIRED)"
 endif
-	@$(BIN)/pytest -q -n 2 -m "live and not browser" tests/live tests/cli $(ARGS)
+	@$(BIN)/pytest -q -n 2 -m "live and not browser" tests/live tests/cli tests/attacks $(ARGS)
 
 browser: $(READY)  ## the dashboard in a real Chromium
 ifneq ($(BROWSER_OK),yes)

@@ -40,7 +40,7 @@ def together(nodeid: str) -> str:
 
 # `make live` and `make browser` look for their tests in these folders only, since looking takes its time.
 
-HOME = {"live": ("tests/live/", "tests/cli/"), "browser": ("tests/web/",)}
+HOME = {"live": ("tests/live/", "tests/cli/", "tests/attacks/"), "browser": ("tests/web/",)}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

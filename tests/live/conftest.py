@@ -1,35 +1,18 @@
 """Live tests are coroutines over real processes. Each runs in a loop of its own, and not for ever."""
 
 import asyncio
-import inspect
 import warnings
 from collections.abc import Iterator
 
 import pytest
+from support.coroutines import pytest_pyfunc_call as pytest_pyfunc_call
 from support.lab import FORGIVING, Lab, why_no_namespaces
-
-TEST_TIMEOUT_S = 300.0
-"""Ends what would hang for ever. No test measures with it."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "live" in item.path.parts:
             item.add_marker(pytest.mark.live)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    names = inspect.signature(pyfuncitem.obj).parameters
-    asyncio.run(_in_time(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names})))
-    return True
-
-
-async def _in_time(test: object) -> None:
-    async with asyncio.timeout(TEST_TIMEOUT_S):
-        await test  # type: ignore[misc]
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from support.callers import call
 from support.lab import FORGIVING, WITHIN_S, Lab, Process, until
 
 from rostra.client import Gap, Joined, Me, Membership, View, connect
@@ -34,34 +35,6 @@ def loopback(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     asyncio.run(lab.start())
     yield lab
     lab.close()
-
-
-class Caller:
-    """Somebody at a socket who says whatever it likes."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader = reader
-        self.writer = writer
-
-    async def said(self, *kinds: FrameKind) -> list[object]:
-        """Everything that is said to it until the connection ends."""
-        async with asyncio.timeout(WITHIN_S):
-            return list(FrameReader("lab", *kinds).feed(await self.reader.read()))
-
-
-@contextlib.asynccontextmanager
-async def call(lab: Lab, place: str) -> AsyncIterator[Caller]:
-    """Connect to a server's port, or to a host's socket."""
-    if Domain(place) in lab.hosts:
-        streams = await asyncio.open_unix_connection(lab.socket(place))
-    else:
-        host, _, port = lab.address(place).rpartition(":")
-        streams = await asyncio.open_connection(host, int(port))
-    caller = Caller(*streams)
-    try:
-        yield caller
-    finally:
-        caller.writer.transport.abort()
 
 
 @contextlib.asynccontextmanager
