@@ -26,7 +26,11 @@ Each class knows if trying again can help (`retriable`) and has a stable `code` 
 says what happened, to what, and what to try (`fix`).
 """
 
-from typing import ClassVar
+from typing import ClassVar, Final
+
+UNDECODABLE: Final = (ValueError, RecursionError, OverflowError)
+"""What a decoder of another process's bytes may raise: msgspec's errors, bad UTF-8 and bad names are all a
+`ValueError`; nesting bombs and numbers that fit no field are not."""
 
 
 class RostraError(Exception):

@@ -28,13 +28,12 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 from msgspec.msgpack import Decoder, Encoder
 
-from rostra.errors import BadInput
+from rostra.errors import UNDECODABLE, BadInput
 from rostra.names import Domain, Group
 from rostra.protocols.adhoc.messages import Speech
 from rostra.protocols.adhoc.runs import is_sound
 from rostra.wire.checks import check_place, check_speech, check_way
 from rostra.wire.frames import WIRE_VERSION, world_tag
-from rostra.wire.shapes import UNDECODABLE
 
 DATAGRAM_BYTES_MAX: Final = 65_507
 """What UDP over IPv4 can carry."""

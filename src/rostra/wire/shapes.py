@@ -11,6 +11,7 @@ from typing import Annotated, Final, TypeVar
 from msgspec import Meta, Raw, Struct
 from msgspec.msgpack import Decoder
 
+from rostra.errors import UNDECODABLE as UNDECODABLE
 from rostra.errors import Malformed
 from rostra.names import Group
 from rostra.protocols.lead import messages as lead
@@ -110,9 +111,6 @@ LOOSE_TOLD: Final = Decoder(LooseTold)
 LOOSE_DELIVERY: Final = Decoder(LooseDelivery)
 GROUP_ITEM: Final = Decoder(AnyGroupItem)
 LONE_ANSWER: Final = Decoder(LoneAnswer)
-
-UNDECODABLE: Final = (ValueError, RecursionError)
-"""What msgspec raises for bytes that are not what they should be: bad UTF-8 and nesting bombs included."""
 
 
 def read(decoder: "Decoder[T]", body: Body, what: str) -> T:

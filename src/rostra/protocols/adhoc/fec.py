@@ -15,8 +15,9 @@ is missing; what it rebuilds is as good as if it had come.
 from functools import lru_cache
 from typing import Final
 
-from msgspec import DecodeError, Struct, field, msgpack
+from msgspec import Struct, field, msgpack
 
+from rostra.errors import UNDECODABLE
 from rostra.protocols.adhoc.messages import Data, Numbered, Parity
 
 BLOCKS_KEPT: Final = 16
@@ -119,7 +120,7 @@ class ParityReader:
             frame = found[index][: lengths[index]]
             try:
                 rebuilt.append(_decoder.decode(frame))
-            except DecodeError:
+            except UNDECODABLE:
                 return []  # a parity that does not belong to these frames
             block.frames[index] = frame
         return rebuilt

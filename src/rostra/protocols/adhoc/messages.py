@@ -36,8 +36,9 @@ from enum import Enum
 from functools import lru_cache
 from typing import Annotated, Final
 
-from msgspec import DecodeError, Meta, Struct, msgpack
+from msgspec import Meta, Struct, msgpack
 
+from rostra.errors import UNDECODABLE
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.resolve.messages import Stamp
 
@@ -479,7 +480,7 @@ def decode_control(data: bytes) -> Control | None:
     """None if this is not one of ours."""
     try:
         return _control.decode(data)
-    except DecodeError:
+    except UNDECODABLE:
         return None
 
 
@@ -488,19 +489,19 @@ def decode_attributes(meta: bytes) -> Attributes | DelegateAttributes | None:
     """None if this membership is not one of ours. Most members of a group bring the same few bytes."""
     try:
         return _attributes.decode(meta)
-    except DecodeError:
+    except UNDECODABLE:
         return None
 
 
 def decode_last_words(meta: bytes) -> LastWords | None:
     try:
         return _last_words.decode(meta)
-    except DecodeError:
+    except UNDECODABLE:
         return None
 
 
 def decode_envelope(data: bytes) -> Envelope | None:
     try:
         return _envelope.decode(data)
-    except DecodeError:
+    except UNDECODABLE:
         return None

@@ -10,8 +10,9 @@ walk: see `_stride`.
 
 from collections.abc import Iterator, Sequence
 
-from msgspec import DecodeError, msgpack
+from msgspec import msgpack
 
+from rostra.errors import UNDECODABLE
 from rostra.protocols.adhoc.messages import Data, Range, Run
 
 _encoder = msgpack.Encoder()
@@ -38,7 +39,7 @@ def is_sound(run: Run) -> bool:
         return True
     try:
         return run.count > 0 and len(_looker.decode(_as_array(run))) == run.count
-    except DecodeError:
+    except UNDECODABLE:
         return False
 
 
