@@ -19,6 +19,7 @@ ROOMS = [
     "wire",
     "node",
     "replica",
+    "stacks",
     "journal",
     "runtime",
     "sim",
@@ -39,6 +40,7 @@ FRONT_DOOR = "client"
 MAY_NOT_EITHER = {
     "node": {"wire"},  # a node speaks in messages; only its driver knows that they are bytes somewhere
     "replica": {"wire"},
+    "stacks": {"wire"},
     "sim": {"runtime"},  # virtual time and real sockets never meet
 }
 
@@ -84,7 +86,7 @@ SURPRISES = {
 }
 """Where time, chance, network, disk and other processes come from."""
 
-PURE = {"errors", "names", "protocols", "node", "replica"}
+PURE = {"errors", "names", "protocols", "node", "replica", "stacks"}
 """Rooms that surprise reaches only as data."""
 
 SPARK = {"pyspark", "pandas", "py4j"}

@@ -16,7 +16,6 @@ from rostra.journal.inputs import (
     Fired,
     Gave,
     Recorder,
-    Speaking,
     Turn,
     effects_of,
     node_of,
@@ -36,6 +35,7 @@ from rostra.sim import World
 from rostra.sim.journal import SimJournal
 from rostra.sim.replay import changed, recordings, replay, what_if
 from rostra.sim.storm import _Storm
+from rostra.stacks import FifoPlan, NodePlan
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +174,7 @@ def test_a_recording_with_a_missing_part_is_refused(incident, tmp_path) -> None:
 
 def a_beginning() -> Began:
     host, links, resolve = Domain("eu.h1"), LinkConfig.wan(), ResolveConfig.wan()
-    return Began(FORMAT, "w", host, True, False, 1, links, resolve, (), True, ())
+    return Began(FORMAT, NodePlan("w", host, True, False, 1, links, resolve))
 
 
 def rewrite(directory: Path, name: str, kept) -> None:
@@ -191,8 +191,9 @@ def rewrite(directory: Path, name: str, kept) -> None:
 def test_groups_with_messages_are_recorded_too(tmp_path) -> None:
     """An agent with a member that speaks, and its cluster's server: given by hand, recorded, given again."""
     group = Group("chess", Domain("eu"))
-    agent = replace(a_beginning(), speech=Speaking(AdhocConfig()))
-    server = replace(agent, path=Domain("eu"), is_agent=False, cluster=True)
+    plan = replace(a_beginning().plan, fifo=FifoPlan(AdhocConfig()))
+    agent = Began(FORMAT, plan)
+    server = Began(FORMAT, replace(plan, path=Domain("eu"), is_agent=False, cluster=True))
     ann = Endpoint("eu.h1/ann#1")
     given = {
         agent: [

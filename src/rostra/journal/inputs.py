@@ -27,22 +27,16 @@ from rostra.errors import BadInput, RostraError
 from rostra.names import Domain, Endpoint, Group
 from rostra.node import Node
 from rostra.protocols.adhoc import events as adhoc
-from rostra.protocols.adhoc.config import AdhocConfig
-from rostra.protocols.adhoc.core import ClusterCore, HostCore
-from rostra.protocols.adhoc.messages import Channel
 from rostra.protocols.detect.programs import ProgramEvidence
-from rostra.protocols.effects import Asked, Core, EndpointGone, Event, FellBehind, TimerFired
-from rostra.protocols.links.config import LinkConfig
+from rostra.protocols.effects import Asked, EndpointGone, Event, FellBehind, TimerFired
 from rostra.protocols.links.events import ChannelClosed, ChannelOpened, PacketArrived
 from rostra.protocols.links.packets import NOBODY, AnyPacket, Hello
-from rostra.protocols.resolve.config import ResolveConfig
-from rostra.protocols.resolve.domain import DomainServer
-from rostra.protocols.resolve.local import LocalServer
 from rostra.protocols.resolve.registry import Registry, RegistryRecord
 from rostra.protocols.resolve.requests import AnyRequest
+from rostra.stacks import NodePlan, make_core, make_node
 from rostra.wire import Encoder, FrameKind, FrameReader
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Grows when an older recording can no longer be replayed."""
 
 EFFECTS_BYTES_MAX: Final = 4_096
@@ -61,31 +55,12 @@ class Word(Struct, frozen=True, array_like=True, tag_field="word"):
     """One thing in a recording."""
 
 
-class Speaking(Struct, frozen=True, array_like=True):
-    """How the core around an agent's or a cluster server's was made."""
-
-    config: AdhocConfig
-    luck: int = 0
-    channel: Channel = Channel()
-    address: str = ""
-
-
 class Began(Word, frozen=True, tag=0):
-    """How the node was made."""
+    """How the node was made, and what it had on its disk."""
 
     format: int
-    world: str
-    path: Domain
-    is_agent: bool
-    cluster: bool
-    incarnation: int
-    links: LinkConfig
-    resolve: ResolveConfig
-    siblings: tuple[Domain, ...]
-    has_parent: bool
-    registry: tuple[RegistryRecord, ...]
-    speech: "Speaking | None" = None  # what groups with messages in them need, where there are any
-    replicated: tuple[Domain, ...] = ()  # domains whose servers have replicas
+    plan: NodePlan
+    registry: tuple[RegistryRecord, ...] = ()
 
 
 class Turn(Word, frozen=True, tag=1):
@@ -214,7 +189,7 @@ class Recorder:
         self._due = 0.0
         self._parts = 0
         self._ended = False
-        self._encoder = Encoder(began.world)
+        self._encoder = Encoder(began.plan.world)
         self._buffer = bytearray()
         self._write(began)
 
@@ -314,34 +289,8 @@ def words(part: bytes) -> Iterator[AnyWord]:
 
 
 def node_of(began: Began) -> Node:
-    """A new node, made as the recorded one was (`runtime/run.py` and `sim/world.py` make them)."""
-    return Node(
-        began.world,
-        began.path,
-        _core_of(began),
-        incarnation=began.incarnation,
-        config=began.links,
-        siblings=began.siblings,
-        has_parent=began.has_parent,
-        accepts_children=not began.is_agent,
-        replicated=began.replicated,
-    )
-
-
-def _core_of(began: Began) -> Core:
-    registry, speech = Registry.of(began.registry), began.speech
-    incarnation, config = began.incarnation, began.resolve
-    if began.is_agent:
-        local = LocalServer(began.path, incarnation=incarnation, config=config, registry=registry)
-        return local if speech is None else HostCore(local, speech.config)
-    server = DomainServer(
-        began.path, cluster=began.cluster, incarnation=incarnation, config=config, registry=registry
-    )
-    if speech is None:
-        return server
-    return ClusterCore(
-        server, speech.config, luck=speech.luck, channel=speech.channel, address=speech.address
-    )
+    """A new node, made as the recorded one was."""
+    return make_node(began.plan, make_core(began.plan, Registry.of(began.registry)))
 
 
 class Packets:

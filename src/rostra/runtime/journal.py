@@ -13,16 +13,13 @@ from typing import Any, Final
 from rostra.errors import BadInput
 from rostra.journal.bounds import Bounds
 from rostra.journal.entries import Identity, Role
-from rostra.journal.inputs import FORMAT, Began, Recorder, Speaking
+from rostra.journal.inputs import FORMAT, Began, Recorder
 from rostra.journal.rows import Scribe
 from rostra.journal.schema import VERSION
 from rostra.journal.segments import Place
 from rostra.journal.writer import Part, Pen, Writer
-from rostra.protocols.adhoc.core import ClusterCore, HostCore
-from rostra.protocols.effects import Core
 from rostra.protocols.resolve.domain import DomainServer
 from rostra.protocols.resolve.local import LocalServer
-from rostra.runtime.config import World
 from rostra.runtime.process import Process, Resident
 
 CLOSE_TIMEOUT_S: Final = 15.0
@@ -88,7 +85,7 @@ class Journals:
             self._process.record.note("recording_ended", node=path, because=why)
 
         recorder = Recorder(
-            began(self._process.world, resident),
+            began(resident),
             put,
             part_s=self._bounds.segment_s,
             bytes_max=self._bounds.record_mb << 20,
@@ -125,37 +122,11 @@ class Journals:
         self._process.record.count("journal_rows_dropped", by=rows)
 
 
-def began(world: World, resident: Resident) -> Began:
+def began(resident: Resident) -> Began:
     """How this node was made: what a recording begins with."""
-    node, path = resident.node, resident.path
-    core, speech = _taken_apart(node.core)
-    return Began(
-        FORMAT,
-        node.world,
-        path,
-        resident.is_agent,
-        not resident.is_agent and world.is_cluster(path),
-        node.incarnation,
-        world.links,
-        world.resolve,
-        () if resident.is_agent else world.siblings(path),
-        world.has_parent(path),
-        core.registry.records(),
-        speech,
-        tuple(sorted(world.replicas)),
-    )
-
-
-def _taken_apart(core: Core) -> tuple[LocalServer | DomainServer, Speaking | None]:
-    """The core that knows who is where, and how the one around it was made, if there is one."""
-    match core:
-        case HostCore():
-            return core.local, Speaking(core.config)
-        case ClusterCore():
-            return core.server, Speaking(core.config, core._luck, core.channel, core.address)
-        case LocalServer() | DomainServer():
-            return core, None
-    raise AssertionError(f"{type(core).__name__} cannot be recorded yet")
+    core = resident.membership
+    assert resident.plan is not None and isinstance(core, LocalServer | DomainServer)
+    return Began(FORMAT, resident.plan, core.registry.records())
 
 
 def _beginning(process: Process, resident: Resident) -> dict[str, Any]:

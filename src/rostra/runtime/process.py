@@ -85,6 +85,7 @@ from rostra.runtime.programs import WATCH_TICK_S, Programs
 from rostra.runtime.record import Record
 from rostra.runtime.spill import SpillDisk
 from rostra.runtime.store import Store
+from rostra.stacks import NodePlan
 from rostra.wire import Encoder, Goodbye
 
 DRAIN_TIMEOUT_S: Final = 5.0
@@ -102,8 +103,9 @@ class Writes(Protocol):
 class Resident:
     """A node of this process, and what it needs of the machine."""
 
-    def __init__(self, node: Node, store: Store, *, is_agent: bool) -> None:
+    def __init__(self, node: Node, store: Store, *, is_agent: bool, plan: NodePlan | None = None) -> None:
         self.node = node
+        self.plan = plan  # how it was made, for a recording; none where nothing is recorded
         self.path = node.path
         self.store = store
         self.is_agent = is_agent

@@ -23,15 +23,7 @@ from msgspec.structs import replace
 
 from rostra.errors import BadInput, RostraError
 from rostra.names import Domain, parent
-from rostra.node import Node
-from rostra.protocols.adhoc.core import ClusterCore, HostCore
 from rostra.protocols.adhoc.messages import Channel
-from rostra.protocols.effects import Core
-from rostra.protocols.lead.core import SeatCore
-from rostra.protocols.resolve.domain import DomainServer
-from rostra.protocols.resolve.local import LocalServer
-from rostra.protocols.resolve.registry import Registry
-from rostra.replica import Replica
 from rostra.runtime.addresses import SocketPath, TcpAddress, default_socket
 from rostra.runtime.arenas import MB_EACH
 from rostra.runtime.config import LOOPBACK, World
@@ -43,8 +35,9 @@ from rostra.runtime.record import Record
 from rostra.runtime.reload import reload
 from rostra.runtime.replicas import Replicas
 from rostra.runtime.spill import MB_MAX
-from rostra.runtime.store import open_store
+from rostra.runtime.store import Store, open_store
 from rostra.runtime.tokens import read_token
+from rostra.stacks import FifoPlan, NodePlan, make_core, make_node, make_replica, make_seat
 from rostra.wire import FrameKind
 
 if TYPE_CHECKING:
@@ -223,10 +216,13 @@ class running:
                 if domain in settings.world.replicas:
                     self._host_replica(process, domain)
                 else:
-                    process.host(_domain_server(settings, domain, process.data))
+                    store = open_store(settings.state, domain)
+                    plan = _server_plan(settings.world, domain, store.incarnation, process.data)
+                    process.host(_resident(plan, store))
                     process.keep_backlogs(domain, settings.state, settings.spill_mb << 20)
             if settings.host is not None:
-                process.host(_agent(settings, settings.host))
+                store = open_store(settings.state, settings.host)
+                process.host(_resident(_agent_plan(settings.world, settings.host, store.incarnation), store))
             if settings.world.journal.at is not None:
                 self._journals = _journals(settings.world.journal.at, process)
             await self._open_doors(process)
@@ -258,34 +254,19 @@ class running:
         me = seats[settings.replica - 1]
         store = open_store(settings.state, me)
         registry = store.registry()
-        seat = Node(
-            world.name,
-            me,
-            SeatCore(
-                me,
-                seats,
-                floor=store.incarnation,
-                ballot=store.ballot(),
-                registry=registry,
-                scope=domain,
-                config=world.lead,
-            ),
-            incarnation=store.incarnation,
-            config=world.links,
-            siblings=[each for each in seats if each != me],
-            has_parent=False,
-        )
         # The address and the keys stay the same, however often this replica leads.
-        address = _address(world, domain, process.data)
-
-        def make_core() -> DomainServer | ClusterCore:
-            return _domain_core(world, domain, 0, registry, address, replica=True)
-
-        def make_node(core: Core, term: int, known: tuple[Domain, ...]) -> Node:
-            siblings = world.siblings(domain)
-            return _node(world, domain, core, term, siblings, accepts_children=True, known=known)
-
-        replica = Replica(self._replicas, domain, seat, make_core, make_node, store.known())
+        plan = _server_plan(world, domain, 0, process.data)
+        seat = make_seat(
+            plan,
+            me,
+            seats,
+            incarnation=store.incarnation,
+            ballot=store.ballot(),
+            registry=registry,
+            config=world.lead,
+        )
+        luck = partial(secrets.randbits, 64)
+        replica = make_replica(self._replicas, plan, seat, registry, store.known(), luck)
         self._replicas.host(replica, store)
 
     async def _open_doors(self, process: Process) -> None:
@@ -353,58 +334,56 @@ def _journals(at: str, process: Process) -> "Journals":
     return journals
 
 
-def _domain_server(settings: Settings, domain: Domain, data: DataChannel) -> Resident:
-    world = settings.world
-    store = open_store(settings.state, domain)
-    address = _address(world, domain, data)
-    core = _domain_core(world, domain, store.incarnation, store.registry(), address)
-    node = _node(world, domain, core, store.incarnation, world.siblings(domain), accepts_children=True)
-    return Resident(node, store, is_agent=False)
+def _resident(plan: NodePlan, store: Store) -> Resident:
+    node = make_node(plan, make_core(plan, store.registry()))
+    return Resident(node, store, is_agent=plan.is_agent, plan=plan)
 
 
-def _domain_core(
-    world: World,
-    domain: Domain,
-    incarnation: int,
-    registry: Registry,
-    address: str,
-    *,
-    replica: bool = False,
-) -> DomainServer | ClusterCore:
-    """Of a server that runs at once, or of a replica that waits for its turn."""
-    cluster = world.is_cluster(domain)
-    server = DomainServer(
-        domain, cluster=cluster, incarnation=incarnation, config=world.resolve, registry=registry
+def _server_plan(world: World, domain: Domain, incarnation: int, data: DataChannel) -> NodePlan:
+    cluster, fifo = world.is_cluster(domain), None
+    if cluster:
+        fifo = FifoPlan(
+            fitted(world.adhoc_at(domain)),
+            luck=secrets.randbits(64),
+            channel=Channel(world.data_mode(domain)),
+            address=_address(world, domain, data),
+        )
+    return NodePlan(
+        world.name,
+        domain,
+        False,
+        cluster,
+        incarnation,
+        world.links,
+        world.resolve,
+        world.siblings(domain),
+        world.has_parent(domain),
+        tuple(sorted(world.replicas)),
+        fifo,
     )
-    if not cluster:
-        return server
-    return ClusterCore(
-        server,
-        fitted(world.adhoc_at(domain)),
-        luck=secrets.randbits(64),
-        channel=Channel(world.data_mode(domain)),
-        address=address,
-        replicas=replica,
-        backup=replica,
+
+
+def _agent_plan(world: World, host: Domain, incarnation: int) -> NodePlan:
+    return NodePlan(
+        world.name,
+        host,
+        True,
+        False,
+        incarnation,
+        world.links,
+        world.resolve,
+        (),
+        world.has_parent(host),
+        tuple(sorted(world.replicas)),
+        FifoPlan(fitted(world.adhoc_of_hosts(parent(host)))),
     )
 
 
 def _address(world: World, domain: Domain, data: DataChannel) -> str:
     """What other clusters need to know: where its data is taken, what seals it, and where multicast is."""
-    if not world.is_cluster(domain):
-        return ""
     between = world.data_between(domain)
     key = data.make_keys(domain)
     return f"{world.data_of(domain)} {key}" + (f" {between}" if between is not None else "")
-
-
-def _agent(settings: Settings, host: Domain) -> Resident:
-    world = settings.world
-    store = open_store(settings.state, host)
-    local = LocalServer(host, incarnation=store.incarnation, config=world.resolve, registry=store.registry())
-    core = HostCore(local, fitted(world.adhoc_of_hosts(parent(host))))
-    node = _node(world, host, core, store.incarnation, (), accepts_children=False)
-    return Resident(node, store, is_agent=True)
 
 
 def _any_address_to(there: TcpAddress) -> str:
@@ -412,30 +391,6 @@ def _any_address_to(there: TcpAddress) -> str:
     if there.host.startswith(LOOPBACK):
         return "::1" if ":" in there.host else "127.0.0.1"
     return "::" if ":" in there.host else "0.0.0.0"
-
-
-def _node(
-    world: World,
-    path: Domain,
-    core: Core,
-    incarnation: int,
-    siblings: tuple[Domain, ...],
-    *,
-    accepts_children: bool,
-    known: tuple[Domain, ...] = (),
-) -> Node:
-    return Node(
-        world.name,
-        path,
-        core,
-        incarnation=incarnation,
-        config=world.links,
-        siblings=siblings,
-        has_parent=world.has_parent(path),
-        accepts_children=accepts_children,
-        replicated=world.replicas,
-        known=known,
-    )
 
 
 def _new_runner() -> asyncio.Runner:

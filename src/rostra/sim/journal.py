@@ -92,8 +92,8 @@ class SimJournal:
         return BEGINNING_US + round(now * 1e6)
 
     def started(self, now: float, began: Began, detail: dict[str, Any]) -> None:
-        path, epoch = began.path, began.incarnation
-        role: Role = "agent" if began.is_agent else "server"
+        path, epoch = began.plan.path, began.plan.incarnation
+        role: Role = "agent" if began.plan.is_agent else "server"
         if self._record:
             self._recorders[path] = self._recorder(began)
         put = self._page(path, role, epoch).take
@@ -157,7 +157,7 @@ class SimJournal:
 
     def _recorder(self, began: Began) -> Recorder:
         def put(number: int, words: bytes) -> None:
-            name = f"{began.path}-{began.incarnation}-{number:06d}.inputs"
+            name = f"{began.plan.path}-{began.plan.incarnation}-{number:06d}.inputs"
             Part(name, words, recorder.written).write(self._place)
 
         recorder = Recorder(began, put, part_s=inf, bytes_max=sys.maxsize, say=lambda why: None)

@@ -126,7 +126,7 @@ class Replayed(Struct, frozen=True):
 def replay(recording: Recording, progress: Callable[[int], None] = lambda inputs: None) -> Replayed:
     """Run the inputs again, and compare."""
     began = recording.began()
-    node, packets = node_of(began), Packets(began.world)
+    node, packets = node_of(began), Packets(began.plan.world)
     at, now, first_at, number = 0, 0.0, 0, 0
     given: Input | None = None  # the effects of this are owed
     came: list[Any] = []
@@ -191,7 +191,7 @@ def what_if(
     """What would have come out differently with these settings, as far as the recording can tell."""
     began = recording.began()
     sides = (node_of(began), node_of(changed(began, changes)))
-    packets = Packets(began.world)
+    packets = Packets(began.plan.world)
     facts: tuple[list[_Fact], list[_Fact]] = ([], [])
     at, now, number = 0, 0.0, 0
     for word in recording.words():
@@ -210,6 +210,7 @@ def what_if(
 
 def changed(began: Began, changes: Mapping[str, str]) -> Began:
     """The same node with other settings: ``{"detect.down_after_s": "9"}``."""
+    plan = began.plan
     for name, text in changes.items():
         table, _, key = name.partition(".")
         if table == "links" and key in _names(DetectConfig):
@@ -224,13 +225,13 @@ def changed(began: Began, changes: Mapping[str, str]) -> Began:
         value = _number(name, text)
         match table:
             case "detect":
-                detect = replace(began.links.detect, **{key: value})
-                began = replace(began, links=replace(began.links, detect=detect))
+                detect = replace(plan.links.detect, **{key: value})
+                plan = replace(plan, links=replace(plan.links, detect=detect))
             case "links":
-                began = replace(began, links=replace(began.links, **{key: value}))
+                plan = replace(plan, links=replace(plan.links, **{key: value}))
             case _:
-                began = replace(began, resolve=replace(began.resolve, **{key: value}))
-    return began
+                plan = replace(plan, resolve=replace(plan.resolve, **{key: value}))
+    return replace(began, plan=plan)
 
 
 _TABLES: Final[Mapping[str, type[Any]]] = {

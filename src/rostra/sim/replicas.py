@@ -8,19 +8,19 @@ for the moment until the older one knows better, neighbours reach the newer one.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from rostra.names import Domain, seat_of
 from rostra.node import Node, Output
-from rostra.protocols.adhoc.core import ClusterCore
-from rostra.protocols.effects import Core, Event
-from rostra.protocols.lead.core import Ballot, SeatCore
-from rostra.protocols.resolve.domain import DomainServer
+from rostra.protocols.effects import Event
+from rostra.protocols.lead.core import Ballot
 from rostra.protocols.resolve.registry import Registry, RegistryRecord
 from rostra.replica import Replica
 from rostra.sim.network import Line
+from rostra.stacks import make_replica, make_seat
 
 if TYPE_CHECKING:
     from rostra.sim.world import Process, World
@@ -73,42 +73,25 @@ class Seats:
         world, seats = self._world, self.of[domain]
         registry = Registry.of([each for each in process.disk if isinstance(each, RegistryRecord)])
         ballots = [each for each in process.disk if isinstance(each, Ballot)]
-        core = SeatCore(
+        plan = world.plan_of(domain, 0)
+        process.node = node = make_seat(
+            plan,
             process.path,
             seats,
-            floor=process.incarnation,
+            incarnation=process.incarnation,
             ballot=ballots[-1] if ballots else Ballot(),
             registry=registry,
-            scope=domain,
             config=world.lead,
         )
-        process.core = core
-        process.node = node = Node(
-            world.name,
-            process.path,
-            core,
-            incarnation=process.incarnation,
-            config=world.timers,
-            siblings=[each for each in seats if each != process.path],
-            has_parent=False,
-        )
-        cluster = domain in world.tree.clusters
-
-        def make_core() -> DomainServer | ClusterCore:
-            server = DomainServer(
-                domain, cluster=cluster, incarnation=0, config=world.config, registry=registry
-            )
-            if world.fifo is None or not cluster:
-                return server
-            luck = world.luck_of(process.path, process.incarnation)
-            return ClusterCore(server, world.fifo, luck=luck, replicas=True, backup=True)
-
-        def make_node(core: Core, term: int, known: tuple[Domain, ...]) -> Node:
-            return world.node_of(domain, core, term, known=known)
-
+        process.core = node.core
         known = [each for each in process.disk if isinstance(each, Known)]
-        self.replicas[process.path] = Replica(
-            self, domain, node, make_core, make_node, known[-1].neighbours if known else ()
+        self.replicas[process.path] = make_replica(
+            self,
+            plan,
+            node,
+            registry,
+            known[-1].neighbours if known else (),
+            luck=partial(world.luck_of, process.path, process.incarnation),
         )
         return node
 

@@ -32,7 +32,7 @@ from zlib import crc32
 from msgspec import Struct
 
 from rostra.errors import BadInput, RostraError
-from rostra.journal.inputs import FLUSHED, FORMAT, STARTED, Began, Speaking, Word
+from rostra.journal.inputs import FLUSHED, FORMAT, STARTED, Began, Word
 from rostra.names import (
     ROOT,
     Domain,
@@ -87,7 +87,6 @@ from rostra.protocols.links.events import (
 from rostra.protocols.links.packets import NOBODY, AnyPacket, Data, Hello
 from rostra.protocols.links.state import Together
 from rostra.protocols.resolve.config import ResolveConfig
-from rostra.protocols.resolve.domain import DomainServer
 from rostra.protocols.resolve.local import LocalServer
 from rostra.protocols.resolve.messages import LifeAsked, LifeTold
 from rostra.protocols.resolve.registry import Registry
@@ -131,6 +130,7 @@ from rostra.sim.replicas import Seats
 from rostra.sim.shapes import clusters
 from rostra.sim.shelf import Shelf
 from rostra.sim.talks import QUIET, JoinTalk, LeaveTalk, Talk
+from rostra.stacks import FifoPlan, NodePlan, make_core, make_node
 from rostra.wire import Arrived, Encoder, FrameKind, FrameReader
 
 if TYPE_CHECKING:
@@ -1010,60 +1010,41 @@ class World:
             self._step(process, seat.Begun())
             return
         registry = Registry.of(process.disk)
-        if path in self.tree.children:
-            cluster = path in self.tree.clusters
-            core: Core = DomainServer(
-                path, cluster=cluster, incarnation=incarnation, config=self.config, registry=registry
-            )
-        else:
-            core = LocalServer(path, incarnation=incarnation, config=self.config, registry=registry)
-        process.core = core
-        speech: Speaking | None = None
-        if self.fifo is not None and isinstance(core, LocalServer):
-            core = process.door = HostCore(core, self.fifo)
-            speech = Speaking(self.fifo)
-        elif self.fifo is not None and path in self.tree.clusters:
-            luck = self.luck_of(path, incarnation)
-            assert isinstance(core, DomainServer)
-            core = process.door = ClusterCore(core, self.fifo, luck=luck)
-            speech = Speaking(self.fifo, luck)
+        plan = self.plan_of(path, incarnation)
+        core: Core = make_core(plan, registry)
+        match core:
+            case HostCore(local=inner) | ClusterCore(server=inner):
+                process.core, process.door = inner, core
+            case _:
+                process.core = core
         if self._watching is not None:
             core = self._watching(path, core)
-        process.node = self.node_of(path, core, incarnation)
+        process.node = make_node(plan, core)
         self._write(ServerChanged, path, "started")
         if self.journal is not None:
-            began = Began(
-                FORMAT,
-                WORLD_NAME,
-                path,
-                path not in self.tree.children,
-                path in self.tree.clusters,
-                incarnation,
-                self.timers,
-                self.config,
-                self.tree.siblings(path),
-                True,
-                registry.records(),
-                speech,
-            )
             detail = {"links": self.timers, "resolve": self.config, "neighbours": sorted(process.lines)}
-            self.journal.started(self.now, began, detail)
+            self.journal.started(self.now, Began(FORMAT, plan, registry.records()), detail)
             self._given(process, STARTED)
         self._carry_out(process, None, process.node.start(self.now + process.skew_s))
         for peer in process.lines:
             self._step(process, ChannelOpened(peer))
 
-    def node_of(self, path: Domain, core: Core, incarnation: int, *, known: tuple[Domain, ...] = ()) -> Node:
-        return Node(
+    def plan_of(self, path: Domain, incarnation: int) -> NodePlan:
+        is_agent, cluster = path not in self.tree.children, path in self.tree.clusters
+        fifo = None
+        if self.fifo is not None and (is_agent or cluster):
+            fifo = FifoPlan(self.fifo, luck=0 if is_agent else self.luck_of(path, incarnation))
+        return NodePlan(
             WORLD_NAME,
             path,
-            core,
-            incarnation=incarnation,
-            config=self.timers,
-            siblings=self.tree.siblings(path),
-            accepts_children=path in self.tree.children,
-            replicated=self.seats.of,
-            known=known,
+            is_agent,
+            cluster,
+            incarnation,
+            self.timers,
+            self.config,
+            self.tree.siblings(path),
+            replicated=tuple(self.seats.of),
+            fifo=fifo,
         )
 
     # Faults of the network

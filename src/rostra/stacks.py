@@ -1,0 +1,151 @@
+"""How nodes are made: the only place where cores are put together.
+
+    agent             Node ─ HostCore ─ LocalServer        (without FIFO groups: Node ─ LocalServer)
+    cluster's server  Node ─ ClusterCore ─ DomainServer    (without FIFO groups: Node ─ DomainServer)
+    domain's server   Node ─ DomainServer
+    replica           Node ─ SeatCore, and while it leads a server of the kinds above
+
+A driver describes the node it wants as a value, a `NodePlan`. Runtime, simulator and replay hand such a plan
+to the same functions. A recording begins with it, so a replayed node is made exactly as the recorded one was.
+"""
+
+from collections.abc import Callable, Iterable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rostra.names import Domain
+from rostra.node import Node
+from rostra.protocols.adhoc.config import AdhocConfig
+from rostra.protocols.adhoc.core import ClusterCore, HostCore
+from rostra.protocols.adhoc.messages import Channel
+from rostra.protocols.effects import Core
+from rostra.protocols.lead.config import LeadConfig
+from rostra.protocols.lead.core import Ballot, SeatCore
+from rostra.protocols.links.config import LinkConfig
+from rostra.protocols.resolve.config import ResolveConfig
+from rostra.protocols.resolve.domain import DomainServer
+from rostra.protocols.resolve.local import LocalServer
+from rostra.protocols.resolve.registry import Registry
+from rostra.replica import House, Replica
+
+AgentCore = LocalServer | HostCore
+ServerCore = DomainServer | ClusterCore
+
+
+class FifoPlan(Struct, frozen=True, array_like=True):
+    """How a node takes part in FIFO multicast. All but `config` is for the servers of clusters."""
+
+    config: AdhocConfig
+    luck: int = 0
+    channel: Channel = Channel()
+    address: str = ""
+    backup: bool = False  # a replica's: it begins as a warm backup
+
+
+class NodePlan(Struct, frozen=True, array_like=True):
+    """Everything that distinguishes one node from another when it is made, except what its disk holds."""
+
+    world: str
+    path: Domain
+    is_agent: bool
+    cluster: bool
+    incarnation: int
+    links: LinkConfig
+    resolve: ResolveConfig
+    siblings: tuple[Domain, ...] = ()
+    has_parent: bool = True
+    replicated: tuple[Domain, ...] = ()  # domains whose servers have replicas
+    fifo: FifoPlan | None = None
+
+
+def make_core(plan: NodePlan, registry: Registry) -> AgentCore | ServerCore:
+    return _agent_core(plan, registry) if plan.is_agent else _server_core(plan, registry)
+
+
+def make_node(plan: NodePlan, core: Core, known: Iterable[Domain] = ()) -> Node:
+    """`known` are the neighbours of the replica that led before."""
+    return Node(
+        plan.world,
+        plan.path,
+        core,
+        incarnation=plan.incarnation,
+        config=plan.links,
+        siblings=plan.siblings,
+        has_parent=plan.has_parent,
+        accepts_children=not plan.is_agent,
+        replicated=plan.replicated,
+        known=known,
+    )
+
+
+def make_seat(
+    plan: NodePlan,
+    me: Domain,
+    seats: tuple[Domain, ...],
+    *,
+    incarnation: int,
+    ballot: Ballot,
+    registry: Registry,
+    config: LeadConfig,
+) -> Node:
+    """The node with which one replica elects a leader; `plan` is that of the replicated server."""
+    core = SeatCore(
+        me, seats, floor=incarnation, ballot=ballot, registry=registry, scope=plan.path, config=config
+    )
+    return Node(
+        plan.world,
+        me,
+        core,
+        incarnation=incarnation,
+        config=plan.links,
+        siblings=[each for each in seats if each != me],
+        has_parent=False,
+    )
+
+
+def make_replica(
+    house: House,
+    plan: NodePlan,
+    seat: Node,
+    registry: Registry,
+    known: Iterable[Domain],
+    luck: Callable[[], int],
+) -> Replica:
+    """`plan` without an incarnation: that is the term in which the replica leads."""
+
+    def server_core() -> ServerCore:
+        fifo = plan.fifo and replace(plan.fifo, luck=luck(), backup=True)
+        return _server_core(replace(plan, fifo=fifo), registry)
+
+    def server_node(core: ServerCore, term: int, known: tuple[Domain, ...]) -> Node:
+        return make_node(replace(plan, incarnation=term), core, known)
+
+    return Replica(house, plan.path, seat, server_core, server_node, known)
+
+
+def _agent_core(plan: NodePlan, registry: Registry) -> AgentCore:
+    local = LocalServer(plan.path, incarnation=plan.incarnation, config=plan.resolve, registry=registry)
+    return local if plan.fifo is None else HostCore(local, plan.fifo.config)
+
+
+def _server_core(plan: NodePlan, registry: Registry) -> ServerCore:
+    server = DomainServer(
+        plan.path,
+        cluster=plan.cluster,
+        incarnation=plan.incarnation,
+        config=plan.resolve,
+        registry=registry,
+    )
+    fifo = plan.fifo
+    if fifo is None:
+        return server
+    return ClusterCore(
+        server,
+        fifo.config,
+        luck=fifo.luck,
+        channel=fifo.channel,
+        address=fifo.address,
+        replicas=fifo.backup,
+        backup=fifo.backup,
+    )
