@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.journal import Journal
-from support.segments import SCHEMA, Row, send
+from support.segments import SCHEMA, Row, send, write
 
 from rostra.history.arrow import STAYS_IN_ARROW, shaped_as, table_in_arrow
 from rostra.history.runs import Key
@@ -190,6 +190,27 @@ def test_a_source_that_is_not_what_it_was_is_named(tmp_path: Path, harm: str) ->
     written = write_share(Share(str(tmp_path), "0", (Life(Key("w", "eu.h1", 1), (take,)),), {}))
     assert [trouble.source for trouble in written.troubles] == [str(segment)]
     assert written.files == {}
+
+
+def test_a_changed_byte_in_a_page_never_becomes_another_row(tmp_path: Path) -> None:
+    """Of a segment as nodes write it. Most changes break the compression; the rest only a checksum shows."""
+    rows = [row for row in seen_by(Random(2), 600) if row["writer"] == "eu.h1"]
+    segment = write(tmp_path / "journal", rows)
+    whole, footer = segment.read_bytes(), pq.read_metadata(segment)
+    pages = [footer.row_group(0).column(nth) for nth in range(footer.num_columns)]
+    begins = [page.dictionary_page_offset or page.data_page_offset for page in pages]
+    ends = [begin + page.total_compressed_size for begin, page in zip(begins, pages, strict=True)]
+    key = Key("w", "eu.h1", 1)
+    share = Share(str(tmp_path), "0", (Life(key, (Take(str(segment), 1, len(rows), None, "events"),)),), {})
+    before = rows_in(tmp_path, write_share(share).files["events"])
+    dice, found = Random(7), 0
+    for _ in range(150):
+        at = dice.randrange(min(begins), max(ends))
+        segment.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << dice.randrange(8)]) + whole[at + 1 :])
+        written = write_share(share)
+        found += bool(written.troubles)
+        assert written.troubles or rows_in(tmp_path, written.files["events"]) == before, at
+    assert found > 100
 
 
 def test_shares_are_worth_a_task_and_of_similar_weight() -> None:

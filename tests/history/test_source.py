@@ -6,15 +6,19 @@ from random import Random
 
 import pytest
 from history.test_ingest import keys, keys_of, random_journal, same, steady
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from support.journal import clock
-from support.segments import Row, cut, send
+from support.journal import Journal, clock
+from support.segments import Row, cut, damage, send, write
 
 from rostra.errors import BadInput
 from rostra.history.archive import Archive
 from rostra.history.journals import read_journal, segments
+from rostra.history.questions.stays import stays
 from rostra.history.schemas import EVENTS
+from rostra.history.session import given_up
 from rostra.history.source import Condition, JournalReader, JournalStream, Parts, Wanted, register
 
 
@@ -153,6 +157,25 @@ def test_a_stream_is_read_to_its_end_by_spark(
 def test_whoever_looks_for_a_journal_in_the_wrong_place_is_told(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="there is no journal at"):
         segments(str(tmp_path / "nowhere"))
+
+
+def test_a_damaged_page_is_an_error_that_names_the_file(session: SparkSession, tmp_path: Path) -> None:
+    """Whoever reads it: Spark, a task of ours, or the format's reader."""
+    mine = Journal()
+    for nth in range(20):
+        mine.sees("eu.paris.h1", "left" if nth % 2 else "joined", "us.ny.h1/p1#1")
+    segment = write(tmp_path, mine.rows)
+    damage(segment)
+    archive = Archive(session, journal=str(tmp_path))
+    for rows in (
+        archive.events.select("*"),
+        archive.events.transform(stays),
+        session.read.format("rostra").load(str(tmp_path)),
+    ):
+        with pytest.raises((PySparkException, Py4JError)) as refused:
+            rows.collect()
+        said = str(given_up(refused.value))
+        assert said.startswith("cannot read file://") and segment.name in said
 
 
 def test_a_question_says_which_files_it_had_to_leave_out(session: SparkSession, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Rows as the files that nodes write: cut anywhere, sent in any order, broken in any way."""
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from random import Random
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 
 from rostra.history.look import ARROW
 from rostra.journal.schema import COLUMNS, VERSION, segment_name
+from rostra.journal.segments import Place
 
 Row = dict[str, Any]
 
@@ -27,9 +29,30 @@ def send(journal: Path, rows: Sequence[Row], *, name: str = "", schema: pa.Schem
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / (name or segment_name(first["writer"], first["epoch"], first["seq"], last["seq"]))
     part = path.with_name(f".{path.name}")
-    pq.write_table(table(rows, schema), part, compression="zstd")
+    pq.write_table(table(rows, schema), part, compression="zstd", write_page_checksum=True)
     part.rename(path)
     return path
+
+
+def write(journal: Path, rows: Sequence[Row]) -> Path:
+    """One segment, by the code that writes those of nodes."""
+    first, last = rows[0], rows[-1]
+    of = {name: first[name] for name in ("world", "writer", "role", "epoch")}
+    of |= {"schema": VERSION, "first": first["seq"], "last": last["seq"]}
+    metadata = {f"rostra.{name}": str(value) for name, value in of.items()}
+    return Path(Place(journal).write(pa.Table.from_pylist(list(rows), SCHEMA.with_metadata(metadata))))
+
+
+def damage(segment: Path) -> None:
+    """A byte of it is another one, so that its rows are others and nothing but a checksum shows it."""
+    whole, before = segment.read_bytes(), pq.read_table(segment)
+    for at in range(4, len(whole)):
+        segment.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        with contextlib.suppress(pa.ArrowException, OSError, UnicodeDecodeError):
+            after = pq.read_table(segment)
+            if after.schema == before.schema and len(after) == len(before) and not after.equals(before):
+                return
+    raise AssertionError("no byte of it matters")
 
 
 def cut(rows: Iterable[Row], dice: Random, *, longest: int = 8) -> list[list[Row]]:

@@ -154,6 +154,7 @@ class Writer:
                 self.schema,
                 compression="zstd",
                 store_schema=False,  # it would tell others of our dictionaries
+                write_page_checksum=True,
                 write_statistics=sorted(_BOUNDS & names),
                 use_dictionary=words_of(self.schema),
                 column_encoding=dict.fromkeys(sorted(_STEADY & names), "DELTA_BINARY_PACKED"),

@@ -4,6 +4,7 @@ Small files appear whole or not at all: by rename where there are names, by one 
 """
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -16,6 +17,10 @@ from rostra.errors import BadInput
 
 HIDDEN: Final = (".", "_")
 """Names that begin so are nobody's rows."""
+
+
+DAMAGED: Final = re.compile(r"OSError: cannot read (.*)|error while reading file (\S+?)\.? ")
+"""What Spark makes of a file that a task of ours, or its own reader, finds damaged."""
 
 
 class Status(NamedTuple):
@@ -112,10 +117,12 @@ class Directory:
     def write_table(self, name: str, table: pa.Table) -> None:
         folder, _, _ = self.full(name).rpartition("/")
         self.files.create_dir(folder, recursive=True)
-        pq.write_table(table, self.full(name), filesystem=self.files, compression="zstd")
+        pq.write_table(
+            table, self.full(name), filesystem=self.files, compression="zstd", write_page_checksum=True
+        )
 
     def read_table(self, name: str) -> pa.Table:
-        return pq.read_table(self.full(name), filesystem=self.files)
+        return pq.read_table(self.full(name), filesystem=self.files, page_checksum_verification=True)
 
     def remove(self, name: str) -> None:
         """A file or a directory with all that is in it; nothing if it is gone already."""
@@ -153,6 +160,11 @@ def _sync(path: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def damaged(path: str, error: Exception) -> OSError:
+    """What a task says of a file that is not as it was written."""
+    return OSError(f"cannot read {path}: {' '.join(str(error).split())[:200]}")
 
 
 def is_seen(name: str) -> bool:

@@ -129,7 +129,13 @@ def read_pieces(
 
 
 def read_files(spark: SparkSession, paths: Sequence[str], schema: StructType) -> DataFrame:
-    return spark.read.schema(schema).option("recursiveFileLookup", "true").parquet(*paths)
+    """Files and directories of Parquet. A page that does not have its checksum is an error."""
+    return (
+        spark.read.schema(schema)
+        .option("recursiveFileLookup", "true")
+        .option("parquet.page.verify-checksum.enabled", "true")
+        .parquet(*paths)
+    )
 
 
 def ranges(spark: SparkSession, pieces: Iterable[Piece]) -> DataFrame:

@@ -75,9 +75,8 @@ def look_closely(path: str, world: str | None) -> Seen:
         footer = pq.read_metadata(source)
         extra = extra_columns(footer.schema.to_arrow_schema())
         names = [name for name in LOOKED_AT if name in footer.schema.names]
-        file = pq.ParquetFile(
-            source, metadata=footer, read_dictionary=[*WORDS]
-        )  # not spelled out, row by row
+        words = [*WORDS]  # not spelled out, row by row
+        file = pq.ParquetFile(source, metadata=footer, read_dictionary=words, page_checksum_verification=True)
         table = file.read(columns=names)
     if table.num_rows == 0:
         return Seen(path, extra=extra)

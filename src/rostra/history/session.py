@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rostra.errors import NotInstalled, RostraError, Unreachable
+from rostra.history.files import DAMAGED
 
 if TYPE_CHECKING:
-    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
 HERE: Final = "local[*]"
@@ -204,6 +204,7 @@ def end(session: "SparkSession") -> None:
 def lent(session: "SparkSession") -> Iterator["SparkSession"]:
     """For as long as it is worked with: Ctrl-C or a SIGTERM ends its work, and it is ended in any case. What
     Spark complains of is an error in one line."""
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
@@ -212,17 +213,20 @@ def lent(session: "SparkSession") -> Iterator["SparkSession"]:
     except (KeyboardInterrupt, SystemExit):
         interrupt(session)
         raise
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:
         raise given_up(error) from None
     finally:
         end(session)
 
 
-def given_up(error: "PySparkException") -> RostraError:
+def given_up(error: Exception) -> RostraError:
     """What Spark complains of, in one line."""
     said = str(error).strip()
     if "UNAVAILABLE" in said:
         return Unreachable("Spark ended while it was asked", fix="ask again")
+    if (found := DAMAGED.search(said)) is not None:
+        fix = "put a good copy in its place, or move it away; then ask again"
+        return RostraError(f"cannot read {found[1] or found[2]}", fix=fix)
     return RostraError(f"Spark gave up: {said.splitlines()[0]}", fix="its log says more")
 
 

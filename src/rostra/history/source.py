@@ -49,7 +49,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from rostra.errors import BadInput
-from rostra.history.files import open_files
+from rostra.history.files import damaged, open_files
 from rostra.history.journals import chosen, glances, segments
 from rostra.history.look import ARROW
 from rostra.history.runs import Key, Piece, Run, plan
@@ -61,6 +61,7 @@ FORMAT: Final = "rostra"
 
 ROWS_PER_TASK: Final = 1_000_000
 BATCH_ROWS: Final = 65_536
+CHECKED: Final = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
 
 SKIPPED_BY: Final = frozenset({"world", "writer", "kind", "group", "domain", "at", "epoch", "member"})
 
@@ -357,9 +358,16 @@ def rows_of(
         numbers = (pc.field("seq") >= part.first) & (pc.field("seq") <= part.last)
         picked = reduce(and_, (each.picks() for each in wanted), numbers)
         fragment = ds.ParquetFileFormat().make_fragment(name, files)
-        for batch in fragment.to_batches(
-            schema=SCHEMA, columns=columns, filter=picked, batch_size=BATCH_ROWS
-        ):
-            if batch.num_rows:
-                arrays = [batch.column(field.name).cast(field.type) for field in schema]
-                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        try:
+            for batch in fragment.to_batches(
+                schema=SCHEMA,
+                columns=columns,
+                filter=picked,
+                batch_size=BATCH_ROWS,
+                fragment_scan_options=CHECKED,
+            ):
+                if batch.num_rows:
+                    arrays = [batch.column(field.name).cast(field.type) for field in schema]
+                    yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        except (pa.ArrowException, OSError) as error:
+            raise damaged(part.path, error) from None

@@ -30,7 +30,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from rostra.history.arrow import shaped_as, table_in_arrow, words_of
-from rostra.history.files import open_files
+from rostra.history.files import damaged, open_files
 from rostra.history.look import Seen
 from rostra.history.runs import Key, Piece
 
@@ -117,17 +117,25 @@ def read(strand: Strand, columns: tuple[str, ...]) -> Iterator[pa.Table]:
     """These columns of a strand, bit by bit and in order. Words are not spelled out."""
     for source in strand.sources:
         wanted = columns if source.among is None else tuple(dict.fromkeys((*columns, "seq")))
-        schema = _schema(wanted)
-        files, inside = open_files(source.path)
+        for whole in _row_groups(source.path, wanted):
+            rows = whole if source.among is None else _between(whole, *source.among)
+            if rows.num_rows:
+                yield rows.select(columns)
+
+
+def _row_groups(path: str, wanted: tuple[str, ...]) -> Iterator[pa.Table]:
+    schema = _schema(wanted)
+    files, inside = open_files(path)
+    try:
         with files.open_input_file(inside) as opened:
-            file = pq.ParquetFile(opened, read_dictionary=words_of(schema))
+            words = words_of(schema)
+            file = pq.ParquetFile(opened, read_dictionary=words, page_checksum_verification=True)
             known = set(file.schema_arrow.names)
             there = [name for name in wanted if name in known]
             for group in range(file.num_row_groups):
-                rows = shaped_as(file.read_row_group(group, columns=there, use_threads=False), schema)
-                rows = rows if source.among is None else _between(rows, *source.among)
-                if rows.num_rows:
-                    yield rows.select(columns)
+                yield shaped_as(file.read_row_group(group, columns=there, use_threads=False), schema)
+    except (pa.ArrowException, OSError) as error:
+        raise damaged(path, error) from None
 
 
 def coded(words: pa.ChunkedArray, wanted: tuple[str, ...]) -> NDArray[np.int8]:

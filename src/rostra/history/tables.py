@@ -229,7 +229,9 @@ class Tables:
     def rows(self, spark: "SparkSession", directories: list[str], schema: "StructType") -> "DataFrame":
         if not directories:
             return spark.createDataFrame([], schema)
-        return spark.read.schema(schema).option("recursiveFileLookup", "true").parquet(*directories)
+        from rostra.history.journals import read_files
+
+        return read_files(spark, directories, schema)
 
     # Tidiness
 
