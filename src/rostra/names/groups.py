@@ -7,8 +7,8 @@ the three kinds of Auerbach et al.:
     acme/hr!payroll                  restricted  the authority left of '!' says who may join
     eu.paris.h3/web-1#7~7-1718-5     transient   made by its owner, whose endpoint stands left of '~'
 
-The kinds differ in who may join, which is the business of led membership. Relaxed membership treats all three
-as opaque and compares them byte for byte.
+The kinds differ in who may join. There is no authority yet that an agent could ask, so the two kinds that
+promise one are refused (`check_public`); servers treat all three as opaque and compare them byte for byte.
 """
 
 import re
@@ -17,7 +17,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from rostra.errors import BadName
+from rostra.errors import BadName, NotAvailable
 from rostra.names.domains import Domain, parse_scope
 from rostra.names.endpoints import Endpoint, parse_endpoint
 from rostra.names.text import has_controls, quoted
@@ -110,6 +110,16 @@ def check_group_name(text: str) -> None:
     if unicodedata.normalize("NFC", text) != text:
         raise BadName(
             f"group name {quoted(text)} is not in Unicode normal form C", fix="normalise the name to NFC"
+        )
+
+
+def check_public(name: str) -> None:
+    """Refuse a name that promises a decision about who may join: none is made yet."""
+    if "!" in name or "~" in name:
+        kind = "transient" if "~" in name else "restricted"
+        raise NotAvailable(
+            f"{quoted(name)} is a {kind} name, and no authority can be asked yet who may join",
+            fix="use a public name, without '!' and '~'",
         )
 
 

@@ -22,7 +22,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from rostra.errors import AlreadyMember, BadInput, NotMember, Refused
+from rostra.errors import AlreadyMember, BadInput, NotAvailable, NotMember, Refused
 from rostra.names import Domain, Endpoint, Group, host_of, incarnation_of, inside
 from rostra.protocols.adhoc.aggregate import Aggregate
 from rostra.protocols.adhoc.config import AdhocConfig
@@ -201,7 +201,7 @@ class HostCore:
                     f"{me} has just left {group}, and its last messages are being repaired",
                     fix="wait for the end of its leave, or open another endpoint",
                 )
-        except (BadInput, Refused) as refusal:
+        except (BadInput, Refused, NotAvailable) as refusal:
             out.append(Answer(event.token, ns.denied(refusal)))
             return
         next_seq = self._numbers.get((me, group), 1)

@@ -38,8 +38,8 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from rostra.errors import BadName, NotAllowed
-from rostra.names import Domain, Group, inside, make_group
+from rostra.errors import BadName, NotAllowed, NotAvailable
+from rostra.names import Domain, Group, check_public, inside, make_group
 from rostra.protocols.effects import (
     Answer,
     Asked,
@@ -567,7 +567,7 @@ class DomainServer:
     def _asked(self, token: int, request: object) -> None:
         match request:
             case Register(group):
-                self._change_registry(token, group, self.registry.register)
+                self._change_registry(token, group, self.registry.register, is_new=True)
             case Unregister(group):
                 self._change_registry(token, group, self.registry.unregister)
             case Inspect():
@@ -579,16 +579,20 @@ class DomainServer:
                 )
                 self._effects.append(Answer(token, denied(refusal)))
 
-    def _change_registry(self, token: int, group: Group, change: Callable[[Group], RegistryRecord]) -> None:
+    def _change_registry(
+        self, token: int, group: Group, change: Callable[[Group], RegistryRecord], *, is_new: bool = False
+    ) -> None:
         """On disk before it is promised, promised before it is told (C-012)."""
         try:
             make_group(group.name, group.scope)
+            if is_new:
+                check_public(group.name)
             if group.scope != self.domain:
                 raise NotAllowed(
                     f"{group} belongs to the server of {group.scope}; this is the server of {self.domain}",
                     fix=f"ask the server of {group.scope}",
                 )
-        except (BadName, NotAllowed) as refusal:
+        except (BadName, NotAllowed, NotAvailable) as refusal:
             self._effects.append(Answer(token, denied(refusal)))
             return
         was_permanent = self.registry.is_permanent(group)

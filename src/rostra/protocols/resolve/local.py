@@ -44,6 +44,7 @@ from rostra.errors import (
     NameInUse,
     NoSuchPermanentGroup,
     NotAllowed,
+    NotAvailable,
     NotInScope,
     NotMember,
     Refused,
@@ -55,6 +56,7 @@ from rostra.names import (
     Endpoint,
     Group,
     check_group_name,
+    check_public,
     concerns,
     enclosing,
     endpoint,
@@ -274,7 +276,7 @@ class LocalServer:
                     self._close(me, token, out)
                 case _:
                     raise BadInput(f"{type(request).__name__} is no question for an agent")
-        except (BadInput, Refused, Unreachable) as refusal:
+        except (BadInput, Refused, NotAvailable, Unreachable) as refusal:
             out.append(Answer(token, denied(refusal)))
 
     def _open(self, name: str, token: int, out: list[Effect]) -> None:
@@ -311,6 +313,7 @@ class LocalServer:
         if not join.permanent:
             self.check_may_join(group)
         else:
+            check_public(group.name)
             self._check_scope(group)
             if not self.registry.is_permanent(group):
                 raise NoSuchPermanentGroup(
@@ -368,6 +371,7 @@ class LocalServer:
 
     def _watch(self, now: Instant, me: Endpoint, token: int, group: Group, out: list[Effect]) -> None:
         self._check_group(group)
+        check_public(group.name)
         self._check_scope(group)
         out.append(Answer(token, _DONE))
         presence = self.endpoints[me]
@@ -388,6 +392,7 @@ class LocalServer:
 
     def _register(self, group: Group, token: int, out: list[Effect]) -> None:
         self._check_own_scope(group)
+        check_public(group.name)
         if not self.registry.is_permanent(group):
             out.append(Persist(self.registry.register(group)))
         out.append(Answer(token, _DONE))
@@ -415,6 +420,7 @@ class LocalServer:
             scopes, groups = None, [Group(ask.name, ask.scope)]
             self._check_group(groups[0])
             self._check_scope(groups[0])
+        check_public(ask.name)
         question = Question(me, token, scopes, timed=False)
         for group in groups:
             if self._reaches_beyond(group):
@@ -823,6 +829,7 @@ class LocalServer:
     def check_may_join(self, group: Group) -> None:
         """Raise unless an endpoint of this host could join this group as a spontaneous one."""
         self._check_group(group)
+        check_public(group.name)
         self._check_scope(group)
         if self.registry.is_permanent(group):
             raise GroupIsPermanent(f"{group} is a permanent group", fix="join it as permanent")
