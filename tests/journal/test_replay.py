@@ -114,7 +114,7 @@ def test_a_shorter_limit_would_have_given_it_up_sooner(incident) -> None:
 
 def test_the_same_setting_changes_nothing(incident) -> None:
     for recording in recordings(incident):
-        same = str(recording.began().links.detect.down_after_s)
+        same = str(recording.began().plan.links.detect.down_after_s)
         assert what_if(recording, {"detect.down_after_s": same}) == []
 
 
