@@ -20,6 +20,7 @@ from rostra.errors import BadInput
 from rostra.history.audits import PROMISES, Evidence, findings, lines_around, offences, verdicts
 from rostra.history.audits import kept as facts
 from rostra.history.audits.replay import replay_command
+from rostra.journal.entries import OBSERVERS_MAX
 from rostra.journal.schema import segment_name
 from rostra.journal.segments import read
 from rostra.sim import checkers
@@ -273,6 +274,25 @@ def numbered(journal: Journal, *turns: tuple[str, int | None]) -> None:
     journal.write("eu.p.h1", "closing")
 
 
+def crowded(journal: Journal, wrong: int = 0) -> None:
+    """Eighteen of one host hear a stream, and watch: the 17th is named when the first has gone, the 18th when
+    the second has. With `wrong`, the third misses so many messages and changes."""
+    everybody = [f"eu.p.h1/p{nth:02}#1" for nth in range(1, 19)]
+    stream, watch = {"group": "g@eu", "member": "us.n.h1/s#1"}, {"group": "g@eu", "period": 1}
+    journal.start("eu.p.h1", 0)
+    for each in everybody:
+        journal.write("eu.p.h1", "stream-started", first=1, observers=[each], told=1, **stream)
+        journal.write("eu.p.h1", "snapshot", number=0, observers=[each], told=1, **watch)
+    for turn in range(1, 9):
+        here = everybody[max(0, turn - 6) :]
+        if turn == 8 and wrong:
+            turn += wrong
+        told = {"observers": here[:OBSERVERS_MAX], "told": len(here)}
+        journal.write("eu.p.h1", "delivered", first=turn, last=turn, **told, **stream)
+        journal.write("eu.p.h1", "changed", number=turn, count=1, **told, **watch)
+    journal.write("eu.p.h1", "closing")
+
+
 STREAMS: dict[str, tuple[str, list[tuple[str, int, int]]]] = {
     "in-order": ("yes", [("stream-started", 5, 0), ("delivered", 5, 9), ("delivered", 10, 10)]),
     "a-gap-that-was-told": (
@@ -468,6 +488,10 @@ class Judged:
                 journal = Journal(world)
                 write(journal, *turns)
                 rows += journal.rows
+        for world, wrong in (("crowded", 0), ("crowded-and-wrong", 1)):
+            journal = Journal(world)
+            crowded(journal, wrong)
+            rows += journal.rows
         rows += real_world("real") + real_world("real-and-wrong")
         rows += real_world("real-and-killed-whole", killed=True)
         rows += real_world("real-with-a-lost-tail", closing=False) + real_world("real-with-a-hole", lose=True)
@@ -552,6 +576,14 @@ def test_streams_are_judged_run_by_run(judged):
     assert answers == {world: answer for world, (answer, _) in STREAMS.items()}
     assert judged.verdict("fifo-gap-free", "a-gap-with-a-duplicate").broken == 2
     assert judged.verdict("fifo-gap-free", "fine").answer == "cannot tell"
+
+
+@pytest.mark.parametrize("promise", ["fifo-gap-free", "watch-complete"])
+def test_an_observer_that_a_row_only_counted_is_not_accused_of_what_it_was_told_then(promise, judged):
+    fine = judged.verdict(promise, "crowded")
+    assert (fine.answer, fine.broken) == ("yes", 0), fine
+    wrong = judged.verdict(promise, "crowded-and-wrong")
+    assert (wrong.answer, wrong.broken) == ("no", OBSERVERS_MAX - 1), wrong
 
 
 def test_a_stall_while_others_come_and_go_is_found_unless_something_else_explains_it(judged):

@@ -4,7 +4,8 @@ A receiver is owed a stream from `stream-started`. Every run that is handed over
 before; a `stream-gap` says that some numbers are missing and that the receiver was told, which is what
 happens when it was not connected: then the stream goes on after them, and the numbers begin right after the
 last that it had. Each run is compared with the one before, so a gap that comes with a duplicate is two
-offences and not none.
+offences and not none. Of receivers that a row only counts nothing is known, so that they are judged from the
+second row on that names them.
 """
 
 from typing import Final
@@ -14,6 +15,7 @@ from pyspark.sql import functions as F
 
 from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.findings import FINDINGS, undoubted
+from rostra.history.audits.observers import each_named
 from rostra.history.shape import shaped
 
 THE_RECEIVER_LEFT: Final = "the receiver left"
@@ -36,7 +38,8 @@ def fifo_gap_free(evidence: Evidence) -> DataFrame:
         "first",
         "last",
         "cause",
-        F.explode("observers").alias("observer"),
+        "observers",
+        "told",
     )
     story = Window.partitionBy("key", "observer").orderBy("seq")
     # What must come next after each row. Whoever comes back after leaving begins anew, and is owed nothing.
@@ -47,9 +50,10 @@ def fifo_gap_free(evidence: Evidence) -> DataFrame:
         .otherwise(F.col("last") + 1)
     )
     judged = (
-        runs.withColumn("owed", F.lag(owed).over(story))
+        each_named(runs, "key")
+        .withColumn("owed", F.lag(owed).over(story))
         .withColumn("before", F.lag("kind").over(story))
-        .where(F.col("kind").isin("delivered", "stream-gap"))
+        .where(F.col("kind").isin("delivered", "stream-gap") & ~F.col("unsure"))
     )
     begun = F.col("before").isNotNull() & (F.col("before") != "stream-ended")
     wrong = (

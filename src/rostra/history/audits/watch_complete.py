@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 
 from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.findings import FINDINGS, undoubted
+from rostra.history.audits.observers import each_named
 from rostra.history.audits.owed import owed
 from rostra.history.audits.truth import DISTURBING, bucket, in_the_way
 from rostra.history.places import host_of
@@ -43,7 +44,8 @@ def watch_complete(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
 
 def numbers(evidence: Evidence) -> DataFrame:
     """Each numbered change beside the one before, per watcher: a window, so a change that is missing is found
-    even if another comes twice. A new list, and coming back to watch, start anew."""
+    even if another comes twice. A new list, coming back to watch, and being named after a row that did
+    not name everybody start anew."""
     turns = evidence.events.where(
         F.col("kind").isin("snapshot", "changed", "gap", "followed") & (F.col("nth") == 0)
     ).select(
@@ -55,13 +57,16 @@ def numbers(evidence: Evidence) -> DataFrame:
         "at",
         "kind",
         "number",
-        F.explode("observers").alias("observer"),
+        "observers",
+        "told",
     )
     story = Window.partitionBy("world", "writer", "epoch", "group", "observer").orderBy("seq")
     judged = (
-        turns.withColumn("before", F.lag("kind").over(story))
+        each_named(turns, "world", "writer", "epoch", "group")
+        .withColumn("before", F.lag("kind").over(story))
         .withColumn("number_before", F.lag("number").over(story))
         .where((F.col("kind") == "changed") & F.col("before").isin("changed", "snapshot"))
+        .where(~F.col("unsure"))
         .withColumn("broken", F.col("number") != F.col("number_before") + 1)
     )
     text = F.format_string(
