@@ -14,9 +14,11 @@
     neighbours
 
 **Replicas.** A neighbour whose server has replicas is not given up at once. For the length of a grace the
-core still takes it to be up, and what is said to it is dropped; if one of its replicas is linked in time, the
-core hears `LinkMoved` instead of `LinkDown` (C-162). A server that takes the place of another begins in the
-same way, with all neighbours of its predecessor (C-163).
+core still takes it to be up, and what is said to it is dropped; if one of its replicas is linked in time, and
+has not given us up either, the core hears `LinkMoved` instead of `LinkDown` (C-162). A server that takes the
+place of another begins in the same way, with all neighbours of its predecessor (C-163). If only one side
+waited, both hear of the end: a server that gave up an agent which stood still has told others so, and the
+agent's core must know.
 
 A node is as sans-IO as the cores in it. Its driver feeds events to `step` and, when it has run out of input
 for the moment, calls `flush`, which makes one packet per neighbour out of everything said to it since.
@@ -112,6 +114,7 @@ class Node:
             if peer not in self.links and self._adopt(peer) is None:
                 outputs.append(Ignored("known", why="not a neighbour"))
                 continue
+            self.links[peer].awaiting = True
             self._hold(peer, [LinkDown(peer, Because(self.path, peer, "silent"))], outputs)
             self._drive(now, LinkUp(peer, 0), outputs)
         return outputs
@@ -139,8 +142,8 @@ class Node:
                 self._tick_due = now + self._config.tick_s
                 outputs.append(SetTimer(TICK, self._config.tick_s))
             case TimerFired((word, peer)) if word == GRACE and peer in self._held:
-                for report in self._held.pop(Domain(str(peer))):
-                    self._pass_up(now, report, outputs)
+                self.links[Domain(str(peer))].wait_no_more()
+                self._give_up(now, Domain(str(peer)), outputs)
             case Asked(_, token, Recall(about, of)) if of == self.path:
                 outputs.append(Answer(token, Recalled(self._recall(now, about, self.path))))
             case _:
@@ -201,9 +204,13 @@ class Node:
                     else:
                         self._pass_up(now, report, outputs)
                 case LinkUp(peer, incarnation) if peer in self._held:
-                    del self._held[peer]
                     outputs.append(CancelTimer((GRACE, peer)))
-                    self._pass_up(now, LinkMoved(peer, incarnation), outputs)
+                    if self.links[peer].awaited:
+                        del self._held[peer]
+                        self._pass_up(now, LinkMoved(peer, incarnation), outputs)
+                    else:
+                        self._give_up(now, peer, outputs)
+                        self._pass_up(now, report, outputs)
                 case LinkUp() | Effect():
                     self._pass_up(now, report, outputs)
 
@@ -221,6 +228,11 @@ class Node:
         (first, *_) = reports
         outputs.append(Awaited(peer, first.because.what))
         outputs.append(SetTimer((GRACE, peer), self._config.failover_grace_s))
+
+    def _give_up(self, now: Instant, peer: Domain, outputs: list[Output]) -> None:
+        """Tell what was held back."""
+        for report in self._held.pop(peer):
+            self._pass_up(now, report, outputs)
 
     def _drive(self, now: Instant, event: Event, outputs: list[Output]) -> None:
         effects = self.core.step(now, event)
@@ -249,4 +261,11 @@ class Node:
         return self.links[peer]
 
     def _new_link(self, peer: Domain) -> Link:
-        return Link(self.world, self.path, peer, incarnation=self.incarnation, config=self._config)
+        return Link(
+            self.world,
+            self.path,
+            peer,
+            incarnation=self.incarnation,
+            config=self._config,
+            replicated=peer in self._replicated,
+        )

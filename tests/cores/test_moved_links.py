@@ -231,12 +231,12 @@ class Place:
         self.began = self.node.start(0.0)
         self.node.step(0.0, ChannelOpened(LEFT))
 
-    def greet(self, incarnation: int) -> list[Output]:
+    def greet(self, incarnation: int, *, awaiting: bool = True, session: int = 1) -> list[Output]:
         link = self.node.links[LEFT]
-        mine = incarnation * SESSIONS_PER_LIFE + 1
+        mine = incarnation * SESSIONS_PER_LIFE + session
         outputs: list[Output] = []
         for _ in range(2):  # once to be known, once with our session in it
-            hello = Hello(mine, link._mine, "earth", LEFT, incarnation, received=0, to=self.node.path)
+            hello = Hello(mine, link._mine, "earth", LEFT, incarnation, 0, self.node.path, awaiting=awaiting)
             outputs += self.node.step(self.now, PacketArrived(LEFT, hello))
         return outputs
 
@@ -283,6 +283,49 @@ def test_a_replica_that_comes_before_anybody_noticed_is_a_link_that_moved_too() 
     place.greet(2)
 
     assert place.core.events == [LinkUp(LEFT, 1), LinkMoved(LEFT, 2)]
+
+
+@pytest.mark.spec("C-030", "C-162")
+def test_a_server_that_gave_us_up_has_told_others_so_and_we_are_told_too() -> None:
+    """We stood still; it is the same server, in the same life, and it does not wait for us."""
+    place = Place()
+    place.greet(1)
+
+    outputs = place.greet(1, awaiting=False, session=2)
+
+    assert place.core.events == [
+        LinkUp(LEFT, 1),
+        LinkDown(LEFT, Because(Domain("fr.paris"), LEFT, "ended by peer")),
+        LinkUp(LEFT, 1),
+    ]
+    assert CancelTimer((GRACE, LEFT)) in outputs
+    assert place.node.step(place.now, TimerFired((GRACE, LEFT))) == []
+
+
+@pytest.mark.spec("C-030", "C-162")
+def test_a_new_replica_that_does_not_know_us_is_no_link_that_moved() -> None:
+    """Its predecessor gave us up before it died."""
+    place = Place()
+    place.greet(1)
+    place.wait(2.0)
+
+    place.greet(2, awaiting=False)
+
+    assert [type(each) for each in place.core.events] == [LinkUp, LinkDown, LinkUp]
+
+
+@pytest.mark.spec("C-162")
+def test_both_ends_say_whether_they_wait_and_not_after_they_have_told() -> None:
+    place = Place()
+    place.greet(1)
+    link = place.node.links[LEFT]
+    assert not link._hello().awaiting
+    place.wait(2.0)
+    waiting = link._hello()
+    assert waiting.awaiting
+    place.node.step(place.now, TimerFired((GRACE, LEFT)))
+    assert not link._hello().awaiting
+    assert link._hello().mine > waiting.mine, "what we said before is void"
 
 
 @pytest.mark.spec("C-164")

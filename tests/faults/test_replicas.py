@@ -328,6 +328,43 @@ def test_with_all_replicas_dead_the_others_are_told_and_the_stream_goes_on_after
     assert fifo_gap_free(world.history).ok
 
 
+def told_after_a_standstill(replicas: dict[str, int], stands_s: float) -> tuple[World, dict[str, list[str]]]:
+    """The agent of huji.h1 stands still for so long. What every program was told, in order."""
+    world = World(4, domains=SITES, replicas=replicas, timers=LAN, fifo=True)
+    world.run(3.0)
+    programs = [world.program(host) for host in world.tree.hosts]
+    for program in programs:
+        program.join_fifo("g")
+    world.run(3.0)
+    told: dict[str, list[str]] = {}
+
+    def hear(at: float, program: Program, group: Group, item: talk.Item) -> None:
+        if isinstance(item, (*WORRYING, talk.Joined, talk.Parted)):
+            about = item.endpoint.partition("/")[0] if isinstance(item, talk.Left | talk.Joined) else ""
+            why = f" {item.why}" if isinstance(item, talk.Left) else ""
+            told.setdefault(program.host, []).append(f"{type(item).__name__} {about}{why}".strip())
+
+    world.hearers.append(hear)
+    for program in programs:
+        program.stream("g", 0.1)
+    world.run(2.0).pause("huji.h1").run(stands_s).resume("huji.h1").run(20.0)
+    return world, told
+
+
+@pytest.mark.spec("C-030", "X-102")
+@pytest.mark.parametrize("stands_s", [3.0, 20.0])
+def test_an_agent_that_stood_still_is_told_so_with_replicas_as_without(stands_s: float) -> None:
+    """It was given up, others were told, and it must know: its stream would have a hole without a gap."""
+    _, alone = told_after_a_standstill({}, stands_s)
+    world, told = told_after_a_standstill({"huji": 3}, stands_s)
+    assert any(line.startswith(("Only", "Without")) for line in alone["huji.h1"])
+    assert told == alone
+    for program in world.programs:
+        assert len(program.talk("g").members) == len(world.tree.hosts), program.host
+        assert program.talk("g").state == "in"
+    assert fifo_gap_free(world.history).ok
+
+
 def test_a_seed_is_a_whole_history_with_replicas() -> None:
     def history() -> object:
         world, programs, _ = conversation(7, 0.1)

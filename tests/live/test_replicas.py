@@ -173,6 +173,32 @@ async def test_a_leader_that_is_cut_off_from_everybody_gives_way(lab: Lab, cable
         assert [each.told for each in talkers] == [[], [], []]
 
 
+@pytest.mark.spec("C-030", "C-035", "X-102")
+async def test_an_agent_that_stood_still_is_told_that_it_was_given_up_and_is_back(lab: Lab) -> None:
+    """As with one server: both sides are told, and the member goes on without help."""
+    async with AsyncExitStack() as stack:
+        talkers = []
+        for host in ("eu.h1", "eu.h2"):
+            me = await stack.enter_async_context(lab.program(host, "t"))
+            talk = await stack.enter_async_context(me.join("stood", delivery="fifo"))
+            await talk.ready(deadline_s=WITHIN_S)
+            talkers.append(Talker(host, talk))
+        still, other = talkers
+        await until(lambda: len(still.talk.members) == len(other.talk.members) == 2, "both are in")
+        work = [asyncio.create_task(each.listen()) for each in talkers]
+        lab["eu.h1"].signal(signal.SIGSTOP)
+        await until(lambda: [each for each in other.told if isinstance(each, rostra.Without)], "given up")
+        lab["eu.h1"].signal(signal.SIGCONT)
+        await until(lambda: [each for each in still.told if isinstance(each, rostra.Only)], "it is told so")
+        await until(lambda: len(still.talk.members) == len(other.talk.members) == 2, "both are back")
+        await still.talk.send(b"1")
+        await other.talk.send(b"1")
+        await until(lambda: still.heard.get("t") == other.heard.get("t") == [1], "and hear each other")
+        for task in work:
+            task.cancel()
+        await asyncio.gather(*work, return_exceptions=True)
+
+
 @pytest.mark.spec("C-164", "X-102")
 async def test_when_all_replicas_are_killed_it_is_told_and_heals(lab: Lab) -> None:
     async with (

@@ -65,17 +65,29 @@ class Link:
         "_incarnation",
         "_mine",
         "_peer_incarnation",
+        "_replicated",
         "_ticked_at",
         "_world",
         "_yours",
         "arrived_at",
+        "awaited",
+        "awaiting",
         "config",
         "me",
         "peer",
         "state",
     )
 
-    def __init__(self, world: str, me: Domain, peer: Domain, *, incarnation: int, config: LinkConfig) -> None:
+    def __init__(
+        self,
+        world: str,
+        me: Domain,
+        peer: Domain,
+        *,
+        incarnation: int,
+        config: LinkConfig,
+        replicated: bool = False,  # is the peer's server, and is it awaited when an epoch ends?
+    ) -> None:
         self.me = me
         self.peer = peer
         self.state: Apart | Together | Over = Apart(0.0, config.reconnect_backoff_s)
@@ -86,6 +98,9 @@ class Link:
         self._yours = NOBODY
         self._peer_incarnation = 0
         self._channel_open = False
+        self._replicated = replicated
+        self.awaiting = False  # in our present session: the core takes the peer to be up, and waits for it
+        self.awaited = False  # the same of the peer, in its present session
         self.arrived_at: Instant | None = None  # anything at all, also from a peer that does not hear us
         self._ticked_at: Instant = 0.0
         self._detector = Detector(config.detect)
@@ -199,6 +214,7 @@ class Link:
                 restarted = hello.incarnation > self._peer_incarnation
                 reports = self._leave(now, "restarted" if restarted else "ended by peer")
             self._yours, self._peer_incarnation = hello.mine, hello.incarnation
+            self.awaited = hello.awaiting
         state = self.state
         if hello.yours != self._mine:
             if isinstance(state, Together):
@@ -293,7 +309,14 @@ class Link:
     def _hello(self) -> Hello:
         received = self.state.received if isinstance(self.state, Together) else 0
         return Hello(
-            self._mine, self._yours, self._world, self.me, self._incarnation, received=received, to=self.peer
+            self._mine,
+            self._yours,
+            self._world,
+            self.me,
+            self._incarnation,
+            received=received,
+            to=self.peer,
+            awaiting=self.awaiting,
         )
 
     # The channel
@@ -386,8 +409,16 @@ class Link:
         because = Because(self.me, self.peer, what)
         evidence = self.evidence(now)
         self._mine += 1
+        self.awaiting = self._replicated
         self.state = Apart(now + self.config.reconnect_backoff_s, self.config.reconnect_backoff_s)
         return [Removed(because, evidence), LinkDown(self.peer, because)]
+
+    def wait_no_more(self) -> None:
+        """The core is told that the last epoch ended. What we said before is void, so that the peer does not
+        take our word for it that nobody was told."""
+        if self.awaiting and isinstance(self.state, Apart):
+            self._mine += 1
+            self.awaiting = False
 
     def _end(self, now: Instant, what: str) -> list[Report]:
         """Leave, and say so if anybody may hear it; a peer that said goodbye is not there to listen."""

@@ -30,6 +30,7 @@ class Hello(Packet, frozen=True, tag=1):
     received: int  # the last data packet of this epoch that I have; resume after it
     to: Domain = Domain("")  # whom I want to reach: one process may serve several domains at one address
     key: bytes = b""  # a cluster's server to its hosts: what seals their datagrams; the link does not read it
+    awaiting: bool = False  # nobody on my side was told that the last epoch ended: one of us has replicas
 
 
 class Data(Packet, frozen=True, tag=2):
