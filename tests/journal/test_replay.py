@@ -120,8 +120,8 @@ def test_the_same_setting_changes_nothing(incident) -> None:
 
 def test_settings_are_called_by_their_names(incident) -> None:
     began = recordings(incident, of="eu")[0].began()
-    assert changed(began, {"resolve.inquiries_max": "3"}).resolve.inquiries_max == 3
-    assert changed(began, {"links.window_packets_max": "700"}).links.window_packets_max == 700
+    assert changed(began, {"resolve.inquiries_max": "3"}).plan.resolve.inquiries_max == 3
+    assert changed(began, {"links.window_packets_max": "700"}).plan.links.window_packets_max == 700
     with pytest.raises(BadInput, match="no setting of a node is called") as refused:
         changed(began, {"detect.down_afters": "3"})
     assert refused.value.fix == "did you mean detect.down_after_s?"
@@ -231,4 +231,6 @@ def record(directory: Path, began: Began, events: list[Event]) -> None:
         recorder.given(FLUSHED)
         recorder.gave(node.flush(float(n)))
     recorder.hand_over()
-    Part(f"{began.path}-1-000000.inputs", b"".join(parts), lambda waited, size: None).write(Place(directory))
+    Part(f"{began.plan.path}-1-000000.inputs", b"".join(parts), lambda waited, size: None).write(
+        Place(directory)
+    )
