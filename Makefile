@@ -13,12 +13,6 @@ ARGS    ?=
 BIN   := .venv/bin
 READY := .venv/ready-to-work
 RUNS  := .venv/ready-to-run
-# Cuts between real processes need network namespaces and a packet filter; nothing else here needs the system.
-LIVE_TOOLS := iproute2 iptables
-LIVE_OK    := $(shell [ "$$(id -u)" = 0 ] && PATH=$$PATH:/usr/sbin:/sbin command -v ip >/dev/null \
-                && PATH=$$PATH:/usr/sbin:/sbin command -v iptables >/dev/null && echo yes)
-BROWSER_TOOLS := chromium chromium-driver
-BROWSER_OK    := $(shell command -v chromium >/dev/null && command -v chromedriver >/dev/null && echo yes)
 
 .DEFAULT_GOAL := help
 .PHONY: help up lab test fmt lint types unit live browser fuzz storm storm-history parity-history cluster-history goldens bench bench-history crowd congress-report xpand-table xpand-growth clean
@@ -32,7 +26,8 @@ up: $(RUNS)  ## a whole small world on this machine, with a dashboard, until Ctr
 lab: $(RUNS)  ## three sites and a bad network between them, as root, until Ctrl-C (ARGS="--loss 0.05", ARGS=my.toml)
 	@$(BIN)/rostra lab up $(ARGS)
 
-test: lint types unit live browser  ## all that must hold: format, lint, types, every test
+test:  ## all that must hold: format, lint, types, every test; as root it installs what they need
+	@tools/test $(ARGS)
 
 fmt: $(READY)  ## rewrite the sources in the house's format
 	@$(BIN)/ruff format .
@@ -48,24 +43,11 @@ types: $(READY)  ## strict types
 unit: $(READY)  ## cores, stories, properties, faults, wire: virtual time, no network
 	@$(BIN)/pytest -q -n 2 -m "not live and not browser and not cluster" --ignore tests/live $(ARGS)
 
-# Two at a time, and those of one file one after another: most of their time they wait.
 live: $(READY)  ## real processes: kill, stop and, as root in network namespaces, cut and heal
-ifneq ($(LIVE_OK),yes)
-	@echo "NOT RUN: cuts between live processes. They need root, and: apt-get install -y $(LIVE_TOOLS)" >&2
-	@test -z "$(ROSTRA_ALL_REQUIRED)"
-else ifeq ($(wildcard /dev/net/tun),)
-	@echo "NOT RUN: the lab's network. It needs TUN devices: modprobe tun" >&2
-	@test -z "$(ROSTRA_ALL_REQUIRED)"
-endif
 	@$(BIN)/pytest -q -n 2 -m "live and not browser" tests/live tests/cli tests/attacks $(ARGS)
 
 browser: $(READY)  ## the dashboard in a real Chromium
-ifneq ($(BROWSER_OK),yes)
-	@echo "NOT RUN: the dashboard in a browser. It needs: apt-get install -y $(BROWSER_TOOLS)" >&2
-	@test -z "$(ROSTRA_ALL_REQUIRED)"
-else
 	@$(BIN)/pytest -q -n 2 -m browser tests/web $(ARGS)
-endif
 
 fuzz: $(READY)  ## throw mutated bytes at the wire for SECONDS=60
 	@$(BIN)/python -m tests.wire.fuzz --seconds $(SECONDS) $(ARGS)

@@ -1,5 +1,7 @@
-"""What every test may ask for."""
+"""What every test may ask for, and what is said of all of them at the end."""
 
+import os
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -63,6 +65,45 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return together(nodeid)
 
     return Together(config, log)
+
+
+ALL_REQUIRED = "ROSTRA_ALL_REQUIRED"
+"""Set in CI, where a test that cannot be run has failed."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Any:
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail") and os.environ.get(ALL_REQUIRED):
+        report.outcome = "failed"
+        report.longrepr = f"not run, and {ALL_REQUIRED} is set: {why_not_run(report)}"
+    return report
+
+
+def why_not_run(report: pytest.TestReport) -> str:
+    _, _, reason = report.longrepr  # type: ignore[misc]
+    return str(reason).removeprefix("Skipped: ")
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    reports = [
+        report
+        for some in terminalreporter.stats.values()
+        for report in some
+        if isinstance(report, pytest.TestReport)
+    ]
+    seconds: Counter[str] = Counter()
+    for report in reports:
+        seconds[report.nodeid.partition("::")[0]] += report.duration  # type: ignore[assignment]
+    if len(seconds) > 10:
+        terminalreporter.section("the ten slowest files")
+        for file, took in seconds.most_common(10):
+            terminalreporter.line(f"{took:7.1f} s  {file}")
+    not_run = Counter(why_not_run(report) for report in reports if report.skipped)
+    if not_run:
+        terminalreporter.section("NOT RUN")
+        for why, tests in not_run.most_common():
+            terminalreporter.line(f"{tests} test{'s' * (tests > 1)}: {why}")
 
 
 @pytest.fixture

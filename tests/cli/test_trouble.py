@@ -6,7 +6,6 @@ import fcntl
 import os
 import pty
 import re
-import shutil
 import socket
 import struct
 import subprocess
@@ -19,6 +18,7 @@ from pathlib import Path
 import pytest
 from support.cluster import Cluster, rostra, start
 from support.lab import ROSTRA, WITHIN_S, member
+from support.privileges import without_privileges
 
 from rostra.wire.frames import FrameKind
 
@@ -260,16 +260,6 @@ def test_flags_and_variables_that_cannot_be_right_are_named(world: Path) -> None
     )
     answer = rostra("agent", "eu.h1", "-w", str(world), env={"ROSTRA_PROFILE": "moon"})
     assert (answer.code, answer.err.splitlines()[0]) == (2, "error: ROSTRA_PROFILE 'moon' is unknown")
-
-
-def without_privileges() -> list[str]:
-    """For root: what to put before a command so that the modes of files count for it, too."""
-    if os.geteuid() != 0:
-        return []
-    setpriv = shutil.which("setpriv")
-    if setpriv is None:
-        pytest.skip("root needs setpriv (util-linux) to give up its privileges")
-    return [setpriv, "--bounding-set", "-dac_override,-dac_read_search", "--"]
 
 
 def test_a_directory_that_may_not_be_written_is_named(world: Path, tmp_path: Path) -> None:

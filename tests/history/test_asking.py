@@ -11,6 +11,9 @@ from rostra.cli.history import common
 
 @pytest.fixture
 def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor would it be possible: there is no Java."""
+    monkeypatch.setenv("JAVA_HOME", "/nonexistent")
+
     def start(where: common.Where) -> None:
         raise AssertionError("Spark must not start for this")
 

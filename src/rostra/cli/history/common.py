@@ -128,12 +128,12 @@ def archive_at(where: Where) -> Iterator["Archive"]:
     if where.tables is None and where.journal is None:
         raise BadInput("no history was named", fix=FIX)
     where = _one_of_both(where)
+    check_history(where)
     from rostra.history.session import check_java, check_spark
 
     check_spark()
     if where.remote is None:
         check_java()
-    check_history(where)
     from rostra.history.archive import Archive
 
     with spark_at(where) as spark:
