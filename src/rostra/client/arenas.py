@@ -14,10 +14,11 @@ from typing import Final
 
 from msgspec import DecodeError, msgpack
 
-from rostra.errors import Malformed
+from rostra.errors import Malformed, NotAllowed
 from rostra.names import Endpoint
 from rostra.runtime.addresses import SocketPath
 from rostra.runtime.arenas import is_possible
+from rostra.runtime.trusted import check_peer
 from rostra.wire import ANY_WORLD, Arena, Encoder, Lent, Mapped, ProgramHello, Returned
 
 RETURNED_AT_ONCE: Final = 8
@@ -88,7 +89,7 @@ class ReadArenas:
                 memory = mapped(file, arena.size_bytes)
             finally:
                 os.close(file)
-        except (OSError, ValueError, Malformed):  # TimeoutError is an OSError
+        except (OSError, ValueError, Malformed, NotAllowed):  # TimeoutError is an OSError
             self._wanted.pop(arena.number, None)
             return
         self._wanted.pop(arena.number, None)
@@ -136,6 +137,7 @@ async def fetched(path: str, ticket: bytes) -> int:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
         sock.setblocking(False)
         await loop.sock_connect(sock, path)
+        check_peer(sock, path)
         await loop.sock_sendall(sock, Encoder(ANY_WORLD).to_agent(ProgramHello(ANY_WORLD, "", ticket=ticket)))
         readable: asyncio.Future[None] = loop.create_future()
         loop.add_reader(sock.fileno(), _wake, readable)

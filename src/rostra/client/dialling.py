@@ -12,10 +12,12 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, Protocol
 
+from rostra.errors import NotAllowed
 from rostra.names import parse_endpoint_name
 from rostra.runtime.addresses import Address, TcpAddress, find_agent, parse_address
 from rostra.runtime.connection import Connection
 from rostra.runtime.tokens import read_token
+from rostra.runtime.trusted import check_directory, check_peer
 
 NAME_LENGTH_MAX: Final = 40
 
@@ -50,7 +52,13 @@ class Sockets:
         if isinstance(where, TcpAddress):
             await loop.create_connection(lambda: connection, where.host, where.port)
         else:
-            await loop.create_unix_connection(lambda: connection, where.path)
+            check_directory(Path(where.path).parent)
+            transport, _ = await loop.create_unix_connection(lambda: connection, where.path)
+            try:
+                check_peer(transport.get_extra_info("socket"), where)
+            except NotAllowed as error:
+                connection.abort(error.what)
+                raise
 
     def name(self, stem: str) -> str:
         number = next(_unnamed)

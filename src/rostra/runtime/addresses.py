@@ -12,6 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from rostra.errors import BadInput
+from rostra.runtime.trusted import whose
 
 SOCKET_NAME: Final = "agent.sock"
 SMALL_WORLD_PREFIX: Final = "up-"
@@ -102,7 +103,7 @@ def small_worlds(environ: Mapping[str, str] = os.environ) -> list[Path]:
         path
         for directory in runtime_directories(environ)
         for path in sorted(directory.glob(f"{SMALL_WORLD_PREFIX}*"), key=_made_at)
-        if is_held(path / LOCK_NAME)
+        if is_held(path / LOCK_NAME) and _is_ours(path)
     ]
 
 
@@ -111,6 +112,13 @@ def _made_at(directory: Path) -> int:
         return (directory / LOCK_NAME).stat().st_mtime_ns
     except OSError:
         return 0  # gone meanwhile
+
+
+def _is_ours(directory: Path) -> bool:
+    try:
+        return not whose(directory)
+    except OSError:
+        return False  # gone meanwhile
 
 
 def is_held(lock: Path) -> bool:

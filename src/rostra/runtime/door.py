@@ -20,6 +20,7 @@ from rostra.runtime.addresses import SocketPath, TcpAddress
 from rostra.runtime.connection import Connection
 from rostra.runtime.links import HANDSHAKE_TIMEOUT_S, LinkEnd, let_in
 from rostra.runtime.programs import WATCH_TICK_S
+from rostra.runtime.trusted import check_directory
 from rostra.wire import Arrived, FrameKind, FrameReader, ProgramHello, Refusal
 
 if TYPE_CHECKING:
@@ -215,6 +216,7 @@ class Door:
     async def _listen_local(self, path: Path, mode: int) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+            check_directory(path.parent)
             _remove_if_dead(path)
             listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             # Nobody may come in between the creation of the file and its mode.

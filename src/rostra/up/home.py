@@ -13,7 +13,6 @@ import contextlib
 import fcntl
 import os
 import shutil
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,6 +29,7 @@ from rostra.runtime.addresses import (
     runtime_directories,
     small_worlds,
 )
+from rostra.runtime.trusted import whose
 
 ABOUT_NAME = "about.json"
 
@@ -112,9 +112,8 @@ def _base() -> Path:
     for directory in runtime_directories():
         with contextlib.suppress(OSError):
             directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-            about = directory.lstat()
             # In /tmp somebody else may have been there first.
-            if stat.S_ISDIR(about.st_mode) and about.st_uid == os.geteuid():
+            if not whose(directory) and os.access(directory, os.W_OK):
                 return directory
     raise BadInput(
         "there is no directory for the sockets of a small world",
