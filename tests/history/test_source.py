@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 
+import pyarrow as pa
 import pytest
 from history.test_ingest import keys, keys_of, random_journal, same, steady
 from py4j.protocol import Py4JError
@@ -11,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from support.journal import Journal, clock
-from support.segments import Row, cut, damage, send, write
+from support.segments import SCHEMA, Row, cut, damage, send, write
 
 from rostra.errors import BadInput
 from rostra.history.archive import Archive
@@ -114,6 +115,36 @@ def test_a_time_or_name_that_cannot_be_right_is_refused() -> None:
         Wanted.of({"asOf": "yesterday"})
     with pytest.raises(BadInput):
         Wanted.of({"seenFrom": "not a domain"})
+
+
+def test_a_misspelt_option_is_refused_with_the_closest_one() -> None:
+    assert Wanted.of({"SEENFROM": "eu", "path": "j"}) == Wanted(seen_from="eu")
+    with pytest.raises(BadInput, match="no option 'seenForm'") as refused:
+        Wanted.of({"seenForm": "eu"})
+    assert refused.value.fix == "did you mean seenFrom?"
+    with pytest.raises(BadInput, match="true or false"):
+        Wanted.of({"ignoreCorruptFiles": "yes"})
+
+
+def test_the_format_has_what_an_archive_has_of_newer_writers_and_of_broken_files(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    rows = steady(9)
+    send(tmp_path, rows[:3])
+    newer = SCHEMA.append(pa.field("weather", pa.string()))
+    send(tmp_path, [{**row, "weather": "rain"} for row in rows[3:6]], schema=newer)
+    asked = session.read.format("rostra").load(str(tmp_path))
+    archive = Archive(session, journal=str(tmp_path))
+    assert asked.columns == archive.events.columns
+    same(asked, archive.events)
+    assert [row.weather for row in asked.orderBy("seq").collect()] == [None] * 3 + ["rain"] * 3
+
+    damage(write(tmp_path, rows[6:]))
+    (tmp_path / "broken.parquet").write_text("no")
+    with pytest.raises(PySparkException, match=r"broken\.parquet"):
+        session.read.format("rostra").load(str(tmp_path)).collect()
+    reader = session.read.format("rostra").option("ignoreCorruptFiles", "true")
+    assert keys(reader.load(str(tmp_path))) == keys_of(rows[:6])
 
 
 def test_a_stream_goes_on_with_the_next_row_and_waits_behind_a_hole(tmp_path: Path, rows: list[Row]) -> None:

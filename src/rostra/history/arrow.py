@@ -77,6 +77,13 @@ def words_of(schema: pa.Schema) -> list[str]:
     ]
 
 
+def spelled(kind: pa.DataType) -> pa.DataType:
+    """With texts in the place of their numbers: as Spark wants it, to the name of a list's element."""
+    if pa.types.is_list(kind):
+        return pa.list_(pa.field("element", spelled(kind.value_type)))
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
 def shaped_as(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """Exactly these columns; those that are not there are null, as they are for an older writer."""
     if table.column_names == schema.names and table.schema.types == schema.types:

@@ -9,7 +9,7 @@ import glob
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -35,14 +35,29 @@ def read_journal(
     spark: SparkSession, journal: str, *, aside: Callable[[Seen], None] = lambda seen: None
 ) -> DataFrame:
     """All rows of a journal (`EVENTS`), each once, holes and all. Files that cannot be used go to `aside`."""
-    seen = glances(segments(journal))
-    for each in seen:
-        if each.why:
-            aside(each)
-    good = [each for each in seen if not each.why]
-    extra = {name: type_ for each in good for name, type_ in each.extra.items()}
-    pieces = chosen(good)
-    return note(read_pieces(spark, pieces, good, widened(extra)), lives_in(pieces, good))
+    seen = survey(segments(journal))
+    for each in seen.unusable:
+        aside(each)
+    pieces = chosen(seen.good)
+    return note(read_pieces(spark, pieces, seen.good, seen.schema), lives_in(pieces, seen.good))
+
+
+class Survey(NamedTuple):
+    """The files of a journal, after a glance."""
+
+    good: list[Seen]
+    unusable: list[Seen]
+
+    @property
+    def schema(self) -> StructType:
+        """Their columns, also those that newer writers added."""
+        return widened({name: type_ for each in self.good for name, type_ in each.extra.items()})
+
+
+def survey(paths: Sequence[str]) -> Survey:
+    with ThreadPoolExecutor(THREADS) as pool:
+        seen = list(pool.map(glance, paths))
+    return Survey([each for each in seen if not each.why], [each for each in seen if each.why])
 
 
 def chosen(good: Iterable[Seen]) -> list[Piece]:
@@ -64,11 +79,6 @@ def segments(journal: str) -> list[str]:
             if info.type == pafs.FileType.File and info.size and is_whole:
                 found.append(place.uri(inside))
     return sorted(found)
-
-
-def glances(paths: Sequence[str]) -> list[Seen]:
-    with ThreadPoolExecutor(THREADS) as pool:
-        return list(pool.map(glance, paths))
 
 
 def glance(path: str) -> Seen:

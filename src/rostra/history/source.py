@@ -10,6 +10,7 @@
 | `asOf` | rows no later than this time (ISO, UTC unless it says otherwise) |
 | `seenFrom` | rows that writers inside this domain wrote |
 | `group` | rows about this group, `name@scope` |
+| `ignoreCorruptFiles` | `true` leaves out segments that cannot be read; else they are an error |
 
 What is not wanted is skipped as early as it can be told: a segment by the writer and day in its name, by the
 statistics in its footer, and within it group by group of rows. Conditions of a query on `group`, `domain`,
@@ -20,6 +21,7 @@ goes on after a restart with the very next row, and rows that come twice are rea
 segment wait for it, for ever; `rostra history ingest` knows when to give up.
 """
 
+import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import reduce
@@ -49,11 +51,11 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from rostra.errors import BadInput
+from rostra.history.arrow import in_arrow, spelled
 from rostra.history.files import damaged, open_files
-from rostra.history.journals import chosen, glances, segments
+from rostra.history.journals import Survey, chosen, segments, survey
 from rostra.history.look import ARROW
 from rostra.history.runs import Key, Piece, Run, plan
-from rostra.history.schemas import EVENTS
 from rostra.journal.schema import COLUMNS
 from rostra.names import ROOT, Domain, inside, parse_domain, parse_group
 
@@ -61,24 +63,10 @@ FORMAT: Final = "rostra"
 
 ROWS_PER_TASK: Final = 1_000_000
 BATCH_ROWS: Final = 65_536
+OPTIONS: Final = ("path", "asOf", "seenFrom", "group", "ignoreCorruptFiles")
 CHECKED: Final = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
 
 SKIPPED_BY: Final = frozenset({"world", "writer", "kind", "group", "domain", "at", "epoch", "member"})
-
-SCHEMA: Final = pa.schema([pa.field(column.name, ARROW[column.type]) for column in COLUMNS])
-"""As files have it."""
-
-HANDED_OVER: Final = pa.schema(
-    [
-        pa.field(
-            column.name,
-            pa.list_(pa.field("element", pa.string())) if column.type == "texts" else ARROW[column.type],
-            nullable=not column.required,
-        )
-        for column in COLUMNS
-    ]
-)
-"""As Spark insists on it, to the name of a list's element."""
 
 
 def register(spark: SparkSession) -> None:
@@ -164,15 +152,38 @@ class Wanted(msgspec.Struct, frozen=True):
     as_of: datetime | None = None
     seen_from: str | None = None
     group: str | None = None
+    skips: bool = False  # files that cannot be read
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> "Wanted":
-        as_of, seen_from, group = (options.get(name) for name in ("asOf", "seenFrom", "group"))
+        """An option that is none of ours is a mistake, and would be one without an effect."""
+        known = {name.lower(): name for name in OPTIONS}
+        for name in options:
+            if name.lower() not in known:
+                close = difflib.get_close_matches(name.lower(), known, n=1)
+                fix = f"did you mean {known[close[0]]}?" if close else f"one of: {', '.join(OPTIONS)}"
+                raise BadInput(f"the format rostra has no option {name!r}", fix=fix)
+        given = {known[name.lower()]: value for name, value in options.items()}
+        as_of, seen_from, group = (given.get(name) for name in ("asOf", "seenFrom", "group"))
         return cls(
             None if as_of is None else time_of(as_of),
             None if seen_from is None else str(parse_domain(seen_from)),
             None if group is None else str(parse_group(group)),
+            is_true("ignoreCorruptFiles", given),
         )
+
+    def survey(self, journal: str) -> Survey:
+        """The segments that may hold something that is wanted. One that cannot be read is an error, unless
+        such are to be left out."""
+        found = survey([path for path in segments(journal) if self.has_segment(path)])
+        if found.unusable and not self.skips:
+            first, *others = found.unusable
+            more = f" (and {len(others)} more)" if others else ""
+            raise BadInput(
+                f"cannot read {first.path}{more}: {first.why}",
+                fix='put good copies there, or leave them out:  .option("ignoreCorruptFiles", "true")',
+            )
+        return found
 
     def has_segment(self, path: str) -> bool:
         """Can anything in a file of this name be wanted?"""
@@ -194,6 +205,13 @@ class Wanted(msgspec.Struct, frozen=True):
             yield Condition("group", "==", self.group)
         if self.seen_from not in (None, ROOT):
             yield Condition("writer", "inside", self.seen_from)
+
+
+def is_true(name: str, options: Mapping[str, str], otherwise: str = "false") -> bool:
+    value = options.get(name, otherwise)
+    if value.lower() not in ("true", "false"):
+        raise BadInput(f"{name} is true or false, and not {value!r}", fix="leave it out for the default")
+    return value.lower() == "true"
 
 
 def time_of(text: str) -> datetime:
@@ -226,7 +244,8 @@ class RostraSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        return EVENTS
+        journal, wanted = self._asked()
+        return wanted.survey(journal).schema
 
     def reader(self, schema: StructType) -> "JournalReader":
         return JournalReader(*self._asked(), schema)
@@ -243,7 +262,7 @@ class RostraSource(DataSource):
 
 class JournalReader(DataSourceReader):
     def __init__(self, journal: str, wanted: Wanted, schema: StructType) -> None:
-        self.journal, self.wanted, self.columns = journal, wanted, schema.names
+        self.journal, self.wanted, self.schema = journal, wanted, schema
         self.pushed: list[Condition] = []
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
@@ -254,13 +273,11 @@ class JournalReader(DataSourceReader):
             yield each
 
     def partitions(self) -> Sequence[InputPartition]:
-        listed = [path for path in segments(self.journal) if self.wanted.has_segment(path)]
-        pieces = chosen(each for each in glances(listed) if not each.why)
-        return tasks(pieces, self.conditions())
+        return tasks(chosen(self.wanted.survey(self.journal).good), self.conditions())
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Parts)
-        return rows_of(partition.parts, self.conditions(), self.columns)
+        return rows_of(partition.parts, self.conditions(), self.schema, skips=self.wanted.skips)
 
     def conditions(self) -> list[Condition]:
         return [*self.wanted.conditions(), *self.pushed]
@@ -270,7 +287,7 @@ class JournalStream(DataSourceStreamReader):
     """Offsets are ``{"world writer epoch": last row}``."""
 
     def __init__(self, journal: str, wanted: Wanted, schema: StructType) -> None:
-        self.journal, self.wanted, self.columns = journal, wanted, schema.names
+        self.journal, self.wanted, self.schema = journal, wanted, schema
 
     def initialOffset(self) -> dict[str, int]:
         return {}
@@ -292,11 +309,11 @@ class JournalStream(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Parts)
-        return rows_of(partition.parts, list(self.wanted.conditions()), self.columns)
+        wanted = list(self.wanted.conditions())
+        return rows_of(partition.parts, wanted, self.schema, skips=self.wanted.skips)
 
     def _runs(self) -> list[Run]:
-        listed = [path for path in segments(self.journal) if self.wanted.has_segment(path)]
-        return [run for each in glances(listed) for run in each.runs]
+        return [run for each in self.wanted.survey(self.journal).good for run in each.runs]
 
 
 def offset_of(key: Key) -> str:
@@ -350,24 +367,40 @@ def _may_hold(group: Any, place: Mapping[str, int], wanted: Condition) -> bool:
 
 
 def rows_of(
-    parts: Sequence[Part], wanted: Sequence[Condition], columns: list[str]
+    parts: Sequence[Part], wanted: Sequence[Condition], schema: StructType, *, skips: bool
 ) -> Iterator[pa.RecordBatch]:
-    schema = pa.schema([HANDED_OVER.field(name) for name in columns])
     for part in parts:
-        files, name = open_files(part.path)
-        numbers = (pc.field("seq") >= part.first) & (pc.field("seq") <= part.last)
-        picked = reduce(and_, (each.picks() for each in wanted), numbers)
-        fragment = ds.ParquetFileFormat().make_fragment(name, files)
         try:
-            for batch in fragment.to_batches(
-                schema=SCHEMA,
-                columns=columns,
-                filter=picked,
-                batch_size=BATCH_ROWS,
-                fragment_scan_options=CHECKED,
-            ):
-                if batch.num_rows:
-                    arrays = [batch.column(field.name).cast(field.type) for field in schema]
-                    yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+            rows = _rows_of(part, wanted, schema)
+            # What is left out is left out whole: a segment is handed over when all of it has been read.
+            yield from list(rows) if skips else rows
         except (pa.ArrowException, OSError) as error:
-            raise damaged(part.path, error) from None
+            if not skips:
+                raise damaged(part.path, error) from None
+
+
+def _rows_of(part: Part, wanted: Sequence[Condition], schema: StructType) -> Iterator[pa.RecordBatch]:
+    handed_over = pa.schema(
+        [
+            pa.field(
+                field.name, spelled(in_arrow(StructType([field])).field(0).type), nullable=field.nullable
+            )
+            for field in schema
+        ]
+    )
+    # Conditions may be on columns that nobody asked for.
+    asked = [(column.name, ARROW[column.type]) for column in COLUMNS if column.name not in schema.names]
+    files, name = open_files(part.path)
+    numbers = (pc.field("seq") >= part.first) & (pc.field("seq") <= part.last)
+    picked = reduce(and_, (each.picks() for each in wanted), numbers)
+    fragment = ds.ParquetFileFormat().make_fragment(name, files)
+    for batch in fragment.to_batches(
+        schema=pa.schema([*((field.name, field.type) for field in handed_over), *asked]),
+        columns=schema.names,
+        filter=picked,
+        batch_size=BATCH_ROWS,
+        fragment_scan_options=CHECKED,
+    ):
+        if batch.num_rows:
+            arrays = [batch.column(field.name).cast(field.type) for field in handed_over]
+            yield pa.RecordBatch.from_arrays(arrays, schema=handed_over)

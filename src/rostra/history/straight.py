@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from rostra.history.arrow import shaped_as, table_in_arrow, words_of
+from rostra.history.arrow import shaped_as, spelled, table_in_arrow, words_of
 from rostra.history.files import damaged, open_files
 from rostra.history.look import Seen
 from rostra.history.runs import Key, Piece
@@ -199,14 +199,7 @@ def _shares(strands: tuple[Strand, ...]) -> list[list[Strand]]:
 
 
 def _spelled(table: pa.Table) -> pa.Table:
-    """With texts in the place of their numbers, as Spark wants them."""
-    return table.cast(pa.schema([pa.field(field.name, _plain(field.type)) for field in table.schema]))
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_list(kind):
-        return pa.list_(_plain(kind.value_type))
-    return pa.string() if pa.types.is_dictionary(kind) else kind
+    return table.cast(pa.schema([pa.field(field.name, spelled(field.type)) for field in table.schema]))
 
 
 @cache
