@@ -1,6 +1,6 @@
 """`spark.read.format("rostra")`: the rows that Parquet gives, each once, and no file read in vain."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 
@@ -21,6 +21,8 @@ from rostra.history.questions.stays import stays
 from rostra.history.schemas import EVENTS
 from rostra.history.session import given_up
 from rostra.history.source import Condition, JournalReader, JournalStream, Parts, Wanted, register
+
+DAY = timedelta(days=1)
 
 
 @pytest.fixture(scope="module")
@@ -156,14 +158,56 @@ def test_a_stream_goes_on_with_the_next_row_and_waits_behind_a_hole(tmp_path: Pa
     assert stream.latestOffset(first, None) == first  # a row is missing in between
     send(tmp_path, mine[:2], name="again.parquet")
     then = stream.latestOffset(first, None)
-    read = [
-        row["seq"]
-        for task in stream.partitions(first, then)
-        for batch in stream.read(task)
-        for row in batch.to_pylist()
-    ]
-    assert sorted(read) == [row["seq"] for row in mine[1:]]
+    assert rows_between(stream, first, then) == [row["seq"] for row in mine[1:]]
     assert list(stream.partitions(then, then)) == []
+
+
+def rows_between(stream: JournalStream, start: dict[str, int], end: dict[str, int]) -> list[int]:
+    """Their numbers."""
+    batches = (batch for task in stream.partitions(start, end) for batch in stream.read(task))
+    return sorted(row["seq"] for batch in batches for row in batch.to_pylist())
+
+
+def test_a_stream_goes_on_when_days_that_it_has_read_are_deleted(tmp_path: Path) -> None:
+    mine = [{**row, "epoch": int(row["at"].timestamp() * 1000 // 10**6 * 10**6)} for row in steady(30)]
+    mine = [{**row, "epoch": mine[0]["epoch"], "at": row["at"] + row["seq"] // 10 * DAY} for row in mine]
+    days = [mine[:9], mine[9:19], mine[19:29], mine[29:]]
+    stream = JournalStream(str(tmp_path), Wanted(), EVENTS)
+    first = send(tmp_path, days[0])
+    read = stream.latestOffset({}, None)
+    assert rows_between(stream, {}, read) == [*range(1, 10)]
+    first.unlink()
+    assert stream.latestOffset(read, None) == read
+    second = send(tmp_path, days[1])
+    then = stream.latestOffset(read, None)
+    assert rows_between(stream, read, then) == [*range(10, 20)]
+
+    # It was not there when the next day came and went.
+    second.unlink()
+    send(tmp_path, days[3])
+    with pytest.raises(BadInput, match=r"rows 20 to 29 of eu\.paris\.h1"):
+        stream.latestOffset(then, None)
+    send(tmp_path, days[2])
+    late = stream.latestOffset(then, None)
+    for lost in (send(tmp_path, days[2]), send(tmp_path, days[3])):
+        lost.unlink()
+    with pytest.raises(BadInput, match="rows 20 to 30"):
+        stream.partitions(then, late)
+    send(tmp_path, days[3])
+    heedless = JournalStream(str(tmp_path), Wanted(fails_on_loss=False), EVENTS)
+    assert rows_between(heedless, then, heedless.latestOffset(then, None)) == [30]
+
+
+def test_a_stream_begins_with_what_is_left_of_a_life_and_waits_for_what_is_on_its_way(tmp_path: Path) -> None:
+    """Whether its first rows were deleted with their day, or have not arrived yet, the days tell."""
+    for long_ago in (True, False):
+        began = clock(0) - (2 * DAY if long_ago else timedelta())
+        mine = [{**row, "epoch": int(began.timestamp() * 1000)} for row in steady(10)]
+        journal = tmp_path / str(long_ago)
+        stream = JournalStream(str(journal), Wanted(), EVENTS)
+        send(journal, mine[4:])
+        read = stream.latestOffset({}, None)
+        assert rows_between(stream, {}, read) == ([*range(5, 11)] if long_ago else [])
 
 
 def test_a_stream_is_read_to_its_end_by_spark(

@@ -11,14 +11,15 @@
 | `seenFrom` | rows that writers inside this domain wrote |
 | `group` | rows about this group, `name@scope` |
 | `ignoreCorruptFiles` | `true` leaves out segments that cannot be read; else they are an error |
+| `failOnDataLoss` | `false` lets a stream go on where rows were deleted before it read them; else it fails |
 
 What is not wanted is skipped as early as it can be told: a segment by the writer and day in its name, by the
 statistics in its footer, and within it group by group of rows. Conditions of a query on `group`, `domain`,
 `at`, `writer`, `kind` and `world` are used for skipping in the same way, and checked again by Spark.
 
 A stream's place in a journal is a number for each writer and epoch: everything up to it has been read. So it
-goes on after a restart with the very next row, and rows that come twice are read once. Rows behind a missing
-segment wait for it, for ever; `rostra history ingest` knows when to give up.
+goes on after a restart with the very next row, and rows that come twice are read once. Days that it has read
+may be deleted. Rows behind a missing segment wait for it, for ever; `rostra history ingest` gives up on it.
 """
 
 import difflib
@@ -55,7 +56,7 @@ from rostra.history.arrow import in_arrow, spelled
 from rostra.history.files import damaged, open_files
 from rostra.history.journals import Survey, chosen, segments, survey
 from rostra.history.look import ARROW
-from rostra.history.runs import Key, Piece, Run, plan
+from rostra.history.runs import Epoch, Key, Piece, Plan, Run, plan
 from rostra.journal.schema import COLUMNS
 from rostra.names import ROOT, Domain, inside, parse_domain, parse_group
 
@@ -63,7 +64,7 @@ FORMAT: Final = "rostra"
 
 ROWS_PER_TASK: Final = 1_000_000
 BATCH_ROWS: Final = 65_536
-OPTIONS: Final = ("path", "asOf", "seenFrom", "group", "ignoreCorruptFiles")
+OPTIONS: Final = ("path", "asOf", "seenFrom", "group", "ignoreCorruptFiles", "failOnDataLoss")
 CHECKED: Final = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
 
 SKIPPED_BY: Final = frozenset({"world", "writer", "kind", "group", "domain", "at", "epoch", "member"})
@@ -153,6 +154,7 @@ class Wanted(msgspec.Struct, frozen=True):
     seen_from: str | None = None
     group: str | None = None
     skips: bool = False  # files that cannot be read
+    fails_on_loss: bool = True
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> "Wanted":
@@ -170,6 +172,7 @@ class Wanted(msgspec.Struct, frozen=True):
             None if seen_from is None else str(parse_domain(seen_from)),
             None if group is None else str(parse_group(group)),
             is_true("ignoreCorruptFiles", given),
+            is_true("failOnDataLoss", given, "true"),
         )
 
     def survey(self, journal: str) -> Survey:
@@ -192,8 +195,8 @@ class Wanted(msgspec.Struct, frozen=True):
         is_named = name.stem.count("-") >= 3
         if self.seen_from is not None and is_named and not inside(Domain(self.seen_from), writer):
             return False
-        day = name.parent.name.removeprefix("date=")
-        if self.as_of is not None and name.parent.name.startswith("date="):
+        day = day_of(path)
+        if self.as_of is not None and day:
             # A day to spare: clocks are set back now and then, and the rows decide.
             return day <= (self.as_of + timedelta(days=1)).strftime("%Y-%m-%d")
         return True
@@ -205,6 +208,12 @@ class Wanted(msgspec.Struct, frozen=True):
             yield Condition("group", "==", self.group)
         if self.seen_from not in (None, ROOT):
             yield Condition("writer", "inside", self.seen_from)
+
+
+def day_of(path: str) -> str:
+    """The day of a segment's first row, if its folder says so."""
+    folder = PurePosixPath(path).parent.name
+    return folder.removeprefix("date=") if folder.startswith("date=") else ""
 
 
 def is_true(name: str, options: Mapping[str, str], otherwise: str = "false") -> bool:
@@ -293,18 +302,20 @@ class JournalStream(DataSourceStreamReader):
         return {}
 
     def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:
-        made = plan({}, self._runs(), hole_after_us=10**18, more_waits=True)
+        made = self._after(start)
         return {**start, **{offset_of(key): epoch.frontier for key, epoch in made.epochs.items()}}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        made = plan({}, self._runs(), hole_after_us=10**18, more_waits=True)
+        made = self._after(start)
         pieces = []
         for piece in made.accepted:
-            key = offset_of(piece.run.key)
-            first = max(piece.first, start.get(key, 0) + 1)
-            last = min(piece.last, end.get(key, 0))
-            if first <= last:
-                pieces.append(Piece(piece.run, first, last))
+            last = min(piece.last, end.get(offset_of(piece.run.key), 0))
+            if piece.first <= last:
+                pieces.append(Piece(piece.run, piece.first, last))
+        for key, last in ((key_of(offset), last) for offset, last in end.items()):
+            there = made.epochs[key].frontier if key in made.epochs else 0
+            if there < last:
+                self._lose(key, there + 1, last)
         return tasks(pieces, list(self.wanted.conditions()))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -312,12 +323,45 @@ class JournalStream(DataSourceStreamReader):
         wanted = list(self.wanted.conditions())
         return rows_of(partition.parts, wanted, self.schema, skips=self.wanted.skips)
 
-    def _runs(self) -> list[Run]:
-        return [run for each in self.wanted.survey(self.journal).good for run in each.runs]
+    def _after(self, start: dict[str, int]) -> Plan:
+        """What can be read from there on: every row that follows on one that was read, or that is the first
+        of its epoch; where old days were deleted, the first that is there."""
+        runs = [run for each in self.wanted.survey(self.journal).good for run in each.runs]
+        read = {key_of(offset): Epoch("", last, 0, 0) for offset, last in start.items()}
+        there: dict[Key, Run] = {}
+        for run in runs:
+            there[run.key] = min(run, there.get(run.key, run), key=lambda each: each.first)
+        days = [day for path in segments(self.journal) if (day := day_of(path))]
+        for key, run in there.items():
+            known = read.get(key)
+            if known is not None and known.frontier + 1 < run.first:
+                # The segments that were read are not there any more, and neither are those that follow.
+                self._lose(key, known.frontier + 1, run.first - 1)
+            elif known is not None or not (days and day_began(key) < min(days)):
+                continue
+            read[key] = Epoch("", run.first - 1, 0, 0)
+        return plan(read, runs, hole_after_us=10**18, more_waits=True)
+
+    def _lose(self, key: Key, first: int, last: int) -> None:
+        if self.wanted.fails_on_loss:
+            raise BadInput(
+                f"rows {first} to {last} of {key.writer} #{key.epoch} were deleted before they were read",
+                fix='put their segments back, or go on without them:  .option("failOnDataLoss", "false")',
+            )
 
 
 def offset_of(key: Key) -> str:
     return f"{key.world} {key.writer} {key.epoch}"
+
+
+def key_of(offset: str) -> Key:
+    world, writer, epoch = offset.rsplit(" ", 2)
+    return Key(world, writer, int(epoch))
+
+
+def day_began(key: Key) -> str:
+    """Epochs are the milliseconds at which they began."""
+    return datetime.fromtimestamp(key.epoch / 1000, UTC).strftime("%Y-%m-%d")
 
 
 # Skipping
