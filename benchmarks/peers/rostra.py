@@ -92,7 +92,7 @@ class RostraService(Service):
             )
         else:
             if self._deployment is not Deployment.ONE_AGENT:
-                await self._run("server", "server", "-d", CLUSTER)
+                await self._run("server", "server", "-d", CLUSTER, "--socket", self._admin)
             for place in range(self.places):
                 await self._run(
                     f"agent {place}", "agent", f"{CLUSTER}.h{place}", "--socket", self._socket(place)
@@ -134,7 +134,7 @@ class RostraService(Service):
     async def _links(self) -> list[tuple[str, dict[str, Any]]]:
         if self._deployment is Deployment.ONE_AGENT:
             return []
-        async with connect_admin(self._server, domain=CLUSTER) as server:
+        async with connect_admin(self._admin, domain=CLUSTER) as server:
             return list((await server.inspect())["links"].items())
 
     async def _linked(self) -> None:
@@ -158,6 +158,12 @@ class RostraService(Service):
             str(home / "state"),
             log=home / f"{what}.log",
         )
+
+    @property
+    def _admin(self) -> str:
+        """Where the server takes questions about itself."""
+        together = self._deployment is Deployment.TOGETHER
+        return self._socket(0) if together else str(Path(self._home.name) / "server.sock")
 
     def _socket(self, place: int) -> str:
         return str(Path(self._home.name) / f"agent-{place}")

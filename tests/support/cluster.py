@@ -59,22 +59,29 @@ def start(*words: str, env: Mapping[str, str] | None = None, **options: Any) -> 
 
 
 class Cluster(Lab):
-    """Two clusters under two regions, all processes on loopback, in the profile that notices soon."""
+    """Two clusters under two regions, all processes on loopback, in the profile that notices soon. Commands
+    show the token without which servers are not inspected over TCP."""
 
     def __init__(self, directory: Path) -> None:
+        self.token = "of-this-cluster-5d1e"
+        self._token = directory / "token"
+        self._token.write_text(self.token)
         super().__init__(
             directory,
             servers=("eu", "us"),
             hosts=("eu.h1", "eu.h2", "us.h1"),
             namespaces=False,
-            more=FORGIVING,
+            more=f'[agents]\ntoken_file = "{self._token}"\n{FORGIVING}',
         )
 
     def run(self, *words: str, host: str = "eu.h1", env: Mapping[str, str | None] | None = None) -> Answer:
-        return rostra(*words, env={"ROSTRA_AGENT": self.socket(host), **(env or {})})
+        return rostra(*words, env={**self._shown(host), **(env or {})})
 
     def begin(self, *words: str, host: str = "eu.h1", **options: Any) -> "subprocess.Popen[str]":
-        return start(*words, env={"ROSTRA_AGENT": self.socket(host)}, **options)
+        return start(*words, env=self._shown(host), **options)
+
+    def _shown(self, host: str) -> dict[str, str]:
+        return {"ROSTRA_AGENT": self.socket(host), "ROSTRA_TOKEN_FILE": str(self._token)}
 
     def calmly(self) -> "Cluster":
         asyncio.run(self.calm())

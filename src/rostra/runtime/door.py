@@ -100,7 +100,8 @@ class Stranger:
             here = ", ".join(process.residents)
             self._connection.refuse(NotAllowed(f"{hello.to} is not served here", fix=f"here are: {here}"))
             return
-        if self._door.token and not hmac.compare_digest(hello.secret.encode(), self._door.token.encode()):
+        shown, is_ours = hello.secret.encode(), process.knows_secret(hello.secret)
+        if self._door.token and not is_ours and not hmac.compare_digest(shown, self._door.token.encode()):
             self._connection.refuse(
                 NotAllowed(
                     f"{resident.path} lets programs in over TCP only with its token",
@@ -113,7 +114,8 @@ class Stranger:
             why = "is shutting down" if programs.draining else f"serves {PROGRAMS_MAX} programs already"
             self._connection.refuse(Unreachable(f"{resident.path} {why}", fix="try again later"))
             return
-        program = programs.welcome(hello, self._connection)
+        administers = not self._door.over_tcp or bool(self._door.token) or is_ours
+        program = programs.welcome(hello, self._connection, administers=administers)
         self._gone()
         self._connection.role = program
         if rest:
@@ -184,12 +186,14 @@ class Unheard:
 
 
 class Door:
-    """One listening socket. With a token, programs must show it; neighbours need none."""
+    """One listening socket. With a token, programs must show it; neighbours need none. Over TCP, only who has
+    shown one may administer and look inside."""
 
     def __init__(self, process: "Process", *kinds: FrameKind, token: str = "") -> None:
         self.process = process
         self.kinds = kinds
         self.token = token
+        self.over_tcp = False
         self.name = ""
         self.strangers: dict[Stranger, None] = {}
         self.turned: dict[Turned, None] = {}
@@ -203,6 +207,7 @@ class Door:
         if isinstance(address, SocketPath):
             await self._listen_local(Path(address.path), mode)
             return address
+        self.over_tcp = True
         try:
             self._server = await self.process.loop.create_server(
                 self.caller, address.host, address.port, backlog=BACKLOG, reuse_address=True

@@ -13,7 +13,9 @@ Nodes in one process exchange the same packets as nodes far apart, in the same t
 """
 
 import asyncio
+import hmac
 import resource
+import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -158,6 +160,7 @@ class Process:
         self.doors: list[Door] = []
         self.files_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.http: str | None = None  # where health, metrics and the dashboard are
+        self.secret = secrets.token_urlsafe()  # what the dashboard of this process shows to it; nobody else's
         self._seats: list[Resident] = []
         self._diallers: dict[tuple[Domain, Domain], Dialler] = {}  # by node and peer
         self._in_turn = False
@@ -217,6 +220,10 @@ class Process:
         if resident.is_agent:
             self.agent = resident
             self._paced.append((programs, resident.node.links[parent(resident.path)]))
+
+    def knows_secret(self, shown: str) -> bool:
+        """Is this caller a part of this very process?"""
+        return hmac.compare_digest(shown.encode(), self.secret.encode())
 
     def keep_backlogs(self, cluster: Domain, state: Path | None, bytes_max: int) -> None:
         """What slow receivers of this cluster have not taken may be kept there."""

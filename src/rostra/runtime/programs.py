@@ -83,10 +83,13 @@ from rostra.protocols.resolve.requests import (
     NotDelivered,
     Open,
     Opened,
+    Recall,
+    Register,
     Resolve,
     Resolved,
     SetOnline,
     Snapshot,
+    Unregister,
     Unwatch,
     Watch,
     denied,
@@ -167,6 +170,9 @@ _TOKEN_MASK: Final = (1 << _TOKEN_BITS) - 1
 _NEW_WORK: Final = (Open, Join, Watch, SetOnline, Enter)
 """What an agent that is shutting down refuses."""
 
+_ADMINISTRATION: Final = (Register, Unregister, Inspect, Recall)
+"""What a program over TCP may ask only if it has shown a token."""
+
 
 class Program:
     """One program's connection, once it has said hello."""
@@ -183,6 +189,7 @@ class Program:
         "_spoken",
         "_unread",
         "_waiting",
+        "administers",
         "connection",
         "endpoints",
         "given_up",
@@ -198,6 +205,7 @@ class Program:
         self.name = name
         self.connection = connection
         self.shares = False  # can it read arenas?
+        self.administers = True
         self.endpoints: dict[int, Endpoint] = {}
         self.missed_total = 0
         self.heard_at = programs.process.now
@@ -381,6 +389,9 @@ class Program:
         if endpoint is None:
             self.answer(token, denied(BadInput(f"endpoint {number} is not open here", fix="open one first")))
             return
+        if not self.administers and isinstance(request, _ADMINISTRATION):
+            self.answer(token, programs.no_administration(request))
+            return
         if type(request) is Inspect and self._waits_for_news(token, number, request):
             return
         if endpoint and programs.watches is not None:
@@ -533,9 +544,10 @@ class Programs:
         self._own_tokens: dict[int, Callable[[Any], None]] = {}  # what we asked ourselves, and who hears
         self._to_watch: list[tuple[Program, int, Endpoint, Watch]] = []  # while it is being opened
 
-    def welcome(self, hello: ProgramHello, connection: Connection) -> Program:
+    def welcome(self, hello: ProgramHello, connection: Connection, *, administers: bool = True) -> Program:
         self._numbered += 1
         program = Program(self, self._numbered, hello.program, connection)
+        program.administers = administers
         program.shares = hello.shares and connection.is_local and self.arenas.is_on
         self.by_number[program.number] = program
         if self.held_back:
@@ -545,6 +557,17 @@ class Programs:
         program.say(self.process.encoder.to_program(ProgramWelcome(node.world, node.path, node.incarnation)))
         self.process.record.count("program_connected")
         return program
+
+    def no_administration(self, request: Any) -> Denied:
+        verb = type(request).__name__.lower()
+        self.process.record.count("refused", NotAllowed.code)
+        return denied(
+            NotAllowed(
+                f"{self.resident.path} answers {verb!r} over TCP only to those who show a token",
+                fix="start it with --token-file FILE and show the same token; or use its Unix socket"
+                " (--socket) on its own machine",
+            )
+        )
 
     def keep_pace(self, backlog: int) -> None:
         """Read programs only as fast as the domain takes what they cause: nothing is dropped, and no queue

@@ -113,11 +113,13 @@ class Place(Protocol):
 
 class ClientPlace:
     """A node behind an address. `path` says which, if several live there. A server with replicas is behind
-    several, and only the one that leads answers for it."""
+    several, and only the one that leads answers for it. `token`: what to show there, instead of what programs
+    of this user show."""
 
-    def __init__(self, path: Domain, *addresses: str) -> None:
+    def __init__(self, path: Domain, *addresses: str, token: str | None = None) -> None:
         self.path = path
         self._addresses = addresses
+        self._token = token
         self._turn = 0
         self._wanted: frozenset[Group] = frozenset()
         self._wanted_changed = asyncio.Event()
@@ -140,7 +142,7 @@ class ClientPlace:
             began = time.monotonic()
             try:
                 async with connect_admin(
-                    self.address, domain=self.path, timeout_s=CONNECT_TIMEOUT_S
+                    self.address, self._token, domain=self.path, timeout_s=CONNECT_TIMEOUT_S
                 ) as admin:
                     await self._report(admin, hear)
             except* RostraError as errors:
@@ -181,7 +183,7 @@ class ClientPlace:
         """Watch the groups that are wanted. The endpoint this takes is in nobody's list."""
         name = f"{OURS}{os.getpid()}-{next(_endpoints)}"
         async with (
-            connect(self.address, name=name, timeout_s=CONNECT_TIMEOUT_S) as me,
+            connect(self.address, self._token, name=name, timeout_s=CONNECT_TIMEOUT_S) as me,
             asyncio.TaskGroup() as tasks,
         ):
             watches: dict[Group, asyncio.Task[None]] = {}
