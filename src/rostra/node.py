@@ -25,6 +25,7 @@ for the moment, calls `flush`, which makes one packet per neighbour out of every
 """
 
 from collections.abc import Iterable
+from hashlib import blake2b
 from typing import Final
 
 from rostra.names import ROOT, Domain, parent
@@ -59,6 +60,7 @@ from rostra.protocols.links.events import (
     Submitted,
     Ticked,
 )
+from rostra.protocols.links.packets import SESSIONS_PER_LIFE
 from rostra.protocols.resolve.local import LocalServer
 from rostra.protocols.resolve.messages import Inquiry, Report
 from rostra.protocols.resolve.requests import Recall, Recalled
@@ -86,6 +88,7 @@ class Node:
         accepts_children: bool = False,
         replicated: Iterable[Domain] = (),  # neighbours whose servers have replicas
         known: Iterable[Domain] = (),  # neighbours of the one whose place we take
+        luck: int = 0,  # so that strangers cannot guess our sessions
     ) -> None:
         self.world = world
         self.path = path
@@ -100,6 +103,7 @@ class Node:
         self._stopped = False
         self._replicated = frozenset(replicated)
         self._known = tuple(sorted(known))
+        self._luck = luck
         self._held: dict[Domain, list[Removed | LinkDown]] = {}  # what the core is told when the grace ends
         above = (parent(path),) if has_parent and path != ROOT else ()
         for peer in (*above, *sorted(siblings)):
@@ -268,4 +272,12 @@ class Node:
             incarnation=self.incarnation,
             config=self._config,
             replicated=peer in self._replicated,
+            first_session=1 + self._luck_of(peer),
         )
+
+    def _luck_of(self, peer: Domain) -> int:
+        """Half of a life's sessions are for starting anywhere, half for going on from there."""
+        if not self._luck:
+            return 0
+        drawn = blake2b(f"{self._luck} {peer}".encode(), digest_size=8, person=b"rostra-session").digest()
+        return int.from_bytes(drawn) % (SESSIONS_PER_LIFE // 2)

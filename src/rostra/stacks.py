@@ -57,6 +57,7 @@ class NodePlan(Struct, frozen=True, array_like=True):
     has_parent: bool = True
     replicated: tuple[Domain, ...] = ()  # domains whose servers have replicas
     fifo: FifoPlan | None = None
+    luck: int = 0  # makes the sessions of its links hard to guess
 
 
 def make_core(plan: NodePlan, registry: Registry) -> AgentCore | ServerCore:
@@ -76,6 +77,7 @@ def make_node(plan: NodePlan, core: Core, known: Iterable[Domain] = ()) -> Node:
         accepts_children=not plan.is_agent,
         replicated=plan.replicated,
         known=known,
+        luck=plan.luck,
     )
 
 
@@ -101,6 +103,7 @@ def make_seat(
         config=plan.links,
         siblings=[each for each in seats if each != me],
         has_parent=False,
+        luck=plan.luck,
     )
 
 

@@ -1,5 +1,7 @@
 """One end of a link, told by hand what arrives: the rules of section 3.3, and the traps behind them."""
 
+import math
+
 import pytest
 from support.links import (
     HOST,
@@ -15,7 +17,7 @@ from rostra.errors import BadInput
 from rostra.names import Domain
 from rostra.protocols.effects import Because, Ignored, LinkDown, LinkUp, Received
 from rostra.protocols.links.config import LinkConfig
-from rostra.protocols.links.core import SESSIONS_PER_LIFE, Link, Report
+from rostra.protocols.links.core import OLDER, SESSIONS_PER_LIFE, Link, Report
 from rostra.protocols.links.events import (
     ChannelClosed,
     ChannelOpened,
@@ -63,6 +65,15 @@ def up_link(config: LinkConfig | None = None) -> Link:
 
 def packets(reports: list[Report]) -> list[AnyPacket]:
     return [report.packet for report in reports if isinstance(report, Transmit)]
+
+
+def silence(link: Link, now: float, *, for_s: float = math.inf, until_down: bool = False) -> float:
+    """Ticks and nothing else; the answer is what time it is then."""
+    until = now + for_s
+    while now < until and not (until_down and not link.up):
+        now += link.config.tick_s
+        link.step(now, Ticked())
+    return now
 
 
 def told(reports: list[Report]) -> list[Report]:
@@ -174,6 +185,49 @@ def test_we_notice_when_a_later_life_of_ours_is_known_to_the_peer() -> None:
         Ignored("Hello", "we are an older incarnation")
     ]
     assert not link.up
+
+
+@pytest.mark.spec("C-005", "C-182")
+def test_a_life_that_is_silent_for_long_is_forgotten_and_an_earlier_number_is_let_in() -> None:
+    """The clock of the peer went back, or somebody else came in its name with a later number."""
+    link = up_link()
+    down_after_s = link.config.detect.down_after_s
+    earlier = 3 * SESSIONS_PER_LIFE + 1
+
+    now = silence(link, 0.0, until_down=True)
+    assert arrives(link, now, greeting(earlier, NOBODY, incarnation=3)) == [Ignored("Hello", OLDER)]
+    now = silence(link, now, for_s=down_after_s - 0.5)
+    assert arrives(link, now, greeting(earlier, NOBODY, incarnation=3)) == [Ignored("Hello", OLDER)]
+    now = silence(link, now, for_s=1.0)
+    arrives(link, now, greeting(earlier, NOBODY, incarnation=3))
+
+    assert told(arrives(link, now, greeting(earlier, MINE + 1, incarnation=3))) == [LinkUp(HOST, 3)]
+
+
+def test_a_life_that_is_heard_of_is_not_forgotten_however_long_it_takes_to_meet() -> None:
+    """It hears nothing of us, as in a one-way cut."""
+    link = up_link()
+    now = silence(link, 0.0, until_down=True)
+    for _ in range(10):
+        arrives(link, now, greeting(THEIRS + 1, MINE))
+        now = silence(link, now, for_s=link.config.detect.down_after_s / 2)
+
+    assert arrives(link, now, greeting(THEIRS, MINE + 1)) == [Ignored("Hello", "old epoch")]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "ahead_ms"),
+    [
+        ({"incarnation": 2_000}, 1_000),
+        ({"incarnation": 2_000, "mine": 2_500 * SESSIONS_PER_LIFE + 9}, 1_500),
+        ({"yours": 4_000 * SESSIONS_PER_LIFE}, 3_000),
+        ({"incarnation": 2**63 - 1}, 2**63 - 1 - 1_000),
+        ({"mine": 2**63 - 1}, 2**43 - 1 - 1_000),
+    ],
+)
+def test_a_hello_tells_by_how_much_it_is_ahead_of_a_clock(numbers: dict[str, int], ahead_ms: int) -> None:
+    hello = Hello(**{"mine": 1, "yours": 0, "incarnation": 7, **numbers}, world=WORLD, path=HOST, received=0)
+    assert hello.ahead_ms(1_000) == ahead_ms
 
 
 # Saying and hearing

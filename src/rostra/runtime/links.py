@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 from rostra.errors import Malformed, NameInUse, NotAllowed, PeerError, RostraError, TooLarge
 from rostra.names import Domain
+from rostra.protocols.links.core import OLDER, WE_ARE_OLDER
 from rostra.protocols.links.events import ChannelClosed, ChannelOpened, PacketArrived
-from rostra.protocols.links.packets import AnyPacket, Hello
+from rostra.protocols.links.packets import AHEAD_MS_MAX, SESSIONS_PER_LIFE, AnyPacket, Hello
 from rostra.runtime.addresses import TcpAddress, reason_of
 from rostra.runtime.connection import Connection
 from rostra.wire import Arrived, FrameKind, FrameReader, Refusal
@@ -114,6 +115,16 @@ class LinkEnd:
 
     def refused(self, refusal: Refusal) -> None:
         self.refusal = refusal
+        if self.called is None:  # else it is for our `Dialler` to say
+            self.process.record.note_rarely(
+                f"{self.peer} {refusal.code}",
+                "link_refused",
+                node=self.resident.path,
+                peer=self.peer,
+                address=self.connection.peer,
+                code=refusal.code,
+                because=str(refusal.error()),
+            )
 
     def lost(self, why: str) -> None:
         if self.resident.channels.get(self.peer) is self:
@@ -136,7 +147,7 @@ class LinkEnd:
                 f"we called {self.peer} and {packet.path} answered",
                 fix=f"check the address of {self.peer} under [servers]",
             )
-        return None
+        return from_the_future(self.process, self.resident, packet) or of_an_older_life(self.resident, packet)
 
 
 def let_in(process: "Process", hello: Hello) -> "Resident | RostraError":
@@ -157,22 +168,70 @@ def let_in(process: "Process", hello: Hello) -> "Resident | RostraError":
             f"{hello.path} is no neighbour of {resident.path}",
             fix="a child's path is one label longer than its parent's; siblings stand in the same world file",
         )
+    if (error := from_the_future(process, resident, hello)) is not None:
+        return error
     present = resident.channels.get(hello.path)
     link = resident.node.links.get(hello.path)
     if (
         present is not None
-        and present.incarnation not in (None, hello.incarnation)
         and link is not None
         and link.up
         and not link.suspected
+        and not link.is_echoed_by(hello)
     ):
-        # A second process under the same name (C-016). One that merely restarted has lost its old connection,
-        # or will be suspected soon; it calls again and is let in then.
+        # A second process under the same name (C-016), or somebody who only says so: the peer itself knows
+        # our session, also after it lost its connection. One that merely restarted has lost its old
+        # connection, or will be suspected soon; it calls again and is let in then.
         return NameInUse(
             f"{hello.path} is served by another process, at {present.connection.peer}, which is alive",
             fix="stop one of the two, or give this one another path",
         )
-    return resident
+    return of_an_older_life(resident, hello) or resident
+
+
+def from_the_future(process: "Process", resident: "Resident", hello: Hello) -> RostraError | None:
+    """Such numbers are not believed: see `links.packets`."""
+    if (ahead_ms := hello.ahead_ms(process.wall_clock_ms())) <= AHEAD_MS_MAX:
+        return None
+    return NotAllowed(
+        f"numbers of {hello.path} are {_long(ahead_ms)} ahead of the clock of {resident.path}",
+        fix="set both clocks: numbers come from them",
+    )
+
+
+def of_an_older_life(resident: "Resident", hello: Hello) -> RostraError | None:
+    """A peer whose clock went back, and that had no disk to remember its numbers by, is told so, and waits
+    until its earlier life is forgotten."""
+    peer, me = hello.path, resident.path
+    link = resident.node.links.get(peer)
+    why = None if link is None else link.refusal(hello)
+    if link is None or why is None:
+        return None
+    fix = (
+        "set its clock, or give it a state directory; else it is let in when the later life has been silent"
+        f" for {2 * link.config.detect.down_after_s:g} s"
+    )
+    if why == OLDER:
+        behind = _long(link.peer_incarnation - hello.incarnation)
+        return NotAllowed(
+            f"{peer} began its life {behind} before one that {me} met earlier: its clock went back",
+            fix=fix,
+        )
+    if why == WE_ARE_OLDER:
+        behind = _long(hello.yours // SESSIONS_PER_LIFE - resident.node.incarnation)
+        return NotAllowed(
+            f"{peer} met a later life of {me}, by {behind}: the clock of {me} went back",
+            fix=fix,
+        )
+    return NotAllowed(f"{peer} met {me} again after this: {why}", fix="call again in a moment")
+
+
+def _long(ms: int) -> str:
+    """For people, who may have set a clock wrong by a minute or by a century."""
+    for unit, size in (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000)):
+        if ms >= 2 * size:
+            return f"{ms // size} {unit}"
+    return f"{ms / 1000:g} s"
 
 
 class Dialler:

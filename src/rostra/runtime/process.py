@@ -210,6 +210,10 @@ class Process:
         """What time it is; another one where time is pretended."""
         return time.monotonic()
 
+    def wall_clock_ms(self) -> int:
+        """Since 1970: what numbers of other nodes are compared with."""
+        return time.time_ns() // 1_000_000
+
     # The nodes
 
     def host(self, resident: Resident) -> None:
@@ -580,7 +584,7 @@ class Process:
             because="first contact"
             if met is None
             else "new incarnation"
-            if met < report.incarnation
+            if met != report.incarnation
             else "heard again",
         )
 

@@ -360,6 +360,7 @@ def _server_plan(world: World, domain: Domain, incarnation: int, data: DataChann
         world.has_parent(domain),
         tuple(sorted(world.replicas)),
         fifo,
+        secrets.randbits(64),
     )
 
 
@@ -376,6 +377,7 @@ def _agent_plan(world: World, host: Domain, incarnation: int) -> NodePlan:
         world.has_parent(host),
         tuple(sorted(world.replicas)),
         FifoPlan(fitted(world.adhoc_of_hosts(parent(host)))),
+        secrets.randbits(64),
     )
 
 

@@ -19,6 +19,11 @@ that does not hear us. It is answered, and the answer is a sign of life.
 closes ends nothing (C-032). On a new one both ends say hello with the last number they have, and what the
 other lacks is sent again.
 
+**Memory.** The highest session of the peer that we know makes older ones void, also those of an older life.
+It is forgotten when the peer has been apart for as long again as it takes to give it up: what was sent in an
+older life is no longer under way then, and a peer whose clock went back, or in whose name somebody else came
+with a later number, is let in.
+
 Where we differ from the paper, and why: Congress assumes such links and gives no protocol. Its detector may
 report one side only, after which the other never re-announces itself (T-30); sessions make that impossible.
 """
@@ -43,13 +48,22 @@ from rostra.protocols.links.events import (
     Transmit,
     Trusted,
 )
-from rostra.protocols.links.packets import NOBODY, AnyPacket, Beat, Bye, Data, Hello
+from rostra.protocols.links.packets import (
+    NOBODY,
+    SESSIONS_PER_LIFE,
+    AnyPacket,
+    Beat,
+    Bye,
+    Data,
+    Hello,
+)
 from rostra.protocols.links.state import Apart, Over, Together
 
 Report = Effect | LinkUp | LinkDown | Received
 
-SESSIONS_PER_LIFE: Final = 1 << 20
-"""Sessions of one incarnation; the next one starts above them all. Incarnations are below 2**43."""
+OLDER: Final = "older incarnation"
+WE_ARE_OLDER: Final = "we are an older incarnation"
+OLD_EPOCH: Final = "old epoch"
 
 RESEND_PACKETS_MAX: Final = 64
 """Resent at one tick; if they were lost again, so would be the rest."""
@@ -63,8 +77,8 @@ class Link:
         "_channel_open",
         "_detector",
         "_incarnation",
+        "_known_at",
         "_mine",
-        "_peer_incarnation",
         "_replicated",
         "_ticked_at",
         "_world",
@@ -75,6 +89,7 @@ class Link:
         "config",
         "me",
         "peer",
+        "peer_incarnation",
         "state",
     )
 
@@ -87,6 +102,7 @@ class Link:
         incarnation: int,
         config: LinkConfig,
         replicated: bool = False,  # is the peer's server, and is it awaited when an epoch ends?
+        first_session: int = 1,
     ) -> None:
         self.me = me
         self.peer = peer
@@ -94,9 +110,10 @@ class Link:
         self._world = world
         self._incarnation = incarnation
         self.config = config
-        self._mine = incarnation * SESSIONS_PER_LIFE + 1
+        self._mine = incarnation * SESSIONS_PER_LIFE + first_session
         self._yours = NOBODY
-        self._peer_incarnation = 0
+        self.peer_incarnation = 0  # of the latest life that we know of
+        self._known_at: Instant = 0.0  # when we last had its session from itself
         self._channel_open = False
         self._replicated = replicated
         self.awaiting = False  # in our present session: the core takes the peer to be up, and waits for it
@@ -130,6 +147,15 @@ class Link:
         """Our session and the peer's, while the link is up."""
         return (self._mine, self._yours) if isinstance(self.state, Together) else None
 
+    @property
+    def sessions(self) -> int:
+        """How many sessions of this life are behind us."""
+        return self._mine - self._incarnation * SESSIONS_PER_LIFE
+
+    def is_echoed_by(self, hello: Hello) -> bool:
+        """Does this peer know our present session? Nobody does whom we did not tell."""
+        return hello.yours == self._mine
+
     def step(self, now: Instant, event: Event) -> list[Report]:
         match event:
             case PacketArrived(packet=packet):
@@ -156,7 +182,7 @@ class Link:
         if isinstance(packet, Hello):
             return self._greeted(now, packet)
         if packet.yours != self._mine or packet.mine != self._yours:
-            return [Ignored(type(packet).__name__, why="old epoch")]
+            return [Ignored(type(packet).__name__, why=OLD_EPOCH)]
         if isinstance(packet, Bye):
             return self._end(now, "closed") if self.up else [Ignored("Bye", why="apart already")]
         if isinstance(state, Together):
@@ -206,20 +232,21 @@ class Link:
             reports.append(Received(peer, message))  # noqa: PERF401 (an extend would build a second list)
 
     def _greeted(self, now: Instant, hello: Hello) -> list[Report]:
-        if why := self._refusal(hello):
+        if why := self.refusal(hello):
             return [Ignored("Hello", why)]
+        self._known_at = now
         reports: list[Report] = []
         if hello.mine > self._yours:
             if self.up:
-                restarted = hello.incarnation > self._peer_incarnation
+                restarted = hello.incarnation > self.peer_incarnation
                 reports = self._leave(now, "restarted" if restarted else "ended by peer")
-            self._yours, self._peer_incarnation = hello.mine, hello.incarnation
+            self._yours, self.peer_incarnation = hello.mine, hello.incarnation
             self.awaited = hello.awaiting
         state = self.state
         if hello.yours != self._mine:
             if isinstance(state, Together):
                 # Sent before the peer learnt our session, and overtaken by what it sent after.
-                return [Ignored("Hello", why="old epoch")]
+                return [Ignored("Hello", why=OLD_EPOCH)]
             if self._channel_open:
                 reports.append(Transmit(self.peer, self._hello()))
             return reports
@@ -232,19 +259,20 @@ class Link:
             self._resume(now, state, reports)
         return reports
 
-    def _refusal(self, hello: Hello) -> str | None:
+    def refusal(self, hello: Hello) -> str | None:
+        """Why this hello changes nothing; none if it counts."""
         if hello.world != self._world:
             return "another world"
         if hello.path != self.peer or hello.to not in (self.me, ""):
             return "not meant for this link"
-        if hello.incarnation < self._peer_incarnation:
+        if hello.incarnation < self.peer_incarnation:
             # An old life of the peer, or a second server that runs under its name (C-182).
-            return "older incarnation"
+            return OLDER
         if hello.yours > self._mine:
             # The same, seen from the other side: somebody with our name lives or lived, later than we.
-            return "we are an older incarnation"
+            return WE_ARE_OLDER
         if hello.mine < self._yours:
-            return "old epoch"
+            return OLD_EPOCH
         return None
 
     # What is said
@@ -351,6 +379,7 @@ class Link:
         self._ticked_at = now
         self._detector.ticked(now, late_s)
         if isinstance(state, Apart):
+            self._forget(now, state)
             return self._seek(now, state)
         if isinstance(state, Over):
             return []
@@ -371,9 +400,17 @@ class Link:
         state = self.state
         if isinstance(state, Apart):
             state.hello_at = min(state.hello_at, now + state.backoff_s)
+            state.since, self._known_at = min(state.since, now), min(self._known_at, now)
         elif isinstance(state, Together):
             state.sent_at = min(state.sent_at, now)
             state.progress_at = min(state.progress_at, now)
+
+    def _forget(self, now: Instant, apart: Apart) -> None:
+        if (
+            self._yours != NOBODY
+            and now - max(apart.since, self._known_at) >= self.config.detect.down_after_s
+        ):
+            self._yours, self.peer_incarnation = NOBODY, 0
 
     def _seek(self, now: Instant, apart: Apart) -> list[Report]:
         if not self._channel_open or now < apart.hello_at:
@@ -402,7 +439,7 @@ class Link:
     def _begin(self, now: Instant) -> tuple[list[Report], Together]:
         self.state = together = Together(now, flowing=self._channel_open)
         self._detector.begin(now)
-        return [LinkUp(self.peer, self._peer_incarnation)], together
+        return [LinkUp(self.peer, self.peer_incarnation)], together
 
     def _leave(self, now: Instant, what: str) -> list[Report]:
         """Our new session tells the peer, at the next contact, that this epoch is over for it too."""
@@ -410,7 +447,7 @@ class Link:
         evidence = self.evidence(now)
         self._mine += 1
         self.awaiting = self._replicated
-        self.state = Apart(now + self.config.reconnect_backoff_s, self.config.reconnect_backoff_s)
+        self.state = Apart(now + self.config.reconnect_backoff_s, self.config.reconnect_backoff_s, now)
         return [Removed(because, evidence), LinkDown(self.peer, because)]
 
     def wait_no_more(self) -> None:

@@ -4,6 +4,10 @@ A **session** is one end's half of a link epoch: a number that grows each time t
 across restarts. An epoch is a pair of sessions, one of each end. Every packet says the sender's session
 (`mine`) and the one it believes the receiver has (`yours`); a packet belongs to the present epoch only if
 both are right.
+
+An **incarnation** is the millisecond, since 1970, in which a life of a node began, and the sessions of a life
+count up from it. So a number from the future is known to be wrong. It must not be remembered: everything true
+that comes later would look old beside it.
 """
 
 from typing import Any, Final
@@ -14,6 +18,13 @@ from rostra.names import Domain
 
 NOBODY: Final = 0
 """The session of a peer that was not heard of yet."""
+
+SESSIONS_PER_LIFE: Final = 1 << 20
+"""Sessions of one incarnation; the next one starts above them all. Incarnations are below 2**43."""
+
+AHEAD_MS_MAX: Final = 24 * 3600 * 1000
+"""How far a peer's clock may be ahead of ours. Raising it: what a wrong clock claimed is believed for longer;
+lowering it below what clocks are wrong by: nodes that are refused."""
 
 
 class Packet(Struct, frozen=True, array_like=True, tag_field="kind"):
@@ -31,6 +42,11 @@ class Hello(Packet, frozen=True, tag=1):
     to: Domain = Domain("")  # whom I want to reach: one process may serve several domains at one address
     key: bytes = b""  # a cluster's server to its hosts: what seals their datagrams; the link does not read it
     awaiting: bool = False  # nobody on my side was told that the last epoch ended: one of us has replicas
+
+    def ahead_ms(self, clock_ms: int) -> int:
+        """By how much its numbers are ahead of our clock: more than `AHEAD_MS_MAX` cannot be true."""
+        newest = max(self.mine, self.yours) // SESSIONS_PER_LIFE
+        return max(self.incarnation, newest) - clock_ms
 
 
 class Data(Packet, frozen=True, tag=2):

@@ -9,11 +9,12 @@ from rostra.protocols.links.packets import Data
 class Apart:
     """No epoch: we say hello, at growing intervals, until a packet echoes our present session."""
 
-    __slots__ = ("backoff_s", "hello_at")
+    __slots__ = ("backoff_s", "hello_at", "since")
 
-    def __init__(self, hello_at: Instant, backoff_s: float) -> None:
+    def __init__(self, hello_at: Instant, backoff_s: float, since: Instant = 0.0) -> None:
         self.hello_at = hello_at
         self.backoff_s = backoff_s
+        self.since = since
 
 
 class Together:
