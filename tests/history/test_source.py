@@ -1,5 +1,6 @@
 """`spark.read.format("rostra")`: the rows that Parquet gives, each once, and no file read in vain."""
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -16,11 +17,15 @@ from support.segments import SCHEMA, Row, cut, damage, send, write
 
 from rostra.errors import BadInput
 from rostra.history.archive import Archive
+from rostra.history.ingest import Ingest
 from rostra.history.journals import read_journal, segments
 from rostra.history.questions.stays import stays
 from rostra.history.schemas import EVENTS
 from rostra.history.session import given_up
 from rostra.history.source import Condition, JournalReader, JournalStream, Parts, Wanted, register
+from rostra.history.tables import Tables
+from rostra.sim.journal import journal_of
+from rostra.sim.world import World
 
 DAY = timedelta(days=1)
 
@@ -251,6 +256,46 @@ def test_a_damaged_page_is_an_error_that_names_the_file(session: SparkSession, t
             rows.collect()
         said = str(given_up(refused.value))
         assert said.startswith("cannot read file://") and segment.name in said
+
+
+def test_simulated_worlds_without_a_name_are_told_apart_when_they_are_asked_together(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    many = 0
+    for seed in (1, 2):
+        world = World(seed, domains={"eu": 2}, journal=tmp_path / f"run {seed}")
+        world.run(seed)
+        world.close()
+        many += journal_of(world).num_rows
+    both = read_journal(session, f"{tmp_path}/run *")
+    rows = both.groupBy("world").count().collect()
+    assert len(rows) == 2 and sum(row["count"] for row in rows) == many
+
+
+def test_two_worlds_of_one_name_are_not_taken_for_one(session: SparkSession, tmp_path: Path) -> None:
+    """Numbers that come twice, cut otherwise: the same rows are read once, other rows are set aside
+    by every reader."""
+    mine = steady(20)
+    others = [{**row, "kind": "settled"} if row["seq"] > 12 else row for row in mine]
+    place = tmp_path / "journal" / "1"
+    send(place, mine[:15])
+    send(place, mine[5:], name="again.parquet")
+    other = send(tmp_path / "journal" / "2", others[8:])
+    archive = Archive(session, journal=f"{tmp_path}/journal/*")
+    assert Counter(row.kind for row in archive.events.collect()) == {"started": 1, "heartbeat": 19}
+    [(path, why)] = archive.left_out.items()
+    assert path.endswith(other.name) and "are there two worlds that are called 'w'?" in why
+
+    def ingested(journal: Path, tables: Tables) -> list[str]:
+        Ingest(session, journal, tables.place.path).once()
+        assert keys(tables.read(session, "events")) == keys_of(mine)
+        return [Path(each.file).name for each in tables.set_aside()]
+
+    assert ingested(tmp_path / "journal", Tables(tmp_path / "at once")) == [other.name]
+    tables = Tables(tmp_path / "one after the other")
+    assert ingested(place, tables) == []
+    other.rename(next(place.glob("date=*")) / other.name)
+    assert ingested(place, tables) == [other.name]
 
 
 def test_a_question_says_which_files_it_had_to_leave_out(session: SparkSession, tmp_path: Path) -> None:

@@ -36,13 +36,16 @@ from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from rostra.errors import BadInput, RostraError, Unreachable
 from rostra.history.compact import Compaction
-from rostra.history.files import status
+from rostra.history.files import open_files, status
+from rostra.history.journals import contradicting, differ, is_within, other_rows, rows_between
 from rostra.history.look import Seen, look, looking
 from rostra.history.runs import Epoch, Key, Piece, Plan, Run, plan
 from rostra.history.schemas import HOLES
@@ -243,8 +246,11 @@ class Ingest:
                     each.why = each.why or damaged.why.get(each.path, "")
 
     def _write(self, batch: int, before: Commit | None, seen: list[Seen], more_waits: bool) -> Commit:
-        good = [each for each in seen if not each.why]
         known = self._tables.epochs(before)
+        others = self._contradicting([run for each in seen if not each.why for run in each.runs], known)
+        for each in seen:
+            each.why = each.why or others.get(each.path, "")
+        good = [each for each in seen if not each.why]
         made = plan(
             known,
             [*(before.held if before else ()), *(run for each in good for run in each.runs)],
@@ -279,6 +285,27 @@ class Ingest:
         self._reach("before commit")
         self._tables.commit(commit)
         return commit
+
+    def _contradicting(self, arrived: list[Run], known: Mapping[Key, Epoch]) -> dict[str, str]:
+        """Files with other rows than are in the tables, or in this batch, under the same numbers."""
+        found = contradicting(arrived)
+        for each in arrived:
+            key, path = each.key, each.source
+            if path not in found and key in known and each.first <= known[key].frontier:
+                first, last = each.first, min(each.last, known[key].frontier)
+                if differ(self._ingested(key, first, last), rows_between(path, first, last)):
+                    found[path] = other_rows(key, str(self._tables.place))
+        return found
+
+    def _ingested(self, key: Key, first: int, last: int) -> pa.Table:
+        paths = [open_files(path)[1] for path in self._tables.files("events", self._tables.commits())]
+        of_life = (
+            (pc.field("world") == key.world)
+            & (pc.field("writer") == key.writer)
+            & (pc.field("epoch") == key.epoch)
+        )
+        events = ds.dataset(paths, filesystem=self._tables.place.files, format="parquet")
+        return events.to_table(filter=of_life & is_within(first, last))
 
     # What a batch writes
 

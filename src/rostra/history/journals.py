@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
@@ -20,11 +21,11 @@ from pyspark.sql.types import StructType
 
 from rostra.errors import BadInput
 from rostra.history.files import Directory, is_seen, open_files
-from rostra.history.look import Seen, extra_columns, look
+from rostra.history.look import ARROW, KNOWN, OTHER_ROWS, Seen, extra_columns, look
 from rostra.history.runs import Key, Piece, Run, plan
 from rostra.history.schemas import widened
 from rostra.history.straight import lives_in, note
-from rostra.journal.schema import KEY
+from rostra.journal.schema import KEY, NAMES
 
 THREADS: Final = 8
 
@@ -57,7 +58,65 @@ class Survey(NamedTuple):
 def survey(paths: Sequence[str]) -> Survey:
     with ThreadPoolExecutor(THREADS) as pool:
         seen = list(pool.map(glance, paths))
+    others = contradicting(run for each in seen for run in each.runs)
+    for each in seen:
+        each.why = each.why or others.get(each.path, "")
     return Survey([each for each in seen if not each.why], [each for each in seen if each.why])
+
+
+def contradicting(arrived: Iterable[Run]) -> dict[str, str]:
+    """Files with other rows than an earlier one has under the same numbers, and why they cannot be used. What
+    comes twice is the same row; if it is not, two worlds have one name."""
+    by_key: dict[Key, list[Run]] = {}
+    for run in arrived:
+        by_key.setdefault(run.key, []).append(run)
+    found: dict[str, str] = {}
+    for runs in by_key.values():
+        farthest: Run | None = None
+        for run in sorted(runs, key=lambda run: (run.first, -run.last, run.source)):
+            if farthest is not None and run.first <= farthest.last and run.source != farthest.source:
+                first, last = run.first, min(run.last, farthest.last)
+                if differ(rows_between(farthest.source, first, last), rows_between(run.source, first, last)):
+                    found[run.source] = other_rows(run.key, farthest.source)
+                    continue
+            if farthest is None or run.last > farthest.last:
+                farthest = run
+    return found
+
+
+def other_rows(key: Key, where: str) -> str:
+    return (
+        f"{OTHER_ROWS} of {key.writer} #{key.epoch} than {where}: "
+        f"are there two worlds that are called {key.world!r}?"
+    )
+
+
+def rows_between(path: str, first: int, last: int) -> pa.Table | None:
+    """None if they cannot be read, which whoever needs them will find out."""
+    files, inside = open_files(path)
+    try:
+        with files.open_input_file(inside) as opened:
+            rows = pq.ParquetFile(opened, page_checksum_verification=True).read()
+    except (pa.ArrowException, OSError):
+        return None
+    return rows.filter(is_within(first, last))
+
+
+def differ(ours: pa.Table | None, theirs: pa.Table | None) -> bool:
+    """Is a row with a number that both have another one, in a column that both know?"""
+    if ours is None or theirs is None:
+        return False
+    names = [name for name in NAMES if name in ours.column_names and name in theirs.column_names]
+    one, other = (
+        rows.filter(pc.is_in(rows["seq"], pc.unique(of["seq"]))).select(names).sort_by("seq")
+        for rows, of in ((ours, theirs), (theirs, ours))
+    )
+    types = {name: ARROW[KNOWN[name].type] for name in names}
+    return any(not one[name].cast(type_).equals(other[name].cast(type_)) for name, type_ in types.items())
+
+
+def is_within(first: int, last: int) -> pc.Expression:
+    return (pc.field("seq") >= first) & (pc.field("seq") <= last)
 
 
 def chosen(good: Iterable[Seen]) -> list[Piece]:

@@ -39,6 +39,9 @@ WORDS: Final = ("world", "writer", "role", "kind")
 OTHER_WORLD: Final = "of another world"
 """Why a file is set aside that nobody misses here."""
 
+OTHER_ROWS: Final = "other rows"
+"""Why a file is set aside whose rows are not those that are there already, under the same numbers."""
+
 DROPPED, CLOSING = "dropped", "closing"
 
 

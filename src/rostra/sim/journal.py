@@ -8,6 +8,7 @@ Time is pretended, but not random: virtual second 0 is the beginning of 2026, so
 files, byte for byte. Nothing is flushed by time, since nothing here can be lost.
 """
 
+import hashlib
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -68,9 +69,9 @@ class Pages:
 class SimJournal:
     """The journals of one simulated world. `close` says that all servers ended well, and writes the rest."""
 
-    def __init__(self, directory: str | Path, *, world: str = "sim", record: bool = False) -> None:
+    def __init__(self, directory: str | Path, *, world: str | None = None, record: bool = False) -> None:
         self.directory = Path(directory)
-        self.world = world
+        self.world = world or unnamed(self.directory)
         self._record = record  # every input too
         self._recorders: dict[Domain, Recorder] = {}
         self._place = Place(self.directory)
@@ -171,6 +172,12 @@ class SimJournal:
     def read(self) -> pa.Table:
         self.write()
         return read(self.directory)
+
+
+def unnamed(directory: Path) -> str:
+    """The name of a world that was given none: another one for each directory, so that several journals
+    can be asked together."""
+    return f"sim-{hashlib.sha256(str(directory.absolute()).encode()).hexdigest()[:8]}"
 
 
 def journal_of(world: "World") -> pa.Table:
