@@ -9,6 +9,7 @@ with Browser.open() as browser:
 import base64
 import contextlib
 import json
+import os
 import shutil
 import subprocess
 import tempfile
@@ -16,6 +17,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +34,29 @@ FLAGS = (
     "--force-color-profile=srgb",
     "--hide-scrollbars",
 )
+FONTS = Path("/usr/share/fonts")
 START_TIMEOUT_S = 60.0
 WAIT_S = 60.0
 LOOK_S = 0.05
+STICKING_OUT = """
+  const page = document.documentElement, body = document.body;
+  const scrolls = (e) => e !== body && ["auto", "hidden"].includes(getComputedStyle(e).overflowX);
+  const found = page.scrollWidth > innerWidth ? [`the page: ${page.scrollWidth}`] : [];
+  for (const e of body.querySelectorAll("*")) {
+    const box = e.getBoundingClientRect();
+    if (!box.width || !box.height || e.closest(".hidden, .skip")) continue;
+    let around = e.parentElement;
+    while (around !== body && !scrolls(around) && !around.matches(".card, .top, .lost"))
+      around = around.parentElement;
+    if (scrolls(around)) continue;
+    const inside = around.getBoundingClientRect();
+    const room = around === body ? { left: 0, right: innerWidth, bottom: Infinity } : inside;
+    if (box.left < room.left - 1 || box.right > room.right + 1 || box.bottom > room.bottom + 1)
+      found.push(`${e.tagName} ${e.id || e.getAttribute("class") || e.textContent.slice(0, 20)}: `
+        + `${box.left.toFixed()} to ${box.right.toFixed()}, down to ${box.bottom.toFixed()}, in `
+        + `${room.left.toFixed()} to ${room.right.toFixed()}, down to ${room.bottom.toFixed()}`);
+  }
+  return found"""
 KEYS = {
     "Enter": "\ue007",
     "Tab": "\ue004",
@@ -45,10 +67,35 @@ KEYS = {
 
 
 def why_no_browser() -> str | None:
-    missing = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
+    packages = {"chromium": "chromium", "chromedriver": "chromium-driver"}
+    missing = [package for name, package in packages.items() if shutil.which(name) is None]
+    missing += [font.package for font in (WIDE, NARROW) if not font.find()]
     return (
-        f"{' and '.join(missing)} missing: apt-get install -y chromium chromium-driver" if missing else None
+        f"there is no browser, or not in two fonts: apt-get install -y {' '.join(missing)}"
+        if missing
+        else None
     )
+
+
+@dataclass(frozen=True)
+class Font:
+    """What a browser may have as its only font."""
+
+    family: str
+    files: tuple[str, ...]
+    package: str
+
+    def find(self) -> list[Path]:
+        found = [path for name in self.files for path in sorted(FONTS.rglob(name))[:1]]
+        return found if len(found) == len(self.files) else []
+
+
+WIDE = Font(
+    "DejaVu Sans", ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf", "DejaVuSansMono.ttf"), "fonts-dejavu-core"
+)
+NARROW = Font(
+    "Roboto Condensed", ("RobotoCondensed-Regular.ttf", "RobotoCondensed-Bold.ttf"), "fonts-roboto-unhinted"
+)
 
 
 class BrowserError(AssertionError):
@@ -61,11 +108,11 @@ class Browser:
 
     @classmethod
     @contextlib.contextmanager
-    def open(cls, width: int = 1280, height: int = 900) -> Iterator["Browser"]:
-        """A fresh browser with nothing remembered, closed at the end with all its processes."""
+    def open(cls, font: Font, width: int = 1280, height: int = 900) -> Iterator["Browser"]:
+        """A fresh browser with nothing remembered and one font, closed at the end with all its processes."""
         with (
             tempfile.TemporaryDirectory(prefix="rostra-chromium-", ignore_cleanup_errors=True) as profile,
-            _driver() as base,
+            _driver(_only(font, Path(profile) / "fonts")) as base,
         ):
             flags = [*FLAGS, f"--user-data-dir={profile}", f"--window-size={width},{height}"]
             wanted = {
@@ -139,6 +186,19 @@ class Browser:
             shot = _ask("GET", f"{self._base}/screenshot")
         path.write_bytes(base64.b64decode(shot))
 
+    def fonts(self, selector: str) -> set[str]:
+        """The families in which the text of the first such element is drawn."""
+        self._devtools("DOM.enable")
+        self._devtools("CSS.enable")
+        page = self._devtools("DOM.getDocument")["root"]["nodeId"]
+        node = self._devtools("DOM.querySelector", nodeId=page, selector=selector)["nodeId"]
+        drawn = self._devtools("CSS.getPlatformFontsForNode", nodeId=node)["fonts"]
+        return {each["familyName"] for each in drawn}
+
+    def sticking_out(self) -> list[str]:
+        """What does not fit into the window or into its card, except in boxes that scroll or shorten."""
+        return list(self.run(STICKING_OUT))
+
     def complaints(self) -> list[str]:
         """What the browser wrote to its console about our pages, warnings included."""
         log = self._post("se/log", type="browser")
@@ -195,11 +255,27 @@ class Browser:
         return _ask("POST", f"{self._base}/{path}", content)
 
 
+def _only(font: Font, directory: Path) -> dict[str, str]:
+    """The environment of a browser that has this font and no other."""
+    directory.mkdir()
+    for file in font.find():
+        shutil.copy(file, directory)
+    settings = directory / "fonts.conf"
+    settings.write_text(
+        f"<fontconfig><dir>{directory}</dir><cachedir>{directory}/cache</cachedir></fontconfig>"
+    )
+    return {**os.environ, "FONTCONFIG_FILE": str(settings)}
+
+
 @contextlib.contextmanager
-def _driver() -> Iterator[str]:
+def _driver(environment: dict[str, str]) -> Iterator[str]:
     """A chromedriver of our own, on a free port that it chooses."""
     with subprocess.Popen(
-        ["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ["chromedriver", "--port=0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environment,
     ) as process:
         try:
             assert process.stdout is not None

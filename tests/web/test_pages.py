@@ -170,17 +170,59 @@ def test_no_name_can_become_markup(browser: Browser, world: Stage) -> None:
     assert browser.run("return document.title") == "pretend – Rostra"
 
 
-@pytest.mark.parametrize("width", [1280, 768, 400])
-def test_the_page_fits_its_window(browser: Browser, world: Stage, width: int) -> None:
-    browser.resize(width, 860)
+def test_a_browser_has_one_font_and_its_widths_differ(in_each_font: Browser, world: Stage) -> None:
+    look(in_each_font, world)
+    (family,) = in_each_font.fonts("h1")
+    width = in_each_font.run(
+        "const ink = document.createElement('canvas').getContext('2d');"
+        "ink.font = '100px sans-serif'; return ink.measureText('Sightings').width"
+    )
+    assert {"DejaVu Sans": width > 450, "Roboto Condensed": width < 380}[family], width
+
+
+WIDTHS = (1280, 768, 400)
+
+
+def sticking_out(browser: Browser) -> dict[int, list[str]]:
+    """What does not fit, by the width of the window."""
+    found = {}
+    for width in WIDTHS:
+        browser.resize(width, 860)
+        browser.until("it is drawn anew", "return document.querySelector('.tree').clientWidth < innerWidth")
+        if out := browser.sticking_out():
+            found[width] = out
+    return found
+
+
+def test_the_page_fits_its_window(in_each_font: Browser, world: Stage) -> None:
+    browser = in_each_font
     look(browser, world)
-    browser.click("[data-path='eu.paris']")
-    assert browser.run("return document.documentElement.scrollWidth") <= width
+    browser.until_text("#members", "both see the same")
+    assert sticking_out(browser) == {}
+    for path in ("world", "eu", "eu.paris", "us.denver.h2"):
+        browser.click(f"[data-path='{path}']")
+        browser.until_text("#detail h3", path)
+        assert sticking_out(browser) == {}, path
+    choose_link(browser, "eu|us")
+    browser.click("[data-act='cut-between']")
+    browser.until_text("#members", "4 differences")
+    browser.click("[data-matrix='members']")
+    assert sticking_out(browser) == {}, "a link is cut"
     small = (
         "return [...document.querySelectorAll('button, select, input, a')].filter(e => e.offsetParent &&"
         " !e.closest('.matrix, p') && e.getBoundingClientRect().height < 18).map(e => e.outerHTML)"
     )
     assert browser.run(small) == [], "too small to hit"
+
+
+def test_a_page_without_a_world_fits_its_window(in_each_font: Browser) -> None:
+    in_each_font.resize(400, 860)
+    with stage(places=False, members=False, lab=False) as world:
+        in_each_font.go(world.address)
+        in_each_font.until_text("#picture", "Nobody has answered yet.")
+        assert in_each_font.sticking_out() == []
+    in_each_font.until("it is lost", "return !document.querySelector('#lost').hidden")
+    assert in_each_font.sticking_out() == []
 
 
 def test_choosing_something_moves_nothing(browser: Browser, world: Stage) -> None:

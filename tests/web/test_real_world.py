@@ -154,11 +154,17 @@ def test_the_small_world_speaks_and_the_page_says_who_keeps_up(browser: Browser,
         "return document.querySelector('#speech .command')?.textContent.startsWith(arguments[0])",
         "rostra tail chat --scope world --agent ",
     )
-    browser.resize(400, 800)
-    assert browser.run("return document.documentElement.scrollWidth <= innerWidth"), "nothing sticks out"
     browser.run("document.querySelector('#speech .tabs button').focus()")
     browser.press("Enter")
     browser.until("the choice is in the address", "return location.search.includes('speech=chat')")
+
+
+def test_the_page_of_a_world_that_speaks_fits_its_window(in_each_font: Browser, address: str) -> None:
+    look(in_each_font, address)
+    in_each_font.until_text("#speech", "keeps up")
+    for width in (1280, 768, 400):
+        in_each_font.resize(width, 860)
+        assert in_each_font.sticking_out() == [], width
 
 
 def test_who_submits_is_shown_among_the_speakers_with_whom_it_speaks_through(
@@ -183,9 +189,7 @@ def test_who_submits_is_shown_among_the_speakers_with_whom_it_speaks_through(
                 "  && row.cells[2].textContent === '1' && row.cells[3].textContent === '0'",
             )
             browser.resize(400, 800)
-            assert browser.run("return document.documentElement.scrollWidth <= innerWidth"), (
-                "nothing sticks out"
-            )
+            assert browser.sticking_out() == []
         finally:
             meter.stdin.close()
             meter.wait(WITHIN_S)
