@@ -12,6 +12,7 @@
     │   ├── NotMember
     │   ├── TooLarge                    an attachment or message above its bound
     │   ├── NameInUse                   an endpoint with this name is open on the host
+    │   ├── StoreFailed                 the disk has no room for what must not be lost (retriable)
     │   └── NotAllowed
     ├── NotAvailable                this version cannot do it; a later one can
     ├── NotInstalled                this machine lacks something that it needs
@@ -89,6 +90,11 @@ class NameInUse(Refused):
     retriable = True
 
 
+class StoreFailed(Refused):
+    code = "STORE_FAILED"
+    retriable = True
+
+
 class NotAllowed(Refused):
     code = "NOT_ALLOWED"
 
@@ -144,6 +150,7 @@ BY_CODE: dict[str, type[RostraError]] = {
         NotMember,
         TooLarge,
         NameInUse,
+        StoreFailed,
         NotAllowed,
         NotAvailable,
         NotInstalled,

@@ -1,7 +1,6 @@
 """From settings to a running process, and back to nothing."""
 
 import asyncio
-import contextlib
 import resource
 import signal
 import subprocess
@@ -11,8 +10,8 @@ from pathlib import Path
 import pytest
 from support.lab import WITHIN_S
 
-from rostra.client import connect_admin
-from rostra.errors import RostraError
+from rostra.client import connect, connect_admin
+from rostra.errors import StoreFailed
 
 TOLD_WHILE_OPENING = """
 import os, sys
@@ -49,15 +48,31 @@ def test_an_agent_that_is_told_to_stop_while_it_starts_shuts_down_as_at_any_othe
     assert not socket.exists(), "its door is closed behind it"
 
 
-def test_a_full_disk_ends_an_agent_with_one_line_that_says_so(tmp_path: Path) -> None:
+def test_a_full_disk_refuses_what_needs_it_and_nothing_else(tmp_path: Path) -> None:
     world, socket = tmp_path / "world.toml", tmp_path / "socket"
     world.write_text('[world]\nname = "test"\n[servers]\nlab = "127.0.0.1:1"\n')
     words = ["agent", "lab.h1", "--world", str(world), "--socket", str(socket), "--state", str(tmp_path)]
 
-    async def fill() -> None:
-        async with connect_admin(str(socket)) as admin:
-            for number in range(1000):
-                await admin.register(f"group-{number}-{'x' * 200}", "lab.h1")
+    def group(number: int) -> str:
+        return f"group-{number}-{'x' * 200}"
+
+    async def fill(agent: int) -> None:
+        async with connect_admin(str(socket)) as admin, connect(str(socket), name="ann") as ann:
+            await admin.register(group(0), "lab.h1")
+            _, unlimited = resource.prlimit(agent, resource.RLIMIT_FSIZE)
+            resource.prlimit(agent, resource.RLIMIT_FSIZE, (65_536, unlimited))
+            with pytest.raises(StoreFailed, match="cannot write") as refused:
+                for number in range(1, 1000):
+                    await admin.register(group(number), "lab.h1")
+            assert refused.value.retriable and "free some space" in refused.value.fix
+            registered = str((await admin.inspect())["core"]["registry"])
+            assert group(number - 1) in registered and group(number) not in registered
+            async with ann.join("chess", "lab.h1"):
+                assert len((await ann.resolve("chess", "lab.h1")).members) == 1
+            counters = (await admin.inspect())["counters"]
+            assert counters["disk_refused{register}"] == 1
+            resource.prlimit(agent, resource.RLIMIT_FSIZE, (unlimited, unlimited))
+            await admin.register(group(number), "lab.h1")
 
     with subprocess.Popen(
         [sys.executable, "-m", "rostra", *words], stderr=subprocess.PIPE, text=True
@@ -66,13 +81,11 @@ def test_a_full_disk_ends_an_agent_with_one_line_that_says_so(tmp_path: Path) ->
             assert agent.stderr is not None
             while " configured " not in (said := agent.stderr.readline()):
                 assert said, "it ended before it was configured"
-            resource.prlimit(agent.pid, resource.RLIMIT_FSIZE, (32_768, 32_768))
-            with contextlib.suppress(RostraError):
-                asyncio.run(fill())
+            asyncio.run(fill(agent.pid))
+            agent.terminate()
             told = agent.stderr.read()
-            agent.wait(WITHIN_S)
+            assert agent.wait(WITHIN_S) == 0
         finally:
             agent.kill()
-    assert agent.returncode == 1
     assert "Traceback" not in told
-    assert " failed because='cannot write " in told.splitlines()[-1]
+    assert " disk_refused node=lab.h1 what=register because='cannot write " in told

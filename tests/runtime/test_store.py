@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from rostra.errors import BadInput
+from rostra.errors import BadInput, StoreFailed
 from rostra.names import Domain, Group, seat_of
 from rostra.protocols.lead.core import Ballot
 from rostra.protocols.resolve.registry import RegistryRecord
 from rostra.runtime import store as stores
-from rostra.runtime.store import BLOCK, Disk, Memory, StoreFailed
+from rostra.runtime.store import BLOCK, Disk, Memory, size_on_disk
 
 HOST = Domain("eu.h1")
 
@@ -150,6 +150,31 @@ def test_what_cannot_be_written_is_never_taken_for_written(tmp_path: Path) -> No
         store.persist(RegistryRecord(Domain("eu"), 1, ("news",)))
     with pytest.raises(StoreFailed):
         store.reserve_above(store.incarnation + 10 * BLOCK)
+    assert not store.has_reserved(store.incarnation + 10 * BLOCK)
+    store._db.execute("PRAGMA query_only = OFF")
+    store.reserve_above(store.incarnation + 10 * BLOCK)
+    store.close()
+    assert Disk(tmp_path, HOST).registry().records() == ()
+
+
+def full(store: Disk) -> None:
+    """The file may not grow any more: what SQLite then says is what it says of a full disk."""
+    (pages,) = store._db.execute("PRAGMA page_count").fetchone()
+    store._db.execute(f"PRAGMA max_page_count = {pages}")
+
+
+def test_room_is_made_before_it_is_needed_or_refused(tmp_path: Path) -> None:
+    store = Disk(tmp_path, HOST)
+    names = tuple(sorted(f"group-{number}-{'x' * 200}" for number in range(1000)))
+    store.make_room(size_on_disk(names))
+    full(store)
+    store.persist(RegistryRecord(HOST, 1, names))
+    with pytest.raises(StoreFailed, match="full") as refused:
+        store.make_room(size_on_disk(names * 10))
+    assert refused.value.retriable
+    store.persist_ballot(Ballot(3, seat_of(Domain("eu"), 1)))  # small, and in what is there
+    store.close()
+    assert Disk(tmp_path, HOST).registry().records() == (RegistryRecord(HOST, 1, names),)
 
 
 @pytest.mark.spec("C-161")

@@ -24,7 +24,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from rostra.errors import RostraError
+from rostra.errors import RostraError, StoreFailed
 from rostra.journal.inputs import FLUSHED, STARTED, Met, Recorder, Stopped
 from rostra.journal.rows import Scribe
 from rostra.names import ROOT, Domain, dials, domain_of_seat, parent
@@ -74,12 +74,14 @@ from rostra.protocols.links.events import (
     Transmit,
     Trusted,
 )
+from rostra.protocols.resolve.registry import RegistryRecord
 from rostra.replica import Replica
 from rostra.runtime.arenas import MB_EACH
 from rostra.runtime.config import World
 from rostra.runtime.connection import Connection
 from rostra.runtime.data import DataChannel
 from rostra.runtime.door import Door
+from rostra.runtime.durable import DurableSeat
 from rostra.runtime.inspect import Patience, document
 from rostra.runtime.lag import Lag
 from rostra.runtime.links import LINK_DOWN, Dialler, LinkEnd
@@ -94,6 +96,9 @@ DRAIN_TIMEOUT_S: Final = 5.0
 """How long a clean shutdown waits for the neighbours to acknowledge what we said last."""
 
 DRAIN_LOOK_S: Final = 0.01
+
+DISK_AGAIN_S: Final = 1.0
+"""How often a disk that had no room is tried again."""
 
 Writer = Any  # LinkEnd | Program: has something to write when the turn ends
 
@@ -118,6 +123,7 @@ class Resident:
         self.evidence: dict[
             Domain, Evidence
         ] = {}  # behind the present suspicion, or the last removal, of each peer
+        self.unwritten: dict[Domain, RegistryRecord] = {}  # by scope: what the disk had no room for yet
         self.replica: Replica | None = None  # of a seat, and of a server that leads: what both belong to
         self.gone = False  # another replica leads: nothing happens to this node any more
         self.scribe: Scribe | None = None  # if a journal is kept
@@ -171,6 +177,7 @@ class Process:
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
         self.ended: str | None = None  # why, after a clean end
+        self._disks_due = self.now  # when to try again what a disk did not take
         self._witnesses: list[Scribe | Recorder] = []
         self._paced: list[tuple[Programs, Link]] = []  # an agent's programs wait for its link to the domain
         self._do: dict[type, Callable[[Resident, Any], None]] = {
@@ -558,10 +565,31 @@ class Process:
             self.step(resident, TimerFired(timer))
 
     def _persist(self, resident: Resident, order: Persist) -> None:
-        if isinstance(order.record, Ballot):
-            resident.store.persist_ballot(order.record)
+        record = order.record
+        if isinstance(record, Ballot):
+            resident.store.persist_ballot(record)
+        elif record.scope == resident.path or resident.is_seat:
+            resident.store.persist(record)
         else:
-            resident.store.persist(order.record)
+            # A copy of a list that a server above us keeps: what matters can wait for the disk.
+            resident.unwritten[record.scope] = record
+            self._write_down(resident)
+
+    def _write_down(self, resident: Resident) -> None:
+        for scope, record in list(resident.unwritten.items()):
+            try:
+                resident.store.persist(record)
+            except StoreFailed as error:
+                self.no_room(resident, "registry", error)
+                return
+            del resident.unwritten[scope]
+
+    def no_room(self, resident: Resident, what: str, error: StoreFailed) -> None:
+        """The disk did not take this. Whoever needs it is refused, or waits; the node goes on."""
+        self.record.count("disk_refused", what)
+        self.record.note_rarely(
+            f"disk {resident.path}", "disk_refused", node=resident.path, what=what, because=error.what
+        )
 
     def _ignored(self, resident: Resident, ignored: Ignored) -> None:
         self.record.count("ignored", ignored.why)
@@ -738,6 +766,13 @@ class Process:
         for door in self.doors:
             door.tick()
         self.data.tick()
+        if self.now >= self._disks_due:
+            self._disks_due = self.now + DISK_AGAIN_S
+            for resident in list(self.residents.values()):
+                self._write_down(resident)
+                if isinstance(resident.node.core, DurableSeat):
+                    for event in resident.node.core.take_waiting():
+                        self.step(resident, event)
 
 
 def _grounds(evidence: Evidence) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from rostra.errors import (
     NotAllowed,
     NotAvailable,
     NotMember,
+    StoreFailed,
     TooLarge,
     Unreachable,
 )
@@ -65,6 +66,7 @@ from rostra.protocols.detect.programs import (
 )
 from rostra.protocols.effects import Answer, Asked, Effect, EndpointGone, Event, FellBehind, Ignored, Tell
 from rostra.protocols.links.events import Ticked
+from rostra.protocols.resolve.domain import DomainServer
 from rostra.protocols.resolve.local import LocalServer
 from rostra.protocols.resolve.messages import Members
 from rostra.protocols.resolve.requests import (
@@ -98,6 +100,7 @@ from rostra.protocols.resolve.watches import Watches
 from rostra.runtime.admission import Admission
 from rostra.runtime.arenas import Arenas
 from rostra.runtime.connection import Connection, Hold
+from rostra.runtime.store import size_on_disk
 from rostra.wire import (
     NO_ENDPOINT,
     Answered,
@@ -169,6 +172,9 @@ _TOKEN_MASK: Final = (1 << _TOKEN_BITS) - 1
 
 _NEW_WORK: Final = (Open, Join, Watch, SetOnline, Enter)
 """What an agent that is shutting down refuses."""
+
+_STORED: Final = (Open, Register, Unregister)
+"""What is answered only when the disk has it."""
 
 _ADMINISTRATION: Final = (Register, Unregister, Inspect, Recall)
 """What a program over TCP may ask only if it has shown a token."""
@@ -392,6 +398,9 @@ class Program:
         if not self.administers and isinstance(request, _ADMINISTRATION):
             self.answer(token, programs.no_administration(request))
             return
+        if isinstance(request, _STORED) and (refusal := programs.no_room_for(request)) is not None:
+            self.answer(token, refusal)
+            return
         if type(request) is Inspect and self._waits_for_news(token, number, request):
             return
         if endpoint and programs.watches is not None:
@@ -569,6 +578,31 @@ class Programs:
             )
         )
 
+    def no_room_for(self, request: Open | Register | Unregister) -> Denied | None:
+        """Make room on the disk for what this request changes; why it is refused, if there is none."""
+        core, store = self.resident.membership, self.resident.store
+        try:
+            if not isinstance(request, Open):
+                if isinstance(core, LocalServer | DomainServer):
+                    known = core.registry.record(request.group.scope)
+                    names = (request.group.name, *(known.names if known is not None else ()))
+                    store.make_room(size_on_disk(names))
+            elif isinstance(core, LocalServer):
+                self._reserve(core.next_number)
+        except StoreFailed as error:
+            self.process.no_room(self.resident, type(request).__name__.lower(), error)
+            return denied(error)
+        return None
+
+    def _reserve(self, number: int) -> None:
+        """On disk before anybody hears of it: no later life may hand out this number again."""
+        try:
+            self.resident.store.reserve_above(number)
+        except StoreFailed as error:
+            if not self.resident.store.has_reserved(number):
+                raise
+            self.process.no_room(self.resident, "numbers", error)
+
     def keep_pace(self, backlog: int) -> None:
         """Read programs only as fast as the domain takes what they cause: nothing is dropped, and no queue
         grows without bound."""
@@ -632,8 +666,6 @@ class Programs:
         result = answer.result
         if type(result) is Opened:
             number = incarnation_of(result.endpoint)
-            # On disk before anybody hears of it: no later life may hand out this number again.
-            self.resident.store.reserve_above(number)
             program.endpoints[number] = result.endpoint
             self._place(result.endpoint, (program, number))
         elif type(result) is Inspected:
@@ -836,13 +868,17 @@ class Programs:
     def _open_own(self) -> None:
         self._own_names += 1
         name = OWN_NAME if self._own_names == 1 else f"{OWN_NAME}-{self._own_names}"
-        self._ask_ourselves(Endpoint(""), Open(name), self._own_opened)
+        open = Open(name)
+        if (refusal := self.no_room_for(open)) is not None:
+            self._own_names -= 1
+            self._own_opened(refusal)
+        else:
+            self._ask_ourselves(Endpoint(""), open, self._own_opened)
 
     def _own_opened(self, answer: Any) -> None:
         if type(answer) is Opened:
             self._own = answer.endpoint
             self._routes.clear()
-            self.resident.store.reserve_above(incarnation_of(answer.endpoint))
         elif answer.code == NameInUse.code:
             self._open_own()
             return

@@ -6,12 +6,16 @@ the domain's server in the same process; when another is, it stops being that, a
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from rostra.errors import StoreFailed
 from rostra.names import Domain
 from rostra.node import Node, Output
 from rostra.protocols.effects import Event
+from rostra.protocols.lead.core import SeatCore
 from rostra.replica import Replica
+from rostra.runtime.durable import DurableSeat
 from rostra.runtime.process import Process, Resident
 from rostra.runtime.store import Store
 
@@ -38,6 +42,9 @@ class Replicas:
     def host(self, replica: Replica, store: Store) -> None:
         seat = Resident(replica.seat, store, is_agent=False)
         seat.replica = replica
+        core = replica.seat.core
+        assert isinstance(core, SeatCore)
+        seat.node.core = DurableSeat(core, store, partial(self._process.no_room, seat, "votes"))
         self._seats[replica.domain] = seat
         self._process.host(seat)
 
@@ -74,8 +81,16 @@ class Replicas:
             self._process.loop.call_later(REMEMBER_AFTER_S, self._write_down, replica.domain)
 
     def _write_down(self, domain: Domain) -> None:
-        if not self._process.is_over:
-            self._seats[domain].store.persist_known(self._unwritten.pop(domain))
+        if self._process.is_over:
+            return
+        seat = self._seats[domain]
+        try:
+            seat.store.persist_known(self._unwritten[domain])
+        except StoreFailed as error:
+            self._process.no_room(seat, "neighbours", error)
+            self._process.loop.call_later(REMEMBER_AFTER_S, self._write_down, domain)
+        else:
+            del self._unwritten[domain]
 
     def perform(self, replica: Replica, output: Output) -> None:
         if (resident := self._servers.get(replica.domain)) is not None:

@@ -8,16 +8,22 @@ sequence: endpoint numbers count up from the incarnation. Numbers are reserved o
 are used, and a new life begins above everything reserved, whatever it used of it. The sequence also never
 falls behind the wall clock in milliseconds: a machine whose state directory was lost, or that never had one,
 still begins above its earlier lives as long as its clock is sane (C-005).
+
+**A full disk.** What must not be lost is on disk before anything rests on it, so room is made first
+(`make_room`): a driver that gets none refuses the request, or lets a message between replicas wait, and the
+node goes on. A write that fails without that ends the node: a crash is safe, forgetting is not.
 """
 
+import contextlib
 import sqlite3
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Final, Protocol
 
 import msgspec
 
-from rostra.errors import BadInput, RostraError
+from rostra.errors import BadInput, StoreFailed
 from rostra.names import Domain, parse_group_name, parse_scope
 from rostra.protocols.lead.core import Ballot
 from rostra.protocols.resolve.registry import Registry, RegistryRecord
@@ -27,10 +33,8 @@ BLOCK: Final = 1024
 clock."""
 
 
-class StoreFailed(RostraError):
-    """The disk did not take what must not be lost. The node stops: a crash is safe, forgetting is not."""
-
-    code = "STORE_FAILED"
+ROOM_BYTES: Final = 16_384
+"""What a write may need beside its own bytes: pages of the tree, and of the free list."""
 
 
 class Store(Protocol):
@@ -38,6 +42,12 @@ class Store(Protocol):
 
     def reserve_above(self, number: int) -> None:
         """Make sure that no later life of this node uses a number up to this one and some way beyond."""
+
+    def has_reserved(self, number: int) -> bool:
+        """Is that sure already?"""
+
+    def make_room(self, size: int) -> None:
+        """The next write of up to so many bytes finds room on the disk; `StoreFailed` if there is none."""
 
     def registry(self) -> Registry: ...
 
@@ -65,6 +75,12 @@ class Memory:
         self.incarnation = _wall_clock_ms()
 
     def reserve_above(self, number: int) -> None:
+        pass
+
+    def has_reserved(self, number: int) -> bool:
+        return True
+
+    def make_room(self, size: int) -> None:
         pass
 
     def registry(self) -> Registry:
@@ -97,6 +113,8 @@ class Disk:
             self._db = sqlite3.connect(self._file, timeout=0, isolation_level=None)
             self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
             self._db.execute("PRAGMA synchronous = FULL")
+            # Its blocks stay ours: the journal of a write needs no more room than that of the one before.
+            self._db.execute("PRAGMA journal_mode = PERSIST")
             self._db.execute("BEGIN IMMEDIATE")
             self._check()
             self._db.execute("CREATE TABLE IF NOT EXISTS numbers (reserved INTEGER NOT NULL)")
@@ -106,6 +124,7 @@ class Disk:
             )
             self._db.execute("CREATE TABLE IF NOT EXISTS ballot (term INTEGER NOT NULL, vote TEXT NOT NULL)")
             self._db.execute("CREATE TABLE IF NOT EXISTS known (neighbour TEXT PRIMARY KEY)")
+            self._db.execute("CREATE TABLE IF NOT EXISTS room (bytes BLOB NOT NULL)")
             (last,) = self._db.execute("SELECT max(reserved) FROM numbers").fetchone()
             if not isinstance(last, int | None):
                 raise ValueError(f"{last!r} is no number")
@@ -113,7 +132,8 @@ class Disk:
             self._records = self._read_registry()
             self._ballot = self._read_ballot()
             self._known = self._read_known()
-            self._reserve(self.incarnation + BLOCK)
+            self._reserved = self.incarnation + BLOCK
+            self._reserve(self._reserved)
             self._db.execute("COMMIT")
         except OSError as error:
             raise BadInput(
@@ -140,6 +160,21 @@ class Disk:
     def reserve_above(self, number: int) -> None:
         if number + BLOCK // 2 >= self._reserved:
             self._write(lambda: self._reserve(number + BLOCK))
+            self._reserved = number + BLOCK
+
+    def has_reserved(self, number: int) -> bool:
+        return number <= self._reserved
+
+    def make_room(self, size: int) -> None:
+        """Write as much as is to come, and take it back: the pages stay in the file, free for the next
+        write."""
+
+        def rehearse() -> None:
+            self._db.execute("DELETE FROM room")
+            self._db.execute("INSERT INTO room (bytes) VALUES (zeroblob(?))", (size + ROOM_BYTES,))
+
+        self._write(rehearse)
+        self._write(lambda: self._db.execute("DELETE FROM room"))
 
     def registry(self) -> Registry:
         return Registry.of(self._records)
@@ -205,7 +240,6 @@ class Disk:
     def _reserve(self, number: int) -> None:
         self._db.execute("DELETE FROM numbers")
         self._db.execute("INSERT INTO numbers (reserved) VALUES (?)", (number,))
-        self._reserved = number
 
     def _write(self, change: "Change") -> None:
         try:
@@ -213,8 +247,10 @@ class Disk:
             change()
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
+            with contextlib.suppress(sqlite3.Error):
+                self._db.execute("ROLLBACK")
             raise StoreFailed(
-                f"cannot write {self._file}: {error}", fix="free some space and start again"
+                f"cannot write {self._file}: {error}", fix="free some space on that disk, and ask again"
             ) from error
 
 
@@ -238,6 +274,11 @@ class _Vote(msgspec.Struct, array_like=True):
 
 class Change(Protocol):
     def __call__(self) -> object: ...
+
+
+def size_on_disk(names: Iterable[str]) -> int:
+    """Of a list of permanent groups, at most: as JSON, in which a quotation mark takes two bytes."""
+    return sum([len(name.encode()) * 2 + 3 for name in names])
 
 
 def open_store(directory: Path | None, path: Domain) -> Store:

@@ -219,6 +219,11 @@ COUNTED: Final[dict[str, tuple[str, str, str]]] = {
         "why",
         f"Programs that we disconnected, by reason. {GOOD_LOW}",
     ),
+    "disk_refused": (
+        "rostra_runtime_disk_refused",
+        "what",
+        f"Writes to the state directory that found no room, by what they were for. {GOOD_LOW}",
+    ),
     "programs_held_back": (
         "rostra_runtime_programs_held_back",
         "",

@@ -1,0 +1,81 @@
+"""A seat whose disk may be full: what cannot be stored is not promised.
+
+    Received, TimerFired ──▶ may it vote, follow or keep? ──▶ make room on disk ──▶ SeatCore
+                                                                   │ none
+                                                                   └──▶ waits, and is tried again
+
+A vote, a term and the registry are on disk before an answer leaves (C-160, C-012). Without room, the message
+that asks for one waits, and what the same peer says after it waits with it, so that their order stays. Links
+that end are heard at once: a leader without a majority must resign, whatever its disk does.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from rostra.errors import StoreFailed
+from rostra.names import Domain
+from rostra.protocols.effects import (
+    Effect,
+    Event,
+    Ignored,
+    Instant,
+    LinkDown,
+    LinkMoved,
+    LinkUp,
+    Received,
+    TimerFired,
+)
+from rostra.protocols.lead.core import SeatCore
+from rostra.protocols.lead.events import Begun
+from rostra.protocols.lead.messages import Keep, Led, Supported, VoteAsked, VoteGiven
+from rostra.runtime.store import Store, size_on_disk
+
+_STORED: Final = (VoteAsked, VoteGiven, Supported, Led, Keep)
+"""What may lead to a ballot or a registry on disk."""
+
+
+class DurableSeat:
+    """Around a `SeatCore`. `no_room` is told whenever the disk took nothing."""
+
+    def __init__(self, core: SeatCore, store: Store, no_room: Callable[[StoreFailed], None]) -> None:
+        self.core = core
+        self._store = store
+        self._no_room = no_room
+        self._waiting: list[Event] = []
+
+    def step(self, now: Instant, event: Event) -> Sequence[Effect]:
+        match event:
+            case LinkDown(peer) | LinkUp(peer) | LinkMoved(peer):
+                # What it said in an earlier epoch is answered to nobody.
+                self._waiting = [each for each in self._waiting if _sender(each) != peer]
+            case Received(sender, message):
+                behind = any(_sender(each) == sender for each in self._waiting)
+                if behind or (isinstance(message, _STORED) and not self._has_room(message)):
+                    return self._wait(event, message)
+            case TimerFired() | Begun():
+                if not self._has_room(event):
+                    return self._wait(event, event)
+        return self.core.step(now, event)
+
+    def take_waiting(self) -> list[Event]:
+        """What is to be tried again, in order."""
+        waiting, self._waiting = self._waiting, []
+        return waiting
+
+    def _wait(self, event: Event, what: object) -> list[Effect]:
+        self._waiting.append(event)
+        return [Ignored(type(what).__name__, why="no room on the disk")]
+
+    def _has_room(self, about: object) -> bool:
+        # A leader's list, or our own, which we renew when we are elected.
+        kept = about if isinstance(about, Keep) else self.core.registry.record(self.core.scope)
+        try:
+            self._store.make_room(0 if kept is None else size_on_disk(kept.names))
+        except StoreFailed as error:
+            self._no_room(error)
+            return False
+        return True
+
+
+def _sender(event: Event) -> Domain | None:
+    return event.sender if isinstance(event, Received) else None

@@ -1,0 +1,111 @@
+"""A state directory without room, as a real file system without room says it."""
+
+import contextlib
+import os
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from support.lab import FORGIVING, Lab, until
+
+from rostra.client import Me, connect_admin
+from rostra.errors import StoreFailed
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of a megabyte, where labs in `tmp_path` keep their state."""
+    if os.geteuid() != 0:
+        pytest.skip("a file system can only be mounted by root")
+    state = tmp_path / "state"
+    state.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(state)], check=True)
+    yield state
+    subprocess.run(["umount", str(state)], check=True)
+
+
+def fill(disk: Path) -> None:
+    with (disk / "ballast").open("wb", buffering=0) as ballast, contextlib.suppress(OSError):
+        while True:
+            ballast.write(bytes(512))
+
+
+def free(disk: Path) -> None:
+    (disk / "ballast").unlink()
+
+
+@contextlib.asynccontextmanager
+async def running(lab: Lab) -> AsyncIterator[None]:
+    try:
+        await lab.start()
+        yield
+    finally:
+        lab.close()
+
+
+async def opened_until_refused(me: Me) -> str:
+    """Endpoint after endpoint: numbers are reserved in blocks."""
+    async with contextlib.AsyncExitStack() as stack:
+        for number in range(5000):
+            try:
+                await stack.enter_async_context(me.open(f"n{number}"))
+            except StoreFailed as refused:
+                return str(refused)
+    return ""
+
+
+async def test_server_and_agent_refuse_what_needs_the_disk_and_go_on(
+    tmp_path: Path, small_disk: Path
+) -> None:
+    lab = Lab(tmp_path, servers=("eu",), hosts=("eu.h1", "eu.h2"), namespaces=False, more=FORGIVING)
+    async with (
+        running(lab),
+        lab.program("eu.h1", "ann") as ann,
+        lab.program("eu.h2", "bob") as bob,
+        connect_admin(lab.socket("eu"), domain="eu") as admin,
+    ):
+        fill(small_disk)
+        with pytest.raises(StoreFailed, match="full"):
+            await admin.register("x" * 250)
+        assert "full" in await opened_until_refused(ann)
+        async with ann.join("chess") as chess, bob.join("chess", delivery="none") as also:
+            await until(lambda: len(chess.members) == len(also.members) == 2, "they see each other")
+        free(small_disk)
+        await admin.register("x" * 250)
+        assert await opened_until_refused(ann) == ""
+        for node in ("eu", "eu.h1"):
+            counted = (await lab.inspect(node))["counters"]
+            assert any(name.startswith("disk_refused{") for name in counted), counted
+            assert " disk_refused node=" in lab[node].log and "Traceback" not in lab[node].log
+    async with running(lab):
+        assert "x" * 250 in str((await lab.inspect("eu"))["core"]["registry"])
+
+
+async def test_replicas_elect_in_the_room_that_votes_keep_and_acknowledge_no_more_than_fits(
+    tmp_path: Path, small_disk: Path
+) -> None:
+    lab = Lab(
+        tmp_path, servers=("eu",), hosts=("eu.h1",), namespaces=False, more=FORGIVING, replicas={"eu": 3}
+    )
+    async with running(lab):
+        await lab.register("before", "eu")
+        fill(small_disk)
+        (await lab.leader("eu")).kill()
+        leader = (await lab.leader("eu")).nodes[0]
+        kept = 0
+        with pytest.raises(StoreFailed, match="full"):
+            for kept in range(1000):
+                await lab.register(f"{kept}-{'x' * 240}", "eu")
+        lab[leader].kill()
+        free(small_disk)
+        for seat in lab.seats[lab.servers[0]]:
+            if not lab[seat].is_running:
+                lab[seat].start()
+        await lab.leader("eu")
+        registered = str((await lab.inspect("eu"))["core"]["registry"])
+        assert all(f"{number}-x" in registered for number in range(kept)) and "before" in registered
+        assert f"{kept}-x" not in registered
+        await lab.register("after", "eu")
+        for seat in lab.seats[lab.servers[0]]:
+            assert "Traceback" not in lab[seat].log

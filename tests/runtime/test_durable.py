@@ -1,0 +1,104 @@
+"""A replica whose disk is full gives no vote, follows nobody into a new term and acknowledges no registry."""
+
+from pathlib import Path
+
+import pytest
+
+from rostra.errors import StoreFailed
+from rostra.names import Domain, seat_of
+from rostra.protocols.effects import Because, Ignored, LinkDown, LinkUp, Persist, Received, Send
+from rostra.protocols.lead.core import Ballot, SeatCore
+from rostra.protocols.lead.events import Begun, Follow
+from rostra.protocols.lead.messages import Keep, Kept, Led, Shared, VoteAsked, VoteGiven
+from rostra.protocols.resolve.registry import RegistryRecord
+from rostra.runtime.durable import DurableSeat
+from rostra.runtime.store import Disk
+
+EU = Domain("eu")
+ONE, TWO, ME = (seat_of(EU, rank) for rank in (1, 2, 3))
+NAMES = tuple(sorted(f"group-{number}-{'x' * 200}" for number in range(1000)))
+
+
+class Seat:
+    """A seat on a real disk, whose room we decide about."""
+
+    def __init__(self, directory: Path) -> None:
+        self.store = Disk(directory, ME)
+        self.refused: list[StoreFailed] = []
+        core = SeatCore(
+            ME, (ONE, TWO, ME), floor=1, ballot=Ballot(), registry=self.store.registry(), scope=EU
+        )
+        self.durable = DurableSeat(core, self.store, self.refused.append)
+        for event in (Begun(), LinkUp(ONE, 1), LinkUp(TWO, 1)):
+            self.durable.step(0.0, event)
+
+    def fill(self) -> None:
+        (pages,) = self.store._db.execute("PRAGMA page_count").fetchone()
+        self.store._db.execute("VACUUM")
+        self.store._db.execute(f"PRAGMA max_page_count = {min(pages, self._pages())}")
+
+    def free(self) -> None:
+        self.store._db.execute("PRAGMA max_page_count = 1000000")
+
+    def _pages(self) -> int:
+        (pages,) = self.store._db.execute("PRAGMA page_count").fetchone()
+        return int(pages)
+
+    def hear(self, sender: Domain, message: object) -> list[object]:
+        return self._carry_out(Received(sender, message))
+
+    def again(self) -> list[object]:
+        return [done for event in self.durable.take_waiting() for done in self._carry_out(event)]
+
+    def _carry_out(self, event: object) -> list[object]:
+        effects = list(self.durable.step(0.0, event))  # type: ignore[arg-type]
+        for effect in effects:
+            if isinstance(effect, Persist):
+                record = effect.record
+                if isinstance(record, Ballot):
+                    self.store.persist_ballot(record)
+                else:
+                    self.store.persist(record)
+        return effects
+
+
+@pytest.fixture
+def seat(tmp_path: Path) -> Seat:
+    return Seat(tmp_path)
+
+
+@pytest.mark.spec("C-160")
+def test_a_vote_that_cannot_be_stored_is_given_when_it_can(seat: Seat, tmp_path: Path) -> None:
+    seat.fill()
+    assert seat.hear(ONE, VoteAsked(5, 0)) == [Ignored("VoteAsked", "no room on the disk")]
+    assert seat.again() == [Ignored("VoteAsked", "no room on the disk")]
+    assert len(seat.refused) == 2
+    seat.free()
+    assert Send(ONE, VoteGiven(5)) in seat.again()
+    seat.store.close()
+    assert Disk(tmp_path, ME).ballot() == Ballot(5, ONE)
+
+
+@pytest.mark.spec("C-012")
+def test_a_registry_that_cannot_be_stored_is_not_acknowledged_and_order_stays(
+    seat: Seat, tmp_path: Path
+) -> None:
+    seat.fill()
+    keep = Keep(5, EU, 5 << 10, NAMES)
+    for message in (Led(5), keep, Shared(b"later")):
+        assert seat.hear(ONE, message) == [Ignored(type(message).__name__, "no room on the disk")]
+    seat.free()
+    done = seat.again()
+    assert [type(each) for each in done if isinstance(each, Follow | Send)] == [Follow, Send]
+    assert Send(ONE, Kept(5, 5 << 10)) in done
+    seat.store.close()
+    assert Disk(tmp_path, ME).registry().records() == (RegistryRecord(EU, 5 << 10, NAMES),)
+
+
+def test_what_a_peer_said_before_its_link_ended_is_answered_to_nobody(seat: Seat) -> None:
+    seat.fill()
+    seat.hear(ONE, VoteAsked(5, 0))
+    seat.hear(TWO, VoteAsked(4, 0))
+    seat.durable.step(0.0, LinkDown(ONE, Because(ME, ONE, "silent")))
+    seat.free()
+    assert [each for each in seat.again() if isinstance(each, Send)] == [Send(TWO, VoteGiven(4))]
