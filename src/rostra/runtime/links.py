@@ -194,7 +194,7 @@ def from_the_future(process: "Process", resident: "Resident", hello: Hello) -> R
     if (ahead_ms := hello.ahead_ms(process.wall_clock_ms())) <= AHEAD_MS_MAX:
         return None
     return NotAllowed(
-        f"numbers of {hello.path} are {_long(ahead_ms)} ahead of the clock of {resident.path}",
+        f"numbers of {hello.path} are {long_time(ahead_ms)} ahead of the clock of {resident.path}",
         fix="set both clocks: numbers come from them",
     )
 
@@ -212,13 +212,13 @@ def of_an_older_life(resident: "Resident", hello: Hello) -> RostraError | None:
         f" for {2 * link.config.detect.down_after_s:g} s"
     )
     if why == OLDER:
-        behind = _long(link.peer_incarnation - hello.incarnation)
+        behind = long_time(link.peer_incarnation - hello.incarnation)
         return NotAllowed(
             f"{peer} began its life {behind} before one that {me} met earlier: its clock went back",
             fix=fix,
         )
     if why == WE_ARE_OLDER:
-        behind = _long(hello.yours // SESSIONS_PER_LIFE - resident.node.incarnation)
+        behind = long_time(hello.yours // SESSIONS_PER_LIFE - resident.node.incarnation)
         return NotAllowed(
             f"{peer} met a later life of {me}, by {behind}: the clock of {me} went back",
             fix=fix,
@@ -226,7 +226,7 @@ def of_an_older_life(resident: "Resident", hello: Hello) -> RostraError | None:
     return NotAllowed(f"{peer} met {me} again after this: {why}", fix="call again in a moment")
 
 
-def _long(ms: int) -> str:
+def long_time(ms: int) -> str:
     """For people, who may have set a clock wrong by a minute or by a century."""
     for unit, size in (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000)):
         if ms >= 2 * size:

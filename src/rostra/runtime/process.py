@@ -61,7 +61,18 @@ from rostra.protocols.effects import (
     TimerKey,
 )
 from rostra.protocols.lead.core import Ballot
-from rostra.protocols.lead.events import Begun, Committed, Doubt, Follow, Greeted, Handed, Lead, Resign
+from rostra.protocols.lead.events import (
+    Begun,
+    Clock,
+    Committed,
+    Doubt,
+    Follow,
+    Greeted,
+    Handed,
+    Lead,
+    Resign,
+    TermRefused,
+)
 from rostra.protocols.links.core import Link
 from rostra.protocols.links.events import (
     Awaited,
@@ -84,7 +95,7 @@ from rostra.runtime.door import Door
 from rostra.runtime.durable import DurableSeat
 from rostra.runtime.inspect import Patience, document
 from rostra.runtime.lag import Lag
-from rostra.runtime.links import LINK_DOWN, Dialler, LinkEnd
+from rostra.runtime.links import LINK_DOWN, Dialler, LinkEnd, long_time
 from rostra.runtime.programs import WATCH_TICK_S, Programs
 from rostra.runtime.record import Record
 from rostra.runtime.spill import SpillDisk
@@ -211,6 +222,7 @@ class Process:
             Handed: self._seat_ordered,
             Greeted: self._seat_ordered,
             Committed: self._seat_ordered,
+            TermRefused: self._term_refused,
         }
 
     def clock(self) -> float:
@@ -334,6 +346,15 @@ class Process:
 
     def _follow(self, resident: Resident, order: Follow) -> None:
         self.record.note("following", node=resident.path, leader=order.leader, term=order.term)
+
+    def _term_refused(self, resident: Resident, order: TermRefused) -> None:
+        self.record.note_rarely(
+            f"{order.sender} term",
+            "term_refused",
+            node=resident.path,
+            peer=order.sender,
+            because=f"a term {long_time(order.ahead_ms)} ahead of our clock; set both clocks",
+        )
 
     def take_over(self, world: World) -> None:
         """The world file was read again: call neighbours where they are now, and meet new ones."""
@@ -765,6 +786,8 @@ class Process:
             programs.tick()
         for door in self.doors:
             door.tick()
+        for seat in self._seats:
+            self.step(seat, Clock(self.wall_clock_ms()))
         self.data.tick()
         if self.now >= self._disks_due:
             self._disks_due = self.now + DISK_AGAIN_S

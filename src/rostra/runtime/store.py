@@ -246,7 +246,7 @@ class Disk:
             self._db.execute("BEGIN IMMEDIATE")
             change()
             self._db.execute("COMMIT")
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OverflowError) as error:
             with contextlib.suppress(sqlite3.Error):
                 self._db.execute("ROLLBACK")
             raise StoreFailed(

@@ -343,6 +343,7 @@ class World:
             seat.Handed: self._seat_ordered,
             seat.Greeted: self._seat_ordered,
             seat.Committed: self._seat_ordered,
+            seat.TermRefused: self._note,
         }
         self.processes: dict[Domain, Process] = {path: Process(path) for path in self.tree.servers}
         hosts = set(self.tree.hosts)

@@ -22,7 +22,9 @@ first step leads from `Begun` straight to Leading.
 seats never lead in one term.
 
 **Terms** (C-161) grow: whoever stands takes one above all that it has heard of, and a seat whose ballot is of
-a later term neither follows nor acknowledges an older one. It says so, and the old leader resigns.
+a later term neither follows nor acknowledges an older one. It says so, and the old leader resigns. They begin
+with the time of day, so a term that is ahead of it by more than a day is not believed: no later one could be
+elected if it was. A domain whose clocks were ahead together, and are right now, goes on from its own terms.
 
 **Canvassing** comes first, and changes nothing anywhere: a seat that has a leader on a link that is up
 declines. So one that merely lost its own link to the leader disturbs nobody. A canvass that came before we
@@ -75,6 +77,7 @@ from rostra.protocols.effects import (
 from rostra.protocols.lead.config import LeadConfig
 from rostra.protocols.lead.events import (
     Begun,
+    Clock,
     Committed,
     Doubt,
     Follow,
@@ -84,6 +87,7 @@ from rostra.protocols.lead.events import (
     Record,
     Resign,
     Share,
+    TermRefused,
 )
 from rostra.protocols.lead.messages import (
     NOBODY,
@@ -101,6 +105,7 @@ from rostra.protocols.lead.messages import (
     VoteRefused,
 )
 from rostra.protocols.lead.state import Canvassing, Following, Leading, Standing
+from rostra.protocols.links.packets import AHEAD_MS_MAX
 from rostra.protocols.resolve.registry import Registry, RegistryRecord
 from rostra.protocols.resolve.requests import Inspect, Inspected, denied
 
@@ -150,6 +155,7 @@ class SeatCore:
         self._behind = ballot.term > 0  # somebody leads or led, and we know nothing of it in this life
         self._majority = len(self.seats) // 2 + 1
         self._floor = floor
+        self._clock_ms = floor
         self._config = config if config is not None else LeadConfig()
         self._early: dict[Domain, Canvass] = {}  # declined, because we had a leader
         self._effects: list[Effect] = []
@@ -203,6 +209,8 @@ class SeatCore:
                     self._canvass()
                 else:
                     self._wait(self._config.stand_s(self._place))
+            case Clock(at_ms):
+                self._clock_ms = at_ms
             case Doubt(late_s):
                 self._doubt(event, late_s)
             case Share(data, to):
@@ -216,6 +224,10 @@ class SeatCore:
         return effects
 
     def _received(self, sender: Domain, message: object) -> None:
+        if (term := _latest_term(message)) > self._term_max:
+            self._ignore(message, "term ahead of the clock")
+            self._effects.append(TermRefused(sender, term - self._clock_ms))
+            return
         match self.state, message:
             case _, Canvass():
                 self._canvassed(sender, message)
@@ -505,6 +517,11 @@ class SeatCore:
 
     # Small words
 
+    @property
+    def _term_max(self) -> int:
+        """The highest term that can be true."""
+        return max(self._clock_ms + AHEAD_MS_MAX, self.ballot.term + CHANGES_PER_TERM)
+
     def _is_majority(self, count: int) -> bool:
         return count >= self._majority
 
@@ -538,3 +555,10 @@ class SeatCore:
 
     def _ignore(self, what: object, why: str) -> None:
         self._effects.append(Ignored(type(what).__name__, why))
+
+
+def _latest_term(message: object) -> int:
+    """That a message speaks of: by its own number, or by a version that was given in it."""
+    term: int = getattr(message, "term", 0)
+    version: int = getattr(message, "version", 0)
+    return max(term, version // CHANGES_PER_TERM)

@@ -1,7 +1,7 @@
 """How a driver speaks to a seat, and what a seat orders besides what every core orders.
 
-    driver ── Begun, Doubt, Share, Record ──▶ seat
-    driver ◀── Lead, Resign, Follow, Greeted, Handed, Committed ── seat
+    driver ── Begun, Clock, Doubt, Share, Record ──▶ seat
+    driver ◀── Lead, Resign, Follow, Greeted, Handed, Committed, TermRefused ── seat
 
 `Lead` and `Resign` alternate. Between them the driver runs the server of the domain; in the order of effects,
 nothing of it leaves before the one or after the other.
@@ -16,6 +16,13 @@ from rostra.protocols.resolve.registry import RegistryRecord
 
 class Begun(Event, frozen=True):
     """This seat's life began. The first event, and once."""
+
+
+class Clock(Event, frozen=True):
+    """What time it is, in milliseconds since 1970: terms come from clocks, and are compared with ours. To be
+    told from time to time; before the first, it is the time at which the seat's life began."""
+
+    at_ms: int
 
 
 class Doubt(Event, frozen=True):
@@ -74,6 +81,13 @@ class Handed(Effect, frozen=True):
 
     sender: Domain
     data: bytes
+
+
+class TermRefused(Effect, frozen=True):
+    """A seat spoke of a term so far ahead of our clock that it cannot be true. It was not believed."""
+
+    sender: Domain
+    ahead_ms: int
 
 
 class Committed(Effect, frozen=True):
