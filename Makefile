@@ -15,7 +15,7 @@ READY := .venv/ready-to-work
 RUNS  := .venv/ready-to-run
 
 .DEFAULT_GOAL := help
-.PHONY: help up lab test fmt lint types unit live browser fuzz storm storm-history parity-history cluster-history goldens bench bench-history crowd congress-report xpand-table xpand-growth clean
+.PHONY: help up lab test fmt lint types unit live browser fuzz storm explore storm-history parity-history cluster-history goldens bench bench-history crowd congress-report xpand-table xpand-growth clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,10 @@ fuzz: $(READY)  ## throw mutated bytes at the wire for SECONDS=60
 
 storm: $(READY)  ## random worlds, churn, crashes and cuts, checked: SEEDS=1000
 	@$(BIN)/rostra sim storm --seeds $(SEEDS) --jobs 2 $(ARGS)
+
+explore: $(READY)  ## every order of messages and faults in small worlds: an hour, 4 GB (ARGS="--set crashes=1")
+	@$(BIN)/rostra sim explore election $(ARGS)
+	@$(BIN)/rostra sim explore links $(ARGS)
 
 storm-history: $(READY)  ## kill an ingest at random KILLS=20 times, then count every row: none lost, none doubled
 	@$(BIN)/python -m tests.history.storm --kills $(KILLS) $(ARGS)

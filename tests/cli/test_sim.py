@@ -1,5 +1,7 @@
 """`rostra sim`: stories as a reader meets them."""
 
+import re
+import signal
 from pathlib import Path
 
 import pytest
@@ -62,3 +64,57 @@ def test_a_reader_that_goes_away_ends_it_without_a_word() -> None:
         sim.stdout.close()
         assert sim.wait(30) == 141
         assert "Traceback" not in sim.stderr.read()
+
+
+def test_explore_lists_its_models_and_says_what_is_wrong_with_a_name() -> None:
+    listed = rostra("sim", "explore")
+    assert listed.code == 0 and "election: " in listed.out and "plant   double-vote: " in listed.out
+    assert "--set crashes=1" in rostra("sim", "explore", "--help").out
+    wrong = rostra("sim", "explore", "elektion")
+    assert (wrong.code, "did you mean election?" in wrong.err) == (2, True)
+    assert "sets no bound" in rostra("sim", "explore", "election", "--set", "crashes").err
+
+
+def test_a_model_is_exhausted_and_its_figures_are_shown() -> None:
+    few = [word for bound in ("attempts=1", "crashes=0", "suspicions=0") for word in ("--set", bound)]
+    answer = rostra("sim", "explore", "election", *few)
+    assert answer.code == 0
+    assert re.match(
+        r"election: \d+ states, \d+ transitions, \d+ steps deep; .* states/s, .* MB; ", answer.out
+    )
+    assert "exhausted, no violation within: replicas=3  attempts=1  crashes=0  suspicions=0" in answer.out
+    stopped = rostra("sim", "explore", "election", "--states", "500")
+    assert stopped.code == 1 and "NOT exhausted, --states: " in stopped.out
+
+
+def test_a_planted_double_vote_comes_out_as_a_story_that_is_told_again(tmp_path: Path) -> None:
+    file = tmp_path / "twice.story"
+    answer = rostra("sim", "explore", "election", "--plant", "double-vote", "--story", str(file))
+    assert answer.code == 1
+    assert "VIOLATED after 14 steps, and not in fewer: two replicas lead in term 1" in answer.out
+    told = rostra("sim", str(file))
+    assert (told.code, told.out) == (0, file.read_text())
+    assert told.out.endswith("VIOLATED: two replicas lead in term 1\n")
+
+    file.write_text(file.read_text().replace("  plant=double-vote", ""))
+    assert rostra("sim", str(file)).code == 1, "without the bug it goes otherwise"
+    assert "keeps no journal" in rostra("sim", str(file), "--seed", "1").err
+
+
+def test_an_action_that_is_not_possible_is_answered_with_those_that_are(tmp_path: Path) -> None:
+    file = tmp_path / "model.story"
+    file.write_text("model election replicas=2 crashes=0\ndeliver a b\n")
+    answer = rostra("sim", str(file))
+    assert (
+        answer.code == 2 and "cannot happen here" in answer.err and "what can: up a b; up b a" in answer.err
+    )
+
+
+def test_ctrl_c_ends_an_exploration_with_what_it_has_seen() -> None:
+    with start("sim", "explore", "election") as exploring:
+        assert exploring.stdout is not None and exploring.stderr is not None
+        assert exploring.stderr.readline().startswith("exploring election within replicas=3 ")
+        exploring.send_signal(signal.SIGINT)
+        assert exploring.wait(30) == 130
+        assert "NOT exhausted, Ctrl-C: " in exploring.stdout.read()
+        assert "Traceback" not in exploring.stderr.read()

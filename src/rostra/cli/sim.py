@@ -2,9 +2,11 @@
 
     rostra sim FILE...               tell stories, compare with their golden traces
     rostra sim storm --seeds 1000    random faults, everything checked
+    rostra sim explore MODEL         every order of messages and faults in a small world, checked
     rostra sim replay DIR            what real nodes were given, once more
 
-Exit codes: 0 all as it should be; 1 a trace or replay differs, or a storm failed; 2 a story cannot be read or
+Exit codes: 0 all as it should be; 1 a trace or replay differs, a storm failed or an invariant was violated; 2
+a story cannot be read or
 run.
 """
 
@@ -19,7 +21,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from rostra.cli import replay
+from rostra.cli import explore, replay
 from rostra.cli.common import EXIT_FAILED, EXIT_MISUSE, EXIT_OK, command, complain, remark
 from rostra.cli.house import HouseCommand, HouseGroup
 from rostra.errors import BadInput, BadStory
@@ -48,7 +50,7 @@ class _TellUnlessNamed(HouseGroup):
         return super().parse_args(ctx, args)
 
 
-HELP: Final = """Simulated worlds: stories, storms, replays. A file alone is a story to tell: rostra sim FILE.
+HELP: Final = """Simulated worlds: stories, storms, models. A file alone is a story to tell: rostra sim FILE.
 
 A story is a text file: steps above a line of dashes, what everybody was told below it, and so on. It is told
 again in virtual time, and what happens is compared with what the file says.
@@ -57,12 +59,14 @@ Examples:
 
     rostra sim tests/stories/a07_a_domain_is_cut_off_and_merges_again.story
     rostra sim storm --seeds 20
+    rostra sim explore election
     rostra sim replay /var/lib/rostra/journal
 """
 
 app = typer.Typer(cls=_TellUnlessNamed, no_args_is_help=True, help=HELP)
 
 
+explore.register(app)
 replay.register(app)
 
 

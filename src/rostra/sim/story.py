@@ -16,6 +16,9 @@ golden trace: what the programs were told while the commands ran, in seconds fro
 section. The world has come to rest before the first command, unless it is said to be `cold`. Lines that
 begin with `#` are for readers; `# spec: C-062 A-07` says what the story shows.
 
+A story can also be one run of a model of the explorer: it begins with ``model election``, and has the model's
+actions where others have commands; see `sim/explore/played.py`.
+
 In a world that is said to be `fifo`, programs join with `delivery=fifo`, and `send` and `stream` speak to a
 group. Faults of the network can then be of its `control` or its `data` alone: ``cut data haifa | paris``.
 """
@@ -35,6 +38,7 @@ from rostra.protocols.adhoc.config import AdhocConfig
 from rostra.protocols.adhoc.messages import Role, Slow
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.resolve.config import ResolveConfig
+from rostra.sim.explore.played import Played
 from rostra.sim.network import LAN, STEADY, WAN, WILD, Constant, LinkModel, Lognormal, Quality, Uniform
 from rostra.sim.programs import Program
 from rostra.sim.shapes import shape
@@ -47,7 +51,7 @@ NOTHING: Final = "nothing"
 """The golden trace of a section in which nobody is told anything."""
 
 _RULE = re.compile(r"-{4,}\s*")
-_GOLDEN = re.compile(rf"\s*\d+\.\d{{3}}\s.*|{NOTHING}\s*")
+_GOLDEN = re.compile(rf"\s*\d+(\.\d{{3}})?\s.*|{NOTHING}\s*")
 _SPEC = re.compile(r"#\s*spec:\s*(.*)")
 _TIME = re.compile(r"([+-]?\d+(?:\.\d+)?)(us|ms|s|m|h)")
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -160,6 +164,7 @@ class _Teller:
         self._journal = journal
         self._world: World | None = None
         self._trace: Trace | None = None
+        self._played: Played | None = None
         self._programs: dict[tuple[Domain, str], Program] = {}
 
     def section(self, section: Section) -> list[str]:
@@ -169,12 +174,17 @@ class _Teller:
             verb, *args = command.words
             run, usage = _VERBS.get(verb, (None, ""))
             try:
+                if self._played is not None:
+                    self._played.do(command.words)
+                    continue
                 if run is None:
                     raise BadInput("no such command", fix=f"one of: {' '.join(sorted(_VERBS))}")
                 run(self, args)
             except RostraError as error:
                 fix = error.fix or f"write:  {verb} {usage}"
                 raise BadStory(f"{self.name}:{command.line}: {verb}: {error.what}", fix=fix) from error
+        if self._played is not None:
+            return self._played.lines()
         return self._trace.lines() if self._trace is not None else []
 
     def over(self) -> None:
@@ -268,6 +278,13 @@ class _Teller:
         self._trace.began_at = self._world.now
         self._world.listeners.append(self._trace)
         self._world.hearers.append(self._trace.heard)
+
+    def play(self, args: list[str]) -> None:
+        if self._world is not None:
+            raise BadInput("there is a world already", fix="a world or a model")
+        if self._journal is not None or self.seed is not None:
+            raise BadInput("a model has no seed and keeps no journal", fix="leave out --seed and --journal")
+        self._played = Played(args)
 
     def show(self, args: list[str]) -> None:
         if unknown := sorted(set(args) - _DETAILS.keys()):
@@ -454,6 +471,7 @@ _VERBS: Final[dict[str, tuple[Callable[[_Teller, list[str]], None], str]]] = {
         _Teller.make_world,
         "haifa: a b  paris: c d  [tree T-REF] [wan=80ms] [lan=1ms] [loss=1%] [seed=7] [fifo]",
     ),
+    "model": (_Teller.play, "election [crashes=1] [plant=double-vote]"),
     "show": (_Teller.show, "[links] [notes]"),
     "open": (_Teller.open, "WHO..."),
     "close": (_Teller.close, "WHO..."),

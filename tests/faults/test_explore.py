@@ -1,0 +1,249 @@
+"""The explorer: does it see everything, is what it sees what the cores do, and does it find what is planted?
+
+`make explore` goes through larger bounds; see `docs/simulator.md`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from support.seatnet import SeatNet
+
+from rostra.errors import BadInput
+from rostra.protocols.effects import TimerFired
+from rostra.protocols.lead.core import STAND
+from rostra.sim.explore import MODELS, model_named
+from rostra.sim.explore.election import FIXED, Election, ElectionBounds
+from rostra.sim.explore.links import Links, LinksBounds
+from rostra.sim.explore.model import Bounds, image, renamed, restore
+from rostra.sim.explore.played import story_of
+from rostra.sim.explore.search import Progress, explore
+from rostra.sim.story import Story, tell
+
+
+class Cups:
+    """Two cups of 3 and 5 measures; what is wrong with four measures in one of them?"""
+
+    name, about, plants, plant, bounds = "cups", "", {}, None, Bounds()
+
+    def __init__(self, wanted: int = 4) -> None:
+        self.wanted = wanted
+
+    def initial(self) -> tuple[int, int]:
+        return 0, 0
+
+    def actions(self, state: tuple[int, int]) -> list[str]:
+        return ["fill small", "fill large", "empty small", "empty large", "to large", "to small"]
+
+    def apply(self, state: tuple[int, int], action: str) -> tuple[int, int]:
+        small, large = state
+        match action.split():
+            case "fill", which:
+                return (3, large) if which == "small" else (small, 5)
+            case "empty", which:
+                return (0, large) if which == "small" else (small, 0)
+            case _, "large":
+                poured = min(small, 5 - large)
+                return small - poured, large + poured
+            case _:
+                poured = min(large, 3 - small)
+                return small + poured, large - poured
+
+    def canonical(self, state: tuple[int, int]) -> tuple[int, int]:
+        return state
+
+    def violations(self, state: tuple[int, int]) -> list[str]:
+        return [f"{self.wanted} in the large one"] if state[1] == self.wanted else []
+
+    def words(self, action: str) -> tuple[str, ...]:
+        return tuple(action.split())
+
+    def remark(self, state: tuple[int, int], action: str) -> str:
+        return ""
+
+    def told(self, state: tuple[int, int], action: str) -> list[str]:
+        return []
+
+
+def states_of(model: Any) -> set[Any]:
+    """The slow and obvious way, without a thought of names."""
+    found, left = {model.initial()}, [model.initial()]
+    while left:
+        state = left.pop()
+        for action in model.actions(state):
+            after = model.apply(state, action)
+            if after not in found:
+                found.add(after)
+                left.append(after)
+    return found
+
+
+def test_the_way_to_a_violation_is_the_shortest() -> None:
+    found = explore(Cups())
+    assert found.violations == ("4 in the large one",) and not found.exhausted
+    assert found.path == ("fill large", "to small", "empty small", "to small", "fill large", "to small")
+
+
+def test_all_states_are_seen_if_nothing_is_wrong() -> None:
+    found = explore(Cups(wanted=6))
+    assert (found.exhausted, found.violations, found.states) == (True, (), len(states_of(Cups())))
+
+
+def test_a_search_that_is_stopped_says_that_it_saw_less() -> None:
+    assert not explore(model_named("election", {}), states_max=2000).exhausted
+
+    def ctrl_c(progress: Progress) -> None:
+        if progress.states > 3000:
+            raise KeyboardInterrupt
+
+    found = explore(model_named("election", {}), tell=ctrl_c)
+    assert found.states > 3000 and not found.exhausted and not found.violations
+
+
+@pytest.mark.spec("C-160", "C-161")
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        ElectionBounds(attempts=1, crashes=2, suspicions=1),
+        ElectionBounds(attempts=2, crashes=0, suspicions=0, stalls=1),
+        ElectionBounds(attempts=1, crashes=1, suspicions=0, changes=1),
+        ElectionBounds(replicas=2, attempts=3, crashes=2, suspicions=1, changes=1),
+    ],
+    ids=str,
+)
+def test_no_order_of_events_breaks_an_election(bounds: ElectionBounds) -> None:
+    found = explore(Election(bounds))
+    assert found.exhausted and found.violations == ()
+
+
+@pytest.mark.spec("C-027", "C-030", "C-031", "C-032")
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        LinksBounds(messages=2, ticks=1, losses=0, doubles=0, resets=2, restarts=0),
+        LinksBounds(messages=2, ticks=1, losses=1, doubles=1, resets=0, restarts=1),
+        LinksBounds(messages=1, ticks=2, losses=1, doubles=0, resets=1, restarts=0, suspicions=1),
+        LinksBounds(messages=2, ticks=1, losses=0, doubles=1, resets=0, restarts=0, overtakes=2),
+    ],
+    ids=str,
+)
+def test_no_order_of_events_loses_doubles_or_reorders_a_message_of_an_epoch(bounds: LinksBounds) -> None:
+    found = explore(Links(bounds))
+    assert found.exhausted and found.violations == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "plant", "bounds", "violation"),
+    [
+        ("election", "double-vote", "crashes=0 suspicions=0", "two replicas lead in term 1"),
+        ("election", "unwritten-vote", "crashes=1 suspicions=0", "two replicas lead in term 1"),
+        (
+            "election",
+            "vote-for-less",
+            "crashes=1 suspicions=0 changes=1",
+            "the leader of term 2 lacks a change of term 1 that counted",
+        ),
+        ("links", "resume-too-late", "", "a counts packet 1 as received; b has received up to 0"),
+        (
+            "links",
+            "old-session",
+            "suspicions=1 doubles=0",
+            "a counts packet 1 as received; b has received up to 0",
+        ),
+    ],
+)
+def test_a_planted_bug_is_found_and_its_story_can_be_told(
+    name: str, plant: str, bounds: str, violation: str
+) -> None:
+    assert plant in MODELS[name][0].plants
+    settings = dict(word.split("=") for word in bounds.split())
+    model = model_named(name, settings, plant)
+    found = explore(model)
+    assert len(found.path) == found.depth
+
+    story = Story.parse(story_of(model, found.path))
+    assert story.text(tell(story)) == story.golden(), "it goes as it is written"
+    assert story.sections[0].golden[-1].endswith(f"VIOLATED: {violation}")
+
+    healthy = Story.parse(story_of(model, found.path).replace(f"  plant={plant}", ""))
+    try:
+        assert "VIOLATED" not in str(tell(healthy))
+    except BadInput as error:
+        assert "cannot happen" in error.what, "without the bug it comes otherwise"
+
+
+def test_every_plant_is_looked_for() -> None:
+    looked_for = test_a_planted_bug_is_found_and_its_story_can_be_told.pytestmark[0].args[1]
+    assert {(name, plant) for name, plant, *_ in looked_for} == {
+        (name, plant) for name, (kind, _) in MODELS.items() for plant in kind.plants
+    }
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Election(ElectionBounds(attempts=1, crashes=1, suspicions=0)),
+        lambda: Election(ElectionBounds(attempts=1, crashes=0, suspicions=1)),
+        lambda: Links(LinksBounds(messages=1, ticks=0, losses=1, doubles=1, resets=0, restarts=1)),
+    ],
+)
+def test_states_that_differ_in_names_alone_are_one_and_no_others(make: Callable[[], Any]) -> None:
+    """With and without symmetry: the classes are the same, and so is what can be done in each."""
+    model = make()
+    everything = states_of(model)
+    classes: dict[Any, Sequence[Any]] = {}
+    for state in everything:
+        successors = {model.canonical(model.apply(state, action)) for action in model.actions(state)}
+        known = classes.setdefault(model.canonical(state), successors)
+        assert successors == known, "equal states have equal successors"
+    assert set(classes) <= everything
+    assert explore(make()).states == len(classes) < len(everything)
+
+
+def test_a_core_is_what_its_image_says() -> None:
+    """Through a storm of elections: the image holds all that a replica goes by."""
+    net = SeatNet(3, 4)
+    compared = 0
+    for _ in range(200):
+        net.run(net.random.choice((0.01, 0.1, 0.5)))
+        path = net.random.choice(net.paths)
+        net.random.choice((net.kill, net.restart, net.isolate, lambda path: net.heal()))(path)
+        for seat in net.seats.values():
+            copy = restore(image(seat.core, FIXED), seat.core)
+            again = restore(image(seat.core))
+            assert image(copy) == image(again) == image(seat.core)
+            assert copy.up is not seat.core.up and copy.registry is not seat.core.registry
+            before = image(seat.core)
+            assert copy.step(net.now, TimerFired(STAND)) == again.step(net.now, TimerFired(STAND))
+            assert image(seat.core) == before, "a copy shares nothing that changes"
+            compared += 1
+    assert compared > 200
+
+
+def test_names_are_exchanged_wherever_they_stand() -> None:
+    net = SeatNet(3, 0)
+    net.run(5.0)
+    a, b, c = net.paths
+    value = image(net.seats[a].core)
+    turned = renamed(value, {a: b, b: c, c: a})
+    assert turned != value
+    assert renamed(renamed(turned, {a: b, b: c, c: a}), {a: b, b: c, c: a}) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "bounds", "plant", "says"),
+    [
+        ("elections", {}, None, "did you mean election?"),
+        ("election", {"crash": "1"}, None, "did you mean crashes?"),
+        ("election", {"crashes": "many"}, None, "crashes=2"),
+        ("election", {"replicas": "9"}, None, "from 1 to 5"),
+        ("election", {}, "double", "did you mean double-vote?"),
+        ("links", {}, "double-vote", "one of: resume-too-late, old-session"),
+    ],
+)
+def test_a_wrong_name_gets_the_closest(
+    name: str, bounds: dict[str, str], plant: str | None, says: str
+) -> None:
+    with pytest.raises(BadInput) as error:
+        model_named(name, bounds, plant)
+    assert error.value.fix == says
