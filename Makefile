@@ -55,7 +55,7 @@ fuzz: $(READY)  ## throw mutated bytes at the wire for SECONDS=60
 storm: $(READY)  ## random worlds, churn, crashes and cuts, checked: SEEDS=1000
 	@$(BIN)/rostra sim storm --seeds $(SEEDS) --jobs 2 $(ARGS)
 
-explore: $(READY)  ## every order of messages and faults in small worlds: an hour, 4 GB (ARGS="--set crashes=1")
+explore: $(READY)  ## every order of messages and faults in small worlds: minutes, 700 MB (ARGS="--set crashes=1")
 	@$(BIN)/rostra sim explore election $(ARGS)
 	@$(BIN)/rostra sim explore links $(ARGS)
 

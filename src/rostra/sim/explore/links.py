@@ -12,9 +12,11 @@ epoch comes back.
                  both must open again                  submit a      one more message
     deliver a b  the next packet reaches b             tick a        all that is due is done
     give-up a    a has not heard of b for too long     restart a     with a larger incarnation
+    forget a     nor much longer, and b's numbers
+                 make no others void any more
 
-What was under way when an end restarted may still arrive. Instants are not part of a state: at a tick,
-everything is due that could be.
+What was under way when an end restarted may still arrive; an end forgets the other only when nothing is under
+way. Instants are not part of a state: at a tick, everything is due that could be.
 """
 
 from collections.abc import Hashable, Sequence
@@ -30,7 +32,7 @@ from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.core import Link
 from rostra.protocols.links.events import ChannelClosed, ChannelOpened, PacketArrived, Submitted, Transmit
 from rostra.protocols.links.invariants import broken
-from rostra.protocols.links.packets import AnyPacket, Hello
+from rostra.protocols.links.packets import NOBODY, AnyPacket, Hello
 from rostra.protocols.links.state import Apart, Together
 from rostra.sim.explore.model import Bounds, Image, Numbers, Words, image, renamed, restore, shown
 
@@ -39,7 +41,10 @@ SWAP: Final = {"a": "b", "b": "a"}
 CONFIG: Final = LinkConfig(
     window_packets_max=2, packet_messages_max=1, acknowledge_messages=2, resend_after_s=1.0
 )
-FIXED: Final = ("me", "peer", "config", "_world", "_beat_after_s", "_detector", "_ticked_at", "arrived_at")
+FIXED: Final = (
+    *("me", "peer", "config", "_world", "_replicated", "_beat_after_s"),
+    *("_detector", "_known_at", "_ticked_at", "arrived_at"),  # what is about time alone
+)
 NOW: Final = 1000.0
 """Late enough for everything to be due that an end put off at the beginning of time."""
 
@@ -47,7 +52,7 @@ NOW: Final = 1000.0
 class LinksBounds(Bounds, frozen=True, kw_only=True):
     """What may happen in one run, at either end, in any order: `messages` submitted, `ticks`, packets lost
     (`losses`), doubled (`doubles`) and overtaken (`overtakes`), `resets` of the channel, `suspicions` of an
-    end that lives, and `restarts`."""
+    end that lives, `restarts`, and numbers of the other end forgotten (`forgets`)."""
 
     messages: int = 2
     ticks: int = 2
@@ -57,6 +62,7 @@ class LinksBounds(Bounds, frozen=True, kw_only=True):
     resets: int = 1
     suspicions: int = 0
     restarts: int = 1
+    forgets: int = 0
 
 
 class End(Struct, frozen=True):
@@ -64,6 +70,7 @@ class End(Struct, frozen=True):
     linked: bool = False  # it has opened the present channel
     submitted: int = 0  # in this epoch
     handed_up: int = 0
+    left: int = 0  # its own session in the last epoch that it left, in this life
 
 
 class Look(Struct, frozen=True):
@@ -155,6 +162,9 @@ class Links:
                 found.append(Do("tick", end))
             if "suspicions" in left and up:
                 found.append(Do("give-up", end))
+            under_way = lane or self._numbers[state[3 - end]]
+            if "forgets" in left and not up and not under_way and parts["_yours"] != NOBODY:
+                found.append(Do("forget", end))
             if "restarts" in left:
                 found.append(Do("restart", end))
             if lane and me.linked:
@@ -259,6 +269,9 @@ class Links:
             case "give-up":
                 self._pay(world, "suspicions")
                 event = "give-up"
+            case "forget":
+                self._pay(world, "forgets")
+                event = "forget"
             case "double":
                 self._pay(world, "doubles")
                 event = PacketArrived(peer, lane[0])
@@ -290,7 +303,7 @@ class Links:
         self, end: int, me: End, event: Event | str
     ) -> tuple[int, tuple[Any, ...], tuple[str, ...]]:
         link, who = self._link(end, me), NAMES[end]
-        submitted, handed_up, wrong = me.submitted, me.handed_up, []
+        submitted, handed_up, left, wrong = me.submitted, me.handed_up, me.left, []
         before = link.epoch
         if event == "submit":
             submitted += 1
@@ -299,6 +312,10 @@ class Links:
         elif event == "give-up":
             link._detector.begin(-NOW)
             event = Ticked()
+        elif event == "forget":
+            assert isinstance(link.state, Apart), "it is apart"
+            link._known_at = link.state.since = -NOW
+            event = Ticked()
         assert isinstance(event, Event)
         try:
             reports = tuple(link.step(NOW, event))
@@ -306,17 +323,20 @@ class Links:
             return self._numbers.of(me), (), (f"{who} failed at {shown(event)}: {error}",)
         for report in reports:
             match report:
-                case LinkUp() | LinkDown():
+                case LinkUp():
+                    if link.epoch is not None and link.epoch[0] <= left:
+                        wrong.append(f"{who} is in an epoch again that it left")
+                case LinkDown():
+                    assert before is not None, "it was up"
                     submitted = handed_up = 0
+                    left = before[0]
                 case Received(_, (mine, yours, number)):
                     handed_up += 1
                     if (yours, mine) != link.epoch:
                         wrong.append(f"{who} gets a message of another epoch")
                     elif number != handed_up:
                         wrong.append(f"{who} gets message {number} where {handed_up} is due")
-        if before is not None and link.epoch is not None and link.epoch != before and link.epoch <= before:
-            wrong.append(f"{who} is in epoch {link.epoch} after {before}")
-        after = End(_image(link), me.linked, submitted, handed_up)
+        after = End(_image(link), me.linked, submitted, handed_up, left)
         return self._numbers.of(after), reports, tuple(wrong)
 
     def _looked_at(self, end: int, number: int) -> Look:
@@ -333,6 +353,7 @@ class Links:
         link: Link = restore(me.link, self._made[end])
         link._detector = Detector(CONFIG.detect)
         link._detector.begin(NOW)
+        link._known_at = NOW
         return link
 
     def _pay(self, world: list[int], bound: str) -> None:
@@ -356,7 +377,7 @@ def _image(link: Link) -> Image:
     """All but time."""
     match link.state:
         case Apart() as apart:
-            apart.hello_at, apart.backoff_s = 0.0, CONFIG.reconnect_backoff_s
+            apart.since, apart.hello_at, apart.backoff_s = NOW, 0.0, CONFIG.reconnect_backoff_s
         case Together() as together:
             together.sent_at = together.progress_at = 0.0
     found: Image = image(link, FIXED)

@@ -80,9 +80,8 @@ def _search(
                 came_from.append(number)
                 by.append(place)
                 progress.states += 1
-                if violations := model.violations(after):
-                    progress.violations = tuple(violations)
-                    progress.path = _path(model, came_from, by)
+                if model.violations(after):
+                    progress.path, progress.violations = _path(model, came_from, by)
                     progress.depth += 1
                     return
                 following.append(after)
@@ -102,9 +101,11 @@ def _digest(state: Any) -> bytes:
     return blake2b(_encode(state), digest_size=8).digest()
 
 
-def _path(model: Model[Any, Any], came_from: "array[int]", by: "array[int]") -> tuple[Any, ...]:
-    """How the last state was reached. The search went through canonical states, in which equal nodes may have
-    changed names at every step; here they keep them."""
+def _path(
+    model: Model[Any, Any], came_from: "array[int]", by: "array[int]"
+) -> tuple[tuple[Any, ...], tuple[str, ...]]:
+    """How the last state, with its violation, was reached. The search went through canonical states, in which
+    equal nodes may have changed names at every step; here they keep them."""
     places = []
     number = len(by) - 1
     while number:
@@ -112,14 +113,15 @@ def _path(model: Model[Any, Any], came_from: "array[int]", by: "array[int]") -> 
         number = came_from[number]
     canonical = model.canonical(model.initial())
     state, path = model.initial(), []
-    for place in reversed(places):
+    for left, place in zip(reversed(range(len(places))), reversed(places), strict=True):
         canonical = model.canonical(model.apply(canonical, model.actions(canonical)[place]))
         for action in model.actions(state):
             after = model.apply(state, action)
-            if model.canonical(after) == canonical:
+            # What is wrong is told with names, which canonical states do not keep.
+            if model.canonical(after) == canonical if left else model.violations(after):
                 path.append(action)
                 state = after
                 break
         else:
             raise AssertionError(f"{model.name}: a canonical state can do what the state itself cannot")
-    return tuple(path)
+    return tuple(path), tuple(model.violations(state))
