@@ -7,7 +7,7 @@ from support.lab import WITHIN_S, Lab, until
 HOSTILE = {
     "bad UTF-8": b"\x92\x02\xa1\xff",
     "bad UTF-8 in a member's": b"\x95\x01\xa4\xff\xff\xff\xff\x01\xa8throttle\xc4\x00",
-    "nesting": b"\x95" * 256,
+    "nesting": b"\x93\x02\xa0" + b"\x91" * 253,
 }
 
 

@@ -51,8 +51,8 @@ def test_the_numbers_of_a_lan_are_compared_with_those_who_speak_and_not_with_all
     looks = []
     monkeypatch.setattr(
         lan,
-        "decode_attributes",
-        lambda meta, decode=lan.decode_attributes: looks.append(meta) or decode(meta),
+        "attributes_of",
+        lambda member, decode=lan.attributes_of: looks.append(member) or decode(member),
     )
     counts = []
     for listeners in (3, 300):

@@ -3,6 +3,7 @@
 import pytest
 
 from rostra.names import Domain
+from rostra.names.addresses import TcpAddress
 from rostra.runtime.between import Between
 from rostra.runtime.multicast import MISSED_MAX, Audience, group_address
 
@@ -84,11 +85,11 @@ def test_only_servers_that_named_the_same_group_are_reached_at_once() -> None:
     eu, us, ap, af = (Domain(each) for each in ("eu", "us", "ap", "af"))
     assert between.reached(eu, [us, ap]) == []
     between.groups[eu] = ("239.192.0.1", 7790)  # ours
-    between.told(us, "239.192.0.1:7790")
-    between.told(ap, "239.192.0.2:7790")
-    between.told(af, "")
+    between.told(us, TcpAddress("239.192.0.1", 7790))
+    between.told(ap, TcpAddress("239.192.0.2", 7790))
+    between.told(af, None)
     assert between.reached(eu, [us, ap, af]) == [us]
-    between.told(ap, "239.192.0.1:7790")
-    between.told(us, "")  # it was started again, and uses the tree
+    between.told(ap, TcpAddress("239.192.0.1", 7790))
+    between.told(us, None)  # it was started again, and uses the tree
     assert between.reached(eu, [us, ap, af]) == [ap]
     assert between.mouth(us) == (None, None)

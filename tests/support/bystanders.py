@@ -24,13 +24,11 @@ async def unnoticed(lab: Lab, group: str, one: str = "eu.h2", other: str = "us.h
         bob.join(group, delivery="fifo") as bobs,
     ):
         await until(lambda: len(anns.members) == len(bobs.members) == 2, "the bystanders see each other")
-        await anns.send(b"before")
-        assert await _next_message(bobs) == b"before"
+        await _talk(anns, bobs, b"before")
         yield
         for process in processes:
             assert process.is_running, f"{process.nodes[0]} has ended:\n{process.log[-3000:]}"
-        await anns.send(b"after")
-        assert await _next_message(bobs) == b"after"
+        await _talk(anns, bobs, b"after")
         async with (
             lab.program(one, "bystander-cid") as cid,
             cid.join(group, delivery="fifo") as cids,
@@ -39,6 +37,13 @@ async def unnoticed(lab: Lab, group: str, one: str = "eu.h2", other: str = "us.h
             await until(lambda: len(anns.members) == len(bobs.members) == 3, "the bystanders see a third")
     after = {process: (process.pid, process.log.count("Traceback")) for process in processes}
     assert after == before, "a process was started again, or has logged a traceback"
+
+
+async def _talk(one: Conversation, other: Conversation, body: bytes) -> None:
+    """Both ways."""
+    for speaker, listener in ((one, other), (other, one)):
+        await speaker.send(body)
+        assert await _next_message(listener) == body
 
 
 async def _next_message(talk: Conversation) -> bytes:

@@ -10,6 +10,7 @@ from support.spoiling import every_way
 
 from rostra.errors import Malformed
 from rostra.names import Domain, Endpoint
+from rostra.names import checks as names
 from rostra.protocols.links.packets import Data
 from rostra.wire import Ask, BadAsk, Encoder, FrameKind, FrameReader, checks
 from rostra.wire.programs import Arena, Asks, Delivery, Lent, ProgramHello, Returned, Tells
@@ -108,7 +109,7 @@ def test_a_token_or_endpoint_number_out_of_range_ends_the_stream(token: int, end
 
 
 def test_a_peer_that_invents_names_for_ever_cannot_fill_our_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "KNOWN_NAMES_MAX", 100)
+    monkeypatch.setattr(names, "KNOWN_NAMES_MAX", 100)
     for number in range(1000):
         checks.check_request(samples.program.Watch(samples.Group(f"g{number}", Domain(f"d{number}"))))
         checks.check_request(samples.program.WatchLife(Endpoint(f"eu.h{number}/a#1")))
@@ -116,10 +117,10 @@ def test_a_peer_that_invents_names_for_ever_cannot_fill_our_memory(monkeypatch: 
             Data(3, 4, 1, 0, (samples.server.RegistryTold(samples.ID, samples.ROOT, 1, (f"g{number}",)),))
         )
     for good in (
-        checks._good_own_names,
-        checks._good_relayed_names,
-        checks._good_paths,
-        checks._good_endpoints,
+        names.good_own_names,
+        names.good_relayed_names,
+        names.good_paths,
+        names.good_endpoints,
     ):
         assert len(good) <= 100
 

@@ -25,7 +25,6 @@ from rostra.journal.spoken import Spoken
 from rostra.names import Domain, Endpoint, Group, parent
 from rostra.protocols.adhoc import events as adhoc
 from rostra.protocols.adhoc.events import Aggregated, Deliver, Delivered, JoinAsked, LeaveAsked
-from rostra.protocols.adhoc.listing import shown_notice
 from rostra.protocols.adhoc.messages import Data as Speech
 from rostra.protocols.adhoc.messages import Nak, Numbered
 from rostra.protocols.adhoc.messages import Role as Speaks
@@ -398,9 +397,7 @@ class Scribe:
     # What was told
 
     def told(self, tell: Tell) -> None:
-        notice = shown_notice(tell.notice)  # delegates are in groups that speak, and are nobody's members
-        if notice is None:
-            return
+        notice = tell.notice
         if type(notice) in _NOTICES:
             for told in self.sight.take(tell.endpoints, notice):
                 self._notice(notice, *told)

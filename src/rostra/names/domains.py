@@ -93,6 +93,11 @@ def inside(domain: Domain, address: str) -> bool:
     return domain == ROOT or address == domain or address.startswith((f"{domain}.", f"{domain}/"))
 
 
+def is_reserved(path: str) -> bool:
+    """Has it a label that begins with ``-``? Such names are the system's: delegates, seats."""
+    return path.startswith("-") or ".-" in path
+
+
 def strictly_inside(domain: Domain, path: Domain) -> bool:
     return path != domain and inside(domain, path)
 

@@ -12,6 +12,8 @@ from typing import Final
 from msgspec import Struct
 
 from rostra.errors import BadInput
+from rostra.names.addresses import TcpAddress as TcpAddress
+from rostra.names.addresses import parse_tcp as parse_tcp
 from rostra.runtime.trusted import whose
 
 SOCKET_NAME: Final = "agent.sock"
@@ -20,14 +22,6 @@ LOCK_NAME: Final = "lock"
 SOCKET_PATH_BYTES_MAX: Final = (
     100  # the kernel's own limit is 108 on Linux and 104 elsewhere, its zero included
 )
-
-
-class TcpAddress(Struct, frozen=True, order=True):
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class SocketPath(Struct, frozen=True, order=True):
@@ -50,17 +44,6 @@ def parse_address(text: str) -> Address:
             fix=f"write host:port, or the path of a socket with a slash in it: ./{text}",
         )
     return parse_tcp(text)
-
-
-def parse_tcp(text: str) -> TcpAddress:
-    host, colon, port = text.rpartition(":")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        raise BadInput(f"{text!r} is ambiguous", fix=f"put an IPv6 address in brackets: [{host}]:{port}")
-    if not colon or not host or not port.isascii() or not port.isdigit() or not 0 <= int(port) <= 65535:
-        raise BadInput(f"{text!r} is not an address", fix="write host:port, for example 10.0.0.5:7700")
-    return TcpAddress(host, int(port))
 
 
 def parse_socket_path(text: str) -> SocketPath:

@@ -13,7 +13,7 @@ from typing import Any
 
 from rostra.errors import NotAllowed
 from rostra.names import Group
-from rostra.protocols.adhoc.messages import decode_attributes
+from rostra.protocols.adhoc.messages import attributes_of
 from rostra.protocols.resolve.requests import Absolute, Denied, Done, denied
 
 Hear = Callable[[Any], None]
@@ -43,7 +43,7 @@ class Admission:
     def _refusal(self, result: Any) -> Denied | None:
         if type(result) is Denied:
             return None if result.retriable else result
-        if type(result) is Absolute and any(decode_attributes(each.meta) is None for each in result.members):
+        if type(result) is Absolute and any(attributes_of(each) is None for each in result.members):
             return denied(
                 NotAllowed(
                     f'{self.group} is a group with delivery="none": its members only hear of each other',

@@ -16,7 +16,7 @@ from typing import Final
 
 from rostra.errors import BadInput
 from rostra.names import Domain
-from rostra.runtime.addresses import TcpAddress, parse_tcp
+from rostra.runtime.addresses import TcpAddress
 from rostra.runtime.multicast import ears, interface_to, lend_mouth
 
 Place = tuple[str, int]
@@ -55,12 +55,11 @@ class Between:
         self._mouths[place] = mouth
         self._own.add((leaves_by, mouth.getsockname()[1]))
 
-    def told(self, cluster: Domain, group: str) -> None:
+    def told(self, cluster: Domain, group: TcpAddress | None) -> None:
         """Its server listens there; nowhere, if it does not say."""
         self.groups.pop(cluster, None)
-        if group:
-            at = parse_tcp(group)
-            self.groups[cluster] = (at.host, at.port)
+        if group is not None:
+            self.groups[cluster] = (group.host, group.port)
 
     def reached(self, cluster: Domain, others: Iterable[Domain]) -> list[Domain]:
         """Who of these hears what this cluster says to its group."""

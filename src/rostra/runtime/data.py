@@ -277,7 +277,7 @@ class DataChannel:
             found = await self.process.loop.getaddrinfo(
                 address.host, address.port, family=family, type=socket.SOCK_DGRAM
             )
-        except OSError:
+        except (OSError, UnicodeError):  # also what cannot be asked for
             self.process.record.count("datagrams_ignored", "unknown address")
             return
         host, port = found[0][4][:2]
@@ -310,9 +310,6 @@ class DataChannel:
         if to in (LAN, ALL) or (to != ROOT and parent(to) == source):
             return self._keys.get(source, b"")
         return self._wide_keys.get(source, b"")
-
-    def _key_of(self, datagram: Datagram) -> bytes:
-        return self._key(datagram.source, datagram.to)
 
     # From the nodes
 
@@ -363,11 +360,10 @@ class DataChannel:
                 self.transmit(resident, Transmit(lan, order.group, order.message))
 
     def located(self, order: Located) -> None:
-        address, key, group = (*order.address.split(" "), "", "")[:3]
-        if address:
-            self.locate(order.lan, parse_tcp(address))
-            self._wide_keys[order.lan] = bytes.fromhex(key)
-            self._between.told(order.lan, group)
+        where = order.where
+        self.locate(order.lan, where.at)
+        self._wide_keys[order.lan] = where.key
+        self._between.told(order.lan, where.multicast)
 
     def _spread(self, server: "Resident", source: Domain, group: Group, messages: Iterable[Speech]) -> None:
         """From here to every host of the LAN that has members, but the speaker's."""
@@ -522,7 +518,7 @@ class DataChannel:
             self._arrived(view[:size], (sender[0], sender[1]), by_multicast=is_multicast)
 
     def _arrived(self, octets: memoryview, sender: Place, *, by_multicast: bool) -> None:
-        datagram = self._datagrams.read(octets, self._key_of)
+        datagram = self._datagrams.read(octets, self._key)
         if isinstance(datagram, Unreadable):
             self.process.record.count("datagrams_ignored", datagram.why)
             return
@@ -583,7 +579,7 @@ class DataChannel:
         """Its seal is right, if it needs one. But where somebody is, is only told from there: an old call
         that is said again from elsewhere must not lead a stream astray."""
         source = datagram.source
-        sealed = bool(self._key_of(datagram)) and not isinstance(datagram.word, Call | Directory)
+        sealed = bool(self._key(source, datagram.to)) and not isinstance(datagram.word, Call | Directory)
         if resident.is_agent:
             lan = parent(resident.path)
             if not resident.node.is_up(lan):

@@ -49,7 +49,7 @@ from rostra.protocols.adhoc.events import (
     Resumed,
     Submitted,
 )
-from rostra.protocols.adhoc.listing import shown, shown_notice
+from rostra.protocols.adhoc.listing import shown
 from rostra.protocols.adhoc.requests import Enter, Exit
 from rostra.protocols.detect.programs import (
     Ping as PingOrder,
@@ -891,8 +891,7 @@ class Programs:
 
     def _hear(self, notice: Any) -> None:
         assert self.watches is not None
-        if (seen := shown_notice(notice)) is not None:
-            self._carry_out(self.watches.told(seen))
+        self._carry_out(self.watches.told(notice))
 
     def _stop_watching(self, watcher: Endpoint) -> None:
         if self.watches is not None:

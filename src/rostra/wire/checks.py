@@ -8,31 +8,30 @@ remains are values that have the right type and are still wrong, and each of the
 - every text meant for people is short and printable, so that it can go to a log;
 - every duration is a finite number of seconds.
 
-A group name is checked in full where a program brings it in, and by the rules that all versions share where a
-server relays it (see `rostra.names.groups.relayed_group_name`).
-
-A name is parsed when it is seen for the first time. After that it is found in a set of names known to be
-good, which costs a tenth; the sets are bounded, and start over when full.
+What travels inside as opaque bytes (attachments, control messages) is checked where it is decoded, since no
+server on the way looks into it.
 """
 
 from collections.abc import Callable, Iterable
 from ipaddress import ip_address
 from typing import Any, Final
 
-from rostra.errors import BadInput, BadName
-from rostra.names import (
-    has_controls,
-    parse_endpoint,
-    parse_endpoint_name,
-    parse_group_name,
-    parse_scope,
-    parse_subject,
-    quoted,
-    relayed_group_name,
-)
-from rostra.names.groups import Group
-from rostra.protocols.adhoc import messages as adhoc
-from rostra.protocols.adhoc.messages import Run, Speech
+from rostra.errors import BadInput
+from rostra.names import Group, host_of, is_reserved, parse_endpoint, parse_endpoint_name, parse_scope
+from rostra.names.checks import NUMBER_MAX as NUMBER_MAX
+from rostra.names.checks import check_endpoint as _endpoint
+from rostra.names.checks import check_moment as _moment
+from rostra.names.checks import check_number as _number
+from rostra.names.checks import check_own_group as _own_group
+from rostra.names.checks import check_own_name as _own_name
+from rostra.names.checks import check_path as _path
+from rostra.names.checks import check_relayed_group as _relayed_group
+from rostra.names.checks import check_relayed_name as _relayed_name
+from rostra.names.checks import check_subject as _subject
+from rostra.names.checks import check_text as check_text
+from rostra.names.checks import good_endpoints as _good_endpoints
+from rostra.names.checks import good_paths as _good_paths
+from rostra.names.checks import learn as _learn
 from rostra.protocols.adhoc.requests import Enter, Exit
 from rostra.protocols.effects import Because
 from rostra.protocols.lead.messages import (
@@ -104,23 +103,11 @@ from rostra.wire.programs import (
     Submit,
 )
 
-KNOWN_NAMES_MAX: Final = 65_536
-NUMBER_MAX: Final = 2**63 - 1
-TEXT_LENGTH_MAX: Final = 512
 DURATION_S_MAX: Final = 1e9
-MOMENT_S_MAX: Final = 1e12
 SUBMIT_MESSAGES_MAX: Final = 65_536
-PARTS_MAX: Final = 65_536
 RETURNED_MAX: Final = 65_536
 ARENA_BYTES_MAX: Final = 1 << 32
 TICKET_BYTES: Final = 16
-PARITY_FRAMES_MAX: Final = 1024
-
-_good_paths: set[str] = set()
-_good_endpoints: set[str] = set()
-_good_relayed_names: set[str] = set()  # group names, from servers
-_good_own_names: set[str] = set()  # group names, from programs
-
 
 KEY_BYTES_MAX: Final = 64
 """What BLAKE2b takes."""
@@ -173,95 +160,6 @@ def check_place(host: str, address: str, port: int) -> None:
         raise BadInput(f"{address!r} is not an IP address") from None
     if not 0 < port < 65_536:
         raise BadInput(f"{port} is not a port")
-
-
-def check_speech(message: Speech) -> Run | None:
-    """Raise `BadInput` unless this message of the data channel may be handed to a core. The answer is the run
-    in it, if that is whole, for a look at its block."""
-    match message:
-        case adhoc.Data():
-            return _speech_data(message)
-        case adhoc.Numbered():
-            _number(message.block)
-            _number(message.index)
-            return _speech_data(message.data)
-        case adhoc.Nak():
-            _endpoint(message.stream)
-            _path(message.asker)
-            _number(message.attempt)
-            for first, last in message.ranges:
-                _range(first, last)
-            for number, parts in message.parts:
-                _number(number)
-                for part in parts:
-                    _number(part)
-        case adhoc.Below():
-            _endpoint(message.stream)
-            _path(message.holder)
-            _number(message.lowest)
-        case adhoc.Heartbeat():
-            _number(message.hop)
-            for pulse in message.pulses:
-                _endpoint(pulse.stream)
-                _number(pulse.high)
-                _number(pulse.stable)
-        case adhoc.Status():
-            _endpoint(message.endpoint)
-            for stream, next in message.have:
-                _endpoint(stream)
-                _number(next)
-        case adhoc.Report():
-            _number(message.hop)
-            for entry in message.entries:
-                _endpoint(entry.stream)
-                _path(entry.lan)
-                _number(entry.epoch)
-                _number(entry.next)
-        case adhoc.Poll():
-            _endpoint(message.stream)
-        case adhoc.Polled():
-            _endpoint(message.stream)
-            _number(message.next)
-        case adhoc.Parity():
-            _number(message.block)
-            if not 0 < message.size <= PARITY_FRAMES_MAX:
-                raise BadInput(f"a parity over {message.size} frames", fix=f"at most {PARITY_FRAMES_MAX}")
-            for length in message.lengths:
-                _number(length)
-            _number(message.which)
-        case adhoc.StartSubmit():
-            _endpoint(message.origin)
-            _number(message.req)
-            _range(message.since, message.first)
-            if not message.since:
-                raise BadInput("a submission from number 0 on", fix="numbers begin with 1")
-        case adhoc.SubmitReply():
-            _endpoint(message.origin)
-            _number(message.req)
-            _number(message.epoch)
-    return None
-
-
-def _speech_data(data: adhoc.Data) -> Run | None:
-    run = data.run
-    _endpoint(data.stream)
-    _number(data.high)
-    _number(data.stable)
-    _number(data.hop)
-    _moment(run.at)
-    _number(run.first)
-    if not 0 < run.count <= NUMBER_MAX - run.first:
-        raise BadInput(f"a run of {run.count} messages", fix="send at least one")
-    if not 0 <= data.part < data.parts <= PARTS_MAX or (data.parts > 1 and run.count > 1):
-        raise BadInput(f"part {data.part} of {data.parts}", fix=f"at most {PARTS_MAX}, of one message")
-    return run if data.parts == 1 else None
-
-
-def _range(first: int, last: int) -> None:
-    _number(first)
-    _number(last)
-    if first > last:
-        raise BadInput(f"a range from {first} to {last}", fix="the smaller number first")
 
 
 def check_program_frame(
@@ -317,62 +215,6 @@ def check_program_frame(
             check_text(said.why)
 
 
-# The words of the grammar
-
-
-def _learn(good: set[str], name: str, parse: Callable[[str], object]) -> None:
-    if str(parse(name)) != name:
-        raise BadName(f"{quoted(name)} is not in canonical form", fix=f"send it as {parse(name)}")
-    if len(good) >= KNOWN_NAMES_MAX:
-        good.clear()
-    good.add(name)
-
-
-def _path(path: str) -> None:
-    if path not in _good_paths:
-        _learn(_good_paths, path, parse_scope)
-
-
-def _endpoint(endpoint: str) -> None:
-    if endpoint not in _good_endpoints:
-        _learn(_good_endpoints, endpoint, parse_endpoint)
-
-
-def _subject(about: str) -> None:
-    if about not in _good_endpoints:
-        if "#" in about:
-            _endpoint(about)
-        elif parse_subject(about) != about:
-            raise BadName(f"{quoted(about)} is not in canonical form", fix=f"send {parse_subject(about)}")
-
-
-def _relayed_name(name: str) -> None:
-    if name not in _good_relayed_names:
-        _learn(_good_relayed_names, name, relayed_group_name)
-
-
-def _relayed_group(group: Group) -> None:
-    if group.name not in _good_relayed_names:
-        _learn(_good_relayed_names, group.name, relayed_group_name)
-    if group.scope not in _good_paths:
-        _learn(_good_paths, group.scope, parse_scope)
-
-
-def _own_name(name: str) -> None:
-    if name not in _good_own_names:
-        _learn(_good_own_names, name, parse_group_name)
-
-
-def _own_group(group: Group) -> None:
-    _own_name(group.name)
-    _path(group.scope)
-
-
-def _number(number: int) -> None:
-    if not 0 <= number <= NUMBER_MAX:
-        raise BadInput(f"number {number} is out of range", fix="use 0 to 2^63-1")
-
-
 def _stamp(stamp: Stamp) -> None:
     incarnation, counter = stamp
     if not (0 <= incarnation <= NUMBER_MAX and 0 <= counter <= NUMBER_MAX):
@@ -382,19 +224,6 @@ def _stamp(stamp: Stamp) -> None:
 def _duration(seconds: float) -> None:
     if not 0 <= seconds <= DURATION_S_MAX:  # false for NaN, too
         raise BadInput(f"{seconds} is not a duration", fix=f"use 0 to {DURATION_S_MAX:g} seconds")
-
-
-def _moment(seconds: float) -> None:
-    if not 0 <= seconds <= MOMENT_S_MAX:  # false for NaN, too
-        raise BadInput(f"{seconds} is not a time", fix="use seconds since 1970")
-
-
-def check_text(text: str) -> None:
-    """Raise `BadInput` unless the text can be shown to people and put into a log."""
-    if len(text) > TEXT_LENGTH_MAX or has_controls(text):
-        raise BadInput(
-            "a text is too long or has invisible characters", fix=f"use {TEXT_LENGTH_MAX} printable ones"
-        )
 
 
 # The parts that messages are made of
@@ -618,6 +447,9 @@ def _resolve(request: Resolve) -> None:
 
 def _send_to(request: SendTo) -> None:
     _endpoints(request.destinations)
+    for each in request.destinations:
+        if is_reserved(host_of(each)):
+            raise BadInput(f"{each} is part of the system", fix="send to an endpoint of a program")
 
 
 def _recall(request: Recall) -> None:

@@ -17,7 +17,8 @@ copy unusable: what was said once may be said again by whoever overheard it, and
 that.
 
 Whatever cannot be believed is nothing: no exception, no answer, only a word for the counter (`Unreadable`).
-Blocks are looked through as well, because whoever cuts a run later relies on their shape.
+Before the seal, only the names are read that say whose it must be. Blocks are looked through as well, because
+whoever cuts a run later relies on their shape.
 """
 
 import hmac
@@ -25,14 +26,16 @@ from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from typing import Annotated, Final
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct
 from msgspec.msgpack import Decoder, Encoder
 
 from rostra.errors import UNDECODABLE, BadInput
 from rostra.names import Domain, Group
+from rostra.names.addresses import parse_reachable
+from rostra.protocols.adhoc.checks import check_speech
 from rostra.protocols.adhoc.messages import Speech
 from rostra.protocols.adhoc.runs import is_sound
-from rostra.wire.checks import check_place, check_speech, check_way
+from rostra.wire.checks import check_place, check_text, check_way
 from rostra.wire.frames import WIRE_VERSION, world_tag
 
 DATAGRAM_BYTES_MAX: Final = 65_507
@@ -58,6 +61,8 @@ SEAL_BYTES: Final = 8
 _SEALED: Final = 0x80
 _HEAD_BYTES: Final = 5
 _encode: Final = Encoder().encode
+
+_NOTHING: Final = Raw()
 
 
 class Word(Struct, frozen=True, array_like=True, tag_field="kind"):
@@ -93,15 +98,27 @@ class Datagram(Struct, frozen=True, array_like=True):
     word: Call | Probe | Directory | None = None
 
 
+class _Front(Struct, frozen=True, array_like=True):
+    """The same as far as it is read before the seal."""
+
+    group: Group
+    source: Domain
+    to: Domain
+    messages: Raw
+    word: Raw = _NOTHING
+
+
 class Unreadable(Struct, frozen=True):
     why: str  # from a small fixed set: it becomes a metric's label
 
 
-_decoder: Final = Decoder(Datagram)
+_decode_front: Final = Decoder(_Front).decode
+_decode_messages: Final = Decoder(Annotated[tuple[Speech, ...], Meta(max_length=MESSAGES_MAX)]).decode
+_decode_word: Final = Decoder(Call | Probe | Directory | None).decode
 
 
-KeyOf = Callable[[Datagram], bytes]
-"""What a speaker's datagrams must be sealed with; nothing if they need not be."""
+KeyOf = Callable[[Domain, Domain], bytes]
+"""What this speaker's datagrams to those must be sealed with; nothing if they need not be."""
 
 
 class Datagrams:
@@ -151,25 +168,36 @@ class Datagrams:
             return Unreadable("another world" if len(data) >= _HEAD_BYTES else "too short")
         body = data[_HEAD_BYTES + SEAL_BYTES if sealed else _HEAD_BYTES :]
         try:
-            datagram = _decoder.decode(body)
-            check_way(datagram.group, datagram.source, datagram.to if datagram.to not in (ALL, WIDE) else LAN)
-            key = b"" if key_of is None else key_of(datagram)
+            front = _decode_front(body)
+            group, source, to = front.group, front.source, front.to
+            check_way(group, source, to if to not in (ALL, WIDE) else LAN)
+            key = b"" if key_of is None else key_of(source, to)
             if key:
                 seal = bytes(data[_HEAD_BYTES : _HEAD_BYTES + SEAL_BYTES])
                 if not sealed or not hmac.compare_digest(seal, _seal([body], key)):
                     return Unreadable("not sealed by its speaker")
-            for message in datagram.messages:
+            messages = _decode_messages(front.messages)
+            for message in messages:
                 run = check_speech(message)
                 if run is not None and not is_sound(run):
                     return Unreadable("not a block of messages")
-            if isinstance(datagram.word, Directory):
-                for host, address, port in datagram.word.hosts:
-                    check_place(host, address, port)
+            word = None if front.word is _NOTHING else _decode_word(front.word)
+            if isinstance(word, Directory):
+                _check_directory(word)
         except BadInput:
             return Unreadable("bad name or number")
         except UNDECODABLE:
             return Unreadable("not a datagram")
-        return datagram
+        return Datagram(group, source, to, messages, word)
+
+
+def _check_directory(directory: Directory) -> None:
+    """Raise `BadInput` unless everybody in it can be reached."""
+    check_text(directory.mode)
+    if directory.multicast:
+        parse_reachable(directory.multicast)
+    for host, address, port in directory.hosts:
+        check_place(host, address, port)
 
 
 def _seal(pieces: Iterable[bytes | memoryview], key: bytes) -> bytes:

@@ -23,7 +23,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from rostra.errors import AlreadyMember, BadInput, NotAvailable, NotMember, Refused
-from rostra.names import Domain, Endpoint, Group, host_of, incarnation_of, inside
+from rostra.names import Domain, Endpoint, Group, host_of, incarnation_of, inside, parent
 from rostra.protocols.adhoc.aggregate import Aggregate
 from rostra.protocols.adhoc.config import AdhocConfig
 from rostra.protocols.adhoc.delegate import Backup, DelegateCore, In, Lingering
@@ -48,8 +48,11 @@ from rostra.protocols.adhoc.events import (
 )
 from rostra.protocols.adhoc.fec import ParityMaker, ParityReader
 from rostra.protocols.adhoc.fragments import Fragments
+from rostra.protocols.adhoc.listing import shown_notice
 from rostra.protocols.adhoc.member import MemberCore
 from rostra.protocols.adhoc.messages import (
+    ADHOC,
+    DELEGATE,
     Channel,
     Data,
     Heartbeat,
@@ -66,7 +69,7 @@ from rostra.protocols.adhoc.newcomers import Newcomers
 from rostra.protocols.adhoc.pace import Frame, Pace
 from rostra.protocols.adhoc.runs import is_sound
 from rostra.protocols.adhoc.submitter import Submitter
-from rostra.protocols.adhoc.voice import ADHOC, AGGREGATE, DELEGATE, delegate_host, delegate_of
+from rostra.protocols.adhoc.voice import AGGREGATE, delegate_host, delegate_of
 from rostra.protocols.effects import (
     Answer,
     Asked,
@@ -75,6 +78,8 @@ from rostra.protocols.effects import (
     Event,
     Ignored,
     Instant,
+    LinkDown,
+    LinkMoved,
     LinkUp,
     Received,
     Send,
@@ -301,7 +306,7 @@ class HostCore:
         for table in (self.members, self.submitters):
             those = table.get(member.group, {})
             if those.get(member.me) is member:
-                if member.me in self.local.endpoints:
+                if member.me in self.local.endpoints and member.sending.next_seq > 1:
                     self._numbers[member.me, member.group] = member.sending.next_seq
                 del those[member.me]
                 if not those:
@@ -334,7 +339,7 @@ class HostCore:
             case ns.Absolute(group) | ns.Joined(group) | ns.Left(group):
                 members = self.members.get(group)
                 if not members:
-                    out.append(Tell(endpoints, notice))
+                    self._tell(endpoints, notice, out)
                     return
                 told = Told(notice)
                 for endpoint in self._concerned(group, endpoints, notice):
@@ -344,23 +349,33 @@ class HostCore:
                         self._drive(now, group, endpoint, told, out)
                 others = tuple([endpoint for endpoint in endpoints if endpoint not in members])
                 if others:
-                    out.append(Tell(others, notice))
+                    self._tell(others, notice, out)
             case ns.Only() | ns.Without():
                 for endpoint in endpoints:
                     for group in self._groups_of(endpoint):
                         self._drive(now, group, endpoint, Told(notice), out)
                 out.append(Tell(endpoints, notice))
-            case ns.Message(source, data) if host_of(source).endswith(f".{DELEGATE}"):
+            case ns.Message(source, data) if host_of(source) == delegate_host(parent(self.host)):
                 message = decode_control(data)
+                if message is None:
+                    out.append(Ignored("Message", "not a control message"))
+                    return
                 for endpoint in endpoints:
-                    if message is not None:
-                        self._drive(now, message.group, endpoint, Told(notice), out)
+                    self._drive(now, message.group, endpoint, Told(notice), out)
+            case ns.Message(source) if host_of(source).endswith(f".{DELEGATE}"):
+                out.append(Ignored("Message", "from a delegate of another LAN"))
             case ns.NotDelivered(destinations) if all(
                 host_of(each).endswith(f".{DELEGATE}") for each in destinations
             ):
                 pass  # the machines' own timers ask again
             case _:
                 out.append(Tell(endpoints, notice))
+
+    def _tell(self, endpoints: tuple[Endpoint, ...], notice: object, out: list[Effect]) -> None:
+        """To those who are no members of this kind of group: delegates, and keys, are nothing to them."""
+        seen = shown_notice(notice)
+        if seen is not None:
+            out.append(Tell(endpoints, seen))
 
     def _concerned(self, group: Group, endpoints: tuple[Endpoint, ...], notice: object) -> Sequence[Endpoint]:
         """Newcomers need not hear everything that the others do."""
@@ -470,6 +485,8 @@ class ClusterCore:
                     self._perform(now, delegate, delegate.step(now, event), out)
             case Appointed(epoch):
                 self._appointed(now, epoch, out)
+            case Received(peer) | LinkUp(peer) | LinkMoved(peer) | LinkDown(peer) if peer == self.host:
+                out.append(Ignored(type(event).__name__, "a neighbour with the name of our delegate"))
             case Received(_, Routed(destinations=destinations)) if self.local is None and any(
                 host_of(each) == self.host for each in destinations
             ):
@@ -490,7 +507,7 @@ class ClusterCore:
             return
         if delegate is not None:
             messages = self._paced_questions(now, delegate, source, messages)
-        plain = self._without_parity(group, source, messages)
+        plain = self._without_parity(delegate, source, messages)
         whole = [self._fragments.whole(group, message) for message in plain]
         heard = [each for each in whole if each is not None]
         if submitted:
@@ -553,10 +570,13 @@ class ClusterCore:
         match notice:
             case ns.Absolute(group) | ns.Joined(group) | ns.Left(group):
                 concerned = [table[group] for table in self._tables(endpoints) if group in table]
-            case ns.Message(_, data):
+            case ns.Message(source, data):
                 message = decode_control(data)
                 if message is None:
                     out.append(Ignored("Message", "not a control message"))
+                    return
+                if not self._may_speak(source, message.group):
+                    out.append(Ignored(type(message).__name__, "nobody there is in the group"))
                     return
                 if self.me in endpoints:
                     concerned = [self._delegate(message.group)]
@@ -566,6 +586,11 @@ class ClusterCore:
                 concerned = [table[group] for table in self._tables(endpoints) for group in sorted(table)]
         for machine in concerned:
             self._perform(now, machine, machine.step(now, Told(notice)), out)
+
+    def _may_speak(self, source: Endpoint, group: Group) -> bool:
+        """Hosts of our LAN speak of groups that they have members in. Others are the delegate's to judge."""
+        host = host_of(source)
+        return parent(host) != self.lan or host == self.host or host in self.server.table.child_holders(group)
 
     def _tables(
         self, endpoints: tuple[Endpoint, ...]
@@ -762,11 +787,19 @@ class ClusterCore:
         ]
         return [message for message in kept if message is not None]
 
-    def _without_parity(self, group: Group, source: Domain, messages: Iterable[Speech]) -> list[Speech]:
+    def _without_parity(
+        self, delegate: DelegateCore | None, source: Domain, messages: Iterable[Speech]
+    ) -> list[Speech]:
+        """Blocks are kept of delegates that we know; of others, data counts as it is."""
+        knows = delegate is not None and delegate.peers.delegate(source) is not None
         plain: list[Speech] = []
         for message in messages:
             if isinstance(message, Numbered | Parity):
-                plain += self._readers.setdefault((group, source), ParityReader()).hear(message)
+                if delegate is not None and knows:
+                    reader = self._readers.setdefault((delegate.group, source), ParityReader())
+                    plain += reader.hear(message)
+                elif isinstance(message, Numbered):
+                    plain.append(message.data)
             else:
                 plain.append(message)
         return plain

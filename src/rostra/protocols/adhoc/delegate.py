@@ -18,7 +18,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from rostra.names import Domain, Endpoint, Group, endpoint, host_of, incarnation_of, inside
+from rostra.names import Domain, Endpoint, Group, endpoint, host_of, incarnation_of, inside, parent
 from rostra.protocols.adhoc.config import AdhocConfig
 from rostra.protocols.adhoc.events import (
     Appointed,
@@ -30,7 +30,9 @@ from rostra.protocols.adhoc.events import (
     SpilledRead,
     Told,
 )
+from rostra.protocols.adhoc.kept import Kept
 from rostra.protocols.adhoc.messages import (
+    ADHOC,
     Attributes,
     Below,
     Channel,
@@ -60,10 +62,12 @@ from rostra.protocols.adhoc.messages import (
     SyncReply,
     Tree,
     ViewId,
-    decode_attributes,
+    attributes_of,
     decode_control,
     decode_last_words,
     encode,
+    is_delegate,
+    whereabouts,
 )
 from rostra.protocols.adhoc.mirror import Mirroring, Mirrors
 from rostra.protocols.adhoc.peers import Peers
@@ -72,7 +76,7 @@ from rostra.protocols.adhoc.planner import Planner
 from rostra.protocols.adhoc.relays import Parted, Relay, Relays
 from rostra.protocols.adhoc.slow import Patience
 from rostra.protocols.adhoc.tree import Forwarding
-from rostra.protocols.adhoc.voice import ADHOC, Voice, delegate_of, lan_of
+from rostra.protocols.adhoc.voice import Voice, delegate_of, lan_of
 from rostra.protocols.effects import Effect, Event, Ignored, Instant, TimerFired
 from rostra.protocols.resolve import requests as ns
 from rostra.protocols.resolve.messages import Cause, Member, Members, Stamp
@@ -149,8 +153,7 @@ class DelegateCore:
         self.locals: dict[Endpoint, Local] = {}
         self.floors: dict[Domain, Stamp] = {}  # of our own LAN
         self._owed: dict[Domain, ViewId] = {}  # answered before our own numbers were complete
-        # Until the snapshot, or until the asker is noticed; in the order it came, the same only once.
-        self._kept: dict[tuple[Endpoint, Control], None] = {}
+        self.kept = Kept()  # until the snapshot, or until the asker is noticed
         self._waiting: dict[Domain, dict[Endpoint, CutRequest]] = {}  # for numbers that we do not know yet
 
     @property
@@ -202,8 +205,7 @@ class DelegateCore:
         self.relays.awaited_lans |= set(self.peers.delegates)
         self.voice.set_timer(self.config.semi_wait_s, "awaited")
         self._linger_if_empty()
-        kept, self._kept = self._kept, {}
-        for source, message in kept:
+        for source, message in self.kept.take():
             self._control(source, message)
         if not self.relays.running and not self.forwarding.present:
             return
@@ -265,7 +267,7 @@ class DelegateCore:
         """Everybody of our own LAN; delegates and senders elsewhere (X-045)."""
         kept = []
         for member in members:
-            attributes = decode_attributes(member.meta)
+            attributes = attributes_of(member)
             ours = lan_of(member.endpoint) == self.lan
             if isinstance(attributes, DelegateAttributes) or (
                 isinstance(attributes, Attributes) and (attributes.role.sends or ours)
@@ -275,7 +277,7 @@ class DelegateCore:
 
     def _expect_lan_of(self, member: Member) -> None:
         """Our senders are told of this one in a moment, and may welcome it."""
-        lan, attributes = lan_of(member.endpoint), decode_attributes(member.meta)
+        lan, attributes = lan_of(member.endpoint), attributes_of(member)
         if lan != self.lan and isinstance(attributes, Attributes) and attributes.role.receives:
             self.relays.expect_lan(lan)
 
@@ -307,7 +309,7 @@ class DelegateCore:
         self._try_kept()
 
     def _member_joined(self, member: Member, cause: Cause | None) -> None:
-        attributes = decode_attributes(member.meta)
+        attributes = attributes_of(member)
         who, lan = member.endpoint, lan_of(member.endpoint)
         match attributes:
             case DelegateAttributes(address):
@@ -317,8 +319,7 @@ class DelegateCore:
                         self._step_down()
                     return
                 self.peers.delegates.setdefault(lan, set()).add(incarnation_of(who))
-                if address:
-                    self.voice.effects.append(Located(lan, address))
+                self._locate(lan, address)
                 kept = self.peers.delegate_joined(lan, incarnation_of(who))
                 if kept is not None:
                     self._answer_view_id(lan, kept)
@@ -392,23 +393,24 @@ class DelegateCore:
     # Control messages
 
     def _control(self, source: Endpoint, message: Control) -> None:
-        local = lan_of(source) == self.lan
         match self.state, message:
             case Backup(), _:
                 self.voice.ignore(type(message).__name__, "a backup")
-            case Out(), (ForceJoin() | StartSync() | CutRequest()) if local:
+            case _ if not self._may_say(source, message):
+                self.voice.ignore(type(message).__name__, "not for its sender to say")
+            case Out(), (ForceJoin() | StartSync() | CutRequest()):
                 if not isinstance(message, ForceJoin):
-                    self._keep(source, message)
+                    self.kept.add(source, message)
                 self._join()
             case Out(), _:
                 self.voice.ignore(type(message).__name__, "not in the group")
-            case _, ForceJoin() if local:
+            case _, ForceJoin():
                 self._stay()
             case Joining(), _:
-                self._keep(source, message)
-            case _, StartSync() if local:
+                self.kept.add(source, message)
+            case _, StartSync():
                 self._start_sync(source, message)
-            case _, CutRequest() if local:
+            case _, CutRequest():
                 self._cut_request(source, message)
             case _, ViewId():
                 self._view_id(lan_of(source), message)
@@ -416,20 +418,44 @@ class DelegateCore:
                 if self.peers.cut_replied(message):
                     self._peer_active(message.cut.lan)
             case _, DelegateMoved(_, lan, _, _, address):
-                if address:
-                    self.voice.effects.append(Located(lan, address))
+                self._locate(lan, address)
             case _, Tree():
                 self.planner.hear(message)
             case _, Distances(_, lan, round_trips):
-                self.planner.distances(lan, dict(round_trips))
-            case _:
-                self.voice.ignore(type(message).__name__, "not for a delegate")
+                if self.peers.delegate(lan) is None:
+                    self.voice.ignore("Distances", "from a LAN without a delegate")
+                else:
+                    self.planner.distances(lan, dict(round_trips))
+
+    def _may_say(self, source: Endpoint, message: Control) -> bool:
+        """Questions are for hosts of our LAN, and what concerns another LAN is for its delegate alone: no
+        program can be called so, and servers pass on nothing under a name of another side (C-125)."""
+        lan = lan_of(source)
+        match message:
+            case ForceJoin() | StartSync() | CutRequest():
+                return lan == self.lan
+            case DelegateMoved(lan=named) | Distances(lan=named):
+                return is_delegate(source) and lan == named
+            case CutReply(cut=Cut(lan=named, entries=entries, floors=floors)):
+                return (
+                    is_delegate(source)
+                    and lan == named
+                    and all(lan_of(entry.endpoint) == lan for entry in entries)
+                    and all(parent(host) == lan for host, _ in floors)
+                )
+            case ViewId() | Tree():
+                return is_delegate(source)
+        return False
+
+    def _locate(self, lan: Domain, address: str) -> None:
+        if (where := whereabouts(address)) is not None:
+            self.voice.effects.append(Located(lan, where))
 
     def _start_sync(self, source: Endpoint, message: StartSync) -> None:
         """The numbers of everything, and a pin for each of them, in one step (X-024, X-026)."""
         local = self.locals.get(source)
         if local is None:
-            self._keep(source, message)  # its join notice is on the way (TX-3)
+            self.kept.add(source, message)  # its join notice is on the way (TX-3)
             return
         if message.epoch != self.epoch:
             self.voice.ignore("StartSync", "of another epoch")
@@ -500,7 +526,7 @@ class DelegateCore:
 
     def _cut_request(self, source: Endpoint, message: CutRequest) -> None:
         if source not in self.locals:
-            self._keep(source, message)
+            self.kept.add(source, message)
         elif message.epoch != self.epoch:
             self.voice.ignore("CutRequest", "of another epoch")
         elif message.lan == self.lan and self._complete:
@@ -580,14 +606,10 @@ class DelegateCore:
         self._delegates_changed()
         self.planner.soon()
 
-    def _keep(self, source: Endpoint, message: Control) -> None:
-        self._kept[source, message] = None
-
     def _try_kept(self) -> None:
         """Somebody's notice may have come."""
-        if isinstance(self.state, In | Lingering) and self._kept:
-            for source, message in [each for each in self._kept if each[0] in self.locals]:
-                self._kept.pop((source, message), None)
+        if isinstance(self.state, In | Lingering) and self.kept:
+            for source, message in self.kept.take(self.locals):
                 self._control(source, message)
 
     def _delegates_changed(self) -> None:
@@ -764,7 +786,7 @@ class DelegateCore:
 
 
 def _is_delegate(member: Member) -> bool:
-    return isinstance(decode_attributes(member.meta), DelegateAttributes)
+    return isinstance(attributes_of(member), DelegateAttributes)
 
 
 def _last_seq(meta: bytes) -> int | None:

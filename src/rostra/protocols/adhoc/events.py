@@ -24,6 +24,7 @@ from rostra.protocols.adhoc.messages import (
     Slow,
     Speech,
     Stream,
+    Whereabouts,
 )
 from rostra.protocols.effects import Because, Effect, Event
 from rostra.protocols.resolve.requests import Denied
@@ -307,7 +308,7 @@ class Located(Effect, frozen=True):
     """From now on the data channel of this LAN's delegate is here."""
 
     lan: Domain
-    address: str
+    where: Whereabouts
 
 
 class Tuned(Effect, frozen=True):

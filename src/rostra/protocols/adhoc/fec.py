@@ -18,7 +18,12 @@ from typing import Final
 from msgspec import Struct, field, msgpack
 
 from rostra.errors import UNDECODABLE
+from rostra.protocols.adhoc.checks import check_speech
 from rostra.protocols.adhoc.messages import Data, Numbered, Parity
+from rostra.protocols.adhoc.runs import is_sound
+
+FRAMES_MAX: Final = 255
+"""In one block: so many powers of two there are."""
 
 BLOCKS_KEPT: Final = 16
 """Blocks of one link that may still be completed; older ones are asked for like any loss."""
@@ -84,6 +89,8 @@ class ParityReader:
             return self._rebuild(block)
         if message.index in block.frames:
             return []  # rebuilt already, or come twice
+        if message.index >= FRAMES_MAX:
+            return [message.data]  # no block of ours
         block.frames[message.index] = _encoder.encode(message.data)
         return [message.data, *self._rebuild(block)]
 
@@ -91,14 +98,15 @@ class ParityReader:
         parities = block.parities
         if not parities:
             return []
-        any_parity = next(iter(parities.values()))
-        size, lengths, longest = any_parity.size, any_parity.lengths, len(any_parity.code)
+        shape, *others = [(each.size, each.lengths, len(each.code)) for each in parities.values()]
+        size, lengths, longest = shape
         missing = [index for index in range(size) if index not in block.frames]
         if not missing or len(missing) > len(parities):
             return []
         if (
-            len(lengths) != size
-            or size > 255
+            any(other != shape for other in others)
+            or len(lengths) != size
+            or size > FRAMES_MAX
             or any(index >= size or len(frame) > longest for index, frame in block.frames.items())
         ):
             return []  # no block of ours
@@ -119,9 +127,13 @@ class ParityReader:
         for index in missing:
             frame = found[index][: lengths[index]]
             try:
-                rebuilt.append(_decoder.decode(frame))
+                data = _decoder.decode(frame)
+                run = check_speech(data)
             except UNDECODABLE:
                 return []  # a parity that does not belong to these frames
+            if run is not None and not is_sound(run):
+                return []
+            rebuilt.append(data)
             block.frames[index] = frame
         return rebuilt
 

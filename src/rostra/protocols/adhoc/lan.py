@@ -32,7 +32,7 @@ from rostra.protocols.adhoc.messages import (
     CutRequest,
     Entry,
     Epoch,
-    decode_attributes,
+    attributes_of,
 )
 from rostra.protocols.adhoc.senders import Phase, Senders
 from rostra.protocols.adhoc.voice import Voice, delegate_of, lan_of
@@ -215,7 +215,7 @@ class Lans:
             if running is None:
                 senders.begin_unnoticed(who, entry.stamp, entry.role, entry.start)
         elif noticed.stamp == entry.stamp:
-            attributes = decode_attributes(noticed.meta)
+            attributes = attributes_of(noticed)
             if isinstance(attributes, Attributes):
                 self.fresh.pop(who, None)
                 senders.begin(who, entry.stamp, attributes, entry.start)
@@ -228,7 +228,7 @@ class Lans:
             if lan is None or who == self._voice.me:
                 continue
             member = self.speakers[who]
-            attributes = decode_attributes(member.meta)
+            attributes = attributes_of(member)
             assert isinstance(attributes, Attributes)
             running = self._senders.running.get(who)
             if running is not None and running.phase is not Phase.ANNOUNCED:

@@ -8,14 +8,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from rostra.names import Endpoint, host_of
 from rostra.protocols.adhoc.messages import (
     Attributes,
     DelegateAttributes,
-    decode_attributes,
+    attributes_of,
     decode_last_words,
+    is_delegate,
 )
-from rostra.protocols.adhoc.voice import DELEGATE
 from rostra.protocols.resolve import requests as ns
 from rostra.protocols.resolve.messages import Member, Members
 
@@ -31,16 +30,12 @@ def shown(members: Members) -> Members:
 
 
 def _as_seen(member: Member) -> Member | None:
-    match decode_attributes(member.meta) if member.meta else None:
+    match attributes_of(member) if member.meta else None:
         case Attributes(meta=meta):
             return Member(member.endpoint, member.stamp, meta)
-        case DelegateAttributes() if is_delegate(member.endpoint):
+        case DelegateAttributes():
             return None
     return member
-
-
-def is_delegate(endpoint: Endpoint) -> bool:
-    return host_of(endpoint).endswith(f".{DELEGATE}")
 
 
 def shown_notice(notice: Any) -> Any:

@@ -62,7 +62,7 @@ from rostra.protocols.adhoc.messages import (
     Speech,
     StartSync,
     SyncReply,
-    decode_attributes,
+    attributes_of,
     decode_control,
     decode_last_words,
     encode,
@@ -303,7 +303,7 @@ class MemberCore:
             self._member_joined(member, cause, active)
 
     def _member_left(self, member: Member, why: object, active: bool) -> None:
-        attributes = decode_attributes(member.meta)
+        attributes = attributes_of(member)
         if isinstance(attributes, DelegateAttributes):
             self._delegate_left(lan_of(member.endpoint), _epoch_of(member), active)
         elif isinstance(attributes, Attributes):
@@ -317,7 +317,7 @@ class MemberCore:
                 self.voice.tell(Left(member.endpoint, reason, None))
 
     def _member_joined(self, member: Member, cause: Cause | None, active: bool) -> None:
-        attributes = decode_attributes(member.meta)
+        attributes = attributes_of(member)
         if isinstance(attributes, DelegateAttributes):
             self._delegate_joined(lan_of(member.endpoint), _epoch_of(member), active)
             return
@@ -424,7 +424,7 @@ class MemberCore:
                 self.lans.machine(name)
             for who in sorted(self.lans.speakers):
                 member = self.lans.speakers[who]
-                attributes = decode_attributes(member.meta)
+                attributes = attributes_of(member)
                 if who != self.me and who not in self.senders.running and isinstance(attributes, Attributes):
                     self.lans.joined(member, attributes, None)  # of a LAN that no cut speaks of
         self.senders.listing = None
@@ -661,7 +661,7 @@ def _epoch_of(delegate: Member) -> Epoch:
 
 
 def sends(member: Member) -> bool:
-    attributes = decode_attributes(member.meta)
+    attributes = attributes_of(member)
     return isinstance(attributes, Attributes) and attributes.role.sends
 
 
@@ -680,14 +680,14 @@ class _UsersBesides(Struct, frozen=True):
             [
                 (member.endpoint, attributes.role, attributes.meta)
                 for member in members
-                if isinstance(attributes := decode_attributes(member.meta), Attributes)
+                if isinstance(attributes := attributes_of(member), Attributes)
                 and member.endpoint not in self.waits
             ]
         )
 
 
 def _is_user(member: Member) -> bool:
-    return isinstance(decode_attributes(member.meta), Attributes)
+    return isinstance(attributes_of(member), Attributes)
 
 
 def _united(cuts: tuple[Cut, ...]) -> list[Cut]:

@@ -38,25 +38,44 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct, msgpack
 
-from rostra.errors import UNDECODABLE
+from rostra.errors import UNDECODABLE, BadInput
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.resolve.messages import Stamp
+from rostra.names.addresses import TcpAddress, parse_reachable
+from rostra.names.checks import check_of
+from rostra.protocols.resolve.messages import Member
+
+ADHOC: Final = "adhoc"
+"""The first word of every timer of this folder, and what a delegate is called."""
+
+DELEGATE: Final = "-delegate"
+"""The label of the pretend host that a cluster's delegate speaks from."""
 
 Stream = Endpoint
 """All messages of one endpoint in one group. The endpoint holds its incarnation, so numbers never restart
 within a stream (TX-11)."""
 
-Epoch = int
+NUMBER_MAX: Final = 2**62
+Number = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
+"""Adding to it, comparing it and sending it on are safe."""
+
+Stamped = tuple[Number, Number]
+"""A stamp, as another process says it."""
+
+Epoch = Number
 """The incarnation of a LAN's active delegate: the number after ``#`` of the delegate's endpoint."""
 
-Range = tuple[int, int]
+Seconds = Annotated[float, Meta(ge=0)]
+"""Finite or not, but a number."""
+
+Range = tuple[Number, Number]
 """Sequence numbers from the first to the second, both included."""
 
 
-NUMBER_MAX: Final = 2**62
-MOMENT_S_MAX: Final = 1e12
+Moment = Annotated[float, Meta(ge=0, le=1e12)]
+"""Seconds since 1970, on the clock of whoever says it."""
+
 ENVELOPE_MESSAGES_MAX: Final = 65_536
-"""What an envelope may say. Nobody looks into it on its way, so its reader does."""
+"""In one envelope."""
 
 
 class Role(Enum):
@@ -88,7 +107,7 @@ class Attributes(Struct, frozen=True, array_like=True, tag_field="kind", tag=1):
     """Brought along by a member in its join: its role, and the number of the next message it will emit."""
 
     role: Role
-    next_seq: int
+    next_seq: Number
     slow: Slow = Slow.THROTTLE
     meta: bytes = b""  # the program's own attachment
 
@@ -102,7 +121,7 @@ class DelegateAttributes(Struct, frozen=True, array_like=True, tag_field="kind",
 class LastWords(Struct, frozen=True, array_like=True):
     """Left behind by a member that leaves: the last number it emitted; `next_seq - 1` if none."""
 
-    last_seq: int
+    last_seq: Number
     meta: bytes = b""
 
 
@@ -112,10 +131,10 @@ class LastWords(Struct, frozen=True, array_like=True):
 class Run(Struct, frozen=True, array_like=True, gc=False):
     """Consecutive messages of one stream."""
 
-    first: int
-    count: int
+    first: Number
+    count: Number
     block: bytes
-    at: float = 0.0  # when the sender's program handed it over, on its own clock; for people
+    at: Moment = 0.0  # when the sender's program handed it over, on its own clock; for people
 
     @property
     def end(self) -> int:
@@ -131,7 +150,7 @@ class Envelope(Struct, frozen=True, array_like=True, gc=False):
     first: Annotated[int, Meta(ge=1, le=NUMBER_MAX)]
     count: Annotated[int, Meta(ge=1, le=ENVELOPE_MESSAGES_MAX)]
     block: bytes
-    at: Annotated[float, Meta(ge=0, le=MOMENT_S_MAX)] = 0.0
+    at: Moment = 0.0
 
     @property
     def run(self) -> Run:
@@ -145,16 +164,16 @@ class Entry(Struct, frozen=True, array_like=True, gc=False):
     """One sender in a cut: from `start` on, whoever was given the cut is owed everything."""
 
     endpoint: Endpoint
-    stamp: Stamp
+    stamp: Stamped
     role: Role
-    start: int
-    final: int | None = None  # nothing comes after this number
+    start: Number
+    final: Number | None = None  # nothing comes after this number
 
 
-Floors = tuple[tuple[Domain, Stamp], ...]
+Floors = tuple[tuple[Domain, Stamped], ...]
 """Per host the latest join or leave that a cut contains; sorted by host."""
 
-Have = tuple[tuple[Stream, int], ...]
+Have = tuple[tuple[Stream, Number], ...]
 """Per stream the next number that is needed; sorted by stream."""
 
 
@@ -182,23 +201,23 @@ class ControlMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
 class ForceJoin(ControlMessage, frozen=True, tag=1):
     """Member to its own delegate: be in this group."""
 
-    req: int
+    req: Number
 
 
 class StartSync(ControlMessage, frozen=True, tag=2):
     """Member to its own delegate: from which numbers on am I owed what?"""
 
-    req: int
+    req: Number
     role: Role
     epoch: Epoch
-    first: int  # the lowest number of its own stream that it can still supply
+    first: Number  # the lowest number of its own stream that it can still supply
     have: Have = ()
 
 
 class SyncReply(ControlMessage, frozen=True, tag=3):
     """The answer, in as many pieces as it needs; the `last` one completes it."""
 
-    req: int
+    req: Number
     epoch: Epoch
     cuts: tuple[Cut, ...]
     channel: Channel
@@ -208,18 +227,18 @@ class SyncReply(ControlMessage, frozen=True, tag=3):
 class ViewId(ControlMessage, frozen=True, tag=4):
     """Delegate to delegate: which senders has your LAN, and from which numbers on do you owe them to mine?"""
 
-    req: int
+    req: Number
     epoch: Epoch
     peer_epoch: Epoch
     have: Have = ()
-    tree: int = 0  # the version of the tree that the asker uses
+    tree: Number = 0  # the version of the tree that the asker uses
     coordinator: str = ""  # and who made that tree
 
 
 class CutRequest(ControlMessage, frozen=True, tag=5):
     """Member to its own delegate: the cut of one LAN, or of these members of it."""
 
-    req: int
+    req: Number
     epoch: Epoch
     lan: Domain
     members: tuple[Endpoint, ...] = ()
@@ -229,7 +248,7 @@ class CutRequest(ControlMessage, frozen=True, tag=5):
 class CutReply(ControlMessage, frozen=True, tag=6):
     """To a `ViewId` or a `CutRequest`; `unknown` were asked for and are not in the cut."""
 
-    req: int
+    req: Number
     epoch: Epoch
     cut: Cut
     unknown: tuple[Endpoint, ...] = ()
@@ -248,7 +267,7 @@ class DelegateMoved(ControlMessage, frozen=True, tag=7):
 class Tree(ControlMessage, frozen=True, tag=8):
     """The coordinator's word on which delegates pass data to each other."""
 
-    version: int
+    version: Number
     coordinator: Domain
     links: tuple[tuple[Domain, Domain], ...]
 
@@ -257,7 +276,7 @@ class Distances(ControlMessage, frozen=True, tag=9):
     """To the coordinator: my round trips to the other delegates, in seconds."""
 
     lan: Domain
-    round_trips: tuple[tuple[Domain, float], ...]
+    round_trips: tuple[tuple[Domain, Seconds], ...]
 
 
 class Excluded(ControlMessage, frozen=True, tag=10):
@@ -270,15 +289,15 @@ class Excluded(ControlMessage, frozen=True, tag=10):
 class NotListed(ControlMessage, frozen=True, tag=11):
     """The answer to a stranger: we do not have you in our view; ask the servers (TX-22)."""
 
-    req: int
+    req: Number
 
 
 class Mirrored(Struct, frozen=True, array_like=True, gc=False):
     """One stream at an active delegate: from which number on its LAN, or anybody, may still need it."""
 
     stream: Stream
-    stamp: Stamp
-    needed: int
+    stamp: Stamped
+    needed: Number
 
 
 class Mirror(ControlMessage, frozen=True, tag=12):
@@ -286,7 +305,7 @@ class Mirror(ControlMessage, frozen=True, tag=12):
 
     lan: Domain
     epoch: Epoch
-    number: int
+    number: Number
     whole: bool
     members: tuple[Endpoint, ...]  # of the LAN
     peers: tuple[tuple[Domain, Epoch], ...]  # LANs that were given our numbers
@@ -333,12 +352,12 @@ class Data(DataMessage, frozen=True, tag=1, gc=False):
 
     stream: Stream
     run: Run
-    high: int  # the last number emitted, as far as the speaker knows
-    stable: int  # every receiver has all numbers up to this one
+    high: Number  # the last number emitted, as far as the speaker knows
+    stable: Number  # every receiver has all numbers up to this one
     repair: bool = False
-    hop: int = 0
-    part: int = 0
-    parts: int = 1
+    hop: Number = 0
+    part: Number = 0
+    parts: Number = 1
 
 
 class Nak(DataMessage, frozen=True, tag=2):
@@ -347,22 +366,22 @@ class Nak(DataMessage, frozen=True, tag=2):
     stream: Stream
     ranges: tuple[Range, ...]
     asker: Domain  # a host, or the LAN whose delegate asks
-    attempt: int = 1
-    parts: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    attempt: Number = 1
+    parts: tuple[tuple[Number, tuple[Number, ...]], ...] = ()
 
 
 class Below(DataMessage, frozen=True, tag=3):
     """The answer to a `Nak` for numbers that are forgotten here: the lowest number still held (TX-13)."""
 
     stream: Stream
-    lowest: int
+    lowest: Number
     holder: Domain
 
 
 class Pulse(Struct, frozen=True, array_like=True, gc=False):
     stream: Stream
-    high: int
-    stable: int
+    high: Number
+    stable: Number
     final: bool = False  # `high` is the last number there will ever be
 
 
@@ -370,7 +389,7 @@ class Heartbeat(DataMessage, frozen=True, tag=4):
     """What was emitted last, so that the loss of a last message is seen (X-080)."""
 
     pulses: tuple[Pulse, ...]
-    hop: int = 0
+    hop: Number = 0
 
 
 class Progress(Struct, frozen=True, array_like=True, gc=False):
@@ -379,7 +398,7 @@ class Progress(Struct, frozen=True, array_like=True, gc=False):
     stream: Stream
     lan: Domain
     epoch: Epoch
-    next: int
+    next: Number
 
 
 class Status(DataMessage, frozen=True, tag=5):
@@ -393,7 +412,7 @@ class Report(DataMessage, frozen=True, tag=6):
     """Delegate to delegate, towards the streams' homes: entries of LANs, each passed on unchanged."""
 
     entries: tuple[Progress, ...]
-    hop: int = 0
+    hop: Number = 0
 
 
 class Poll(DataMessage, frozen=True, tag=7):
@@ -404,24 +423,24 @@ class Poll(DataMessage, frozen=True, tag=7):
 
 class Polled(DataMessage, frozen=True, tag=8):
     stream: Stream
-    next: int
+    next: Number
 
 
 class Parity(DataMessage, frozen=True, tag=9):
     """Forward error correction: one of the two sums of a block of `Data` of one link (X-086)."""
 
-    block: int  # numbers the blocks of one link
-    size: int  # how many frames are in it
+    block: Number  # numbers the blocks of one link
+    size: Number  # how many frames are in it
     code: bytes
-    lengths: tuple[int, ...]
-    which: int = 0  # 0: the plain sum; 1: the weighted one
+    lengths: tuple[Number, ...]
+    which: Number = 0  # 0: the plain sum; 1: the weighted one
 
 
 class Numbered(DataMessage, frozen=True, tag=10):
     """A `Data` on a link with forward error correction: which frame of which block it is."""
 
-    block: int
-    index: int
+    block: Number
+    index: Number
     data: Data
 
 
@@ -429,16 +448,16 @@ class StartSubmit(DataMessage, frozen=True, tag=11):
     """A submitter to its delegate: I have messages for this group, from `first` on (X-054)."""
 
     origin: Endpoint
-    req: int
-    since: int  # its first number of all
-    first: int  # the lowest that was not acknowledged
+    req: Number
+    since: Number  # its first number of all
+    first: Number  # the lowest that was not acknowledged
 
 
 class SubmitReply(DataMessage, frozen=True, tag=12):
     """Hand them over. A new epoch has nothing of what an earlier one was given."""
 
     origin: Endpoint
-    req: int
+    req: Number
     epoch: Epoch
 
 
@@ -462,6 +481,9 @@ Speech = (
 CONTROL_BYTES_MAX: Final = 60_000
 """A control message fits into one message through the servers (C-152)."""
 
+ADDRESS_LENGTH_MAX: Final = 512
+KEY_BYTES_MAX: Final = 64
+
 _encoder = msgpack.Encoder()
 _control: msgpack.Decoder[Control] = msgpack.Decoder(Control)
 _attributes: msgpack.Decoder[Attributes | DelegateAttributes] = msgpack.Decoder(
@@ -469,6 +491,27 @@ _attributes: msgpack.Decoder[Attributes | DelegateAttributes] = msgpack.Decoder(
 )
 _last_words: msgpack.Decoder[LastWords] = msgpack.Decoder(LastWords)
 _envelope: msgpack.Decoder[Envelope] = msgpack.Decoder(Envelope)
+_check_control: Final = check_of(Control)
+
+
+class Whereabouts(Struct, frozen=True):
+    """Where a LAN's data is taken, what seals it, and where its server listens besides (X-108)."""
+
+    at: TcpAddress
+    key: bytes = b""
+    multicast: TcpAddress | None = None
+
+
+def whereabouts(address: str) -> Whereabouts | None:
+    """``10.0.0.5:7700``, then the key in hexadecimal digits, then ``239.192.0.1:7790``; none if it says
+    nothing. Raises a `ValueError` for what is no address."""
+    if not address:
+        return None
+    at, key, multicast = (*address.split(" "), "", "")[:3]
+    octets = bytes.fromhex(key)
+    if len(address) > ADDRESS_LENGTH_MAX or len(octets) > KEY_BYTES_MAX:
+        raise BadInput("an address that is too long")
+    return Whereabouts(parse_reachable(at), octets, parse_reachable(multicast) if multicast else None)
 
 
 def encode(message: Control | Attributes | DelegateAttributes | LastWords | Envelope) -> bytes:
@@ -476,21 +519,43 @@ def encode(message: Control | Attributes | DelegateAttributes | LastWords | Enve
     return _encoder.encode(message)
 
 
+@lru_cache(maxsize=16)
 def decode_control(data: bytes) -> Control | None:
-    """None if this is not one of ours."""
+    """None if this is not one of ours. All members of a host that it is for are given the same bytes."""
     try:
-        return _control.decode(data)
+        message = _control.decode(data)
+        _check_control(message)
+        if isinstance(message, DelegateMoved):
+            whereabouts(message.address)
     except UNDECODABLE:
         return None
+    return message
+
+
+def is_delegate(endpoint: Endpoint) -> bool:
+    """Does it speak for a LAN? No program is on such a host."""
+    return f".{DELEGATE}/{ADHOC}#" in endpoint
+
+
+def attributes_of(member: Member) -> Attributes | DelegateAttributes | None:
+    """What it brought along as a member of this kind of group; None if it is none. Anybody can attach what a
+    delegate attaches, so that counts only from where delegates speak."""
+    attributes = decode_attributes(member.meta)
+    if type(attributes) is DelegateAttributes and not is_delegate(member.endpoint):
+        return None
+    return attributes
 
 
 @lru_cache(maxsize=4096)
 def decode_attributes(meta: bytes) -> Attributes | DelegateAttributes | None:
-    """None if this membership is not one of ours. Most members of a group bring the same few bytes."""
+    """The same for the attachment alone. Most members of a group bring the same few bytes."""
     try:
-        return _attributes.decode(meta)
+        attributes = _attributes.decode(meta)
+        if isinstance(attributes, DelegateAttributes):
+            whereabouts(attributes.address)
     except UNDECODABLE:
         return None
+    return attributes
 
 
 def decode_last_words(meta: bytes) -> LastWords | None:

@@ -11,7 +11,7 @@ as it may of somebody who left and joined again, the later one counts (C-082).
 from msgspec.structs import replace
 
 from rostra.names import Endpoint
-from rostra.protocols.adhoc.messages import Attributes, decode_attributes
+from rostra.protocols.adhoc.messages import Attributes, attributes_of
 from rostra.protocols.resolve.messages import Member, Members, unite
 from rostra.protocols.resolve.requests import Absolute, Joined
 
@@ -55,5 +55,5 @@ class Newcomers:
 
 
 def _only_listens(member: Member) -> bool:
-    attributes = decode_attributes(member.meta)
+    attributes = attributes_of(member)
     return isinstance(attributes, Attributes) and not attributes.role.sends

@@ -22,7 +22,7 @@ from rostra.protocols.adhoc.messages import (
     Epoch,
     Have,
     ViewId,
-    decode_attributes,
+    attributes_of,
 )
 from rostra.protocols.adhoc.relays import Relays
 from rostra.protocols.adhoc.tree import Forwarding, order
@@ -224,7 +224,7 @@ class Peers:
             who = member.endpoint
             if lan_of(who) != peer.name or who in listed or who in self._relays.running:
                 continue
-            attributes = decode_attributes(member.meta)
+            attributes = attributes_of(member)
             if (
                 isinstance(attributes, Attributes)
                 and self.fresh.pop(who, None) == member.stamp

@@ -16,17 +16,10 @@ from rostra.protocols.adhoc.events import (
     Sent,
     Transmit,
 )
-from rostra.protocols.adhoc.messages import Control, Speech, encode
+from rostra.protocols.adhoc.messages import ADHOC, DELEGATE, Control, Speech, encode
 from rostra.protocols.adhoc.recovery import Luck
 from rostra.protocols.effects import CancelTimer, Effect, Ignored, Instant, Noted, SetTimer, TimerKey
 from rostra.protocols.resolve.requests import AnyRequest, Resolve, SendTo
-
-ADHOC: Final = "adhoc"
-"""The first word of every timer of this folder."""
-
-DELEGATE: Final = "-delegate"
-"""The label of the pretend host that a cluster's delegate speaks from."""
-
 
 AGGREGATE: Final = "aggregate"
 """What a delegate is called there as the speaker for those who submit (`aggregate.py`)."""
