@@ -4,6 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from rostra.runtime.programs import GATHERED_MAX, Program
+from rostra.runtime.shares import User
 
 
 class Scene:
@@ -22,7 +23,7 @@ class Scene:
         )
         connection: Any = SimpleNamespace(write_all=self.written.append)
         programs: Any = SimpleNamespace(process=process)
-        self.program = Program(programs, 1, "ear", connection)
+        self.program = Program(programs, 1, "ear", connection, User("ear"))
 
     def _write_next_turn(self, writer: Any) -> bool:
         if self.more:

@@ -18,6 +18,7 @@
     state = "/var/lib/rostra"            # incarnations and permanent groups survive a restart here
     spill_mb = 256                       # of it, for what slow receivers (slow="spill") have not taken
     arena_mb = 16                        # of memory shared with programs, for each group; 0: none
+    endpoints_max = 100000               # of all programs of the host; see `Limits` for every name
 
     [http]                           # health, metrics and the dashboard, on loopback; none unless asked for
     agents = "127.0.0.1:7780"
@@ -75,6 +76,7 @@ from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.resolve.config import ResolveConfig
 from rostra.runtime.addresses import SocketPath, TcpAddress, parse_socket_path, parse_tcp
 from rostra.runtime.multicast import is_possible
+from rostra.runtime.shares import LIMITS, Limits
 
 PROFILES: Final = {"lan": LinkConfig.lan, "wan": LinkConfig.wan}
 WORLD_NAME_LENGTH_MAX: Final = 63
@@ -107,6 +109,7 @@ class AgentSettings(Struct, frozen=True):
     token_file: Path | None = None
     spill_mb: int | None = None
     arena_mb: int | None = None
+    limits: Limits = Limits()
 
 
 class HttpSettings(Struct, frozen=True):
@@ -239,7 +242,8 @@ class World(Struct, frozen=True):
 
     @property
     def resolve(self) -> ResolveConfig:
-        return ResolveConfig.lan() if self.profile == "lan" else ResolveConfig.wan()
+        config = ResolveConfig.lan() if self.profile == "lan" else ResolveConfig.wan()
+        return replace(config, endpoints_max=self.agents.limits.endpoints_max)
 
     @property
     def lead(self) -> LeadConfig:
@@ -405,9 +409,8 @@ def _addresses(table: Mapping[str, Any], path: str) -> tuple[TcpAddress, ...]:
 
 
 def _agents(table: Mapping[str, Any]) -> AgentSettings:
-    _known(
-        table, "[agents]", ("socket", "socket_mode", "listen", "token_file", "state", "spill_mb", "arena_mb")
-    )
+    names = ("socket", "socket_mode", "listen", "token_file", "state", "spill_mb", "arena_mb")
+    _known(table, "[agents]", (*names, *LIMITS))
     mode = _text(table, "agents", "socket_mode", default="0660")
     return AgentSettings(
         socket=parse_socket_path(_text(table, "agents", "socket")) if "socket" in table else None,
@@ -421,6 +424,13 @@ def _agents(table: Mapping[str, Any]) -> AgentSettings:
         arena_mb=placed("[agents] arena_mb", parse_megabytes, str(table["arena_mb"]))
         if "arena_mb" in table
         else None,
+        limits=Limits(
+            **{
+                name: placed(f"[agents] {name}", parse_limit, str(table[name]))
+                for name in LIMITS
+                if name in table
+            }
+        ),
     )
 
 
@@ -554,6 +564,12 @@ def parse_between(text: str) -> str:
 def parse_megabytes(text: str) -> int:
     if not text.isascii() or not text.isdigit():
         raise BadInput(f"{text!r} is no number of megabytes", fix="write a whole number, such as 256")
+    return int(text)
+
+
+def parse_limit(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not int(text):
+        raise BadInput(f"{text!r} is no limit", fix="write a whole number above 0, such as 10000")
     return int(text)
 
 

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import os
 import socket
+import struct
 import threading
 from enum import IntFlag
 from typing import Any, Final, Protocol, cast
@@ -217,6 +218,16 @@ class Connection(asyncio.BufferedProtocol):
         """The other end's IP address; something else if it is on this machine's own socket."""
         return self.peer.rpartition(":")[0]
 
+    @property
+    def peer_uid(self) -> int | None:
+        """Which user of this machine is at the other end, as the kernel says; none over TCP."""
+        sock = self._transport.get_extra_info("socket") if self._transport is not None else None
+        if sock is None or sock.family != socket.AF_UNIX or not hasattr(socket, "SO_PEERCRED"):
+            return None
+        credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        uid: int = _CREDENTIALS.unpack(credentials)[1]
+        return uid
+
     def be_quick_to_resend(self) -> None:
         """For a connection to a neighbour, where the kernel knows how."""
         sock = self._transport.get_extra_info("socket") if self._transport is not None else None
@@ -295,12 +306,16 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
 
 
+_CREDENTIALS: Final = struct.Struct("=iII")
+"""The process, user and group at the other end of a Unix socket, as Linux says it."""
+
+
 def _peer_name(transport: asyncio.BaseTransport) -> str:
     name: Any = transport.get_extra_info("peername")
     if isinstance(name, tuple):
         return f"{name[0]}:{name[1]}"
     sock = transport.get_extra_info("socket")
     if sock is not None and hasattr(socket, "SO_PEERCRED"):
-        pid = int.from_bytes(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 4), "little")
-        return f"pid {pid}"
+        credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        return f"pid {_CREDENTIALS.unpack(credentials)[0]}"
     return "local"

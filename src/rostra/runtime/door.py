@@ -30,8 +30,6 @@ STRANGERS_MAX: Final = 1024
 """Callers that have not said who they are. Raising it costs a few KB for each, for as long as a handshake may
 take."""
 
-PROGRAMS_MAX: Final = 50_000
-
 FILES_KEPT_LEAST: Final = 64
 """Files that connections may not take, an eighth of all that the process may open or these: for the disk, for
 HTTP, for our own calls to neighbours, and for telling callers that there is no room."""
@@ -110,9 +108,11 @@ class Stranger:
             )
             return
         programs = process.programs[resident.path]
-        if programs.draining or len(programs.by_number) >= PROGRAMS_MAX:
-            why = "is shutting down" if programs.draining else f"serves {PROGRAMS_MAX} programs already"
-            self._connection.refuse(Unreachable(f"{resident.path} {why}", fix="try again later"))
+        if programs.draining:
+            self._connection.refuse(Unreachable(f"{resident.path} is shutting down", fix="try again later"))
+            return
+        if (refusal := programs.has_no_place(self._connection, self._door.places_left + 1)) is not None:
+            self._connection.refuse(refusal)
             return
         administers = not self._door.over_tcp or bool(self._door.token) or is_ours
         program = programs.welcome(hello, self._connection, administers=administers)
@@ -274,9 +274,15 @@ class Door:
             connection.abort(why.what)
         return connection
 
+    @property
+    def places_left(self) -> int:
+        """Connections that there is room for."""
+        process = self.process
+        return process.files_max - files_kept(process.files_max) - process.connections
+
     def _no_room(self) -> RostraError | None:
         process = self.process
-        if process.connections >= process.files_max - files_kept(process.files_max):
+        if self.places_left <= 0:
             return Unreachable(
                 f"{process.default_resident().path} has no room for more callers:"
                 f" it may open {process.files_max} files",

@@ -32,6 +32,7 @@ from rostra.errors import (
     NotAllowed,
     NotAvailable,
     NotMember,
+    RostraError,
     StoreFailed,
     TooLarge,
     Unreachable,
@@ -80,6 +81,7 @@ from rostra.protocols.resolve.requests import (
     Inspected,
     Join,
     Joined,
+    Leave,
     Life,
     Message,
     NotDelivered,
@@ -93,13 +95,16 @@ from rostra.protocols.resolve.requests import (
     Snapshot,
     Unregister,
     Unwatch,
+    UnwatchLife,
     Watch,
+    WatchLife,
     denied,
 )
 from rostra.protocols.resolve.watches import Watches
 from rostra.runtime.admission import Admission
 from rostra.runtime.arenas import Arenas
 from rostra.runtime.connection import Connection, Hold
+from rostra.runtime.shares import Shares, User, What
 from rostra.runtime.store import size_on_disk
 from rostra.wire import (
     NO_ENDPOINT,
@@ -200,25 +205,31 @@ class Program:
         "endpoints",
         "given_up",
         "heard_at",
+        "held",
         "missed_total",
         "name",
         "number",
         "shares",
+        "user",
     )
 
-    def __init__(self, programs: "Programs", number: int, name: str, connection: Connection) -> None:
+    def __init__(
+        self, programs: "Programs", number: int, name: str, connection: Connection, user: User
+    ) -> None:
         self.number = number
         self.name = name
         self.connection = connection
         self.shares = False  # can it read arenas?
         self.administers = True
+        self.user = user
+        self.held: dict[Endpoint, set[_Holding]] = {}  # what its endpoints are in, watch, and follow
         self.endpoints: dict[int, Endpoint] = {}
         self.missed_total = 0
         self.heard_at = programs.process.now
         self.given_up: ProgramEvidence | None = None  # what that rests on, if we did
         self._programs = programs
         self._asked = 0
-        self._waiting: dict[int, tuple[int, Endpoint]] = {}  # our token -> its token, the endpoint it closes
+        self._waiting: dict[int, _Waiting] = {}  # by our token
         self._items: list[Answered | Told] = []
         self._queued = 0  # records in items that are notices
         self._answers = 0  # records in items that are answers
@@ -401,31 +412,42 @@ class Program:
         if isinstance(request, _STORED) and (refusal := programs.no_room_for(request)) is not None:
             self.answer(token, refusal)
             return
+        is_new = programs.take_share(self, endpoint, request)
+        if isinstance(is_new, Denied):
+            self.answer(token, is_new)
+            return
         if type(request) is Inspect and self._waits_for_news(token, number, request):
             return
         if endpoint and programs.watches is not None:
             if type(request) is Watch:
-                programs.watch(self, token, endpoint, request)
+                programs.watch(self, token, endpoint, request, is_new=is_new)
                 return
             if type(request) is Unwatch:
-                self.answer(token, programs.unwatch(endpoint, request.group))
+                answer = programs.unwatch(endpoint, request.group)
+                programs.settled(self, endpoint, request, answer)
+                self.answer(token, answer)
                 return
         if type(request) is Enter:
-            programs.enter(self, token, endpoint, request)
+            programs.enter(self, token, endpoint, request, is_new=is_new)
         elif type(request) is Exit:
             programs.arenas.left(self, request.group)
-            programs.step(LeaveAsked(endpoint, self.expect(token), request.group))
+            programs.step(LeaveAsked(endpoint, self.expect(token, endpoint, request), request.group))
         elif type(request) is Join and (refusal := programs.is_spoken_in(request.group)) is not None:
+            programs.settled(self, endpoint, request, refusal, is_new=is_new)
             self.answer(token, refusal)
         else:
-            our_token = self.expect(token, endpoint if type(request) is Close else NOBODY)
-            programs.step(Asked(endpoint, our_token, request))
+            programs.step(Asked(endpoint, self.expect(token, endpoint, request, is_new), request))
 
-    def expect(self, token: int, closed: Endpoint = NOBODY) -> int:
+    def expect(self, token: int, endpoint: Endpoint, request: Any, is_new: bool = False) -> int:
         """Our name for a question of its: the answer to it will find its way."""
         self._asked += 1
-        self._waiting[self._asked] = (token, closed)
+        self._waiting[self._asked] = _Waiting(token, endpoint, request, is_new)
+        self._programs.asks(self)
         return self.number << _TOKEN_BITS | self._asked
+
+    @property
+    def open_questions(self) -> int:
+        return len(self._waiting)
 
     # What is said in groups
 
@@ -468,7 +490,8 @@ class Program:
         process.patience.wait(self, inspect.wait_s, ask_now)
         return True
 
-    def settle(self, our_token: int) -> tuple[int, Endpoint]:
+    def settle(self, our_token: int) -> "_Waiting":
+        self._programs.asks(self, -1)
         return self._waiting.pop(our_token)
 
 
@@ -517,6 +540,15 @@ class _Missed:
         self.watched: dict[Group, int] = {}  # up to which change each is known
 
 
+class _Waiting(NamedTuple):
+    """A question that is not answered yet."""
+
+    token: int  # the program's
+    endpoint: Endpoint
+    request: Any
+    is_new: bool  # it asks for something that the user does not hold yet
+
+
 class _Route(NamedTuple):
     endpoints: tuple[Endpoint, ...]  # kept because its identity names the route
     programs: list[tuple[Program, tuple[int, ...]]]
@@ -532,6 +564,7 @@ class Programs:
         self.draining = False
         self.held_back = False  # nobody is read: the domain does not keep up
         self.by_number: dict[int, Program] = {}
+        self.shares = Shares(process.world.agents.limits)
         self.full: dict[Program, int] = {}  # those that do not read: what was unread when we last looked
         self.read_until: dict[int, int] = {}  # by program: the number of the last event that it knows
         self._places: dict[Endpoint, tuple[Program, int]] = {}
@@ -551,14 +584,16 @@ class Programs:
         self._own_names = 0
         self._plain: Members = ()  # a list in which nobody speaks
         self._own_tokens: dict[int, Callable[[Any], None]] = {}  # what we asked ourselves, and who hears
-        self._to_watch: list[tuple[Program, int, Endpoint, Watch]] = []  # while it is being opened
+        self._to_watch: list[tuple[Program, int, Endpoint, Watch, bool]] = []  # while it is being opened
 
     def welcome(self, hello: ProgramHello, connection: Connection, *, administers: bool = True) -> Program:
         self._numbered += 1
-        program = Program(self, self._numbered, hello.program, connection)
+        user = self.shares.user(connection.peer_uid, connection.peer_ip)
+        program = Program(self, self._numbered, hello.program, connection, user)
         program.administers = administers
         program.shares = hello.shares and connection.is_local and self.arenas.is_on
         self.by_number[program.number] = program
+        self.shares.take(user, "programs")
         if self.held_back:
             connection.hold(Hold.PACE)
         self._carry_out(self._watch.step(self.process.now, ProgramOpened(program.number)))
@@ -577,6 +612,61 @@ class Programs:
                 " (--socket) on its own machine",
             )
         )
+
+    # What users may hold
+
+    def has_no_place(self, connection: Connection, free: int) -> RostraError | None:
+        """Why this caller cannot be let in as a program; `free`: connections that there is room for."""
+        user = self.shares.user(connection.peer_uid, connection.peer_ip)
+        refusal = self.shares.refusal(user, "programs", free)
+        if refusal is None:
+            return None
+        self.process.record.count("over_share", "programs")
+        return Unreachable(f"{self.resident.path} has no place: {refusal.what}", fix=refusal.fix)
+
+    def take_share(self, program: Program, endpoint: Endpoint, request: Any) -> bool | Denied:
+        """Let this user hold what it asks for: True if that is new to it. Or why it may not."""
+        user, held, kind = program.user, program.held.get(endpoint, ()), type(request)
+        is_new = kind is Open or (kind in _HOLDS and _holding(request) not in held)
+        takes: What = "questions"
+        refusal = self.shares.refusal(user, takes) if self.shares.asks_much(user) else None
+        if refusal is None and is_new:
+            takes = "endpoints" if kind is Open else "memberships"
+            refusal = self.shares.refusal(user, takes)
+        if refusal is not None:
+            self.process.record.count("over_share", takes)
+            return denied(refusal)
+        if is_new:
+            self.shares.take(user, takes)
+            if takes == "memberships":
+                program.held.setdefault(endpoint, set()).add(_holding(request))
+        return is_new
+
+    def asks(self, program: Program, count: int = 1) -> None:
+        program.user.questions += count
+        self.shares.all.questions += count
+
+    def settled(
+        self, program: Program, endpoint: Endpoint, request: Any, result: Any, *, is_new: bool = False
+    ) -> None:
+        """What was asked for is held no more if it was refused, or given back."""
+        if type(result) is not Denied:
+            if type(request) in _GIVES_BACK:
+                self._release(program, endpoint, _holding(request))
+        elif is_new and type(request) is Open:
+            self.shares.give(program.user, "endpoints")
+        elif is_new:
+            self._release(program, endpoint, _holding(request))
+
+    def _release(self, program: Program, endpoint: Endpoint, holding: "_Holding") -> None:
+        held = program.held.get(endpoint, set())
+        if holding in held:
+            held.discard(holding)
+            self.shares.give(program.user, "memberships")
+
+    def _release_endpoint(self, program: Program, endpoint: Endpoint) -> None:
+        self.shares.give(program.user, "endpoints")
+        self.shares.give(program.user, "memberships", len(program.held.pop(endpoint, ())))
 
     def no_room_for(self, request: Open | Register | Unregister) -> Denied | None:
         """Make room on the disk for what this request changes; why it is refused, if there is none."""
@@ -662,8 +752,9 @@ class Programs:
             if hear is not None:
                 hear(answer.result)
             return
-        token, closed = program.settle(answer.token & _TOKEN_MASK)
+        token, endpoint, request, is_new = program.settle(answer.token & _TOKEN_MASK)
         result = answer.result
+        self.settled(program, endpoint, request, result, is_new=is_new)
         if type(result) is Opened:
             number = incarnation_of(result.endpoint)
             program.endpoints[number] = result.endpoint
@@ -680,8 +771,8 @@ class Programs:
         elif type(result) is Resolved:
             parts = tuple([(scope, shown(members)) for scope, members in result.parts])
             result = Resolved(parts, result.isolated)
-        elif closed and type(result) is Done:
-            self._forget(program, closed)
+        elif type(request) is Close and type(result) is Done:
+            self._forget(program, endpoint)
         program.answer(token, result)
 
     # From the programs
@@ -705,6 +796,9 @@ class Programs:
         for endpoint in endpoints:
             self._place(endpoint, None)
             self._stop_watching(endpoint)
+            self._release_endpoint(program, endpoint)
+        self.asks(program, -program.open_questions)
+        self.shares.give(program.user, "programs")
         for unknown, times in program.connection.unknown.items():
             self.process.record.count("unknown", unknown, times)
         if endpoints:
@@ -783,7 +877,7 @@ class Programs:
         elif type(item) is Excluded:
             self.arenas.left(program, deliver.group)
 
-    def enter(self, program: Program, token: int, endpoint: Endpoint, enter: Enter) -> None:
+    def enter(self, program: Program, token: int, endpoint: Endpoint, enter: Enter, *, is_new: bool) -> None:
         """Let it in if the group is one with delivery, or nobody's yet: the choice is the group's. It joins
         while we ask (`admission.py`)."""
         group = enter.group
@@ -791,6 +885,7 @@ class Programs:
             refusal = NotAvailable(
                 f'{self.resident.path} has no delivery="fifo"', fix="connect to the agent of a real host"
             )
+            self.settled(program, endpoint, enter, denied(refusal), is_new=is_new)
             program.answer(token, denied(refusal))
             return
         if group.scope == self.resident.path:
@@ -799,6 +894,7 @@ class Programs:
                 f'{group} is a group of one host, and those have no delivery="fifo"',
                 fix=f"choose a wider scope: {parent(group.scope)}",
             )
+            self.settled(program, endpoint, enter, denied(alone), is_new=is_new)
             program.answer(token, denied(alone))
             return
 
@@ -807,6 +903,7 @@ class Programs:
 
         def answer(result: Any) -> None:
             if is_here():
+                self.settled(program, endpoint, enter, result, is_new=is_new)
                 program.answer(token, result)
 
         def leave() -> None:
@@ -834,10 +931,10 @@ class Programs:
 
     # Watches
 
-    def watch(self, program: Program, token: int, watcher: Endpoint, watch: Watch) -> None:
+    def watch(self, program: Program, token: int, watcher: Endpoint, watch: Watch, *, is_new: bool) -> None:
         """Follow the group ourselves; what the core says to that is the watcher's answer."""
         if self._own is None:
-            self._to_watch.append((program, token, watcher, watch))
+            self._to_watch.append((program, token, watcher, watch, is_new))
             if len(self._to_watch) == 1:
                 self._open_own()
             return
@@ -845,6 +942,7 @@ class Programs:
         def hear(result: Any) -> None:
             assert self.watches is not None
             if program.number in self.by_number:
+                self.settled(program, watcher, watch, result, is_new=is_new)
                 program.answer(token, result)
             if type(result) is Done:
                 if self.resident.scribe is not None:
@@ -883,10 +981,11 @@ class Programs:
             self._open_own()
             return
         waiting, self._to_watch = self._to_watch, []
-        for program, token, watcher, watch in waiting:
+        for program, token, watcher, watch, is_new in waiting:
             if self._own is not None:
-                self.watch(program, token, watcher, watch)
+                self.watch(program, token, watcher, watch, is_new=is_new)
             elif program.number in self.by_number:
+                self.settled(program, watcher, watch, answer, is_new=is_new)
                 program.answer(token, answer)
 
     def _hear(self, notice: Any) -> None:
@@ -988,8 +1087,22 @@ class Programs:
     def _forget(self, program: Program, endpoint: Endpoint) -> None:
         self._place(endpoint, None)
         self.arenas.gone(program)  # from the groups that it was in; from others, only for a moment
-        program.endpoints.pop(incarnation_of(endpoint), None)
+        if program.endpoints.pop(incarnation_of(endpoint), None) is not None:
+            self._release_endpoint(program, endpoint)
         self._stop_watching(endpoint)
+
+
+_Holding = tuple[str, Group | Endpoint]
+
+_HOLDS: Final[dict[type, str]] = {Join: "in", Enter: "in", Watch: "watches", WatchLife: "lives"}
+_GIVES_BACK: Final[dict[type, str]] = {Leave: "in", Exit: "in", Unwatch: "watches", UnwatchLife: "lives"}
+
+
+def _holding(request: Any) -> _Holding:
+    """What an endpoint holds while this is granted, or no longer."""
+    kind = type(request)
+    about = request.endpoint if kind is WatchLife or kind is UnwatchLife else request.group
+    return _HOLDS.get(kind) or _GIVES_BACK[kind], about
 
 
 _NEVER_DROPPED: Final = (Gap, Life, NotDelivered)

@@ -28,11 +28,13 @@ from rostra.runtime.config import (
     World,
     WorldFile,
     parse_http,
+    parse_limit,
     parse_megabytes,
     parse_mode,
     parse_profile,
     placed,
 )
+from rostra.runtime.shares import LIMITS, Limits
 from rostra.runtime.spill import MB_MAX
 
 Role = Literal["agent", "server"]
@@ -90,6 +92,18 @@ def _bound(name: str, kind: type) -> Setting:
         ("journal", name),
         lambda world: getattr(world.journal.bounds, name),
         lambda: getattr(Bounds(), name),
+    )
+
+
+def _limit(name: str) -> Setting:
+    what = name.removesuffix("_max")
+    return Setting(
+        name,
+        f"how many {what} all programs of an agent may hold; one user, as many as are still free",
+        parse_limit,
+        ("agents", name),
+        lambda world: getattr(world.agents.limits, name),
+        lambda: getattr(Limits(), name),
     )
 
 
@@ -154,6 +168,7 @@ SETTINGS: Final = (
         lambda world: world.agents.arena_mb,
         lambda: MB_EACH,
     ),
+    *(_limit(name) for name in LIMITS),
     Setting("http", "health, metrics and the dashboard", parse_http, flag="--http"),
     Setting(
         "profile",
@@ -229,7 +244,11 @@ def settle(
             chosen["record"].value,
             Bounds(**{name: chosen[f"journal.{name}"].value for name in BOUNDS}),
         ),
-        agents=replace(file.world.agents, socket_mode=chosen["socket_mode"].value),
+        agents=replace(
+            file.world.agents,
+            socket_mode=chosen["socket_mode"].value,
+            limits=Limits(**{name: chosen[name].value for name in LIMITS}),
+        ),
     )
     world.check_detect()
     for name in DETECT:

@@ -224,6 +224,11 @@ COUNTED: Final[dict[str, tuple[str, str, str]]] = {
         "what",
         f"Writes to the state directory that found no room, by what they were for. {GOOD_LOW}",
     ),
+    "over_share": (
+        "rostra_runtime_over_share",
+        "what",
+        f"Requests of users that hold their share of this agent already, by what they asked for. {GOOD_LOW}",
+    ),
     "programs_held_back": (
         "rostra_runtime_programs_held_back",
         "",

@@ -16,6 +16,7 @@ on two, one for the other agents and one for the world outside, because only the
 agents answer each other, so what was collected for one of them lacks its own members (C-174, T-47).
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from enum import Enum, IntEnum
 
@@ -102,6 +103,7 @@ class Collections:
 
     def __init__(self) -> None:
         self.questions: dict[MessageId, Question] = {}
+        self.asked_by: Counter[Domain] = Counter()
         self._by_id: tuple[dict[MessageId, Collection], dict[MessageId, Collection]] = ({}, {})
         self._by_group: dict[Group, dict[Collection, None]] = {}
         self._shared: tuple[dict[Group, Collection], dict[Group, Collection]] = ({}, {})
@@ -147,12 +149,16 @@ class Collections:
 
     def ask(self, question: Question) -> None:
         self.questions[question.id] = question
+        self.asked_by[question.source] += 1
         for part in question.parts:
             part.questions.append(question)
 
     def drop(self, question: Question) -> list[Collection]:
         """Forget a question; the collections that nobody needs any more, for the caller to close."""
         del self.questions[question.id]
+        self.asked_by[question.source] -= 1
+        if not self.asked_by[question.source]:
+            del self.asked_by[question.source]
         for part in question.parts:
             part.questions.remove(question)
         return [part for part in question.parts if not part.questions]

@@ -25,6 +25,18 @@ class ResolveConfig(Struct, frozen=True):
     endpoints_max: int = 100_000
     """Endpoints open on one host. Raising it costs about 1 KB of the agent's memory for each."""
 
+    groups_of_host_max: int = 200_000
+    """Groups in which a cluster's server takes a host to be, or to watch. A row costs it about 700 bytes;
+    what a host names beyond that is ignored. A server of domains takes ten times as many from each server
+    below it. Keep it above what agents let their programs join (`memberships_max`)."""
+
+    questions_of_host_max: int = 65_536
+    """Questions that a server has open for one host at a time; ten times as many for a server."""
+
+    lives_asked_max: int = 100_000
+    """Lives of its endpoints that an agent reports by itself, over all who ask. Those who ask in vain are
+    answered, and ask again every `life_refresh_s`: they hear of a death later."""
+
     lives_watched_max: int = 1_000
     """Remote endpoints that one endpoint may watch for life (C-157). Each costs one message there and one
     back every `life_refresh_s`."""

@@ -35,6 +35,7 @@ Everything that is dropped leaves as `Ignored`; rows and collections that come a
 """
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 import msgspec
 
@@ -58,7 +59,7 @@ from rostra.protocols.effects import (
 )
 from rostra.protocols.resolve.collection import Collection, Collections, Kind, Question, Side
 from rostra.protocols.resolve.config import ResolveConfig
-from rostra.protocols.resolve.interest import InterestTable, Shift
+from rostra.protocols.resolve.interest import NO_SHIFT, InterestTable, Shift
 from rostra.protocols.resolve.messages import (
     Cause,
     DomainFailed,
@@ -87,6 +88,9 @@ from rostra.protocols.resolve.registry import Registry, RegistryRecord
 from rostra.protocols.resolve.requests import Done, Inspect, Inspected, Register, Unregister, denied
 from rostra.protocols.resolve.routing import Router
 
+SERVERS_WEIGH: Final = 10
+"""How many hosts' share of rows and questions a server below or beside us may have."""
+
 CHILD, SIBLING, PARENT = Relation.CHILD, Relation.SIBLING, Relation.PARENT
 ALL = Interest.ALL
 
@@ -107,10 +111,11 @@ class DomainServer:
         self.cluster = cluster
         self.incarnation = incarnation
         self.neighbours = Neighbours(domain, cluster=cluster)
-        self.table = InterestTable(self.neighbours)
+        self._config = config if config is not None else ResolveConfig()
+        per_child = 1 if cluster else SERVERS_WEIGH
+        self.table = InterestTable(self.neighbours, self._config.groups_of_host_max * per_child)
         self.collections = Collections()
         self.registry = registry if registry is not None else Registry()
-        self._config = config if config is not None else ResolveConfig()
         self._router = Router(self.neighbours, self._new_id)
         self._said_sync_done = False
         self._unrenewed: dict[Domain, set[Group]] = {}  # by a child that moved: rows it has not named again
@@ -198,7 +203,11 @@ class DomainServer:
         # Interest is announced before members, so this is for a child that did not keep the order (T-10). A
         # baseline that names nobody announces nobody: it must not make a row.
         if relation is CHILD and message.members and self.table.want(group, sender) is Interest.NONE:
-            self._apply(group, self.table.hear_child(group, sender, Interest.RESOLVE))
+            shift = self.table.hear_child(group, sender, Interest.RESOLVE)
+            if shift is None:
+                self._ignore(message, "too many groups")
+                return
+            self._apply(group, shift)
         side = _side(relation)
         for collection in self.collections.of(group):
             if collection.counts(sender, side):
@@ -271,11 +280,11 @@ class DomainServer:
         if relation is CHILD:
             if interest is not Interest.NONE:
                 self._renewed(sender, group)
-            self._apply(group, self.table.hear_child(group, sender, interest))
-            return
-        shift = self.table.hear_outer(group, sender, interest)
+            shift, why = self.table.hear_child(group, sender, interest), "too many groups"
+        else:
+            shift, why = self.table.hear_outer(group, sender, interest), "no row"
         if shift is None:
-            self._ignore(message, "no row")
+            self._ignore(message, why)
         else:
             self._apply(group, shift)
 
@@ -317,7 +326,7 @@ class DomainServer:
             # Its last members went while it changed hands, and it has nothing to say of the group any more.
             nobody = EndpointsJoined(self._new_id(), group, (), Cause.MERGE, Part(True, sender))
             self._announce(sender, CHILD, nobody)
-            self._apply(group, self.table.hear_child(group, sender, Interest.NONE))
+            self._apply(group, self.table.hear_child(group, sender, Interest.NONE) or NO_SHIFT)
         self._say_sync_done()
 
     def _renewed(self, child: Domain, group: Group) -> None:
@@ -336,6 +345,10 @@ class DomainServer:
     def _resolve_asked(self, sender: Domain, relation: Relation, message: ResolveRequest) -> None:
         if message.id in self.collections.questions:
             self._ignore(message, "request already open")
+            return
+        per_host = 1 if relation is CHILD and self.cluster else SERVERS_WEIGH
+        if self.collections.asked_by[sender] >= self._config.questions_of_host_max * per_host:
+            self._ignore(message, "too many questions")
             return
         group = message.group
         parts: list[Collection] = []

@@ -26,6 +26,8 @@ A row is made when a child first has members and dropped when the last one has n
 place that says what must be told to whom after a change; the server turns its answer into messages.
 """
 
+from collections import Counter
+
 from msgspec import Struct
 
 from rostra.names import Domain, Group
@@ -88,9 +90,13 @@ NO_SHIFT = Shift()
 
 
 class InterestTable:
-    def __init__(self, neighbours: Neighbours) -> None:
+    """`children_max`: rows that one child may have an entry in."""
+
+    def __init__(self, neighbours: Neighbours, children_max: int) -> None:
         self.rows: dict[Group, Row] = {}
+        self.entries: Counter[Domain] = Counter()  # of each child, over all rows
         self._neighbours = neighbours
+        self._children_max = children_max
         self._rises = 0
 
     # What is known
@@ -151,8 +157,12 @@ class InterestTable:
 
     # What changes it
 
-    def hear_child(self, group: Group, child: Domain, interest: Interest) -> Shift:
+    def hear_child(self, group: Group, child: Domain, interest: Interest) -> Shift | None:
+        """None if this child has too many entries already."""
         row = self.rows.get(group)
+        is_new = row is None or child not in row.entries
+        if is_new and interest is not NONE and self.entries[child] >= self._children_max:
+            return None
         if row is None:
             if interest is NONE:
                 return NO_SHIFT
@@ -160,10 +170,18 @@ class InterestTable:
         if interest is NONE and child not in self._neighbours.unsynced:
             # Of a child that has told us all, no entry says NONE as well as an entry would. For the same
             # reason nothing has to be written into all rows when a child has synced (C-101).
-            row.forget_child(child)
+            self._forget_child(row, child)
         else:
+            self.entries[child] += is_new
             row.enter_child(child, interest)
         return self.reconsider(group)
+
+    def _forget_child(self, row: Row, child: Domain) -> None:
+        if child in row.entries:
+            row.forget_child(child)
+            self.entries[child] -= 1
+            if not self.entries[child]:
+                del self.entries[child]
 
     def hear_outer(self, group: Group, peer: Domain, interest: Interest) -> Shift | None:
         """Recorded, not confirmed (C-099). None without a row: outer neighbours never make one (C-100)."""
@@ -199,6 +217,8 @@ class InterestTable:
                 row.unconfirmed = self._neighbours.outer_set(group)
             outward = row.told = inner
         if inner is NONE:
+            for child in [peer for peer in row.entries if peer in self.entries]:
+                self._forget_child(row, child)
             del self.rows[group]
             return Shift(outward, dropped=True)
         outer = self._outer_of(group, row)
@@ -227,7 +247,7 @@ class InterestTable:
         it must route as it did."""
         row = self.rows[group]
         if relation is Relation.CHILD:
-            row.forget_child(peer)
+            self._forget_child(row, peer)
         else:
             row.forget_outer(peer)
 

@@ -52,6 +52,7 @@ class Liveness:
         self.asked_by: dict[Endpoint, dict[Domain, Instant]] = {}  # our endpoint: who asked, and when last
         self._config = config
         self._new_id = new_id
+        self._askers = 0  # entries in `asked_by`
         self._up = False
         self._refreshing = False
         self._watching: dict[Endpoint, set[Endpoint]] = {}  # watcher: what it watches
@@ -110,9 +111,10 @@ class Liveness:
         watched = self.watched.get(endpoint)
         if watched is not None:
             self._report(endpoint, watched, False, why, out, final=True)
+        askers = self.asked_by.pop(endpoint, {})
+        self._askers -= len(askers)
         out.extend(
-            self._send(LifeTold(self._new_id(), watcher, endpoint, False, why))
-            for watcher in sorted(self.asked_by.pop(endpoint, ()))
+            self._send(LifeTold(self._new_id(), watcher, endpoint, False, why)) for watcher in sorted(askers)
         )
 
     # What the servers tell us
@@ -124,6 +126,7 @@ class Liveness:
 
     def link_down(self, out: list[Effect]) -> None:
         self._up = False
+        self._askers = 0
         self.asked_by.clear()  # they are told by their side of the cut, and ask again when it heals
         for target in self._remote():
             self.watched[target].unanswered = 0
@@ -139,12 +142,14 @@ class Liveness:
             out.append(Ignored("LifeAsked", why="not here"))
         elif message.stop:
             askers = self.asked_by.get(message.endpoint, {})
-            askers.pop(message.watcher, None)
+            self._askers -= askers.pop(message.watcher, None) is not None
             if not askers:
                 self.asked_by.pop(message.endpoint, None)
         else:
             why = "" if here else UNKNOWN
-            if here:
+            known = message.watcher in self.asked_by.get(message.endpoint, ())
+            if here and (known or self._askers < self._config.lives_asked_max):
+                self._askers += not known
                 self.asked_by.setdefault(message.endpoint, {})[message.watcher] = now
                 self._keep_refreshing(out)
             out.append(self._send(LifeTold(self._new_id(), message.watcher, message.endpoint, here, why)))
@@ -177,6 +182,7 @@ class Liveness:
             askers = self.asked_by[endpoint]
             for watcher in [who for who, at in askers.items() if now - at > self._config.life_forget_s]:
                 del askers[watcher]
+                self._askers -= 1
             if not askers:
                 del self.asked_by[endpoint]
         self._keep_refreshing(out)
