@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, TypeVar
 import typer
 
 from rostra.client import Admin, Me, connect, connect_admin
-from rostra.client.known import is_own, known_names
+from rostra.client.known import is_own, known_names, read_group
 from rostra.client.sight import Sight, look, small_world_sockets
 from rostra.errors import BadInput, DeadlineExceeded, NotInScope
 from rostra.names import ROOT, Domain, Group, inside, make_group, parse_group
@@ -105,10 +105,26 @@ def groups_of(document: Mapping[str, Any]) -> Iterable[Group]:
     for text, table in core.get("groups", {}).items():
         followers = [*(_endpoint(each) for each in table["members"]), *table["watchers"]]
         if any(not is_own(each) for each in followers):
-            yield parse_group(text)
+            yield from _readable(text)
     for text in core.get("rows", {}):
-        yield parse_group(text)
+        yield from _readable(text)
     yield from permanent_groups(document)
+
+
+def _readable(text: str) -> Iterable[Group]:
+    group = read_group(text)
+    return () if group is None else (group,)
+
+
+def refused_names(sight: Sight) -> set[str]:
+    """Names of groups that somebody in sight knows and our rules refuse."""
+    return {
+        text
+        for document in sight.documents.values()
+        for table in ("groups", "rows")
+        for text in document["core"].get(table, {})
+        if read_group(text) is None
+    }
 
 
 def permanent_groups(document: Mapping[str, Any]) -> Iterable[Group]:

@@ -7,6 +7,7 @@ import typer
 from msgspec import Struct
 
 from rostra.cli.asking import (
+    NAMED_MAX,
     Deadline,
     administer,
     endpoint,
@@ -14,6 +15,7 @@ from rostra.cli.asking import (
     known_groups,
     members_of,
     permanent_groups,
+    refused_names,
 )
 from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.house import HouseCommand
@@ -95,6 +97,9 @@ async def _groups(agent: str | None, output: Output) -> int:
                 for row in rows
             ),
         )
+    if refused := refused_names(sight):
+        named = ", ".join(map(repr, sorted(refused)[:NAMED_MAX]))
+        remark(f"not shown, because no group may be called so: {named}")
     if output is Output.TABLE and not all(row.complete for row in rows):
         remark("N+ means at least N: not every host of that scope can be asked from here")
     remark(

@@ -41,7 +41,7 @@ from rostra.protocols.resolve.requests import (
     Snapshot,
     Without,
 )
-from rostra.runtime.addresses import reason_of
+from rostra.runtime.addresses import SocketPath, reason_of
 from rostra.runtime.connection import Connection
 from rostra.wire import (
     ANY_WORLD,
@@ -119,7 +119,7 @@ class AgentConnection:
         self.missed_answers = 0
         self._dialler = dialler()
         self._program = program or self._dialler.program()
-        self._token = token
+        self._token = "" if isinstance(where, SocketPath) else token  # a socket's mode says who may use it
         self._silence_s = silence_s
         self._loop = asyncio.get_running_loop()
         self._connection = Connection(self, FrameReader(ANY_WORLD, FrameKind.TO_PROGRAM))

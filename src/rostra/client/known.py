@@ -16,10 +16,29 @@ from msgspec import Struct
 from rostra.client.admin import Admin
 from rostra.client.sight import Sight
 from rostra.errors import RostraError
-from rostra.names import ROOT, Domain, Endpoint, enclosing, host_of, incarnation_of, name_of
+from rostra.names import (
+    ROOT,
+    Domain,
+    Endpoint,
+    Group,
+    enclosing,
+    host_of,
+    incarnation_of,
+    name_of,
+    parse_group,
+)
 
 OWN_ENDPOINTS: Final = ("/rostra.watch", "/rostra-cli", "/dashboard-", "/supervisor#", "/concierge#")
 """Endpoints of Rostra itself, which follow groups and are in none."""
+
+
+def read_group(text: str) -> Group | None:
+    """A group that a node told us of; None if our own rules refuse its name. Another version, or a node that
+    does not keep the rules, may have let it in."""
+    try:
+        return parse_group(text)
+    except RostraError:
+        return None
 
 
 def is_own(endpoint: str) -> bool:

@@ -6,24 +6,96 @@ wants a wider look asks several, and says whom it asked and who did not answer.
     the agent we are connected to
     the servers that its world file names, at their addresses there
     in a world of `rostra up`: every node, through its socket
+
+A node may lie. Its document counts for that node alone, and only if it has the shape of one. The addresses of
+the servers are what the first node told us, so a token is sent only to addresses that the user named: in
+`--agent` or `connect`, or in the world file at ``$ROSTRA_WORLD``.
 """
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 from msgspec import Struct
 
 from rostra.client.admin import Admin, connect_admin
-from rostra.errors import RostraError, Unreachable
+from rostra.client.group import Entering
+from rostra.errors import Malformed, NotAllowed, RostraError, Unreachable
 from rostra.names import Domain
 from rostra.runtime.addresses import SMALL_WORLD_PREFIX, SocketPath, find_agent, parse_address
+from rostra.runtime.config import load_world
 
 AT_ONCE: Final = 32
 ASK_WITHIN_S: Final = 1.5
 """For each node besides the first. A server behind a firewall or a cut keeps a command no longer."""
+
+NO_TOKEN: Final = ""
+TOKEN_KEPT: Final = "a token is sent only to addresses that you name: in --agent, or in $ROSTRA_WORLD's file"
+
+
+class RecordShape(Struct, frozen=True):
+    names: list[str]
+    scope: str = ""
+
+
+class GroupShape(Struct, frozen=True):
+    members: list[Any]
+    watchers: list[str] = []
+    online: list[Any] = []
+
+
+class CoreShape(Struct, frozen=True):
+    server: str
+    cluster: bool = False
+    groups: dict[str, GroupShape] = {}
+    rows: dict[str, Any] = {}
+    registry: list[RecordShape] = []
+    permanent: dict[str, RecordShape] = {}
+    endpoints: list[str] = []
+
+
+class ProgramShape(Struct, frozen=True):
+    program: str
+    endpoints: list[str]
+    suspected: bool
+    behind: bool
+    missed: int
+
+
+class LinkShape(Struct, frozen=True):
+    up: bool
+    suspected: bool
+    silence_s: float
+    expected_s: float
+    phi: float
+    heard_s: float | None = None
+
+
+class EventShape(Struct, frozen=True):
+    event: str
+    values: dict[str, Any]
+
+
+class Shape(Struct, frozen=True):
+    """What every document has, whatever else is in it."""
+
+    node: str
+    nodes: list[str]
+    world: str
+    profile: str
+    incarnation: int
+    core: CoreShape
+    programs: list[ProgramShape]
+    links: dict[str, LinkShape]
+    recent: list[EventShape]
+    recorded: int
+    servers: dict[str, str] = {}
+    replicas: dict[str, list[str]] = {}
+    http: str | None = None
 
 
 class Sight(Struct, frozen=True):
@@ -31,6 +103,7 @@ class Sight(Struct, frozen=True):
     world: str
     documents: Mapping[Domain, Mapping[str, Any]]
     unseen: Mapping[Domain, str]  # whom we know of and could not ask, and why
+    reached: Mapping[Domain, str] = {}  # at which address each of the documents was given to us
 
     @property
     def first(self) -> Mapping[str, Any]:
@@ -49,24 +122,31 @@ class Sight(Struct, frozen=True):
 
 async def look(admin: Admin, address: str | None = None, *, within_s: float = ASK_WITHIN_S) -> Sight:
     """Ask the node that we are connected to, and whomever it leads to."""
-    first = await admin.inspect()
+    first = await _document(admin, admin.path)
     documents: dict[Domain, Mapping[str, Any]] = {admin.path: first}
+    reached = {admin.path: address or str(find_agent())}
     unseen: dict[Domain, str] = {}
     places = {node: at for node, at in _places(address, first).items() if node != admin.path}
     turn = asyncio.Semaphore(AT_ONCE)
+    named = _named()
 
     async def ask(node: Domain, where: str) -> None:
+        token = named.get(where, NO_TOKEN)
         try:
             async with turn, asyncio.timeout(within_s):
-                async with connect_admin(where, domain=node or None, timeout_s=within_s) as other:
-                    document = await other.inspect()
-                documents[Domain(document["node"])] = document
-                for also in document["nodes"]:
+                async with connect_admin(where, token, domain=node or None, timeout_s=within_s) as other:
+                    document = documents[node] = await _document(other, node)
+                    reached[node] = where
+                for also in map(Domain, document["nodes"]):
                     if also not in documents and also not in places:
-                        async with connect_admin(where, domain=also, timeout_s=within_s) as other:
-                            documents[Domain(also)] = await other.inspect()
+                        async with connect_admin(where, token, domain=also, timeout_s=within_s) as other:
+                            documents[also] = await _document(other, also)
+                            reached[also] = where
         except TimeoutError as error:
             unseen[node] = error.what if isinstance(error, RostraError) else "no answer"
+        except NotAllowed as error:
+            withheld = token == NO_TOKEN and "token" in error.what
+            unseen[node] = f"{error.what}; {TOKEN_KEPT}" if withheld else error.what
         except RostraError as error:
             unseen[node] = error.what
 
@@ -81,7 +161,26 @@ async def look(admin: Admin, address: str | None = None, *, within_s: float = AS
         for node, at in places.items():
             asking.create_task(ask_in_turn(node, at))
     unseen = {node: why for node, why in unseen.items() if node not in documents}
-    return Sight(admin.path, str(first["world"]), documents, unseen)
+    return Sight(admin.path, first["world"], documents, unseen, reached)
+
+
+async def _document(admin: Admin, node: Domain) -> dict[str, Any]:
+    """What this node says of itself."""
+    document = await admin.inspect()
+    if admin.path != node:
+        raise Malformed(f"{node} answers as {admin.path}")
+    return checked(document, node)
+
+
+def checked(document: dict[str, Any], node: Domain) -> dict[str, Any]:
+    """This document, if it has the shape of one and is of that node."""
+    try:
+        said = msgspec.convert(document, Shape)
+    except msgspec.ValidationError as error:
+        raise Malformed(f"{node} answers with something else than its state: {error}") from None
+    if said.node != node:
+        raise Malformed(f"{node} answers with the state of {said.node!r}")
+    return document
 
 
 @contextlib.asynccontextmanager
@@ -90,16 +189,28 @@ async def reach(node: Domain, address: str | None, first: Mapping[str, Any]) -> 
     (*others, last) = _places(address, first).get(node, ("",))
     if not last:
         raise Unreachable(f"no address of {node} is known here")
+    named = _named()
+
+    def connection(where: str) -> Entering[Admin]:
+        return connect_admin(where, named.get(where, NO_TOKEN), domain=node, timeout_s=ASK_WITHIN_S)
+
     async with contextlib.AsyncExitStack() as stack:
         for where in others:
             with contextlib.suppress(RostraError):
-                admin = await stack.enter_async_context(
-                    connect_admin(where, domain=node, timeout_s=ASK_WITHIN_S)
-                )
+                admin = await stack.enter_async_context(connection(where))
                 break
         else:
-            admin = await stack.enter_async_context(connect_admin(last, domain=node, timeout_s=ASK_WITHIN_S))
+            admin = await stack.enter_async_context(connection(last))
         yield admin
+
+
+def _named() -> dict[str, None]:
+    """The addresses in the user's own world file, each with None: that our token may be sent there."""
+    file = os.environ.get("ROSTRA_WORLD")
+    if not file:
+        return {}
+    world = load_world(Path(file))
+    return {str(address): None for domain in world.servers for address in world.addresses(domain)}
 
 
 def small_world_sockets(address: str | None) -> dict[Domain, str]:

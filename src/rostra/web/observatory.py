@@ -25,8 +25,9 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
+from rostra.client.known import read_group
 from rostra.errors import Unreachable
-from rostra.names import Domain, Group, host_of, inside, name_of, parse_group
+from rostra.names import Domain, Group, host_of, inside, name_of
 from rostra.web.lab import Lab, LabState
 from rostra.web.picture import End, Picture, Report, draw, ends_of
 from rostra.web.places import OURS, AnyNews, Forgotten, Happened, Known, Place, Seen, Silent, Unseen
@@ -43,6 +44,8 @@ SUBSCRIBERS_MAX: Final = 64
 
 MEMBERS_SHOWN_MAX: Final = 500
 """Members of one group that are sent to pages; the count is of all. `rostra members` has no such bound."""
+
+REFUSED_SHOWN_MAX: Final = 20
 
 FOLLOWS_MAX: Final = 512
 """Groups times places that are followed unasked. Others are followed while somebody looks at them."""
@@ -77,6 +80,7 @@ class PlaceShown(Struct, frozen=True):
     incarnation: int | None = None
     links: Mapping[Domain, End] = {}
     programs: tuple[Mapping[str, Any], ...] = ()
+    refused: tuple[str, ...] = ()  # names of groups that it knows, and that our rules refuse
 
 
 class MemberShown(Struct, frozen=True):
@@ -253,6 +257,7 @@ class Observatory:
             incarnation=document["incarnation"],
             links=ends_of(document, station.reasons),
             programs=tuple(map(_program_shown, document["programs"])),
+            refused=_refused(document["core"]),
         )
         if was_silent and before.at is not None:
             self._publish_entries(self.timeline.answers(news.at, before.path))
@@ -359,11 +364,13 @@ class Observatory:
             for text, table in core.get("groups", {}).items():
                 watchers = watches.get(text, {}).get("watchers", ())
                 followers = [*table["members"], *watchers, *table["online"]]
-                if any(f"/{OURS}" not in str(each) for each in followers):
-                    known.setdefault(parse_group(text), False)
-                    lively.add(parse_group(text))
+                group = read_group(text)
+                if group is not None and any(f"/{OURS}" not in str(each) for each in followers):
+                    known.setdefault(group, False)
+                    lively.add(group)
             for text in core.get("rows", {}):
-                known.setdefault(parse_group(text), False)
+                if (group := read_group(text)) is not None:
+                    known.setdefault(group, False)
             for scope, record in core.get("permanent", {}).items():
                 for name in record["names"]:
                     known[Group(name, Domain(scope))] = True
@@ -560,6 +567,11 @@ class _Subscriber:
         frames = list(self._frames)
         self._frames.clear()
         return frames
+
+
+def _refused(core: Mapping[str, Any]) -> tuple[str, ...]:
+    names = sorted({*core.get("groups", {}), *core.get("rows", {})})
+    return tuple([name for name in names if read_group(name) is None][:REFUSED_SHOWN_MAX])
 
 
 def _new_life() -> str:

@@ -147,7 +147,7 @@ def _kinds(paths: Iterable[Domain], by_path: Mapping[Domain, Report]) -> dict[Do
         core = report.document["core"] if report is not None and report.document is not None else None
         if core is not None:
             kinds[path] = (
-                "host" if core.get("server") == "agent" else "cluster" if core["cluster"] else "domain"
+                "host" if core.get("server") == "agent" else "cluster" if core.get("cluster") else "domain"
             )
         elif path != ROOT and kinds.get(parent(path)) == "cluster":
             kinds[path] = "host"

@@ -24,6 +24,7 @@ from typing import Any, Final, Protocol
 from msgspec import Struct
 
 from rostra.client import Admin, Change, Gap, Me, Members, View, connect, connect_admin
+from rostra.client.sight import checked
 from rostra.errors import Refused, RostraError, Unreachable
 from rostra.names import Domain, Group
 
@@ -149,6 +150,9 @@ class ClientPlace:
                 self._turn += 1
                 if self._turn % len(self._addresses) == 0:
                     hear(Silent(time.time(), _first(errors).what))
+            except* (LookupError, TypeError, ValueError, AttributeError) as errors:
+                # A node of another version, or a hostile one: the others are watched all the same.
+                hear(Silent(time.time(), f"it says what cannot be read: {errors.exceptions[0]!r}"))
             # A node that answered for a while is tried again at once; one that keeps refusing, less and less.
             retry_s = RETRY_AFTER_S if time.monotonic() - began > RETRY_AFTER_MAX_S else retry_s
             await asyncio.sleep(retry_s)
@@ -173,7 +177,7 @@ class ClientPlace:
     async def _ask(self, admin: Admin, wait_s: float) -> dict[str, Any]:
         try:
             async with asyncio.timeout(wait_s + ANSWER_TIMEOUT_S):
-                return await admin.inspect(after=self._read, wait_s=wait_s)
+                return checked(await admin.inspect(after=self._read, wait_s=wait_s), self.path)
         except TimeoutError as late:
             if isinstance(late, RostraError):
                 raise

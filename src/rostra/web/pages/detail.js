@@ -79,7 +79,7 @@ function fillServer(chosen) {
   const place = model.places[chosen.path];
   const find = (selector) => panel.querySelector(selector);
   find(".sign").replaceChildren(glyph(chosen.state === "none" ? "unseen" : chosen.state, 16));
-  write(find(".why"), sentence(chosen));
+  write(find(".why"), sentence(chosen) + refusedNames(place));
   if (place?.at) ageing(find(".about > .age"), place.at, `${lives(place)}as of`);
   else write(find(".about > .age"), chosen.speaks ? "it has not answered yet" : "seen through its neighbours only");
   actionsForServer(find(".actions"), chosen);
@@ -91,6 +91,10 @@ function fillServer(chosen) {
 function sentence({ state, why }) {
   const words = state === "none" ? "no server" : state;
   return `${words[0].toUpperCase()}${words.slice(1)}: ${why}.`;
+}
+
+function refusedNames(place) {
+  return place?.refused?.length ? ` It knows groups whose names are refused here: ${place.refused.map((name) => JSON.stringify(name)).join(", ")}.` : "";
 }
 
 function lives(place) {

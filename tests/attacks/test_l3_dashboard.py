@@ -1,0 +1,59 @@
+"""L3: a node knows a group by a name that our rules refuse. Its place on the dashboard answers nevertheless."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support.cluster import rostra
+from support.hostile_node import HostileNode, document
+from support.lab import until
+
+from rostra.names import Domain, make_group
+from rostra.web.observatory import Observatory
+from rostra.web.places import ClientPlace
+
+pytestmark = pytest.mark.live
+
+BAD = ("a  b@world", "\x1b[2J@world", "@", "chess@..")
+TABLE: dict[str, Any] = {"members": [["lab.h1/ann#1", [1, 1], ""]], "watchers": [], "online": []}
+GROUPS = dict.fromkeys((*BAD, "chess@world"), TABLE)
+
+
+@pytest.fixture
+def nodes() -> Iterator[dict[str, HostileNode]]:
+    documents = {
+        "lab": document("lab", core={"server": "domain", "rows": {"a  b@world": {}}}),
+        "eu": document("eu", core={"server": "domain", "groups": GROUPS}),
+        "us": document("us", core={"server": "domain"}),
+        "mars": document("mars", links={"lab": "up"}, programs=7),
+        "moon": document("moon", core={"server": "domain"}, speech=[{"group": []}]),
+    }
+    nodes = {path: HostileNode({path: said}, path) for path, said in documents.items()}
+    yield nodes
+    for node in nodes.values():
+        node.close()
+
+
+async def test_names_that_are_refused_are_shown_as_refused(nodes: dict[str, HostileNode]) -> None:
+    places = [ClientPlace(Domain(path), node.address) for path, node in nodes.items()]
+    async with Observatory(places, stays_awake=True) as observatory:
+        await observatory.awake()
+        await until(lambda: make_group("chess", "world") in observatory.groups, "the good name is there")
+        shown = {path: observatory._stations[Domain(path)].shown for path in nodes}
+    assert {path: each.state for path, each in shown.items()} == {
+        "lab": "answers",
+        "eu": "answers",
+        "us": "answers",
+        "mars": "silent",  # these two say what no node would say
+        "moon": "silent",
+    }
+    assert shown["moon"].why.startswith("it says what cannot be read")
+    assert shown["mars"].why.startswith("mars answers with something else than its state")
+    assert set(shown["eu"].refused) == set(BAD)
+    assert shown["lab"].refused == ("a  b@world",)
+    assert list(observatory.groups) == []  # asleep again
+
+
+def test_commands_name_what_they_leave_out(nodes: dict[str, HostileNode]) -> None:
+    answer = rostra("groups", "-a", nodes["lab"].address)
+    assert "not shown, because no group may be called so: 'a  b@world'" in answer.err
