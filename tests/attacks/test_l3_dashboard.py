@@ -1,4 +1,4 @@
-"""L3: a node knows a group by a name that our rules refuse. Its place on the dashboard answers nevertheless."""
+"""L3: a group is called what our rules refuse. The place that knows it is not taken for silent."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final, ParamSpec, TypeVar
 
 import typer
 
+from rostra.cli.output import say
 from rostra.errors import BadInput, DeadlineExceeded, PeerError, Refused, RostraError, Unreachable
 from rostra.runtime.tokens import read_token
 
@@ -202,9 +203,9 @@ def exit_code(error: RostraError) -> int:
 
 
 def complain(error: RostraError) -> None:
-    typer.echo(f"error: {error.what}", err=True)
+    say(f"error: {error.what}", err=True)
     for line in error.fix.splitlines():
-        typer.echo(f"  {line}", err=True)
+        say(f"  {line}", err=True)
 
 
 def how_to_call() -> str:
@@ -226,7 +227,7 @@ def remark(text: str) -> None:
             textwrap.fill(line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
             for line in text.splitlines()
         )
-    typer.echo(text, err=True)
+    say(text, err=True)
 
 
 def run_client(work: Coroutine[Any, Any, T]) -> T:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from rostra.cli.common import EXIT_OK, WorldFile, command
 from rostra.cli.house import HouseCommand, HouseGroup
-from rostra.cli.output import Format, Output, show_json, show_rows, show_table
+from rostra.cli.output import Format, Output, say, show_json, show_rows, show_table
 from rostra.names import Domain, Tree, child
 from rostra.runtime.config import World, read_world
 from rostra.runtime.settings import SETTINGS, Choices, Role, settle
@@ -77,7 +77,7 @@ def validate(
     """
     world = read_world(file).world
     if output is Output.TABLE:
-        typer.echo(f"{file} is right: {describe(world)}")
+        say(f"{file} is right: {describe(world)}")
     else:
         show_json({"file": str(file), "name": world.name, "clusters": world.clusters, **facts(world)}, output)
     return EXIT_OK
@@ -120,7 +120,7 @@ def example() -> int:
 
         rostra config example > world.toml
     """
-    typer.echo(EXAMPLE, nl=False)
+    say(EXAMPLE, nl=False)
     return EXIT_OK
 
 

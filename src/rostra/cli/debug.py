@@ -1,10 +1,12 @@
 """`rostra debug`: everything that helps to understand a problem, in one archive, secrets removed."""
 
+import contextlib
 import io
 import os
 import platform
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tarfile
@@ -13,8 +15,6 @@ from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, Final
-from urllib.error import URLError
-from urllib.request import urlopen
 
 import msgspec
 import typer
@@ -23,10 +23,18 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 from rostra.cli.asking import administer
 from rostra.cli.common import EXIT_OK, Agent, OwnToken, command, run_client
 from rostra.cli.house import HouseCommand
-from rostra.cli.output import remarks
+from rostra.cli.output import remarks, say
 from rostra.client.sight import Sight, look
 from rostra.errors import BadInput
-from rostra.runtime.addresses import SMALL_WORLD_PREFIX, SocketPath, find_agent, parse_address
+from rostra.names import Domain
+from rostra.runtime.addresses import (
+    SMALL_WORLD_PREFIX,
+    SocketPath,
+    TcpAddress,
+    find_agent,
+    parse_address,
+    parse_tcp,
+)
 from rostra.wire import WIRE_VERSION
 
 LOG_BYTES_MAX: Final = 2 << 20
@@ -34,6 +42,7 @@ LOG_BYTES_MAX: Final = 2 << 20
 
 JOURNAL_LINES: Final = 5_000
 FETCH_WITHIN_S: Final = 2.0
+FETCH_BYTES_MAX: Final = 4 << 20
 
 SECRET: Final = re.compile(r"(?i)(token|secret|passw|credential|key)")
 SECRET_IN_TEXT: Final = re.compile(
@@ -85,7 +94,7 @@ def debug(
         parts = dict(collect(sight, agent, attachments=attachments))
         progress.update(task, description=f"writing {path}")
         write(path, parts)
-    typer.echo(path)
+    say(path)
     console.print(f"{len(parts)} files, {path.stat().st_size / 1024:.0f} KB; {sight.describe()}")
     return EXIT_OK
 
@@ -100,11 +109,11 @@ def collect(sight: Sight, agent: str | None, *, attachments: bool) -> Iterator[t
     yield "machine.json", _json(machine())
     yield "environment.json", _json(environment(os.environ))
     for node, document in sorted(sight.documents.items()):
-        yield f"nodes/{node}.json", _json(document if attachments else without_attachments(document))
-        http = document.get("http")
-        if isinstance(http, str):
-            yield f"metrics/{node}.txt", fetch(f"http://{http}/metrics")
-            yield f"metrics/{node}.readyz.txt", fetch(f"http://{http}/readyz?verbose")
+        kept = document if attachments else without_attachments(document)
+        yield f"nodes/{file_name(node)}.json", _json(kept)
+        if document.get("http"):
+            for path, ending in (("/metrics", "txt"), ("/readyz?verbose", "readyz.txt")):
+                yield f"metrics/{file_name(node)}.{ending}", of_node(sight, node, path)
     yield "unseen.json", _json(dict(sight.unseen))
     yield from logs(agent)
 
@@ -166,13 +175,43 @@ def without_secrets(text: str) -> str:
     return SECRET_IN_TEXT.sub(rf"\1{REMOVED}", text)
 
 
-def fetch(address: str) -> bytes:
+def file_name(node: str) -> str:
+    """What a node's files are called in the archive, whatever it calls itself."""
+    return re.sub(r"[^A-Za-z0-9._-]", "_", node).lstrip(".")
+
+
+def of_node(sight: Sight, node: Domain, path: str) -> bytes:
+    """What a node serves over HTTP, if it does so on the machine where we reached it. Anything else that it
+    may name is not fetched."""
     try:
-        with urlopen(address, timeout=FETCH_WITHIN_S) as answer:
-            return bytes(answer.read())
-    except (URLError, OSError) as error:
-        body = getattr(error, "read", lambda: b"")()
-        return bytes(body) or f"not answered: {error}\n".encode()
+        at, reached = parse_tcp(sight.documents[node]["http"]), parse_address(sight.reached[node])
+        if isinstance(reached, TcpAddress) and not _is_same_host(at.host, reached.host):
+            return f"not asked: it names {at.host}, and was reached at {reached.host}\n".encode()
+        return fetch(at, path)
+    except (BadInput, OSError) as error:
+        return f"not answered: {error}\n".encode()
+
+
+def _is_same_host(one: str, other: str) -> bool:
+    return one == other or {one, other} <= {"127.0.0.1", "::1", "localhost"}
+
+
+def fetch(at: TcpAddress, path: str) -> bytes:
+    """The body of the answer, whatever its status: no more than a bound, for no longer than a bound, and
+    without following anybody elsewhere."""
+    deadline = time.monotonic() + FETCH_WITHIN_S
+    answer = bytearray()
+    with (
+        socket.create_connection((at.host, at.port), timeout=FETCH_WITHIN_S) as sock,
+        contextlib.suppress(TimeoutError),
+    ):
+        sock.sendall(f"GET {path} HTTP/1.0\r\nHost: {at}\r\n\r\n".encode())
+        while len(answer) < FETCH_BYTES_MAX and (left_s := deadline - time.monotonic()) > 0:
+            sock.settimeout(left_s)
+            if not (more := sock.recv(FETCH_BYTES_MAX - len(answer))):
+                return bytes(answer.partition(b"\r\n\r\n")[2])
+            answer += more
+    return bytes(answer.partition(b"\r\n\r\n")[2]) + b"\n(cut off: it went on)\n"
 
 
 def logs(agent: str | None) -> Iterator[tuple[str, bytes]]:

@@ -17,7 +17,7 @@ import typer
 
 from rostra.cli.common import EXIT_FAILED, EXIT_OK, command, how_to_call, remark
 from rostra.cli.house import HouseCommand, HouseGroup
-from rostra.cli.output import Format, Output, answers, busy, show_rows, show_table
+from rostra.cli.output import Format, Output, answers, busy, say, show_rows, show_table
 from rostra.errors import BadInput, Unreachable
 
 if TYPE_CHECKING:
@@ -368,7 +368,7 @@ def clean() -> int:
 
     check_possible()
     for name in sweep():
-        typer.echo(name)
+        say(name)
     return EXIT_OK
 
 

@@ -2,9 +2,13 @@
 
 A table fits its terminal. In a pipe it is as wide as it needs to be, so that nothing that a script reads was
 cut off.
+
+Much of what is shown comes from other machines. Control characters in it, which a terminal would obey, are
+shown and not sent: `plain`. Every command speaks through this module, so that none can forget it.
 """
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -32,7 +36,41 @@ Format = Annotated[
 ]
 
 
-class Answers(Console):
+CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""What moves a terminal's cursor, changes its colours or the direction of writing; not tab and newline."""
+
+
+def plain(text: str) -> str:
+    """The same text; control characters in it are written out: ``\\x1b``."""
+    return CONTROL.sub(_written_out, text)
+
+
+def _written_out(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()
+
+
+def say(text: object, *, err: bool = False, nl: bool = True) -> None:
+    """One line of an answer, or of a remark."""
+    typer.echo(plain(str(text)), err=err, nl=nl)
+
+
+class Plain(Console):
+    """Prints texts as `plain` makes them."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        super().print(*map(_shown, objects), **options)
+
+
+def _shown(cell: Any) -> Any:
+    if not isinstance(cell, str | Text):
+        return cell
+    text = cell if isinstance(cell, str) else cell.plain
+    if CONTROL.search(text) is None:
+        return cell
+    return plain(text) if isinstance(cell, str) else Text(plain(text), style=cell.style)
+
+
+class Answers(Plain):
     def on_broken_pipe(self) -> None:
         """A reader that goes away is for the command to notice: see `common.command`."""
         raise BrokenPipeError
@@ -53,7 +91,7 @@ def answers() -> Console:
 
 
 def remarks() -> Console:
-    return Console(file=sys.stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    return Plain(file=sys.stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def busy(doing: str) -> AbstractContextManager[object]:
@@ -66,7 +104,8 @@ def show_json(document: Any, output: Output) -> None:
     encoded = msgspec.json.encode(document)
     if output is Output.JSON:
         encoded = msgspec.json.format(encoded, indent=2)
-    sys.stdout.write(encoded.decode() + "\n")
+    # JSON escapes the control characters of ASCII, and not the others.
+    sys.stdout.write(CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", encoded.decode()) + "\n")
     sys.stdout.flush()
 
 
@@ -85,7 +124,7 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, flexibl
     for number, column in enumerate(columns):
         table.add_column(column.upper(), overflow="fold", no_wrap=number != flexible)
     for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else str(cell) for cell in row))
+        table.add_row(*(_shown(cell if isinstance(cell, Text) else str(cell)) for cell in row))
     console = answers()
     with console.capture() as drawn:
         console.print(table)

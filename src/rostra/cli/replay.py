@@ -10,7 +10,7 @@ import typer
 
 from rostra.cli.common import EXIT_FAILED, EXIT_OK, command, remark
 from rostra.cli.house import HouseCommand
-from rostra.cli.output import Format, Output, remarks, show_rows
+from rostra.cli.output import Format, Output, remarks, say, show_rows
 from rostra.errors import BadInput
 
 if TYPE_CHECKING:
@@ -80,13 +80,13 @@ def _show(each: "Replayed") -> None:
     span = f"{each.inputs} inputs, {clock(each.began_at)} to {clock(each.ended_at)} UTC"
     difference = each.difference
     if difference is None:
-        typer.echo(f"{each.path} #{each.epoch}   {span}   same effects, byte for byte   ({each.ended})")
+        say(f"{each.path} #{each.epoch}   {span}   same effects, byte for byte   ({each.ended})")
         return
-    typer.echo(f"{each.path} #{each.epoch}   {span}   DIFFERENT")
-    typer.echo(f"  at {clock(difference.at)} UTC, input {difference.number}: {difference.given}")
+    say(f"{each.path} #{each.epoch}   {span}   DIFFERENT")
+    say(f"  at {clock(difference.at)} UTC, input {difference.number}: {difference.given}")
     for title, lines in (("recorded", difference.recorded), ("replayed", difference.replayed)):
         for line in lines or ("nothing",):
-            typer.echo(f"    {title}: {line}")
+            say(f"    {title}: {line}")
 
 
 def _what_if(found: "list[Recording]", changes: dict[str, str], output: Output) -> int:
@@ -104,11 +104,11 @@ def _what_if(found: "list[Recording]", changes: dict[str, str], output: Output) 
                 for each in differences
             ]
             if output is Output.TABLE:
-                typer.echo(f"{recording.path} #{recording.epoch}")
+                say(f"{recording.path} #{recording.epoch}")
                 for each in differences:
-                    typer.echo(f"  {each.text}")
+                    say(f"  {each.text}")
                 if not differences:
-                    typer.echo("  nothing would have been different")
+                    say("  nothing would have been different")
     if output is not Output.TABLE:
         show_rows(rows, output, {"changed": changes, "different": rows})
     elif rows:

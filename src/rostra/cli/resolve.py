@@ -18,7 +18,7 @@ from rostra.cli.asking import (
 )
 from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.house import HouseCommand
-from rostra.cli.output import Format, Output, show_rows, show_table, text_of
+from rostra.cli.output import Format, Output, say, show_rows, show_table, text_of
 from rostra.client import Members, Resolution
 from rostra.errors import BadInput
 from rostra.names import Domain, Group
@@ -93,7 +93,7 @@ def _show_lines(scopes: Iterable[tuple[Domain, Members]], *, with_scope: bool) -
         return
     for _, members in scopes:
         for member in members:
-            typer.echo(member.endpoint + (f"  {text_of(member.meta)}" if member.meta else ""))
+            say(member.endpoint + (f"  {text_of(member.meta)}" if member.meta else ""))
 
 
 def _members(members: Members) -> list[dict[str, str]]:

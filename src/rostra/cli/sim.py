@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from rostra.cli import explore, replay
 from rostra.cli.common import EXIT_FAILED, EXIT_MISUSE, EXIT_OK, command, complain, remark
 from rostra.cli.house import HouseCommand, HouseGroup
+from rostra.cli.output import Plain, say
 from rostra.errors import BadInput, BadStory
 from rostra.sim.storm import STORMS, Outcome, StormFailed, storm
 from rostra.sim.story import Story, tell
@@ -38,7 +38,7 @@ SimulatedJournal = Annotated[
     ),
 ]
 
-_remarks = Console(stderr=True, highlight=False, soft_wrap=True)
+_remarks = Plain(stderr=True, highlight=False, soft_wrap=True)
 
 
 class _TellUnlessNamed(HouseGroup):
@@ -110,7 +110,7 @@ def tell_stories(
             continue
         told = story.text(traces)
         if not check:
-            typer.echo(("\n" if number else "") + told, nl=False)
+            say(("\n" if number else "") + told, nl=False)
             sys.stdout.flush()  # what was told stands above what is said of it
         if rewrite:
             path.write_text(told, encoding="utf-8")
@@ -188,7 +188,7 @@ def blow_storms(
             else:
                 comparisons += outcome.comparisons
                 virtual_s += outcome.virtual_s
-    typer.echo(
+    say(
         f"{len(plan) - failed} of {len(plan)} storms held: "
         f"{virtual_s / 3600:.2f} virtual hours, {comparisons} comparisons with the twin"
     )

@@ -16,7 +16,7 @@ from rostra.cli.asking import GroupName, Scope, endpoint, group_of, within_scope
 from rostra.cli.changes import document
 from rostra.cli.common import EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.following import told_states, until_told
-from rostra.cli.output import Format, Output, show_json
+from rostra.cli.output import Format, Output, say, show_json
 from rostra.client import Gap, GroupItem, Message, Messages
 from rostra.names import Group
 from rostra.protocols.adhoc.messages import Slow
@@ -131,7 +131,11 @@ def _until_nobody_reads() -> Iterator[None]:
 
 def _show(messages: Messages, bodies: list[bytes], output: Output) -> None:
     if output is Output.TABLE:
-        sys.stdout.buffer.write(b"\n".join(bodies) + b"\n")
+        if sys.stdout.isatty():
+            for body in bodies:
+                say(body.decode(errors="backslashreplace"))
+        else:
+            sys.stdout.buffer.write(b"\n".join(bodies) + b"\n")  # a script reads them as they are
     else:
         for number, body in enumerate(bodies, messages.first):
             show_json(_document(Message(messages.sender, body, number, messages.sent_at)), Output.JSONL)

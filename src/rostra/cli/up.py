@@ -5,17 +5,16 @@ world file that cannot be read, a port that is taken.
 """
 
 import asyncio
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from rostra.cli.common import Journal, RecordInputs, command, how_to_call
 from rostra.cli.house import HouseCommand
+from rostra.cli.output import Plain, say
 from rostra.errors import BadInput
 from rostra.runtime.config import load_world
 from rostra.up.plan import SHAPE, Plan, of_file, of_shape
@@ -100,13 +99,13 @@ class QuietScreen:
         pass
 
     def up(self, up: "Up") -> None:
-        print(up.dashboard, flush=True)
+        say(up.dashboard)
 
     def say(self, what: str) -> None:
         pass
 
     def complain(self, what: str) -> None:
-        print(what, file=sys.stderr, flush=True)
+        say(what, err=True)
 
     def ending(self) -> None:
         pass
@@ -116,8 +115,8 @@ class TerminalScreen:
     """Progress and remarks on stderr; on stdout, what to do with a world that is up."""
 
     def __init__(self) -> None:
-        self._remarks = Console(stderr=True, highlight=False, soft_wrap=True)
-        self._answers = Console(highlight=False, soft_wrap=True)
+        self._remarks = Plain(stderr=True, highlight=False, soft_wrap=True)
+        self._answers = Plain(highlight=False, soft_wrap=True)
         self._progress = Progress(
             TextColumn("starting"),
             BarColumn(bar_width=24),

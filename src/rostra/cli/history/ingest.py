@@ -1,7 +1,6 @@
 """`rostra history ingest`: growing journals become tables."""
 
 import signal
-import sys
 import threading
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +9,7 @@ import typer
 from rostra.cli.common import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, command, remark
 from rostra.cli.history.common import JournalDir, Master, TablesDir
 from rostra.cli.house import HouseCommand
-from rostra.cli.output import Format, Output, show_json, show_table
+from rostra.cli.output import Format, Output, say, show_json, show_table
 from rostra.errors import BadInput
 
 if TYPE_CHECKING:
@@ -147,7 +146,7 @@ class Progress:
         if done.given_up:
             told.append(f"{done.given_up} holes given up or filled late")
         told += [f"set aside {each.file}: {each.why}" for each in done.set_aside]
-        print("\n  ".join(told), file=sys.stderr)
+        say("\n  ".join(told), err=True)
 
 
 def show_status(tables: "Tables", output: Output) -> int:
