@@ -15,7 +15,7 @@ READY := .venv/ready-to-work
 RUNS  := .venv/ready-to-run
 
 .DEFAULT_GOAL := help
-.PHONY: help up lab test fmt lint types unit live browser fuzz storm explore storm-history parity-history cluster-history goldens bench bench-history crowd congress-report xpand-table xpand-growth clean
+.PHONY: help up lab test fresh fmt lint types unit live browser fuzz storm explore storm-history parity-history cluster-history goldens bench bench-history crowd congress-report xpand-table xpand-growth clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ lab: $(RUNS)  ## three sites and a bad network between them, as root, until Ctrl
 
 test:  ## all that must hold: format, lint, types, every test; as root it installs what they need
 	@tools/test $(ARGS)
+
+fresh:  ## make up and make test on a bare Debian, made for it in a scratch directory, as root
+	@tools/fresh
 
 fmt: $(READY)  ## rewrite the sources in the house's format
 	@$(BIN)/ruff format .
