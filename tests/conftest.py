@@ -40,12 +40,33 @@ def together(nodeid: str) -> str:
     return path
 
 
+FIRST = ("tests/live/test_audited.py", "tests/live/test_warm.py", "tests/live/test_tutorial.py")
+"""Long ones of few tests; those of many tests are first anyway, so that workers end at the same time."""
+
+COMPUTING = ("gw0", "gw1")
+"""Of four workers, those that begin with what computes, and step back for the others whenever they need the
+processor: live tests and the browser wait most of their time."""
+
+
+def waits(scope: str) -> bool:
+    return scope.startswith(tuple(folder for folders in HOME.values() for folder in folders))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    worker = getattr(config, "workerinput", None)
+    if worker is not None and worker["workercount"] > len(COMPUTING) and worker["workerid"] in COMPUTING:
+        os.nice(5)
+
+
 # `make live` and `make browser` look for their tests in these folders only, since looking takes its time.
 
 HOME = {"live": ("tests/live/", "tests/cli/", "tests/attacks/"), "browser": ("tests/web/",)}
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):
+        sizes = Counter(together(item.nodeid) for item in items)
+        items.sort(key=lambda item: (together(item.nodeid) not in FIRST, -sizes[together(item.nodeid)]))
     for item in items:
         for mark, folders in HOME.items():
             is_so = item.get_closest_marker(mark) and not (
@@ -64,6 +85,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             return together(nodeid)
 
+        def _assign_work_unit(self, node: Any) -> None:
+            computes = node.gateway.id in COMPUTING
+            preferred = next((scope for scope in self.workqueue if waits(scope) != computes), None)
+            if preferred is not None:
+                self.workqueue.move_to_end(preferred, last=False)
+            super()._assign_work_unit(node)
+
+    config.option.loadscopereorder = False  # workers have sorted them
     return Together(config, log)
 
 

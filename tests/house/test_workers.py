@@ -1,12 +1,17 @@
 """Tests that share something costly share a worker; a scheduler that forgets it makes everything twice."""
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -34,10 +39,28 @@ def test_there_are_two_sparks_and_no_more(together: Callable[[str], str]) -> Non
 
 
 def test_make_looks_for_tests_where_they_may_be(rules: Any) -> None:
-    recipes = (Path(__file__).parents[2] / "Makefile").read_text()
+    recipes = (ROOT / "Makefile").read_text()
     for mark, folders in rules.HOME.items():
         (recipe,) = re.findall(rf"pytest -q -n 2 -m \"?{mark}.*", recipes)
         assert all(folder.rstrip("/") in recipe.split() for folder in folders), recipe
+
+
+def test_of_four_workers_two_begin_with_what_waits(tmp_path: Path) -> None:
+    for kind in ("live", "cores"):
+        (tmp_path / "tests" / kind).mkdir(parents=True)
+        for number in range(4):
+            (tmp_path / "tests" / kind / f"test_{kind}_{number}.py").write_text("def test_it(): pass\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-v", "-n", "4", "-p", "conftest", "--rootdir", ".", "tests"],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "tests")},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    ran = re.findall(r"\[(gw\d)\].* PASSED tests/(\w+)/", done.stdout)
+    assert len(ran) == 8, done.stdout
+    assert {kind for worker, kind in ran if worker in ("gw0", "gw1")} == {"cores"}
+    assert {kind for worker, kind in ran if worker in ("gw2", "gw3")} == {"live"}
 
 
 def test_xdist_still_asks_for_the_group_of_a_test_by_its_name() -> None:
