@@ -20,6 +20,9 @@ place of another begins in the same way, with all neighbours of its predecessor 
 waited, both hear of the end: a server that gave up an agent which stood still has told others so, and the
 agent's core must know.
 
+**Children** are not listed: any server one label below ours may come. So there is a bound on their number,
+and one that is down and not heard of for ten minutes is forgotten.
+
 A node is as sans-IO as the cores in it. Its driver feeds events to `step` and, when it has run out of input
 for the moment, calls `flush`, which makes one packet per neighbour out of everything said to it since.
 """
@@ -28,7 +31,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Final
 
-from rostra.names import ROOT, Domain, parent
+from rostra.names import ROOT, Domain, is_reserved, parent
 from rostra.protocols.adhoc.core import HostCore
 from rostra.protocols.effects import (
     Answer,
@@ -54,6 +57,7 @@ from rostra.protocols.links.events import (
     Awaited,
     ChannelClosed,
     ChannelOpened,
+    Forgotten,
     PacketArrived,
     Removed,
     Stopped,
@@ -68,6 +72,11 @@ from rostra.protocols.resolve.trail import Trail
 
 TICK: Final = ("tick",)
 GRACE: Final = "grace"  # with the path of a neighbour: the timer that ends the wait for one of its replicas
+
+CHILDREN_MAX: Final = 16_384
+"""Links that come from below. Raising it: names that strangers invent cost more memory, 2 KB each."""
+
+FORGOTTEN_AFTER_S: Final = 600.0
 
 Output = Effect | LinkUp | LinkDown | LinkMoved
 
@@ -104,6 +113,8 @@ class Node:
         self._replicated = frozenset(replicated)
         self._known = tuple(sorted(known))
         self._luck = luck
+        self._children: dict[Domain, Instant] = {}  # that came by themselves, and when
+        self._sessions_spent = 0  # by links that were forgotten: a later one goes on above them
         self._held: dict[Domain, list[Removed | LinkDown]] = {}  # what the core is told when the grace ends
         above = (parent(path),) if has_parent and path != ROOT else ()
         for peer in (*above, *sorted(siblings)):
@@ -115,7 +126,7 @@ class Node:
         self._tick_due = now + self._config.tick_s
         outputs: list[Output] = [SetTimer(TICK, self._config.tick_s)]
         for peer in self._known:
-            if peer not in self.links and self._adopt(peer) is None:
+            if peer not in self.links and self._adopt(now, peer, outputs) is None:
                 outputs.append(Ignored("known", why="not a neighbour"))
                 continue
             self.links[peer].awaiting = True
@@ -129,7 +140,7 @@ class Node:
         outputs: list[Output] = []
         match event:
             case PacketArrived(peer) | ChannelOpened(peer):
-                link = self.links.get(peer) or self._adopt(peer)
+                link = self.links.get(peer) or self._adopt(now, peer, outputs)
                 if link is None:
                     return [Ignored(type(event).__name__, why="not a neighbour")]
                 self._report(now, link.step(now, event), outputs)
@@ -143,6 +154,8 @@ class Node:
                 self.trail.ticked(now, ticked.late_s)
                 for link in list(self.links.values()):
                     self._report(now, link.step(now, ticked), outputs)
+                    if self._is_silent(now, link):
+                        self._forget(link.peer, outputs)
                 self._tick_due = now + self._config.tick_s
                 outputs.append(SetTimer(TICK, self._config.tick_s))
             case TimerFired((word, peer)) if word == GRACE and peer in self._held:
@@ -257,12 +270,38 @@ class Node:
             else:
                 outputs.append(effect)
 
-    def _adopt(self, peer: Domain) -> Link | None:
+    def has_room_for(self, peer: Domain) -> bool:
+        return peer in self.links or len(self._children) < CHILDREN_MAX or self._absent_child() is not None
+
+    def _adopt(self, now: Instant, peer: Domain, outputs: list[Output]) -> Link | None:
         """A server one label below us proves by its path that it is a child (C-021)."""
-        if not self._accepts_children or peer == ROOT or parent(peer) != self.path:
+        if not self._accepts_children or peer == ROOT or parent(peer) != self.path or is_reserved(peer):
             return None
+        if not self.has_room_for(peer):
+            return None
+        if len(self._children) >= CHILDREN_MAX and (absent := self._absent_child()) is not None:
+            self._forget(absent, outputs)
+        self._children[peer] = now
         self.links[peer] = self._new_link(peer)
         return self.links[peer]
+
+    def _absent_child(self) -> Domain | None:
+        """Of those that are down, the one that came first."""
+        absent = (peer for peer in self._children if not self.links[peer].up and peer not in self._held)
+        return next(absent, None)
+
+    def _is_silent(self, now: Instant, link: Link) -> bool:
+        came_at = self._children.get(link.peer)
+        if came_at is None or link.up or link.peer in self._held:
+            return False
+        return now - max(came_at, link.arrived_at or came_at) >= FORGOTTEN_AFTER_S
+
+    def _forget(self, peer: Domain, outputs: list[Output]) -> None:
+        """A later link of this child goes on above the sessions of this one: no epoch comes again (C-031)."""
+        link = self.links.pop(peer)
+        del self._children[peer]
+        self._sessions_spent = max(self._sessions_spent, link.sessions - self._luck_of(peer))
+        outputs.append(Forgotten(peer))
 
     def _new_link(self, peer: Domain) -> Link:
         return Link(
@@ -272,7 +311,7 @@ class Node:
             incarnation=self.incarnation,
             config=self._config,
             replicated=peer in self._replicated,
-            first_session=1 + self._luck_of(peer),
+            first_session=1 + self._sessions_spent + self._luck_of(peer),
         )
 
     def _luck_of(self, peer: Domain) -> int:

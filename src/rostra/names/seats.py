@@ -2,7 +2,8 @@
 
 A domain may have several servers of which one leads (C-160). Each has a **seat**, a path of its own one label
 below the domain: ``eu.-seat-1``, ``eu.-seat-2``; those of the root are ``-seat-1``, ``-seat-2``. Seats of one
-domain are siblings by their paths, and linked like siblings. No host or domain should be called so.
+domain are siblings by their paths, and linked like siblings. No host or domain is called so: labels that
+begin with "-" are the system's own.
 """
 
 from typing import Final

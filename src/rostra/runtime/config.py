@@ -64,6 +64,7 @@ from rostra.names import (
     Domain,
     child,
     domain_of_seat,
+    is_reserved,
     parent,
     parse_domain,
     seat_of,
@@ -272,8 +273,16 @@ class World(Struct, frozen=True):
         """Is there a server above this one? The root has none above it, and need not be served itself."""
         return path != ROOT and parent(path) in self.servers
 
+    def may_be_below(self, domain: Domain, path: Domain) -> bool:
+        """May a server of this path be a child of that domain's? A cluster has any hosts, another domain only
+        the servers that the file names."""
+        if path == ROOT or parent(path) != domain or is_reserved(path):
+            return False
+        return path in self.servers or self.is_cluster(domain)
+
     def check_host(self, host: Domain) -> None:
         """A host's agent needs a cluster to belong to."""
+        _check_not_reserved(host)
         if host in self.servers:
             inside = host if self.is_cluster(host) else self.clusters[0]
             raise BadInput(
@@ -382,12 +391,21 @@ def _servers(table: Mapping[str, Any]) -> dict[Domain, tuple[TcpAddress, ...]]:
     if not servers:
         raise BadInput("[servers] is empty", fix='name at least one cluster: "lab" = "127.0.0.1:7700"')
     for domain in sorted(servers):
+        _check_not_reserved(domain)
         if domain != ROOT and parent(domain) not in (*servers, ROOT):
             raise BadInput(
                 f"[servers] {domain} stands alone: its enclosing domain {parent(domain)} has no server",
                 fix=f'add "{parent(domain)}" = "address:port"; one process may serve both',
             )
     return servers
+
+
+def _check_not_reserved(path: Domain) -> None:
+    if is_reserved(path):
+        raise BadInput(
+            f"{path} has a label that begins with '-', as only those of the system do",
+            fix="begin it with a letter or a digit",
+        )
 
 
 def _addresses(table: Mapping[str, Any], path: str) -> tuple[TcpAddress, ...]:

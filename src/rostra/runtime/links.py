@@ -12,7 +12,15 @@ import asyncio
 import random
 from typing import TYPE_CHECKING, Final
 
-from rostra.errors import Malformed, NameInUse, NotAllowed, PeerError, RostraError, TooLarge
+from rostra.errors import (
+    Malformed,
+    NameInUse,
+    NotAllowed,
+    PeerError,
+    RostraError,
+    TooLarge,
+    Unreachable,
+)
 from rostra.names import Domain
 from rostra.protocols.links.core import OLDER, WE_ARE_OLDER
 from rostra.protocols.links.events import ChannelClosed, ChannelOpened, PacketArrived
@@ -166,7 +174,13 @@ def let_in(process: "Process", hello: Hello) -> "Resident | RostraError":
     if not process.accepts(resident, hello.path):
         return NotAllowed(
             f"{hello.path} is no neighbour of {resident.path}",
-            fix="a child's path is one label longer than its parent's; siblings stand in the same world file",
+            fix="a child's path is one label longer than its parent's; siblings, and children that are no"
+            " hosts, stand in the same world file",
+        )
+    if not resident.node.has_room_for(hello.path):
+        return Unreachable(
+            f"{resident.path} has as many children as it takes",
+            fix="try again when some are gone; if strangers invent hosts, keep them off its port",
         )
     if (error := from_the_future(process, resident, hello)) is not None:
         return error

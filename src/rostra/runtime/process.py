@@ -27,7 +27,7 @@ import msgspec
 from rostra.errors import RostraError, StoreFailed
 from rostra.journal.inputs import FLUSHED, STARTED, Met, Recorder, Stopped
 from rostra.journal.rows import Scribe
-from rostra.names import ROOT, Domain, dials, domain_of_seat, parent
+from rostra.names import Domain, dials, parent
 from rostra.node import Node, Output
 from rostra.protocols.adhoc.config import AdhocConfig
 from rostra.protocols.adhoc.core import ClusterCore, HostCore
@@ -79,6 +79,7 @@ from rostra.protocols.links.events import (
     ChannelClosed,
     ChannelOpened,
     Evidence,
+    Forgotten,
     PacketArrived,
     Removed,
     Suspected,
@@ -223,6 +224,7 @@ class Process:
             Greeted: self._seat_ordered,
             Committed: self._seat_ordered,
             TermRefused: self._term_refused,
+            Forgotten: self._forgotten,
         }
 
     def clock(self) -> float:
@@ -391,8 +393,7 @@ class Process:
         """Is a server of this path a neighbour of that node?"""
         if path in resident.node.links:
             return True
-        is_child = path != ROOT and parent(path) == resident.path and domain_of_seat(path) is None
-        return is_child and not resident.is_agent
+        return not resident.is_agent and self.world.may_be_below(resident.path, path)
 
     def default_resident(self) -> Resident:
         """Whom a program meets that names nobody: the agent, or the lowest domain server."""
@@ -699,6 +700,13 @@ class Process:
             because=report.because.what,
             **_grounds(report.evidence),
         )
+
+    def _forgotten(self, resident: Resident, report: Forgotten) -> None:
+        self.record.count("links_forgotten")
+        for memory in (resident.evidence, resident.trouble, resident.met):
+            memory.pop(report.peer, None)
+        if (channel := resident.channels.get(report.peer)) is not None:
+            channel.connection.abort("nothing was heard for long")
 
     # The end
 

@@ -134,6 +134,11 @@ COUNTED: Final[dict[str, tuple[str, str, str]]] = {
         "because",
         f"Neighbours that were given up, by reason. {GOOD_LOW}",
     ),
+    "links_forgotten": (
+        "rostra_links_forgotten",
+        "",
+        f"Children that were down and not heard of for long, or whose place others needed. {NEITHER}",
+    ),
     "links_moved": (
         "rostra_links_moved",
         "",

@@ -85,6 +85,12 @@ class Removed(Effect, frozen=True):
     evidence: Evidence
 
 
+class Forgotten(Effect, frozen=True):
+    """There is no link to this child any more: it was down for long, or others need its place."""
+
+    peer: Domain
+
+
 class Awaited(Effect, frozen=True):
     """The link is down, and nobody is told so yet: the peer has replicas, and one may take its place."""
 

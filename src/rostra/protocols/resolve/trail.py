@@ -56,6 +56,7 @@ from rostra.protocols.resolve.messages import (
 )
 from rostra.protocols.resolve.requests import Close, Denied, Leave, Left, Only, Open, Without
 
+LINKS_MAX: Final = 16_384  # neighbours
 LINK_NOTES_MAX: Final = 16  # of each neighbour
 FAILURES_MAX: Final = 256
 RETURNS_MAX: Final = 256
@@ -202,6 +203,8 @@ class Trail:
             self._link_down(now, event, effects)  # type: ignore[arg-type]
 
     def _note(self, peer: Domain, note: LinkNote) -> None:
+        if peer not in self._links and len(self._links) >= LINKS_MAX:
+            del self._links[next(iter(self._links))]
         self._links.setdefault(peer, deque(maxlen=LINK_NOTES_MAX)).append(note)
 
     def _left(self, now: Instant, sender: Domain, message: EndpointLeft, effects: Sequence[Effect]) -> None:
