@@ -13,12 +13,14 @@ Drivers give it every output of the two nodes and carry out the rest.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Final, Protocol
+from typing import Annotated, Final, Protocol
 
 import msgspec
+from msgspec import Meta
 
-from rostra.errors import Unreachable
+from rostra.errors import UNDECODABLE, Unreachable
 from rostra.names import Domain
+from rostra.names.checks import check_of
 from rostra.node import Node, Output
 from rostra.protocols.adhoc.core import ClusterCore
 from rostra.protocols.adhoc.events import Appointed, Replicate, Replicated
@@ -40,11 +42,13 @@ from rostra.protocols.resolve.domain import DomainServer
 from rostra.protocols.resolve.registry import RegistryRecord
 from rostra.protocols.resolve.requests import denied
 
+NEIGHBOURS_MAX: Final = 100_000
+
 
 class Around(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """The neighbours that the leader is linked with."""
 
-    neighbours: tuple[str, ...]
+    neighbours: Annotated[tuple[Domain, ...], Meta(max_length=NEIGHBOURS_MAX)]
 
 
 class Image(msgspec.Struct, frozen=True, array_like=True, tag=2):
@@ -53,8 +57,8 @@ class Image(msgspec.Struct, frozen=True, array_like=True, tag=2):
     message: bytes
 
 
-NEIGHBOURS_MAX: Final = 100_000
 _decoder = msgspec.msgpack.Decoder(Around | Image)
+_check: Final = check_of(Around | Image)
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -151,11 +155,12 @@ class Replica:
         """What is not understood is of a later version, and not for us."""
         try:
             said = _decoder.decode(data)
-        except msgspec.MsgspecError:
+            _check(said)
+        except UNDECODABLE:
             return
         match said:
             case Around(neighbours) if self.server is None:
-                self._learn(tuple([Domain(each) for each in neighbours[:NEIGHBOURS_MAX]]))
+                self._learn(neighbours)
             case Image(octets):
                 message = decode_control(octets)
                 if not isinstance(message, Mirror | MirrorAsked) or not isinstance(self._core, ClusterCore):

@@ -9,6 +9,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from rostra.errors import UNDECODABLE
+
 LEAVE: Final = "rostra leave"
 LEFT: Final = "rostra left"
 
@@ -33,12 +35,12 @@ def parse_order(data: bytes) -> Leave | None:
     """None if this is something else, which is not ours to judge."""
     try:
         return msgspec.json.decode(data, type=Leave)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNDECODABLE:
         return None
 
 
 def parse_answer(data: bytes) -> Left | None:
     try:
         return msgspec.json.decode(data, type=Left)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNDECODABLE:
         return None

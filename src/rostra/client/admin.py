@@ -7,6 +7,7 @@ import msgspec
 from rostra.client.connection import AgentConnection
 from rostra.client.dialling import dialler, own_token
 from rostra.client.group import Entering
+from rostra.errors import UNDECODABLE, Malformed
 from rostra.names import Domain, make_group, parse_scope, parse_subject
 from rostra.protocols.resolve import requests
 from rostra.wire import NO_ENDPOINT
@@ -42,8 +43,7 @@ class Admin:
         server; see `rostra.client.why`."""
         whose = self.path if of is None else parse_scope(of)
         recalled = await self._connection.ask(NO_ENDPOINT, requests.Recall(parse_subject(about), whose))
-        memory: dict[str, Any] = msgspec.json.decode(recalled.document)
-        return memory
+        return _read(recalled.document)
 
     async def close(self) -> None:
         await self._connection.close()
@@ -69,5 +69,12 @@ def connect_admin(
 
 async def inspect(connection: AgentConnection, after: int = 0, wait_s: float = 0.0) -> dict[str, Any]:
     inspected = await connection.ask(NO_ENDPOINT, requests.Inspect(after, wait_s))
-    document: dict[str, Any] = msgspec.json.decode(inspected.document)
-    return document
+    return _read(inspected.document)
+
+
+def _read(octets: bytes) -> dict[str, Any]:
+    """It may be of any node of the world."""
+    try:
+        return msgspec.json.decode(octets, type=dict[str, Any])
+    except UNDECODABLE as error:
+        raise Malformed(f"a document that cannot be read: {error}") from None

@@ -12,9 +12,9 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
-from msgspec import DecodeError, msgpack
+from msgspec import msgpack
 
-from rostra.errors import Malformed, NotAllowed
+from rostra.errors import UNDECODABLE, Malformed, NotAllowed
 from rostra.names import Endpoint
 from rostra.runtime.addresses import SocketPath
 from rostra.runtime.arenas import is_possible
@@ -50,7 +50,7 @@ class Loan:
         """The messages, as our own copies; the block is the agent's again. Once only."""
         try:
             bodies = _decoder.decode(self._view)
-        except DecodeError as error:
+        except UNDECODABLE as error:
             raise Malformed(f"a block in an arena: {error}") from None
         if len(bodies) != self.count:
             raise Malformed(f"a block of {len(bodies)} messages that was to have {self.count}")

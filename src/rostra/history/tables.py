@@ -24,14 +24,14 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 import pyarrow as pa
 import pyarrow.fs as pafs
 from msgspec import Struct
 
-from rostra.errors import BadInput, RostraError
+from rostra.errors import UNDECODABLE, BadInput, RostraError
 from rostra.history.files import HIDDEN, Directory
 from rostra.history.runs import Epoch, Key, Run
 from rostra.journal.schema import Type
@@ -50,6 +50,9 @@ APPENDED: Final = ("events", "stays", "notices", "suspicions", "traffic", "deliv
 
 TRIES: Final = 20
 """Of a reader whose list of commits changed while it read them."""
+
+
+T = TypeVar("T")
 
 
 class Commit(Struct, frozen=True, omit_defaults=True):
@@ -128,10 +131,7 @@ class Tables:
 
     def _read_commit(self, number: int) -> Commit:
         name = f"{COMMITS}/{number}.json"
-        try:
-            commit = msgspec.json.decode(self.place.read(name), type=Commit)
-        except msgspec.DecodeError as error:
-            raise RostraError(f"{self.place.full(name)} is no commit: {error}") from None
+        commit = self._read(name, Commit)
         if commit.format > FORMAT:
             raise RostraError(
                 f"{self.place} was written by a newer Rostra (format {commit.format})", fix="use that one"
@@ -163,7 +163,7 @@ class Tables:
 
     def set_aside(self) -> list[SetAside]:
         return [
-            msgspec.json.decode(self.place.read(f"{SET_ASIDE}/{info.base_name}"), type=SetAside)
+            self._read(f"{SET_ASIDE}/{info.base_name}", SetAside)
             for info in sorted(self.place.list(SET_ASIDE), key=lambda info: str(info.base_name))
             if info.base_name.endswith(".json") and not info.base_name.startswith(".")
         ]
@@ -272,7 +272,13 @@ class Tables:
         """Directories that no commit mentions, and since when that is known."""
         if not self.place.exists(UNUSED):
             return {}
-        return msgspec.json.decode(self.place.read(UNUSED), type=dict[str, float])
+        return self._read(UNUSED, dict[str, float])
+
+    def _read(self, name: str, kind: type[T]) -> T:
+        try:
+            return msgspec.json.decode(self.place.read(name), type=kind)
+        except UNDECODABLE as error:
+            raise RostraError(f"{self.place.full(name)} cannot be read: {error}") from None
 
 
 EPOCHS_IN_ARROW: Final = pa.schema(

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Struct
 
-from rostra.errors import Unreachable
+from rostra.errors import UNDECODABLE, Unreachable
 from rostra.history import session as sessions
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def find() -> Keeper | None:
     """The keeper, if there is one that can be used."""
     try:
         keeper = msgspec.json.decode(_file().read_bytes(), type=Keeper)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *UNDECODABLE):
         return None
     return keeper if keeper.made_of == made_of() and is_ours(keeper.pid) and _answers(keeper.port) else None
 
@@ -129,7 +129,7 @@ def stop() -> int | None:
     """End the keeper. Says which process it was; None if there was none."""
     try:
         keeper = msgspec.json.decode(_file().read_bytes(), type=Keeper)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *UNDECODABLE):
         return None
     _file().unlink(missing_ok=True)
     if not is_ours(keeper.pid):
@@ -240,7 +240,7 @@ class Used:
 def _is_named(keeper: Keeper) -> bool:
     try:
         return msgspec.json.decode(_file().read_bytes(), type=Keeper) == keeper
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *UNDECODABLE):
         return False
 
 

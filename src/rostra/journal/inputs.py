@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from msgspec import Struct, msgpack
 
-from rostra.errors import BadInput, RostraError
+from rostra.errors import UNDECODABLE, BadInput, RostraError
 from rostra.names import Domain, Endpoint, Group
 from rostra.node import Node
 from rostra.protocols.adhoc import events as adhoc
@@ -284,7 +284,11 @@ def words(part: bytes) -> Iterator[AnyWord]:
             raise BadInput("a recording ends in the middle of a word", fix="copy it again, whole")
         (length,) = _LENGTH.unpack_from(part, place)
         place += _LENGTH.size
-        yield _decoder.decode(part[place : place + length])
+        try:
+            word = _decoder.decode(part[place : place + length])
+        except UNDECODABLE as error:
+            raise _unreadable(error) from None
+        yield word
         place += length
 
 
@@ -329,7 +333,10 @@ def events(word: Input, packets: Packets) -> Event | None:
         case Behind(endpoint, groups):
             return FellBehind(endpoint, groups)
         case Spoken(kind, event):
-            return _SPOKEN[kind].decode(event)
+            try:
+                return _SPOKEN[kind].decode(event)
+            except (KeyError, *UNDECODABLE) as error:
+                raise _unreadable(error) from None
     return None
 
 
@@ -352,5 +359,11 @@ def give(node: Node, now: float, word: Input, packets: Packets) -> list[Any]:
 
 def decoded(effects: bytes) -> Iterable[tuple[str, Any]]:
     """Effects as they were kept, for people."""
-    found: list[tuple[str, Any]] = msgpack.decode(effects)
-    return found
+    try:
+        return msgpack.decode(effects, type=list[tuple[str, Any]])
+    except UNDECODABLE as error:
+        raise _unreadable(error) from None
+
+
+def _unreadable(error: Exception) -> BadInput:
+    return BadInput(f"a recording cannot be read: {error}", fix="replay it with the version that recorded it")

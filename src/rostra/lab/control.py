@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from rostra.errors import BadInput, Unreachable
+from rostra.errors import UNDECODABLE, BadInput, Unreachable
 from rostra.lab.ways import Counts, Quality
 
 PACKET_MAX: Final = 1 << 20
@@ -103,7 +103,10 @@ class Control:
             raise Unreachable(f"the router of this lab does not answer: {error}") from None
         if not answer:
             raise Unreachable("the router of this lab has ended", fix="see router.log in its directory")
-        told: Answer = answers.decode(answer)
+        try:
+            told: Answer = answers.decode(answer)
+        except UNDECODABLE as error:
+            raise Unreachable(f"the router of this lab cannot be understood: {error}") from None
         if isinstance(told, Denied):
             raise BadInput(told.what, fix=told.fix)
         return told

@@ -23,7 +23,7 @@ from typing import Final
 
 import msgspec
 
-from rostra.errors import BadInput
+from rostra.errors import UNDECODABLE, BadInput
 from rostra.lab.control import PACKET_MAX, Answer, Change, Denied, Now, Question, WayNow, questions
 from rostra.lab.namespaces import TUN, inside
 from rostra.lab.plan import Plan
@@ -140,7 +140,7 @@ class Router:
             return self._state()
         except BadInput as error:
             return Denied(error.what, error.fix)
-        except (msgspec.DecodeError, TypeError) as error:
+        except (TypeError, *UNDECODABLE) as error:
             return Denied(f"the router does not understand this: {error}", "see rostra.lab.control")
 
     def _never_taken(self) -> dict[str, int]:

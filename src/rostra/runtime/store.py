@@ -23,7 +23,7 @@ from typing import Annotated, Final, Protocol
 
 import msgspec
 
-from rostra.errors import BadInput, StoreFailed
+from rostra.errors import UNDECODABLE, BadInput, StoreFailed
 from rostra.names import Domain, parse_group_name, parse_scope
 from rostra.protocols.lead.core import Ballot
 from rostra.protocols.resolve.registry import Registry, RegistryRecord
@@ -148,7 +148,7 @@ class Disk:
             raise BadInput(
                 f"cannot use {self._file}: {error}", fix="check the directory's owner and space"
             ) from None
-        except (sqlite3.DatabaseError, ValueError) as error:
+        except (sqlite3.DatabaseError, *UNDECODABLE) as error:
             self._db.close()
             raise BadInput(
                 f"{self._file} is damaged, or not what a node of Rostra wrote: {error}",

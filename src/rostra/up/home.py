@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from rostra.errors import BadInput
+from rostra.errors import UNDECODABLE, BadInput
 from rostra.names import Domain
 from rostra.runtime.addresses import (
     LOCK_NAME,
@@ -103,7 +103,7 @@ class Home:
 def others() -> Iterator[About]:
     """The worlds of this user that are up at this moment."""
     for path in small_worlds():
-        with contextlib.suppress(OSError, msgspec.DecodeError):
+        with contextlib.suppress(OSError, *UNDECODABLE):
             yield msgspec.json.decode((path / ABOUT_NAME).read_bytes(), type=About)
 
 

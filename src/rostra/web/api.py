@@ -29,7 +29,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rostra.errors import BadInput, NotAllowed, RostraError
+from rostra.errors import UNDECODABLE, BadInput, NotAllowed, RostraError
 from rostra.names import Domain, Group, make_group, parse_group, parse_scope
 from rostra.web.lab import Lab
 from rostra.web.observatory import Frame, Observatory
@@ -338,7 +338,7 @@ async def _body(request: Request, shape: type[T]) -> T:
             raise BadInput(f"an order of more than {BODY_BYTES_MAX} bytes", fix="see docs/api-http.md")
     try:
         return msgspec.json.decode(body or b"{}", type=shape)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNDECODABLE as error:
         raise BadInput(f"not an order: {error}", fix="see docs/api-http.md") from None
 
 

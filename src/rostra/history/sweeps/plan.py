@@ -25,7 +25,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rostra.errors import BadInput
+from rostra.errors import UNDECODABLE, BadInput
 from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.sim import network
@@ -101,7 +101,7 @@ def read_plan(path: str | Path) -> Plan:
         raise BadInput(f"cannot read {path}: {error.strerror}", fix="name a TOML file") from None
     try:
         file = msgspec.convert(tomllib.loads(text), _File)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+    except UNDECODABLE as error:
         raise BadInput(f"{path} is no sweep: {error}", fix="compare it with docs/sweeps.md") from None
     seeds = range(file.sweep.seeds) if isinstance(file.sweep.seeds, int) else file.sweep.seeds
     runs: list[Run] = []
