@@ -5,6 +5,7 @@ Every case is a world of its own, and all of them are judged together: one job f
 """
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -419,6 +420,33 @@ def real_world(world: str, *, closing: bool = True, lose: bool = False, killed: 
     return journal.rows
 
 
+def clocked(world: str, ahead_s: float, *, set_while_it_runs: bool = False) -> Rows:
+    """Two hosts and their server, with members that come and go on both, and a long calm. One clock is off:
+    from the beginning, or only until the links are up."""
+    journal = Journal(world)
+    hosts = ("eu.p.h1", "eu.p.h2")
+    for writer in ("eu.p", *hosts):
+        journal.start(writer, 0)
+    for host in hosts:
+        journal.write("eu.p", "link-up", 1, peer=host, life=1)
+        journal.write(host, "link-up", 1.5, peer="eu.p", life=1)
+        journal.write(host, "followed", 2, group="g@eu", observers=[f"{host}/a#1"], told=1)
+        journal.write(host, "absolute", 3, group="g@eu", observers=[f"{host}/a#1"], told=1, count=0)
+    for turn, (host, at) in enumerate(((hosts[0], 100), (hosts[1], 200))):
+        member = {"member": f"{host}/m#1", "group": "g@eu", "life": 1, "stamp": turn + 1}
+        journal.home("joined", at=at, **member)
+        for each in hosts:
+            journal.sees(each, "joined", at=at + 0.2, told=1, observers=[f"{each}/a#1"], **member)
+    for writer in ("eu.p", *hosts):
+        journal.write(writer, "closing", 1000)
+    off = [row for row in journal.rows if row["writer"] == "eu.p.h2"]
+    for row in off[:2] if set_while_it_runs else off:
+        row["at"] += timedelta(seconds=ahead_s)
+    return journal.rows
+
+
+CLOCKED = {"ten-minutes-ahead": 600, "ten-minutes-behind": -600, "eight-seconds-ahead": 8}
+
 # Storms
 
 
@@ -492,6 +520,9 @@ class Judged:
             journal = Journal(world)
             crowded(journal, wrong)
             rows += journal.rows
+        for world, ahead_s in CLOCKED.items():
+            rows += clocked(world, ahead_s)
+        rows += clocked("set-while-it-runs", 600, set_while_it_runs=True)
         rows += real_world("real") + real_world("real-and-wrong")
         rows += real_world("real-and-killed-whole", killed=True)
         rows += real_world("real-with-a-lost-tail", closing=False) + real_world("real-with-a-hole", lose=True)
@@ -624,6 +655,20 @@ def test_a_world_that_was_killed_whole_is_judged_up_to_its_end_and_says_where_th
     verdict = judged.verdict(promise, "real-and-killed-whole")
     assert (verdict.answer, verdict.broken, verdict.doubts) == ("yes", 0, 0), verdict
     assert verdict.why == "cannot tell after 2026-03-01 12:05:00 UTC: 2 journals have no closing mark"
+
+
+@pytest.mark.parametrize("promise", ["stable-truth", "watch-complete", "heals-alone"])
+def test_a_clock_that_is_off_is_measured_and_breaks_no_promise(promise, judged):
+    for world, ahead_s in CLOCKED.items():
+        verdict = judged.verdict(promise, world)
+        assert (verdict.broken, verdict.doubts) == (0, 0), verdict
+        assert promise == "heals-alone" or verdict.answer == "yes", verdict
+        way = "ahead" if ahead_s > 0 else "behind"
+        off = f"clocks that are off: eu.p.h2 600 s {way}" if abs(ahead_s) > 10 else None
+        assert (verdict.why or "").endswith(off or ""), verdict
+    verdict = judged.verdict(promise, "set-while-it-runs")
+    assert (verdict.answer, verdict.broken, verdict.doubts) == ("cannot tell", 0, 1), verdict
+    assert verdict.why.endswith("clocks that are off: eu.p.h2 600 s ahead at first")
 
 
 def test_a_life_whose_only_file_cannot_be_read_excuses_what_it_may_have_said(spark):

@@ -158,7 +158,7 @@ def verdicts(evidence: Evidence | DataFrame, promise: str, bound_s: float | None
     is_open = F.col("what") == OPEN_END
     doubted = evidence.doubts.groupBy("world").agg(
         F.count_if(~is_open).alias("doubts"),
-        F.min(F.when(~is_open, F.col("from_at"))).alias("doubted_at"),
+        F.min(F.when(~is_open & (F.col("what") != "clock"), F.col("from_at"))).alias("doubted_at"),
         F.count_if(is_open).alias("open"),
         F.min(F.when(is_open, F.col("from_at"))).alias("open_at"),
     )
@@ -169,6 +169,16 @@ def verdicts(evidence: Evidence | DataFrame, promise: str, bound_s: float | None
         "cannot tell after %s: %d journals have no closing mark",
         F.date_format("open_at", "yyyy-MM-dd HH:mm:ss 'UTC'"),
         "open",
+    )
+    off = F.lit(None).cast("string")
+    for world, text in evidence.clocks.say().items():
+        off = F.when(F.col("world") == world, F.lit(text)).otherwise(off)
+    said = (
+        F.when(offences > 0, F.col("text"))
+        .when((in_doubt > 0) & (judged == 0), F.lit("rows are missing, and nothing else can be judged"))
+        .when(in_doubt > 0, F.lit("kept wherever it can be judged, but rows are missing"))
+        .when(judged == 0, F.lit(chosen.needs))
+        .when(F.col("open") > 0, open_end)
     )
     return shaped(
         worlds.join(counted, "world", "left").join(doubted, "world", "left"),
@@ -181,11 +191,7 @@ def verdicts(evidence: Evidence | DataFrame, promise: str, bound_s: float | None
         broken=offences,
         doubts=in_doubt,
         first_at=F.coalesce("broken_at", "doubted_at"),
-        why=F.when(offences > 0, F.col("text"))
-        .when((in_doubt > 0) & (judged == 0), F.lit("rows are missing, and nothing else can be judged"))
-        .when(in_doubt > 0, F.lit("kept wherever it can be judged, but rows are missing"))
-        .when(judged == 0, F.lit(chosen.needs))
-        .when(F.col("open") > 0, open_end),
+        why=F.nullif(F.concat_ws("; ", said, off), F.lit("")),
     )
 
 

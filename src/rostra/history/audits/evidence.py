@@ -11,7 +11,8 @@ from typing import Self
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from rostra.history.audits.findings import doubts, known_lives, simulated, unread
+from rostra.history.audits.clocks import Clocks, clocks, corrected
+from rostra.history.audits.findings import doubts, known_lives, set_wrong, simulated, unread
 from rostra.history.audits.kept import kept
 from rostra.history.audits.marks import marks
 from rostra.history.audits.truth import (
@@ -55,20 +56,24 @@ class Evidence:
 
     @cached_property
     def events(self) -> DataFrame:
-        """As they were given; a few are read once, if they are not kept already."""
-        if self._given.is_cached or not self._is_small:
-            return self._given
-        return self.keep(self._given.select("*"))
+        """As they were given, but for clocks that are off."""
+        return corrected(self._read, self.clocks.ahead_us)
 
     @cached_property
     def marks(self) -> DataFrame:
         """Rows of kinds that are few: for whoever needs nothing else."""
-        return self.keep(marks(self.events))
+        off = self.clocks.ahead_us
+        return self.keep(corrected(self._marks_as_written, off)) if off else self._marks_as_written
+
+    @cached_property
+    def clocks(self) -> Clocks:
+        """Those that are off by more than a promise bears."""
+        return clocks(self._read, self._marks_as_written, self.simulated)
 
     @cached_property
     def simulated(self) -> DataFrame:
         """Worlds whose truth a simulator wrote down."""
-        return self.keep(simulated(self._lives))
+        return self.keep(simulated(self._lives_as_written))
 
     @cached_property
     def lived(self) -> DataFrame:
@@ -80,6 +85,8 @@ class Evidence:
         found = doubts(self.events, self._lives, self.simulated)
         if self._left_out:
             found = found.unionByName(unread(self._lives, self._left_out))
+        if self.clocks.doubted:
+            found = found.unionByName(set_wrong(self._lives, self.clocks.doubted))
         return self.keep(found)
 
     @cached_property
@@ -153,11 +160,24 @@ class Evidence:
 
     @cached_property
     def _lives(self) -> DataFrame:
+        return self.keep(lives(self.events)) if self.clocks.ahead_us else self._lives_as_written
+
+    @cached_property
+    def _lives_as_written(self) -> DataFrame:
         return self.keep(lives(self._given))
 
     @cached_property
+    def _marks_as_written(self) -> DataFrame:
+        return self.keep(marks(self._read))
+
+    @cached_property
+    def _read(self) -> DataFrame:
+        """As they were given; a few are read once, if they are not kept already."""
+        return self._given if self._given.is_cached else self.once(self._given.select("*"))
+
+    @cached_property
     def _is_small(self) -> bool:
-        rows: int = sum(row["rows"] for row in self._lives.select("rows").collect())
+        rows: int = sum(row["rows"] for row in self._lives_as_written.select("rows").collect())
         return rows <= SMALL_ROWS
 
     def __enter__(self) -> Self:

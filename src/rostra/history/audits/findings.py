@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
 
 from rostra.history.questions.lives import holes, lives
+from rostra.history.runs import Key
 from rostra.history.shape import shaped
 from rostra.journal.schema import segment_called
 
@@ -42,7 +43,7 @@ DOUBTS: Final = StructType(
         StructField("world", StringType(), nullable=False),
         StructField("writer", StringType(), nullable=False),
         StructField("epoch", LongType(), nullable=False),
-        StructField("what", StringType(), nullable=False),  # hole | lost tail | open end
+        StructField("what", StringType(), nullable=False),  # hole | lost tail | open end | clock
         StructField("from_at", TimestampType(), nullable=False),
         StructField("until_at", TimestampType(), nullable=True),  # when the writer was heard of again
         StructField("rows", LongType(), nullable=True),  # how many are missing; null: nobody knows
@@ -104,6 +105,15 @@ def unread(lived: DataFrame, files: Iterable[str]) -> DataFrame:
         what=F.lit("hole"),
         from_at=F.col("day").cast("timestamp"),
         until_at=F.lit(None).cast("timestamp"),
+    )
+
+
+def set_wrong(lived: DataFrame, lives: Iterable[Key]) -> DataFrame:
+    """Lives whose clock says nothing: from beginning to end (`DOUBTS`)."""
+    rows = [(*key, "clock", None, None) for key in lives]
+    named = "world string, writer string, epoch long, what string, until_at timestamp, rows long"
+    return shaped(
+        lived.sparkSession.createDataFrame(rows, named), DOUBTS, from_at=F.lit(LONG_AGO).cast("timestamp")
     )
 
 

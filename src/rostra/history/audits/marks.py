@@ -24,7 +24,7 @@ KINDS: Final = (
 )
 COLUMNS: Final = (
     *("world", "writer", "role", "epoch", "seq", "at", "kind", "change", "nth"),
-    *("group", "observers", "told", "peer", "accuser"),
+    *("group", "observers", "told", "peer", "life", "accuser"),
 )
 MARKS: Final = StructType([EVENTS[name] for name in COLUMNS])
 
