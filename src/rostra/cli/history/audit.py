@@ -1,6 +1,7 @@
 """`rostra history audit`: were the promises kept?"""
 
 from datetime import datetime
+from math import floor
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
@@ -27,6 +28,8 @@ PROMISES: Final = (
     "per-source-order, stable-truth, watch-complete, both-sides-told, heals-alone, fifo-gap-free, "
     "smooth-join, why"
 )
+
+LEAST_KNOWN_SHOWN: Final = 5
 
 
 class Line(Struct, frozen=True):
@@ -57,6 +60,7 @@ class Verdict(Struct, frozen=True):
     judged: int
     broken: int
     doubts: int
+    share: float
     why: str | None
     first_at: datetime | None
     offences: list[Offence]
@@ -97,8 +101,9 @@ def audit(
     """Judge every promise over any number of events: yes, no, or cannot tell.
 
     No comes with the first offences, the journal's lines around them, and the command that replays them if
-    inputs were recorded. Cannot tell means that nothing gave the promise a chance to be broken, or that rows
-    are missing: after a crash the last seconds of a journal are, and it says since when. It is not a yes.
+    inputs were recorded. Cannot tell means that nothing gave the promise a chance to be broken, or that it
+    looks broken and rows that are missing could explain it: after a crash the last seconds of a journal are.
+    A yes is for the share of all hosts' and servers' time of which no row is missing.
 
     Exit code 1 if any answer is no.
 
@@ -121,6 +126,7 @@ def audit(
         with Evidence(archive.events, archive.left_out) as evidence:
             for name in chosen:
                 found += _judge(archive, evidence, name, bound, first, lines, journal)
+            unknown = least_known(evidence) if any(verdict.share < 1 for verdict in found) else []
     if output is Output.TABLE:
         show(found)
     else:
@@ -134,6 +140,8 @@ def audit(
                 f"{verdict.first_at:%Y-%m-%d %H:%M:%S} UTC; nothing is called kept there"
             )
             break
+    for world, day, place, share in unknown:
+        remark(f"{world}: {as_percent(share)} of {place} could be judged on {day}")
     return EXIT_FAILED if any(verdict.answer == "no" for verdict in found) else EXIT_OK
 
 
@@ -184,7 +192,9 @@ def _judge(
             commands = {world: replay_command(world, journal) for world in broken}
     return [
         Verdict(
-            **{key: row[key] for key in ("promise", "world", "answer", "judged", "broken", "doubts")},
+            **{
+                key: row[key] for key in ("promise", "world", "answer", "judged", "broken", "doubts", "share")
+            },
             why=row["why"],
             first_at=row["first_at"],
             offences=broken.get(row["world"], []),
@@ -194,9 +204,22 @@ def _judge(
     ]
 
 
+def least_known(evidence: Any) -> list[Any]:
+    """Days and places of which most rows are missing: world, day, place, share."""
+    from rostra.history.audits import coverage
+
+    rows = coverage(evidence).where("share < 1").orderBy("share", "world", "day", "place")
+    return list(rows.select("world", "day", "place", "share").limit(LEAST_KNOWN_SHOWN).collect())
+
+
+def as_percent(share: float) -> str:
+    """Nothing is called all that is not."""
+    return f"{floor(share * 1000) / 10:.1f} %"
+
+
 def show(found: list[Verdict]) -> None:
     show_table(
-        ("promise", "world", "answer", "judged", "broken", "doubts", "why"),
+        ("promise", "world", "answer", "judged", "broken", "doubts", "share", "why"),
         (
             (
                 v.promise,
@@ -205,11 +228,12 @@ def show(found: list[Verdict]) -> None:
                 v.judged,
                 v.broken,
                 v.doubts,
+                as_percent(v.share),
                 v.why or "",
             )
             for v in found
         ),
-        flexible=6,
+        flexible=7,
     )
     console = answers()
     for verdict in found:

@@ -3,9 +3,10 @@
     events ──▶ a promise's transform ──▶ FINDINGS ──▶ VERDICTS: yes | no | cannot tell, per world
                                      └─▶ the first offences, and the journal's lines around them
 
-*No*: something broke it, and here is where. *Cannot tell*: nothing gave it a chance to be broken, or rows are
-missing somewhere (`doubts`), and what is missing could be the offence. *Yes*: judged, and nothing is missing;
-where journals have no closing mark, up to the first of their ends, and it says so.
+*No*: something broke it, and here is where. *Cannot tell*: nothing gave it a chance to be broken, or it looks
+broken and rows that are missing (`doubts`) could explain it. *Yes*: nothing looks broken, in that `share` of
+the history of which no row is missing; where journals have no closing mark, up to the first of their ends, as
+it says.
 
 The transforms share nothing with the servers that they judge, nor with the simulator's own checkers, which
 say the same of the same storms.
@@ -16,10 +17,11 @@ from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType, TimestampType
 
 from rostra.errors import BadInput
 from rostra.history.audits.both_sides_told import both_sides_told
+from rostra.history.audits.coverage import COVERAGE, coverage
 from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.fifo_gap_free import fifo_gap_free
 from rostra.history.audits.findings import DOUBTS, FINDINGS, OPEN_END, doubts
@@ -102,6 +104,9 @@ VERDICTS: Final = StructType(
         StructField("judged", LongType(), nullable=False),  # how many things
         StructField("broken", LongType(), nullable=False),  # how many of them broke it
         StructField("doubts", LongType(), nullable=False),  # places where rows are missing
+        StructField(
+            "share", DoubleType(), nullable=False
+        ),  # of all hosts' and servers' time: could be judged
         StructField("first_at", TimestampType(), nullable=True),  # of the first offence, or the first doubt
         StructField("why", StringType(), nullable=True),  # the first offence, or why it cannot be told
     ]
@@ -149,10 +154,12 @@ def verdicts(evidence: Evidence | DataFrame, promise: str, bound_s: float | None
         findings(evidence, promise, bound_s)
         .groupBy("world")
         .agg(
-            F.count(F.lit(1)).alias("judged"),
+            F.count("broken").alias("judged"),
             F.count_if(broken).alias("offences"),
+            F.count_if(broken.isNull()).alias("excused"),
             F.min(F.when(broken, F.col("at"))).alias("broken_at"),
             F.min_by("text", F.when(broken, F.col("at"))).alias("text"),
+            F.min_by("text", F.when(broken.isNull(), F.col("at"))).alias("excused_text"),
         )
     )
     is_open = F.col("what") == OPEN_END
@@ -163,8 +170,11 @@ def verdicts(evidence: Evidence | DataFrame, promise: str, bound_s: float | None
         F.min(F.when(is_open, F.col("from_at"))).alias("open_at"),
     )
     worlds = evidence.lived.select("world").distinct()
-    offences, judged = F.coalesce("offences", F.lit(0)), F.coalesce("judged", F.lit(0))
-    in_doubt = F.coalesce("doubts", F.lit(0))
+    offences, judged, in_doubt, excused = (
+        F.coalesce(name, F.lit(0)) for name in ("offences", "judged", "doubts", "excused")
+    )
+    share = F.coalesce("share", F.lit(1.0))
+    percent = F.floor(share * 1000) / 10  # nothing is called all that is not
     open_end = F.format_string(
         "cannot tell after %s: %d journals have no closing mark",
         F.date_format("open_at", "yyyy-MM-dd HH:mm:ss 'UTC'"),
@@ -173,23 +183,27 @@ def verdicts(evidence: Evidence | DataFrame, promise: str, bound_s: float | None
     off = F.lit(None).cast("string")
     for world, text in evidence.clocks.say().items():
         off = F.when(F.col("world") == world, F.lit(text)).otherwise(off)
+    missing = F.when(F.col("doubted_at").isNotNull(), "rows are missing: ").otherwise("")
     said = (
         F.when(offences > 0, F.col("text"))
+        .when(excused > 0, F.concat(F.lit("rows that are missing could explain it: "), F.col("excused_text")))
         .when((in_doubt > 0) & (judged == 0), F.lit("rows are missing, and nothing else can be judged"))
-        .when(in_doubt > 0, F.lit("kept wherever it can be judged, but rows are missing"))
         .when(judged == 0, F.lit(chosen.needs))
+        .when(in_doubt > 0, F.concat(missing, F.format_string("%.1f %% of it could be judged", percent)))
         .when(F.col("open") > 0, open_end)
     )
+    known = worlds.join(F.broadcast(evidence.shares), "world", "left")
     return shaped(
-        worlds.join(counted, "world", "left").join(doubted, "world", "left"),
+        known.join(counted, "world", "left").join(doubted, "world", "left"),
         VERDICTS,
         promise=F.lit(promise),
         answer=F.when(offences > 0, "no")
-        .when((in_doubt > 0) | (judged == 0), "cannot tell")
+        .when((excused > 0) | (judged == 0) | (share == 0), "cannot tell")
         .otherwise("yes"),
         judged=judged,
         broken=offences,
         doubts=in_doubt,
+        share=share,
         first_at=F.coalesce("broken_at", "doubted_at"),
         why=F.nullif(F.concat_ws("; ", said, off), F.lit("")),
     )
@@ -242,6 +256,7 @@ def lines_around(events: DataFrame, found: DataFrame, lines: int = 3) -> DataFra
 
 
 __all__ = [
+    "COVERAGE",
     "DOUBTS",
     "FINDINGS",
     "LINES",
@@ -249,6 +264,7 @@ __all__ = [
     "VERDICTS",
     "Evidence",
     "Promise",
+    "coverage",
     "doubts",
     "findings",
     "lines_around",

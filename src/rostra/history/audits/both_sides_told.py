@@ -77,7 +77,6 @@ def _late(evidence: Evidence, bound_s: float) -> DataFrame:
     return shaped(
         late,
         FINDINGS,
-        broken=F.lit(True),
         at="from_at",
         writer="seen_by",
         seq="joined_seq",
@@ -128,7 +127,6 @@ def _twice(evidence: Evidence) -> DataFrame:
         numbered.join(F.broadcast(writers), ["world", "accuser"], "left_semi")
         .join(F.broadcast(downs), list(pair), "left")
         .where(F.col("time") > F.coalesce("downs", F.lit(0)))
-        .withColumn("broken", F.lit(True))
     )
     broken = undoubted(told_again, evidence.doubts, F.array("accuser", "writer"), F.col("at"))
     text = F.format_string("%s was told twice of one failure of %s", "observer", "accused")
@@ -162,6 +160,5 @@ def _alone(evidence: Evidence) -> DataFrame:
     return shaped(
         undoubted(unknown, evidence.doubts, F.array("writer", there), F.col("at"), since=F.col("at")),
         FINDINGS,
-        broken=F.lit(True),
         text=F.format_string("%s was told of %s alone, not of its domain", "writer", "member"),
     )

@@ -90,6 +90,13 @@ class Evidence:
         return self.keep(found)
 
     @cached_property
+    def shares(self) -> DataFrame:
+        """How much of each world can be judged."""
+        from rostra.history.audits.coverage import shares
+
+        return self.keep(shares(self))
+
+    @cached_property
     def times(self) -> DataFrame:
         """When each world's journals begin and end."""
         return self.keep(span(self._lives))

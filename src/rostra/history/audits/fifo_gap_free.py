@@ -83,6 +83,6 @@ def fifo_gap_free(evidence: Evidence) -> DataFrame:
         F.col("at"),
         since=F.col("at"),
     )
-    return shaped(broken, FINDINGS, broken=F.lit(True), text=text).unionByName(
+    return shaped(broken, FINDINGS, text=text).unionByName(
         shaped(named.where(F.col("wrong").isNull()), FINDINGS, broken=F.lit(False), text=F.lit(None))
     )

@@ -5,7 +5,8 @@ An audit is a transform: events in, `FINDINGS` out. A finding is one thing that 
 
 What the journals do not hold cannot be judged. **Doubts** say where: rows that are missing in the middle of a
 writer's life, and everything after the last row of a life that ended without a goodbye. An offence that a
-missing row could explain is no offence, and a promise is never called kept over a doubt.
+missing row could explain is no offence, and where there is one, nobody can tell. If nothing looks wrong, a
+promise is called kept for the share of all time and places that is not in doubt (`coverage`).
 
 Of a world that was killed whole nobody is left to miss anybody, and its journals look like those of one that
 runs still: they end within a minute of each other, without a closing mark. So every such end is a doubt too,
@@ -29,7 +30,8 @@ from rostra.journal.schema import segment_called
 FINDINGS: Final = StructType(
     [
         StructField("world", StringType(), nullable=False),
-        StructField("broken", BooleanType(), nullable=False),
+        # null: it looks broken, and rows that are missing could explain it
+        StructField("broken", BooleanType(), nullable=True),
         StructField("at", TimestampType(), nullable=False),  # when it was judged, or broke
         StructField("writer", StringType(), nullable=True),  # whose journal shows it
         StructField("epoch", LongType(), nullable=True),
@@ -153,30 +155,35 @@ def known_lives(lived: DataFrame, marks: DataFrame) -> DataFrame:
 def undoubted(
     found: DataFrame, doubted: DataFrame, writers: Column, until: Column, since: Column | None = None
 ) -> DataFrame:
-    """Findings that no missing row can explain: without those that rest on one of these `writers` (a list)
-    after it was doubted.
+    """Whether each of these is `broken`: true, or null if a missing row can explain it, because it rests on
+    one of these `writers` (a list) after that was doubted. What only an open end explains is left out: it is
+    beyond what is judged.
 
-    With `since`, they rest on nothing that was written before. Then a tail that was lost explains nothing any
+    With `since`, it rests on nothing that was written before. Then a tail that was lost explains nothing any
     more once the writer has begun a new life; what is missing in the middle of a life may explain anything
     after it.
     """
     ever = F.lit(FOR_EVER).cast("timestamp")
     over = F.when(F.col("what") == "lost tail", F.coalesce("until_at", ever)).otherwise(ever)
-    about = F.broadcast(
-        doubted.select(
-            F.col("world").alias("doubted_world"),
-            F.col("writer").alias("doubted"),
-            F.col("from_at").alias("doubted_at"),
-            (over if since is not None else ever).alias("doubted_until"),
-        )
+    about = doubted.groupBy("world").agg(
+        F.collect_list(
+            F.struct("writer", "what", "from_at", (over if since is not None else ever).alias("until_at"))
+        ).alias("doubts_of_world")
     )
-    begun = (
-        F.lit(True) if since is None else F.unix_micros("doubted_until") > F.unix_micros(since) - CLOCKS_US
+
+    def explains(doubt: Column) -> Column:
+        applies = F.array_contains(writers, doubt["writer"]) & (doubt["from_at"] < F.coalesce(until, ever))
+        if since is None:
+            return applies
+        return applies & (F.unix_micros(doubt["until_at"]) > F.unix_micros(since) - CLOCKS_US)
+
+    all_doubts = F.coalesce("doubts_of_world", F.array().cast(about.schema["doubts_of_world"].dataType))
+    explaining = F.filter(all_doubts, explains)
+    is_open = F.forall("explaining", lambda doubt: doubt["what"] == OPEN_END)
+    return (
+        found.join(F.broadcast(about), "world", "left")
+        .withColumn("explaining", explaining)
+        .where((F.size("explaining") == 0) | ~is_open)
+        .withColumn("broken", F.when(F.size("explaining") == 0, F.lit(True)))
+        .drop("doubts_of_world", "explaining")
     )
-    explained = (
-        (F.col("world") == F.col("doubted_world"))
-        & F.array_contains(writers, F.col("doubted"))
-        & (F.col("doubted_at") < F.coalesce(until, ever))
-        & begun
-    )
-    return found.join(about, explained, "left_anti")

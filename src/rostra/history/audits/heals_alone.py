@@ -53,9 +53,8 @@ def heals_alone(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     )
     key = ("world", "seen_by", "group", "member", "from_at")
     return shaped(
-        late.groupBy(*key).agg(F.min("since").alias("at")),
+        late.groupBy(*key).agg(F.min("since").alias("at"), F.max("broken").alias("broken")),
         FINDINGS,
-        broken=F.lit(True),
         writer="seen_by",
         epoch=F.lit(None),
         seq=F.lit(None),

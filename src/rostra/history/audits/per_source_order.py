@@ -102,7 +102,6 @@ def links_alternate(evidence: Evidence) -> DataFrame:
             since=F.col("at"),
         ),
         FINDINGS,
-        broken=F.lit(True),
         text=F.format_string("%s reported %s %s twice running", "writer", "peer", F.substring("kind", 6, 9)),
     )
 

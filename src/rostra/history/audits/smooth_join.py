@@ -84,6 +84,6 @@ def smooth_join(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         "group",
         "change.who",
     )
-    return shaped(broken, FINDINGS, broken=F.lit(True), text=text).unionByName(
+    return shaped(broken, FINDINGS, text=text).unionByName(
         shaped(judged.where(~F.col("broken")), FINDINGS, broken=F.lit(False), text=F.lit(None))
     )

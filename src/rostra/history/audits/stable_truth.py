@@ -65,7 +65,6 @@ def stable_truth(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     offences = shaped(
         found,
         FINDINGS,
-        broken=F.lit(True),
         at="moment",
         writer="seen_by",
         epoch=F.lit(None),

@@ -269,7 +269,7 @@ def _judged(evidence: Evidence, counted: DataFrame) -> DataFrame:
     fine = counted.where(times == 1)
     return shaped(
         fine, FINDINGS, broken=F.lit(False), at="home_at", writer="seen_by", text=F.lit(None)
-    ).unionByName(shaped(offences, FINDINGS, broken=F.lit(True), at="home_at", writer="seen_by", text=text))
+    ).unionByName(shaped(offences, FINDINGS, at="home_at", writer="seen_by", text=text))
 
 
 def _again(evidence: Evidence, stretches: DataFrame, lookers: DataFrame) -> DataFrame:
@@ -291,7 +291,6 @@ def _again(evidence: Evidence, stretches: DataFrame, lookers: DataFrame) -> Data
             since=F.col("at"),
         ),
         FINDINGS,
-        broken=F.lit(True),
         text=F.concat(
             F.col("writer"), F.lit(" was told again, in "), F.col("group"), F.lit(", of what it knew: "), what
         ),
@@ -313,7 +312,6 @@ def _invented(evidence: Evidence, heard: DataFrame, stretches: DataFrame, looker
     return shaped(
         undoubted(unknown, evidence.doubts, F.array("seen_by", "home"), F.col("at"), since=F.col("at")),
         FINDINGS,
-        broken=F.lit(True),
         writer="seen_by",
         text=F.concat(
             F.col("seen_by"),

@@ -81,10 +81,10 @@ def why(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         F.col("at"),
         since=F.timestamp_micros(F.unix_micros("at") - int(bound_s * 1e6)),
     )
-    speechless = removed.where(F.col("cause").isNull() | (by_cut & ~named))
+    speechless = removed.where(F.col("cause").isNull() | (by_cut & ~named)).withColumn("broken", F.lit(True))
 
     def broken(rows: DataFrame, text: Column) -> DataFrame:
-        return shaped(rows, FINDINGS, broken=F.lit(True), text=text)
+        return shaped(rows, FINDINGS, text=text)
 
     return (
         broken(speechless, F.format_string("%s lost %s and was not told why", "writer", "member"))
