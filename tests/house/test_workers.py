@@ -45,22 +45,43 @@ def test_make_looks_for_tests_where_they_may_be(rules: Any) -> None:
         assert all(folder.rstrip("/") in recipe.split() for folder in folders), recipe
 
 
-def test_of_four_workers_two_begin_with_what_waits(tmp_path: Path) -> None:
+def run(directory: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A run of tests of which one is slow and one cannot be run, by the rules of ours."""
     for kind in ("live", "cores"):
-        (tmp_path / "tests" / kind).mkdir(parents=True)
-        for number in range(4):
-            (tmp_path / "tests" / kind / f"test_{kind}_{number}.py").write_text("def test_it(): pass\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-v", "-n", "4", "-p", "conftest", "--rootdir", ".", "tests"],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "tests")},
-        cwd=tmp_path,
+        (directory / "tests" / kind).mkdir(parents=True)
+        for number in range(6):
+            (directory / "tests" / kind / f"test_{kind}_{number}.py").write_text("def test_it(): pass\n")
+    (directory / "tests/live/test_live_3.py").write_text("import time\ndef test_it(): time.sleep(0.5)\n")
+    (directory / "tests/cores/test_cores_3.py").write_text(
+        "import pytest\ndef test_it(): pytest.skip('no moon')\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-v", "-p", "conftest", "-p", "no:cacheprovider"]
+    return subprocess.run(
+        [*command, "--rootdir", ".", *words, "tests"],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "tests"), **variables},
+        cwd=directory,
         capture_output=True,
         text=True,
     )
-    ran = re.findall(r"\[(gw\d)\].* PASSED tests/(\w+)/", done.stdout)
-    assert len(ran) == 8, done.stdout
-    assert {kind for worker, kind in ran if worker in ("gw0", "gw1")} == {"cores"}
-    assert {kind for worker, kind in ran if worker in ("gw2", "gw3")} == {"live"}
+
+
+def test_of_four_workers_two_begin_with_what_waits_and_the_end_says_what_was_slow_and_what_not_run(
+    tmp_path: Path,
+) -> None:
+    done = run(tmp_path, "-n", "4", ROSTRA_ALL_REQUIRED="")
+    assert done.returncode == 0, done.stdout
+    began = dict(reversed(re.findall(r"\[(gw\d)\].* [A-Z]+ tests/(\w+)/", done.stdout)))
+    assert began == {"gw0": "cores", "gw1": "cores", "gw2": "live", "gw3": "live"}
+    lines = done.stdout.splitlines()
+    (slowest,) = [at for at, line in enumerate(lines) if "the ten slowest files" in line]
+    assert lines[slowest + 1].endswith(" s  tests/live/test_live_3.py")
+    assert "1 test: no moon" in lines
+
+
+def test_where_all_is_required_a_test_that_cannot_be_run_has_failed(tmp_path: Path) -> None:
+    done = run(tmp_path, "-p", "no:xdist", ROSTRA_ALL_REQUIRED="1")
+    assert done.returncode == 1, done.stdout
+    assert "not run, and ROSTRA_ALL_REQUIRED is set: no moon" in done.stdout
 
 
 def test_xdist_still_asks_for_the_group_of_a_test_by_its_name() -> None:
