@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -21,6 +22,28 @@ from rostra.history import warm
 spark = warm.session()
 print(spark.range(10).count(), warm.find().pid)
 """
+
+
+TRY = """
+import sys
+from msgspec.structs import replace
+from pyspark.errors import PySparkException
+from pyspark.sql.connect.session import SparkSession
+from rostra.history import warm
+keeper = replace(warm.find(), token=sys.stdin.read())
+try:
+    print(SparkSession.Builder().channelBuilder(warm.channel_to(keeper)).create().range(1).count())
+except PySparkException as error:
+    print(error)
+"""
+
+
+def answers(keeper: warm.Keeper, token: str) -> bool:
+    """Does it work for a client with this token? If not, it says that it does not know it."""
+    command = [sys.executable, "-c", TRY]
+    said = subprocess.run(command, input=token, capture_output=True, text=True, timeout=600)
+    assert said.stdout == "1\n" or "StatusCode.UNAUTHENTICATED" in said.stdout, said
+    return said.stdout == "1\n"
 
 
 @contextlib.contextmanager
@@ -61,6 +84,10 @@ def test_the_second_question_finds_spark_warm_and_it_ends_when_nobody_asks(home:
                 subprocess.check_output([sys.executable, "-c", ASK], text=True, timeout=600) for _ in range(2)
             }
             assert said == {f"10 {keeper.pid}\n"}
+            for token in ("", "wrong", keeper.token[:-1], keeper.token):
+                assert answers(keeper, token) == (token == keeper.token), f"with {token!r}"
+            with socket.socket(socket.AF_INET6) as other, pytest.raises(OSError, match="in use"):
+                other.bind(("::1", keeper.port))  # nobody else can be taken for it
         deadline = time.monotonic() + 600
         while warm.is_ours(keeper.pid):
             assert time.monotonic() < deadline, "it did not end although nobody asked"

@@ -21,13 +21,14 @@ from collections.abc import Iterator, Mapping
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from rostra.errors import NotInstalled, RostraError, Unreachable
 from rostra.history.files import DAMAGED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.connect.client import DefaultChannelBuilder
 
 HERE: Final = "local[*]"
 
@@ -143,7 +144,7 @@ def start(
     return session
 
 
-def connect(remote: str, *, token: str | None = None, tries: int | None = None) -> "SparkSession":
+def connect(remote: "str | DefaultChannelBuilder", *, tries: int | None = None) -> "SparkSession":
     """A session on a Spark Connect server: ``sc://host:15002``. One that does not answer is tried so often, a
     second apart; else for ten minutes, as Spark does."""
     check_spark()
@@ -153,10 +154,15 @@ def connect(remote: str, *, token: str | None = None, tries: int | None = None) 
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    if token is not None:
-        os.environ["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = token
     try:
-        session = SparkSession.Builder().remote(remote).getOrCreate()
+        if isinstance(remote, str):
+            session = SparkSession.Builder().remote(remote).getOrCreate()
+        else:
+            from pyspark.sql.connect.session import SparkSession as RemoteSession
+
+            os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # as the other builder does: functions ask for it
+            session = cast("SparkSession", RemoteSession.Builder().channelBuilder(remote).getOrCreate())
+            remote = remote.endpoint
         if tries is not None:
             from pyspark.sql.connect.client.retries import DefaultPolicy
 

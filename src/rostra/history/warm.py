@@ -6,9 +6,13 @@
 
 The **keeper** is a process of ours that runs a Spark Connect server on loopback, on a port that the system
 chose, with a token that only this user can read. Each command is a client with a session of its own.
+
+Whoever has the token can run code as this user. A name like `localhost` means `::1` first, where another user
+of the machine might listen at the same port: clients call 127.0.0.1, and the keeper holds `::1`, too.
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 import secrets
@@ -30,6 +34,7 @@ from rostra.history import session as sessions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.connect.client import DefaultChannelBuilder
 
 IDLE_S: Final = 600.0
 START_WITHIN_S: Final = 180.0
@@ -78,7 +83,22 @@ def session(*, start_within_s: float = START_WITHIN_S) -> "SparkSession":
     _came().touch(mode=0o600)
     keeper = find() or start(within_s=start_within_s)
     _came().touch()  # the first question may be thought about for long before its first job
-    return sessions.connect(f"sc://localhost:{keeper.port}", token=keeper.token, tries=TRIES)
+    return sessions.connect(channel_to(keeper), tries=TRIES)
+
+
+def channel_to(keeper: Keeper) -> "DefaultChannelBuilder":
+    """To 127.0.0.1, and nowhere else. PySpark's own builder sends a token without TLS to `localhost` only."""
+    import grpc
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+    class Loopback(DefaultChannelBuilder):
+        def toChannel(self) -> grpc.Channel:
+            credentials = grpc.composite_channel_credentials(
+                grpc.local_channel_credentials(), grpc.access_token_call_credentials(keeper.token)
+            )
+            return self._secure_channel(f"ipv4:127.0.0.1:{keeper.port}", credentials)
+
+    return Loopback(f"sc://127.0.0.1:{keeper.port}")
 
 
 def find() -> Keeper | None:
@@ -140,9 +160,11 @@ def stop() -> int | None:
 
 
 def is_ours(pid: int) -> bool:
-    """Numbers of processes are used again: is it a keeper still?"""
+    """Numbers of processes are used again: is it a keeper still, and of this user?"""
+    process = Path(f"/proc/{pid}")
     try:
-        return b"rostra.history.warm" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        is_keeper = b"rostra.history.warm" in (process / "cmdline").read_bytes()
+        return is_keeper and process.stat().st_uid == os.geteuid()
     except OSError:
         return False
 
@@ -192,6 +214,7 @@ def keep(idle_s: float = IDLE_S) -> None:
     service = getattr(packages.org.apache.spark.sql.connect.service, "SparkConnectService$")
     service = getattr(service, "MODULE$")
     keeper = Keeper(os.getpid(), service.localPort(), token, made_of())
+    other_loopback = hold(keeper.port)
     used = Used(spark)
     try:
         _register(keeper)
@@ -203,6 +226,24 @@ def keep(idle_s: float = IDLE_S) -> None:
         if _is_named(keeper):
             _file().unlink(missing_ok=True)
         spark.stop()
+        if other_loopback is not None:
+            other_loopback.close()
+
+
+def hold(port: int) -> socket.socket | None:
+    """That port at `::1`, so that no other process listens there; None where there is no IPv6."""
+    try:
+        held = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+    except OSError:
+        return None
+    try:
+        held.bind(("::1", port))
+    except OSError as error:
+        held.close()
+        if error.errno != errno.EADDRINUSE:
+            return None
+        raise Unreachable(f"another process has port {port} of ::1", fix="ask again") from None
+    return held
 
 
 def _register(keeper: Keeper) -> None:
