@@ -17,7 +17,7 @@ import threading
 from enum import IntFlag
 from typing import Any, Final, Protocol, cast
 
-from rostra.errors import PeerError, RostraError
+from rostra.errors import PeerError, RostraError, Unreachable
 from rostra.wire.encoder import Encoder
 from rostra.wire.frames import Refusal
 from rostra.wire.reader import Arrived, FrameReader
@@ -66,6 +66,33 @@ class _Shared(threading.local):
 _shared: Final = _Shared()
 
 
+class HalfReceived:
+    """What connections of one kind hold of messages that are not complete, bounded over all of them. When it
+    is too much, the one gives way whose message has been coming for longest."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self.bytes = 0
+        self._held: dict[Connection, int] = {}  # those whose message began first come first
+
+    def note(self, connection: "Connection", held: int, *, anew: bool) -> None:
+        """So much is held now; of another message than before, or of the same."""
+        if anew or not held:
+            self.bytes -= self._held.pop(connection, 0)
+        if held:
+            self.bytes += held - self._held.get(connection, 0)
+            self._held[connection] = held
+        while self.bytes > self.bytes_max:
+            oldest = next(iter(self._held))
+            self.bytes -= self._held.pop(oldest)
+            oldest.refuse(
+                Unreachable(
+                    f"{self.bytes_max >> 20} MiB of messages have begun here and not ended, this one first",
+                    fix="send it again, at once",
+                )
+            )
+
+
 class Hold(IntFlag):
     """Why a connection is not read."""
 
@@ -112,6 +139,7 @@ class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_aborted",
         "_bulk",
+        "_half_received",
         "_held",
         "_items",
         "_paused",
@@ -137,6 +165,7 @@ class Connection(asyncio.BufferedProtocol):
         self._bulk = False
         self._paused = False
         self._held = Hold.NOT
+        self._half_received: HalfReceived | None = None
         self._why = ""
         self._aborted = False
 
@@ -155,14 +184,22 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, size: int) -> None:
         if self._turn != self._turns.turn:
             self._turn, self._read, self._items = self._turns.turn, 0, 0
-        items = self._reader.feed(_shared.buffer[:size])
+        reader = self._reader
+        items = reader.feed(_shared.buffer[:size])
         self._bulk = size >= READ_BYTES // 2 and len(items) <= BULK_ITEMS_MAX
         self._read += size
         self._items += len(items)
         if self._read > READ_PER_TURN_BYTES_MAX or self._items > READ_PER_TURN_ITEMS_MAX:
             self._turns.resume_next_turn(self)
-        if not items:
-            return
+        if items:
+            self._take(items)
+        while reader.stalled:
+            if more := reader.feed(b""):
+                self._take(more)
+        if self._half_received is not None and self.is_open:
+            self._half_received.note(self, reader.bytes_held, anew=bool(items))
+
+    def _take(self, items: list[Arrived]) -> None:
         if not self._reader.over:
             self.role.arrived(items)
             return
@@ -181,6 +218,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
+        self.count_in(None)
         self.role.lost(self._why or (str(error) if error else "closed by the peer"))
 
     def pause_writing(self) -> None:
@@ -199,6 +237,17 @@ class Connection(asyncio.BufferedProtocol):
     def unread_bytes(self) -> int:
         """What the peer has not taken yet."""
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
+    def count_in(self, half_received: HalfReceived | None) -> None:
+        """Whose bound what we hold counts against, from now on."""
+        if self._half_received is not None:
+            self._half_received.note(self, 0, anew=True)
+        self._half_received = half_received
+
+    def trust(self, half_received: HalfReceived) -> None:
+        """The neighbour at the other end has shown that it hears us."""
+        self._reader.trust()
+        self.count_in(half_received)
 
     @property
     def unknown(self) -> dict[str, int]:

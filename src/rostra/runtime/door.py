@@ -117,6 +117,7 @@ class Stranger:
         administers = not self._door.over_tcp or bool(self._door.token) or is_ours
         program = programs.welcome(hello, self._connection, administers=administers)
         self._gone()
+        self._connection.count_in(process.half_received_of_programs)
         self._connection.role = program
         if rest:
             program.arrived(rest)
@@ -260,7 +261,8 @@ class Door:
     def caller(self) -> Connection:
         """Somebody knocks."""
         process = self.process
-        connection = Connection(process, FrameReader(process.world.name, *self.kinds))
+        connection = Connection(process, FrameReader(process.world.name, *self.kinds, trusted=False))
+        connection.count_in(process.half_received_of_strangers)
         why = self._no_room()
         if why is None:
             connection.role = Stranger(self, connection)

@@ -69,6 +69,7 @@ class LinkEnd:
         self.closed: asyncio.Future[str] = process.loop.create_future()
         self.called: TcpAddress | None = None  # where, if it was we who called
         self._packets: list[AnyPacket] = []
+        self._trusted = False
 
     @property
     def name(self) -> str:
@@ -120,6 +121,9 @@ class LinkEnd:
                 if self.called is not None:
                     self.process.data.reached(self.resident, self.peer, self.called)
             step(resident, PacketArrived(peer, packet))  # type: ignore[arg-type]  # the reader allows packets only
+            if not self._trusted and resident.node.is_up(peer):
+                self._trusted = True
+                self.connection.trust(self.process.half_received_of_neighbours)
 
     def refused(self, refusal: Refusal) -> None:
         self.refusal = refusal
@@ -307,8 +311,9 @@ class Dialler:
         alone = len(self.addresses) == 1
 
         def end() -> Connection:
-            reader = FrameReader(self._process.world.name, FrameKind.LINK)
+            reader = FrameReader(self._process.world.name, FrameKind.LINK, trusted=False)
             connection = Connection(self._process, reader)
+            connection.count_in(self._process.half_received_of_strangers)
             ends.append(LinkEnd(self._process, self._resident, self._peer, connection))
             ends[0].called = self.address
             connection.role = ends[0]

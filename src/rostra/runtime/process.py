@@ -90,7 +90,7 @@ from rostra.protocols.resolve.registry import RegistryRecord
 from rostra.replica import Replica
 from rostra.runtime.arenas import MB_EACH
 from rostra.runtime.config import World
-from rostra.runtime.connection import Connection
+from rostra.runtime.connection import Connection, HalfReceived
 from rostra.runtime.data import DataChannel
 from rostra.runtime.door import Door
 from rostra.runtime.durable import DurableSeat
@@ -108,6 +108,13 @@ DRAIN_TIMEOUT_S: Final = 5.0
 """How long a clean shutdown waits for the neighbours to acknowledge what we said last."""
 
 DRAIN_LOOK_S: Final = 0.01
+
+STRANGERS_BYTES_MAX: Final = 8 << 20
+NEIGHBOURS_BYTES_MAX: Final = 256 << 20
+PROGRAMS_BYTES_MAX: Final = 128 << 20
+"""What all of them together may have begun to send us and not finished. Lowering them: neighbours that tell
+us all they have at once, or programs that send large messages at once, are cut off; strangers have no such
+need."""
 
 DISK_AGAIN_S: Final = 1.0
 """How often a disk that had no room is tried again."""
@@ -176,6 +183,9 @@ class Process:
         self.failed: asyncio.Future[BaseException] = self.loop.create_future()
         self.lag = Lag(self.loop, record)
         self.doors: list[Door] = []
+        self.half_received_of_strangers = HalfReceived(STRANGERS_BYTES_MAX)  # and of links that are not up
+        self.half_received_of_neighbours = HalfReceived(NEIGHBOURS_BYTES_MAX)
+        self.half_received_of_programs = HalfReceived(PROGRAMS_BYTES_MAX)
         self.files_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.http: str | None = None  # where health, metrics and the dashboard are
         self.secret = secrets.token_urlsafe()  # what the dashboard of this process shows to it; nobody else's

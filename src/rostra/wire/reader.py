@@ -117,14 +117,20 @@ class FrameReader:
     The first frame must be a greeting (`Hello`, `ProgramHello` or `ProgramWelcome`) of our world, of at most
     64 KiB. It is for the driver to look at who calls, and to close the connection in the same turn if it is
     nobody we want.
+
+    With `trusted=False` the bound stays there for what a neighbour says until the driver calls `trust`: it
+    greets before it has shown that it hears us. A longer frame behind something that the driver has yet to
+    see is left unread: the reader is `stalled`, and goes on when it is fed again, be it with nothing.
     """
 
-    def __init__(self, world: str, *kinds: FrameKind) -> None:
+    def __init__(self, world: str, *kinds: FrameKind, trusted: bool = True) -> None:
         self.world = world
         self.over = False  # broken, or refused: nothing more will be read
         self.unknown: Counter[str] = Counter()  # "message 77": how often
         self._tag = world_tag(world)
         self._kinds = kinds
+        self.stalled = False
+        self._trusted = trusted
         self._greeted = False
         self._usual = b""  # what follows the length in most frames, once the peer has greeted us
         self._body_bound = HANDSHAKE_BYTES_MAX
@@ -136,6 +142,8 @@ class FrameReader:
     def feed(self, data: bytes | memoryview) -> list[Arrived]:
         """Everything that these bytes complete. They may be reused as soon as this returns."""
         items: list[Arrived] = []
+        if self.stalled:
+            data, self._pending, self.stalled = bytes(self._pending) + data, bytearray(), False
         if not self.over:
             try:
                 self._feed(memoryview(data), items)
@@ -156,10 +164,18 @@ class FrameReader:
             whole, self._pending = self._pending, bytearray()
             if self._frames(memoryview(whole), items) == 0:
                 self._pending = whole  # it was its header only, which says how long it is
-            if self.over:
+            if self.stalled:
+                self._pending += data
+            if self.over or self.stalled:
                 return
         if data:
             self._pending += data[self._frames(data, items) :]
+
+    def trust(self) -> None:
+        """The neighbour is who we speak to: from now on its messages may be as long as any."""
+        self._trusted = True
+        if self._greeted:
+            self._settle(self._kinds[0])
 
     @property
     def bytes_held(self) -> int:
@@ -186,6 +202,10 @@ class FrameReader:
             )
             if not usual:
                 _, version, kind, tag = HEADER.unpack_from(data, at)
+                body = len(self._parts) + length - AFTER_LENGTH
+                if items and not self._trusted and body > self._body_bound:
+                    self.stalled = True
+                    return at
                 self._check_header(length, version, kind)
             end = at + LENGTH_BYTES + length
             if end > len(data):
@@ -263,8 +283,12 @@ class FrameReader:
             raise self._wrong_world(f"world {world!r}")
         self._greeted = True
         self._kinds = (kind,)
-        self._body_bound = BODY_BOUND[kind]
-        self._usual = HEADER.pack(0, WIRE_VERSION, kind, self._tag)[LENGTH_BYTES:]
+        self._settle(kind)
+
+    def _settle(self, kind: FrameKind) -> None:
+        if self._trusted or kind is not _LINK:
+            self._body_bound = BODY_BOUND[kind]
+            self._usual = HEADER.pack(0, WIRE_VERSION, kind, self._tag)[LENGTH_BYTES:]
 
     def _world_is_open(self, kind: int, tag: bytes) -> bool:
         """A program may leave open, until the handshake is over, which world it is of."""
