@@ -181,6 +181,11 @@ def let_in(process: "Process", hello: Hello) -> "Resident | RostraError":
             fix="a child's path is one label longer than its parent's; siblings, and children that are no"
             " hosts, stand in the same world file",
         )
+    if left_s := process.blame.left_s(resident.path, hello.path):
+        return Unreachable(
+            f"{hello.path} is held off for {left_s:.0f} s: a message of it made {resident.path} fail",
+            fix=f"the log of {resident.path} says how; it may be of another version",
+        )
     if not resident.node.has_room_for(hello.path):
         return Unreachable(
             f"{resident.path} has as many children as it takes",
@@ -293,6 +298,7 @@ class Dialler:
         settings = self._process.world.links
         delay_s = settings.reconnect_backoff_s
         while True:
+            await asyncio.sleep(self._process.blame.left_s(self._resident.path, self._peer))
             end = None if self._peer in self._process.residents else await self._call()
             if end is not None and end.incarnation is not None:
                 delay_s = settings.reconnect_backoff_s

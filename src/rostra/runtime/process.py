@@ -89,6 +89,7 @@ from rostra.protocols.links.events import (
 from rostra.protocols.resolve.registry import RegistryRecord
 from rostra.replica import Replica
 from rostra.runtime.arenas import MB_EACH
+from rostra.runtime.blame import Blame
 from rostra.runtime.config import World
 from rostra.runtime.connection import Connection, HalfReceived
 from rostra.runtime.data import DataChannel
@@ -175,6 +176,7 @@ class Process:
         self.arena_bytes = MB_EACH << 20  # of memory shared with programs, for each group; 0: none
         self.data = DataChannel(self)
         self.residents: dict[Domain, Resident] = {}
+        self.blame = Blame(self)
         self.agent: Resident | None = None  # if there is one
         self.programs: dict[Domain, Programs] = {}
         self._disks: dict[Domain, SpillDisk] = {}  # for backlogs, of the clusters served here
@@ -249,6 +251,7 @@ class Process:
 
     def host(self, resident: Resident) -> None:
         self.residents[resident.path] = resident
+        self.blame.remember(resident)
         self.programs[resident.path] = programs = self._programs_of(resident)
         if resident.is_seat:
             self._seats.append(resident)
@@ -524,9 +527,16 @@ class Process:
     def _take(self, resident: Resident, event: Event) -> None:
         if resident.gone:
             return
+        if self.blame.holds_off(resident.path, event):
+            self.record.count("messages_held_off")
+            return
         if resident.recorder is not None:
             resident.recorder.given(event)
-        self._carry_out(resident, event, resident.node.step(self.now, event))
+        try:
+            self._carry_out(resident, event, resident.node.step(self.now, event))
+        except Exception as error:
+            self.blame.failed(resident, event, error)
+            raise
 
     def _carry_out(self, resident: Resident, event: Event | None, outputs: Sequence[Output]) -> None:
         if resident.scribe is not None and (outputs or event is not None):
@@ -806,6 +816,7 @@ class Process:
             door.tick()
         for seat in self._seats:
             self.step(seat, Clock(self.wall_clock_ms()))
+        self.blame.tick()
         self.data.tick()
         if self.now >= self._disks_due:
             self._disks_due = self.now + DISK_AGAIN_S

@@ -37,6 +37,10 @@ ROOM_BYTES: Final = 16_384
 """What a write may need beside its own bytes: pages of the tree, and of the free list."""
 
 
+BLAMED_MAX: Final = 256
+"""Peers that are remembered because a message of theirs made us fail; the latest."""
+
+
 class Store(Protocol):
     incarnation: int
 
@@ -64,6 +68,14 @@ class Store(Protocol):
         """The neighbours of the server that a replica led or followed last."""
 
     def persist_known(self, neighbours: tuple[Domain, ...]) -> None: ...
+
+    def blamed(self) -> dict[Domain, int]:
+        """Whose messages made earlier lives fail, and how often."""
+
+    def blame(self, peer: Domain) -> None:
+        """Once more; on disk when this returns."""
+
+    def forgive(self, peer: Domain) -> None: ...
 
     def close(self) -> None: ...
 
@@ -101,6 +113,15 @@ class Memory:
     def persist_known(self, neighbours: tuple[Domain, ...]) -> None:
         pass
 
+    def blamed(self) -> dict[Domain, int]:
+        return {}
+
+    def blame(self, peer: Domain) -> None:
+        pass
+
+    def forgive(self, peer: Domain) -> None:
+        pass
+
     def close(self) -> None:
         pass
 
@@ -124,6 +145,7 @@ class Disk:
             )
             self._db.execute("CREATE TABLE IF NOT EXISTS ballot (term INTEGER NOT NULL, vote TEXT NOT NULL)")
             self._db.execute("CREATE TABLE IF NOT EXISTS known (neighbour TEXT PRIMARY KEY)")
+            self._db.execute("CREATE TABLE IF NOT EXISTS blame (peer TEXT NOT NULL, times INTEGER NOT NULL)")
             self._db.execute("CREATE TABLE IF NOT EXISTS room (bytes BLOB NOT NULL)")
             (last,) = self._db.execute("SELECT max(reserved) FROM numbers").fetchone()
             if not isinstance(last, int | None):
@@ -132,6 +154,7 @@ class Disk:
             self._records = self._read_registry()
             self._ballot = self._read_ballot()
             self._known = self._read_known()
+            self._blamed = self._read_blamed()
             self._reserved = self.incarnation + BLOCK
             self._reserve(self._reserved)
             self._db.execute("COMMIT")
@@ -208,6 +231,18 @@ class Disk:
 
         self._write(change)
 
+    def blamed(self) -> dict[Domain, int]:
+        return self._blamed
+
+    def blame(self, peer: Domain) -> None:
+        times = self._blamed.pop(peer, 0) + 1
+        self._blamed = dict([*self._blamed.items(), (peer, times)][-BLAMED_MAX:])
+        self._write_blamed()
+
+    def forgive(self, peer: Domain) -> None:
+        if self._blamed.pop(peer, None) is not None:
+            self._write_blamed()
+
     def close(self) -> None:
         self._db.close()
 
@@ -237,6 +272,17 @@ class Disk:
         rows = self._db.execute("SELECT neighbour FROM known ORDER BY neighbour").fetchall()
         return tuple([parse_scope(msgspec.convert(path, str)) for (path,) in rows])
 
+    def _read_blamed(self) -> dict[Domain, int]:
+        rows = self._db.execute("SELECT peer, times FROM blame ORDER BY rowid").fetchall()
+        return {parse_scope(row.peer): row.times for row in msgspec.convert(rows, list[_Blamed])}
+
+    def _write_blamed(self) -> None:
+        def change() -> None:
+            self._db.execute("DELETE FROM blame")
+            self._db.executemany("INSERT INTO blame (peer, times) VALUES (?, ?)", self._blamed.items())
+
+        self._write(change)
+
     def _reserve(self, number: int) -> None:
         self._db.execute("DELETE FROM numbers")
         self._db.execute("INSERT INTO numbers (reserved) VALUES (?)", (number,))
@@ -260,6 +306,13 @@ class _Row(msgspec.Struct, array_like=True):
     scope: str
     version: Annotated[int, msgspec.Meta(ge=0)]
     names: tuple[str, ...]
+
+
+class _Blamed(msgspec.Struct, array_like=True):
+    """A line of blame, as it must be."""
+
+    peer: str
+    times: Annotated[int, msgspec.Meta(ge=1)]
 
 
 class _Vote(msgspec.Struct, array_like=True):

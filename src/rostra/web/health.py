@@ -134,6 +134,11 @@ COUNTED: Final[dict[str, tuple[str, str, str]]] = {
         "because",
         f"Neighbours that were given up, by reason. {GOOD_LOW}",
     ),
+    "messages_held_off": (
+        "rostra_runtime_messages_held_off",
+        "",
+        f"Messages of peers that made an earlier life of this node fail. {GOOD_LOW}",
+    ),
     "links_forgotten": (
         "rostra_links_forgotten",
         "",

@@ -1,0 +1,87 @@
+"""Whose message made a node fail, and how long that peer is held off then.
+
+    a step fails on a peer's message ──▶ its name to the log and to disk, and the process ends
+    the next life begins             ──▶ that peer is held off for 1 s, then 2 s, 4 s, ... at most 10 min
+
+A node that could not finish a step must stop. If what stopped it comes again with the same peer's next words,
+it would do so for ever, and take all its other neighbours with it: they are served meanwhile. Ten minutes
+without a failure after a peer was let in, and it is forgiven. Without a state directory only the log knows.
+"""
+
+import contextlib
+from typing import TYPE_CHECKING, Final
+
+from rostra.errors import RostraError, StoreFailed
+from rostra.names import Domain
+from rostra.protocols.adhoc.events import Heard
+from rostra.protocols.effects import Event
+from rostra.protocols.links.events import PacketArrived
+
+if TYPE_CHECKING:
+    from rostra.runtime.process import Process, Resident
+
+FIRST_S: Final = 1.0
+MOST_S: Final = 600.0
+DOUBLINGS_MAX: Final = 16  # far above what it takes to get from the first to the most
+
+
+def held_off_s(times: int) -> float:
+    """After so many failures."""
+    return min(FIRST_S * 2.0 ** min(times - 1, DOUBLINGS_MAX), MOST_S)
+
+
+class Blame:
+    """Of one process: which of its nodes holds off whom, and until when."""
+
+    def __init__(self, process: "Process") -> None:
+        self._process = process
+        self._began = process.loop.time()
+        self._until: dict[tuple[Domain, Domain], float] = {}
+
+    def remember(self, resident: "Resident") -> None:
+        """A node begins: with what an earlier life of it wrote down."""
+        for peer, times in resident.store.blamed().items():
+            for_s = held_off_s(times)
+            until = self._until[resident.path, peer] = self._began + for_s
+            if until > self._process.loop.time():
+                why = f"a message of it made {resident.path} fail, {times} times"
+                resident.trouble[peer] = f"held off for {for_s:g} s: {why}"
+                self._process.record.note("held_off", node=resident.path, peer=peer, for_s=for_s, because=why)
+
+    def left_s(self, node: Domain, peer: Domain) -> float:
+        """How long nothing of this peer is taken yet; nearly always 0."""
+        until = self._until.get((node, peer)) if self._until else None
+        return 0.0 if until is None else max(0.0, until - self._process.loop.time())
+
+    def holds_off(self, node: Domain, event: Event) -> bool:
+        if not self._until or (peer := _sender(event)) is None:
+            return False
+        return self.left_s(node, peer) > 0
+
+    def failed(self, resident: "Resident", event: Event, error: Exception) -> None:
+        """Before the process ends: say, and write down, whose message it was."""
+        peer = _sender(event)
+        if peer is None or peer in self._process.residents or isinstance(error, RostraError):
+            return  # a full disk, for example, is nobody's fault
+        with contextlib.suppress(StoreFailed):
+            resident.store.blame(peer)
+        self._process.record.note(
+            "blamed", node=resident.path, peer=peer, because=f"{type(error).__name__}: {error}"
+        )
+
+    def tick(self) -> None:
+        """Who has done no harm for long is forgiven."""
+        now = self._process.loop.time()
+        for (node, peer), until in list(self._until.items()):
+            if now > until + MOST_S:
+                del self._until[node, peer]
+                if (resident := self._process.residents.get(node)) is not None:
+                    with contextlib.suppress(StoreFailed):
+                        resident.store.forgive(peer)
+
+
+def _sender(event: Event) -> Domain | None:
+    match event:
+        case PacketArrived(peer) | Heard(source=peer):
+            return peer
+    return None
