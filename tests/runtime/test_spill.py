@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import os
 from collections.abc import Awaitable, Callable, Iterator
 from functools import wraps
 from pathlib import Path
@@ -107,6 +108,17 @@ async def test_never_more_than_its_bound_and_what_is_taken_makes_room(tmp_path: 
 
 
 @pytest.mark.spec("X-091")
+@in_a_loop
+async def test_other_users_cannot_read_it_whatever_the_umask(tmp_path: Path, left: Path) -> None:
+    desk, umask = Desk(tmp_path), os.umask(0)
+    try:
+        assert await desk.keep(1, run_of(1, 3)) == ""
+    finally:
+        os.umask(umask)
+    assert left.stat().st_mode & 0o777 == 0o600
+    desk.disk.close()
+
+
 @in_a_loop
 async def test_a_hole_is_never_read_over(tmp_path: Path) -> None:
     desk = Desk(tmp_path)

@@ -11,6 +11,8 @@ Recordings are kept from the beginning of an epoch on, because a node cannot be 
 When a recording reaches its bound, or cannot go on without a hole, it ends there and says why: what is there
 can still be replayed.
 
+Keys are left out: see `veil`.
+
 A part of a recording is a file: zstd over words, each a length and a MessagePack value.
 
     <journal>/_inputs/eu.fr.paris.h3-1731700000000-000000.inputs
@@ -24,6 +26,7 @@ from typing import Any, Final
 from msgspec import Struct, msgpack
 
 from rostra.errors import UNDECODABLE, BadInput, RostraError
+from rostra.journal.veil import veiled, without_keys
 from rostra.names import Domain, Endpoint, Group
 from rostra.node import Node
 from rostra.protocols.adhoc import events as adhoc
@@ -36,7 +39,7 @@ from rostra.protocols.resolve.requests import AnyRequest
 from rostra.stacks import NodePlan, make_core, make_node
 from rostra.wire import Encoder, FrameKind, FrameReader
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Grows when an older recording can no longer be replayed."""
 
 EFFECTS_BYTES_MAX: Final = 4_096
@@ -163,6 +166,9 @@ _SPOKEN: Final = {
 _encode: Final = msgpack.Encoder().encode
 _decoder: Final = msgpack.Decoder(AnyWord)
 
+_WITH_ADDRESSES: Final = frozenset((Began, Arrived, WasAsked))
+"""What may hold an address with a key. Events of groups hold programs' messages, which stay as they are."""
+
 STARTED: Final = Started()
 FLUSHED: Final = Flushed()
 
@@ -242,6 +248,8 @@ class Recorder:
 
     def _write(self, word: Word) -> None:
         encoded = _encode(word)
+        if type(word) in _WITH_ADDRESSES:
+            encoded = without_keys(encoded)
         self._buffer += _LENGTH.pack(len(encoded))
         self._buffer += encoded
 
@@ -270,8 +278,8 @@ class Recorder:
 
 
 def effects_of(outputs: Sequence[Any]) -> Gave:
-    """What a node ordered, as bytes that are equal exactly if the orders are."""
-    effects = _encode([(type(output).__name__, output) for output in outputs])
+    """What a node ordered, as bytes that are equal exactly if the orders are; without keys."""
+    effects = without_keys(_encode([(type(output).__name__, veiled(output)) for output in outputs]))
     digest = hashlib.blake2b(effects, digest_size=8).digest()
     return Gave(digest, effects if len(effects) <= EFFECTS_BYTES_MAX else b"")
 

@@ -157,6 +157,11 @@ def _lines(entries: Sequence[Entry], filled: dict[str, list[Any]]) -> dict[str, 
     return dict(zip(_OF_A_LINE, map(list, zip(*rows, strict=True)), strict=True))
 
 
+FOLDER_MODE: Final = 0o750
+FILE_MODE: Final = 0o640
+"""For the group of those who may read journals. Recordings hold messages, and are for nobody else."""
+
+
 class Place:
     """Where segments go: a directory of this machine, or of any file system that Arrow knows by its URI."""
 
@@ -190,8 +195,8 @@ class Place:
         name = f"{writer}-{epoch}"
         if self._local is not None:
             folder = self._local / "_epochs"
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / name).touch(exist_ok=False)
+            _make(folder)
+            (folder / name).touch(mode=FILE_MODE, exist_ok=False)
             for day in sorted(self._local.glob("date=*"))[-2:]:
                 for left_over in day.glob(f".{writer}-[0-9]*.parquet"):
                     left_over.unlink(missing_ok=True)  # by an earlier life, killed while it wrote
@@ -210,10 +215,10 @@ class Place:
         day = datetime.fromtimestamp(table.column("at")[0].value / 1e6, UTC).strftime("%Y-%m-%d")
         return self.put(f"date={day}", name, lambda file: _write_table(table, file))
 
-    def put(self, folder: str, name: str, fill: Callable[[Any], None]) -> str:
-        """A file of that name, filled by `fill`: whole, or not there."""
+    def put(self, folder: str, name: str, fill: Callable[[Any], None], mode: int = FILE_MODE) -> str:
+        """A file of that name, filled by `fill`: whole, or not there. `mode` is for a directory here."""
         if self._local is not None:
-            return str(_put_here(self._local / folder, name, fill))
+            return str(_put_here(self._local / folder, name, fill, mode))
         there = f"{self._base}/{folder}"
         self._files.create_dir(there, recursive=True)
         whole = f"{there}/{name}"
@@ -233,13 +238,24 @@ class Place:
         return whole
 
 
-def _put_here(folder: Path, name: str, fill: Callable[[Any], None]) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
+def _make(folder: Path) -> None:
+    """It, and the journal's own directory if need be: for us and our group, whatever the umask."""
+    folder.parent.parent.mkdir(parents=True, exist_ok=True)
+    for each in (folder.parent, folder):
+        with contextlib.suppress(FileExistsError):
+            each.mkdir()
+            each.chmod(FOLDER_MODE)
+
+
+def _put_here(folder: Path, name: str, fill: Callable[[Any], None], mode: int) -> Path:
+    _make(folder)
     whole, part = folder / name, folder / f".{name}"
     if whole.exists():
         raise FileExistsError(f"{whole} is there already")
     try:
-        with part.open("wb") as file:
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, mode)
             fill(file)
             file.flush()
             os.fsync(file.fileno())

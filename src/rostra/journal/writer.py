@@ -146,7 +146,8 @@ class Part:
 
     def write(self, place: Place) -> None:
         packed = pa.compress(self._words, codec="zstd", asbytes=True)
-        place.put(INPUTS, self._name, lambda file: file.write(_SIZE.pack(len(self._words)) + packed))
+        whole = _SIZE.pack(len(self._words)) + packed
+        place.put(INPUTS, self._name, lambda file: file.write(whole), mode=0o600)
         self._written(len(self._words), len(packed))
 
 

@@ -24,6 +24,7 @@ from rostra.protocols.adhoc.events import ForgetSpilled, ReadSpilled, Spill, Spi
 from rostra.protocols.adhoc.messages import Run
 from rostra.protocols.adhoc.runs import cut
 from rostra.runtime.record import Record
+from rostra.runtime.trusted import own_file
 
 MB_MAX: Final = 256
 """What all backlogs of a server may fill. Raising it: receivers may sleep for longer, more disk."""
@@ -88,7 +89,7 @@ class SpillDisk:
         try:
             with self._opened() as db:
                 db.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?)", rows)
-        except sqlite3.Error as error:
+        except (OSError, sqlite3.Error) as error:
             return Spilled(order.group, order.backlog, FAILED), (FAILED, str(error))
         self.bytes += size
         return Spilled(order.group, order.backlog), None
@@ -110,7 +111,7 @@ class SpillDisk:
                 size, next = size + len(run.block), run.end
                 if size >= order.bytes_max:
                     break
-        except sqlite3.Error as error:
+        except (OSError, sqlite3.Error) as error:
             return SpilledRead(order.group, order.backlog, (), FAILED), (FAILED, str(error))
         return SpilledRead(order.group, order.backlog, tuple(found)), None
 
@@ -132,6 +133,7 @@ class SpillDisk:
     def _opened(self) -> sqlite3.Connection:
         if self._db is None:
             assert self._file is not None
+            own_file(self._file)
             self._db = sqlite3.connect(self._file)
             self._db.execute("PRAGMA page_size = 32768")  # so that messages of a few kilobytes waste little
             self._db.execute("PRAGMA journal_mode = MEMORY")  # to undo what did not fit, and for nothing else

@@ -27,6 +27,7 @@ from rostra.errors import UNDECODABLE, BadInput, StoreFailed
 from rostra.names import Domain, parse_group_name, parse_scope
 from rostra.protocols.lead.core import Ballot
 from rostra.protocols.resolve.registry import Registry, RegistryRecord
+from rostra.runtime.trusted import own_directory, own_file
 
 BLOCK: Final = 1024
 """Numbers reserved at a time. Larger: fewer disk writes; much larger: restarts would outrun the wall
@@ -130,7 +131,8 @@ class Disk:
     def __init__(self, directory: Path, path: Domain) -> None:
         self._file = directory / f"{path}.sqlite"
         try:
-            directory.mkdir(parents=True, exist_ok=True)
+            own_directory(directory)
+            own_file(self._file)
             self._db = sqlite3.connect(self._file, timeout=0, isolation_level=None)
             self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
             self._db.execute("PRAGMA synchronous = FULL")

@@ -1,11 +1,14 @@
-"""Which users of this machine are believed at a socket: ourselves, root, and the user `rostra`, as whom the
-units run daemons; and one more if ``$ROSTRA_TRUST_USER`` names it.
+"""Other users of this machine: which of them are believed at a socket, and what is closed to all of them.
+
+Believed are ourselves, root, and the user `rostra`, as whom the units run daemons; and one more if
+``$ROSTRA_TRUST_USER`` names it.
 
 A socket is a file in a directory, and in `/tmp` another user may make `/tmp/rostra-UID` before we do. So an
 agent checks the owner and the mode of the directory it listens in. A program checks them too, and asks the
 kernel as whom the process at the other end runs, before it sends anything.
 """
 
+import contextlib
 import os
 import pwd
 import socket
@@ -68,6 +71,23 @@ def peer_uid(sock: Any) -> int | None:
         return None
     _, uid, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
     return int(uid)
+
+
+def own_directory(directory: Path) -> None:
+    """Make it, for ourselves alone whatever the umask; one that is there is left as it is."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        directory.mkdir(mode=0o700)
+
+
+def own_file(file: Path) -> None:
+    """Make it, or keep it, for ourselves alone whatever the umask and whatever its mode was."""
+    try:
+        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        # By its name: closing a descriptor would end the locks that this process has on it.
+        with contextlib.suppress(PermissionError):
+            file.chmod(0o600)
 
 
 def name_of(uid: int) -> str:

@@ -1,0 +1,61 @@
+"""Recordings without keys.
+
+A cluster's server tells others its data address together with the key that seals what it sends
+(`protocols.adhoc.messages.whereabouts`): in a member's attachment, in a control message, in its own plan, and
+in the effect `Located`. No core looks into a key: it compares keys and passes them on. So a recording holds a
+**stand-in** for each key, as long as the key and the same wherever that key stands. A node that is replayed
+with stand-ins orders what the recorded one ordered, byte for byte, once stand-ins are put into both lists of
+effects.
+
+Attachments and control messages are opaque to those that relay them, so an address can stand at any depth. It
+is found by its type: a MessagePack string that is an address with a key.
+"""
+
+import hashlib
+import re
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from rostra.protocols.adhoc.events import Located
+from rostra.wire.datagrams import KEY_BYTES
+
+_MARK: Final = bytes(6)
+"""How stand-ins begin. One of 2**48 keys does, too, and would be kept."""
+
+_KEYED: Final = re.compile(
+    rb"(?:\xd9(?P<short>.)|\xda(?P<long>..))(?P<at>[\[\]\w.:%%-]{3,255}:[0-9]{1,5} )(?P<key>[0-9a-f]{%d})"
+    % (2 * KEY_BYTES),
+    re.DOTALL,
+)
+
+
+def stand_in(key: bytes) -> bytes:
+    """For a key of ours; a stand-in stands for itself, and what has another length is no key of ours."""
+    if len(key) != KEY_BYTES or key.startswith(_MARK):
+        return key
+    return (
+        _MARK + hashlib.blake2b(key, digest_size=KEY_BYTES - len(_MARK), person=b"rostra recording").digest()
+    )
+
+
+def without_keys(encoded: bytes) -> bytes:
+    """The same MessagePack, with stand-ins."""
+    return _KEYED.sub(_veiled, encoded)
+
+
+def _veiled(found: re.Match[bytes]) -> bytes:
+    whole, size = found[0], int.from_bytes(found["short"] or found["long"])
+    read = len(found["at"]) + len(found["key"])
+    goes_on = found.string[found.end() : found.end() + 1] == b" "
+    if size != read and not (size > read and goes_on):
+        return whole  # the string ends elsewhere: these digits are not one key
+    key = stand_in(bytes.fromhex(found["key"].decode())).hex().encode()
+    return whole[: -len(key)] + key
+
+
+def veiled(output: Any) -> Any:
+    """The same effect or event, with a stand-in where its type has a key."""
+    if type(output) is Located:
+        return replace(output, where=replace(output.where, key=stand_in(output.where.key)))
+    return output
