@@ -98,7 +98,18 @@ def test_a_second_request_with_an_open_id_is_ignored():
     bench = middle()
     bench.hear(C1, asks(C1))
     assert bench.hear(C1, asks(C1)) == [Ignored("ResolveRequest", "request already open")]
-    assert bench.hear(C2, asks(C1)) == [Ignored("ResolveRequest", "request already open")]
+
+
+@pytest.mark.spec("C-076", "C-125")
+def test_a_request_under_the_id_of_anothers_is_ignored_and_that_one_is_answered():
+    bench = middle()
+    bench.tell(C1, RESOLVE)
+    stolen = asks(C1)
+    for liar in (C2, "eu.de"):
+        assert bench.hear(liar, stolen) == [Ignored("ResolveRequest", "source outside the sender's side")]
+    bench.hear(C1, stolen)
+    bench.hear("eu.de", reply(stolen, interest=NONE))
+    assert bench.hear("eu", reply(stolen, interest=NONE))[-1].to == C1
 
 
 # Answering

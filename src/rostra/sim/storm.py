@@ -27,6 +27,7 @@ from rostra.sim.checkers import (
     stable_truth,
     watch_complete,
 )
+from rostra.sim.hostile_storm import HostileStorm
 from rostra.sim.network import WILD, LinkModel, Uniform
 from rostra.sim.programs import Call, Program
 from rostra.sim.rest import PROBE, Comparison
@@ -47,7 +48,10 @@ to them."""
 TALK: Final = "talk"
 """Not a shape of its own: storms over groups that speak, in worlds of two to four sites."""
 
-STORMS: Final = (*SHAPES, TALK)
+HOSTILE: Final = "hostile"
+"""Nor is this: storms with an agent or a server in them that lies to its neighbours."""
+
+STORMS: Final = (*SHAPES, TALK, HOSTILE)
 """What a storm can blow through."""
 
 
@@ -76,11 +80,14 @@ def storm(seed: int, shape_name: str, *, journal: str | Path | None = None) -> O
     """Run one storm from beginning to end; raise `StormFailed` if anything did not hold. With `journal`, its
     servers leave their journals in that directory, as those of world ``storm-<shape>-<seed>``."""
     written = None if journal is None else _journal(journal, f"{shape_name}-{seed}")
-    run = TalkStorm(seed, journal=written) if shape_name == TALK else _Storm(seed, shape_name, written)
+    run = _begin(seed, shape_name, written)
     try:
         if isinstance(run, TalkStorm):
             talk = run.blow_over()
             return Outcome(seed, shape_name, talk.virtual_s, talk.events, 1, (talk.verdict,))
+        if isinstance(run, HostileStorm):
+            lies = run.blow_over()
+            return Outcome(seed, shape_name, lies.virtual_s, lies.events, lies.comparisons, (lies.verdict,))
         return run.blow_over()
     except Exception as error:
         raise StormFailed(
@@ -89,6 +96,14 @@ def storm(seed: int, shape_name: str, *, journal: str | Path | None = None) -> O
         ) from error
     finally:
         run.world.close()
+
+
+def _begin(seed: int, shape_name: str, journal: "SimJournal | None") -> "TalkStorm | HostileStorm | _Storm":
+    if shape_name == TALK:
+        return TalkStorm(seed, journal=journal)
+    if shape_name == HOSTILE:
+        return HostileStorm(seed, journal=journal)
+    return _Storm(seed, shape_name, journal)
 
 
 def _journal(directory: str | Path, storm: str) -> "SimJournal":

@@ -86,7 +86,7 @@ from rostra.protocols.resolve.messages import (
 from rostra.protocols.resolve.neighbours import Neighbours, Relation
 from rostra.protocols.resolve.registry import Registry, RegistryRecord
 from rostra.protocols.resolve.requests import Done, Inspect, Inspected, Register, Unregister, denied
-from rostra.protocols.resolve.routing import Router
+from rostra.protocols.resolve.routing import OUTSIDE, Router
 
 SERVERS_WEIGH: Final = 10
 """How many hosts' share of rows and questions a server below or beside us may have."""
@@ -343,6 +343,10 @@ class DomainServer:
     # Resolve
 
     def _resolve_asked(self, sender: Domain, relation: Relation, message: ResolveRequest) -> None:
+        if self.neighbours.hop_towards(message.id.server) != sender:
+            # Under the id of another's question it would be taken for that one, here or farther on.
+            self._ignore(message, OUTSIDE)
+            return
         if message.id in self.collections.questions:
             self._ignore(message, "request already open")
             return

@@ -1,0 +1,136 @@
+"""`harm-stays-below`: whatever a hostile node says, nothing changes outside its subtree.
+
+    history ── without everything inside the subtree ──▶ per-source-order, stable-truth, watch-complete,
+                                                         fifo-gap-free, and no link or stream between others
+                                                         is lost
+
+What a liar says of its own subtree is believed: nobody else could know better. What is left when all of that
+is taken out of a history must be a history in which there was no liar.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from rostra.names import Domain, Endpoint, inside
+from rostra.protocols.adhoc import events as talk
+from rostra.protocols.resolve import requests as told
+from rostra.sim.checkers import Verdict, fifo_gap_free, per_source_order, stable_truth, watch_complete
+from rostra.sim.history import (
+    Answered,
+    AnyRecord,
+    Detected,
+    Handed,
+    History,
+    LineChanged,
+    ServerChanged,
+    Told,
+)
+
+PROMISE: Final = "harm-stays-below"
+
+
+def harm_stays_below(history: Iterable[AnyRecord], below: Domain, *, complete: bool = False) -> Verdict:
+    """`complete`: the history ends in peace, and long after the last word, as for `fifo_gap_free`."""
+    rest = outside(history, below)
+    for record in rest:
+        if why := _loss(record):
+            return Verdict(PROMISE, "no", why, record)
+    verdicts = (
+        per_source_order(rest),
+        stable_truth(rest),
+        watch_complete(rest),
+        fifo_gap_free(rest, complete=complete),
+    )
+    for verdict in verdicts:
+        if verdict.broken:
+            return Verdict(PROMISE, "no", str(verdict), verdict.where)
+    if any(verdict.ok for verdict in verdicts):
+        return Verdict(PROMISE, "yes")
+    return Verdict(PROMISE, "cannot tell", "nothing happened outside")
+
+
+def outside(history: Iterable[AnyRecord], below: Domain) -> History:
+    """What happened to others, as if nobody were inside this subtree."""
+    return [record for each in history if (record := _outside(each, below)) is not None]
+
+
+def _loss(record: AnyRecord) -> str:
+    """Others lost sight of each other, or of what one of them said, although nothing was done to them."""
+    match record:
+        case Detected(server=server, peer=peer, change="down"):
+            return f"{server} gave {peer} up"
+        case Handed(endpoint=me, item=talk.Gap(endpoint=who)):
+            return f"{me} missed something of {who}"
+        case Handed(endpoint=me, item=talk.Excluded(reason=reason)):
+            return f"{me} was put out of its group: {reason}"
+        case Handed(endpoint=me, item=talk.Left(endpoint=who, why="disconnected")):
+            return f"{me} lost {who}"
+    return ""
+
+
+def _outside(record: AnyRecord, below: Domain) -> AnyRecord | None:
+    match record:
+        case ServerChanged(server=path):
+            return None if inside(below, path) else record
+        case LineChanged(sender=a, to=b) | Detected(server=a, peer=b):
+            return None if inside(below, a) or inside(below, b) else record
+        case Told(endpoint=endpoint, notice=notice):
+            rest = None if inside(below, endpoint) else _notice(notice, below)
+            return None if rest is None else replace(record, notice=rest)
+        case Answered(endpoint=endpoint, result=result):
+            rest = None if inside(below, endpoint) else _notice(result, below)
+            return None if rest is None else replace(record, result=rest)
+        case Handed(endpoint=endpoint, item=item):
+            rest = None if inside(below, endpoint) else _item(item, below)
+            return None if rest is None else replace(record, item=rest)
+    whose: Endpoint | None = getattr(record, "endpoint", None)
+    return record if whose is None or not inside(below, whose) else None
+
+
+def _notice(notice: Any, below: Domain) -> Any:
+    match notice:
+        case told.Absolute(members=members) | told.Joined(members=members):
+            rest = tuple([each for each in members if not inside(below, each.endpoint)])
+            # A list that names only some of those inside says nothing about others; an empty baseline does.
+            spoke_of_inside = isinstance(notice, told.Joined) and members and not rest
+            part = getattr(notice, "complete_for", None)
+            if spoke_of_inside and (part is None or inside(below, part.domain)):
+                return None
+            return replace(notice, members=rest)
+        case told.Left(endpoint=endpoint) | told.Life(endpoint=endpoint) | told.Message(source=endpoint):
+            return None if inside(below, endpoint) else notice
+        case told.Without(domain=domain):
+            return None if inside(below, domain) else notice
+        case told.NotDelivered(destinations=destinations):
+            others = tuple([each for each in destinations if not inside(below, each)])
+            return replace(notice, destinations=others) if others else None
+        case told.Resolved(parts=parts):
+            return replace(
+                notice,
+                parts=tuple(
+                    [
+                        (scope, tuple([m for m in members if not inside(below, m.endpoint)]))
+                        for scope, members in parts
+                    ]
+                ),
+            )
+    return notice
+
+
+def _item(item: talk.Item, below: Domain) -> talk.Item | None:
+    match item:
+        case talk.Ready(members=members):
+            return talk.Ready(tuple([each for each in members if not inside(below, each[0])]))
+        case (
+            talk.Joined(endpoint=who)
+            | talk.Left(endpoint=who)
+            | talk.Gap(endpoint=who)
+            | talk.Delivered(stream=who)
+            | talk.Aggregated(origin=who)
+        ):
+            return None if inside(below, who) else item
+        case talk.Without(domain=domain):
+            return None if inside(below, domain) else item
+    return item

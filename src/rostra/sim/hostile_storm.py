@@ -1,0 +1,289 @@
+"""Storms with a liar in them: one agent, or one server beside others, says whatever it likes.
+
+    blow ── programs come, go, speak and ask; the liar lies to all its neighbours ──▶ quiet ──▶ blow ...
+         ── the liar ends ──▶ compare with the twin, judge `harm-stays-below`
+
+The liar is a real node with real links, whose own core goes on beside the lies. Nothing else is broken in
+such a world, so whatever others lose, the liar took. Datagrams are not forged: a host has the key of its LAN
+and can speak for all of it, until each host has a key of its own.
+"""
+
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from rostra.names import ROOT, Domain, Endpoint, Group, inside
+from rostra.protocols.adhoc.config import AdhocConfig
+from rostra.protocols.adhoc.messages import Role
+from rostra.protocols.effects import Core, Send
+from rostra.protocols.links.config import LinkConfig
+from rostra.protocols.resolve.domain import DomainServer
+from rostra.protocols.resolve.requests import AnyNotice, Life, Message, NotDelivered
+from rostra.protocols.resolve.view import Report
+from rostra.sim.checkers import Verdict
+from rostra.sim.harm import harm_stays_below, outside
+from rostra.sim.history import AnyRecord, Settled
+from rostra.sim.lies import Lies
+from rostra.sim.network import LinkModel, Quality, Uniform
+from rostra.sim.programs import Call, Program
+from rostra.sim.rest import PROBE, Comparison
+from rostra.sim.taps import Invariants, tapped
+from rostra.sim.world import World
+
+if TYPE_CHECKING:
+    from rostra.node import Output
+    from rostra.sim.journal import SimJournal
+
+CHAT: Final = Group("chat", ROOT)  # in which there is speech
+QUIET_S: Final = 8.0
+"""After so long without a word of the liar, others must see each other as if it were not there."""
+
+TREES: Final[tuple[dict[str, int], ...]] = (
+    {"s1": 2, "s2": 2, "s3": 2},
+    {"eu.c1": 2, "eu.c2": 2, "us.c1": 2},
+    {"eu.c1": 3, "eu.c2": 2, "us": 2},
+)
+
+CHURN: Final = (
+    *("start", "start", "join", "join", "leave", "watch", "resolve", "resolve", "kill"),
+    *("speak", "speak", "say", "say", "hush", "send", "watch_life", "watch_life"),
+)
+
+
+class HostileOutcome(Struct, frozen=True):
+    virtual_s: float
+    events: int
+    comparisons: int
+    lies: int
+    verdict: Verdict
+
+
+class HostileStorm:
+    def __init__(self, seed: int, *, journal: "SimJournal | None" = None) -> None:
+        luck = self.luck = Random(f"hostile {seed}")
+        self.seed = seed
+        tree = luck.choice(TREES)
+        lan = Quality(Uniform(0.0001, 0.002))
+        wan = Quality(Uniform(0.005, luck.choice((0.01, 0.1))))
+        self.below = ROOT
+        outer = tapped(Invariants(every=16))
+
+        def watching(path: Domain, core: Core) -> Core:
+            return core if inside(self.below, path) else outer(path, core)
+
+        self.below = self._liar(tree)
+        self.world = World(
+            seed,
+            domains=tree,
+            links=LinkModel(lan, wan),
+            data=LinkModel(lan, wan),
+            timers=LinkConfig.lan().over_datagrams(),
+            fifo=AdhocConfig(resume_s=luck.choice((0.5, 30.0))),
+            watching=watching,
+            listeners=(self,),
+            journal=journal,
+        )
+        scopes = [ROOT, *self.world.tree.domains]
+        self.groups = [Group(name, scope) for name in ("chess", "go") for scope in sorted(set(scopes))]
+        self.lies = Lies(luck, self.world, self.below, (*self.groups, CHAT))
+        self.comparison = _Comparison(self.world, self.below)
+        self.lied = 0
+        self.comparisons = 0
+        self.calls: list[Call] = []
+        self._sent: set[tuple[Endpoint, bytes]] = set()
+        self._named = 0
+
+    def _liar(self, tree: dict[str, int]) -> Domain:
+        """A host's agent, a cluster's server, or the server of a domain that has siblings."""
+        clusters = sorted(tree)
+        cluster = self.luck.choice(clusters)
+        return Domain(
+            self.luck.choice((f"{cluster}.h1", f"{cluster}.h1", cluster, cluster.partition(".")[0]))
+        )
+
+    def blow_over(self) -> HostileOutcome:
+        self.world.settle()
+        for host in self._hosts():
+            self._start(host)
+        for _ in range(self.luck.choice((2, 4))):
+            self._blow(self.luck.choice((10, 30)))
+            self._quiet()
+        self._end_of_the_liar()
+        history = self.world.history
+        assert history is not None
+        verdict = harm_stays_below(history, self.below, complete=True)
+        assert not verdict.broken, f"{verdict}: {verdict.where}"
+        return HostileOutcome(self.world.now, self.world.events, self.comparisons, self.lied, verdict)
+
+    # The liar
+
+    def _lie(self) -> None:
+        process = self.world.processes[self.below]
+        node = process.node
+        assert node is not None
+        for _ in range(self.luck.choice((1, 3, 10, 30))):
+            peer = self.luck.choice(sorted(process.lines))
+            if self.luck.random() < 0.1:
+                packet = self.lies.packet()
+                if packet is not None:
+                    self.lied += 1
+                    self.world._put_on(process.lines[peer], packet)
+            elif node.is_up(peer) and (message := self.lies.message()) is not None:
+                self.lied += 1
+                node._perform([Send(peer, message)], [])
+                self.world._dirty[process] = None
+
+    # Others, and the liar's own programs
+
+    def _hosts(self) -> list[Domain]:
+        return list(self.world.tree.hosts)
+
+    def _blow(self, gusts: int) -> None:
+        for _ in range(gusts):
+            if self.luck.random() < 0.5:
+                self._lie()
+            else:
+                getattr(self, f"_{self.luck.choice(CHURN)}")()
+            self.world.run(self.luck.choice((0.0, 0.001, 0.05, 0.4)))
+
+    def _alive(self, *, speaks: bool = False) -> list[Program]:
+        return [
+            program
+            for program in self.world.programs
+            if program.alive
+            and program.endpoint is not None
+            and program.name != PROBE
+            and (not speaks or (CHAT in program.talks and program.talks[CHAT].state in ("joining", "in")))
+        ]
+
+    def _some(self, *, speaks: bool = False) -> Program | None:
+        alive = self._alive(speaks=speaks)
+        return self.luck.choice(alive) if alive else None
+
+    def _start(self, host: Domain | None = None) -> None:
+        self._named += 1
+        program = self.world.program(host or self.luck.choice(self._hosts()), f"p{self._named}")
+        self.calls.append(program.join(self._group(program.host)))
+
+    def _group(self, host: Domain) -> Group:
+        return self.luck.choice([group for group in self.groups if inside(group.scope, host)])
+
+    def _join(self) -> None:
+        if program := self._some():
+            self.calls.append(program.join(self._group(program.host)))
+
+    def _leave(self) -> None:
+        if (program := self._some()) and program.online:
+            self.calls.append(program.leave(self.luck.choice(sorted(program.online))))
+
+    def _watch(self) -> None:
+        if program := self._some():
+            self.calls.append(program.watch(self._group(program.host)))
+
+    def _resolve(self) -> None:
+        if program := self._some():
+            self.calls.append(program.resolve(self._group(program.host)))
+
+    def _kill(self) -> None:
+        if program := self._some():
+            self.world.kill(program)
+
+    def _speak(self) -> None:
+        program = self._some()
+        if program is not None and CHAT not in program.talks and len(self._alive(speaks=True)) < 8:
+            program.join_fifo(CHAT, role=self.luck.choice((Role.BOTH, Role.BOTH, Role.RECEIVE)))
+            if program.talk(CHAT).role.sends:
+                program.stream(CHAT, 0.1, phase_s=self.luck.random() * 0.1)
+
+    def _say(self) -> None:
+        program = self._some(speaks=True)
+        if program is not None and program.talk(CHAT).role.sends:
+            program.say(CHAT, *(b"%d" % number for number in range(self.luck.choice((1, 30)))))
+
+    def _hush(self) -> None:
+        if program := self._some(speaks=True):
+            program.hush(CHAT)
+
+    def _send(self) -> None:
+        if (program := self._some()) and (other := self._some()):
+            data = b"%d" % len(self._sent)
+            self._sent.add((program.address, data))
+            self.calls.append(program.send(data, other))
+
+    def _watch_life(self) -> None:
+        if (program := self._some()) and (other := self._some()):
+            self.calls.append(program.watch_life(other))
+
+    # What others are told, at once: the storm listens to its world
+
+    def told(self, at: float, program: Program, notice: AnyNotice, reports: list[Report]) -> None:
+        if inside(self.below, program.host):
+            return
+        match notice:
+            case Message(source=source, data=data) if not inside(self.below, source):
+                assert (source, data) in self._sent, f"{program} got a message in the name of {source}"
+            case Life(endpoint=endpoint, alive=False, why=why):
+                assert not self._lives(endpoint), f"{program} was told that {endpoint} is dead: {why}"
+            case NotDelivered(destinations=destinations, why=why):
+                for each in destinations:
+                    assert not self._lives(each), f"{program} was told that {each} is out of reach: {why}"
+
+    def _lives(self, endpoint: Endpoint) -> bool:
+        """Is it of others, and there?"""
+        return not inside(self.below, endpoint) and any(
+            each.alive and each.endpoint == endpoint for each in self.world.programs
+        )
+
+    def answered(self, at: float, call: Call) -> None: ...
+
+    def noted(self, at: float, server: Domain, what: "Output") -> None: ...
+
+    # Calm
+
+    def _quiet(self) -> None:
+        """The liar holds its tongue. Whatever it has said about itself may stand."""
+        self.world.run(QUIET_S)
+        self.world._write(Settled)
+        self.comparisons += 1
+
+    def _others_were_answered(self) -> None:
+        """Whoever asked about a group that the liar has members of waits for its answer, or for its end."""
+        for call in self.calls:
+            assert call.program is not None
+            if call.program.alive and not inside(self.below, call.program.host):
+                assert call.result is not None, f"{call.program} was never answered {call.request}"
+
+    def _end_of_the_liar(self) -> None:
+        world = self.world
+        for path in world.tree.servers:
+            if inside(self.below, path):
+                world.crash(path)
+        for program in self._alive(speaks=True):
+            program.hush(CHAT)
+        world.run(QUIET_S)
+        world.settle()
+        self._others_were_answered()
+        self.comparison.check()
+        self.comparisons += 1
+        for path, process in world.processes.items():
+            if not inside(self.below, path):
+                registry: Any = getattr(process.core, "registry", None)
+                assert not registry.records(), f"{path} has permanent groups that nobody registered"
+
+
+class _Comparison(Comparison):
+    """Of those outside the liar's subtree."""
+
+    def __init__(self, world: World, below: Domain) -> None:
+        super().__init__(world)
+        self._below = below
+
+    def fresh(self, records: list[AnyRecord]) -> list[AnyRecord]:
+        return outside(records, self._below)
+
+    def seen(self, members: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
+        return tuple([each for each in members if not inside(self._below, each)])
+
+    def rows_of(self, server: DomainServer) -> tuple[Group, ...]:
+        return tuple([group for group in super().rows_of(server) if group != CHAT])

@@ -1,0 +1,190 @@
+"""What a hostile node says: random messages of every kind there is, with true names of others in them.
+
+    Lies ── a message or packet of random numbers, bytes, names and ids ──▶ well-formed? ──▶ neighbour
+
+The liar knows everything: who is where, which questions are open, which numbers were given. It has no more
+than its own links, though: what it says arrives in its own name. A lie that the reader of a real connection
+would refuse never gets through, and is not told here either.
+"""
+
+import types
+import typing
+from collections.abc import Iterable
+from enum import Enum
+from random import Random
+from typing import Any, Final
+
+from msgspec import Meta, Struct
+
+from rostra.errors import PeerError, RostraError
+from rostra.names import ROOT, Domain, Endpoint, Group, child, enclosing, host_of, inside
+from rostra.protocols.adhoc.messages import (
+    Attributes,
+    Control,
+    DelegateAttributes,
+    LastWords,
+    encode,
+)
+from rostra.protocols.adhoc.voice import delegate_of, lan_of
+from rostra.protocols.links.packets import NOBODY, Beat, Bye, Data, Hello
+from rostra.protocols.resolve.domain import DomainServer
+from rostra.protocols.resolve.local import LocalServer
+from rostra.protocols.resolve.messages import Member, MessageId, Routed
+from rostra.sim.world import WORLD_NAME, World
+from rostra.wire import Encoder, FrameKind, FrameReader
+from rostra.wire.numbers import MESSAGES
+
+NUMBERS: Final = (0, 1, 2, 3, 7, 1000, 2**16, 2**31, 2**43, 2**62, 2**63 - 1)
+TEXTS: Final = ("", "silent", "crashed", "restarted", "10.6.6.6:666", "10.6.6.6:666 " + "ab" * 16, "x" * 200)
+GARBAGE: Final = (b"", b"\xff", b"\x92\x02\xa1\xff", b"\x95" * 200, b"\xc4", bytes(64))
+PACKETS: Final = (Hello, Data, Beat, Bye)
+_HINTS: dict[type, dict[str, Any]] = {}
+
+
+class Lies:
+    """`below` is the liar's path: a host's, or a domain's."""
+
+    def __init__(self, luck: Random, world: World, below: Domain, groups: Iterable[Group]) -> None:
+        self.below = below
+        self._luck = luck
+        self._world = world
+        self._groups = tuple(groups)
+        self._encoder = Encoder(WORLD_NAME)
+
+    def message(self) -> Any | None:
+        """For a neighbour's core; None if it could not even be read."""
+        kind: Any = self._luck.choice((*MESSAGES.values(), Routed, Routed))
+        message = self._struct(kind)
+        return message if self._arrives(Data(1, 1, 1, 0, (message,))) else None
+
+    def packet(self) -> Any | None:
+        """For a neighbour's link."""
+        packet = self._struct(self._luck.choice(PACKETS))
+        return packet if self._arrives(packet) else None
+
+    def _arrives(self, packet: Any) -> bool:
+        """Can a reader read it, and does it say the same then?"""
+        reader = FrameReader(WORLD_NAME, FrameKind.LINK)
+        hello = Hello(1, NOBODY, WORLD_NAME, ROOT, 1, 0)
+        frames = b""
+        for each in (hello, packet):
+            try:
+                frames += self._encoder.packet(each)
+            except (RostraError, ValueError, TypeError, OverflowError):
+                return False
+            finally:
+                self._encoder.turn_ends()
+        read = reader.feed(frames)
+        return read == [hello, packet] and not isinstance(read[-1], PeerError)
+
+    # Values of every type
+
+    def _struct(self, kind: type[Struct]) -> Any:
+        if kind is Group:
+            return self._luck.choice((*self._groups, Group("lies", self._domain())))
+        if kind is MessageId and (ids := self._open_ids()) and self._luck.random() < 0.5:
+            return self._luck.choice(ids)
+        if kind not in _HINTS:
+            _HINTS[kind] = {
+                name: hint
+                for name, hint in typing.get_type_hints(kind, include_extras=True).items()
+                if name in kind.__struct_fields__
+            }
+        values = {name: self._value(hint, name) for name, hint in _HINTS[kind].items()}
+        if kind is Hello and self._luck.random() < 0.8:
+            values |= {"world": WORLD_NAME, "to": Domain("")}
+        if kind is Data:
+            values["messages"] = tuple([each for _ in range(3) if (each := self.message()) is not None])
+        return kind(**values)
+
+    def _value(self, hint: Any, name: str = "") -> Any:
+        luck = self._luck
+        origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+        if origin is typing.Annotated:
+            value = self._value(arguments[0], name)
+            return _clamped(value, arguments[1:]) if isinstance(value, int | float) else value
+        if origin in (typing.Union, types.UnionType):
+            return self._value(luck.choice(arguments), name)
+        if origin is tuple and arguments[-1:] == (...,):
+            several = [self._value(arguments[0], name) for _ in range(luck.choice((0, 1, 1, 2, 5, 40)))]
+            if arguments[0] is Member:
+                return tuple(sorted({each.endpoint: each for each in several}.values(), key=_endpoint))
+            return tuple(sorted(set(several))) if several and isinstance(several[0], str) else tuple(several)
+        if origin is tuple:
+            return tuple([self._value(each, name) for each in arguments])
+        if hint is Domain:
+            return self._domain()
+        if hint is Endpoint:
+            return self._endpoint()
+        if hint is bytes:
+            return self._bytes()
+        if hint is bool:
+            return luck.random() < 0.5
+        if hint is int:
+            return luck.choice((*NUMBERS, self._number()))
+        if hint is float:
+            return luck.choice((0.0, 0.1, 1e9, 1e308))
+        if hint is str:
+            return luck.choice((*TEXTS, self._domain(), *(group.name for group in self._groups)))
+        if isinstance(hint, type) and issubclass(hint, Enum):
+            return luck.choice(list(hint))
+        if isinstance(hint, type) and issubclass(hint, Struct):
+            return self._struct(hint)
+        return None
+
+    def _number(self) -> int:
+        """One that somebody really has."""
+        processes = [each for each in self._world.processes.values() if each.node is not None]
+        return self._luck.choice(processes).incarnation + self._luck.choice((-1, 0, 1))
+
+    def _domain(self) -> Domain:
+        luck, servers = self._luck, self._world.tree.servers
+        if luck.random() < 0.3:
+            return luck.choice([self.below, child(self.below, "ghost")])
+        return luck.choice((*servers, *servers, luck.choice(enclosing(luck.choice(servers)))))
+
+    def _endpoint(self) -> Endpoint:
+        luck = self._luck
+        live = [each.endpoint for each in self._world.programs if each.endpoint is not None]
+        own = [each for each in live if inside(self.below, each)]
+        delegates = [delegate_of(lan) for lan in sorted(self._world.tree.clusters)]
+        # As they are called in this epoch, which is the life of the cluster's server.
+        delegates += [
+            Endpoint(f"{each.rpartition('#')[0]}#{self._world.processes[lan_of(each)].incarnation}")
+            for each in delegates
+        ]
+        invented = Endpoint(f"{self._domain()}/ghost#{luck.choice(NUMBERS)}")
+        return luck.choice([*live, *own, *own, *delegates, invented])
+
+    def _bytes(self) -> bytes:
+        luck = self._luck
+        kind = luck.choice((*typing.get_args(Control), Attributes, DelegateAttributes, LastWords, None))
+        if kind is None or luck.random() < 0.2:
+            return luck.choice((*GARBAGE, luck.randbytes(luck.choice((1, 16, 200)))))
+        octets = encode(self._struct(kind))
+        if luck.random() < 0.2:
+            octets = octets[: luck.randrange(len(octets))] + luck.randbytes(2)
+        return octets
+
+    def _open_ids(self) -> list[MessageId]:
+        """Of questions that are under way."""
+        ids: list[MessageId] = []
+        for process in self._world.processes.values():
+            match process.core:
+                case LocalServer(open=open, inquiries=inquiries):
+                    ids += [*open, *inquiries.open]
+                case DomainServer(collections=collections):
+                    ids += collections.questions
+        return ids
+
+
+def _clamped(value: Any, metas: Iterable[Any]) -> Any:
+    for meta in metas:
+        if isinstance(meta, Meta):
+            value = max(value, meta.ge) if meta.ge is not None else value
+            value = min(value, meta.le) if meta.le is not None else value
+    return value
+
+
+def _endpoint(member: Member) -> tuple[Domain, Endpoint]:
+    return host_of(member.endpoint), member.endpoint
