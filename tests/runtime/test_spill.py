@@ -107,7 +107,6 @@ async def test_never_more_than_its_bound_and_what_is_taken_makes_room(tmp_path: 
     assert not left.exists()
 
 
-@pytest.mark.spec("X-091")
 @in_a_loop
 async def test_other_users_cannot_read_it_whatever_the_umask(tmp_path: Path, left: Path) -> None:
     desk, umask = Desk(tmp_path), os.umask(0)
@@ -119,6 +118,7 @@ async def test_other_users_cannot_read_it_whatever_the_umask(tmp_path: Path, lef
     desk.disk.close()
 
 
+@pytest.mark.spec("X-091")
 @in_a_loop
 async def test_a_hole_is_never_read_over(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
