@@ -9,7 +9,9 @@ A driver describes the node it wants as a value, a `NodePlan`. Runtime, simulato
 to the same functions. A recording begins with it, so a replayed node is made exactly as the recorded one was.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from hashlib import blake2b
+from itertools import count
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -60,6 +62,17 @@ class NodePlan(Struct, frozen=True, array_like=True):
     luck: int = 0  # makes the sessions of its links hard to guess
 
 
+class SeatPlan(Struct, frozen=True, array_like=True):
+    """The same for one replica of a server, beside the plan of that server; and what its disk holds."""
+
+    path: Domain
+    seats: tuple[Domain, ...]  # of all replicas
+    incarnation: int
+    config: LeadConfig
+    ballot: Ballot = Ballot()
+    known: tuple[Domain, ...] = ()  # neighbours of the replica that led last
+
+
 def make_core(plan: NodePlan, registry: Registry) -> AgentCore | ServerCore:
     return _agent_core(plan, registry) if plan.is_agent else _server_core(plan, registry)
 
@@ -81,50 +94,46 @@ def make_node(plan: NodePlan, core: Core, known: Iterable[Domain] = ()) -> Node:
     )
 
 
-def make_seat(
-    plan: NodePlan,
-    me: Domain,
-    seats: tuple[Domain, ...],
-    *,
-    incarnation: int,
-    ballot: Ballot,
-    registry: Registry,
-    config: LeadConfig,
-) -> Node:
-    """The node with which one replica elects a leader; `plan` is that of the replicated server."""
+def make_replica(house: House, plan: NodePlan, seat: SeatPlan, registry: Registry) -> Replica:
+    """`plan` is that of the replicated server, without an incarnation: that is the term in which the replica
+    leads."""
     core = SeatCore(
-        me, seats, floor=incarnation, ballot=ballot, registry=registry, scope=plan.path, config=config
+        seat.path,
+        seat.seats,
+        floor=seat.incarnation,
+        ballot=seat.ballot,
+        registry=registry,
+        scope=plan.path,
+        config=seat.config,
     )
-    return Node(
+    node = Node(
         plan.world,
-        me,
+        seat.path,
         core,
-        incarnation=incarnation,
+        incarnation=seat.incarnation,
         config=plan.links,
-        siblings=[each for each in seats if each != me],
+        siblings=[each for each in seat.seats if each != seat.path],
         has_parent=False,
         luck=plan.luck,
     )
-
-
-def make_replica(
-    house: House,
-    plan: NodePlan,
-    seat: Node,
-    registry: Registry,
-    known: Iterable[Domain],
-    luck: Callable[[], int],
-) -> Replica:
-    """`plan` without an incarnation: that is the term in which the replica leads."""
+    times = count()
 
     def server_core() -> ServerCore:
-        fifo = plan.fifo and replace(plan.fifo, luck=luck(), backup=True)
+        fifo = plan.fifo and replace(plan.fifo, luck=_luck_of(plan.fifo.luck, next(times)), backup=True)
         return _server_core(replace(plan, fifo=fifo), registry)
 
     def server_node(core: ServerCore, term: int, known: tuple[Domain, ...]) -> Node:
         return make_node(replace(plan, incarnation=term), core, known)
 
-    return Replica(house, plan.path, seat, server_core, server_node, known)
+    return Replica(house, plan.path, node, server_core, server_node, seat.known)
+
+
+def _luck_of(luck: int, time: int) -> int:
+    """Another one for each server that a replica makes."""
+    if not time:
+        return luck
+    drawn = blake2b(f"{luck} {time}".encode(), digest_size=8, person=b"rostra-replica").digest()
+    return int.from_bytes(drawn)
 
 
 def _agent_core(plan: NodePlan, registry: Registry) -> AgentCore:

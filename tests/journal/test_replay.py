@@ -15,10 +15,11 @@ from rostra.journal.inputs import (
     Ended,
     Fired,
     Gave,
+    Inner,
     Recorder,
+    Started,
     Turn,
     effects_of,
-    node_of,
     words,
 )
 from rostra.journal.segments import Place
@@ -30,12 +31,14 @@ from rostra.protocols.effects import Asked, Event, SetTimer, Ticked, TimerFired
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.events import ChannelOpened
 from rostra.protocols.resolve.config import ResolveConfig
+from rostra.protocols.resolve.registry import Registry
 from rostra.protocols.resolve.requests import Open
+from rostra.replica import Replica
 from rostra.sim import World
-from rostra.sim.journal import SimJournal
+from rostra.sim.journal import SimJournal, journal_of
 from rostra.sim.replay import changed, recordings, replay, what_if
 from rostra.sim.storm import _Storm
-from rostra.stacks import FifoPlan, NodePlan
+from rostra.stacks import FifoPlan, NodePlan, make_core, make_node
 
 
 @pytest.fixture(scope="module")
@@ -220,7 +223,7 @@ def record(directory: Path, began: Began, events: list[Event]) -> None:
     """Give a node these, one in each turn, and keep a recording of it."""
     parts: list[bytes] = []
     recorder = Recorder(began, lambda n, part: parts.append(part), part_s=1e9, bytes_max=1 << 30, say=print)
-    node = node_of(began)
+    node = make_node(began.plan, make_core(began.plan, Registry()))
     recorder.turn(1, 1.0)
     recorder.given(STARTED)
     recorder.gave(node.start(1.0))
@@ -234,3 +237,74 @@ def record(directory: Path, began: Began, events: list[Event]) -> None:
     Part(f"{began.plan.path}-1-000000.inputs", b"".join(parts), lambda waited, size: None).write(
         Place(directory)
     )
+
+
+def with_replicas(directory: Path, seed: int) -> World:
+    """A world whose server changes three times: its replica dies, stands still, and is cut off."""
+    world = World(
+        seed,
+        domains={"huji": 2, "mit": 1},
+        replicas={"huji": 3},
+        timers=LinkConfig.lan().over_datagrams(),
+        fifo=True,
+        journal=SimJournal(directory, record=True),
+    )
+    world.run(3.0)
+    ann, bob, eve = (world.program(host) for host in world.tree.hosts)
+    for program in (ann, bob, eve):
+        program.join("g")
+        program.join_fifo("news")
+        program.stream("news", 0.1)
+    world.run(2.0)
+    first = world.seats.leaders[Domain("huji")]
+    world.crash("huji").run(3.0)
+    world.register(Group("kept", Domain("huji")))
+    world.restart(first).run(2.0)
+    world.pause("huji").run(4.0)
+    world.resume(next(path for path, process in world.processes.items() if process.paused)).run(3.0)
+    third = world.seats.leaders[Domain("huji")]
+    for seat in world.seats.of[Domain("huji")]:
+        if seat != third:
+            world.cut(f"link {third} | {seat}")
+    world.run(4.0)
+    world.heal().run(4.0)
+    world.close()
+    return world
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_replicas_replay_byte_for_byte_through_every_change_of_their_leader(seed, tmp_path) -> None:
+    world = with_replicas(tmp_path, seed)
+    replayed = {(each.path, each.epoch): each for each in map(replay, recordings(tmp_path))}
+    assert [each for each in replayed.values() if each.difference] == []
+    seats = [path for path, _ in replayed if path in world.seats.of[Domain("huji")]]
+    assert len(seats) == 4, "three replicas, one of them in two lives"
+    assert not any(path == "huji" for path, _ in replayed), "what a leader was given is with the replica"
+    words = [word for each in recordings(tmp_path) for word in each.words()]
+    assert sum(isinstance(word, Started) for word in words) > len(replayed), "servers began to lead"
+    assert any(isinstance(word, Inner) for word in words)
+
+
+@pytest.mark.parametrize("what", ["_tell_around", "_share_images", "_learn"])
+def test_a_replica_that_does_something_else_is_found_out(what, tmp_path, monkeypatch) -> None:
+    with_replicas(tmp_path, 0)
+    monkeypatch.setattr(Replica, what, lambda self, *args: None)
+    assert [each.path for each in map(replay, recordings(tmp_path)) if each.difference]
+
+
+def test_servers_with_replicas_keep_journals_and_say_who_led_when(tmp_path) -> None:
+    world = with_replicas(tmp_path, 1)
+    rows = [row for row in journal_of(world).to_pylist() if row["writer"] == "huji"]
+    terms = sorted({row["epoch"] for row in rows})
+    assert len(terms) >= 3, "one epoch for each term in which somebody led"
+    for term in terms:
+        mine = [row for row in rows if row["epoch"] == term]
+        assert [row["seq"] for row in mine] == list(range(1, len(mine) + 1))
+        assert mine[0]["kind"] == "started"
+    truth = [
+        row["change"]
+        for row in journal_of(world).to_pylist()
+        if row["kind"] == "server-changed" and row["peer"] == "huji"
+    ]
+    assert truth.count("started") == len(terms)
+    assert truth[0] == "started" and "crashed" in truth

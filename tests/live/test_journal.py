@@ -304,3 +304,44 @@ async def test_what_a_group_says_is_journalled_by_those_who_heard_it_and_replays
     assert all(a["last"] + 1 == b["first"] for a, b in pairwise(runs))
     again = replay(lab.journal)
     assert again.returncode == 0, again.stdout + again.stderr
+
+
+async def test_replicas_are_recorded_and_replayed_through_a_failover(tmp_path: Path) -> None:
+    lab = Journalled(
+        tmp_path,
+        tmp_path / "journal",
+        servers=("eu",),
+        hosts=("eu.h1", "eu.h2"),
+        replicas={"eu": 3},
+        extra="record = true\n",
+    )
+    await lab.start()
+    try:
+        async with (
+            lab.program("eu.h1", "ann") as ann,
+            ann.join("chess", delivery="fifo") as chess,
+            lab.program("eu.h2", "bob") as bob,
+            bob.join("chess", delivery="fifo") as heard,
+        ):
+            await until(lambda: len(chess.members) == 2, "ann sees bob")
+            first = await lab.leader("eu")
+            await until(lambda: lab.kinds("eu")["link-up"] == 2, "its first rows are on the disk")
+            first.kill()
+            second = await lab.leader("eu")
+            assert second is not first
+            first.start()
+            await lab.register("kept", "eu")
+            await chess.send(b"e4")
+            assert await until(lambda: anext(aiter(heard)), "bob hears ann")
+        await lab.calm()
+        for process in lab.processes.values():
+            process.signal(signal.SIGTERM)
+        for process in lab.processes.values():
+            assert await process.ended() == 0
+    finally:
+        lab.close()
+    assert len(epochs(lab.rows("eu"))) >= 2, "each term in which a replica led is an epoch of its server"
+    again = replay(lab.journal)
+    assert again.returncode == 0, again.stdout + again.stderr
+    for rank in (1, 2, 3):
+        assert re.search(rf"^eu\.-seat-{rank} #\d+ .* same effects, byte for byte", again.stdout, re.M)

@@ -92,6 +92,10 @@ def _show(each: "Replayed") -> None:
 def _what_if(found: "list[Recording]", changes: dict[str, str], output: Output) -> int:
     from rostra.sim.replay import changed, what_if
 
+    replicas = [each.path for each in found if each.began().seat is not None]
+    if replicas:
+        remark(f"left out: {', '.join(replicas)}. With other settings another replica might have led")
+        found = [each for each in found if each.path not in replicas]
     if not found:
         return EXIT_OK
     changed(found[0].began(), changes)  # a misspelt setting is told before anything long begins

@@ -20,6 +20,7 @@ A part of a recording is a file: zstd over words, each a length and a MessagePac
 
 import hashlib
 import struct
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -28,15 +29,17 @@ from msgspec import Struct, msgpack
 from rostra.errors import UNDECODABLE, BadInput, RostraError
 from rostra.journal.veil import veiled, without_keys
 from rostra.names import Domain, Endpoint, Group
-from rostra.node import Node
+from rostra.node import Node, Output
 from rostra.protocols.adhoc import events as adhoc
 from rostra.protocols.detect.programs import ProgramEvidence
 from rostra.protocols.effects import Asked, EndpointGone, Event, FellBehind, TimerFired
+from rostra.protocols.lead import events as lead
 from rostra.protocols.links.events import ChannelClosed, ChannelOpened, PacketArrived
 from rostra.protocols.links.packets import NOBODY, AnyPacket, Hello
 from rostra.protocols.resolve.registry import Registry, RegistryRecord
 from rostra.protocols.resolve.requests import AnyRequest
-from rostra.stacks import NodePlan, make_core, make_node
+from rostra.replica import Replica
+from rostra.stacks import NodePlan, SeatPlan, make_core, make_node, make_replica
 from rostra.wire import Encoder, FrameKind, FrameReader
 
 FORMAT: Final = 3
@@ -64,6 +67,7 @@ class Began(Word, frozen=True, tag=0):
     format: int
     plan: NodePlan
     registry: tuple[RegistryRecord, ...] = ()
+    seat: SeatPlan | None = None  # of a replica; `plan` is then that of the server that it leads or will lead
 
 
 class Turn(Word, frozen=True, tag=1):
@@ -138,16 +142,40 @@ class Ended(Word, frozen=True, tag=14):
 
 
 class Spoken(Word, frozen=True, tag=15):
-    """An event of a group with messages in it."""
+    """An event of a group with messages in it, or of an election."""
 
     kind: str
     event: bytes
 
 
+class ToServer(Word, frozen=True, tag=16):
+    """In the recording of a replica: what follows is for the server that it leads."""
+
+
+class ToSeat(Word, frozen=True, tag=17):
+    """What follows is for the seat again. So it is at the beginning."""
+
+
+class Inner(Word, frozen=True, tag=18):
+    """What one half of the replica had for the other: all that was given before decides what it is."""
+
+
 Input = (
-    Started | Arrived | WasAsked | Gone | Behind | Opened | Closed | Fired | Flushed | Stopped | Met | Spoken
+    Started
+    | Arrived
+    | WasAsked
+    | Gone
+    | Behind
+    | Opened
+    | Closed
+    | Fired
+    | Flushed
+    | Stopped
+    | Met
+    | Spoken
+    | Inner
 )
-AnyWord = Began | Turn | Input | Gave | Ended
+AnyWord = Began | Turn | Input | Gave | Ended | ToServer | ToSeat
 
 _SPOKEN: Final = {
     kind.__name__: msgpack.Decoder(kind)
@@ -160,6 +188,9 @@ _SPOKEN: Final = {
         adhoc.Heard,
         adhoc.Spilled,
         adhoc.SpilledRead,
+        lead.Begun,
+        lead.Doubt,
+        lead.Clock,
     )
 }
 
@@ -195,6 +226,7 @@ class Recorder:
         self._due = 0.0
         self._parts = 0
         self._ended = False
+        self._to_server = False
         self._encoder = Encoder(began.plan.world)
         self._buffer = bytearray()
         self._write(began)
@@ -208,20 +240,27 @@ class Recorder:
             self._due = now + self._part_s
             self.hand_over()
         if self._kept > self._bytes_max:
-            self._end(f"it has reached its bound of {self._bytes_max >> 20} MB")
+            self.end(f"it has reached its bound of {self._bytes_max >> 20} MB")
         elif self._handed - self._taken > WAITING_BYTES_MAX:
-            self._end("the disk does not keep up")
+            self.end("the disk does not keep up")
         else:
             self._write(Turn(at, now))
 
-    def given(self, what: Event | Word) -> None:
+    def of_server(self) -> "ServerRecorder":
+        """The same recording, for the server that this replica leads."""
+        return ServerRecorder(self)
+
+    def given(self, what: Event | Word, *, to_server: bool = False) -> None:
         """The node is about to be given this."""
         if self._ended:
             return
+        if to_server != self._to_server:
+            self._to_server = to_server
+            self._write(ToServer() if to_server else ToSeat())
         try:
             self._write(what if isinstance(what, Word) else self._word(what))
         except RostraError as error:
-            self._end(str(error))
+            self.end(str(error))
 
     def gave(self, outputs: Sequence[Any]) -> None:
         """And this came of it. Nothing is written if nothing came."""
@@ -240,7 +279,10 @@ class Recorder:
         self._taken += waited
         self._kept += size
 
-    def _end(self, why: str) -> None:
+    def end(self, why: str) -> None:
+        """What is there can be replayed, and no more."""
+        if self._ended:
+            return
         self._write(Ended(why))
         self._ended = True
         self.hand_over()
@@ -271,10 +313,23 @@ class Recorder:
                 return Gone(endpoint, why, evidence)
             case FellBehind(endpoint, groups):
                 return Behind(endpoint, groups)
+            case lead.Share() | lead.Record() | adhoc.Appointed() | adhoc.Replicated():
+                return Inner()
             case _ if type(event).__name__ in _SPOKEN:
                 return Spoken(type(event).__name__, _encode(event))
             case _:
                 raise BadInput(f"{type(event).__name__} cannot be recorded")
+
+
+class ServerRecorder:
+    """Writes down what a server is given that a replica leads."""
+
+    def __init__(self, replica: Recorder) -> None:
+        self._replica = replica
+        self.turn, self.gave, self.hand_over = replica.turn, replica.gave, replica.hand_over
+
+    def given(self, what: Event | Word) -> None:
+        self._replica.given(what, to_server=True)
 
 
 def effects_of(outputs: Sequence[Any]) -> Gave:
@@ -298,11 +353,6 @@ def words(part: bytes) -> Iterator[AnyWord]:
             raise _unreadable(error) from None
         yield word
         place += length
-
-
-def node_of(began: Began) -> Node:
-    """A new node, made as the recorded one was."""
-    return make_node(began.plan, make_core(began.plan, Registry.of(began.registry)))
 
 
 class Packets:
@@ -348,21 +398,92 @@ def events(word: Input, packets: Packets) -> Event | None:
     return None
 
 
-def give(node: Node, now: float, word: Input, packets: Packets) -> list[Any]:
-    """Give a node what was recorded."""
-    match word:
-        case Started():
-            return node.start(now)
-        case Flushed():
-            return node.flush(now)
-        case Stopped(why):
-            return node.stop(now, why)
-        case Met(peer):
-            node.meet(peer)
-            return []
-    event = events(word, packets)
-    assert event is not None
-    return node.step(now, event)
+class Diverged(Exception):
+    """What was recorded cannot happen in what is replayed."""
+
+
+class Again:
+    """What was recorded, made again: a node, or a replica with its two."""
+
+    def __init__(self, began: Began) -> None:
+        self._packets = Packets(began.plan.world)
+        registry = Registry.of(began.registry)
+        self._replica: Replica | None = None
+        self._server: Node | None = None
+        self._started: list[Any] | None = None  # what the server gave at its beginning, until that is wanted
+        self._to_server = False
+        self._inner: tuple[deque[Event], deque[Event]] = (deque(), deque())  # for the seat, for the server
+        self._now = 0.0
+        if began.seat is None:
+            self._node = make_node(began.plan, make_core(began.plan, registry))
+        else:
+            self._replica = make_replica(self, began.plan, began.seat, registry)
+            self._node = self._replica.seat
+
+    def turn(self, to: ToServer | ToSeat) -> None:
+        self._to_server = isinstance(to, ToServer)
+
+    def give(self, now: float, word: Input) -> list[Any]:
+        """Give it what was recorded."""
+        self._now = now
+        if self._to_server and isinstance(word, Started) and self._started is not None:
+            outputs, self._started = self._started, None
+            return outputs
+        node = self._server if self._to_server else self._node
+        if node is None:
+            raise Diverged("this replica does not lead, and has no server to give that to")
+        outputs = self._give(node, now, word)
+        if self._replica is None:
+            return outputs
+        if self._to_server:
+            self._replica.server_ordered(outputs)
+        else:
+            for output in outputs:
+                self._replica.seat_ordered(now, output)
+        return outputs
+
+    def _give(self, node: Node, now: float, word: Input) -> list[Any]:
+        match word:
+            case Started():
+                return node.start(now)
+            case Flushed():
+                return node.flush(now)
+            case Stopped(why):
+                return node.stop(now, why)
+            case Met(peer):
+                node.meet(peer)
+                return []
+            case Inner():
+                inner = self._inner[self._to_server]
+                if not inner:
+                    raise Diverged("the replica has nothing to give to this half of it")
+                return node.step(now, inner.popleft())
+        event = events(word, self._packets)
+        assert event is not None
+        return node.step(now, event)
+
+    # What a replica orders. All that it gives to its halves, and all that they do then, was recorded.
+
+    def begin(self, replica: Replica, server: Node) -> None:
+        self._server = server
+        self._started = server.start(self._now)
+        replica.server_ordered(self._started)
+
+    def end(self, replica: Replica, server: Node, why: str) -> None:
+        self._server = self._started = None
+        self._inner[True].clear()
+
+    def step_seat(self, replica: Replica, event: Event) -> None:
+        self._inner[False].append(event)
+
+    def step_server(self, replica: Replica, event: Event) -> None:
+        self._inner[True].append(event)
+
+    def perform(self, replica: Replica, output: Output) -> None:
+        pass
+
+    def remember(self, replica: Replica, neighbours: tuple[Domain, ...]) -> None:
+        pass
 
 
 def decoded(effects: bytes) -> Iterable[tuple[str, Any]]:

@@ -13,13 +13,11 @@ from typing import Any, Final
 from rostra.errors import BadInput
 from rostra.journal.bounds import Bounds
 from rostra.journal.entries import Identity, Role
-from rostra.journal.inputs import FORMAT, Began, Recorder
+from rostra.journal.inputs import Recorder
 from rostra.journal.rows import Scribe
 from rostra.journal.schema import VERSION
 from rostra.journal.segments import Place
 from rostra.journal.writer import Part, Pen, Writer
-from rostra.protocols.resolve.domain import DomainServer
-from rostra.protocols.resolve.local import LocalServer
 from rostra.runtime.process import Process, Resident
 
 CLOSE_TIMEOUT_S: Final = 15.0
@@ -70,13 +68,16 @@ class Journals:
         self.scribes.append(scribe)
         self.writers.append(writer)
         process.keep_journal(resident, scribe)
-        if process.world.journal.record and resident.replica is None:
-            # A server that takes the place of another begins with what that one knew: its inputs alone are
-            # not its whole story.
-            self._record(resident)
+        if resident.replica is None:
+            self.record(resident)
 
-    def _record(self, resident: Resident) -> None:
-        path, epoch = resident.path, resident.node.incarnation
+    def record(self, resident: Resident) -> None:
+        """Keep every input of a node, if that is wanted. What a server is given that a replica leads is in
+        the recording of the replica: it begins with what its predecessor knew."""
+        path, epoch, began = resident.path, resident.node.incarnation, resident.began
+        if not self._process.world.journal.record:
+            return
+        assert began is not None, f"nobody knows how {path} was made"
 
         def put(number: int, words: bytes) -> None:
             self._pen.put(Part(f"{path}-{epoch}-{number:06d}.inputs", words, recorder.written))
@@ -85,7 +86,7 @@ class Journals:
             self._process.record.note("recording_ended", node=path, because=why)
 
         recorder = Recorder(
-            began(resident),
+            began,
             put,
             part_s=self._bounds.segment_s,
             bytes_max=self._bounds.record_mb << 20,
@@ -120,13 +121,6 @@ class Journals:
 
     def _lost(self, rows: int) -> None:
         self._process.record.count("journal_rows_dropped", by=rows)
-
-
-def began(resident: Resident) -> Began:
-    """How this node was made: what a recording begins with."""
-    core = resident.membership
-    assert resident.plan is not None and isinstance(core, LocalServer | DomainServer)
-    return Began(FORMAT, resident.plan, core.registry.records())
 
 
 def _beginning(process: Process, resident: Resident) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from rostra.errors import RostraError, StoreFailed
-from rostra.journal.inputs import FLUSHED, STARTED, Met, Recorder, Stopped
+from rostra.journal.inputs import FLUSHED, STARTED, Began, Met, Recorder, ServerRecorder, Stopped
 from rostra.journal.rows import Scribe
 from rostra.names import Domain, dials, parent
 from rostra.node import Node, Output
@@ -102,7 +102,6 @@ from rostra.runtime.programs import WATCH_TICK_S, Programs
 from rostra.runtime.record import Record
 from rostra.runtime.spill import SpillDisk
 from rostra.runtime.store import Store
-from rostra.stacks import NodePlan
 from rostra.wire import Encoder, Goodbye
 
 DRAIN_TIMEOUT_S: Final = 5.0
@@ -130,9 +129,9 @@ class Writes(Protocol):
 class Resident:
     """A node of this process, and what it needs of the machine."""
 
-    def __init__(self, node: Node, store: Store, *, is_agent: bool, plan: NodePlan | None = None) -> None:
+    def __init__(self, node: Node, store: Store, *, is_agent: bool, began: Began | None = None) -> None:
         self.node = node
-        self.plan = plan  # how it was made, for a recording; none where nothing is recorded
+        self.began = began  # how it was made; none of a server that a replica leads, whose seat was
         self.path = node.path
         self.store = store
         self.is_agent = is_agent
@@ -147,7 +146,7 @@ class Resident:
         self.replica: Replica | None = None  # of a seat, and of a server that leads: what both belong to
         self.gone = False  # another replica leads: nothing happens to this node any more
         self.scribe: Scribe | None = None  # if a journal is kept
-        self.recorder: Recorder | None = None  # if every input is kept too
+        self.recorder: Recorder | ServerRecorder | None = None  # if every input is kept too
 
     @property
     def is_seat(self) -> bool:
@@ -516,6 +515,8 @@ class Process:
         while self._stepped:
             stepped, self._stepped = self._stepped, {}
             for resident in stepped:
+                if resident.gone:
+                    continue
                 if resident.recorder is not None:
                     resident.recorder.given(FLUSHED)
                 self._carry_out(resident, None, resident.node.flush(self.now))
@@ -628,6 +629,8 @@ class Process:
 
     def no_room(self, resident: Resident, what: str, error: StoreFailed) -> None:
         """The disk did not take this. Whoever needs it is refused, or waits; the node goes on."""
+        if resident.is_seat and isinstance(resident.recorder, Recorder):
+            resident.recorder.end("what the replica did next was decided by its disk, which was full")
         self.record.count("disk_refused", what)
         self.record.note_rarely(
             f"disk {resident.path}", "disk_refused", node=resident.path, what=what, because=error.what

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rostra.errors import StoreFailed
+from rostra.journal.inputs import Began, Recorder
 from rostra.names import Domain
 from rostra.node import Node, Output
 from rostra.protocols.effects import Event
@@ -39,8 +40,8 @@ class Replicas:
         self._servers: dict[Domain, Resident] = {}  # of those that lead
         self._unwritten: dict[Domain, tuple[Domain, ...]] = {}  # neighbours that the disk is not told of yet
 
-    def host(self, replica: Replica, store: Store) -> None:
-        seat = Resident(replica.seat, store, is_agent=False)
+    def host(self, replica: Replica, store: Store, began: Began) -> None:
+        seat = Resident(replica.seat, store, is_agent=False, began=began)
         seat.replica = replica
         core = replica.seat.core
         assert isinstance(core, SeatCore)
@@ -60,6 +61,8 @@ class Replicas:
         self._serve(replica.domain)
         if (journals := self._journals()) is not None:
             journals.open(resident)
+        if isinstance(seat.recorder, Recorder):
+            resident.recorder = seat.recorder.of_server()
         self._process.let_lead(resident)
 
     def end(self, replica: Replica, server: Node, why: str) -> None:

@@ -22,6 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rostra.errors import BadInput, RostraError
+from rostra.journal.inputs import FORMAT, Began
 from rostra.names import Domain, parent
 from rostra.protocols.adhoc.messages import Channel
 from rostra.runtime.addresses import SocketPath, TcpAddress, default_socket
@@ -37,7 +38,7 @@ from rostra.runtime.replicas import Replicas
 from rostra.runtime.spill import MB_MAX
 from rostra.runtime.store import Store, open_store
 from rostra.runtime.tokens import read_token
-from rostra.stacks import FifoPlan, NodePlan, make_core, make_node, make_replica, make_seat
+from rostra.stacks import FifoPlan, NodePlan, SeatPlan, make_core, make_node, make_replica
 from rostra.wire import FrameKind
 
 if TYPE_CHECKING:
@@ -256,18 +257,9 @@ class running:
         registry = store.registry()
         # The address and the keys stay the same, however often this replica leads.
         plan = _server_plan(world, domain, 0, process.data)
-        seat = make_seat(
-            plan,
-            me,
-            seats,
-            incarnation=store.incarnation,
-            ballot=store.ballot(),
-            registry=registry,
-            config=world.lead,
-        )
-        luck = partial(secrets.randbits, 64)
-        replica = make_replica(self._replicas, plan, seat, registry, store.known(), luck)
-        self._replicas.host(replica, store)
+        seat = SeatPlan(me, seats, store.incarnation, world.lead, store.ballot(), tuple(store.known()))
+        replica = make_replica(self._replicas, plan, seat, registry)
+        self._replicas.host(replica, store, Began(FORMAT, plan, registry.records(), seat))
 
     async def _open_doors(self, process: Process) -> None:
         settings = self._settings
@@ -329,14 +321,17 @@ def _journals(at: str, process: Process) -> "Journals":
 
     journals = Journals(at, process.world.journal.bounds, process)
     for resident in process.residents.values():
-        if not resident.is_seat:
+        if resident.is_seat:
+            journals.record(resident)
+        else:
             journals.open(resident)
     return journals
 
 
 def _resident(plan: NodePlan, store: Store) -> Resident:
-    node = make_node(plan, make_core(plan, store.registry()))
-    return Resident(node, store, is_agent=plan.is_agent, plan=plan)
+    registry = store.registry()
+    began = Began(FORMAT, plan, registry.records())
+    return Resident(make_node(plan, make_core(plan, registry)), store, is_agent=plan.is_agent, began=began)
 
 
 def _server_plan(world: World, domain: Domain, incarnation: int, data: DataChannel) -> NodePlan:

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from rostra.errors import BadInput
 from rostra.journal.entries import Entry, Identity, Role
-from rostra.journal.inputs import Began, Recorder, Word
+from rostra.journal.inputs import Began, Recorder, ServerRecorder, Word
 from rostra.journal.rows import Scribe
 from rostra.journal.schema import VERSION
 from rostra.journal.segments import Place, read, table_of
@@ -73,7 +73,7 @@ class SimJournal:
         self.directory = Path(directory)
         self.world = world or unnamed(self.directory)
         self._record = record  # every input too
-        self._recorders: dict[Domain, Recorder] = {}
+        self._recorders: dict[Domain, Recorder | ServerRecorder] = {}
         self._place = Place(self.directory)
         try:
             self._place.claim(SIMULATOR, 1)
@@ -92,16 +92,28 @@ class SimJournal:
     def at(self, now: float) -> int:
         return BEGINNING_US + round(now * 1e6)
 
-    def started(self, now: float, began: Began, detail: dict[str, Any]) -> None:
+    def started(
+        self, now: float, began: Began, detail: dict[str, Any], *, led_by: Domain | None = None
+    ) -> None:
+        """A node was made. What is given to a server that a replica leads is in the replica's recording."""
         path, epoch = began.plan.path, began.plan.incarnation
         role: Role = "agent" if began.plan.is_agent else "server"
         if self._record:
-            self._recorders[path] = self._recorder(began)
+            leader = None if led_by is None else self._recorders[led_by]
+            self._recorders[path] = (
+                leader.of_server() if isinstance(leader, Recorder) else self._recorder(began)
+            )
         put = self._page(path, role, epoch).take
         scribe = Scribe(path, role, epoch, put, heartbeat_s=HEARTBEAT_S, virtual=True)
         self._scribes[path] = scribe
         scribe.turn(self.at(now), now)
         scribe.started({"schema": VERSION, **detail})
+
+    def replica_started(self, began: Began) -> None:
+        """It keeps no journal until it leads."""
+        assert began.seat is not None, "a replica has a seat"
+        if self._record:
+            self._recorders[began.seat.path] = self._recorder(began)
 
     def crashed(self, path: Domain) -> None:
         """Nobody says goodbye in a crash."""
@@ -118,9 +130,9 @@ class SimJournal:
     def saw(self, now: float, path: Domain, event: Event | None, outputs: list[Any]) -> None:
         if self._record:
             self._recorders[path].gave(outputs)
-        scribe = self._scribes[path]
-        scribe.turn(self.at(now), now)
-        scribe.saw(event, outputs)
+        if (scribe := self._scribes.get(path)) is not None:
+            scribe.turn(self.at(now), now)
+            scribe.saw(event, outputs)
 
     def missed(
         self, now: float, host: Domain, observer: Endpoint, missed: int, groups: tuple[Group, ...]
@@ -158,7 +170,8 @@ class SimJournal:
 
     def _recorder(self, began: Began) -> Recorder:
         def put(number: int, words: bytes) -> None:
-            name = f"{began.plan.path}-{began.plan.incarnation}-{number:06d}.inputs"
+            node = began.seat or began.plan
+            name = f"{node.path}-{node.incarnation}-{number:06d}.inputs"
             Part(name, words, recorder.written).write(self._place)
 
         recorder = Recorder(began, put, part_s=inf, bytes_max=sys.maxsize, say=lambda why: None)

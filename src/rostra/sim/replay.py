@@ -24,18 +24,19 @@ from msgspec.structs import fields, replace
 from rostra.errors import BadInput
 from rostra.journal.inputs import (
     FORMAT,
+    Again,
     AnyWord,
     Began,
+    Diverged,
     Ended,
     Gave,
     Input,
-    Packets,
     Stopped,
+    ToSeat,
+    ToServer,
     Turn,
     decoded,
     effects_of,
-    give,
-    node_of,
     words,
 )
 from rostra.journal.writer import INPUTS, unpacked
@@ -126,7 +127,7 @@ class Replayed(Struct, frozen=True):
 def replay(recording: Recording, progress: Callable[[int], None] = lambda inputs: None) -> Replayed:
     """Run the inputs again, and compare."""
     began = recording.began()
-    node, packets = node_of(began), Packets(began.plan.world)
+    again = Again(began)
     at, now, first_at, number = 0, 0.0, 0, 0
     given: Input | None = None  # the effects of this are owed
     came: list[Any] = []
@@ -151,13 +152,18 @@ def replay(recording: Recording, progress: Callable[[int], None] = lambda inputs
                 first_at = first_at or at
             case Ended(why):
                 ended = why
+            case ToServer() | ToSeat():
+                difference, given = judge(None), None
+                again.turn(word)
             case _:
                 difference = judge(None)
                 if difference is None:
                     number += 1
                     progress(number)
                     try:
-                        came, given = give(node, now, word, packets), word
+                        came, given = again.give(now, word), word
+                    except Diverged as error:
+                        difference = Difference(number, at, shown(word), ("it was given",), (str(error),))
                     except Exception as error:
                         ended = f"the node failed at {shown(word)}: {type(error).__name__}: {error}"
                         break
@@ -190,8 +196,7 @@ def what_if(
 ) -> list[Change]:
     """What would have come out differently with these settings, as far as the recording can tell."""
     began = recording.began()
-    sides = (node_of(began), node_of(changed(began, changes)))
-    packets = Packets(began.plan.world)
+    sides = (Again(began), Again(changed(began, changes)))
     facts: tuple[list[_Fact], list[_Fact]] = ([], [])
     at, now, number = 0, 0.0, 0
     for word in recording.words():
@@ -200,11 +205,14 @@ def what_if(
                 continue
             case Turn():
                 at, now = word.at, word.now
+            case ToServer() | ToSeat():
+                for again in sides:
+                    again.turn(word)
             case _:
                 number += 1
                 progress(number)
-                for node, seen in zip(sides, facts, strict=True):
-                    seen.extend(_facts(at, give(node, now, word, packets)))
+                for again, seen in zip(sides, facts, strict=True):
+                    seen.extend(_facts(at, again.give(now, word)))
     return sorted(_compared(*facts), key=lambda change: change.at)
 
 

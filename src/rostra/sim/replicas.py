@@ -8,11 +8,12 @@ for the moment until the older one knows better, neighbours reach the newer one.
 """
 
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from rostra.journal.inputs import FORMAT, Began
 from rostra.names import Domain, seat_of
 from rostra.node import Node, Output
 from rostra.protocols.effects import Event
@@ -20,7 +21,7 @@ from rostra.protocols.lead.core import Ballot
 from rostra.protocols.resolve.registry import Registry, RegistryRecord
 from rostra.replica import Replica
 from rostra.sim.network import Line
-from rostra.stacks import make_replica, make_seat
+from rostra.stacks import SeatPlan, make_replica
 
 if TYPE_CHECKING:
     from rostra.sim.world import Process, World
@@ -73,27 +74,24 @@ class Seats:
         world, seats = self._world, self.of[domain]
         registry = Registry.of([each for each in process.disk if isinstance(each, RegistryRecord)])
         ballots = [each for each in process.disk if isinstance(each, Ballot)]
+        known = [each for each in process.disk if isinstance(each, Known)]
         plan = world.plan_of(domain, 0)
-        process.node = node = make_seat(
-            plan,
+        if plan.fifo is not None:
+            luck = world.luck_of(process.path, process.incarnation)
+            plan = replace(plan, fifo=replace(plan.fifo, luck=luck))
+        seat = SeatPlan(
             process.path,
             seats,
-            incarnation=process.incarnation,
-            ballot=ballots[-1] if ballots else Ballot(),
-            registry=registry,
-            config=world.lead,
-        )
-        process.core = node.core
-        known = [each for each in process.disk if isinstance(each, Known)]
-        self.replicas[process.path] = make_replica(
-            self,
-            plan,
-            node,
-            registry,
+            process.incarnation,
+            world.lead,
+            ballots[-1] if ballots else Ballot(),
             known[-1].neighbours if known else (),
-            luck=partial(world.luck_of, process.path, process.incarnation),
         )
-        return node
+        replica = self.replicas[process.path] = make_replica(self, plan, seat, registry)
+        process.node, process.core = replica.seat, replica.seat.core
+        if world.journal is not None:
+            world.journal.replica_started(Began(FORMAT, plan, registry.records(), seat))
+        return replica.seat
 
     def stop(self, seat: Domain) -> None:
         """A seat died, and with it what it led."""
@@ -110,7 +108,7 @@ class Seats:
         if process.node is not None:
             world.drop(process)
         self.leaders[replica.domain] = replica.seat.path
-        world.let_lead(process, server)
+        world.let_lead(process, server, replica.seat.path)
 
     def end(self, replica: Replica, server: Node, why: str) -> None:
         if self.leaders.get(replica.domain) == replica.seat.path:

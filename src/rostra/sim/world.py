@@ -298,16 +298,14 @@ class World:
         self.hearers: list[Hearer] = []
         self.name = WORLD_NAME
         self.lead = LeadConfig()
-        if replicas and self.journal is not None:
-            raise BadInput(
-                "a simulated world with replicas keeps no journal yet", fix="leave one of them out"
-            )
         self.seats = Seats(self, {parse_domain(name): count for name, count in (replicas or {}).items()})
         self._watching = watching
         self._wire = _Wire() if wire else None
         self._heap: list[tuple[float, int, Callable[[Any, Any], None], Any, Any]] = []
         self._turn = 0
         self._dirty: dict[Process, None] = {}
+        self._inner: deque[tuple[Process, Node, Event]] = deque()  # between the halves of replicas
+        self._carrying_out = False
         self._running = False
         self._calls: dict[int, Call] = {}
         self._token = 0
@@ -478,8 +476,20 @@ class World:
         if process.path in self.seats.leaders and (replica := self.seats.replica_of(process)) is not None:
             outputs = replica.server_ordered(outputs)
         carry = self._carry
-        for output in outputs:
-            carry[type(output)](process, output)
+        if self._carrying_out or not self.seats.of:
+            for output in outputs:
+                carry[type(output)](process, output)
+            return
+        self._carrying_out = True
+        try:
+            for output in outputs:
+                carry[type(output)](process, output)
+            while self._inner:
+                process, node, event = self._inner.popleft()
+                if process.node is node:
+                    self._step(process, event)
+        finally:
+            self._carrying_out = False
 
     def _seat_ordered(self, process: Process, order: Any) -> None:
         replica = self.seats.replica_of(process)
@@ -491,8 +501,9 @@ class World:
         self._carry[type(output)](process, output)
 
     def give(self, process: Process, event: Event) -> None:
-        """What one half of a replica says to the other."""
-        self._step(process, event)
+        """What one half of a replica has for the other: now, and after what is being done."""
+        if process.node is not None:
+            self._inner.append((process, process.node, event))
 
     def _wake(self, process: Process) -> None:
         """See to it that a server with a full inbox turns to it when it can."""
@@ -941,18 +952,25 @@ class World:
         self._forget_process(process)
         if self.journal is not None:
             self.journal.crashed(process.path)
+            self.journal.happened(self.now, ServerChanged, process.path, "crashed")
 
-    def let_lead(self, process: Process, node: Node) -> None:
+    def let_lead(self, process: Process, node: Node, leader: Domain) -> None:
         """A seat leads: its node is the domain's server from now on."""
         process.life += 1
         process.shelf = Shelf()
+        process.skew_s = self.processes[leader].skew_s
         process.incarnation = node.incarnation
         process.node, core = node, node.core
         process.door = core if isinstance(core, ClusterCore) else None
         process.core = core.server if isinstance(core, ClusterCore) else core
+        if self.journal is not None:
+            plan = self.plan_of(process.path, node.incarnation)
+            self.journal.happened(self.now, ServerChanged, process.path, "started")
+            self.journal.started(self.now, Began(FORMAT, plan), self._detail(process), led_by=leader)
+            self._given(process, STARTED)
         self._carry_out(process, None, node.start(self.now + process.skew_s))
         for peer in process.lines:
-            self._step(process, ChannelOpened(peer))
+            self.give(process, ChannelOpened(peer))
 
     def restart(self, server: str) -> "World":
         """A new life with an empty memory and a larger incarnation; only the disk is as it was."""
@@ -993,7 +1011,8 @@ class World:
 
     def step_clock(self, server: str, by_s: float) -> "World":
         """The server's clock jumps; its timers, which count seconds, do not."""
-        self._process(server).skew_s += by_s
+        for process in self.seats.in_one(self._process(server)):
+            process.skew_s += by_s
         return self
 
     def _start(self, process: Process, _: None) -> None:
@@ -1007,7 +1026,9 @@ class World:
         if path in self.seats.of:
             return  # until one of its replicas leads
         if (domain := self.seats.domain_of(path)) is not None:
-            self._carry_out(process, None, self.seats.start(process, domain).start(self.now + process.skew_s))
+            node = self.seats.start(process, domain)
+            self._given(process, STARTED)
+            self._carry_out(process, None, node.start(self.now + process.skew_s))
             for peer in process.lines:
                 self._step(process, ChannelOpened(peer))
             self._step(process, seat.Begun())
@@ -1025,12 +1046,14 @@ class World:
         process.node = make_node(plan, core)
         self._write(ServerChanged, path, "started")
         if self.journal is not None:
-            detail = {"links": self.timers, "resolve": self.config, "neighbours": sorted(process.lines)}
-            self.journal.started(self.now, Began(FORMAT, plan, registry.records()), detail)
+            self.journal.started(self.now, Began(FORMAT, plan, registry.records()), self._detail(process))
             self._given(process, STARTED)
         self._carry_out(process, None, process.node.start(self.now + process.skew_s))
         for peer in process.lines:
             self._step(process, ChannelOpened(peer))
+
+    def _detail(self, process: Process) -> dict[str, Any]:
+        return {"links": self.timers, "resolve": self.config, "neighbours": sorted(process.lines)}
 
     def plan_of(self, path: Domain, incarnation: int) -> NodePlan:
         is_agent, cluster = path not in self.tree.children, path in self.tree.clusters
