@@ -52,7 +52,7 @@ live: $(READY)  ## real processes: kill, stop and, as root in network namespaces
 browser: $(READY)  ## the dashboard in a real Chromium
 	@$(BIN)/pytest -q -n 2 -m browser tests/web $(ARGS)
 
-fuzz: $(READY)  ## throw mutated bytes at the wire for SECONDS=60
+fuzz: $(READY)  ## throw mutated bytes at the wire, and at the cores behind it, for SECONDS=60
 	@$(BIN)/python -m tests.wire.fuzz --seconds $(SECONDS) $(ARGS)
 
 storm: $(READY)  ## random worlds, churn, crashes and cuts, checked: SEEDS=1000

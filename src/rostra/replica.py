@@ -57,9 +57,19 @@ class Image(msgspec.Struct, frozen=True, array_like=True, tag=2):
     message: bytes
 
 
-_decoder = msgspec.msgpack.Decoder(Around | Image)
+_decoder: msgspec.msgpack.Decoder[Around | Image] = msgspec.msgpack.Decoder(Around | Image)
 _check: Final = check_of(Around | Image)
 _encode = msgspec.msgpack.Encoder().encode
+
+
+def read_shared(data: bytes) -> Around | Image | None:
+    """What is not understood is of a later version, and not for us."""
+    try:
+        said = _decoder.decode(data)
+        _check(said)
+    except UNDECODABLE:
+        return None
+    return said
 
 
 class House(Protocol):
@@ -152,13 +162,7 @@ class Replica:
         self._core = self._make_core()
 
     def _handed(self, now: Instant, data: bytes) -> None:
-        """What is not understood is of a later version, and not for us."""
-        try:
-            said = _decoder.decode(data)
-            _check(said)
-        except UNDECODABLE:
-            return
-        match said:
+        match read_shared(data):
             case Around(neighbours) if self.server is None:
                 self._learn(neighbours)
             case Image(octets):

@@ -3,6 +3,8 @@
     python -m tests.wire.fuzz --seconds 60            as long as you like
     python -m tests.wire.fuzz --replay 2026/4711      one case again, with its bytes and what became of them
 
+Half of the time it is behind the door (`behind.py`).
+
 A case is a seed and a number, and nothing else: the same case is the same bytes on every machine. Whatever
 the bytes, this must hold:
 
@@ -54,29 +56,8 @@ from rostra.wire.frames import (
 from rostra.wire.programs import Asks, ProgramHello, ProgramWelcome, Tells
 from tests.support import samples
 from tests.support.samples import WORLD
-
-HOSTILE_BYTES = (
-    b"\x00\x01\x7f\x80\x81\x90\x91\x92\xa0\xa1\xbf\xc0\xc1\xc4\xc6\xcf\xd6\xdb\xdc\xdd\xdf\xe0\xff"
-)
-HOSTILE_VALUES: list[Any] = [
-    *(None, True, -1, 0, 1, 2**31, 2**63, 2**64 - 1, 0.5, float("nan"), float("inf")),
-    *(
-        "",
-        ".",
-        "world",
-        "EU",
-        "a" * 64,
-        "a" * 300,
-        "eu..fr",
-        "eu.h1/a#1",
-        "\x00",
-        "\u202e",
-        "e\u0301",
-        "x~y",
-        "a!b!c",
-    ),
-    *(b"", b"\xff" * 300, [], [[]], [[[[]]]], {}, {"a": 1}, [1] * 300),
-]
+from tests.wire import behind
+from tests.wire.mutations import BENDS, HOSTILE_VALUES, Broken, require, walk
 
 KINDS = (FrameKind.LINK, FrameKind.TO_AGENT, FrameKind.TO_PROGRAM)
 
@@ -88,10 +69,6 @@ class Case(Struct, frozen=True):
     meant: tuple[Any, ...]  # what it said before it was bent
     cuts: tuple[int, ...]
     world: str = WORLD  # that the reader is of
-
-
-class Broken(AssertionError):
-    """A promise of the reader does not hold for this input."""
 
 
 # Making cases
@@ -281,57 +258,14 @@ FRAME_BENDS: list[Callable[[list[bytes], Random], list[bytes]]] = [
 # Bending the stream
 
 
-def flip_bits(octets: bytes, luck: Random) -> bytes:
-    bent = bytearray(octets)
-    for _ in range(luck.choice((1, 1, 2, 8)) if octets else 0):
-        bent[luck.randrange(len(bent))] ^= 1 << luck.randrange(8)
-    return bytes(bent)
-
-
-def overwrite(octets: bytes, luck: Random) -> bytes:
-    bent = bytearray(octets)
-    for _ in range(luck.choice((1, 2, 4)) if octets else 0):
-        bent[luck.randrange(len(bent))] = luck.choice(HOSTILE_BYTES)
-    return bytes(bent)
-
-
-def cut_short(octets: bytes, luck: Random) -> bytes:
-    return octets[: luck.randrange(len(octets) + 1)]
-
-
-def remove_a_piece(octets: bytes, luck: Random) -> bytes:
-    start = luck.randrange(len(octets) + 1)
-    return octets[:start] + octets[start + luck.choice((1, 2, 4, 16, 100)) :]
-
-
-def repeat_a_piece(octets: bytes, luck: Random) -> bytes:
-    start = luck.randrange(len(octets) + 1)
-    end = start + luck.choice((1, 4, 16, 100))
-    return octets[:end] + octets[start:]
-
-
-def insert_noise(octets: bytes, luck: Random) -> bytes:
-    at = luck.randrange(len(octets) + 1)
-    return octets[:at] + luck.randbytes(luck.choice((1, 2, 4, 16, 1000))) + octets[at:]
-
-
 def splice(octets: bytes, luck: Random) -> bytes:
     other = b"".join(conversation(luck.choice(KINDS), luck)[0])
     return octets[: luck.randrange(len(octets) + 1)] + other[luck.randrange(len(other) + 1) :]
 
 
 STREAM_BENDS: list[Callable[[bytes, Random], bytes]] = [
-    *(
-        flip_bits,
-        flip_bits,
-        overwrite,
-        overwrite,
-        cut_short,
-        remove_a_piece,
-        repeat_a_piece,
-        insert_noise,
-        splice,
-    ),
+    *BENDS,
+    splice,
 ]
 
 
@@ -359,13 +293,6 @@ def with_body(frames: list[bytes], at: int, body: Any) -> list[bytes]:
     if body is None:
         return frames
     return [*frames[:at], refit(frames[at], msgspec.msgpack.encode(body)[:BODY_BYTES_MAX]), *frames[at + 1 :]]
-
-
-def walk(value: Any) -> Iterator[Any]:
-    yield value
-    if isinstance(value, list):
-        for each in value:
-            yield from walk(each)
 
 
 # What must hold
@@ -411,11 +338,6 @@ def check(case: Case, *, weigh: bool = False) -> list[Any]:
             require(is_canonical(name, parse), f"{name!r} got through")
     require(told(read_again(case.kind, good)) == told(good), "what was read cannot be written and read again")
     return items
-
-
-def require(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise Broken(otherwise)
 
 
 def is_canonical(name: str, parse: Callable[[str], object]) -> bool:
@@ -521,8 +443,10 @@ def shrunk(case: Case, tries: int = 300) -> bytes:
     return octets
 
 
-def run(seed: int, *, cases: int | None = None, seconds: float | None = None) -> Counter[str]:
-    """Try cases until one breaks a promise, or enough were tried; how they ended."""
+def run(
+    seed: int, *, cases: int | None = None, seconds: float | None = None, reached: Counter[str] | None = None
+) -> Counter[str]:
+    """Try cases until one breaks a promise, or enough were tried; how they ended, and what was read."""
     began = shown = time.monotonic()
     endings: Counter[str] = Counter()
     for number in count() if cases is None else range(cases):
@@ -536,6 +460,8 @@ def run(seed: int, *, cases: int | None = None, seconds: float | None = None) ->
             ) from broken
         last = items[-1] if items else None
         endings[type(last).__name__ if isinstance(last, PeerError | Refusal) else "read to the end"] += 1
+        if reached is not None:
+            reached.update(kinds_in(items))
         now = time.monotonic()
         if seconds is not None and now - shown > 2:
             shown = now
@@ -545,7 +471,20 @@ def run(seed: int, *, cases: int | None = None, seconds: float | None = None) ->
     return endings
 
 
+def kinds_in(items: list[Any]) -> Iterator[str]:
+    """The classes of what was read, and of what is in it."""
+    for item in items:
+        inner = [getattr(item, name, None) for name in ("request", "answer", "notice", "item")]
+        for each in (item, *inner, *getattr(item, "messages", ())):
+            if isinstance(each, Struct):
+                yield type(each).__name__
+
+
 def replay(text: str) -> None:
+    if text.count("/") == 2:
+        seed, number, nth = map(int, text.split("/"))
+        behind.play_round(seed, number, nth + 1)
+        return
     seed, _, number = text.partition("/")
     case = make_case(int(seed), int(number))
     print(f"{case.kind.name}, bent by {', '.join(case.bent_by) or 'nothing'}, cut at {case.cuts}")
@@ -556,24 +495,36 @@ def replay(text: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.wire.fuzz", description=__doc__.partition("\n")[0])
-    parser.add_argument("--seconds", type=float, default=60.0, help="how long to go on")
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="how long to go on, at and behind the door"
+    )
     parser.add_argument(
         "--seed", type=int, default=None, help="another seed, other cases; default: the time of day"
     )
     parser.add_argument("--replay", metavar="SEED/CASE", help="one case again")
     options = parser.parse_args()
+    reached: Counter[str] = Counter()
     try:
         if options.replay:
             replay(options.replay)
             return
         seed = int(time.time()) if options.seed is None else options.seed
-        endings = run(seed, seconds=options.seconds)
+        at = time.monotonic()
+        endings = run(seed, seconds=options.seconds / 2, reached=reached)
+        behind_at = time.monotonic()
+        seen = behind.run(seed, until=lambda: time.monotonic() - behind_at > options.seconds / 2)
     except Broken as broken:
         print(f"\nerror: {broken}", file=sys.stderr)
         raise SystemExit(1) from None
-    print(f"\nseed {seed}: {endings.total()} cases, every promise held", file=sys.stderr)
-    for ending, times in endings.most_common():
-        print(f"{times:9} {ending}")
+    end = time.monotonic()
+    thrown = seen.pop(behind.THROWN)
+    print(f"\nseed {seed}: every promise held", file=sys.stderr)
+    print(f"at the door: {endings.total()} inputs, {endings.total() / (behind_at - at):.0f} a second")
+    for counted in (endings, reached):
+        print("  " + ", ".join(f"{times} {kind}" for kind, times in sorted(counted.items())))
+    print(f"behind it: {thrown} inputs, {thrown / (end - behind_at):.0f} a second")
+    for way, kinds in behind.by_way(seen):
+        print(f"  {way}: " + ", ".join(f"{times} {kind}" for kind, times in kinds))
 
 
 if __name__ == "__main__":
