@@ -311,11 +311,9 @@ class Target:
                 require(0 < each.port < 65_536 and len(where.key) <= 64, f"{where} is nowhere")
 
     def run(self, luck: Random) -> None:
-        block = block_of(
-            [luck.randbytes(luck.choice((0, 2, 2, 300))) for _ in range(luck.choice((1, 3, 20)))]
-        )
-        said = luck.choice((1, 3, 20, *SOUND[int], *ODD[int][1:]))
-        run = Run(1, said, bent(block, luck))
+        said = [luck.randbytes(luck.choice((0, 2, 2, 300))) for _ in range(luck.choice((1, 3, 20)))]
+        count = len(said) if luck.random() < 0.5 else luck.choice((*SOUND[int], *ODD[int][1:]))
+        run = Run(1, count, bent(block_of(said), luck))
         sound = is_sound(run)
         self.decoded("run", run if sound else None)
         if sound:
