@@ -25,8 +25,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 ALONE = {"test_benchmarks.py", "test_journal.py"}
 """Live tests of which each has a world of its own."""
 
-LONG = {"test_audits.py", "test_report.py"}
-"""Half of what Spark takes: there are two sessions, so that two workers are busy to the end."""
+LONG = {"test_audits.py", "test_parity.py", "test_sample.py"}
+"""They share one history, which is half of what Spark takes: two workers are busy to the end."""
 
 
 def together(nodeid: str) -> str:

@@ -4,17 +4,18 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from support.spark import require_spark
+from support.spark import SMALL, require_spark
 
 from rostra.history.session import start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from support.court import Court
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
-    """Chosen for tiny data: one core, one shuffle partition, no interface."""
+    """One core."""
     require_spark()
     place = tmp_path_factory.mktemp("spark")
     session = start(
@@ -22,19 +23,25 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
         app="tests",
         log=place / "spark.log",
         settings={
-            "spark.driver.memory": "1g",
-            "spark.sql.shuffle.partitions": "1",
-            "spark.default.parallelism": "1",
-            # A third of the time would go into making machine code that is run once.
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-            "spark.sql.adaptive.enabled": "false",  # nothing to adapt to in ten rows, and it costs a job each
-            "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than ten rows do
-            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-            # Else every column that is written down takes four calls to Java, to say in which line that was.
-            "spark.python.sql.dataFrameDebugging.enabled": "false",
+            **SMALL,
             "spark.sql.warehouse.dir": str(place / "warehouse"),
             "spark.local.dir": str(place / "local"),
         },
     )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def court(
+    spark: "SparkSession", request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator["Court"]:
+    """All worlds whose promises are judged by tests that were chosen."""
+    from support.court import Court, brought_by
+
+    modules = (item.module for item in request.session.items if isinstance(item, pytest.Function))
+    held = Court(
+        spark, brought_by(modules, tmp_path_factory.mktemp("brought")), tmp_path_factory.mktemp("court")
+    )
+    yield held
+    held.close()

@@ -11,6 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from support.spark import SMALL
+
 from rostra.history import compact, ingest
 from rostra.history.ingest import Ingest, locked
 from rostra.history.rebuild import rebuild
@@ -38,16 +40,6 @@ def main(journal: str, tables: str, point: str, files: int, *more: str) -> None:
     spark.stop()
     print("done", flush=True)
 
-
-SMALL = {
-    "spark.driver.memory": "1g",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.default.parallelism": "1",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
-"""Chosen for tiny data, as in conftest."""
 
 if __name__ == "__main__":
     main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), *sys.argv[5:])

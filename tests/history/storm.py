@@ -23,10 +23,10 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from history.dying import SMALL
 from history.test_dying import POINTS
 from history.test_ingest import keys, keys_of, random_journal, same, truth
 from support.segments import cut, send
+from support.spark import SMALL
 
 from rostra.history.questions.stays import stays
 from rostra.history.session import start

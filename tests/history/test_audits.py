@@ -1,7 +1,7 @@
 """Audits can fail: each kind of broken promise, planted in the journal of a world that kept them all, is
 found and pointed at; and on storms, fine and with planted bugs, they say what the simulator's checkers say.
 
-Every case is a world of its own, and all of them are judged together: one job for each promise.
+Every case is a world of its own, and all of them are judged together: see `support.court`.
 """
 
 from collections.abc import Callable
@@ -9,13 +9,16 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from faults.test_faults_find_bugs import (
     announces_nothing_when_the_link_comes_up,
     passes_no_change_on_to_siblings,
 )
 from support.calm import calm_world
+from support.court import Court
 from support.journal import Journal, Row, frame
+from support.segments import SCHEMA
 
 from rostra.errors import BadInput
 from rostra.history.audits import PROMISES, Evidence, coverage, findings, lines_around, offences, verdicts
@@ -463,7 +466,7 @@ class Blown:
         finally:
             storm.world.close()
         history = storm.world.history
-        self.world = f"storm-{shape}-{seed}"
+        self.world = f"blown-{shape}-{seed}"
         self.said = {
             verdict.promise: verdict.answer
             for verdict in (
@@ -496,10 +499,10 @@ def buggy_storm(plant: Callable[[pytest.MonkeyPatch], None], directory: Path) ->
     raise AssertionError("the bug was not found")
 
 
-class Judged:
-    """Everything, judged once."""
+class Brought:
+    """Every world of these tests."""
 
-    def __init__(self, spark: Any, directory: Path) -> None:
+    def __init__(self, directory: Path) -> None:
         fine = peaceful(directory / "fine")
         rows = list(fine)
         self.places: dict[str, Row] = {}
@@ -526,24 +529,24 @@ class Judged:
         rows += real_world("real") + real_world("real-and-wrong")
         rows += real_world("real-and-killed-whole", killed=True)
         rows += real_world("real-with-a-lost-tail", closing=False) + real_world("real-with-a-hole", lose=True)
-        self.events = frame(spark, rows).cache()
-        self.evidence = Evidence(self.events)
-        self._verdicts: dict[tuple[str, float | None], dict[str, Any]] = {}
+        self.table = pa.Table.from_pylist(rows, SCHEMA)
+
+
+class Judged:
+    """They, and what is said of them."""
+
+    def __init__(self, court: Court) -> None:
+        self.events, self.evidence, self._court = court.events, court.evidence, court
+        brought = court.brought[__name__]
+        self.places, self.storms, self.bugs = brought.places, brought.storms, brought.bugs
 
     def verdict(self, promise: str, world: str, bound_s: float | None = None) -> Any:
-        key = (promise, bound_s)
-        if key not in self._verdicts:
-            rows = verdicts(self.evidence, promise, bound_s).collect()
-            self._verdicts[key] = {row["world"]: row for row in rows}
-        return self._verdicts[key][world]
+        return self._court.verdicts(promise, bound_s)[world]
 
 
 @pytest.fixture(scope="module")
-def judged(spark, tmp_path_factory):
-    made = Judged(spark, tmp_path_factory.mktemp("audits"))
-    yield made
-    made.evidence.release()
-    made.events.unpersist()
+def judged(court):
+    return Judged(court)
 
 
 BOUNDS = {"both-sides-told": BOUND_S, "heals-alone": BOUND_S}
@@ -712,7 +715,6 @@ def test_a_life_whose_only_file_cannot_be_read_excuses_what_it_may_have_said(spa
     lost = f"file:///j/date={day}/{segment_name('eu.p.h1', 77, 1, 9)}"
     known = f"file:///j/date={day}/{segment_name('eu.p.h2', journal.rows[1]['epoch'], 1, 4)}"
     for left_out, answer, doubts in (
-        ((), "no", 0),
         ((known, "x/notes.parquet"), "no", 0),
         ((lost,), "cannot tell", 1),
     ):

@@ -1,23 +1,25 @@
 """Audits say what the simulator's checkers say: of the same worlds, well kept and spoilt.
 
 A bug is planted where a node's orders leave it, so that the history, which checkers read, and the journal,
-which audits read, are of one and the same world. All worlds are judged together: one job for each promise.
+which audits read, are of one and the same world. All worlds are judged together: see `support.court`.
 
 `make parity-history STORMS=50` compares both over many storms.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from faults.test_talk_checkers import Stalling
 from msgspec.structs import replace
 from support.calm import calm_world
-from support.journal import Row, frame
+from support.court import Court
+from support.journal import Row
 from support.parity import AUDITED, Compared, bounds_of, rows_of
+from support.segments import SCHEMA
 
-from rostra.history.audits import Evidence, verdicts
 from rostra.node import Node
 from rostra.protocols.adhoc.config import AdhocConfig
 from rostra.protocols.adhoc.core import ClusterCore
@@ -229,10 +231,10 @@ SMOOTH_BOUND_S = 0.03
 STORMS = [(0, "pair"), (1, "single"), (6, "talk")]
 
 
-class Worlds:
-    """Every world, run once, and judged by both."""
+class Brought:
+    """Every world, run once, and what the checkers say of it."""
 
-    def __init__(self, spark: Any, directory: Path) -> None:
+    def __init__(self, directory: Path) -> None:
         self.said: dict[str, Compared] = {}
         self.speaking = {name for name, make in FINE.items() if make in SPEAKING}
         self.speaking |= {name for name, (make, _, _) in SPOILT.items() if make in SPEAKING}
@@ -255,8 +257,7 @@ class Worlds:
             storm = Compared.of_storm(seed, shape, directory / f"{shape}-{seed}")
             self.said[storm.world] = storm
             rows += storm.rows
-        self.events = frame(spark, rows).cache()
-        self.evidence = Evidence(self.events)
+        self.table = pa.Table.from_pylist(rows, SCHEMA)
 
     def _plant(self, patch: pytest.MonkeyPatch, spoil: Spoil) -> None:
         perform = Node._perform
@@ -272,27 +273,24 @@ class Worlds:
         self.said[name] = Compared(name, world.history, BOUND_S)
         return rows_of(journal, name)
 
-    def audit(self, promise: str) -> dict[str, str]:
-        """What the audit says of every world; storms have their own, longer bounds."""
-        bounds = {name: bounds_of(promise, each.bound_s) for name, each in self.said.items()}
-        answers: dict[str, str] = {}
-        for bound_s in set(bounds.values()):
-            found = verdicts(self.evidence, promise, bound_s).collect()
-            answers |= {row["world"]: row["answer"] for row in found if bounds[row["world"]] == bound_s}
-        return answers
-
 
 @pytest.fixture(scope="module")
-def worlds(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worlds]:
-    made = Worlds(spark, tmp_path_factory.mktemp("parity"))
-    yield made
-    made.evidence.release()
-    made.events.unpersist()
+def worlds(court: Court) -> Brought:
+    brought: Brought = court.brought[__name__]
+    return brought
+
+
+def audit(court: Court, worlds: Brought, promise: str) -> dict[str, str]:
+    """What the audit says of every world; storms have their own, longer bounds."""
+    bounds = {name: bounds_of(promise, each.bound_s) for name, each in worlds.said.items()}
+    return {name: court.verdicts(promise, bound_s)[name]["answer"] for name, bound_s in bounds.items()}
 
 
 @pytest.mark.parametrize("promise", AUDITED)
-def test_audits_and_checkers_say_the_same_of_the_same_worlds(promise: str, worlds: Worlds) -> None:
-    audited = worlds.audit(promise)
+def test_audits_and_checkers_say_the_same_of_the_same_worlds(
+    promise: str, court: Court, worlds: Brought
+) -> None:
+    audited = audit(court, worlds, promise)
     checked = {world: each.answers[promise] for world, each in worlds.said.items()}
     # Checkers pass over what programs are told of a group that speaks: there, audits may know more.
     same = {world for world in checked if promise == "fifo-gap-free" or world not in worlds.speaking}
@@ -303,19 +301,20 @@ def test_audits_and_checkers_say_the_same_of_the_same_worlds(promise: str, world
             assert checked[world] == "no", f"{world} is what {promise} is about"
 
 
-def test_both_find_a_stream_that_stalls_when_somebody_joins(worlds: Worlds) -> None:
-    found = verdicts(worlds.evidence, "smooth-join", SMOOTH_BOUND_S).collect()
-    audited = {row["world"]: row["answer"] for row in found if row["world"] in SMOOTH}
+def test_both_find_a_stream_that_stalls_when_somebody_joins(court: Court, worlds: Brought) -> None:
+    found = court.verdicts("smooth-join", SMOOTH_BOUND_S)
+    audited = {world: found[world]["answer"] for world in SMOOTH}
     assert audited == worlds.smooth == {"others-come-and-go": "yes", "stalls-at-a-join": "no"}
 
 
 @pytest.mark.spec("X-055", "X-064")
 def test_what_was_submitted_is_judged_by_origin_with_the_gap_that_its_receiver_was_told(
-    worlds: Worlds,
+    court: Court,
+    worlds: Brought,
 ) -> None:
     """So that a yes means something: rows name the origins, and one of them was missed for a while."""
     assert worlds.said["submitting"].answers["fifo-gap-free"] == "yes"
-    rows = worlds.events.where("world = 'submitting'")
+    rows = court.events.where("world = 'submitting'")
     heard = {row["member"] for row in rows.where("kind = 'delivered'").select("member").collect()}
     assert {origin.partition("/")[0] for origin in heard} == {"haifa.b", "paris.d"}
     assert rows.where("kind = 'stream-gap'").select("member").distinct().count() > 0

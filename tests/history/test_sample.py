@@ -5,7 +5,6 @@ from collections import Counter
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 
 from rostra.errors import BadInput
@@ -188,30 +187,21 @@ def test_numbers_of_a_watch_begin_after_its_list_and_have_no_gaps(spoken):
     assert max(last.values()) > 10
 
 
-@pytest.fixture(scope="module")
-def evidence(spark, tmp_path_factory):
-    """A clean world and one for each plant, in one history: so each audit runs once."""
-    from rostra.history.audits import Evidence
+class Brought:
+    """A clean world, one that speaks, and one for each plant."""
 
-    where = tmp_path_factory.mktemp("planted")
-    sample(where / "clean", world="clean", **SMALL)
-    sample(where / "spoken", world="spoken", **SPEAKING)
-    for promise in PLANTS:
-        chosen = SPEAKING if promise in SPOKEN else SMALL
-        sample(where / promise, world=promise, planted=promise, **chosen)
-    everything = pa.concat_tables([read(path) for path in sorted(where.iterdir())])
-    # One row group for all: tests pay for files, not for rows.
-    pq.write_table(everything.drop_columns(["detail"]), where / "all.parquet")
-    gathered = Evidence(spark.read.parquet(str(where / "all.parquet")).cache())
-    yield gathered
-    gathered.release()
+    def __init__(self, where):
+        sample(where / "clean", world="clean", **SMALL)
+        sample(where / "spoken", world="spoken", **SPEAKING)
+        for promise in PLANTS:
+            chosen = SPEAKING if promise in SPOKEN else SMALL
+            sample(where / promise, world=promise, planted=promise, **chosen)
+        self.table = pa.concat_tables([read(path) for path in sorted(where.iterdir())])
 
 
 @pytest.mark.parametrize("promise", PLANTS)
-def test_audits_answer_yes_and_find_what_was_planted(evidence, promise):
-    from rostra.history.audits import verdicts
-
-    found = {row["world"]: row["answer"] for row in verdicts(evidence, promise).collect()}
+def test_audits_answer_yes_and_find_what_was_planted(court, promise):
+    found = {world: verdict["answer"] for world, verdict in court.verdicts(promise).items()}
 
     assert found["clean"] == ("cannot tell" if promise in SPOKEN else "yes")
     assert found["spoken"] == "yes"

@@ -140,9 +140,8 @@ def findings(evidence: Evidence | DataFrame, promise: str, bound_s: float | None
     own bound. Give `Evidence` rather than events if several promises are to be judged."""
     given = evidence if isinstance(evidence, Evidence) else Evidence(evidence)
     chosen = promise_called(promise)
-    if chosen.bound and bound_s is not None:
-        return chosen.judge(given, bound_s=bound_s)
-    return chosen.judge(given)
+    bound = {"bound_s": bound_s} if chosen.bound and bound_s is not None else {}
+    return given.judged((promise, *bound.values()), lambda: chosen.judge(given, **bound))
 
 
 def verdicts(evidence: Evidence | DataFrame, promise: str, bound_s: float | None = None) -> DataFrame:

@@ -4,7 +4,7 @@ The events themselves are read anew by every audit, and only in the columns that
 history they are kept too, and what grows with them: who saw whom, and where that was wrong.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 from functools import cached_property
 from typing import Self
 
@@ -44,6 +44,7 @@ class Evidence:
         self._left_out = tuple(left_out)
         self._calm: dict[float, DataFrame] = {}
         self._kept: list[DataFrame] = []
+        self._judged: dict[Hashable, DataFrame] = {}
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """Worked out once, until `release`."""
@@ -53,6 +54,12 @@ class Evidence:
     def once(self, frame: DataFrame) -> DataFrame:
         """The same for what grows with the events, if they are few: more than one step goes on from it."""
         return self.keep(frame) if self._is_small else frame
+
+    def judged(self, key: Hashable, judge: Callable[[], DataFrame]) -> DataFrame:
+        """What was found once under this key: of a small history it is not judged again for what broke."""
+        if key not in self._judged:
+            self._judged[key] = self.once(judge())
+        return self._judged[key]
 
     @cached_property
     def events(self) -> DataFrame:

@@ -1,0 +1,48 @@
+"""Every world whose promises tests judge, in one history: each promise is judged once for all of them.
+
+What an audit costs is Spark's thinking about it, and hardly depends on the number of worlds. A test module
+brings its worlds by a class `Brought`, made with an empty directory, whose `table` has all their rows.
+"""
+
+import inspect
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rostra.history.audits import Evidence, promise_called, verdicts
+
+
+class Court:
+    def __init__(self, spark: Any, brought: dict[str, Any], directory: Path) -> None:
+        self.brought = brought
+        worlds = Counter(world for each in brought.values() for world in set(each.table["world"].to_pylist()))
+        assert max(worlds.values()) == 1, "two modules bring a world of one name"
+        # One row group for all: tests pay for files, not for rows.
+        everything = pa.concat_tables([each.table for each in brought.values()])
+        pq.write_table(everything.drop_columns(["detail"]), directory / "all.parquet")
+        self.events = spark.read.parquet(str(directory)).cache()
+        self.evidence = Evidence(self.events)
+        self._verdicts: dict[tuple[str, float | None], dict[str, Any]] = {}
+
+    def verdicts(self, promise: str, bound_s: float | None = None) -> dict[str, Any]:
+        """Of all worlds."""
+        bound = inspect.signature(promise_called(promise).judge).parameters.get("bound_s")
+        key = (promise, None if bound is not None and bound.default == bound_s else bound_s)
+        if key not in self._verdicts:
+            rows = verdicts(self.evidence, *key).collect()
+            self._verdicts[key] = {row["world"]: row for row in rows}
+        return self._verdicts[key]
+
+    def close(self) -> None:
+        self.evidence.release()
+        self.events.unpersist()
+
+
+def brought_by(modules: Iterable[Any], directory: Path) -> dict[str, Any]:
+    """Of those that bring any, by their names."""
+    made = {module.__name__: module for module in modules if hasattr(module, "Brought")}
+    return {name: module.Brought(directory / name) for name, module in sorted(made.items())}
