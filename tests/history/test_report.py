@@ -35,6 +35,8 @@ def events(spark):
 class History:
     """As much of an archive as is asked for here."""
 
+    catalogue = None  # of a journal there is none
+
     def __init__(self, events):
         self.events = events
 

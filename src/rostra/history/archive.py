@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from rostra.errors import BadInput
+from rostra.history.catalogue import Catalogue
 from rostra.history.look import OTHER_WORLD
 from rostra.history.tables import Tables
 
@@ -28,16 +29,40 @@ FIX = "name one:  --tables DIR (made by rostra history ingest) or --journal DIR 
 
 
 class Archive:
+    """`spark` may be a function that starts one: what the catalogue of tables knows is told without."""
+
     def __init__(
-        self, spark: "SparkSession", *, tables: str | None = None, journal: str | None = None
+        self,
+        spark: "SparkSession | Callable[[], SparkSession]",
+        *,
+        tables: str | None = None,
+        journal: str | None = None,
     ) -> None:
         if (tables is None) == (journal is None):
             both = tables is not None
             raise BadInput("tables or journal, not both" if both else "no history was named", fix=FIX)
-        self.spark = spark
+        self._spark = spark
         self.unusable: dict[str, str] = {}  # files of a journal that could not be read, and why
         self._tables = None if tables is None else Tables(tables)
         self._journal = journal
+
+    @cached_property
+    def spark(self) -> "SparkSession":
+        return self._spark() if callable(self._spark) else self._spark
+
+    @cached_property
+    def catalogue(self) -> Catalogue | None:
+        """Of tables: what ingest keeps for those who ask."""
+        return None if self._tables is None else Catalogue(self._tables)
+
+    @cached_property
+    def lived(self) -> "DataFrame":
+        """The lives of all writers: whose, from when until when, and how they ended."""
+        if self.catalogue is not None:
+            return self.catalogue.lives(self.spark)
+        from rostra.history.questions.lives import lives
+
+        return lives(self.events)
 
     @cached_property
     def events(self) -> "DataFrame":

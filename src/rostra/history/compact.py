@@ -79,6 +79,7 @@ class Compaction:
             files=sum(commit.files for commit in commits),
             set_aside=sum(commit.set_aside for commit in commits),
             duplicates=sum(commit.duplicates for commit in commits),
+            groups=tuple(sorted({group for commit in commits for group in commit.groups})),
             rebuilt={
                 **{table: where for table, where in last.rebuilt.items() if table not in APPENDED},
                 **dict.fromkeys(sorted(rebuilt), directory),

@@ -17,7 +17,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from rostra.history.questions.lives import STILL_GOING_S
+from rostra.history.catalogue import lived_by
 from rostra.history.questions.stays import sight
 from rostra.history.runs import Epoch, Key
 from rostra.history.schemas import STAYS
@@ -112,21 +112,9 @@ def over_for_good(spark: SparkSession, epochs: Mapping[Key, Epoch]) -> DataFrame
 
 
 def over_by_now(spark: SparkSession, epochs: Mapping[Key, Epoch]) -> DataFrame:
-    """`ENDS`, as far as one can tell today: also those that a newer life of the writer followed, and those
-    that have been silent for `STILL_GOING_S` while their world went on. The rule of the question `lives`."""
-    newest_us: dict[str, int] = {}
-    newest_life: dict[tuple[str, str], int] = {}
-    for key, epoch in epochs.items():
-        newest_us[key.world] = max(newest_us.get(key.world, 0), epoch.ended_us)
-        who = (key.world, key.writer)
-        newest_life[who] = max(newest_life.get(who, 0), key.epoch)
-    rows = [
-        (*key, epoch.ended_us, "closing" if epoch.over else "unknown")
-        for key, epoch in epochs.items()
-        if epoch.over
-        or key.epoch < newest_life[key.world, key.writer]
-        or newest_us[key.world] - epoch.ended_us > STILL_GOING_S * 1_000_000
-    ]
+    """`ENDS`, as far as one can tell today, by the rule of the question `lives`."""
+    lived = lived_by(epochs)
+    rows = [(*key, epochs[key].ended_us, each.ended_by) for key, each in lived.items() if each.ended_by]
     return spark.createDataFrame(rows, ENDS)
 
 

@@ -280,6 +280,7 @@ class Ingest:
             late=(before.late if before else 0) + len(made.late),
             held=tuple(_held(piece, batch) for piece in made.held),
             extra=extra,
+            groups=tuple(sorted({group for each in written for group in each.groups} - self._groups())),
             at=time.time(),
         )
         self._reach("before commit")
@@ -306,6 +307,10 @@ class Ingest:
         )
         events = ds.dataset(paths, filesystem=self._tables.place.files, format="parquet")
         return events.to_table(filter=of_life & is_within(first, last))
+
+    def _groups(self) -> set[str]:
+        """Those that are in the tables."""
+        return {group for commit in self._tables.commits() for group in commit.groups}
 
     # What a batch writes
 

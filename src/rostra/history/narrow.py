@@ -18,18 +18,24 @@ Frame: TypeAlias = DataFrame
 
 
 def groups_in(archive: Archive) -> list[str]:
+    if archive.catalogue is not None:
+        return archive.catalogue.groups
     rows = archive.events.select("group").where(F.col("group").isNotNull()).distinct().collect()
     return sorted(row["group"] for row in rows)
 
 
 def places_in(archive: Archive) -> list[str]:
     """Every host and server that wrote, and every domain around them."""
+    if archive.catalogue is not None:
+        return archive.catalogue.places
     wrote = archive.events.where(F.col("role").isin("agent", "server")).select("writer").distinct()
     return sorted({around for row in wrote.collect() for around in enclosing(Domain(row["writer"]))})
 
 
 def reach(archive: Archive) -> tuple[datetime | None, datetime | None]:
     """The times of the first row and of the newest; of no rows, none."""
+    if archive.catalogue is not None:
+        return archive.catalogue.reach
     ends = (F.unix_micros(F.min("at")).alias("first"), F.unix_micros(F.max("at")).alias("last"))
     [row] = archive.events.agg(*ends).collect()
     first, last = (None if us is None else datetime.fromtimestamp(us / 1e6, UTC) for us in row)
@@ -39,6 +45,18 @@ def reach(archive: Archive) -> tuple[datetime | None, datetime | None]:
 def open_ends(archive: Archive, at: datetime) -> tuple[int, datetime | None]:
     """Journals that end before this time without a closing mark, and are not known to have ended: how many,
     and where the first does. Their writers run still, or were killed together."""
+    if archive.catalogue is not None:
+        lived_by = archive.catalogue.lived
+        simulated = {key.world for key, each in lived_by.items() if each.role == "sim"}
+        ends_at = [
+            each.last_at
+            for key, each in lived_by.items()
+            if key.world not in simulated
+            and each.role in ("agent", "server")
+            and each.ended_by is None
+            and each.last_at < at
+        ]
+        return len(ends_at), min(ends_at, default=None)
     lived = lives(archive.events)
     real = lived.join(lived.where("role = 'sim'").select("world").distinct(), "world", "left_anti")
     ends = (F.count(F.lit(1)).alias("many"), F.unix_micros(F.min("last_at")).alias("first"))
@@ -58,6 +76,12 @@ def narrowed(
     if until is not None:
         events = events.where(F.col("at") < F.lit(until))
     return events
+
+
+def few(answer: Frame) -> tuple[Frame, int]:
+    """The same rows, which are few, with nothing behind them; and how many they are."""
+    rows = answer.toArrow()
+    return answer.sparkSession.createDataFrame(rows, answer.schema), rows.num_rows
 
 
 def having(answer: Frame, **values: str | int | None) -> Frame:

@@ -76,6 +76,16 @@ VIEWS: Final = columns_of(
 )
 """Views that were installed, one row per member: `first` is the view's number, `last` the member's rank."""
 
+FOLLOWS: Final = columns_of(
+    *WHO_AND_WHEN,
+    *("nth", "of", "change", "news", "group", "member", "life", "stamp", "observers", "told", "cause"),
+)
+"""Endpoints that are to be told of a group's changes from then on, or no longer; and whom the last of a host
+loses from sight by that."""
+
+MEMBERS: Final = columns_of(*WHO_AND_WHEN, "role", "group", "member", "life", "stamp", "cause")
+"""Joins and leaves that members' own agents accepted: the truth."""
+
 STAYS: Final = StructType(
     [
         StructField("world", StringType(), nullable=False),
@@ -125,6 +135,8 @@ KINDS_OF: Final = {
     "traffic": ("sent", "received"),
     "deliveries": ("delivered", "recovered", "stream-started", "stream-ended", "stream-gap"),
     "views": ("view",),
+    "follows": ("followed", "unfollowed"),
+    "members": ("member-joined", "member-left"),
 }
 """Tables that are some kinds of rows and the columns that mean something for them."""
 
@@ -136,6 +148,8 @@ TABLES: Final = {
     "traffic": TRAFFIC,
     "deliveries": DELIVERIES,
     "views": VIEWS,
+    "follows": FOLLOWS,
+    "members": MEMBERS,
     "holes": HOLES,
 }
 

@@ -89,6 +89,7 @@ class Written(Struct):
     files: dict[str, str] = {}  # of each table that has rows; relative to the tables
     rows: dict[str, int] = {}
     opened: list[tuple[Key, int]] = []  # stays that last, of each life whose open stays were written anew
+    groups: list[str] = []  # that its events name
     troubles: list[Trouble] = []
 
 
@@ -140,6 +141,7 @@ class _Work:
         self._waiting = 0
         self._open = self._opened()
         self._sights: list[pa.Table] = []
+        self._groups: set[str] = set()
 
     def add(self, rows: pa.Table, into: str) -> None:
         self._rows[into].append(rows)
@@ -157,7 +159,8 @@ class _Work:
         counts = counted(lasting)
         files, rows = self._files.close()
         renewed = [life.key for life in self._share.lives if life.opened or life.key in counts]
-        return Written(files, rows, [(key, counts.get(key, 0)) for key in renewed])
+        opened = [(key, counts.get(key, 0)) for key in renewed]
+        return Written(files, rows, opened, sorted(self._groups))
 
     def _opened(self) -> pa.Table:
         wanted: dict[str, set[Key]] = {}
@@ -177,6 +180,7 @@ class _Work:
                 self._files.add("held", rows)
                 continue
             self._files.add("events", rows)
+            self._groups.update(pc.unique(rows["group"]).drop_null().to_pylist())
             for table, kinds in KINDS_OF.items():
                 chosen = self._files.schema(table).names
                 self._files.add(table, rows.select(chosen).filter(pc.is_in(rows["kind"], pa.array(kinds))))

@@ -40,12 +40,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 
 COMMITS, SET_ASIDE, CHECKPOINT, WRITING = "_commits", "_set_aside", "_checkpoint", "_writing"
 UNUSED: Final = "_unused.json"
 
-APPENDED: Final = ("events", "stays", "notices", "suspicions", "traffic", "deliveries", "views", "holes")
+APPENDED: Final = (
+    *("events", "stays", "notices", "suspicions", "traffic", "deliveries", "views"),
+    *("follows", "members", "holes"),
+)
 """Tables that grow by every batch. Of the others, only what the newest commit mentions means anything."""
 
 TRIES: Final = 20
@@ -67,6 +70,7 @@ class Commit(Struct, frozen=True, omit_defaults=True):
     late: int = 0  # runs that came late, ever, and that stays know nothing of
     held: tuple[Run, ...] = ()  # after this batch; each says in whose `held` it is
     extra: dict[str, Type] = {}  # columns of `events` that newer writers added, ever
+    groups: tuple[str, ...] = ()  # that are in these batches, and were in none before
     rebuilt: dict[str, str] = {}  # tables that were made anew, and where all their rows up to here are
     rebuilds: int = 0  # how often that was done since this batch came
     at: float = 0.0

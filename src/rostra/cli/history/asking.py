@@ -100,6 +100,17 @@ def events_of(
     return narrowed(archive.events, name, first, last)
 
 
+def members_of(archive: "Archive", group: str | None = None) -> "Frame":
+    """Memberships at home, which are the truth: of all groups, or of one."""
+    from rostra.history.narrow import having
+    from rostra.history.questions.stays import memberships
+
+    rows = archive.table("members")
+    return memberships(
+        having(rows, group=None if group is None else the_group(archive, group)), archive.lived
+    )
+
+
 def _closest(text: str, known: Iterable[str], what: str) -> str:
     known = list(known)
     close = difflib.get_close_matches(text, known, n=4, cutoff=0.4)

@@ -12,7 +12,7 @@ def churn(tables: TablesDir = None, journal: JournalDir = None, ..., output: For
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, Final
@@ -122,22 +122,34 @@ def spark_at(where: Where) -> Iterator[Any]:
 
 
 @contextmanager
-def archive_at(where: Where) -> Iterator["Archive"]:
+def archive_at(where: Where, doing: str | None = None) -> Iterator["Archive"]:
+    """Spark is started when it is first needed, and not for what the catalogue of tables can tell. What it is
+    `doing` then is shown."""
     from rostra.history.archive import FIX
 
     if where.tables is None and where.journal is None:
         raise BadInput("no history was named", fix=FIX)
     where = _one_of_both(where)
     check_history(where)
-    from rostra.history.session import check_java, check_spark
+    from rostra.history.session import check_spark
 
     check_spark()
-    if where.remote is None:
-        check_java()
     from rostra.history.archive import Archive
 
-    with spark_at(where) as spark:
-        yield Archive(spark, tables=where.tables, journal=where.journal)
+    with ExitStack() as stack:
+
+        def start() -> Any:
+            from rostra.history.progress import progress
+            from rostra.history.session import check_java
+
+            if where.remote is None:
+                check_java()
+            spark = stack.enter_context(spark_at(where))
+            if doing is not None:
+                stack.enter_context(progress(spark, doing))
+            return spark
+
+        yield Archive(start, tables=where.tables, journal=where.journal)
 
 
 def _one_of_both(where: Where) -> Where:
@@ -188,9 +200,8 @@ def answer(
     if output is Output.PARQUET and to is None and sys.stdout.isatty():
         raise BadInput("Parquet is nothing for a terminal", fix="name a file:  --to answer.parquet")
     from rostra.history.answers import TABLE_ROWS, Answer
-    from rostra.history.progress import progress
 
-    with archive_at(where) as archive, progress(archive.spark, doing):
+    with archive_at(where, doing) as archive:
         at_most = TABLE_ROWS if output is Output.TABLE and to is None else None
         got = Answer(question(archive), at_most=at_most)
     with _opened(to) as file:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rostra.cli.common import command, remark
-from rostra.cli.history.asking import CLOCKS, Group, events_of, the_place
+from rostra.cli.history.asking import CLOCKS, Group, members_of, the_group, the_place
 from rostra.cli.history.common import Format, JournalDir, Master, Output, Remote, TablesDir, To, Where, answer
 from rostra.cli.house import HouseCommand
 
@@ -49,17 +49,16 @@ def size(
     """
 
     def question(archive: "Archive") -> "Frame":
-        from rostra.history.narrow import seen_inside
+        from rostra.history.narrow import having, seen_inside
         from rostra.history.questions.size import size as ask
         from rostra.history.questions.size import size_seen
-        from rostra.history.questions.stays import memberships, stays
 
-        events = events_of(archive, group)
-        remark(CLOCKS)
         if seen_from is None:
-            sizes = ask(memberships(events), every)
+            sizes = ask(members_of(archive, group), every)
         else:
-            sizes = size_seen(seen_inside(stays(events), the_place(archive, seen_from)), every)
+            stays = having(archive.stays, group=None if group is None else the_group(archive, group))
+            sizes = size_seen(seen_inside(stays, the_place(archive, seen_from)), every)
+        remark(CLOCKS)
         return sizes.orderBy("world", "group", "seen_by", "at")
 
     return answer(

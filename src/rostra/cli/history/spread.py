@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rostra.cli.common import command
-from rostra.cli.history.asking import Group, events_of, the_time
+from rostra.cli.history.asking import Group, members_of, the_time
 from rostra.cli.history.common import Format, JournalDir, Master, Output, Remote, TablesDir, To, Where, answer
 from rostra.cli.history.times import At
 from rostra.cli.house import HouseCommand
@@ -43,9 +43,8 @@ def spread(
     def question(archive: "Archive") -> "Frame":
         from rostra.history.narrow import having
         from rostra.history.questions.spread import spread as ask
-        from rostra.history.questions.stays import memberships
 
-        found = ask(memberships(events_of(archive, group)), the_time(archive, at))
+        found = ask(members_of(archive, group), the_time(archive, at))
         return having(found, level=level).orderBy("world", "group", "level", "domain")
 
     return answer(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rostra.cli.common import command, remark
-from rostra.cli.history.asking import CLOCKS, Group, SeenFrom, the_group, the_place
+from rostra.cli.history.asking import CLOCKS, Group, SeenFrom, members_of, the_group, the_place
 from rostra.cli.history.common import Format, JournalDir, Master, Output, Remote, TablesDir, To, Where, answer
 from rostra.cli.house import HouseCommand
 from rostra.names import parse_subject
@@ -50,9 +50,8 @@ def stays(
 
     def question(archive: "Archive") -> "Frame":
         from rostra.history.narrow import about, having, seen_inside
-        from rostra.history.questions.stays import memberships
 
-        found = archive.events.transform(memberships) if home else archive.stays
+        found = members_of(archive, group) if home else archive.stays
         if group is not None:
             found = having(found, group=the_group(archive, group))
         if member is not None:

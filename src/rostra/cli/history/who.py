@@ -45,12 +45,12 @@ def who(
 
     def question(archive: "Archive") -> "Frame":
         nonlocal asked
-        from rostra.history.narrow import open_ends
-        from rostra.history.questions.who import followers
+        from rostra.history.narrow import few, open_ends
+        from rostra.history.questions.who import followers, who_stayed
         from rostra.history.questions.who import who as ask
 
         name, place, then = the_group(archive, group), the_place(archive, seen_from), the_time(archive, at)
-        asked = followers(archive.events, name, then, place).count()
+        asked_of, asked = few(followers(archive.table("follows"), name, then, place, archive.lived))
         many, first = open_ends(archive, then)
         if first is not None:
             remark(
@@ -63,7 +63,11 @@ def who(
             remark(
                 f"cannot tell: nobody in {place} followed {name} then, or its journal does not reach so far"
             )
-        return ask(archive.events, name, then, place).orderBy("world", "member")
+        if archive.catalogue is not None:
+            found = who_stayed(archive.stays, asked_of, name, then)
+        else:
+            found = ask(archive.events, name, then, place)
+        return found.orderBy("world", "member")
 
     def nobody() -> str:
         return "nobody was seen in it" if asked else "which is not the same as nobody"

@@ -21,13 +21,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from rostra.history.catalogue import STILL_GOING_S
 from rostra.history.questions.straight import PARTS_SCHEMA, Lives
 from rostra.history.shape import shaped
 from rostra.history.straight import answered, origin_of
-
-STILL_GOING_S: Final = 60.0
-"""A life without `closing` is still going if its last row is no older than this, measured from the world's
-newest row. A writer beats every few seconds and flushes soon after, so a minute of silence is an end."""
 
 LIVES: Final = StructType(
     [

@@ -53,11 +53,13 @@ FOLLOWERS: Final = StructType(
 )
 
 
-def followers(events: DataFrame, group: str, at: datetime, seen_from: str = ROOT) -> DataFrame:
+def followers(
+    events: DataFrame, group: str, at: datetime, seen_from: str = ROOT, lived: DataFrame | None = None
+) -> DataFrame:
     """The hosts inside a place that followed a group at that time, and whose journals reach so far
-    (`FOLLOWERS`)."""
+    (`FOLLOWERS`). With the hosts' `lived`, rows of `follows` are enough of the events."""
     narrowed = events.where((F.col("group") == group) & inside(seen_from, F.col("writer")))
-    lived = lives(events.where(F.col("kind").isin(*MARKS)))
+    lived = lives(events.where(F.col("kind").isin(*MARKS))) if lived is None else lived
     return shaped(
         follows(narrowed, lived).where(lasting(F.lit(at), "from_at", "until_at")),
         FOLLOWERS,
@@ -77,13 +79,25 @@ def who(events: DataFrame, group: str, at: datetime, seen_from: str = ROOT) -> D
         heard.groupBy("world", F.col("writer").alias("seen_by"), "epoch", "member")
         .agg(F.max(F.struct("seq", "at", "change")).alias("last"))
         .where(F.col("last.change") == "joined")
-        .join(F.broadcast(asked), ["world", "seen_by", "epoch"], "left_semi")
     )
+    return _as_seen(last.withColumn("since", F.col("last.at")), asked, group)
+
+
+def who_stayed(stays: DataFrame, asked: DataFrame, group: str, at: datetime) -> DataFrame:
+    """The same (`WHO`) from the `stays` that these `followers` saw: nothing has to be worked out."""
+    there = stays.where((F.col("group") == group) & lasting(F.lit(at)))
+    return _as_seen(there.withColumn("since", F.col("joined_at")), asked, group)
+
+
+def _as_seen(sights: DataFrame, asked: DataFrame, group: str) -> DataFrame:
+    """`sights` are who saw whom, and since when: world, seen_by, epoch, member, since."""
     known = asked.groupBy("world").agg(
         F.count(F.lit(1)).alias("of"), F.array_sort(F.collect_list("seen_by")).alias("hosts")
     )
-    members = last.groupBy("world", "member").agg(
-        F.min("last.at").alias("since"), F.collect_list("seen_by").alias("by")
+    members = (
+        sights.join(F.broadcast(asked), ["world", "seen_by", "epoch"], "left_semi")
+        .groupBy("world", "member")
+        .agg(F.min("since").alias("since"), F.collect_set("seen_by").alias("by"))
     )
     return shaped(
         members.join(F.broadcast(known), "world"),

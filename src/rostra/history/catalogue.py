@@ -1,0 +1,98 @@
+"""What is known of tables without reading a row of them, and without Spark: ingest keeps it.
+
+    _commits/17.json      groups
+    epochs/batch=17/      the lives of writers: whose, from when until when, and how they ended
+
+It says what the same questions over all events would say.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rostra.history.runs import Epoch, Key
+from rostra.history.tables import Commit, Tables
+from rostra.names import Domain, enclosing
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+STILL_GOING_S: Final = 60.0
+"""A life without `closing` is still going if its last row is no older than this, measured from the world's
+newest row. A writer beats every few seconds and flushes soon after, so a minute of silence is an end."""
+
+
+class Lived(NamedTuple):
+    """As the question `lives` says it."""
+
+    role: str
+    began_at: datetime
+    last_at: datetime
+    ended_by: str | None  # closing | unknown; None while it goes on
+
+
+class Catalogue:
+    def __init__(self, tables: Tables, commits: tuple[Commit, ...] | None = None) -> None:
+        self._tables = tables
+        self.commits = tables.require() if commits is None else commits
+
+    @cached_property
+    def groups(self) -> list[str]:
+        return sorted({group for commit in self.commits for group in commit.groups})
+
+    @cached_property
+    def places(self) -> list[str]:
+        """Every host and server that wrote, and every domain around them."""
+        wrote = {key.writer for key, each in self.lived.items() if each.role in ("agent", "server")}
+        return sorted({around for writer in wrote for around in enclosing(Domain(writer))})
+
+    @property
+    def reach(self) -> tuple[datetime | None, datetime | None]:
+        """The times of the first row and of the newest; of no rows, none."""
+        lived = self.lived.values()
+        return (
+            min((each.began_at for each in lived), default=None),
+            max((each.last_at for each in lived), default=None),
+        )
+
+    @cached_property
+    def lived(self) -> dict[Key, Lived]:
+        return lived_by(self._tables.epochs(self.commits[-1]))
+
+    def lives(self, spark: "SparkSession") -> "DataFrame":
+        """The same as a table, with what questions need of it: world, writer, role, epoch, began_at, last_at,
+        ended_by."""
+        rows = [
+            (key.world, key.writer, each.role, key.epoch, each.began_at, each.last_at, each.ended_by)
+            for key, each in self.lived.items()
+        ]
+        return spark.createDataFrame(rows, LIVES)
+
+
+LIVES: Final = (
+    "world string, writer string, role string, epoch long, began_at timestamp, last_at timestamp, "
+    "ended_by string"
+)
+
+
+def lived_by(epochs: Mapping[Key, Epoch]) -> dict[Key, Lived]:
+    """As far as one can tell today: a life that a newer one of its writer followed has ended, too, and so has
+    one that has been silent while its world went on."""
+    newest_us: dict[str, int] = {}
+    newest_life: dict[tuple[str, str], int] = {}
+    for key, epoch in epochs.items():
+        newest_us[key.world] = max(newest_us.get(key.world, 0), epoch.ended_us)
+        who = (key.world, key.writer)
+        newest_life[who] = max(newest_life.get(who, 0), key.epoch)
+    lived: dict[Key, Lived] = {}
+    for key, epoch in sorted(epochs.items()):
+        gone = key.epoch < newest_life[key.world, key.writer]
+        silent = newest_us[key.world] - epoch.ended_us > STILL_GOING_S * 1_000_000
+        ended_by = "closing" if epoch.over else "unknown" if gone or silent else None
+        lived[key] = Lived(epoch.role, _time(epoch.began_us), _time(epoch.ended_us), ended_by)
+    return lived
+
+
+def _time(us: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=us)

@@ -1,0 +1,86 @@
+"""Tables answer as their journal does, from what ingest keeps: without the events, or without Spark."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from support.calm import calm_world
+
+from rostra.errors import BadInput
+from rostra.history.archive import Archive
+from rostra.history.ingest import Ingest
+from rostra.history.narrow import groups_in, open_ends, places_in, reach
+from rostra.history.questions.lives import lives
+from rostra.history.questions.stays import memberships
+from rostra.history.questions.who import followers, who, who_stayed
+from rostra.journal.segments import read
+
+GROUP = "g@world"
+
+
+@pytest.fixture(scope="module")
+def place(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The journal and tables of a world with a cut, in two batches."""
+    place = tmp_path_factory.mktemp("catalogue")
+    calm_world(place / "all").close()
+    segments = sorted((place / "all").rglob("*.parquet"))
+    for part in (segments[::2], segments[1::2]):
+        for segment in part:
+            sent = place / "journal" / segment.relative_to(place / "all")
+            sent.parent.mkdir(parents=True, exist_ok=True)
+            segment.rename(sent)
+        Ingest(spark, place / "journal", place / "tables", compact_every=2).once()
+    return place
+
+
+@pytest.fixture(scope="module")
+def both(spark: SparkSession, place: Path) -> tuple[Archive, Archive]:
+    return Archive(spark, journal=str(place / "journal")), Archive(spark, tables=str(place / "tables"))
+
+
+def rows_of(answer: Any) -> list[str]:
+    return sorted(map(str, answer.collect()))
+
+
+def test_the_catalogue_says_what_all_events_say(both: tuple[Archive, Archive]) -> None:
+    journal, tables = both
+    assert groups_in(tables) == groups_in(journal) == [GROUP]
+    assert places_in(tables) == places_in(journal)
+    assert reach(tables) == reach(journal)
+    for early in (0, 3):
+        last = reach(journal)[1]
+        assert last is not None
+        at = last - timedelta(seconds=early)
+        assert open_ends(tables, at) == open_ends(journal, at)
+    names = tables.lived.columns
+    assert rows_of(tables.lived) == rows_of(lives(journal.events).select(names))
+
+
+def test_who_is_told_from_stays_as_it_is_from_events(both: tuple[Archive, Archive], place: Path) -> None:
+    journal, tables = both
+    assert rows_of(memberships(tables.table("members"), tables.lived)) == rows_of(memberships(journal.events))
+    cut = [row["at"] for row in read(place / "journal").to_pylist() if row["kind"] == "without"]
+    seen = set()
+    for at in (min(cut) - timedelta(seconds=1), max(cut) + timedelta(milliseconds=1)):
+        for seen_from in ("world", "paris.c"):
+            asked = followers(tables.table("follows"), GROUP, at, seen_from, tables.lived)
+            found = rows_of(who_stayed(tables.stays, asked, GROUP, at))
+            assert found == rows_of(who(journal.events, GROUP, at, seen_from))
+            seen.add(tuple(found))
+    assert len(seen) >= 3 and all(seen)
+
+
+def test_what_the_catalogue_knows_is_told_without_spark(place: Path) -> None:
+    from rostra.cli.history.asking import the_group, the_place, the_time
+
+    def start() -> Any:
+        raise AssertionError("Spark was started")
+
+    archive = Archive(start, tables=str(place / "tables"))
+    assert the_group(archive, "g") == GROUP and the_place(archive, "haifa.a") == "haifa.a"
+    assert the_time(archive, None) == reach(archive)[1]
+    with pytest.raises(BadInput) as refused:
+        the_place(archive, "hiafa")
+    assert "haifa" in refused.value.fix
