@@ -16,12 +16,12 @@ from support.journal import Journal, clock
 from support.segments import SCHEMA, Row, cut, damage, send, write
 
 from rostra.errors import BadInput
-from rostra.history.archive import Archive
+from rostra.history.archive import Archive, views
 from rostra.history.ingest import Ingest
 from rostra.history.journals import read_journal, segments
 from rostra.history.questions.stays import stays
 from rostra.history.schemas import EVENTS
-from rostra.history.session import given_up
+from rostra.history.session import PUSHDOWN, given_up
 from rostra.history.source import Condition, JournalReader, JournalStream, Parts, Wanted, register
 from rostra.history.tables import Tables
 from rostra.sim.journal import journal_of
@@ -296,6 +296,23 @@ def test_two_worlds_of_one_name_are_not_taken_for_one(session: SparkSession, tmp
     assert ingested(place, tables) == []
     other.rename(next(place.glob("date=*")) / other.name)
     assert ingested(place, tables) == [other.name]
+
+
+def test_a_session_that_somebody_else_started_is_made_fit(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `SparkSession.builder.getOrCreate()` has it; and its Python is not ours."""
+    rows = steady(5)
+    send(tmp_path / "journal", rows)
+    session.conf.set(PUSHDOWN, "false")
+    monkeypatch.setattr(session.sparkContext, "pythonExec", "/nowhere/python3")
+    register(session)
+    found = session.read.format("rostra").load(str(tmp_path / "journal")).where("seq > 2")
+    assert keys(found) == keys_of(rows[2:])
+
+    Ingest(session, tmp_path / "journal", tmp_path / "tables").once()
+    assert "stays" in views(session, str(tmp_path / "tables"))
+    assert session.sql("select max(seq) from events").first() == (5,)
 
 
 def test_a_question_says_which_files_it_had_to_leave_out(session: SparkSession, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """The Spark pipeline: what happened, as seen from where, and were the promises kept?
 
-    from rostra.history import Archive, register
+    from rostra.history import Archive, register, views
 
 session     where Spark runs, and how it is started without a word
 warm        a Spark that stays between questions
@@ -18,10 +18,10 @@ Only this room knows of Spark, which is an extra: ``pip install 'rostra[spark]'`
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rostra.history.archive import Archive
+    from rostra.history.archive import Archive, views
     from rostra.history.source import register
 
-__all__ = ["Archive", "register"]
+__all__ = ["Archive", "register", "views"]
 
 
 def __getattr__(name: str) -> Any:
@@ -30,8 +30,8 @@ def __getattr__(name: str) -> Any:
         from rostra.history.source import register
 
         return register
-    if name == "Archive":
-        from rostra.history.archive import Archive
+    if name in ("Archive", "views"):
+        from rostra.history import archive
 
-        return Archive
+        return getattr(archive, name)
     raise AttributeError(f"module 'rostra.history' has no attribute {name!r}")

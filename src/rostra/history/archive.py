@@ -28,6 +28,17 @@ Question = Callable[["Archive"], "DataFrame"]
 FIX = "name one:  --tables DIR (made by rostra history ingest) or --journal DIR (what nodes write)"
 
 
+def views(spark: "SparkSession", tables: str) -> list[str]:
+    """Every table as a view of its name, for SQL: as it is committed now. Says which they are."""
+    from rostra.history.schemas import TABLES
+
+    found = Tables(tables)
+    commits = found.require()
+    for name in TABLES:
+        found.read(spark, name, commits).createOrReplaceTempView(name)
+    return list(TABLES)
+
+
 class Archive:
     """`spark` may be a function that starts one: what the catalogue of tables knows is told without."""
 

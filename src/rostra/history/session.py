@@ -38,6 +38,9 @@ SPARK_FIX: Final = "pip install 'rostra[spark]'"
 
 LOG_LINES_SHOWN: Final = 12
 
+PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
+"""Of conditions, to what `spark.read.format("rostra")` reads."""
+
 SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",  # we draw our own
@@ -45,7 +48,7 @@ SETTINGS: Final = {
     # Else every column that is written down takes four calls to Java, to say in which line that was.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.python.filterPushdown.enabled": "true",  # of spark.read.format("rostra")
+    PUSHDOWN: "true",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # not the old INT96
     "spark.driver.host": "127.0.0.1",
@@ -168,7 +171,7 @@ def connect(remote: "str | DefaultChannelBuilder", *, tries: int | None = None) 
 
             session.client.set_retry_policies([DefaultPolicy(max_retries=tries, max_backoff=1000)])
         session.conf.set("spark.sql.session.timeZone", "UTC")
-        session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+        fit(session)
     except PySparkException as error:
         raise Unreachable(
             f"no Spark Connect server answers at {remote}", fix=str(error).splitlines()[0]
@@ -255,6 +258,15 @@ def _terminated() -> Iterator[None]:
 def is_here(session: "SparkSession") -> bool:
     """Does this process drive it, or is it a client's session?"""
     return not type(session).__module__.startswith("pyspark.sql.connect")
+
+
+def fit(session: "SparkSession") -> None:
+    """What a session needs that was started by somebody else: conditions that reach our reader, which Spark
+    refuses otherwise, and on this machine our own Python, which may not be the first on the path."""
+    session.conf.set(PUSHDOWN, "true")
+    if is_here(session) and str(session.sparkContext.master).startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        session.sparkContext.pythonExec = os.environ["PYSPARK_PYTHON"]
 
 
 def prepare_environment(*, local: bool = True) -> None:

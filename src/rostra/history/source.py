@@ -57,6 +57,7 @@ from rostra.history.files import damaged, open_files
 from rostra.history.journals import Survey, chosen, segments, survey
 from rostra.history.look import ARROW
 from rostra.history.runs import Epoch, Key, Piece, Plan, Run, plan
+from rostra.history.session import fit
 from rostra.journal.schema import COLUMNS
 from rostra.names import ROOT, Domain, inside, parse_domain, parse_group
 
@@ -71,7 +72,8 @@ SKIPPED_BY: Final = frozenset({"world", "writer", "kind", "group", "domain", "at
 
 
 def register(spark: SparkSession) -> None:
-    """From now on this session knows the format."""
+    """From now on this session knows the format, whoever started it."""
+    fit(spark)
     spark.dataSource.register(RostraSource)
 
 
