@@ -19,7 +19,7 @@ from rostra.protocols.adhoc.messages import Role
 from rostra.protocols.effects import Core, Send
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.resolve.domain import DomainServer
-from rostra.protocols.resolve.requests import AnyNotice, Life, Message, NotDelivered
+from rostra.protocols.resolve.requests import AnyNotice, Done, Life, Message, NotDelivered
 from rostra.protocols.resolve.view import Report
 from rostra.sim.checkers import Verdict
 from rostra.sim.harm import harm_stays_below, outside
@@ -192,8 +192,12 @@ class HostileStorm:
     def _speak(self) -> None:
         program = self._some()
         if program is not None and CHAT not in program.talks and len(self._alive(speaks=True)) < 8:
-            program.join_fifo(CHAT, role=self.luck.choice((Role.BOTH, Role.BOTH, Role.RECEIVE)))
-            if program.talk(CHAT).role.sends:
+            role = self.luck.choice((Role.BOTH, Role.BOTH, Role.RECEIVE))
+            refused = program.join_fifo(CHAT, role=role).result
+            if refused is not None and not isinstance(refused, Done):
+                # Its agent believes the liar, which is the server above it, that the group is permanent.
+                assert inside(self.below, program.host), f"{program} was refused: {refused}"
+            elif role.sends:
                 program.stream(CHAT, 0.1, phase_s=self.luck.random() * 0.1)
 
     def _say(self) -> None:
