@@ -15,7 +15,7 @@ READY := .venv/ready-to-work
 RUNS  := .venv/ready-to-run
 
 .DEFAULT_GOAL := help
-.PHONY: help up lab test fresh fmt lint types unit live browser fuzz storm explore storm-history parity-history cluster-history spec-coverage goldens bench bench-history crowd congress-report xpand-table xpand-growth clean
+.PHONY: help up lab test fresh fmt lint types unit live browser fuzz storm explore storm-history parity-history cluster-history spec-coverage corpus goldens bench bench-history crowd congress-report xpand-table xpand-growth clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ cluster-history: $(READY)  ## an ingest on a Spark cluster of two workers, one o
 
 spec-coverage: $(READY)  ## which requirements of docs/spec have a test that names them (ARGS=C lists those that have none)
 	@$(BIN)/python -m tests.house.spec $(ARGS)
+
+corpus: $(READY)  ## make the recordings anew that every version must replay byte for byte (ARGS=fifo: only that one)
+	@$(BIN)/python -m tests.journal.corpus $(ARGS)
 
 goldens: $(READY)  ## rewrite the golden traces of the stories; the diff is the review
 	@$(BIN)/pytest -q tests/stories tests/wire --rewrite-goldens $(ARGS)
