@@ -1,5 +1,6 @@
 """L1: `rostra debug` collects what remote nodes say, and they may say anything."""
 
+import re
 import socket
 import tarfile
 import threading
@@ -110,7 +111,10 @@ def test_what_is_no_document_is_a_node_that_was_not_seen(answer: object) -> None
         said = rostra("domains", "-a", node.address, "-o", "json")
     finally:
         node.close()
-    assert said.code == 0 and said.json["unseen"]["lab"].startswith("lab answers with something else")
+    assert said.code == 0
+    assert re.match(
+        "lab answers with something else|a document that cannot be read", said.json["unseen"]["lab"]
+    )
 
 
 def test_only_the_machine_where_a_node_was_reached_is_asked(webs: list[Web], tmp_path: Path) -> None:

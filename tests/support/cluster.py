@@ -81,7 +81,12 @@ class Cluster(Lab):
         return start(*words, env=self._shown(host), **options)
 
     def _shown(self, host: str) -> dict[str, str]:
-        return {"ROSTRA_AGENT": self.socket(host), "ROSTRA_TOKEN_FILE": str(self._token)}
+        """As in its operator's shell: a token is sent only to addresses that this world file has."""
+        return {
+            "ROSTRA_AGENT": self.socket(host),
+            "ROSTRA_TOKEN_FILE": str(self._token),
+            "ROSTRA_WORLD": str(self.world_file),
+        }
 
     def calmly(self) -> "Cluster":
         asyncio.run(self.calm())
