@@ -1,5 +1,6 @@
 """Straight from the files or by a plan of Spark: the answers are the same."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -97,8 +98,11 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def events(spark: SparkSession, journal: Path) -> DataFrame:
-    return read_journal(spark, str(journal))
+def events(spark: SparkSession, journal: Path) -> Iterator[DataFrame]:
+    """Kept for plans, which would open every segment anew; tasks that read files for themselves still do."""
+    kept = read_journal(spark, str(journal)).cache()
+    yield kept
+    kept.unpersist()
 
 
 def planned(events: DataFrame) -> DataFrame:
@@ -130,11 +134,17 @@ def test_a_journal_answers_alike_straight_from_its_files_and_by_a_plan(events, a
     assert rows_of(straight) == rows_of(by_plan)
 
 
+@pytest.fixture(scope="module")
+def table(spark: SparkSession, events: DataFrame, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
+    """All of it in one file, by time."""
+    place = str(tmp_path_factory.mktemp("table") / "events")
+    events.coalesce(1).sortWithinPartitions("at").write.parquet(place)
+    table = spark.read.schema(events.schema).parquet(place)
+    return note(table, files_in(table.inputFiles()))
+
+
 @pytest.mark.parametrize("ask", [lives, churn, marks], ids=lambda ask: str(ask.__name__))
-def test_a_table_with_many_lives_in_a_file_answers_alike(spark, events, tmp_path, ask):
-    events.coalesce(1).sortWithinPartitions("at").write.parquet(str(tmp_path / "events"))
-    table = spark.read.schema(events.schema).parquet(str(tmp_path / "events"))
-    note(table, files_in(table.inputFiles()))
+def test_a_table_with_many_lives_in_a_file_answers_alike(events, table, ask):
     assert origin_of(table) is not None
     assert origin_of(table, by_life=True) is None
     assert rows_of(ask(table)) == rows_of(ask(events))

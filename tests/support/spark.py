@@ -13,6 +13,11 @@ SMALL: Final = {
     "spark.default.parallelism": "1",
     # A third of the time would go into making machine code that is run once.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    # What Spark thinks about for longer than it takes to read ten rows.
+    "spark.sql.constraintPropagation.enabled": "false",
+    "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
+    "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
+    "spark.sql.subexpressionElimination.enabled": "false",
     "spark.sql.adaptive.enabled": "false",  # nothing to adapt to in ten rows, and it costs a job each
     "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than ten rows do
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
