@@ -6,6 +6,9 @@ import pytest
 
 from rostra.runtime.shares import Limits, Shares, User
 
+OTHER = os.geteuid() + 1
+"""The uid of a user who is not the one that runs these tests."""
+
 LIMITS = Limits(programs_max=60, endpoints_max=60, memberships_max=60, questions_max=60)
 
 
@@ -24,9 +27,9 @@ def greedy(shares: Shares, *users: User) -> list[int]:
 @pytest.mark.parametrize(("users", "each"), [(1, 30), (2, 20), (3, 15), (5, 10)])
 def test_however_many_are_greedy_as_much_is_left_as_each_of_them_has(users: int, each: int) -> None:
     shares = Shares(LIMITS)
-    assert greedy(shares, *(shares.user(1000 + number, "") for number in range(users))) == [each] * users
+    assert greedy(shares, *(shares.user(OTHER + number, "") for number in range(users))) == [each] * users
     assert LIMITS.endpoints_max - shares.all.endpoints == each
-    assert shares.refusal(shares.user(2000, ""), "endpoints") is None
+    assert shares.refusal(shares.user(OTHER + 1000, ""), "endpoints") is None
 
 
 def test_the_agents_own_user_and_root_may_take_all_there_is() -> None:
@@ -52,7 +55,7 @@ def test_what_is_given_back_is_free_again_and_users_without_programs_are_forgott
 
 def test_fewer_may_be_free_than_the_limit_says() -> None:
     shares = Shares(LIMITS)
-    user = shares.user(1000, "")
+    user = shares.user(OTHER, "")
     shares.take(user, "programs", 5)
     assert shares.refusal(user, "programs", free=6) is None
     assert shares.refusal(user, "programs", free=5) is not None

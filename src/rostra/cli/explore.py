@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 
 from rostra.cli.common import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, command, remark
 from rostra.cli.house import HouseCommand
-from rostra.cli.output import remarks
+from rostra.cli.output import remarks, say
 from rostra.errors import BadInput
 
 if TYPE_CHECKING:
@@ -79,21 +79,21 @@ def explore_model(
     with _progress(f"{model} within {_bounds(world.bounds)}") as tell:
         found = explore(world, states_max=states, tell=tell)
         stopped = not (found.exhausted or found.violations) and not (states and found.states >= states)
-    typer.echo(f"{model}: {_figures(found, monotonic() - began)}")
+    say(f"{model}: {_figures(found, monotonic() - began)}")
     if found.violations:
         text = story_of(world, found.path)
-        typer.echo(f"VIOLATED after {found.depth} steps, and not in fewer: {'; '.join(found.violations)}")
+        say(f"VIOLATED after {found.depth} steps, and not in fewer: {'; '.join(found.violations)}")
         if story is None:
-            typer.echo("\n" + text, nl=False)
+            say("\n" + text, nl=False)
         else:
             story.write_text(text, encoding="utf-8")
             remark(f"{story}: written; to see it again:  rostra sim {story}")
         return EXIT_FAILED
     if found.exhausted:
-        typer.echo(f"exhausted, no violation within: {_bounds(world.bounds)}")
+        say(f"exhausted, no violation within: {_bounds(world.bounds)}")
         return EXIT_OK
     why = "Ctrl-C" if stopped else "--states"
-    typer.echo(f"NOT exhausted, {why}: no violation within {found.depth} steps from the beginning")
+    say(f"NOT exhausted, {why}: no violation within {found.depth} steps from the beginning")
     return EXIT_INTERRUPTED if stopped else EXIT_FAILED
 
 
@@ -101,10 +101,10 @@ def _list() -> None:
     from rostra.sim.explore import MODELS
 
     for name, (kind, bounds) in MODELS.items():
-        typer.echo(f"{name}: {kind.about}")
-        typer.echo(f"  bounds  {_bounds(bounds())}")
+        say(f"{name}: {kind.about}")
+        say(f"  bounds  {_bounds(bounds())}")
         for plant, what in kind.plants.items():
-            typer.echo(f"  plant   {plant}: {what}")
+            say(f"  plant   {plant}: {what}")
 
 
 def _bounds(bounds: "Bounds") -> str:
