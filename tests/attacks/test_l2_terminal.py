@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,21 +70,6 @@ def test_plain_keeps_everything_else() -> None:
     assert plain("Zürich → 東京\t1\n2") == "Zürich → 東京\t1\n2"
     assert plain("\r\x1b\x7f\x9b\u2028\u202e") == r"\r\x1b\x7f\x9b\u2028\u202e"
     assert not CONTROL.search(plain("".join(map(chr, range(0x2100)))))
-
-
-def test_every_command_speaks_through_one_module() -> None:
-    """Whoever prints on its own would forget `plain`."""
-    cli = Path(__file__).parents[2] / "src" / "rostra" / "cli"
-    own = {"output.py", "completion.py", "house.py", "version.py", "__init__.py", "page.py"}  # nothing remote
-    said = re.compile(r"typer\.echo\(|(?<![.\w])print\([^\n]|(?<!\w)Console\(")
-    files = [path for path in cli.rglob("*.py") if path.name not in own]
-    found = [
-        f"{path.name}: {line.strip()}"
-        for path in files
-        for line in path.read_text().splitlines()
-        if said.search(line)
-    ]
-    assert not found, found
 
 
 def test_bodies_of_messages_are_shown_plainly_on_a_terminal_and_as_they_are_in_a_pipe() -> None:
