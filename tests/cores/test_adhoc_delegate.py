@@ -52,7 +52,6 @@ from rostra.protocols.adhoc.messages import (
 )
 from rostra.protocols.adhoc.peers import PeerPhase
 from rostra.protocols.adhoc.relays import RelayPhase
-from rostra.protocols.adhoc.streams import Inbound
 from rostra.protocols.resolve.messages import Cause
 from rostra.protocols.resolve.requests import Join, Leave, Resolve
 
@@ -496,18 +495,6 @@ def test_a_member_is_repaired_at_once_and_the_same_number_not_twice_in_a_moment(
     assert sent(bench.hear("huji.h3", nak)) == []
     bench.now = 0.01
     assert len(sent(bench.hear("huji.h3", nak))) == 1
-
-
-@pytest.mark.spec("X-081", "X-092")
-def test_a_question_is_looked_into_once_however_many_holes_it_is_about(monkeypatch):
-    """Where very much is missing, a look per hole kept a delegate so busy that it never caught up."""
-    bench = with_mit()
-    bench.hear("mit", *(data(FAR, number) for number in range(1, 400, 2)))
-    looks = []
-    monkeypatch.setattr(Inbound, "missing", lambda self, held_max: looks.append(self) or [])
-    holes = tuple((number, number) for number in range(2, 130, 2))
-    bench.hear("huji.h2", Nak(FAR.endpoint, holes, Domain("huji.h2")))
-    assert len(looks) == 1
 
 
 @pytest.mark.spec("X-072", "X-083")

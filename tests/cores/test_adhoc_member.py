@@ -372,9 +372,9 @@ def test_a_heartbeat_shows_that_the_last_message_is_missing():
 def test_whoever_hears_the_question_waits():
     bench = flowing()
     bench.hear("huji.h2", data(NEAR, 2))
-    before = bench.core.senders.running[NEAR.endpoint].holes.next_due
+    before = bench.core.senders.running[NEAR.endpoint].inbound.holes.next_due
     bench.hear("huji.h3", Nak(NEAR.endpoint, ((1, 1),), Domain("huji.h3")))
-    assert bench.core.senders.running[NEAR.endpoint].holes.next_due > before
+    assert bench.core.senders.running[NEAR.endpoint].inbound.holes.next_due > before
 
 
 @pytest.mark.spec("X-081")

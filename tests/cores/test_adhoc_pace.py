@@ -28,7 +28,7 @@ def ask(pace: Pace, now: float, first: int, last: int) -> tuple[tuple[int, int],
 
 def narrow() -> Pace:
     """Of twenty frames in a fifth of a second, two arrived: 5000 bytes per second."""
-    pace = Pace(100.0)
+    pace = Pace(200)
     assert all(pace.send(0.0, G, frame(number)) for number in range(1, 21))
     assert ask(pace, 0.2, 3, 20) == ((3, 20),)
     assert pace.rate == pytest.approx(5000.0)
@@ -49,7 +49,7 @@ def test_a_way_that_loses_most_of_it_is_spoken_to_no_faster_than_it_can_take():
 @pytest.mark.spec("X-084", "X-090")
 @pytest.mark.parametrize("lost", [0, 4, 9])
 def test_a_way_that_loses_some_of_it_is_not_slowed_down(lost):
-    pace = Pace(100.0)
+    pace = Pace(200)
     for number in range(1, 21):
         pace.send(0.0, G, frame(number))
     if lost:
@@ -61,7 +61,7 @@ def test_a_way_that_loses_some_of_it_is_not_slowed_down(lost):
 def test_a_way_that_loses_a_fifth_of_streams_of_which_a_fifth_never_came_is_not_narrow():
     """Ten minutes of twenty frames a second. Whoever is at the other end asks for what was lost on this way
     and for what this delegate misses itself: paced by that, streams were once eight seconds late."""
-    pace, luck, missing = Pace(600.0), Random("a fifth"), []
+    pace, luck, missing = Pace(1200), Random("a fifth"), []
     for number in range(1, 12_001):
         now = number / 20
         came = luck.random() > 0.2
@@ -78,7 +78,7 @@ def test_a_way_that_loses_a_fifth_of_streams_of_which_a_fifth_never_came_is_not_
 @pytest.mark.spec("X-090")
 def test_a_way_that_loses_most_of_a_steady_stream_is_narrow():
     """What was said in the last round trip cannot have been asked for yet, and does not speak for the way."""
-    pace, lost = Pace(100.0), []
+    pace, lost = Pace(200), []
     for number in range(1, 401):
         now = number / 100
         if not pace.send(now, G, frame(number)):
@@ -93,7 +93,7 @@ def test_a_way_that_loses_most_of_a_steady_stream_is_narrow():
 
 def test_a_lossy_way_that_is_called_narrow_by_mistake_is_soon_as_fast_as_before():
     """It is known to lose a fifth, so a fifth lost is no reason to speak ever more slowly."""
-    pace, luck, now, lost = Pace(100.0), Random("a mistake"), 0.0, []
+    pace, luck, now, lost = Pace(200), Random("a mistake"), 0.0, []
     number = 0
     while now < 40.0:
         number, now = number + 1, now + 0.05
@@ -109,7 +109,7 @@ def test_a_lossy_way_that_is_called_narrow_by_mistake_is_soon_as_fast_as_before(
 
 
 def test_a_way_that_was_cut_for_a_while_is_not_narrow():
-    pace = Pace(100.0)
+    pace = Pace(200)
     for number in range(1, 101):
         pace.send(number / 20, G, frame(number))
     assert ask(pace, 5.1, 1, 100) == ((1, 100),)

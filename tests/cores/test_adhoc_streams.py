@@ -10,8 +10,8 @@ from rostra.names.domains import Domain
 from rostra.protocols.adhoc import runs
 from rostra.protocols.adhoc.config import AdhocConfig
 from rostra.protocols.adhoc.early import Early
-from rostra.protocols.adhoc.fragments import Fragments
-from rostra.protocols.adhoc.messages import Data, Nak, Run
+from rostra.protocols.adhoc.fragments import Parts
+from rostra.protocols.adhoc.messages import Data, Run
 from rostra.protocols.adhoc.recovery import Holes, Luck, Promises, Recent
 from rostra.protocols.adhoc.runs import block_of, cut, datagrams, is_sound, payloads, ranges_text, take
 from rostra.protocols.adhoc.streams import Inbound, Store
@@ -75,14 +75,15 @@ def test_a_block_that_is_not_what_it_says_is_refused(block):
 def test_datagrams_hold_whole_messages_or_parts_of_one(count, bytes_max):
     pieces = list(datagrams(data(1, count), bytes_max))
     assert all(len(piece.run.block) <= bytes_max for piece in pieces)
-    assert numbers([piece.run for piece in pieces if piece.parts == 1]) == [
+    assert numbers([piece.run for piece in pieces if not piece.size]) == [
         number
         for number in range(1, count + 1)
-        if not any(piece.run.first == number and piece.parts > 1 for piece in pieces)
+        if not any(piece.run.first == number and piece.size for piece in pieces)
     ]
-    inbox, whole = Fragments(AdhocConfig()), []
-    for piece in reversed(pieces):
-        made = inbox.whole(G, piece)
+    parts = Parts(lambda stream, number: 1 << 20)
+    whole = [piece.run for piece in pieces if not piece.size]
+    for piece in reversed([piece for piece in pieces if piece.size]):
+        made = parts.take(0.0, piece)
         whole += [made.run] if made is not None else []
     assert numbers(sorted(whole, key=lambda each: each.first)) == list(range(1, count + 1))
 
@@ -119,24 +120,6 @@ def test_a_block_with_one_byte_spoiled_is_sound_only_if_it_can_still_be_read(siz
         walking.setattr(runs, "_stride", lambda run: 0)
         assert is_sound(spoiled) == by_size
         assert not by_size or len(payloads(spoiled)) == len(sizes)
-
-
-@pytest.mark.spec("X-105")
-def test_only_the_missing_parts_of_a_message_are_asked_for_and_sent_again():
-    config = AdhocConfig(datagram_bytes=100)
-    large = Data(S, Run(7, 1, block_of([b"z" * 1000])), 7, 0)
-    sender, receiver = Fragments(config), Fragments(config)
-    parts = list(sender.pieces(G, large))
-    for part in parts:
-        if part.part not in (2, 5):
-            assert receiver.whole(G, part) is None
-    [nak] = receiver.pieces(G, Nak(S, ((7, 7),), Domain("mit")))
-    assert nak.parts == ((7, (2, 5)),)
-    sender.whole(G, nak)
-    again = list(sender.pieces(G, Data(S, large.run, 7, 0, repair=True)))
-    assert [piece.part for piece in again] == [2, 5]
-    assert receiver.whole(G, again[0]) is None
-    assert receiver.whole(G, again[1]).run == large.run
 
 
 def test_ranges_are_written_as_people_read_them():
@@ -193,37 +176,67 @@ def test_what_is_stable_and_not_handed_on_is_not_forgotten():
 
 # Holes
 
-missings = st.lists(st.sets(st.integers(1, 30)), min_size=1, max_size=8)
+
+def ranges(holes: Holes) -> list[tuple[int, int]]:
+    return [(hole.first, hole.last) for hole in holes.holes]
 
 
-def as_ranges(missing: set[int]) -> list[tuple[int, int]]:
-    ranges: list[tuple[int, int]] = []
-    for number in sorted(missing):
-        if ranges and ranges[-1][1] == number - 1:
-            ranges[-1] = (ranges[-1][0], number)
-        else:
-            ranges.append((number, number))
-    return ranges
-
-
-@given(missings)
-def test_what_was_missing_before_keeps_its_place_in_time(script):
-    holes, since = Holes(), {}
-    for now, missing in enumerate(script):
+@pytest.mark.spec("X-080", "X-092")
+@given(arrivals, st.lists(st.integers(0, 60), min_size=30, max_size=30))
+def test_holes_are_what_was_emitted_and_has_not_come_and_keep_their_place_in_time(script, highs):
+    inbound, held_max = Inbound(1), 16
+    since: dict[int, float] = {}
+    for now, ((first, count), high) in enumerate(zip(script, highs, strict=False)):
+        inbound.take(run(first, count), held_max)
+        inbound.hear_high(high)
+        inbound.hand_on()
+        inbound.look_for_holes(held_max, float(now))
+        missing = {n for low, top in inbound.missing(held_max) for n in range(low, top + 1)}
         since = {number: since.get(number, float(now)) for number in missing}
-        holes.note(as_ranges(missing), float(now))
-        found = {n: hole.due for hole in holes.holes for n in range(hole.first, hole.last + 1)}
+        found = {n: hole.due for hole in inbound.holes.holes for n in range(hole.first, hole.last + 1)}
         assert found == since
+        assert inbound.holes.next_due == min(since.values(), default=None)
+        for number in range(1, 61):
+            hole = inbound.holes.at(number)
+            assert (hole is not None) == (number in missing)
+
+
+@given(
+    st.lists(st.one_of(st.tuples(st.integers(1, 40), st.integers(1, 8)), st.integers(1, 9)), max_size=40),
+)
+def test_holes_are_asked_for_when_they_are_due_each_at_its_own_time(script):
+    """Filled, split and put off at random, against a plain dictionary."""
+    holes, due = Holes(), dict.fromkeys(range(1, 41), 0.0)
+    holes.note(1, 20, 0.0)
+    holes.note(22, 40, 0.0)
+    due.pop(21)
+    for now, deed in enumerate(script):
+        if isinstance(deed, tuple):
+            first, count = deed
+            holes.fill(first, first + count - 1)
+            for number in range(first, first + count):
+                due.pop(number, None)
+        else:
+            for hole in holes.due(float(now), 2):
+                assert hole.due <= now
+                hole.due = now + deed
+                due.update(dict.fromkeys(range(hole.first, hole.last + 1), hole.due))
+        found = {n: hole.due for hole in holes.holes for n in range(hole.first, hole.last + 1)}
+        assert found == due
+        assert holes.next_due == min(due.values(), default=None)
 
 
 @pytest.mark.spec("X-082")
 def test_a_question_that_others_asked_waits_twice_as_long_each_time():
     holes = Holes()
-    holes.note([(5, 6), (9, 9)], 1.0)
+    holes.note(5, 6, 1.0)
+    holes.note(9, 9, 1.0)
     assert holes.put_off([(6, 6)], lambda times: 1.0 + 2.0**times) == 1
     assert holes.put_off([(5, 5)], lambda times: 1.0 + 2.0**times) == 1
     assert [(hole.first, hole.due) for hole in holes.holes] == [(5, 5.0), (9, 1.0)]
-    assert [hole.first for hole in holes.due(2.0)] == [9]
+    assert [hole.first for hole in holes.due(2.0, 64)] == [9]
+    holes.fill(9, 9)
+    assert holes.next_due == 5.0
 
 
 @pytest.mark.spec("X-081")

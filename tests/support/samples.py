@@ -210,8 +210,8 @@ TO_PROGRAM: list[Any] = [
 
 SPEECH: list[Any] = [
     speech.Data(ANN, RUN, 42, 17),
-    speech.Data(BOB, Run(7, 1, b"part", 0.5), 7, 0, repair=True, hop=2, part=1, parts=3),
-    speech.Nak(ANN, ((3, 5), (9, 9)), H1, 2, ((9, (0, 4)),)),
+    speech.Data(BOB, Run(7, 1, b"part", 0.5), 7, 0, repair=True, hop=2, offset=4, size=11),
+    speech.Nak(ANN, ((3, 5), (9, 9)), H1, 2, ((9, ((0, 1199), (4800, 5999))),)),
     speech.Below(ANN, 12, PARIS),
     speech.Heartbeat((speech.Pulse(ANN, 42, 17), speech.Pulse(BOB, 3, 3, final=True)), 1),
     speech.Status(BOB, ((ANN, 43),)),

@@ -339,7 +339,7 @@ class Target:
                 if isinstance(each, adhoc.Numbered | adhoc.Parity):
                     for data in reader.hear(each):
                         self.decoded("parity", data)
-                        require(is_sound(data.run) or data.parts > 1, "rebuilt, and not sound")
+                        require(is_sound(data.run) or data.size > 0, "rebuilt, and not sound")
 
     def arena(self, luck: Random) -> None:
         block = msgpack.encode([luck.randbytes(3) for _ in range(3)])

@@ -154,10 +154,10 @@ def _what(message: Speech, now: float) -> str:
     """Enough of it to tell it from others. What has no number of its own is told apart by the moment: else
     one heartbeat more would change the luck of all that follow."""
     match message:
-        case Data(stream, run, part=part):
-            return f"Data {stream} {run.first} {part}"
+        case Data(stream, run, offset=offset):
+            return f"Data {stream} {run.first} {offset}"
         case Numbered(_, _, data):
-            return f"Numbered {data.stream} {data.run.first} {data.part}"
+            return f"Numbered {data.stream} {data.run.first} {data.offset}"
         case Nak(stream, ranges):
             return f"Nak {stream} {ranges[0][0]}"
         case Heartbeat(pulses):

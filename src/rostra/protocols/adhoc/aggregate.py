@@ -39,6 +39,7 @@ from rostra.protocols.adhoc.events import (
     Told,
     Tuned,
 )
+from rostra.protocols.adhoc.fragments import NO_PARTS, RANGES_MAX, Parts, questions
 from rostra.protocols.adhoc.member import Active, MemberCore
 from rostra.protocols.adhoc.messages import (
     Data,
@@ -50,12 +51,12 @@ from rostra.protocols.adhoc.messages import (
     Run,
     Speech,
     StartSubmit,
+    Stream,
     SubmitReply,
     encode,
 )
-from rostra.protocols.adhoc.recovery import Holes
 from rostra.protocols.adhoc.runs import block_of, cut, take
-from rostra.protocols.adhoc.senders import ENTRIES_MAX, RANGES_MAX
+from rostra.protocols.adhoc.senders import ENTRIES_MAX
 from rostra.protocols.adhoc.streams import Inbound
 from rostra.protocols.adhoc.voice import Alarm, Voice
 from rostra.protocols.effects import Effect, Event, Ignored, Instant, TimerFired
@@ -67,14 +68,13 @@ ENVELOPE_BYTES = 256
 class Origin:
     """One submitter of our LAN."""
 
-    __slots__ = ("acknowledged", "endpoint", "heard_at", "holes", "inbound", "since")
+    __slots__ = ("acknowledged", "endpoint", "heard_at", "inbound", "since")
 
     def __init__(self, endpoint: Endpoint, since: int, first: int, now: Instant) -> None:
         self.endpoint = endpoint
         self.since = since
         self.inbound = Inbound(first)  # `told`: what was emitted
         self.acknowledged = first - 1
-        self.holes = Holes()
         self.heard_at = now
 
     @property
@@ -96,11 +96,12 @@ class Aggregate:
         luck: int,
         next_seq: int,
         wait: Callable[[Instant], float | None],
+        parts: Parts = NO_PARTS,
     ) -> None:
         self.group, self.me, self.config = group, me, config
         self.epoch = epoch
         self.next_seq = next_seq
-        self.voice = Voice(group, me, config, luck)
+        self.voice = Voice(group, me, config, luck, parts)
         self.lan: Domain = self.voice.lan
         self.member: MemberCore | None = None
         self.origins: dict[Endpoint, Origin] = {}
@@ -164,6 +165,12 @@ class Aggregate:
                 return any(pulse.stream in self.origins for pulse in pulses)
         return False
 
+    def room(self, stream: Stream, number: int) -> int:
+        """For parts of this message, should we wait for it."""
+        origin = self.origins.get(stream)
+        waits = origin is not None and origin.inbound.waits_for(number, self.config.held_messages)
+        return self.config.parts_bytes if waits else 0
+
     def _heard(self, source: Domain, messages: Iterable[Speech]) -> None:
         for message in messages:
             match message:
@@ -219,26 +226,28 @@ class Aggregate:
         self._acknowledge([origin])
 
     def _look_for_holes(self, origin: Origin) -> None:
-        inbound = origin.inbound
-        last = min(inbound.high, inbound.told + self.config.held_messages - 1)
-        missing = inbound.store.holes(inbound.next, last) if inbound.next <= last else []
-        origin.holes.note(missing, self.voice.now)
-        self._holes.at(origin.holes.next_due)
+        origin.inbound.look_for_holes(self.config.held_messages, self.voice.now)
+        self._holes.at(origin.inbound.holes.next_due)
 
     def _ask(self) -> None:
         """At once, then ever more seldom: the way is short, and its other end knows what it has."""
         now, config = self.voice.now, self.config
         for who in sorted(self.origins):
             origin = self.origins[who]
-            due = origin.holes.due(now)[:RANGES_MAX]
+            parts, settle_s = self.voice.parts, config.nak_wait_max_s
+            due = [
+                hole
+                for hole in origin.inbound.holes.due(now, RANGES_MAX)
+                if not parts.still_coming(now, who, hole, settle_s)
+            ]
             if due:
-                ranges = tuple([(hole.first, hole.last) for hole in due])
                 attempt = max(hole.asked for hole in due) + 1
-                self.voice.transmit(host_of(who), Nak(who, ranges, self.lan, attempt))
+                for nak in questions(who, due, self.lan, attempt, parts):
+                    self.voice.transmit(host_of(who), nak)
                 for hole in due:
-                    hole.asked = attempt
+                    hole.asked, hole.asked_at = attempt, now
                     hole.due = now + config.nak_wait_max_s * min(2**attempt, config.backoff_max)
-            self._holes.at(origin.holes.next_due)
+            self._holes.at(origin.inbound.holes.next_due)
 
     # To the group
 

@@ -26,7 +26,9 @@ from rostra.protocols.adhoc.messages import (
     SubmitReply,
 )
 
-PARTS_MAX: Final = 65_536
+PARTED_BYTES_MAX: Final = (16 << 20) + 4096
+"""The largest message, and what an aggregate puts around it."""
+
 PARITY_FRAMES_MAX: Final = 1024
 
 
@@ -41,7 +43,7 @@ def check_speech(message: Speech) -> Run | None:
         case Nak():
             check_endpoint(message.stream)
             check_path(message.asker)
-            for first, last in message.ranges:
+            for first, last in (*message.ranges, *[each for _, some in message.parts for each in some]):
                 _check_range(first, last)
         case Below():
             check_endpoint(message.stream)
@@ -81,9 +83,14 @@ def _check_data(data: Data) -> Run | None:
     check_endpoint(data.stream)
     if not 0 < run.count <= NUMBER_MAX - run.first:
         raise BadInput(f"a run of {run.count} messages", fix="send at least one")
-    if not 0 <= data.part < data.parts <= PARTS_MAX or (data.parts > 1 and run.count > 1):
-        raise BadInput(f"part {data.part} of {data.parts}", fix=f"at most {PARTS_MAX}, of one message")
-    return run if data.parts == 1 else None
+    if not data.size and not data.offset:
+        return run
+    if not data.offset < data.offset + len(run.block) <= data.size <= PARTED_BYTES_MAX or run.count > 1:
+        raise BadInput(
+            f"{len(run.block)} bytes from {data.offset} of {data.size}, of {run.count} messages",
+            fix=f"send parts of one message, of at most {PARTED_BYTES_MAX} bytes",
+        )
+    return None
 
 
 def _check_range(first: int, last: int) -> None:

@@ -9,6 +9,9 @@ from rostra.errors import BadInput
 from rostra.names import Domain
 
 BETWEEN: Final = ("tree", "multicast")
+NAKS_IN_A_ROW: Final = 3
+NAK_BACKOFF_MAX: Final = 4
+REPAIR_BYTES_LEAST: Final = 64 << 10
 
 
 class AdhocConfig(Struct, frozen=True, kw_only=True):
@@ -50,7 +53,9 @@ class AdhocConfig(Struct, frozen=True, kw_only=True):
         a delegate repairs at once, a number at most once per `repair_wait_min_s`. Defaults 0.002, 0.008.
     `round_trip_s`
         The round trip to a delegate of which none was measured yet. Default 0.25, lan 0.01. A delegate
-        repeats a question for lost data after ``nak_factor * round trip + nak_extra_s`` [T_nak].
+        repeats a question for lost data after ``nak_factor * round trip + nak_extra_s`` [T_nak]; the
+        fourth and later ones after two and four times that, and one in vain on a silent way after
+        `heartbeat_max_s`.
     `nak_factor`, `nak_extra_s`
         Defaults 1.25 and 0.010. Raising them: later second repairs, fewer needless ones.
     `backoff_max`
@@ -217,9 +222,21 @@ class AdhocConfig(Struct, frozen=True, kw_only=True):
             queue_messages=16_384,
         )
 
-    def again_after(self, round_trip_s: float | None) -> float:
-        """T_nak: when to ask a delegate again for lost data."""
-        return self.nak_factor * (round_trip_s or self.round_trip_s) + self.nak_extra_s
+    def again_after(self, round_trip_s: float | None, asked: int = 1) -> float:
+        """T_nak: when to ask a delegate again for lost data. Questions and answers are lost as well, so a few
+        times after a round trip; then after twice as long each time, up to `NAK_BACKOFF_MAX` times."""
+        wait_s = self.nak_factor * (round_trip_s or self.round_trip_s) + self.nak_extra_s
+        return wait_s * min(1 << max(0, min(asked, 30) - NAKS_IN_A_ROW), NAK_BACKOFF_MAX)
+
+    @property
+    def parts_bytes(self) -> int:
+        """What is kept of one sender's messages that came in part: the largest, whoever cut it how finely."""
+        return self.message_bytes_max * 3 // 2
+
+    @property
+    def repair_bytes(self) -> int:
+        """What one question is answered with at most; whoever misses more asks again when that has come."""
+        return max(self.window_bytes // 4, REPAIR_BYTES_LEAST)
 
     @property
     def parity_close_s(self) -> float:

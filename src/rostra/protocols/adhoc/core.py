@@ -47,7 +47,7 @@ from rostra.protocols.adhoc.events import (
     Transmit,
 )
 from rostra.protocols.adhoc.fec import ParityMaker, ParityReader
-from rostra.protocols.adhoc.fragments import Fragments
+from rostra.protocols.adhoc.fragments import Fragments, pieces
 from rostra.protocols.adhoc.listing import shown_notice
 from rostra.protocols.adhoc.member import MemberCore
 from rostra.protocols.adhoc.messages import (
@@ -63,6 +63,7 @@ from rostra.protocols.adhoc.messages import (
     Run,
     Speech,
     StartSubmit,
+    Stream,
     decode_control,
 )
 from rostra.protocols.adhoc.newcomers import Newcomers
@@ -114,7 +115,8 @@ class HostCore:
         self.submitters: dict[Group, dict[Endpoint, Submitter]] = {}  # who speak through our delegate
         self.newcomers: dict[Group, Newcomers] = {}  # of the members, those without a list
         self._fellows: dict[Group, Fellows] = {}  # members of one group, who are told the same
-        self._fragments = Fragments(self.config)
+        self._fragments = Fragments(self.config, self._room)
+        self._part_bytes = self.config.datagram_bytes
         self._numbers: dict[tuple[Endpoint, Group], int] = {}  # where a stream goes on after a leave (TX-11)
         self._token = 0
         # Our questions; whose answer they are.
@@ -183,6 +185,7 @@ class HostCore:
             meta=event.meta,
             next_seq=self._numbers.get((me, group), 1),
             fellows=self._fellows.setdefault(group, Fellows()),
+            parts=self._fragments.of(group),
         )
         if before is not None:
             # It left a moment ago, and its last messages are still being repaired: that goes on.
@@ -237,12 +240,23 @@ class HostCore:
         if not members:
             out.append(Ignored("Heard", "not in the group"))
             return
-        whole = [self._fragments.whole(event.group, message) for message in event.messages]
-        messages = tuple([message for message in whole if message is not None])
+        messages, needless = self._fragments.whole(now, event.group, event.messages)
+        self._overhear(event.group, needless, out)
         if messages:
-            heard = Heard(event.group, event.source, messages)
+            heard = Heard(event.group, event.source, tuple(messages))
             for member in members:
                 self._perform(now, member, member.step(now, heard), out)
+
+    def _room(self, group: Group, stream: Stream, number: int) -> int:
+        """For parts of this message, should one of our members wait for it."""
+        members = self.members.get(group, {}).values()
+        return max([member.room(stream, number) for member in members], default=0)
+
+    def _overhear(self, group: Group, needless: Iterable[Data], out: list[Effect]) -> None:
+        for part in needless:
+            out.append(Ignored("Data", "part of a message that is here"))
+            for member in self.members.get(group, {}).values():
+                member.overhear(part)
 
     # Inside
 
@@ -275,11 +289,11 @@ class HostCore:
             match effect:
                 case Cast(group, message):
                     self._inside(now, member, message, out)
-                    out += [Cast(group, piece) for piece in self._fragments.pieces(group, message)]
+                    out += [Cast(group, piece) for piece in pieces(message, self._part_bytes)]
                 case Transmit(to, group, message) if to == self.host:
                     self._inside(now, member, message, out)
                 case Transmit(to, group, message):
-                    out += [Transmit(to, group, piece) for piece in self._fragments.pieces(group, message)]
+                    out += [Transmit(to, group, piece) for piece in pieces(message, self._part_bytes)]
                 case Ask(request):
                     self._token -= 1
                     self._asked[self._token] = (member, joining if isinstance(request, ns.Join) else None)
@@ -294,6 +308,12 @@ class HostCore:
         self, now: Instant, speaker: MemberCore | Submitter, message: Speech, out: list[Effect]
     ) -> None:
         """Whoever is on the same host hears it here, at the cost of one effect each."""
+        if type(message) is Data and message.size:  # a repair, of which they may have the rest
+            whole, needless = self._fragments.whole(now, speaker.group, (message,))
+            self._overhear(speaker.group, needless, out)
+            if not whole:
+                return
+            (message,) = whole
         for member in list(self.members.get(speaker.group, {}).values()):
             if member is not speaker:
                 effects = member.hear(now, self.host, message)
@@ -313,6 +333,7 @@ class HostCore:
                     del table[member.group]
                 if member.group not in self.members:
                     self._fellows.pop(member.group, None)
+                    self._fragments.forget(member.group)
                 self._no_newcomer(member.group, member.me)
 
     def _no_newcomer(self, group: Group, endpoint: Endpoint) -> None:
@@ -436,7 +457,8 @@ class ClusterCore:
         self._makers: dict[tuple[Group, Domain], ParityMaker] = {}
         self._readers: dict[tuple[Group, Domain], ParityReader] = {}
         self._paces: dict[Domain, Pace] = {}
-        self._fragments = Fragments(self.config)
+        self._fragments = Fragments(self.config, self._room)
+        self._part_bytes = self.config.datagram_bytes
         self._token = 0
         self._asked: dict[int, DelegateCore | Aggregate] = {}
         self._numbers: dict[Group, int] = {}  # where an aggregate goes on after a leave (TX-11)
@@ -508,12 +530,17 @@ class ClusterCore:
         if delegate is not None:
             messages = self._paced_questions(now, delegate, source, messages)
         plain = self._without_parity(delegate, source, messages)
-        whole = [self._fragments.whole(group, message) for message in plain]
-        heard = [each for each in whole if each is not None]
+        heard, needless = self._fragments.whole(now, group, plain)
+        out += [Ignored("Data", "part of a message that is here")] * len(needless)
         if submitted:
             heard = self._submitted(now, group, source, heard, out)
         if heard and delegate is not None:
             self._perform(now, delegate, delegate.step(now, Heard(group, source, tuple(heard))), out)
+
+    def _room(self, group: Group, stream: Stream, number: int) -> int:
+        """For parts of this message, should one of the two wait for it."""
+        machines = [table[group] for table in (self.groups, self.aggregates) if group in table]
+        return max([machine.room(stream, number) for machine in machines], default=0)
 
     def _appointed(self, now: Instant, epoch: int, out: list[Effect]) -> None:
         """It is our turn: appear under the new epoch, and go on with every group that was mirrored to us."""
@@ -616,6 +643,7 @@ class ClusterCore:
                 address=self.address,
                 backup=self.backup,
                 mirrored=self.replicas,
+                parts=self._fragments.of(group),
             )
         return delegate
 
@@ -625,14 +653,14 @@ class ClusterCore:
         for effect in effects:
             match effect:
                 case Cast(group, message):
-                    self._inside(machine, message)
-                    out += [Cast(group, piece) for piece in self._fragments.pieces(group, message)]
+                    self._inside(now, machine, message)
+                    out += [Cast(group, piece) for piece in pieces(message, self._part_bytes)]
                 case Broadcast(lans, group, message):
-                    out += [Broadcast(lans, group, piece) for piece in self._fragments.pieces(group, message)]
+                    out += [Broadcast(lans, group, piece) for piece in pieces(message, self._part_bytes)]
                 case Transmit(to, group, message) if to in (self.lan, self.host):
-                    self._inside(machine, message)
+                    self._inside(now, machine, message)
                 case Transmit(to, group, message):
-                    for piece in self._fragments.pieces(group, message):
+                    for piece in pieces(message, self._part_bytes):
                         self._transmit(now, to, group, piece, out)
                 case Ask(ns.SendTo((to,), data)) if to == delegate_of(self.lan):
                     message_ = ns.Message(self.mouth, data)
@@ -656,6 +684,7 @@ class ClusterCore:
         group = delegate.group
         if delegate.over and self.groups.get(group) is delegate:
             del self.groups[group]
+            self._forget_parts(group)
             for parity in (self._makers, self._readers):
                 for key in [key for key in parity if key[0] == group]:
                     del parity[key]
@@ -664,6 +693,7 @@ class ClusterCore:
             return
         if isinstance(delegate.state, Backup):
             del self.aggregates[group]  # its successor is handed everything once more
+            self._forget_parts(group)
         elif aggregate.waits:
             self._perform(now, aggregate, aggregate.feed(now), out)
 
@@ -701,6 +731,7 @@ class ClusterCore:
                 luck=self._luck,
                 next_seq=self._numbers.get(group, 1),
                 wait=lambda now: self._wait(now, group),
+                parts=self._fragments.of(group),
             )
         return aggregate
 
@@ -726,11 +757,18 @@ class ClusterCore:
         if aggregate.over and self.aggregates.get(aggregate.group) is aggregate:
             self._numbers[aggregate.group] = aggregate.next_seq
             del self.aggregates[aggregate.group]
+            self._forget_parts(aggregate.group)
 
-    def _inside(self, speaker: DelegateCore | Aggregate, message: Speech) -> None:
+    def _forget_parts(self, group: Group) -> None:
+        if group not in self.groups and group not in self.aggregates:
+            self._fragments.forget(group)
+
+    def _inside(self, now: Instant, speaker: DelegateCore | Aggregate, message: Speech) -> None:
         """A delegate and its aggregate hear each other here; in turn, so that nothing is overtaken."""
         if isinstance(speaker, Aggregate):
-            self._between.append((speaker.group, Heard(speaker.group, self.host, (message,)), False))
+            whole, _ = self._fragments.whole(now, speaker.group, (message,))
+            if whole:
+                self._between.append((speaker.group, Heard(speaker.group, self.host, tuple(whole)), False))
         elif isinstance(message, Heartbeat | Nak) and speaker.group in self.aggregates:
             self._between.append((speaker.group, Heard(speaker.group, self.lan, (message,)), True))
 
@@ -757,7 +795,7 @@ class ClusterCore:
     def _say(self, now: Instant, to: Domain, group: Group, frame: Frame, out: list[Effect]) -> None:
         pace = self._paces.get(to)
         if pace is None:
-            pace = self._paces[to] = Pace(self.config.datagram_bytes / 2)
+            pace = self._paces[to] = Pace(self.config.datagram_bytes)
         if (delegate := self.groups.get(group)) is not None:
             pace.meet(now, delegate.peers.delegate(to))
         if pace.send(now, group, frame):

@@ -30,6 +30,7 @@ from rostra.protocols.adhoc.events import (
     SpilledRead,
     Told,
 )
+from rostra.protocols.adhoc.fragments import NO_PARTS, Parts
 from rostra.protocols.adhoc.kept import Kept
 from rostra.protocols.adhoc.messages import (
     ADHOC,
@@ -59,6 +60,7 @@ from rostra.protocols.adhoc.messages import (
     Slow,
     StartSync,
     Status,
+    Stream,
     SyncReply,
     Tree,
     ViewId,
@@ -130,6 +132,7 @@ class DelegateCore:
         address: str = "",
         backup: bool = False,
         mirrored: bool = False,
+        parts: Parts = NO_PARTS,
     ) -> None:
         self.group, self.me = group, me
         self.config = config
@@ -137,7 +140,7 @@ class DelegateCore:
         self.state: State = Backup() if backup else Out()
         self.mirrors = Mirrors()
         self._mirroring = Mirroring(group, lan_of(me)) if mirrored else None
-        self.voice = Voice(group, me, config, luck)
+        self.voice = Voice(group, me, config, luck, parts)
         self.lan = self.voice.lan
         self.epoch: Epoch = incarnation_of(me)
         self._forget_everything()
@@ -185,6 +188,10 @@ class DelegateCore:
             case _:
                 effects.append(Ignored(type(event).__name__, "not an event of a delegate"))
         return effects
+
+    def room(self, stream: Stream, number: int) -> int:
+        """For parts of this message, should we wait for it."""
+        return 0 if isinstance(self.state, Out | Backup) else self.relays.room(stream, number)
 
     # Joining and leaving the group
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from rostra.protocols.adhoc.delegate import DelegateCore
 from rostra.protocols.adhoc.member import Leaving, MemberCore, Outside, sends
+from rostra.protocols.adhoc.messages import Range
 from rostra.protocols.adhoc.relays import Relay
 from rostra.protocols.adhoc.senders import Phase
 from rostra.protocols.adhoc.streams import Inbound
@@ -60,11 +61,25 @@ def _inbound(stream: str, inbound: Inbound) -> Iterator[str]:
         )
     if inbound.store.holes(inbound.told, inbound.next - 1):
         yield f"{stream}: {inbound.told} to {inbound.next - 1} came, and are not all there"
+    holes = [(hole.first, hole.last) for hole in inbound.holes.holes]
+    if _joined(holes) != inbound.store.holes(inbound.next, inbound.holes.upto):
+        yield f"{stream}: {holes} are taken for missing, from {inbound.next} to {inbound.holes.upto}"
     runs = inbound.store.runs
     if any(one.end > other.first for one, other in pairwise(runs)):
         yield f"{stream}: runs overlap"
     if sum(run.count for run in runs) != inbound.store.messages:
         yield f"{stream}: messages are miscounted"
+
+
+def _joined(ranges: list[Range]) -> list[Range]:
+    """Neighbours as one."""
+    joined: list[Range] = []
+    for first, last in ranges:
+        if joined and joined[-1][1] + 1 == first:
+            joined[-1] = (joined[-1][0], last)
+        else:
+            joined.append((first, last))
+    return joined
 
 
 def _relays(core: DelegateCore) -> Iterator[str]:

@@ -40,6 +40,7 @@ from rostra.protocols.adhoc.events import (
     Tuned,
     Without,
 )
+from rostra.protocols.adhoc.fragments import NO_PARTS, Parts
 from rostra.protocols.adhoc.lan import Lans
 from rostra.protocols.adhoc.messages import (
     Attributes,
@@ -61,6 +62,7 @@ from rostra.protocols.adhoc.messages import (
     Slow,
     Speech,
     StartSync,
+    Stream,
     SyncReply,
     attributes_of,
     decode_control,
@@ -142,12 +144,13 @@ class MemberCore:
         meta: bytes = b"",
         next_seq: int = 1,
         fellows: Fellows | None = None,
+        parts: Parts = NO_PARTS,
     ) -> None:
         self.group, self.me = group, me
         self.role, self.slow, self.meta = role, slow, meta
         self.config = config
         self.state: State = Outside()
-        self.voice = Voice(group, me, config, luck)
+        self.voice = Voice(group, me, config, luck, parts)
         self.lan = self.voice.lan
         self.view = GroupView(group, fellows)
         self.senders = Senders(self.voice, Early(config), listens=role.receives, spilled=slow is Slow.SPILL)
@@ -459,7 +462,7 @@ class MemberCore:
         if type(message) is Data:
             if message.stream == self.me:
                 if message.repair:
-                    self.sending.heard_repair(message.run)
+                    self.sending.heard_repair(message)
             elif self._listens:
                 self.senders.data(message)
             return
@@ -484,6 +487,17 @@ class MemberCore:
                     self.voice.transmit(source, Polled(stream, sender.inbound.next))
             case _:
                 self.voice.ignore(type(message).__name__, "not for a member")
+
+    def overhear(self, part: Data) -> None:
+        """A part of a message that nobody here waits for."""
+        if part.stream != self.me:
+            self.senders.overhear(part)
+        elif part.repair:
+            self.sending.heard_repair(part)
+
+    def room(self, stream: Stream, number: int) -> int:
+        """For parts of this message, should we wait for it."""
+        return self.senders.room(stream, number) if self._listens and stream != self.me else 0
 
     def _submitted(self, count: int, block: bytes, at: float) -> None:
         if not self.role.sends:

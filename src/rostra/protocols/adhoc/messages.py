@@ -68,7 +68,7 @@ Seconds = Annotated[float, Meta(ge=0)]
 """Finite or not, but a number."""
 
 Range = tuple[Number, Number]
-"""Sequence numbers from the first to the second, both included."""
+"""Sequence numbers, or bytes of a message, from the first to the second, both included."""
 
 
 Moment = Annotated[float, Meta(ge=0, le=1e12)]
@@ -346,8 +346,8 @@ class DataMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
 class Data(DataMessage, frozen=True, tag=1, gc=False):
     """A run on its way: from its sender, from a delegate, or again from any holder (`repair`).
 
-    A message that fits no datagram travels alone in a run, in `parts` pieces of its block; this is number
-    `part` of them.
+    A message that fits no datagram travels alone in a run, in parts of its block: this one begins with byte
+    `offset` of `size`. Without a size the run is whole.
     """
 
     stream: Stream
@@ -356,18 +356,18 @@ class Data(DataMessage, frozen=True, tag=1, gc=False):
     stable: Number  # every receiver has all numbers up to this one
     repair: bool = False
     hop: Number = 0
-    part: Number = 0
-    parts: Number = 1
+    offset: Number = 0
+    size: Number = 0
 
 
 class Nak(DataMessage, frozen=True, tag=2):
-    """These numbers are missing here. `parts` names the missing pieces of messages of which some came."""
+    """These numbers are missing here. `parts` names the missing bytes of messages of which some came."""
 
     stream: Stream
     ranges: tuple[Range, ...]
     asker: Domain  # a host, or the LAN whose delegate asks
     attempt: Number = 1
-    parts: tuple[tuple[Number, tuple[Number, ...]], ...] = ()
+    parts: tuple[tuple[Number, tuple[Range, ...]], ...] = ()
 
 
 class Below(DataMessage, frozen=True, tag=3):

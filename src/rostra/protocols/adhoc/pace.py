@@ -15,6 +15,7 @@ While a way is paced, a question for something that waits for its turn, or that 
 answered twice.
 """
 
+from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from math import sqrt
 from typing import Final
@@ -95,7 +96,8 @@ class Outset(Struct, gc=False):
     numbers: int = 0
     ended: Instant = 0.0
     said: dict[tuple[Group, Stream], list[Range]] = field(default_factory=dict)
-    lost: set[Number] = field(default_factory=set)
+    parts: dict[Number, int] = field(default_factory=dict)  # of messages in parts: how many frames
+    lost: dict[Number, int] = field(default_factory=dict)  # how many frames
 
     def sent(self, now: Instant, group: Group, frame: Frame, size: int) -> None:
         data = frame.data if isinstance(frame, Numbered) else frame
@@ -110,16 +112,25 @@ class Outset(Struct, gc=False):
         self.bytes += size
         self.numbers += data.run.count
         said = self.said.setdefault((group, data.stream), [])
+        if data.size:
+            number = (group, data.stream, data.run.first)
+            self.parts[number] = self.parts.get(number, 0) + 1
+            if said and said[-1][1] == data.run.first:
+                return
         if said and said[-1][1] == data.run.first - 1:
             said[-1] = (said[-1][0], data.run.end - 1)
         else:
             said.append((data.run.first, data.run.end - 1))
 
-    def asked(self, group: Group, nak: Nak) -> None:
+    def asked(self, group: Group, nak: Nak, frame_bytes: int) -> None:
+        frames = _lost_frames(nak, frame_bytes)
         for low, high in self.said.get((group, nak.stream), ()):
             for first, last in nak.ranges:
-                numbers = range(max(first, low), min(last, high) + 1)
-                self.lost.update((group, nak.stream, each) for each in numbers)
+                for each in range(max(first, low), min(last, high) + 1):
+                    number = (group, nak.stream, each)
+                    whole = self.parts.get(number, 1)
+                    lost = min(whole, frames.get(each, whole))
+                    self.lost[number] = max(self.lost.get(number, 0), lost)
 
     @property
     def is_long(self) -> bool:
@@ -128,11 +139,11 @@ class Outset(Struct, gc=False):
 
     @property
     def lost_share(self) -> float:
-        return min(1.0, len(self.lost) / max(1, self.numbers))
+        return min(1.0, sum(self.lost.values()) / max(1, self.numbers))
 
 
 class Pace:
-    """The way to one delegate. `least` bytes per second are always allowed."""
+    """The way to one delegate, for frames of so many bytes at most."""
 
     __slots__ = (
         "_after",
@@ -141,6 +152,8 @@ class Pace:
         "_due_at",
         "_epoch",
         "_evidence",
+        "_frame_bytes",
+        "_last",
         "_least",
         "_lowered",
         "_natural",
@@ -155,13 +168,15 @@ class Pace:
         "rate",
     )
 
-    def __init__(self, least: float) -> None:
+    def __init__(self, frame_bytes: int) -> None:
         self.rate: float | None = None  # bytes per second
         self._repairs: deque[Waiting] = deque()  # go first: others wait behind what they fill
         self._news: deque[Waiting] = deque()
-        self._least = least
+        self._frame_bytes = frame_bytes
+        self._least = frame_bytes / 2  # bytes per second that are always allowed
         self._pending: Counter[Number] = Counter()  # what is in the queue
-        self._sent_at: dict[Number, Instant] = {}  # what was sent lately, while paced
+        self._sent_at: dict[Number, tuple[Instant, int]] = {}  # what was sent lately, in how many frames
+        self._last: tuple[Instant, Group, Data] | None = None  # the repair that was handed over last
         self._due_at: Instant = 0.0  # when the next may leave
         self._turn_s = 0.0  # how long the last one kept the way busy
         self._waited_at: Instant = 0.0  # when something last had to wait
@@ -188,8 +203,10 @@ class Pace:
             return True
         number = _number(group, frame)
         is_repair = isinstance(frame, Data) and frame.repair
-        if is_repair and number is not None and (number in self._pending or self._sent_at.get(number) == now):
-            return False  # the second copy of an answer: there is no room for it here
+        if isinstance(frame, Data) and frame.repair:
+            if self._last == (now, group, frame) or (not frame.size and number in self._pending):
+                return False  # the second copy of an answer: there is no room for it here
+            self._last = (now, group, frame)
         if not self.waiting and now >= self._due_at:
             self._leave(now, group, frame, size)
             return True
@@ -230,41 +247,46 @@ class Pace:
             self._turn_s = size / self.rate
             self._due_at = max(now, self._due_at) + self._turn_s
             if (number := _number(group, frame)) is not None:
-                self._sent_at[number] = now
+                self._sent_at[number] = (now, 1 + self._sent_at.get(number, (now, 0))[1])
 
     def asked(self, now: Instant, group: Group, nak: Nak, again_s: float) -> Nak | None:
         """A question from there: so much was lost. What is on its way already is taken out of it."""
         if self.rate is None:
             for outset in (self._closed, self._outset):
                 if outset is not None:
-                    outset.asked(group, nak)
+                    outset.asked(group, nak, self._frame_bytes)
             self._judge_unlimited(now, again_s)
             return nak
         ranges: list[Range] = []
+        stream = (group, nak.stream)
+        known = sorted({each[2] for each in (*self._pending, *self._sent_at) if each[:2] == stream})
+        frames = _lost_frames(nak, self._frame_bytes)
         for first, last in nak.ranges:
-            for number in range(first, last + 1):
-                if self._is_on_its_way(now, (group, nak.stream, number), again_s):
-                    continue
-                if ranges and ranges[-1][1] == number - 1:
-                    ranges[-1] = (ranges[-1][0], number)
-                else:
-                    ranges.append((number, number))
+            for number in known[bisect_left(known, first) : bisect_right(known, last)]:
+                if self._is_on_its_way(now, (*stream, number), again_s, frames.get(number)):
+                    if first < number:
+                        ranges.append((first, number - 1))
+                    first = number + 1
+            if first <= last:
+                ranges.append((first, last))
         self._judge(now, again_s)
         return Nak(nak.stream, tuple(ranges), nak.asker, nak.attempt, nak.parts) if ranges else None
 
-    def _is_on_its_way(self, now: Instant, number: Number, again_s: float) -> bool:
+    def _is_on_its_way(self, now: Instant, number: Number, again_s: float, missing: int | None) -> bool:
+        """If not, it counts as lost: all its frames, or as many as are missing of them."""
         if number in self._pending:
             return True
-        sent_at = self._sent_at.get(number)
-        if sent_at is None:
+        if number not in self._sent_at:
             return False
+        sent_at, frames = self._sent_at[number]
         if sent_at > now - self._patience(again_s):
             return True
         del self._sent_at[number]
+        lost = frames if missing is None else min(frames, missing)
         if sent_at >= self._now.began:
-            self._now.lost += 1
+            self._now.lost += lost
         elif self._before is not None and sent_at >= self._before.began:
-            self._before.lost += 1
+            self._before.lost += lost
         return False
 
     def _patience(self, again_s: float) -> float:
@@ -318,7 +340,8 @@ class Pace:
                 self._unlimited(now)
             if lost < self._natural:
                 self._natural += REMEMBERED * (lost - self._natural)
-        old = [number for number, at in self._sent_at.items() if at < now - 4 * max(LONGEST_S, patience_s)]
+        since = now - 4 * max(LONGEST_S, patience_s)
+        old = [number for number, (at, _) in self._sent_at.items() if at < since]
         for number in old:
             del self._sent_at[number]
 
@@ -346,6 +369,14 @@ def _size(frame: Frame) -> int:
             return len(run.block) + 64  # and what is around it, or about that
         case Parity(code=code):
             return len(code) + 64
+
+
+def _lost_frames(nak: Nak, frame_bytes: int) -> dict[int, int]:
+    """Of messages that came in part, how many frames of so many bytes did not."""
+    return {
+        number: sum([-((first - last - 1) // frame_bytes) for first, last in missing])
+        for number, missing in nak.parts
+    }
 
 
 def _number(group: Group, frame: Frame) -> Number | None:

@@ -11,6 +11,7 @@ does; a delegate asks and answers at once (X-081..X-083). Nobody ever gives up a
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
+from heapq import heappop, heappush, heapreplace
 from operator import attrgetter, itemgetter
 from typing import Final
 
@@ -50,45 +51,61 @@ class Hole(Struct, gc=False):
     asked_of: str = ""
 
 
+_first: Final = attrgetter("first")
 _last: Final = attrgetter("last")
 
 
 class Holes:
-    """The holes of one stream, sorted."""
+    """The holes of one stream. What a datagram fills or opens is found without a look at the others, of which
+    a receiver that was away for a while may have thousands."""
 
-    __slots__ = ("holes",)
+    __slots__ = ("_asked", "_entries", "_queue", "holes", "upto")
 
-    def __init__(self) -> None:
-        self.holes: list[Hole] = []
+    def __init__(self, upto: int = 0) -> None:
+        self.holes: list[Hole] = []  # sorted
+        self.upto = upto  # so far everything is either here or in a hole
+        # Each with the time at which it was due when it was put here: it may be put off by now, or full.
+        self._queue: list[tuple[Instant, int, Hole]] = []
+        self._entries = 0
+        self._asked: list[Hole] = []  # taken out of the queue, and not yet back
 
-    def note(self, missing: list[Range], due: Instant) -> None:
-        """These numbers are missing now. What was missing before keeps its place in time."""
-        if not missing:
-            self.holes.clear()
-            return
-        before = self.holes
-        if len(before) == len(missing) and all(
-            hole.first == first and hole.last == last
-            for hole, (first, last) in zip(before, missing, strict=True)
-        ):
-            return
-        after: list[Hole] = []
-        place = 0
-        for first, last in missing:
-            while place < len(before) and before[place].last < first:
-                place += 1
-            at = place
-            while first <= last:
-                old = before[at] if at < len(before) and before[at].first <= last else None
-                if old is None or old.first > first:
-                    until = last if old is None else old.first - 1
-                    after.append(Hole(first, until, due))
-                else:
-                    until = min(last, old.last)
-                    after.append(replace(old, first=first, last=until))
-                    at += 1
-                first = until + 1
-        self.holes = after
+    def note(self, first: int, last: int, due: Instant) -> None:
+        """These are missing, and lie above everything that was looked at before."""
+        self._put(len(self.holes), Hole(first, last, due))
+
+    def _put(self, place: int, hole: Hole) -> None:
+        self.holes.insert(place, hole)
+        self._enqueue(hole)
+
+    def _enqueue(self, hole: Hole) -> None:
+        self._entries += 1
+        heappush(self._queue, (hole.due, self._entries, hole))
+
+    def fill(self, first: int, last: int) -> None:
+        """These came, or are not needed any more. What is left of a hole keeps its place in time."""
+        holes = self.holes
+        begin = place = bisect_left(holes, first, key=_last)
+        while place < len(holes) and holes[place].first <= last:
+            hole = holes[place]
+            if hole.first < first:
+                if hole.last > last:
+                    self._put(place + 1, replace(hole, first=last + 1))
+                hole.last = first - 1
+                begin = place + 1
+            elif hole.last > last:
+                hole.first = last + 1
+                break
+            else:
+                hole.last = hole.first - 1  # full
+            place += 1
+        del holes[begin:place]
+        if not holes:
+            self._queue.clear()
+
+    def at(self, number: int) -> Hole | None:
+        """The hole that this number is in."""
+        place = bisect_left(self.holes, number, key=_last)
+        return self.holes[place] if place < len(self.holes) and self.holes[place].first <= number else None
 
     def put_off(self, ranges: Iterable[Range], wait: Callable[[int], Instant]) -> int:
         """Others asked for these numbers, or answered: ask later. `wait` says when, for the n-th time."""
@@ -103,16 +120,44 @@ class Holes:
                 place += 1
         return put_off
 
-    def due(self, now: Instant) -> list[Hole]:
-        return [hole for hole in self.holes if hole.due <= now]
+    def due(self, now: Instant, at_most: int) -> list[Hole]:
+        """Those to ask for now, sorted. The caller says when each of them is due again."""
+        self._requeue()
+        queue = self._queue
+        while len(self._asked) < at_most and queue and queue[0][0] <= now:
+            hole = heappop(queue)[2]
+            if hole.due > now:
+                self._enqueue(hole)
+            elif hole.first <= hole.last:
+                self._asked.append(hole)
+        return sorted(self._asked, key=_first)
+
+    def _requeue(self) -> None:
+        asked, self._asked = self._asked, []
+        for hole in asked:
+            self._enqueue(hole)
 
     @property
     def next_due(self) -> Instant | None:
-        return min((hole.due for hole in self.holes), default=None)
+        self._requeue()
+        queue = self._queue
+        while queue:
+            due, entry, hole = queue[0]
+            if hole.first > hole.last:
+                heappop(queue)
+            elif hole.due > due:
+                heapreplace(queue, (hole.due, entry, hole))
+            else:
+                return due
+        return None
+
+
+PROMISES_MAX: Final = 256
+"""Repairs that are promised at once; whoever misses more asks again."""
 
 
 class Promise(Struct, gc=False):
-    """A repair that we will make unless somebody else does."""
+    """A repair that we will make unless somebody else does. From place to place (`fragments.py`)."""
 
     first: int
     last: int
@@ -128,11 +173,13 @@ class Promises:
         self.promises: list[Promise] = []
 
     def promise(self, first: int, last: int, due: Instant) -> None:
-        if not any(each.first <= first and last <= each.last for each in self.promises):
+        if len(self.promises) < PROMISES_MAX and not any(
+            each.first <= first and last <= each.last for each in self.promises
+        ):
             self.promises.append(Promise(first, last, due))
 
     def heard(self, first: int, last: int) -> int:
-        """Somebody repaired these numbers: we need not."""
+        """Somebody repaired these places: we need not."""
         kept = [each for each in self.promises if not (first <= each.first and each.last <= last)]
         gone = len(self.promises) - len(kept)
         self.promises = kept
@@ -150,7 +197,7 @@ class Promises:
 
 
 class Recent:
-    """What was repaired a moment ago, so that a delegate does not repair it once per asker."""
+    """What was repaired a moment ago, from place to place, so that it is not repaired once per question."""
 
     __slots__ = ("_done",)
 
@@ -158,7 +205,7 @@ class Recent:
         self._done: list[tuple[Instant, int, int]] = []
 
     def fresh(self, now: Instant, ranges: Iterable[Range], for_s: float) -> list[Range]:
-        """Which of these numbers were not repaired within this time; they count as repaired now."""
+        """Which of these places were not repaired within this time; they count as repaired now."""
         self._done = [each for each in self._done if each[0] > now - for_s]
         done = sorted([(low, high) for _, low, high in self._done])  # no two of them overlap
         wanted: list[Range] = []

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from rostra.names import Domain, Endpoint, host_of, inside
 from rostra.protocols.adhoc.early import Early
+from rostra.protocols.adhoc.fragments import RANGES_MAX, held, places, questions
 from rostra.protocols.adhoc.messages import (
     Below,
     Data,
@@ -31,15 +32,14 @@ from rostra.protocols.adhoc.messages import (
     Polled,
     Progress,
     Pulse,
-    Range,
     Report,
     Role,
     Run,
     Status,
     Stream,
 )
-from rostra.protocols.adhoc.recovery import Hole, Holes, Recent
-from rostra.protocols.adhoc.senders import ENTRIES_MAX, RANGES_MAX
+from rostra.protocols.adhoc.recovery import Hole, Recent
+from rostra.protocols.adhoc.senders import ENTRIES_MAX
 from rostra.protocols.adhoc.spill import Spills
 from rostra.protocols.adhoc.stability import Pins
 from rostra.protocols.adhoc.streams import Inbound
@@ -48,6 +48,9 @@ from rostra.protocols.adhoc.voice import Alarm, Voice, lan_of
 from rostra.protocols.adhoc.ways import Ways
 from rostra.protocols.effects import Instant
 from rostra.protocols.resolve.messages import Stamp
+
+TWICE_BYTES = 16 << 10
+"""So much is repaired twice for a delegate that asks again; more takes further questions in any case."""
 
 ASKERS_MAX = 64
 """Delegates that are remembered as waiting for something that we miss ourselves, per stream."""
@@ -71,7 +74,6 @@ class Relay:
         "askers",
         "everywhere",
         "final",
-        "holes",
         "inbound",
         "lan",
         "phase",
@@ -95,8 +97,7 @@ class Relay:
         self.phase = RelayPhase.ANNOUNCED
         self.inbound = Inbound(1)
         self.pins = Pins(0)
-        self.holes = Holes()
-        self.recent = Recent()
+        self.recent: dict[Domain, Recent] = {}  # by the LAN that was repaired
         self.via: Domain | None = None  # the delegate that its data comes from
         self.everywhere = False  # its home says it to every delegate at once: there is nothing to pass on
         self.askers: list[tuple[int, int, Domain]] = []
@@ -483,7 +484,7 @@ class Relays:
 
     def _store(self, relay: Relay, data: Data, source: Domain) -> None:
         inbound = relay.inbound
-        if data.repair and data.hop == 0 and relay.holes.holes:
+        if data.repair and data.hop == 0:
             self._measure(relay, data.run, source)
         pieces = inbound.take(data.run, self._config.held_messages)
         inbound.told = inbound.next
@@ -498,7 +499,7 @@ class Relays:
             self._forward(relay, data, piece, source)
         if relay.lan != self._voice.lan and data.stable > relay.pins.stable:
             self._hear_stable(relay, data.stable)
-        if inbound.next <= inbound.high or relay.holes.holes:
+        if inbound.next <= inbound.high or inbound.holes.holes:
             self._look_for_holes(relay)
         if pieces:
             self._settle(relay)
@@ -507,11 +508,9 @@ class Relays:
 
     def _measure(self, relay: Relay, run: Run, source: Domain) -> None:
         """An answer to a question that was asked once: so long is a round trip, at most."""
-        for hole in relay.holes.holes:
-            if hole.first <= run.first <= hole.last:
-                if hole.asked == 1 and hole.asked_of == source:
-                    self.measured(source, self._voice.now - hole.asked_at)
-                return
+        hole = relay.inbound.holes.at(run.first)
+        if hole is not None and hole.asked == 1 and hole.asked_of == source:
+            self.measured(source, self._voice.now - hole.asked_at)
 
     def measured(self, lan: Domain, seconds: float) -> None:
         """The least counts: whatever was lost and resent on the way only adds to it. If it is much less than
@@ -635,11 +634,11 @@ class Relays:
 
     def _look_for_holes(self, relay: Relay) -> None:
         wait = 0.0 if relay.lan == self._voice.lan else self._config.parity_wait_s
-        relay.holes.note(relay.inbound.missing(self._config.held_messages), self._voice.now + wait)
+        relay.inbound.look_for_holes(self._config.held_messages, self._voice.now + wait)
         self._watch(relay)
 
     def _watch(self, relay: Relay) -> None:
-        due = relay.holes.next_due
+        due = relay.inbound.holes.next_due
         if due is None:
             self._troubled.pop(relay.stream, None)
         else:
@@ -647,12 +646,17 @@ class Relays:
             self._recover.at(due)
 
     def recover(self) -> None:
-        """Ask for what is missing: at once, then once per round trip (X-083). First where the stream comes
-        from, then its home; at home its sender, then the whole LAN."""
+        """Ask for what is missing: at once, then once per round trip, and ever more seldom if nothing comes
+        (X-083). First where the stream comes from, then its home; at home its sender, then the whole LAN."""
         self._recover.fired()
         for stream in sorted(self._troubled):
             relay = self._troubled[stream]
-            due = relay.holes.due(self._voice.now)[:RANGES_MAX]
+            settle_s = self._config.nak_extra_s
+            due = [
+                hole
+                for hole in relay.inbound.holes.due(self._voice.now, RANGES_MAX)
+                if not self._voice.parts.still_coming(self._voice.now, stream, hole, settle_s)
+            ]
             new, old = [each for each in due if not each.asked], [each for each in due if each.asked]
             for holes in (new, old):
                 if holes:
@@ -660,28 +664,32 @@ class Relays:
             self._watch(relay)
 
     def _ask(self, relay: Relay, holes: list[Hole]) -> None:
-        voice, now = self._voice, self._voice.now
+        voice, config, now = self._voice, self._config, self._voice.now
         attempt = max(hole.asked for hole in holes) + 1
-        nak = Nak(relay.stream, tuple([(hole.first, hole.last) for hole in holes]), voice.lan, attempt)
-        if relay.lan == voice.lan:
-            target = host_of(relay.stream)
-            if attempt % 2:
-                voice.transmit(target, nak)
-            else:
-                voice.cast(nak)
-            again = self._config.nak_wait_max_s * min(2**attempt, self._config.backoff_max)
-        else:
+        at_home = relay.lan == voice.lan
+        target = host_of(relay.stream)
+        if not at_home:
             target = self._towards_home(relay) if attempt % 2 else relay.lan
-            voice.transmit(target, nak)
-            again = self._config.again_after(self.round_trips.get(target))
+        for nak in questions(relay.stream, holes, voice.lan, attempt, voice.parts):
+            if at_home and attempt % 2 == 0:
+                voice.cast(nak)
+            else:
+                voice.transmit(target, nak)
         for hole in holes:
             hole.asked += 1
             hole.asked_at, hole.asked_of = now, target
-            hole.due = now + again
+            if at_home:
+                hole.due = now + config.nak_wait_max_s * min(2**attempt, config.backoff_max)
+            else:
+                wait_s = config.again_after(self.round_trips.get(target), hole.asked)
+                hole.due = now + (
+                    max(wait_s, config.heartbeat_max_s) if target in self.ways.silent else wait_s
+                )
 
     def asked(self, source: Domain, nak: Nak) -> None:
         """Somebody misses something: answer at once what is here, and look for the rest. A delegate that asks
-        again is answered twice: it has lost a round trip already, on a way that loses answers too."""
+        again for little is answered twice: it has lost a round trip already, on a way that loses answers
+        too."""
         relay = self.running.get(nak.stream)
         on_disk = bool(nak.ranges) and self.spills.asked(nak.asker, nak.stream, nak.ranges[0][0])
         if relay is None or not relay.known:
@@ -690,7 +698,6 @@ class Relays:
             return
         voice, inbound = self._voice, relay.inbound
         at_home = inside(voice.lan, nak.asker)
-        copies = 1 if at_home or nak.attempt == 1 else 2
         missed = 0
         for first, last in nak.ranges:
             if first < relay.lowest and not on_disk:
@@ -701,20 +708,38 @@ class Relays:
                     missed = max(missed, last)
                 if not at_home and len(relay.askers) < ASKERS_MAX:
                     relay.askers.append((first, last, nak.asker))
-        wanted: Iterable[Range] = nak.ranges
-        if at_home:
-            wanted = relay.recent.fresh(voice.now, nak.ranges, self._config.repair_wait_min_s)
-        for low, high in wanted:
-            for run in inbound.store.get(low, high):
-                again = Data(nak.stream, run, inbound.high, relay.pins.stable, repair=True)
-                if at_home:
-                    voice.cast(again)
-                else:
-                    for _ in range(copies):
-                        voice.transmit(nak.asker, again)
+        self._repair(relay, nak, at_home)
         if missed:
             inbound.hear_high(missed)
             self._look_for_holes(relay)
+
+    def _repair(self, relay: Relay, nak: Nak, at_home: bool) -> None:
+        voice, config, inbound = self._voice, self._config, relay.inbound
+        asker = voice.lan if at_home else nak.asker
+        within_s = config.repair_wait_min_s
+        if not at_home:
+            within_s = self.round_trips.get(asker, 0.0) / 2
+        if asker not in relay.recent and len(relay.recent) >= ASKERS_MAX:
+            relay.recent.clear()
+        asked = relay.recent.setdefault(asker, Recent()).fresh(voice.now, places(nak), within_s)
+        again = [
+            Data(nak.stream, run, inbound.high, relay.pins.stable, True, 0, offset, size)
+            for run, offset, size in held(inbound.store, asked, config.datagram_bytes, config.repair_bytes)
+        ]
+        few = sum([len(data.run.block) for data in again]) <= TWICE_BYTES
+        for data in again:
+            if at_home:
+                voice.cast(data)
+                continue
+            for _ in range(2 if nak.attempt > 1 and few else 1):
+                voice.transmit(nak.asker, data)
+
+    def room(self, stream: Stream, number: int) -> int:
+        """How many bytes of this stream may be kept in parts, if we wait for this number of it."""
+        relay, config = self.running.get(stream), self._config
+        if relay is None or not relay.known or (relay.final is not None and number > relay.final):
+            return config.early_bytes
+        return config.parts_bytes if relay.inbound.waits_for(number, config.held_messages) else 0
 
     def below(self, below: Below) -> None:
         """A holder has forgotten what we miss. If home has, nobody has it, and our LAN must know (TX-13)."""

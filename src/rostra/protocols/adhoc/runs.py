@@ -82,11 +82,11 @@ def take(run: Run, bytes_max: int) -> int:
         number += 1
 
 
-def datagrams(data: Data, bytes_max: int, only: dict[int, tuple[int, ...]] | None = None) -> Iterator[Data]:
+def datagrams(data: Data, bytes_max: int) -> Iterator[Data]:
     """The same data in pieces that fit a datagram each: runs cut between messages, and a message that is too
-    large alone in parts. `only` names the wanted parts of some messages."""
+    large alone in parts."""
     run = data.run
-    if len(run.block) <= bytes_max:
+    if len(run.block) <= bytes_max or data.size:
         yield data
         return
     block, begin, place = run.block, 0, 0
@@ -103,7 +103,7 @@ def datagrams(data: Data, bytes_max: int, only: dict[int, tuple[int, ...]] | Non
             begin, first = place, number
         if after - place > bytes_max:
             alone = Run(number, 1, block[place:after], run.at)
-            yield from _parts(data, alone, bytes_max, None if only is None else only.get(number))
+            yield from _parts(data, alone, bytes_max)
             begin, first = after, number + 1
         place = after
         number += 1
@@ -111,14 +111,11 @@ def datagrams(data: Data, bytes_max: int, only: dict[int, tuple[int, ...]] | Non
         yield _with_run(data, Run(first, number - first, block[begin:place], run.at))
 
 
-def _parts(data: Data, run: Run, bytes_max: int, only: tuple[int, ...] | None) -> Iterator[Data]:
-    parts = -(-len(run.block) // bytes_max)
-    for part in range(parts):
-        if only is None or part in only:
-            piece = Run(run.first, 1, run.block[part * bytes_max : (part + 1) * bytes_max], run.at)
-            yield Data(
-                data.stream, piece, data.high, data.stable, data.repair, data.hop, part=part, parts=parts
-            )
+def _parts(data: Data, run: Run, bytes_max: int) -> Iterator[Data]:
+    size = len(run.block)
+    for offset in range(0, size, bytes_max):
+        part = Run(run.first, 1, run.block[offset : offset + bytes_max], run.at)
+        yield Data(data.stream, part, data.high, data.stable, data.repair, data.hop, offset, size)
 
 
 def _with_run(data: Data, run: Run) -> Data:

@@ -22,6 +22,7 @@ from msgspec import Struct
 from rostra.names import Domain, Endpoint
 from rostra.protocols.adhoc.early import Early
 from rostra.protocols.adhoc.events import Delivered, Gap, Joined, Left
+from rostra.protocols.adhoc.fragments import NUMBER, RANGES_MAX, held, places, places_of, questions
 from rostra.protocols.adhoc.messages import (
     Attributes,
     Below,
@@ -29,20 +30,18 @@ from rostra.protocols.adhoc.messages import (
     Have,
     Nak,
     Pulse,
+    Range,
     Role,
     Run,
     Status,
     Stream,
 )
 from rostra.protocols.adhoc.origins import Origins
-from rostra.protocols.adhoc.recovery import Holes, Promises
+from rostra.protocols.adhoc.recovery import Hole, Promises
 from rostra.protocols.adhoc.streams import Inbound
 from rostra.protocols.adhoc.voice import Alarm, Voice, is_aggregate, lan_of
 from rostra.protocols.effects import Instant
 from rostra.protocols.resolve.messages import Stamp
-
-RANGES_MAX = 64
-"""Ranges in one question for lost data; the rest is asked for when these have come."""
 
 ENTRIES_MAX = 64
 """Streams in one status message."""
@@ -72,7 +71,6 @@ class Sender:
         "drained",
         "endpoint",
         "final",
-        "holes",
         "inbound",
         "is_aggregate",
         "lan",
@@ -95,7 +93,6 @@ class Sender:
         self.meta = meta
         self.phase = phase
         self.inbound: Inbound | None = None
-        self.holes = Holes()
         self.promises = Promises()
         self.why = ""  # of a draining one: left | failed | disconnected
         self.final: int | None = None  # no number above this one will be delivered
@@ -353,14 +350,14 @@ class Senders:
             self._keep_early(data)
             return
         if data.repair and sender.promises.promises:
-            sender.promises.heard(run.first, run.end - 1)
+            sender.promises.heard(*places_of(data))
         pieces = inbound.take(run, self._config.held_messages)
         if data.repair:
             sender.repaired += sum([piece.count for piece in pieces])
         inbound.hear_high(data.high)
         if not pieces:
             if data.repair:
-                sender.holes.put_off([(run.first, run.end - 1)], self._later)
+                inbound.holes.put_off([(run.first, run.end - 1)], self._later)
             elif run.end <= inbound.next:
                 self._voice.ignore("Data", "duplicate")
         self._progress(sender)
@@ -406,7 +403,7 @@ class Senders:
         self._deliver(sender)
         inbound = sender.inbound
         assert inbound is not None
-        if inbound.next <= inbound.high or sender.holes.holes:
+        if inbound.next <= inbound.high or inbound.holes.holes:
             self._look_for_holes(sender)
         if sender.phase is Phase.DRAINING:
             self._end_if_drained(sender)
@@ -432,10 +429,7 @@ class Senders:
         assert sender.inbound is not None
         config = self._config
         wait = self._voice.luck.between(config.nak_wait_min_s, config.nak_wait_max_s)
-        missing = sender.inbound.missing(config.held_messages)
-        if self._has_enough(sender.inbound):
-            missing = missing[:1] if sender.inbound.told == sender.inbound.next else []
-        sender.holes.note(missing, self._voice.now + wait)
+        sender.inbound.look_for_holes(config.held_messages, self._voice.now + wait)
         self._watch(sender)
 
     def _has_enough(self, inbound: Inbound) -> bool:
@@ -444,12 +438,27 @@ class Senders:
 
     def _watch(self, sender: Sender) -> None:
         """Wake up when one of its holes or promises is due."""
-        due = [each for each in (sender.holes.next_due, sender.promises.next_due) if each is not None]
+        assert sender.inbound is not None
+        due = [
+            each for each in (self._hole_due(sender.inbound), sender.promises.next_due) if each is not None
+        ]
         if due:
             self._troubled[sender.endpoint] = sender
             self._recover.at(min(due))
         else:
             self._troubled.pop(sender.endpoint, None)
+
+    def _hole_due(self, inbound: Inbound) -> Instant | None:
+        """One that has enough asks only for what it needs next, and when its program has taken the rest."""
+        if not self._has_enough(inbound):
+            return inbound.holes.next_due
+        return inbound.holes.holes[0].due if inbound.holes.holes and inbound.told == inbound.next else None
+
+    def _due(self, inbound: Inbound) -> list[Hole]:
+        if not self._has_enough(inbound):
+            return inbound.holes.due(self._voice.now, RANGES_MAX)
+        due = self._hole_due(inbound)
+        return inbound.holes.holes[:1] if due is not None and due <= self._voice.now else []
 
     def _later(self, times: int) -> Instant:
         """When to ask for something that others asked for, or that was repaired, so many times."""
@@ -466,39 +475,64 @@ class Senders:
         for stream in sorted(self._troubled):
             sender = self._troubled[stream]
             assert sender.inbound is not None
-            due = sender.holes.due(now)[:RANGES_MAX]
+            parts, settle_s = self._voice.parts, self._config.nak_wait_max_s
+            due = [
+                hole
+                for hole in self._due(sender.inbound)
+                if not parts.still_coming(now, stream, hole, settle_s)
+            ]
             if due:
                 attempt = 0
                 for hole in due:
                     hole.asked += 1
+                    hole.asked_at = now
                     hole.due = self._later(hole.asked)
                     attempt = max(attempt, hole.asked)
-                ranges = tuple([(hole.first, hole.last) for hole in due])
-                self._voice.cast(Nak(stream, ranges, self._host, attempt))
+                for nak in questions(stream, due, self._host, attempt, parts):
+                    self._voice.cast(nak)
             for promise in sender.promises.due(now):
-                for run in sender.inbound.store.get(promise.first, promise.last):
-                    self._voice.cast(self._repair(sender, run))
+                self._repair(sender, (promise.first, promise.last))
             self._watch(sender)
 
     @property
     def _host(self) -> Domain:
         return Domain(self._voice.me.partition("/")[0])
 
-    def _repair(self, sender: Sender, run: Run) -> Data:
-        assert sender.inbound is not None
-        return Data(sender.endpoint, run, sender.inbound.high, sender.inbound.stable, repair=True)
+    def _repair(self, sender: Sender, promised: Range) -> None:
+        inbound, config = sender.inbound, self._config
+        assert inbound is not None
+        for run, offset, size in held(inbound.store, [promised], config.datagram_bytes, config.repair_bytes):
+            self._voice.cast(Data(sender.endpoint, run, inbound.high, inbound.stable, True, 0, offset, size))
+
+    def overhear(self, data: Data) -> None:
+        """A part of a message that we have: somebody else repaired it."""
+        sender = self.running.get(data.stream)
+        if sender is not None and data.repair:
+            sender.promises.heard(*places_of(data))
+
+    def room(self, stream: Stream, number: int) -> int:
+        """How many bytes of this stream may be kept in parts for us, if we wait for this number of it."""
+        sender, config = self.running.get(stream), self._config
+        if sender is None or sender.inbound is None or (sender.final is not None and number > sender.final):
+            ended = self.ended.get(stream)
+            return 0 if ended is not None and not ended.cut_off else config.early_bytes
+        inbound = sender.inbound
+        if self._has_enough(inbound) and (inbound.told < inbound.next or number > inbound.next):
+            return 0
+        return config.parts_bytes if inbound.waits_for(number, config.held_messages) else 0
 
     def asked(self, nak: Nak) -> None:
         """Somebody in our LAN misses something of a stream that we hear too."""
         sender = self.running.get(nak.stream)
         if sender is None or sender.inbound is None:
             return
-        sender.holes.put_off(nak.ranges, self._later)
+        sender.inbound.holes.put_off(nak.ranges, self._later)
         config = self._config
-        for first, last in nak.ranges:
+        for low, high in places(nak):
+            first, last = low >> NUMBER, high >> NUMBER
             if first < sender.inbound.next and (sender.inbound.store.lowest or last + 1) <= last:
                 wait = self._voice.luck.between(config.repair_wait_min_s, config.repair_wait_max_s)
-                sender.promises.promise(first, last, self._voice.now + wait)
+                sender.promises.promise(low, high, self._voice.now + wait)
         self._watch(sender)
 
     def below(self, below: Below) -> bool:

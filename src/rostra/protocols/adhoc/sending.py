@@ -8,11 +8,12 @@ until the slowest receiver has caught up (X-090).
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rostra.names import host_of
 from rostra.protocols.adhoc.events import Credit
-from rostra.protocols.adhoc.messages import Data, Heartbeat, Nak, Pulse, Run
+from rostra.protocols.adhoc.fragments import held, places, places_of
+from rostra.protocols.adhoc.messages import Data, Heartbeat, Nak, Pulse, Range, Run
 from rostra.protocols.adhoc.recovery import Promises
 from rostra.protocols.adhoc.runs import cut
 from rostra.protocols.adhoc.streams import Store
@@ -172,27 +173,28 @@ class Outbound:
         """At once to our own delegate; to anybody else unless somebody nearer was faster (X-081, X-083)."""
         voice, config = self._voice, self._config
         if nak.asker != host_of(voice.me) and nak.asker == voice.lan:
-            for run in self._held(nak):
-                voice.transmit(nak.asker, self._again(run))
+            for again in self._held(places(nak)):
+                voice.transmit(nak.asker, again)
             return
-        for first, last in nak.ranges:
+        for first, last in places(nak):
             wait = voice.luck.between(config.repair_wait_min_s, config.repair_wait_max_s)
             self._promises.promise(first, last, voice.now + wait)
         self._repair.at(self._promises.next_due)
 
-    def heard_repair(self, run: Run) -> None:
-        self._promises.heard(run.first, run.end - 1)
+    def heard_repair(self, data: Data) -> None:
+        self._promises.heard(*places_of(data))
 
     def repair(self) -> None:
         self._repair.fired()
         for promise in self._promises.due(self._voice.now):
-            for run in self.store.get(promise.first, promise.last):
-                self._voice.cast(self._again(run))
+            for again in self._held([(promise.first, promise.last)]):
+                self._voice.cast(again)
         self._repair.at(self._promises.next_due)
 
-    def _held(self, nak: Nak) -> Iterator[Run]:
-        for first, last in nak.ranges:
-            yield from self.store.get(first, last)
+    def _held(self, asked: Iterable[Range]) -> Iterator[Data]:
+        config = self._config
+        for run, offset, size in held(self.store, asked, config.datagram_bytes, config.repair_bytes):
+            yield self._again(run, offset, size)
 
-    def _again(self, run: Run) -> Data:
-        return Data(self._voice.me, run, self.last_seq, self.stable, repair=True)
+    def _again(self, run: Run, offset: int = 0, size: int = 0) -> Data:
+        return Data(self._voice.me, run, self.last_seq, self.stable, True, 0, offset, size)

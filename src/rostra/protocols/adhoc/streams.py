@@ -15,7 +15,9 @@ A run that continues the stream costs the same whether it holds one message or a
 from bisect import bisect_right
 
 from rostra.protocols.adhoc.messages import Range, Run
+from rostra.protocols.adhoc.recovery import Holes
 from rostra.protocols.adhoc.runs import cut
+from rostra.protocols.effects import Instant
 
 
 class Store:
@@ -91,6 +93,10 @@ class Store:
             place += 1
         return number
 
+    def holds(self, number: int) -> bool:
+        place = bisect_right(self.firsts, number)
+        return place > 0 and number < self.runs[place - 1].end
+
     def holes(self, first: int, last: int) -> list[Range]:
         """Which of these numbers are not held."""
         found: list[Range] = []
@@ -120,7 +126,7 @@ class Store:
 class Inbound:
     """A stream on its way in, from `start` on."""
 
-    __slots__ = ("high", "next", "stable", "start", "store", "told")
+    __slots__ = ("high", "holes", "next", "stable", "start", "store", "told")
 
     def __init__(self, start: int) -> None:
         self.start = start
@@ -129,6 +135,7 @@ class Inbound:
         self.high = start - 1  # the last number known to be emitted
         self.stable = start - 1  # every receiver has all up to here
         self.store = Store()
+        self.holes = Holes(start - 1)
 
     def take(self, run: Run, held_max: int) -> list[Run]:
         """Keep what is new of a run, and say what was. Numbers too far ahead are not kept: they are asked for
@@ -147,6 +154,8 @@ class Inbound:
         pieces = self.store.add(cut(run, first, end))
         if pieces and pieces[0].first == self.next:
             self.next = self.store.end_of(self.next)
+        for piece in pieces:
+            self.holes.fill(piece.first, piece.end - 1)
         return pieces
 
     def hand_on(self) -> list[Run]:
@@ -182,6 +191,21 @@ class Inbound:
             self.told = max(self.told, number)
             self.high = max(self.high, number - 1)
             self.store.forget(number - 1)
+            self.holes.fill(0, number - 1)
+
+    def look_for_holes(self, held_max: int, due: Instant) -> None:
+        """What should have come and has not is missing, as far as there is room for it; to be asked for when
+        it is due. Only numbers that were not looked at before are."""
+        last = min(self.high, self.told + held_max - 1)
+        first = max(self.holes.upto + 1, self.next)
+        if first <= last:
+            for low, high in self.store.holes(first, last):
+                self.holes.note(low, high, due)
+            self.holes.upto = last
+
+    def waits_for(self, number: int, held_max: int) -> bool:
+        """Would it be kept if it came?"""
+        return self.next <= number < self.told + held_max and not self.store.holds(number)
 
     def missing(self, held_max: int) -> list[Range]:
         """Which numbers should have come and have not; as far as there is room for them."""

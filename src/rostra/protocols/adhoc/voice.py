@@ -16,6 +16,7 @@ from rostra.protocols.adhoc.events import (
     Sent,
     Transmit,
 )
+from rostra.protocols.adhoc.fragments import NO_PARTS, Parts
 from rostra.protocols.adhoc.messages import ADHOC, DELEGATE, Control, Speech, encode
 from rostra.protocols.adhoc.recovery import Luck
 from rostra.protocols.effects import CancelTimer, Effect, Ignored, Instant, Noted, SetTimer, TimerKey
@@ -47,9 +48,11 @@ def is_aggregate(speaker: Endpoint) -> bool:
 class Voice:
     """One core's mouth. `now` is the moment of the step that is being taken."""
 
-    __slots__ = ("config", "effects", "group", "lan", "luck", "me", "mute", "now")
+    __slots__ = ("config", "effects", "group", "lan", "luck", "me", "mute", "now", "parts")
 
-    def __init__(self, group: Group, me: Endpoint, config: AdhocConfig, luck: int) -> None:
+    def __init__(
+        self, group: Group, me: Endpoint, config: AdhocConfig, luck: int, parts: Parts = NO_PARTS
+    ) -> None:
         self.group = group
         self.me = me
         self.lan = lan_of(me)
@@ -57,6 +60,7 @@ class Voice:
         self.luck = Luck(luck)
         self.now: Instant = 0.0
         self.effects: list[Effect] = []
+        self.parts = parts  # of messages that are not whole yet; its door keeps them
         self.mute = False  # it is leaving: all that it hears is what becomes of its own words
 
     def tell(self, item: Item) -> None:
