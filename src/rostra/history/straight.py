@@ -37,6 +37,9 @@ from rostra.history.runs import Key, Piece
 Bools = NDArray[np.bool_]
 
 TASKS: Final = 16
+TASK_WEIGHT: Final = 100_000
+"""Rows, or so, that are worth a task of their own: to start one takes as long as some ten thousand."""
+
 FILE_WEIGHT: Final = 2_000
 """To open a file takes as long as so many rows of it."""
 
@@ -189,7 +192,8 @@ class _Task:
 
 
 def _shares(strands: tuple[Strand, ...]) -> list[list[Strand]]:
-    shares: list[list[Strand]] = [[] for _ in range(min(TASKS, len(strands)))]
+    worth = 1 + sum(strand.weight for strand in strands) // TASK_WEIGHT
+    shares: list[list[Strand]] = [[] for _ in range(min(TASKS, len(strands), worth))]
     weights = [0] * len(shares)
     for strand in sorted(strands, key=lambda each: -each.weight):
         lightest = weights.index(min(weights))
