@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.lab import FORGIVING, ROSTRA, WITHIN_S, Lab, member, until
+from support.lab import FORGIVING, ROSTRA, WITHIN_S, Lab, member, until, why_no_namespaces
 
 from rostra.client import Cause, Joined, Left, View, connect_admin
 from rostra.errors import GroupIsPermanent, NoSuchPermanentGroup, NotAllowed, Unreachable
@@ -19,7 +19,7 @@ def two(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     """Two levels and two hosts, on machines of their own and on loopback; the upper levels share a
     process."""
     if request.param == "namespaces" and not request.getfixturevalue("namespaces"):
-        pytest.skip("no network namespaces here; see the warning")
+        pytest.skip(f"cables cannot be cut here: {why_no_namespaces()}")
     lab = Lab(
         tmp_path_factory.mktemp(request.param),
         servers=("world", "eu", "eu.fr"),
