@@ -46,7 +46,7 @@ from rostra.protocols.adhoc.messages import (
     decode_last_words,
 )
 from rostra.protocols.adhoc.senders import Phase
-from rostra.protocols.effects import EndpointGone
+from rostra.protocols.effects import EndpointGone, Noted
 from rostra.protocols.resolve.messages import Cause
 from rostra.protocols.resolve.requests import Join, Leave, Resolve
 
@@ -433,13 +433,44 @@ def test_of_who_only_listens_nothing_is_noted_but_that_it_is_there():
 
 
 @pytest.mark.spec("X-006")
-def test_what_is_lost_without_a_reason_ends_the_membership_and_is_never_skipped():
+def test_what_is_lost_without_a_reason_is_told_and_costs_nothing_else():
+    """A stream's home may lie. That must not cost a receiver what others say."""
     bench = flowing()
-    bench.hear("huji.h2", data(NEAR, 5))
-    below = Below(NEAR.endpoint, 4, Domain("huji"))
+    other = user("huji.h2/other", stamp=9)
+    bench.joined(other)
+    bench.hear("huji.h2", data(other, 1))
+    bench.hear("huji.h2", data(NEAR, 3))
+    bench.hear("huji.h2", data(NEAR, 7))
+    below = Below(NEAR.endpoint, 6, Domain("huji"))
     assert items(bench.hear("huji", below)) == []
-    bench.hear("huji", below)
-    assert items(bench.hear("huji", below))[0] == ev.Excluded("lost")
+    assert items(bench.hear("huji", below)) == []
+    effects = bench.hear("huji", below)
+    assert [each.about for each in effects if isinstance(each, Noted)] == [
+        f"{NEAR.endpoint} 1 to 2",
+        f"{NEAR.endpoint} 4 to 5",
+    ]
+    before, held, behind = items(effects)
+    assert (before, behind) == (ev.Gap(NEAR.endpoint, 1, 2), ev.Gap(NEAR.endpoint, 4, 5))
+    assert (held.stream, held.run.first, held.run.count) == (NEAR.endpoint, 3, 1)
+    assert numbers(bench.hear("huji.h2", data(NEAR, 6))) == [6, 7], "what is not lost is still owed"
+    assert numbers(bench.hear("huji.h2", data(other, 2))) == [2]
+    assert (NEAR.endpoint, 8) in bench.core.senders.have()
+
+
+@pytest.mark.spec("X-006")
+def test_what_is_lost_is_told_to_a_program_in_its_turn():
+    """It comes behind what the program has not read yet."""
+    bench = flowing()
+    bench.step(ev.Paused(bench.me.endpoint, G))
+    bench.hear("huji.h2", data(NEAR, 1))
+    bench.hear("huji.h2", data(NEAR, 4))
+    below = Below(NEAR.endpoint, 4, Domain("huji"))
+    for _ in range(4):
+        assert items(bench.hear("huji", below)) == []
+    assert numbers(bench.step(ev.Resumed(bench.me.endpoint, G))) == [1]
+    effects = [each for _ in range(3) for each in items(bench.hear("huji", below))]
+    assert effects[0] == ev.Gap(NEAR.endpoint, 2, 3)
+    assert [each.run.first for each in effects[1:]] == [4]
 
 
 # 4.3, ends

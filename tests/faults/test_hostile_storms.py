@@ -25,6 +25,7 @@ EVERY_SEED_THAT_EVER_FAILED = [
     7,  # a question under the id of another's was taken for it, and that one never answered
     34,  # ... and servers waited for ever for what nobody would answer
     50130,  # below the liar a program was refused: which is allowed, and the storm did not expect
+    60088,  # a message from below the liar was lost, and a receiver elsewhere was put out of the whole group
 ]
 
 

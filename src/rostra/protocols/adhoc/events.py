@@ -217,7 +217,8 @@ class Delivered(Item, frozen=True, tag=4, gc=False):
 
 
 class Gap(Item, frozen=True, tag=5):
-    """These numbers were said while we were apart and never owed to us (X-064). Followed by `Joined`."""
+    """These numbers will not come. They were said while we were apart and never owed to us: then `Joined`
+    follows (X-064). Or they were owed to us, and no holder is left: then the stream goes on (TX-13)."""
 
     endpoint: Endpoint
     first: int

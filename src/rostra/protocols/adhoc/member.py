@@ -479,8 +479,8 @@ class MemberCore:
                 else:
                     self.senders.asked(message)
             case Below():
-                if self.senders.below(message) and isinstance(self.state, Active):
-                    self._excluded("lost")
+                if isinstance(self.state, Active):
+                    self.senders.below(message)
             case Poll(stream):
                 sender = self.senders.running.get(stream)
                 if sender is not None and sender.inbound is not None:

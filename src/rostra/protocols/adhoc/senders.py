@@ -535,15 +535,27 @@ class Senders:
                 sender.promises.promise(low, high, self._voice.now + wait)
         self._watch(sender)
 
-    def below(self, below: Below) -> bool:
-        """A holder has forgotten what we miss. Is it lost (TX-13)?"""
+    def below(self, below: Below) -> None:
+        """A holder has forgotten what we miss. Once we believe that, a promise to us is broken: the program
+        is told what is lost of this stream, which goes on behind it, as do all others (TX-13)."""
         sender = self.running.get(below.stream)
-        if sender is None or sender.inbound is None or below.holder != self._voice.lan:
-            return False
-        if sender.phase is Phase.DRAINING or below.lowest <= sender.inbound.next:
-            return False
+        if sender is None or sender.phase is not Phase.ACTIVE or below.holder != self._voice.lan:
+            return
+        inbound = sender.inbound
+        assert inbound is not None
+        if below.lowest <= inbound.next or self._holds:
+            return  # a program that does not read is told when it does: we go on asking
         sender.belows += 1
-        return sender.belows >= BELOWS_MAX
+        if sender.belows < BELOWS_MAX:
+            return
+        sender.belows = 0
+        for first, last in inbound.store.holes(inbound.next, below.lowest - 1):
+            self._voice.note("stream broke its promise", f"{sender.endpoint} {first} to {last}")
+            self._voice.tell(Gap(sender.endpoint, first, last))
+            inbound.skip_to(last + 1)
+            self._deliver(sender)
+        self._progress(sender)
+        self._status.at(self._voice.now + self._config.status_s)  # nothing more may come for a long time
 
     # Status
 
