@@ -58,8 +58,9 @@ fuzz: $(READY)  ## throw mutated bytes at the wire, and at the cores behind it, 
 storm: $(READY)  ## random worlds, churn, crashes and cuts, checked: SEEDS=1000
 	@$(BIN)/rostra sim storm --seeds $(SEEDS) --jobs 2 $(ARGS)
 
-explore: $(READY)  ## every order of messages and faults in small worlds: minutes, 700 MB (ARGS="--set crashes=1")
+explore: $(READY)  ## every order of messages and faults in small worlds: minutes, 700 MB (ARGS="--states 100000")
 	@$(BIN)/rostra sim explore election $(ARGS)
+	@$(BIN)/rostra sim explore election --set suspicions=0 --set crashes=1 --set changes=1 $(ARGS)
 	@$(BIN)/rostra sim explore links $(ARGS)
 
 storm-history: $(READY)  ## kill an ingest at random KILLS=20 times, then count every row: none lost, none doubled
