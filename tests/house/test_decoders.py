@@ -28,6 +28,7 @@ TRUSTED = {
     ("lab/router.py", "read"): "written by the process that starts it",
     ("protocols/adhoc/runs.py", "payloads"): "of a run that `is_sound`",
     ("runtime/store.py", "_read_ballot"): "whoever calls it catches UNDECODABLE",
+    ("runtime/store.py", "_read_blamed"): "whoever calls it catches UNDECODABLE",
     ("runtime/store.py", "_read_known"): "whoever calls it catches UNDECODABLE",
     ("runtime/store.py", "_read_registry"): "whoever calls it catches UNDECODABLE",
     ("sim/world.py", "__init__"): "the simulator's own packets",

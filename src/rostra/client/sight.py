@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from rostra.client.admin import Admin, connect_admin
 from rostra.client.group import Entering
-from rostra.errors import Malformed, NotAllowed, RostraError, Unreachable
+from rostra.errors import UNDECODABLE, Malformed, NotAllowed, RostraError, Unreachable
 from rostra.names import Domain
 from rostra.runtime.addresses import SMALL_WORLD_PREFIX, SocketPath, find_agent, parse_address
 from rostra.runtime.config import load_world
@@ -176,7 +176,7 @@ def checked(document: dict[str, Any], node: Domain) -> dict[str, Any]:
     """This document, if it has the shape of one and is of that node."""
     try:
         said = msgspec.convert(document, Shape)
-    except msgspec.ValidationError as error:
+    except UNDECODABLE as error:
         raise Malformed(f"{node} answers with something else than its state: {error}") from None
     if said.node != node:
         raise Malformed(f"{node} answers with the state of {said.node!r}")
