@@ -200,3 +200,60 @@ def test_parities_wait_for_their_turn_too():
     pace.send(0.2, G, frame(3))
     assert not pace.send(0.2, G, Parity(1, 8, b"x" * 436, (436,) * 8))
     assert len(pace.due(0.3)) == 1
+
+
+def large(number: int, *, parts: int = 40) -> list[Data]:
+    return [
+        Data(A, Run(number, 1, b"x" * 136), number, 0, offset=136 * n, size=136 * parts) for n in range(parts)
+    ]
+
+
+@pytest.mark.spec("X-090", "X-105")
+def test_a_message_in_many_parts_that_is_late_does_not_make_a_way_narrow():
+    """All its parts leave at one moment. Asked for once too early, they slowed a good way down for ten
+    seconds."""
+    pace, now = Pace(200), 0.0
+    for number in range(1, 100):
+        now += 0.1
+        assert all(pace.send(now, G, part) for part in large(number))
+        if number % 4 == 0:
+            ask(pace, now + 0.05, number, number)
+    assert pace.rate is None
+
+
+@pytest.mark.spec("X-090", "X-105")
+def test_a_way_that_loses_most_parts_of_most_messages_is_narrow():
+    pace, now = Pace(200), 0.0
+    for number in range(1, 100):
+        now += 0.1
+        if False in [pace.send(now, G, part) for part in large(number)]:
+            break
+        missing = ((136 * 2, 136 * 40 - 1),)
+        pace.asked(now + 0.09, G, Nak(A, ((number, number),), MIT, 1, ((number, missing),)), AGAIN_S)
+    assert pace.rate is not None and number < 40
+
+
+@pytest.mark.spec("X-090", "X-105")
+def test_on_a_narrow_way_every_part_of_a_repair_has_its_turn_and_its_second_copy_none():
+    pace = narrow()
+    parts = [replace(part, repair=True) for part in large(3, parts=4)]
+    gone = [part for part in parts for _ in range(2) if pace.send(0.2, G, part)]
+    for nth in range(1, 200):
+        gone += [each.frame for each in pace.due(0.2 + nth / 50)]
+    assert gone == parts
+
+
+@pytest.mark.spec("X-092")
+def test_what_a_way_is_judged_by_is_forgotten_where_nothing_is_asked_for():
+    pace = Pace(200)
+    for number in range(1, 2000):
+        for part in large(number, parts=3):
+            pace.send(number / 10, G, part)
+    assert len(pace._outset.parts) < 100 and len(pace._outset.said[G, A]) < 100
+
+
+@pytest.mark.spec("X-092")
+def test_a_question_for_more_numbers_than_there_are_is_answered_at_once():
+    pace = narrow()
+    pace.send(0.2, G, frame(3))
+    assert ask(pace, 0.25, 1, 2**62) == ((1, 2), (4, 2**62))

@@ -5,18 +5,19 @@ from collections.abc import Sequence
 
 import pytest
 from msgspec.structs import replace
+from support.planted import keep_late_parts
 
 from rostra.names import Domain, Group
 from rostra.protocols.adhoc.config import AdhocConfig
 from rostra.protocols.adhoc.core import ClusterCore
 from rostra.protocols.adhoc.events import Cast, Delivered, Gap, Joined, Left, Ready
-from rostra.protocols.adhoc.messages import Data, Run
+from rostra.protocols.adhoc.messages import Data, Role, Run
 from rostra.protocols.adhoc.runs import block_of
 from rostra.protocols.effects import Core, Effect, Event
 from rostra.protocols.links.config import LinkConfig
 from rostra.sim import World
-from rostra.sim.checkers import fifo_gap_free, smooth_join
-from rostra.sim.history import AnyRecord, Handed, History, Said, TalkChanged
+from rostra.sim.checkers import fifo_gap_free, fifo_live, smooth_join
+from rostra.sim.history import AnyRecord, DataChanged, Handed, History, LineChanged, Said, TalkChanged
 from rostra.sim.network import Constant, LinkModel, Quality
 
 G = Group("g", Domain("world"))
@@ -261,6 +262,101 @@ class Stalling:
             stalled = now < self._until and isinstance(effect, Cast) and isinstance(effect.message, Data)
             (self._held if stalled else passed).append(effect)
         return passed
+
+
+# Streams that stand still
+
+
+def without(history: History, who: str, *, since: float, upto: float = 1e9) -> History:
+    """The same, had this receiver been given no message meanwhile."""
+    return [
+        record
+        for record in history
+        if not (
+            isinstance(record, Handed)
+            and record.endpoint.startswith(who)
+            and isinstance(record.item, Delivered)
+            and since <= record.at < upto
+        )
+    ]
+
+
+def when(history: History, kind: type, **fields: object) -> float:
+    return next(
+        record.at
+        for record in history
+        if isinstance(record, kind) and all(getattr(record, name) == each for name, each in fields.items())
+    )
+
+
+@pytest.mark.spec("X-005", "X-084")
+def test_in_a_peaceful_history_no_stream_stands_still(fine):
+    verdict = fifo_live(fine, within_s=1.0)
+    assert verdict.ok and verdict.promise == "fifo-live", verdict
+
+
+@pytest.mark.spec("X-005", "X-084")
+def test_a_stream_that_stands_still_is_found_whether_it_goes_on_later_or_not(fine):
+    cut_at, healed_at = (when(fine, LineChanged, change=change) for change in ("cut", "healed"))
+    for history in (
+        without(fine, "haifa.a", since=cut_at - 2.0, upto=cut_at - 0.5),  # and goes on
+        without(fine, "haifa.a", since=cut_at - 1.5, upto=cut_at),  # while it stands still, peace ends
+        without(fine, "haifa.a", since=healed_at + 3.0),  # to the end
+    ):
+        verdict = fifo_live(history, within_s=1.0)
+        assert verdict.broken and "in peace" in verdict.why, verdict
+
+
+@pytest.mark.spec("X-005")
+def test_what_fails_or_does_not_read_is_owed_nothing_meanwhile(fine):
+    """The cut is longer than the bound, and is no offence; nor is a program that does not read, or a way of
+    the data channel that is bad."""
+    end = when(fine, LineChanged, change="cut") - 0.1
+    begin = end - 1.8
+    stands_still = without(fine, "paris.c", since=begin, upto=end)
+    assert fifo_live(stands_still, within_s=1.0).broken
+    paris = fine[find(fine, "paris.c", Ready)].endpoint
+    for bad, good in (
+        (DataChanged(begin, 0, "haifa | paris", "cut", True), DataChanged(end, 0, "", "cut", False)),
+        (TalkChanged(begin, 0, paris, G, "paused"), TalkChanged(end, 0, paris, G, "resumed")),
+    ):
+        excused = sorted([*stands_still, bad, good], key=lambda record: record.at)
+        assert not fifo_live(excused, within_s=1.0).broken
+
+
+def test_where_nobody_waits_nothing_can_be_told():
+    assert fifo_live([], within_s=1.0).answer == "cannot tell"
+
+
+def large() -> World:
+    """Twenty seconds of 3,000 bytes, of which a fifth is lost, and a tenth comes twice."""
+    world = World(
+        1,
+        domains={"haifa": 1, "paris": 1},
+        links=NETWORK,
+        data=LinkModel(NETWORK.lan, replace(NETWORK.wan, loss=0.2, duplicate=0.1)),
+        timers=LinkConfig.wan().over_datagrams(),
+        fifo=True,
+    )
+    world.settle()
+    speaker, listener = world.program("haifa.h1"), world.program("paris.h1")
+    speaker.join_fifo("g")
+    listener.join_fifo("g", role=Role.RECEIVE)
+    world.run(3.0)
+    speaker.stream("g", 0.01, count=2000, size=3000)
+    world.run(50.0)
+    return world
+
+
+@pytest.mark.spec("X-084", "X-105")
+def test_a_core_whose_streams_of_large_messages_stand_still_is_found(monkeypatch):
+    world = large()
+    assert fifo_live(world.history, within_s=3.0, until=world.now).ok
+    assert fifo_gap_free(world.history, complete=True).ok
+    keep_late_parts(monkeypatch)
+    world = large()
+    verdict = fifo_live(world.history, within_s=3.0, until=world.now)
+    assert verdict.broken and "for haifa.h1/app" in verdict.why, verdict
 
 
 def stream(*, joins: bool, stall_s: float = 0.0, loss: float = 0.0) -> History:

@@ -6,6 +6,7 @@
     both-sides-told    each side of a partition is told, once per domain, within the detection bound
     heals-alone        a healed partition merges again without an operator, within the heal bound
     fifo-gap-free      of groups that speak: each stream in order, each number once, and as it was said
+    fifo-live          in peace no stream stands still: its next message comes, or the word that it is missing
     smooth-join        others that join and leave delay no stream between two that stay
 
 *No* points at the first record that broke the promise. *Cannot tell* means that the history gave the
@@ -30,6 +31,7 @@ from rostra.protocols.resolve.requests import Absolute, AnyNotice, Gap, Joined, 
 from rostra.sim.history import (
     Answered,
     AnyRecord,
+    DataChanged,
     Detected,
     FollowingChanged,
     Handed,
@@ -583,6 +585,139 @@ def fifo_gap_free(history: Iterable[AnyRecord], *, complete: bool = False) -> Ve
         return "" if given else "nobody was given a message"
 
     return _judge("fifo-gap-free", check)
+
+
+class _Peace:
+    """Since when nothing fails, and everybody reads: only then is a stream owed progress."""
+
+    def __init__(self) -> None:
+        self._broken: set[tuple[str, ...]] = set()
+        self.since: float | None = 0.0
+
+    def take(self, record: AnyRecord) -> bool:
+        """Did this record end it, or begin it anew?"""
+        match record:
+            case ServerChanged(server=server, change=change):
+                self._set(("server", server), change in ("crashed", "paused"))
+            case LineChanged(sender=sender, to=to, change=change):
+                self._set(("line", sender, to), change == "cut")
+            case DataChanged(where="", what=what, bad=False):
+                self._broken = {each for each in self._broken if each[:2] != ("data", what)}
+            case DataChanged(where=where, what=what, bad=bad):
+                self._set(("data", what, where), bad)
+            case TalkChanged(endpoint=who, group=group, change=change):
+                self._set(("reader", who, str(group)), change == "paused")
+                if change not in ("paused", "resumed", "crashed"):
+                    return False
+            case Detected(change="up" | "down" | "moved"):
+                pass  # servers find out what happened, and tell
+            case _:
+                return False
+        self.since = None if self._broken else record.at
+        return True
+
+    def _set(self, what: tuple[str, ...], is_broken: bool) -> None:
+        (self._broken.add if is_broken else self._broken.discard)(what)
+
+
+class _Owed:
+    """One receiver's view of one sender: what it was given, and since when it waits for more."""
+
+    def __init__(self, last: int) -> None:
+        self.last = last
+        self.since: float | None = None
+
+
+def fifo_live(history: Iterable[AnyRecord], *, within_s: float, until: float = 0.0) -> Verdict:
+    """X-005, X-084: while nothing fails and everybody reads, a receiver that is owed a message is given the
+    next one, a `Gap`, or the end of the stream, within this time. A stream that goes on slowly goes on; one
+    that stands still is broken, however much of it came before. Of a sender that is new to it a receiver is
+    owed what is said from then on. `until`: when the world ended, if that was after its last record."""
+
+    def check() -> str:
+        peace = _Peace()
+        said: dict[tuple[Endpoint, Group], int] = {}
+        deaf: set[tuple[Endpoint, Group]] = set()  # members that only speak
+        owed: dict[tuple[Group, Endpoint], dict[Endpoint, _Owed]] = {}  # by sender, then by receiver
+        judged = 0
+        record: AnyRecord | None = None
+
+        def judge(where: AnyRecord, at: float, me: Endpoint, who: Endpoint, stream: _Owed) -> None:
+            nonlocal judged
+            if stream.since is None or peace.since is None:
+                return
+            judged += 1
+            waited_s = at - max(stream.since, peace.since)
+            if waited_s > within_s:
+                raise _Broken(f"{me} waited {waited_s:.1f} s for {who} {stream.last + 1}, in peace", where)
+
+        def judge_all(where: AnyRecord, at: float) -> None:
+            for (_, who), receivers in sorted(owed.items()):
+                for me, stream in sorted(receivers.items()):
+                    judge(where, at, me, who, stream)
+
+        def end(me: Endpoint, group: Group) -> None:
+            for (of, _), receivers in owed.items():
+                if of == group:
+                    receivers.pop(me, None)
+
+        for record in history:
+            if isinstance(record, Handed) and isinstance(record.item, talk.Delivered):
+                who, run = record.item.stream, record.item.run
+                stream = owed.get((record.group, who), {}).get(record.endpoint)
+                if stream is not None:
+                    judge(record, record.at, record.endpoint, who, stream)
+                    stream.last = max(stream.last, run.end - 1)
+                    stream.since = record.at if said.get((who, record.group), 0) > stream.last else None
+                continue
+            before = peace.since
+            if peace.take(record) and before is not None:
+                after, peace.since = peace.since, before
+                judge_all(record, record.at)
+                peace.since = after
+            match record:
+                case Said(endpoint=who, group=group, run=run):
+                    said[who, group] = run.end - 1
+                    for stream in owed.get((group, who), {}).values():
+                        if stream.since is None:
+                            stream.since = record.at
+                case Handed(endpoint=me, group=group, item=item):
+                    if isinstance(item, talk.Ready):
+                        end(me, group)
+                        if any(each == me and not role.receives for each, role, _ in item.members):
+                            deaf.add((me, group))
+                    for who in _begun(item, me) if (me, group) not in deaf else ():
+                        owed.setdefault((group, who), {})[me] = _Owed(said.get((who, group), 0))
+                    if isinstance(item, talk.Left):
+                        stream = owed.get((group, item.endpoint), {}).pop(me, None)
+                        if stream is not None:
+                            judge(record, record.at, me, item.endpoint, stream)
+                    if isinstance(item, talk.Excluded | talk.Parted):
+                        end(me, group)
+                    if isinstance(item, talk.Parted):
+                        said[me, group] = said.get((me, group), 0) - item.unsent
+                case TalkChanged(endpoint=me, group=group, change="joined" | "left" | "crashed"):
+                    deaf.discard((me, group))
+                    end(me, group)
+                case ServerChanged(server=server, change="crashed"):
+                    for receivers in owed.values():
+                        for me in [each for each in receivers if host_of(each) == server]:
+                            del receivers[me]
+        if record is not None:
+            judge_all(record, max(record.at, until))
+        return "" if judged else "nobody waited for anything in peace"
+
+    return _judge("fifo-live", check)
+
+
+def _begun(item: talk.Item, me: Endpoint) -> list[Endpoint]:
+    """Whose streams begin for somebody who is given this."""
+    match item:
+        case talk.Ready(members):
+            return [who for who, role, _ in members if who != me and role.sends and not is_aggregate(who)]
+        case talk.Joined(who, role=role) if role.sends and not is_aggregate(who):
+            return [who]
+    return []
 
 
 def smooth_join(

@@ -47,6 +47,14 @@ class LineChanged(Record, frozen=True, tag="line"):
     change: Literal["cut", "healed"]
 
 
+class DataChanged(Record, frozen=True, tag="data"):
+    """Ways of the data channel became bad, or good again. `where`: as the fault named it; empty: all."""
+
+    where: str
+    what: Literal["cut", "loss", "delay", "rate", "quality"]
+    bad: bool
+
+
 class MembershipChanged(Record, frozen=True, tag="membership"):
     """An agent accepted a join or a leave, or a program died."""
 
@@ -66,11 +74,11 @@ class FollowingChanged(Record, frozen=True, tag="following"):
 
 class TalkChanged(Record, frozen=True, tag="talk"):
     """As `MembershipChanged`, in a group with `delivery="fifo"`. Apart from it, because such a group has
-    members that are no programs: the delegates."""
+    members that are no programs: the delegates. And whether a program reads."""
 
     endpoint: Endpoint
     group: Group
-    change: Literal["joined", "left", "crashed"]
+    change: Literal["joined", "left", "crashed", "paused", "resumed"]
 
 
 class Said(Record, frozen=True, tag="said"):
@@ -122,6 +130,7 @@ AnyRecord = (
     WorldMade
     | ServerChanged
     | LineChanged
+    | DataChanged
     | MembershipChanged
     | FollowingChanged
     | TalkChanged

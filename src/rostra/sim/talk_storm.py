@@ -5,7 +5,8 @@ a fifth of all datagrams is lost. Then the sky clears.
 
 While it blows, taps ask the cores for their invariants again and again (IX-5). Once all is repaired and the
 streams have ended, everybody must see everybody (IX-8), have everything (IX-7), and keep nothing for others
-any more; and `fifo-gap-free` must hold over the whole history (IX-1..IX-3), gaps included (X-006).
+any more; and over the whole history `fifo-gap-free` must hold (IX-1..IX-3), gaps included (X-006), and in
+peace `fifo-live`. Messages have from one byte to a mebibyte: most fit a datagram, and many do not.
 """
 
 from random import Random
@@ -20,7 +21,7 @@ from rostra.protocols.adhoc.core import HostCore
 from rostra.protocols.adhoc.events import Gap
 from rostra.protocols.adhoc.messages import Role
 from rostra.protocols.links.config import LinkConfig
-from rostra.sim.checkers import Verdict, fifo_gap_free
+from rostra.sim.checkers import Verdict, fifo_gap_free, fifo_live
 from rostra.sim.history import Handed
 from rostra.sim.network import LinkModel, Quality, Uniform
 from rostra.sim.programs import Program
@@ -35,6 +36,13 @@ MEMBERS_MAX: Final = 10
 CLEAR_S: Final = 20.0
 """So long after the last repair everybody must have caught up: links come back, then T_semi, T_peer, T_cut
 and some rounds of repair (X-126)."""
+
+LIVE_S: Final = 10.0
+"""So long at most a stream stands still in peace. Most of it is for what was lost by the hundred before."""
+
+SIZES: Final = (16, 16, 16, 200, 1_300, 3_000, 3_000, 20_000, 100_000)
+BYTES_PER_S: Final = 100_000
+"""No stream says more than this, or 50 messages."""
 
 CHURN: Final = ("join",) * 4 + ("leave", "leave", "kill", "say", "large", "pause", "resume", "back")
 FAULTS: Final = (
@@ -58,6 +66,7 @@ class TalkStorm:
         self, seed: int, *, faults: float | None = None, journal: "SimJournal | None" = None
     ) -> None:
         luck = self.luck = Random(f"talk {seed}")
+        self.sizes = Random(f"sizes {seed}")  # apart, so that storms of every size do the same
         self.seed = seed
         self.faults = luck.choice((0.0, 0.15, 0.4)) if faults is None else faults
         sites = luck.choice((2, 3, 3, 4))
@@ -102,6 +111,8 @@ class TalkStorm:
         given = sum(item.run.count for item in handed if hasattr(item, "run"))
         # Whoever spoke may have gone before anybody listened: then there is nothing to judge.
         assert verdict.ok or not (verdict.broken or given), f"{verdict}: {verdict.where}"
+        live = fifo_live(history, within_s=LIVE_S, until=self.world.now)
+        assert not live.broken, str(live)
         return TalkOutcome(self.world.now, self.world.events, given, gaps, verdict)
 
     # What members do
@@ -129,7 +140,9 @@ class TalkStorm:
         role = self.luck.choice((Role.BOTH, Role.BOTH, Role.BOTH, Role.RECEIVE, Role.SEND))
         program.join_fifo(G, role=role)
         if role.sends:
-            program.stream(G, self.luck.choice((0.02, 0.1, 0.1)), phase_s=self.luck.random() * 0.1)
+            size = self.sizes.choice(SIZES)
+            every_s = max(self.luck.choice((0.02, 0.1, 0.1)), size / BYTES_PER_S)
+            program.stream(G, every_s, phase_s=self.luck.random() * 0.1, size=size)
 
     def _back(self) -> None:
         """Whoever has parted joins once more: the same endpoint, and its numbers go on."""
@@ -152,7 +165,8 @@ class TalkStorm:
     def _large(self) -> None:
         program = self._some("joining", "in")
         if program and program.talk(G).role.sends:
-            program.say(G, self.luck.randbytes(self.luck.choice((1300, 20_000))))
+            payload = self.luck.randbytes(self.luck.choice((1300, 20_000)))
+            program.say(G, payload * self.sizes.choice((1, 1, 5, 50)))
 
     def _pause(self) -> None:
         if program := self._some("in"):

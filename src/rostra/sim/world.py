@@ -112,6 +112,7 @@ from rostra.protocols.resolve.view import Report
 from rostra.sim.datagrams import Datagrams, Way
 from rostra.sim.history import (
     Answered,
+    DataChanged,
     Detected,
     FollowingChanged,
     Handed,
@@ -138,6 +139,9 @@ if TYPE_CHECKING:
     from rostra.sim.journal import SimJournal
 
 WORLD_NAME: Final = "sim"
+LOSS_USUAL: Final = 0.2
+"""Ways that lose more are bad: streams over them may stand still for a while."""
+
 NUMBERS_PER_LIFE: Final = 1_000
 """Incarnations are multiples of this, so that the number of an endpoint shows which life of its agent
 opened it."""
@@ -882,6 +886,7 @@ class World:
         if current.paused != paused and current.state != "over":
             current.paused = paused
             kind = talk.Paused if paused else talk.Resumed
+            self._write(TalkChanged, program.address, group, "paused" if paused else "resumed")
             self._inject(self.processes[program.host], kind(program.address, group))
 
     def luck_of(self, *about: object) -> int:
@@ -1083,7 +1088,7 @@ class World:
             if not line.cut:
                 line.cut = True
                 self._write(LineChanged, line.sender, line.to, "cut")
-        self._change_data(where, only, cut=True)
+        self._change_data("cut", where, only, True, cut=True)
         return self
 
     def heal(self, where: str = "", only: Channel | None = None) -> "World":
@@ -1091,13 +1096,13 @@ class World:
             if line.cut:
                 line.cut = False
                 self._write(LineChanged, line.sender, line.to, "healed")
-        self._change_data(where, only, cut=False)
+        self._change_data("cut", where, only, False, cut=False)
         return self
 
     def lose(self, share: float, where: str = "", only: Channel | None = None) -> "World":
         for line in self._control(where, only):
             line.loss = share
-        self._change_data(where, only, loss=share)
+        self._change_data("loss", where, only, share > LOSS_USUAL, loss=share)
         return self
 
     def delay(self, least_s: float, where: str = "", only: Channel | None = None) -> "World":
@@ -1106,27 +1111,28 @@ class World:
             if line.least_s:
                 line.jammed_until = line.free_at
             line.least_s = least_s
-        self._change_data(where, only, least_s=least_s)
+        self._change_data("delay", where, only, least_s > 0, least_s=least_s)
         return self
 
     def make(self, where: str, quality: Quality, only: Channel | None = None) -> "World":
         """These lines are of another make than the others of the world."""
         for line in self._control(where, only):
             line.quality, line.loss = quality, quality.loss
-        self._change_data(where, only, quality=quality)
+        self._change_data("quality", where, only, False, quality=quality)
         return self
 
     def throttle(self, bytes_per_s: float | None, where: str = "") -> "World":
         """So much can be said in groups over these ways; None ends it."""
-        self._change_data(where, "data", rate=bytes_per_s)
+        self._change_data("rate", where, "data", bytes_per_s is not None, rate=bytes_per_s)
         return self
 
     def _control(self, where: str, only: Channel | None) -> Iterator[Line]:
         return iter(()) if only == "data" else self.lines(where)
 
-    def _change_data(self, where: str, only: Channel | None, **values: Any) -> None:
+    def _change_data(self, what: str, where: str, only: Channel | None, bad: bool, **values: Any) -> None:
         if self.fifo is not None and only != "control":
             self.data.change(self._where(where) if where else None, **values)
+            self._write(DataChanged, where, what, bad)
 
     def hold(self, where: str) -> "World":
         """Keep packets back, in order, until `release`."""

@@ -185,8 +185,8 @@ class Parts:
         partial = None if incoming is None else incoming.partials.get(hole.first)
         if partial is None:
             return False
-        if hole.asked and partial.came_at > hole.asked_at:
-            hole.asked = 1
+        if partial.came_at > hole.asked_at:
+            hole.asked = min(hole.asked, 2)  # which of the questions it answers is not known
         hole.due = max(hole.due, partial.came_at + settle_s)
         return hole.due > now
 

@@ -88,6 +88,8 @@ class Outset(Struct, gc=False):
 
     Only what this delegate said itself counts, and only once however often it is asked for: neither what its
     predecessor said, nor what it misses itself, nor a hole whose repair was lost as well, makes a way narrow.
+    A message in many parts counts as one, of which some may be lost: they leave at one moment, and say no
+    more about a way than a single frame does.
     """
 
     began: Instant
@@ -97,7 +99,7 @@ class Outset(Struct, gc=False):
     ended: Instant = 0.0
     said: dict[tuple[Group, Stream], list[Range]] = field(default_factory=dict)
     parts: dict[Number, int] = field(default_factory=dict)  # of messages in parts: how many frames
-    lost: dict[Number, int] = field(default_factory=dict)  # how many frames
+    lost: dict[Number, float] = field(default_factory=dict)  # which share of it
 
     def sent(self, now: Instant, group: Group, frame: Frame, size: int) -> None:
         data = frame.data if isinstance(frame, Numbered) else frame
@@ -108,15 +110,16 @@ class Outset(Struct, gc=False):
         self.ended = now
         if self.is_long:
             self.said.clear()
+            self.parts.clear()
         self.frames += 1
         self.bytes += size
-        self.numbers += data.run.count
         said = self.said.setdefault((group, data.stream), [])
         if data.size:
             number = (group, data.stream, data.run.first)
             self.parts[number] = self.parts.get(number, 0) + 1
             if said and said[-1][1] == data.run.first:
                 return
+        self.numbers += data.run.count
         if said and said[-1][1] == data.run.first - 1:
             said[-1] = (said[-1][0], data.run.end - 1)
         else:
@@ -129,8 +132,8 @@ class Outset(Struct, gc=False):
                 for each in range(max(first, low), min(last, high) + 1):
                     number = (group, nak.stream, each)
                     whole = self.parts.get(number, 1)
-                    lost = min(whole, frames.get(each, whole))
-                    self.lost[number] = max(self.lost.get(number, 0), lost)
+                    lost = min(1.0, frames.get(each, whole) / whole)
+                    self.lost[number] = max(self.lost.get(number, 0.0), lost)
 
     @property
     def is_long(self) -> bool:

@@ -52,6 +52,9 @@ from rostra.protocols.resolve.messages import Stamp
 TWICE_BYTES = 16 << 10
 """So much is repaired twice for a delegate that asks again; more takes further questions in any case."""
 
+OVERTAKEN_LESS = 0.9
+"""What an answer leaves of the time for which questions wait for what may only be late."""
+
 ASKERS_MAX = 64
 """Delegates that are remembered as waiting for something that we miss ourselves, per stream."""
 
@@ -81,6 +84,7 @@ class Relay:
         "polled",
         "pulses_left",
         "recent",
+        "repeated",
         "reported",
         "role",
         "stamp",
@@ -105,6 +109,7 @@ class Relay:
         self.polled: int | None = None  # while polling: the furthest that anybody got
         self.announced = 0  # the stable number that was told last
         self.reported = 0  # the entry that was told last
+        self.repeated = 0  # how often, and home does not know it yet
         self.unsettled_bytes = 0  # that came since one of the two was told
         self.pulses_left = 0
 
@@ -146,6 +151,7 @@ class Relays:
         self.awaited_lans: set[Domain] = set()
         self.pinned: dict[Domain, Epoch] = {}  # LANs that were given the numbers of ours
         self.round_trips: dict[Domain, float] = {}
+        self.overtaken_s: dict[Domain, float] = {}  # so long after others what they overtook still comes
         self._troubled: dict[Stream, Relay] = {}
         self._unannounced: dict[Stream, Relay] = {}  # home streams with something to tell about
         self._unreported: dict[Stream, Relay] = {}  # others, whose home does not know how far we are
@@ -329,7 +335,8 @@ class Relays:
                     room -= len(run.block)
                     if room < 0:
                         break
-                    again = Data(stream, run, relay.inbound.high, relay.pins.stable, repair=True)
+                    # One hop more than an answer to a question, by which its delegate would measure the way.
+                    again = Data(stream, run, relay.inbound.high, relay.pins.stable, repair=True, hop=1)
                     self._voice.transmit(lan, again)
 
     def offer(self, relay: Relay, receiver: Endpoint, needs: int | None) -> int:
@@ -484,8 +491,8 @@ class Relays:
 
     def _store(self, relay: Relay, data: Data, source: Domain) -> None:
         inbound = relay.inbound
-        if data.repair and data.hop == 0:
-            self._measure(relay, data.run, source)
+        if inbound.holes.holes:
+            self._measure(relay, data, source)
         pieces = inbound.take(data.run, self._config.held_messages)
         inbound.told = inbound.next
         inbound.hear_high(data.high)
@@ -506,11 +513,21 @@ class Relays:
             if self.spills.willing:
                 self.spills.tend(relay)
 
-    def _measure(self, relay: Relay, run: Run, source: Domain) -> None:
-        """An answer to a question that was asked once: so long is a round trip, at most."""
-        hole = relay.inbound.holes.at(run.first)
-        if hole is not None and hole.asked == 1 and hole.asked_of == source:
-            self.measured(source, self._voice.now - hole.asked_at)
+    def _measure(self, relay: Relay, data: Data, source: Domain) -> None:
+        """An answer to a question that was asked once: so long is a round trip, at most. If what was asked
+        for comes by itself after all, it was overtaken: from now on questions to there wait for so long, and
+        less with every answer, so that what is only late is neither repaired nor taken for lost."""
+        hole = relay.inbound.holes.at(data.run.first)
+        if hole is None or hole.asked != 1 or hole.asked_of != source:
+            return
+        seconds = self._voice.now - hole.asked_at
+        overtaken_s = self.overtaken_s.get(source, 0.0)
+        if not data.repair:
+            most_s = self._config.again_after(self.round_trips.get(source))
+            self.overtaken_s[source] = max(overtaken_s, min(overtaken_s + seconds, most_s))
+        elif data.hop == 0:
+            self.measured(source, seconds)
+            self.overtaken_s[source] = OVERTAKEN_LESS * overtaken_s
 
     def measured(self, lan: Domain, seconds: float) -> None:
         """The least counts: whatever was lost and resent on the way only adds to it. If it is much less than
@@ -633,7 +650,9 @@ class Relays:
     # Repair
 
     def _look_for_holes(self, relay: Relay) -> None:
-        wait = 0.0 if relay.lan == self._voice.lan else self._config.parity_wait_s
+        wait = 0.0
+        if relay.lan != self._voice.lan:
+            wait = self._config.parity_wait_s + self.overtaken_s.get(self._towards_home(relay), 0.0)
         relay.inbound.look_for_holes(self._config.held_messages, self._voice.now + wait)
         self._watch(relay)
 
@@ -799,17 +818,21 @@ class Relays:
         return Pulse(relay.stream, high, relay.pins.stable, final)
 
     def say_reports(self, only: Relay | None = None) -> None:
-        """Towards each stream's home: how far our LAN is, until home has seen it."""
+        """Towards each stream's home: how far our LAN is, until home has seen it. What is repeated goes home
+        directly every second time: two delegates may each take the other for the way there, if what they
+        heard of the stream came by trees of different times."""
         if only is None:
             self._report.fired()
         relays = [self._unreported[each] for each in sorted(self._unreported)] if only is None else [only]
         by_link: dict[Domain, list[Progress]] = {}
         for relay in relays:
             entry = relay.pins.least(relay.inbound.next)
+            relay.repeated = relay.repeated + 1 if entry == relay.reported else 0
             relay.reported = entry
             relay.unsettled_bytes = 0
             progress = Progress(relay.stream, self._voice.lan, self._epoch(), entry)
-            by_link.setdefault(self._towards_home(relay), []).append(progress)
+            towards = relay.lan if relay.repeated % 2 else self._towards_home(relay)
+            by_link.setdefault(towards, []).append(progress)
             if entry - 1 <= relay.pins.stable:
                 self._unreported.pop(relay.stream, None)
         for lan in sorted(by_link):
