@@ -38,8 +38,12 @@ async def test_names_that_are_refused_are_shown_as_refused(nodes: dict[str, Host
     places = [ClientPlace(Domain(path), node.address) for path, node in nodes.items()]
     async with Observatory(places, stays_awake=True) as observatory:
         await observatory.awake()
+        stations = {path: observatory._stations[Domain(path)] for path in nodes}
         await until(lambda: make_group("chess", "world") in observatory.groups, "the good name is there")
-        shown = {path: observatory._stations[Domain(path)].shown for path in nodes}
+        await until(lambda: all(stations[path].shown.why for path in ("mars", "moon")), "two are refused")
+        await until(lambda: stations["lab"].shown.refused, "its bad name is refused")
+        shown = {path: station.shown for path, station in stations.items()}
+        happened = [entry.text for entry in observatory.timeline if "moon" in entry.about]
     assert {path: each.state for path, each in shown.items()} == {
         "lab": "answers",
         "eu": "answers",
@@ -48,6 +52,7 @@ async def test_names_that_are_refused_are_shown_as_refused(nodes: dict[str, Host
         "moon": "silent",
     }
     assert shown["moon"].why.startswith("it says what cannot be read")
+    assert not happened  # it never answered, so that it cannot have fallen silent either
     assert shown["mars"].why.startswith("mars answers with something else than its state")
     assert set(shown["eu"].refused) == set(BAD)
     assert shown["lab"].refused == ("a  b@world",)

@@ -244,10 +244,11 @@ class Observatory:
 
     def _known(self, station: _Station, news: Known) -> None:
         document, before = news.document, station.shown
-        self._world = {"name": str(document["world"]), "profile": str(document["profile"])}
-        station.document = document
         was_silent = before.state == "silent"
-        station.shown = PlaceShown(
+        # All of it is read before any of it is shown: what cannot be read has not answered.
+        world = {"name": str(document["world"]), "profile": str(document["profile"])}
+        speech = station.listener.hear(news.at, document.get("speech", []))
+        shown = PlaceShown(
             before.path,
             before.address,
             "answers",
@@ -259,10 +260,11 @@ class Observatory:
             programs=tuple(map(_program_shown, document["programs"])),
             refused=_refused(document["core"]),
         )
+        self._world, station.document, station.shown = world, document, shown
         if was_silent and before.at is not None:
             self._publish_entries(self.timeline.answers(news.at, before.path))
         self._publish("place", station.shown)
-        self._tell_speech(station, station.listener.hear(news.at, document.get("speech", [])))
+        self._tell_speech(station, speech)
         self._look_again()
 
     def _tell_speech(self, station: _Station, speech: Speech) -> None:
