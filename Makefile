@@ -4,6 +4,7 @@
 PYTHON  ?= python3
 SECONDS ?= 60
 SEEDS   ?= 1000
+HOURS   ?= 1
 KILLS   ?= 20
 STORMS  ?= 20
 EVENTS  ?= 1000000 10000000 100000000
@@ -62,6 +63,9 @@ explore: $(READY)  ## every order of messages and faults in small worlds: minute
 	@$(BIN)/rostra sim explore election $(ARGS)
 	@$(BIN)/rostra sim explore election --set suspicions=0 --set crashes=1 --set changes=1 $(ARGS)
 	@$(BIN)/rostra sim explore links $(ARGS)
+
+soak: $(READY)  ## HOURS=1 of virtual time: churn, cuts, dead servers, 5 % lost, messages of 16 B to 100 kB
+	@$(BIN)/python -m tests.faults.soak --hours $(HOURS) $(ARGS)
 
 storm-history: $(READY)  ## kill an ingest at random KILLS=20 times, then count every row: none lost, none doubled
 	@$(BIN)/python -m tests.history.storm --kills $(KILLS) $(ARGS)

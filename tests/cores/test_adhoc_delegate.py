@@ -860,3 +860,18 @@ def test_a_lan_whose_delegate_is_gone_is_owed_what_it_was_until_a_successor_asks
     assert pins.stable == 0
     bench.fire("orphaned", "mit")
     assert pins.stable == 9
+
+
+@pytest.mark.spec("X-080")
+def test_a_heartbeat_from_where_the_tree_has_it_come_from_reaches_the_lan():
+    """A repair from home made that the direction; heartbeats of the tree were no news to the delegate, and
+    its members never learned that they missed a message."""
+    bench = with_mit()
+    bench.joined(NTU)
+    bench.message(NTU.endpoint, ViewId(G, 4, 1, 1))
+    links = ((Domain("huji"), Domain("ntu")), (Domain("mit"), Domain("ntu")))
+    bench.message(MIT.endpoint, Tree(G, 9, HUJI, links))
+    bench.hear("mit", data(FAR, 1, 2))
+    assert bench.core.relays.running[FAR.endpoint].via == "mit"
+    effects = bench.hear("ntu", Heartbeat((Pulse(FAR.endpoint, 2, 0),), 2))
+    assert ("LAN", 2) in [(to, beat.pulses[0].high) for to, beat in sent(effects, Heartbeat)]

@@ -257,3 +257,17 @@ def test_a_question_for_more_numbers_than_there_are_is_answered_at_once():
     pace = narrow()
     pace.send(0.2, G, frame(3))
     assert ask(pace, 0.25, 1, 2**62) == ((1, 2), (4, 2**62))
+
+
+@pytest.mark.spec("X-090")
+def test_a_way_that_was_cut_for_a_moment_may_be_said_all_of_it_again():
+    """What is judged is a few frames of it; by these alone, a busy way went on with a thirtieth of what it
+    was used to, and its streams were ten seconds late."""
+    pace, number = Pace(200), 0
+    while pace.rate is None and number < 2000:
+        number += 1
+        now = number / 200
+        pace.send(now, G, frame(number))
+        if now > 4.0 and number % 10 == 0:  # cut since 3.5 s
+            ask(pace, now, max(700, number - 200), number)
+    assert pace.rate is not None and pace.rate >= 0.9 * 200 * 500

@@ -41,9 +41,6 @@ LIVE_S: Final = 10.0
 """So long at most a stream stands still in peace. Most of it is for what was lost by the hundred before."""
 
 SIZES: Final = (16, 16, 16, 200, 1_300, 3_000, 3_000, 20_000, 100_000)
-BYTES_PER_S: Final = 100_000
-"""No stream says more than this, or 50 messages."""
-
 CHURN: Final = ("join",) * 4 + ("leave", "leave", "kill", "say", "large", "pause", "resume", "back")
 FAULTS: Final = (
     *("cut", "cut", "heal", "heal", "crash", "restart", "restart", "kill_delegate", "kill_delegate"),
@@ -61,6 +58,9 @@ class TalkOutcome(Struct, frozen=True):
 
 class TalkStorm:
     """One storm, from its seed. `faults` is the share of deeds that break something."""
+
+    EVERY_S: tuple[float, ...] = (0.02, 0.1, 0.1)
+    BYTES_PER_S: int = 100_000  # at most, whatever the size of a stream's messages
 
     def __init__(
         self, seed: int, *, faults: float | None = None, journal: "SimJournal | None" = None
@@ -102,6 +102,10 @@ class TalkStorm:
             self.world.run(self.luck.choice((0.0, 0.001, 0.05, 0.3, 1.0)))
             deed = self.luck.choice(FAULTS if self.luck.random() < self.faults else CHURN)
             getattr(self, f"_{deed}")()
+        return self._end()
+
+    def _end(self) -> TalkOutcome:
+        """Peace, and a judgement."""
         self._clear()
         history = self.world.history
         assert history is not None
@@ -141,7 +145,7 @@ class TalkStorm:
         program.join_fifo(G, role=role)
         if role.sends:
             size = self.sizes.choice(SIZES)
-            every_s = max(self.luck.choice((0.02, 0.1, 0.1)), size / BYTES_PER_S)
+            every_s = max(self.luck.choice(self.EVERY_S), size / self.BYTES_PER_S)
             program.stream(G, every_s, phase_s=self.luck.random() * 0.1, size=size)
 
     def _back(self) -> None:

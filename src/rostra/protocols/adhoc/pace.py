@@ -165,6 +165,8 @@ class Pace:
         "_outset",
         "_pending",
         "_repairs",
+        "_said",
+        "_said_since",
         "_sent_at",
         "_turn_s",
         "_waited_at",
@@ -189,6 +191,8 @@ class Pace:
         self._outset = Outset(0.0)  # while the way is unlimited
         self._closed: Outset | None = None  # and before: the last of it may still be asked for
         self._evidence = 0.0  # that the way is narrow
+        self._said_since: Instant = 0.0
+        self._said = (0, 0)  # bytes in the last stretch of time, and in this one
         self._now = Cohort(0.0)  # while it is paced
         self._before: Cohort | None = None  # has had its time to be asked for again; to be judged
 
@@ -203,6 +207,10 @@ class Pace:
         size = _size(frame)
         if self.rate is None:
             self._outset.sent(now, group, frame, size)
+            if now - self._said_since > LONGEST_S:
+                self._said = (self._said[1] if now - self._said_since < 2 * LONGEST_S else 0, 0)
+                self._said_since = now
+            self._said = (self._said[0], self._said[1] + size)
             return True
         number = _number(group, frame)
         is_repair = isinstance(frame, Data) and frame.repair
@@ -312,8 +320,8 @@ class Pace:
         self._evidence = max(0.0, self._evidence + lost_numbers - ARRIVED * (closed.numbers - lost_numbers))
         if self._evidence >= SURE:
             arrived = closed.bytes * (1.0 - lost) / max(now - closed.began, 0.05)
-            # It may have been cut for a moment: all of this again within a few seconds must be possible.
-            self._lower(now, max(arrived, closed.bytes / LONGEST_S, self._least), lost, rate=None)
+            # It may have been cut for a moment: to say all of it again in about that time must be possible.
+            self._lower(now, max(arrived, max(self._said) / LONGEST_S, self._least), lost, rate=None)
         elif not self._evidence:
             self._natural += REMEMBERED * (lost - self._natural)
 

@@ -600,13 +600,14 @@ class Relays:
         at_home = relay.lan == self._voice.lan
         if not at_home and source not in (relay.via, relay.lan):
             # What it says is true whoever says it. But it has no number of its own, so it is passed on only
-            # from one direction: else it would run in circles while links of two trees are in use (TX-20).
-            # News from elsewhere mean that the tree has changed since the last data came.
-            if not self._is_new(relay, pulse):
+            # from where its data came, or the tree has it come from: else it would run in circles while links
+            # of two trees are in use (TX-20). News from elsewhere mean that the tree has changed.
+            if self._is_new(relay, pulse):
+                if source in self._forwarding.present:
+                    relay.via = source
+            elif source != self._forwarding.towards(relay.lan):
                 self._voice.ignore("Heartbeat", "not from its own direction")
                 return
-            if source in self._forwarding.present:
-                relay.via = source
         if relay.final is None:
             relay.inbound.hear_high(pulse.high)
         if pulse.final and relay.final is None and relay.phase is RelayPhase.DRAINING:
