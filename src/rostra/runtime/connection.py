@@ -99,6 +99,7 @@ class Hold(IntFlag):
     NOT = 0
     FULL = 1  # it does not read what we say to it
     PACE = 2  # the domain does not keep up with what it asks
+    TURN = 4  # it has asked more than is looked at in one turn
 
 
 class Role(Protocol):

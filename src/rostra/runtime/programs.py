@@ -37,7 +37,7 @@ from rostra.errors import (
     TooLarge,
     Unreachable,
 )
-from rostra.names import Endpoint, Group, incarnation_of, parent
+from rostra.names import ROOT, Endpoint, Group, incarnation_of, parent
 from rostra.protocols.adhoc.core import HostCore
 from rostra.protocols.adhoc.events import (
     Deliver,
@@ -88,6 +88,7 @@ from rostra.protocols.resolve.requests import (
     Open,
     Opened,
     Recall,
+    Recalled,
     Register,
     Resolve,
     Resolved,
@@ -138,6 +139,15 @@ QUEUE_RECORDS_MAX: Final = 4_096
 record is about 200 bytes. Raising it: longer stalls without a `Gap`, more memory for each program that
 stalls."""
 
+TURN_ITEMS_MAX: Final = 2_000
+TURN_RECORDS_MAX: Final = 4_096
+"""Of one program's questions, so many are looked at in one turn, and fewer if the answers are long; the rest
+waits, also of one frame. No more records than these, or one answer, are encoded at once, and none while the
+program does not read. Raising them: one program may delay the others for longer."""
+
+RECORD_BYTES: Final = 256
+"""What a part of a long document counts as."""
+
 ANSWER_RECORDS_MAX: Final = 200_000
 """Answers queued for a program that does not read, before it is disconnected."""
 
@@ -172,6 +182,8 @@ OWN_NAME: Final = "rostra.watch"
 
 NOBODY: Final = Endpoint("")
 
+_NO_LIST: Final = Absolute(Group("", ROOT), ())
+
 _TOKEN_BITS: Final = 40
 _TOKEN_MASK: Final = (1 << _TOKEN_BITS) - 1
 
@@ -194,6 +206,7 @@ class Program:
         "_full",
         "_gathers",
         "_items",
+        "_later",
         "_missed",
         "_programs",
         "_queued",
@@ -230,6 +243,7 @@ class Program:
         self._programs = programs
         self._asked = 0
         self._waiting: dict[int, _Waiting] = {}  # by our token
+        self._later: list[Arrived] = []  # what it said beyond its share of a turn
         self._items: list[Answered | Told] = []
         self._queued = 0  # records in items that are notices
         self._answers = 0  # records in items that are answers
@@ -275,21 +289,37 @@ class Program:
         self._spoken.append(frame)
 
     def write(self) -> None:
-        if self._full:
-            return
-        if self._items:
-            items, self._items = self._items, []
-            self._queued = self._answers = 0
+        while self._items and not self._full:
             try:
-                self.connection.write(self._programs.process.encoder.tells(items))
+                self.connection.write(self._programs.process.encoder.tells(self._next_items()))
             except TooLarge as error:
                 self.connection.refuse(error)
-        if self._spoken:
+        if self._spoken and not self._full:
             gathers = self._gathers and len(self._spoken) < GATHERED_MAX
             if gathers and self._programs.process.write_next_turn(self):
                 return
             spoken, self._spoken, self._gathers = self._spoken, [], True
             self.connection.write_all(spoken)
+
+    def _next_items(self) -> list[Answered | Told]:
+        """What one frame holds."""
+        items = self._items
+        if self._queued + self._answers <= TURN_RECORDS_MAX:
+            self._items, self._queued, self._answers = [], 0, 0
+            return items
+        records = taken = 0
+        while taken < len(items) and (records < TURN_RECORDS_MAX or not taken):
+            item = items[taken]
+            taken += 1
+            if isinstance(item, Answered):
+                size = 1 + _records(item.answer)
+                self._answers -= size
+            else:
+                size = 1 + _records(item.notice)
+                self._queued -= size
+            records += size
+        self._items = items[taken:]
+        return items[:taken]
 
     def say(self, frame: bytes) -> None:
         """Something outside the stream of answers and notices."""
@@ -328,9 +358,22 @@ class Program:
     # From the connection
 
     def arrived(self, items: list[Arrived]) -> None:
+        self._programs.heard(self)
+        if self._later:
+            self._later += items
+        elif len(items) == 1:
+            self._take(iter(items))
+        else:
+            self._take(joined(items, self._programs.joined_bytes_max))
+
+    def _take(self, items: Iterator[Arrived]) -> None:
         programs = self._programs
-        programs.heard(self)
-        for item in items if len(items) == 1 else joined(items, programs.joined_bytes_max):
+        for taken, item in enumerate(items):
+            if taken == TURN_ITEMS_MAX or self._answers > TURN_RECORDS_MAX:
+                self._later = [item, *items]
+                self.connection.hold(Hold.TURN)
+                programs.process.loop.call_soon(self._go_on)
+                return
             if type(item) is Ask:  # nearly all of them
                 self._ask(item.token, item.endpoint, item.request)
                 continue
@@ -362,6 +405,15 @@ class Program:
                     self.connection.refuse(BadInput(f"{type(item).__name__} after the handshake"))
                     return
 
+    def _go_on(self) -> None:
+        """Another turn: look at what it said before, if it takes the answers."""
+        if self._full or not self.connection.is_open:
+            return
+        later, self._later = self._later, []
+        self._take(iter(later))
+        if not self._later:
+            self.connection.release(Hold.TURN)
+
     def refused(self, refusal: Refusal) -> None:
         programs = self._programs
         programs.process.record.note(
@@ -386,6 +438,8 @@ class Program:
         self._programs.heard(self)
         self.connection.release(Hold.FULL)
         self.write()
+        if self._later and not self._full:
+            self._programs.process.loop.call_soon(self._go_on)
         for (endpoint, group), enough in self._unread.items():
             if not enough and not self._full:
                 self._programs.step_soon(Resumed(endpoint, group))
@@ -583,6 +637,7 @@ class Programs:
         self._own: Endpoint | None = None  # the endpoint with which we follow groups
         self._own_names = 0
         self._plain: Members = ()  # a list in which nobody speaks
+        self._listed = (_NO_LIST, _NO_LIST)  # one in which some do, and as programs are shown it
         self._own_tokens: dict[int, Callable[[Any], None]] = {}  # what we asked ourselves, and who hears
         self._to_watch: list[tuple[Program, int, Endpoint, Watch, bool]] = []  # while it is being opened
 
@@ -763,11 +818,14 @@ class Programs:
             after = self.read_until.pop(program.number, 0)
             result = Inspected(self.process.inspect(self.resident, result.document, after))
         elif type(result) is Absolute and result.members is not self._plain:
-            seen = shown(result.members)
-            if seen is result.members:
-                self._plain = seen  # mostly it is asked for again
-            else:
-                result = Absolute(result.group, seen, result.isolated)
+            if result is not self._listed[0]:  # mostly it is asked for again
+                seen = shown(result.members)
+                if seen is result.members:
+                    self._plain = seen
+                else:
+                    self._listed = (result, Absolute(result.group, seen, result.isolated))
+            if result is self._listed[0]:
+                result = self._listed[1]
         elif type(result) is Resolved:
             parts = tuple([(scope, shown(members)) for scope, members in result.parts])
             result = Resolved(parts, result.isolated)
@@ -1108,8 +1166,13 @@ def _holding(request: Any) -> _Holding:
 _NEVER_DROPPED: Final = (Gap, Life, NotDelivered)
 """Small, rare, and not to be had again by asking."""
 
-_LISTS: Final = (Absolute, Joined, Snapshot, Changed)
+_LISTS: Final = frozenset({Absolute, Joined, Snapshot, Changed})
+_DOCUMENTS: Final = frozenset({Inspected, Recalled})
 
 
 def _records(said: Any) -> int:
-    return len(said.members) if type(said) in _LISTS else 0
+    if type(said) in _LISTS:
+        return len(said.members)
+    if type(said) is Resolved:
+        return sum([len(members) for _, members in said.parts])
+    return len(said.document) // RECORD_BYTES if type(said) in _DOCUMENTS else 0
