@@ -14,8 +14,8 @@ from typing import Final
 from msgspec import Struct
 
 from rostra.names import ROOT, Domain, Group
-from rostra.protocols.adhoc.config import AdhocConfig
-from rostra.protocols.adhoc.events import Delivered, Item
+from rostra.protocols.fifo.events import Delivered, Item
+from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.sim.network import Constant, LinkModel, Quality
 from rostra.sim.programs import Program
@@ -43,7 +43,7 @@ class Steady(Struct, frozen=True):
 
     @property
     def longest_wait_in_repairs(self) -> float:
-        return self.longest_wait_s / AdhocConfig().again_after(2 * ONE_WAY_S)
+        return self.longest_wait_s / FifoConfig().again_after(2 * ONE_WAY_S)
 
     @property
     def repairs_per_lost(self) -> float:
@@ -73,7 +73,7 @@ def steady(size: int, loss: float, for_s: float, *, rate: float | None = None, s
         links=LinkModel(LAN, Quality(Constant(ONE_WAY_S))),
         data=LinkModel(LAN, Quality(Constant(ONE_WAY_S), loss=loss)),
         timers=LinkConfig.wan().over_datagrams(),
-        fifo=AdhocConfig(),
+        fifo=FifoConfig(),
         history=False,
     )
     world.settle()

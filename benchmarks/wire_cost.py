@@ -13,8 +13,8 @@ import msgspec
 
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.links.packets import Data, Hello
-from rostra.protocols.resolve.messages import Cause, EndpointsJoined, Member, MessageId
-from rostra.protocols.resolve.requests import Absolute, Joined, Watch
+from rostra.protocols.relaxed.messages import Cause, EndpointsJoined, Member, MessageId
+from rostra.protocols.relaxed.requests import Absolute, Joined, Watch
 from rostra.wire import (
     Answered,
     Ask,

@@ -46,13 +46,13 @@ from benchmarks.xpand_sheets import (
     smooth_sheet,
     three,
 )
+from rostra.core.effects import Noted
 from rostra.names import ROOT, Domain, Endpoint, Group
 from rostra.node import Output
-from rostra.protocols.adhoc.config import AdhocConfig
-from rostra.protocols.adhoc.core import ClusterCore, HostCore
-from rostra.protocols.adhoc.events import Delivered, Gap, Item, Ready
-from rostra.protocols.adhoc.messages import Role
-from rostra.protocols.effects import Noted
+from rostra.protocols.fifo.core import ClusterCore, HostCore
+from rostra.protocols.fifo.events import Delivered, Gap, Item, Ready
+from rostra.protocols.fifo.messages import Role
+from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.sim.network import Constant, LinkModel, Quality
 from rostra.sim.programs import Program
@@ -62,12 +62,12 @@ G: Final = Group("table", ROOT)
 ONE_WAY_S: Final = {("huji", "mit"): 0.115, ("mit", "ntu"): 0.115, ("huji", "ntu"): 0.195}
 LAN: Final = Quality(Constant(0.0002))
 TREES: Final = {
-    "star": AdhocConfig(root=Domain("huji")),
-    "chain": AdhocConfig(root=Domain("huji"), fanout=1),
+    "star": FifoConfig(root=Domain("huji")),
+    "chain": FifoConfig(root=Domain("huji"), fanout=1),
 }
 
 
-def sites(seed: int, loss: float, config: AdhocConfig, *, hosts: int = 6) -> World:
+def sites(seed: int, loss: float, config: FifoConfig, *, hosts: int = 6) -> World:
     world = World(
         seed,
         domains={"huji": hosts, "mit": 2, "ntu": 2},
@@ -135,7 +135,7 @@ class _Times:
 
 
 def fast_joins(
-    seed: int, loss: float, times: int, config: AdhocConfig, *, first_of_lan: bool
+    seed: int, loss: float, times: int, config: FifoConfig, *, first_of_lan: bool
 ) -> list[FastJoin]:
     """Joins at MIT, one after the other, in one world: S1 to S4 speak at HUJI, S5 at NTU, S6 joins with J."""
     luck = Random(f"fast {seed}")
@@ -221,7 +221,7 @@ def smooth(seed: int, loss: float | None, tree: str, *, for_s: float = 60.0) -> 
 
 
 def _steady(
-    seed: int, loss: float | None, config: AdhocConfig, for_s: float, *, joins: bool
+    seed: int, loss: float | None, config: FifoConfig, for_s: float, *, joins: bool
 ) -> tuple[dict[int, float], Counter[str]]:
     """When each message of a sender at HUJI reached a receiver at MIT; and what travelled between sites."""
     world = sites(seed, loss or 0.0, config)

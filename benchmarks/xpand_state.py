@@ -22,34 +22,31 @@ from itertools import chain
 from time import process_time
 from typing import Final
 
+from rostra.core.effects import CancelTimer, Effect, Event, SetTimer, TimerFired, TimerKey
 from rostra.names import ROOT, Domain, Endpoint, Group, host_of, parent
-from rostra.protocols.adhoc.config import AdhocConfig
-from rostra.protocols.adhoc.delegate import DelegateCore
-from rostra.protocols.adhoc.events import Ask, Heard, JoinAsked, Told, Transmit
-from rostra.protocols.adhoc.member import MemberCore
-from rostra.protocols.adhoc.messages import (
+from rostra.protocols.fifo.delegate import DelegateCore
+from rostra.protocols.fifo.events import Ask, Heard, JoinAsked, Told, Transmit
+from rostra.protocols.fifo.member import MemberCore
+from rostra.protocols.fifo.messages import (
     Attributes,
     Channel,
     Cut,
     CutReply,
-    Data,
     DelegateAttributes,
     Entry,
     ForceJoin,
-    Report,
     Role,
-    Run,
     StartSync,
-    Status,
     SyncReply,
     ViewId,
     decode_control,
     encode,
 )
-from rostra.protocols.adhoc.runs import block_of
-from rostra.protocols.effects import CancelTimer, Effect, Event, SetTimer, TimerFired, TimerKey
-from rostra.protocols.resolve import requests as ns
-from rostra.protocols.resolve.messages import Cause, Member
+from rostra.protocols.flow.config import FifoConfig
+from rostra.protocols.flow.messages import Data, Report, Run, Status
+from rostra.protocols.flow.runs import block_of
+from rostra.protocols.relaxed import requests as ns
+from rostra.protocols.relaxed.messages import Cause, Member
 
 G: Final = Group("table", ROOT)
 HUJI, MIT = Domain("huji"), Domain("mit")
@@ -73,7 +70,7 @@ class Driver:
     """One delegate in virtual time. What it sends to other sites is counted; receivers confirm at once."""
 
     def __init__(self) -> None:
-        self.core = DelegateCore(G, delegate_at(HUJI).endpoint, AdhocConfig(), luck=1, channel=Channel())
+        self.core = DelegateCore(G, delegate_at(HUJI).endpoint, FifoConfig(), luck=1, channel=Channel())
         self.now = 0.0
         self.sent: Counter[str] = Counter()
         self._timers: dict[TimerKey, float] = {}
@@ -181,7 +178,7 @@ def delegate(*, senders: int = 1, receivers: int = 0, elsewhere: int = 0) -> Dri
 
 def member(*, senders: int = 1, others: int = 0) -> MemberCore:
     """One that receives, of a site whose delegate is in."""
-    core = MemberCore(G, Endpoint("huji.h0/me#1"), AdhocConfig(), luck=1, role=Role.RECEIVE)
+    core = MemberCore(G, Endpoint("huji.h0/me#1"), FifoConfig(), luck=1, role=Role.RECEIVE)
     core.step(0.0, JoinAsked(core.me, 1, G, 1, Role.RECEIVE))
     near = tuple(people("huji", Role.SEND, senders))
     rest = tuple(people("mit", Role.RECEIVE, others))

@@ -9,11 +9,11 @@ runtime does the same over asyncio, and the simulator in virtual time.
 
 from collections.abc import Iterable
 
+from rostra.core.effects import Answer, Asked, EndpointGone, Event, Tell
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.effects import Answer, Asked, EndpointGone, Event, Tell
-from rostra.protocols.resolve.local import LocalServer
-from rostra.protocols.resolve.requests import Denied, Join, Leave, Open, Opened
-from rostra.protocols.resolve.view import ViewChanged, Views
+from rostra.protocols.relaxed.local import LocalServer
+from rostra.protocols.relaxed.requests import Denied, Join, Leave, Open, Opened
+from rostra.protocols.relaxed.view import ViewChanged, Views
 
 HOST = Domain("eu.paris.h1")
 CHESS = Group("chess", Domain("eu"))  # reaches further than this host, but this host has no link to anybody

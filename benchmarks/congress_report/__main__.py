@@ -11,8 +11,8 @@ from rich.progress import Progress
 from benchmarks.congress_report import drawings, page
 from benchmarks.congress_report.counts import Counted, message_counts, returns
 from benchmarks.congress_report.experiments import Experiment, Scale, all_experiments
-from rostra.protocols.resolve.domain import DomainServer
-from rostra.protocols.resolve.local import LocalServer
+from rostra.protocols.relaxed.domain import DomainServer
+from rostra.protocols.relaxed.local import LocalServer
 from rostra.sim import T_REF
 
 

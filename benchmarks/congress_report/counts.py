@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from rostra.protocols.resolve.config import ResolveConfig
+from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.sim import STEADY, T_REF, WILD, LinkModel, Program, World
 from rostra.sim.taps import Tally, tapped
 
@@ -40,7 +40,7 @@ class Bench:
     def __init__(self, seed: int = 0, links: LinkModel = STEADY) -> None:
         self.tally = Tally()
         # Equal questions share an answer on the way (C-174); for counting, each goes its own way.
-        alone = ResolveConfig(share_collections=False)
+        alone = RelaxedConfig(share_collections=False)
         self.world = World(
             seed, T_REF, links=links, watching=tapped(self.tally), config=alone, history=False
         ).settle()

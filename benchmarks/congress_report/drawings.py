@@ -17,9 +17,9 @@ from matplotlib.figure import Figure
 from msgspec import Struct
 
 from rostra.names import ROOT, Domain, Tree, depth, labels
-from rostra.protocols.resolve import messages, requests
-from rostra.protocols.resolve.domain import DomainServer
-from rostra.protocols.resolve.local import LocalServer
+from rostra.protocols.relaxed import messages, requests
+from rostra.protocols.relaxed.domain import DomainServer
+from rostra.protocols.relaxed.local import LocalServer
 
 INK, SEA, RUST = "#1f2a36", "#2b6f9e", "#b5542d"
 

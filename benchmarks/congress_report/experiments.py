@@ -13,14 +13,14 @@ from matplotlib.figure import Figure
 from msgspec import Struct
 
 from benchmarks.congress_report.counts import LEVELS
+from rostra.core.effects import LinkDown, LinkUp
 from rostra.names import ROOT, Domain, Group, depth, enclosing, host_of, inside, parent
 from rostra.node import Output
 from rostra.protocols.detect.config import DetectConfig
-from rostra.protocols.effects import LinkDown, LinkUp
 from rostra.protocols.links.config import LinkConfig
-from rostra.protocols.resolve.domain import DomainServer
-from rostra.protocols.resolve.requests import AnyNotice
-from rostra.protocols.resolve.view import Report
+from rostra.protocols.relaxed.domain import DomainServer
+from rostra.protocols.relaxed.requests import AnyNotice
+from rostra.protocols.relaxed.view import Report
 from rostra.sim import T_REF, WAN, Call, Constant, LinkModel, Program, Quality, World, even
 from rostra.sim.taps import Tally, tapped
 from rostra.sim.twin import path

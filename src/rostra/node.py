@@ -31,9 +31,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Final
 
-from rostra.names import ROOT, Domain, is_reserved, parent
-from rostra.protocols.adhoc.core import HostCore
-from rostra.protocols.effects import (
+from rostra.core.effects import (
     Answer,
     Asked,
     Because,
@@ -51,6 +49,8 @@ from rostra.protocols.effects import (
     SetTimer,
     TimerFired,
 )
+from rostra.names import ROOT, Domain, is_reserved, parent
+from rostra.protocols.fifo.core import HostCore
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.core import Link
 from rostra.protocols.links.events import (
@@ -65,10 +65,10 @@ from rostra.protocols.links.events import (
     Ticked,
 )
 from rostra.protocols.links.packets import SESSIONS_PER_LIFE
-from rostra.protocols.resolve.local import LocalServer
-from rostra.protocols.resolve.messages import Inquiry, Report
-from rostra.protocols.resolve.requests import Recall, Recalled
-from rostra.protocols.resolve.trail import Trail
+from rostra.protocols.relaxed.local import LocalServer
+from rostra.protocols.relaxed.messages import Inquiry, Report
+from rostra.protocols.relaxed.requests import Recall, Recalled
+from rostra.protocols.relaxed.trail import Trail
 
 TICK: Final = ("tick",)
 GRACE: Final = "grace"  # with the path of a neighbour: the timer that ends the wait for one of its replicas

@@ -18,29 +18,19 @@ from typing import Annotated, Final, Protocol
 import msgspec
 from msgspec import Meta
 
+from rostra.core.effects import Answer, Effect, Event, Instant, LinkDown, LinkMoved, LinkUp, Noted, Persist
 from rostra.errors import UNDECODABLE, Unreachable
 from rostra.names import Domain
 from rostra.names.checks import check_of
 from rostra.node import Node, Output
-from rostra.protocols.adhoc.core import ClusterCore
-from rostra.protocols.adhoc.events import Appointed, Replicate, Replicated
-from rostra.protocols.adhoc.messages import Mirror, MirrorAsked, decode_control, encode
-from rostra.protocols.effects import (
-    Answer,
-    Effect,
-    Event,
-    Instant,
-    LinkDown,
-    LinkMoved,
-    LinkUp,
-    Noted,
-    Persist,
-)
-from rostra.protocols.lead.events import Committed, Greeted, Handed, Lead, Record, Resign, Share
-from rostra.protocols.lead.messages import SHARED_BYTES_MAX
-from rostra.protocols.resolve.domain import DomainServer
-from rostra.protocols.resolve.registry import RegistryRecord
-from rostra.protocols.resolve.requests import denied
+from rostra.protocols.election.events import Committed, Greeted, Handed, Lead, Record, Resign, Share
+from rostra.protocols.election.messages import SHARED_BYTES_MAX
+from rostra.protocols.fifo.core import ClusterCore
+from rostra.protocols.fifo.events import Appointed, Replicate, Replicated
+from rostra.protocols.fifo.messages import Mirror, MirrorAsked, decode_control, encode
+from rostra.protocols.relaxed.domain import DomainServer
+from rostra.protocols.relaxed.registry import RegistryRecord
+from rostra.protocols.relaxed.requests import denied
 
 NEIGHBOURS_MAX: Final = 100_000
 

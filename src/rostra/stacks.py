@@ -16,19 +16,19 @@ from itertools import count
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rostra.core.effects import Core
 from rostra.names import Domain
 from rostra.node import Node
-from rostra.protocols.adhoc.config import AdhocConfig
-from rostra.protocols.adhoc.core import ClusterCore, HostCore
-from rostra.protocols.adhoc.messages import Channel
-from rostra.protocols.effects import Core
-from rostra.protocols.lead.config import LeadConfig
-from rostra.protocols.lead.core import Ballot, SeatCore
+from rostra.protocols.election.config import ElectionConfig
+from rostra.protocols.election.core import Ballot, SeatCore
+from rostra.protocols.fifo.core import ClusterCore, HostCore
+from rostra.protocols.fifo.messages import Channel
+from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
-from rostra.protocols.resolve.config import ResolveConfig
-from rostra.protocols.resolve.domain import DomainServer
-from rostra.protocols.resolve.local import LocalServer
-from rostra.protocols.resolve.registry import Registry
+from rostra.protocols.relaxed.config import RelaxedConfig
+from rostra.protocols.relaxed.domain import DomainServer
+from rostra.protocols.relaxed.local import LocalServer
+from rostra.protocols.relaxed.registry import Registry
 from rostra.replica import House, Replica
 
 AgentCore = LocalServer | HostCore
@@ -38,7 +38,7 @@ ServerCore = DomainServer | ClusterCore
 class FifoPlan(Struct, frozen=True, array_like=True):
     """How a node takes part in FIFO multicast. All but `config` is for the servers of clusters."""
 
-    config: AdhocConfig
+    config: FifoConfig
     luck: int = 0
     channel: Channel = Channel()
     address: str = ""
@@ -54,7 +54,7 @@ class NodePlan(Struct, frozen=True, array_like=True):
     cluster: bool
     incarnation: int
     links: LinkConfig
-    resolve: ResolveConfig
+    resolve: RelaxedConfig
     siblings: tuple[Domain, ...] = ()
     has_parent: bool = True
     replicated: tuple[Domain, ...] = ()  # domains whose servers have replicas
@@ -68,7 +68,7 @@ class SeatPlan(Struct, frozen=True, array_like=True):
     path: Domain
     seats: tuple[Domain, ...]  # of all replicas
     incarnation: int
-    config: LeadConfig
+    config: ElectionConfig
     ballot: Ballot = Ballot()
     known: tuple[Domain, ...] = ()  # neighbours of the replica that led last
 

@@ -18,8 +18,8 @@ from rostra.runtime.blame import MOST_S, held_off_s
 from rostra.runtime.store import BLAMED_MAX, Disk, Memory
 
 FAILS = """
-from rostra.protocols.resolve.domain import DomainServer
-from rostra.protocols.resolve.messages import InterestChanged
+from rostra.protocols.relaxed.domain import DomainServer
+from rostra.protocols.relaxed.messages import InterestChanged
 
 received = DomainServer._received
 

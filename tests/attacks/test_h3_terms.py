@@ -10,12 +10,12 @@ import pytest
 from support.lab import FORGIVING, Lab, until
 from support.strangers import stranger
 
+from rostra.core.effects import LinkUp, Persist, Received, TimerFired
 from rostra.errors import StoreFailed
 from rostra.names import Domain, seat_of
-from rostra.protocols.effects import LinkUp, Persist, Received, TimerFired
-from rostra.protocols.lead.core import CHANGES_PER_TERM, STAND, Ballot, SeatCore
-from rostra.protocols.lead.events import Begun, Clock, Follow, Lead, TermRefused
-from rostra.protocols.lead.messages import (
+from rostra.protocols.election.core import CHANGES_PER_TERM, STAND, Ballot, SeatCore
+from rostra.protocols.election.events import Begun, Clock, Follow, Lead, TermRefused
+from rostra.protocols.election.messages import (
     Canvass,
     Declined,
     Keep,
@@ -29,7 +29,7 @@ from rostra.protocols.lead.messages import (
 )
 from rostra.protocols.links.core import SESSIONS_PER_LIFE
 from rostra.protocols.links.packets import Beat, Data
-from rostra.protocols.resolve.registry import RegistryRecord
+from rostra.protocols.relaxed.registry import RegistryRecord
 from rostra.runtime.store import Disk
 
 EU = Domain("eu")

@@ -2,10 +2,10 @@
 
 import pytest
 
+from rostra.core.effects import Send
 from rostra.names import Domain, Endpoint
-from rostra.protocols.effects import Send
-from rostra.protocols.resolve.messages import LifeTold, MessageId, Report, Undeliverable
-from rostra.protocols.resolve.requests import Life, NotDelivered, Recall, Recalled
+from rostra.protocols.relaxed.messages import LifeTold, MessageId, Report, Undeliverable
+from rostra.protocols.relaxed.requests import Life, NotDelivered, Recall, Recalled
 from rostra.sim import World
 from rostra.sim.history import Told
 from rostra.sim.programs import Program

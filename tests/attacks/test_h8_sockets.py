@@ -14,8 +14,8 @@ from support.lab import WITHIN_S
 
 import rostra as library
 from rostra.errors import NotAllowed
-from rostra.runtime.addresses import small_worlds
-from rostra.runtime.trusted import TRUST_USER
+from rostra.transport.addresses import small_worlds
+from rostra.transport.trusted import TRUST_USER
 
 pytestmark = [pytest.mark.live, needs_root]
 

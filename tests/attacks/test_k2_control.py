@@ -1,14 +1,14 @@
 """K2: bytes sent to a delegate, which decodes them as a control message."""
 
 import pytest
-from support.adhocnet import Net
 from support.bystanders import unnoticed
+from support.fifonet import Net
 from support.lab import Lab
 
+from rostra.core.effects import Asked
 from rostra.errors import BadInput
 from rostra.names import Domain, Endpoint
-from rostra.protocols.effects import Asked
-from rostra.protocols.resolve import requests as ns
+from rostra.protocols.relaxed import requests as ns
 
 HOSTILE = {
     "bad UTF-8": b"\x93\x01\x92\xa1\xff\xa5world\x01",

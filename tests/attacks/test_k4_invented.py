@@ -11,16 +11,16 @@ from support.lab import FORGIVING, Lab, until
 from support.strangers import stranger
 
 from rostra import node as nodes
+from rostra.config import parse_world
+from rostra.core.effects import Effect, Event, Ignored, TimerFired
 from rostra.errors import BadInput
 from rostra.names import Domain, Group
 from rostra.node import TICK, Node
-from rostra.protocols.effects import Effect, Event, Ignored, TimerFired
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.core import SESSIONS_PER_LIFE
 from rostra.protocols.links.events import ChannelOpened, Forgotten, PacketArrived
 from rostra.protocols.links.packets import Beat, Data, Hello
-from rostra.protocols.resolve.messages import Interest, InterestChanged, MessageId
-from rostra.runtime.config import parse_world
+from rostra.protocols.relaxed.messages import Interest, InterestChanged, MessageId
 from rostra.sim import World
 from rostra.wire import Refusal
 

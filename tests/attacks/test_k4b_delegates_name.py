@@ -1,10 +1,10 @@
 """K4b: a neighbour that calls itself by the name of the cluster's own delegate."""
 
-from support.adhocnet import Net
+from support.fifonet import Net
 
+from rostra.core.effects import Because, LinkDown, LinkMoved, LinkUp, Received
 from rostra.names import ROOT, Domain, Endpoint, Group
-from rostra.protocols.effects import Because, LinkDown, LinkMoved, LinkUp, Received
-from rostra.protocols.resolve.messages import (
+from rostra.protocols.relaxed.messages import (
     Cause,
     EndpointsJoined,
     Interest,

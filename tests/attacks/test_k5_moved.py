@@ -3,14 +3,15 @@
 from typing import Any
 
 import pytest
-from support.adhocbench import cut, entry, user
-from support.adhocnet import G, Net
 from support.bystanders import unnoticed
+from support.fifobench import cut, entry, user
+from support.fifonet import G, Net
 from support.lab import WITHIN_S, Lab, until
 
+from rostra.core.effects import Asked
 from rostra.names import Domain, Endpoint
-from rostra.protocols.adhoc.events import Located
-from rostra.protocols.adhoc.messages import (
+from rostra.protocols.fifo.events import Located
+from rostra.protocols.fifo.messages import (
     CutReply,
     DelegateAttributes,
     DelegateMoved,
@@ -20,8 +21,7 @@ from rostra.protocols.adhoc.messages import (
     encode,
     whereabouts,
 )
-from rostra.protocols.effects import Asked
-from rostra.protocols.resolve import requests as ns
+from rostra.protocols.relaxed import requests as ns
 
 ELSEWHERE = "6.6.6.6:666 " + "00" * 16
 

@@ -13,7 +13,7 @@ from support.cluster import rostra
 from support.hostile_node import HostileNode, document
 
 from rostra.cli.debug import FETCH_BYTES_MAX, FETCH_WITHIN_S, fetch, file_name
-from rostra.runtime.addresses import parse_tcp
+from rostra.transport.addresses import parse_tcp
 
 pytestmark = pytest.mark.live
 

@@ -1,12 +1,12 @@
 """M1: what a delegate keeps for those who are not members grows without bound."""
 
-from support.adhocnet import G, Net
+from support.fifonet import G, Net
 
+from rostra.core.effects import Received
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.adhoc.kept import KEPT_PER_HOST_MAX
-from rostra.protocols.adhoc.messages import Control, CutRequest, Distances, Role, StartSync, encode
-from rostra.protocols.effects import Received
-from rostra.protocols.resolve.messages import MessageId, Routed
+from rostra.protocols.fifo.kept import KEPT_PER_HOST_MAX
+from rostra.protocols.fifo.messages import Control, CutRequest, Distances, Role, StartSync, encode
+from rostra.protocols.relaxed.messages import MessageId, Routed
 
 HOST = Domain("a.h2")
 

@@ -4,14 +4,14 @@ libp2p)."""
 from support.agents import Agent, sent
 from support.bench import ALL, NONE, Bench, an_id, asks, group, joins, member, reply
 
+from rostra.core.effects import Ignored, Send
 from rostra.names import Domain
-from rostra.protocols.effects import Ignored, Send
-from rostra.protocols.resolve.config import ResolveConfig
-from rostra.protocols.resolve.domain import SERVERS_WEIGH
-from rostra.protocols.resolve.messages import LifeAsked, LifeTold
+from rostra.protocols.relaxed.config import RelaxedConfig
+from rostra.protocols.relaxed.domain import SERVERS_WEIGH
+from rostra.protocols.relaxed.messages import LifeAsked, LifeTold
 
 C1, H1, H2 = "eu.c1", "eu.c1.h1", "eu.c1.h2"
-SMALL = ResolveConfig(groups_of_host_max=10, questions_of_host_max=10, lives_asked_max=10)
+SMALL = RelaxedConfig(groups_of_host_max=10, questions_of_host_max=10, lives_asked_max=10)
 
 
 def test_a_host_has_so_many_rows_and_others_have_theirs() -> None:

@@ -9,7 +9,7 @@ from support.bystanders import unnoticed
 from support.lab import Lab, until
 
 from rostra.names import ROOT, Domain, Endpoint, Group
-from rostra.protocols.adhoc.messages import Data, Run
+from rostra.protocols.flow.messages import Data, Run
 from rostra.wire.datagrams import LAN, Datagram, Datagrams, Unreadable
 
 CHESS = Group("chess", ROOT)

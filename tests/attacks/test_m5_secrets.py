@@ -24,7 +24,7 @@ from rostra.client import connect_admin
 from rostra.journal.segments import read
 from rostra.journal.veil import stand_in, without_keys
 from rostra.journal.writer import INPUTS, unpacked
-from rostra.protocols.adhoc.messages import DelegateAttributes, encode
+from rostra.protocols.fifo.messages import DelegateAttributes, encode
 from rostra.sim.replay import recordings, replay
 from rostra.wire.datagrams import KEY_BYTES
 

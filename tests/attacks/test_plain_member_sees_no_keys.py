@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from support.adhocnet import G, Net
+from support.fifonet import G, Net
 from support.lab import WITHIN_S, Lab, until
 
+from rostra.core.effects import Asked, Tell
 from rostra.names import Domain, host_of
-from rostra.protocols.effects import Asked, Tell
-from rostra.protocols.resolve import requests as ns
-from rostra.protocols.resolve.messages import Member
+from rostra.protocols.relaxed import requests as ns
+from rostra.protocols.relaxed.messages import Member
 
 
 class Overheard(Net):

@@ -20,7 +20,7 @@ from rostra.errors import (
     Unreachable,
 )
 from rostra.names import Domain, Endpoint
-from rostra.protocols.resolve import requests
+from rostra.protocols.relaxed import requests
 from rostra.testing import World, Worlds
 from rostra.wire import Arrived
 

@@ -10,9 +10,9 @@ from support.samples import ANN, CHESS
 
 from rostra.client.arenas import RETURNED_AT_ONCE, Loan, ReadArenas, mapped
 from rostra.errors import Malformed
-from rostra.protocols.adhoc.runs import block_of
-from rostra.runtime.addresses import SocketPath, TcpAddress
-from rostra.runtime.arenas import sealed_memory
+from rostra.protocols.flow.runs import block_of
+from rostra.transport.addresses import SocketPath, TcpAddress
+from rostra.transport.memory import sealed_memory
 from rostra.wire import Arena, Lent, Returned
 
 SIZE = 1 << 20

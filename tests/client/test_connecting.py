@@ -5,7 +5,7 @@ import gc
 from typing import Any
 
 from rostra.client.connection import AgentConnection
-from rostra.runtime.addresses import SocketPath
+from rostra.transport.addresses import SocketPath
 
 
 def test_a_call_that_was_given_up_leaves_no_error_behind() -> None:

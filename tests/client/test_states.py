@@ -11,8 +11,8 @@ from rostra.client.connection import AgentConnection
 from rostra.client.streams import Stream
 from rostra.errors import BadInput, DeadlineExceeded, GroupIsPermanent, NotMember, Unreachable
 from rostra.names import incarnation_of, make_group
-from rostra.runtime.connection import Connection
 from rostra.testing import World, Worlds
+from rostra.transport.connection import Connection
 
 H1, H2, FAR = "eu.paris.h1", "eu.paris.h2", "us.boston.h1"
 

@@ -11,7 +11,7 @@ from support.privileges import without_privileges
 
 import rostra
 from rostra.errors import BadInput, NotAllowed
-from rostra.runtime.tokens import read_token
+from rostra.transport.tokens import read_token
 
 WORLD = '[world]\nname = "test"\n[servers]\nlab = "127.0.0.1:1"\n[agents]\ntoken_file = "%s"\n'
 
@@ -77,7 +77,7 @@ def test_a_token_file_that_may_not_be_read_stops_the_agent(tmp_path: Path) -> No
     file = tmp_path / "token"
     file.write_text("x")
     file.chmod(0)
-    script = "import sys, pathlib, rostra.runtime.tokens as t; t.read_token(pathlib.Path(sys.argv[1]))"
+    script = "import sys, pathlib, rostra.transport.tokens as t; t.read_token(pathlib.Path(sys.argv[1]))"
     reader = [*without_privileges(), sys.executable, "-c", script, str(file)]
     done = subprocess.run(reader, capture_output=True, text=True)
     assert "BadInput" in done.stderr and "Permission denied" in done.stderr

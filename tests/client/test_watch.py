@@ -8,7 +8,7 @@ import rostra
 from rostra import Change, Gap, Joined, Left, View
 from rostra.client import streams
 from rostra.errors import BadInput, NotInScope
-from rostra.protocols.resolve.config import ResolveConfig
+from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.testing import World, Worlds
 
 H1, H2, FAR = "eu.paris.h1", "eu.paris.h2", "us.boston.h1"
@@ -16,7 +16,7 @@ H1, H2, FAR = "eu.paris.h1", "eu.paris.h2", "us.boston.h1"
 
 @pytest.fixture
 def world(rostra_world: Worlds) -> World:
-    return rostra_world({"eu.paris": 2, "us.boston": 1}, config=ResolveConfig(watch_changes_max=8))
+    return rostra_world({"eu.paris": 2, "us.boston": 1}, config=RelaxedConfig(watch_changes_max=8))
 
 
 async def read(watch: rostra.Watch, count: int) -> list[Change]:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from rostra.core.effects import Effect, Ignored
 from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.detect.programs import (
     Ping,
@@ -13,7 +14,6 @@ from rostra.protocols.detect.programs import (
     ProgramTrusted,
     ProgramWatch,
 )
-from rostra.protocols.effects import Effect, Ignored
 from rostra.protocols.links.events import Ticked
 
 CONFIG = DetectConfig.wan()

@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.links import Pair, assert_settled
 
+from rostra.core.effects import LinkDown
 from rostra.errors import BadInput
 from rostra.protocols.detect.accrual import PHI_MAX, Rhythm, phi
 from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.detect.core import Detector, Verdict
 from rostra.protocols.detect.health import lateness_after
-from rostra.protocols.effects import LinkDown
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.events import Removed, Suspected, Trusted
 

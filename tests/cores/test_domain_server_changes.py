@@ -17,9 +17,9 @@ from support.bench import (
     to,
 )
 
+from rostra.core.effects import Ignored, Send
 from rostra.names import Domain
-from rostra.protocols.effects import Ignored, Send
-from rostra.protocols.resolve.messages import Member, Part
+from rostra.protocols.relaxed.messages import Member, Part
 
 H1, H2, H3 = "eu.fr.c1.h1", "eu.fr.c1.h2", "eu.fr.c1.h3"
 X = member(f"{H1}/x")

@@ -21,10 +21,10 @@ from support.bench import (
 )
 from support.tref import T_REF, UNEVEN
 
+from rostra.core.effects import Ignored, LinkUp, Noted, Received, Send
 from rostra.names import ROOT, Domain, inside
-from rostra.protocols.effects import Ignored, LinkUp, Noted, Received, Send
-from rostra.protocols.resolve.messages import Interest, InterestChanged, SyncDone
-from rostra.protocols.resolve.neighbours import Neighbours, Relation
+from rostra.protocols.relaxed.messages import Interest, InterestChanged, SyncDone
+from rostra.protocols.relaxed.neighbours import Neighbours, Relation
 
 C1 = "eu.fr.c1"
 

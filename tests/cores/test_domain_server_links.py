@@ -20,10 +20,10 @@ from support.bench import (
     to,
 )
 
+from rostra.core.effects import LinkDown, LinkUp, Noted, Send
 from rostra.names import Domain
-from rostra.protocols.effects import LinkDown, LinkUp, Noted, Send
-from rostra.protocols.resolve.collection import Kind
-from rostra.protocols.resolve.messages import (
+from rostra.protocols.relaxed.collection import Kind
+from rostra.protocols.relaxed.messages import (
     Cause,
     DomainFailed,
     EndpointsJoined,

@@ -17,10 +17,10 @@ from support.bench import (
     to,
 )
 
+from rostra.core.effects import Ignored, Noted, Received, Send
 from rostra.names import Domain
-from rostra.protocols.effects import Ignored, Noted, Received, Send
-from rostra.protocols.resolve.config import ResolveConfig
-from rostra.protocols.resolve.messages import Member, SyncDone
+from rostra.protocols.relaxed.config import RelaxedConfig
+from rostra.protocols.relaxed.messages import Member, SyncDone
 
 C1, C2 = "eu.fr.c1", "eu.fr.c2"
 H1, H2, H3 = "eu.fr.c1.h1", "eu.fr.c1.h2", "eu.fr.c1.h3"
@@ -322,7 +322,7 @@ def test_after_a_link_came_up_a_request_does_not_share_what_the_new_neighbour_wa
 
 @pytest.mark.spec("C-174")
 def test_sharing_can_be_turned_off():
-    bench = middle(ResolveConfig(share_collections=False))
+    bench = middle(RelaxedConfig(share_collections=False))
     bench.tell(C1, ALL)
     for child in (C1, C2):
         assert bench.hear(child, asks(child)) == to("eu", "eu.de", message=asks(child))

@@ -5,21 +5,12 @@ from itertools import pairwise
 import msgspec
 import pytest
 from support.bench import ALL, OWN, Bench, an_id, group
-from support.fifonet import path_between
+from support.queuenet import path_between
 from support.tref import T_REF, UNEVEN
 
+from rostra.core.effects import Answer, Asked, EndpointGone, FellBehind, Ignored, Persist, Send, TimerFired
 from rostra.names import ROOT, Domain, Endpoint
-from rostra.protocols.effects import (
-    Answer,
-    Asked,
-    EndpointGone,
-    FellBehind,
-    Ignored,
-    Persist,
-    Send,
-    TimerFired,
-)
-from rostra.protocols.resolve.messages import (
+from rostra.protocols.relaxed.messages import (
     LifeAsked,
     LifeTold,
     RegistryTold,
@@ -28,9 +19,9 @@ from rostra.protocols.resolve.messages import (
     SyncDone,
     Undeliverable,
 )
-from rostra.protocols.resolve.neighbours import Neighbours
-from rostra.protocols.resolve.registry import Registry, RegistryRecord
-from rostra.protocols.resolve.requests import Denied, Done, Inspect, Inspected, Join, Register, Unregister
+from rostra.protocols.relaxed.neighbours import Neighbours
+from rostra.protocols.relaxed.registry import Registry, RegistryRecord
+from rostra.protocols.relaxed.requests import Denied, Done, Inspect, Inspected, Join, Register, Unregister
 
 C1, C2 = "eu.fr.c1", "eu.fr.c2"
 H1, H2 = "eu.fr.c1.h1", "eu.fr.c1.h2"

@@ -13,9 +13,9 @@ from support.links import (
     transmissions,
 )
 
+from rostra.core.effects import Because, Ignored, LinkDown, LinkUp, Received
 from rostra.errors import BadInput
 from rostra.names import Domain
-from rostra.protocols.effects import Because, Ignored, LinkDown, LinkUp, Received
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.core import OLDER, SESSIONS_PER_LIFE, Link, Report
 from rostra.protocols.links.events import (

@@ -20,9 +20,9 @@ from support.agents import (
     to_gms,
 )
 
+from rostra.core.effects import Because, Ignored, LinkDown, LinkUp, Persist, Received, Tell
 from rostra.names import Domain, Group
-from rostra.protocols.effects import Because, Ignored, LinkDown, LinkUp, Persist, Received, Tell
-from rostra.protocols.resolve.messages import (
+from rostra.protocols.relaxed.messages import (
     Cause,
     DomainFailed,
     EndpointLeft,
@@ -35,8 +35,8 @@ from rostra.protocols.resolve.messages import (
     ResolveRequest,
     SyncDone,
 )
-from rostra.protocols.resolve.registry import RegistryRecord
-from rostra.protocols.resolve.requests import (
+from rostra.protocols.relaxed.registry import RegistryRecord
+from rostra.protocols.relaxed.requests import (
     Absolute,
     Join,
     Joined,

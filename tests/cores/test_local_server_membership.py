@@ -17,9 +17,9 @@ from support.agents import (
     to_gms,
 )
 
+from rostra.core.effects import Answer, Asked, FellBehind, Ignored, Tell
 from rostra.names import Endpoint, Group
-from rostra.protocols.effects import Answer, Asked, FellBehind, Ignored, Tell
-from rostra.protocols.resolve.messages import (
+from rostra.protocols.relaxed.messages import (
     Cause,
     EndpointLeft,
     EndpointsJoined,
@@ -29,7 +29,7 @@ from rostra.protocols.resolve.messages import (
     ResolveReply,
     ResolveRequest,
 )
-from rostra.protocols.resolve.requests import (
+from rostra.protocols.relaxed.requests import (
     Absolute,
     Close,
     Denied,

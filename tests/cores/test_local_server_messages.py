@@ -3,10 +3,10 @@
 import pytest
 from support.agents import CHESS, FR, HOST, Agent, own_id, sent, stamp, their_id, to_gms
 
+from rostra.core.effects import Answer, Because, Ignored, SetTimer, Tell
 from rostra.names import Domain, Endpoint
-from rostra.protocols.effects import Answer, Because, Ignored, SetTimer, Tell
-from rostra.protocols.resolve.config import ResolveConfig
-from rostra.protocols.resolve.messages import (
+from rostra.protocols.relaxed.config import RelaxedConfig
+from rostra.protocols.relaxed.messages import (
     Cause,
     DomainFailed,
     EndpointsJoined,
@@ -17,7 +17,7 @@ from rostra.protocols.resolve.messages import (
     Routed,
     Undeliverable,
 )
-from rostra.protocols.resolve.requests import (
+from rostra.protocols.relaxed.requests import (
     Close,
     Done,
     Join,
@@ -35,7 +35,7 @@ FAR = Endpoint("eu.de.c2.h1/far#3")
 NEAR = Endpoint("eu.fr.c1.h2/near#4")
 FAR_HOST = Domain("eu.de.c2.h1")
 REFRESH = ("life",)
-CONFIG = ResolveConfig(life_refresh_s=10.0, life_missed_max=1, life_forget_s=60.0)
+CONFIG = RelaxedConfig(life_refresh_s=10.0, life_missed_max=1, life_forget_s=60.0)
 
 
 def from_far(sequence: int = 1) -> MessageId:

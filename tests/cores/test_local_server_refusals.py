@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from support.agents import CHESS, EU, GOLF, HOME, HOST, US, Agent
 
+from rostra.core.effects import Answer, Persist
 from rostra.errors import BY_CODE
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.effects import Answer, Persist
-from rostra.protocols.resolve.config import ResolveConfig
-from rostra.protocols.resolve.messages import SyncDone
-from rostra.protocols.resolve.registry import Registry, RegistryRecord
-from rostra.protocols.resolve.requests import (
+from rostra.protocols.relaxed.config import RelaxedConfig
+from rostra.protocols.relaxed.messages import SyncDone
+from rostra.protocols.relaxed.registry import Registry, RegistryRecord
+from rostra.protocols.relaxed.requests import (
     Denied,
     Done,
     Inspect,
@@ -195,7 +195,7 @@ def test_what_exceeds_a_bound_is_too_large() -> None:
 
 @pytest.mark.spec("C-053", "C-157")
 def test_too_many_endpoints_and_too_many_watched_lives_are_too_large() -> None:
-    agent = Agent(config=ResolveConfig(endpoints_max=1, lives_watched_max=1))
+    agent = Agent(config=RelaxedConfig(endpoints_max=1, lives_watched_max=1))
     me = agent.open("me")
     agent.ask(me, WatchLife(Endpoint("eu.de.c1.h1/x#1")))
 

@@ -20,11 +20,11 @@ from support.agents import (
     to_gms,
 )
 
+from rostra.core.effects import Answer, CancelTimer, Ignored, SetTimer, Tell
 from rostra.names import Domain, Group
-from rostra.protocols.effects import Answer, CancelTimer, Ignored, SetTimer, Tell
-from rostra.protocols.resolve.config import ResolveConfig
-from rostra.protocols.resolve.messages import Interest, Member, MessageId, ResolveReply, ResolveRequest
-from rostra.protocols.resolve.requests import Absolute, Close, Join, Only, Resolve, Resolved, SetOnline
+from rostra.protocols.relaxed.config import RelaxedConfig
+from rostra.protocols.relaxed.messages import Interest, Member, MessageId, ResolveReply, ResolveRequest
+from rostra.protocols.relaxed.requests import Absolute, Close, Join, Only, Resolve, Resolved, SetOnline
 
 IN_EU = Resolve("chess", EU)
 
@@ -300,7 +300,7 @@ def test_one_impatient_caller_does_not_end_the_question_of_the_others() -> None:
 
 @pytest.mark.spec("C-185")
 def test_a_default_deadline_can_be_set_for_everybody() -> None:
-    agent = Agent(config=ResolveConfig(resolve_deadline_s=9.0))
+    agent = Agent(config=RelaxedConfig(resolve_deadline_s=9.0))
 
     assert agent.ask(agent.open("me"), IN_EU)[-1] == SetTimer(("deadline", agent.token), 9.0)
 

@@ -3,8 +3,7 @@
 import pytest
 from support.agents import BECAUSE, CHESS, FAR_ANN, GMS, HOST, WORLD, Agent, their_id
 
-from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.effects import (
+from rostra.core.effects import (
     Answer,
     Asked,
     EndpointGone,
@@ -16,7 +15,8 @@ from rostra.protocols.effects import (
     Tell,
     TimerFired,
 )
-from rostra.protocols.resolve.messages import (
+from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.relaxed.messages import (
     Cause,
     DomainFailed,
     EndpointLeft,
@@ -32,7 +32,7 @@ from rostra.protocols.resolve.messages import (
     SyncDone,
     Undeliverable,
 )
-from rostra.protocols.resolve.requests import Absolute, Join, Joined, Leave, Open, Resolve, SetOnline, Watch
+from rostra.protocols.relaxed.requests import Absolute, Join, Joined, Leave, Open, Resolve, SetOnline, Watch
 
 ID = their_id()
 FAR = FAR_ANN.endpoint

@@ -10,11 +10,11 @@ Every step begins in a quiet world, and the order of deliveries is random: the c
 from collections.abc import Callable
 
 import pytest
-from support.fifonet import FifoNet, Program
+from support.queuenet import Program, QueueNet
 from support.tref import T_REF
 
 from rostra.names import ROOT, Domain, Group
-from rostra.protocols.resolve.config import ResolveConfig
+from rostra.protocols.relaxed.config import RelaxedConfig
 
 G = Group("g", ROOT)
 H1 = Domain("eu.fr.c1.h1")
@@ -30,8 +30,8 @@ KINDS = {
 SEEDS = pytest.mark.parametrize("seed", range(3))
 
 
-def quiet_world(seed: int, *, everywhere: bool = False, config: ResolveConfig | None = None) -> FifoNet:
-    net = FifoNet(T_REF, seed, config=config)
+def quiet_world(seed: int, *, everywhere: bool = False, config: RelaxedConfig | None = None) -> QueueNet:
+    net = QueueNet(T_REF, seed, config=config)
     net.settle()
     if everywhere:
         for host in T_REF.hosts:
@@ -40,7 +40,7 @@ def quiet_world(seed: int, *, everywhere: bool = False, config: ResolveConfig | 
     return net
 
 
-def cost(net: FifoNet, step: Callable[[], object]) -> dict[str, int]:
+def cost(net: QueueNet, step: Callable[[], object]) -> dict[str, int]:
     """The messages of one step, until all is quiet again; kinds that did not occur are left out."""
     net.counts.clear()
     step()
@@ -49,7 +49,7 @@ def cost(net: FifoNet, step: Callable[[], object]) -> dict[str, int]:
     return {short: net.counts[kind] for short, kind in KINDS.items() if net.counts[kind]}
 
 
-def joins(net: FifoNet, host: str, group: Group = G, *, online: bool = True) -> Callable[[], Program]:
+def joins(net: QueueNet, host: str, group: Group = G, *, online: bool = True) -> Callable[[], Program]:
     def step() -> Program:
         program = net.open(Domain(host), f"p{len(net.programs)}")
         net.join(program, group, online=online)
@@ -130,7 +130,7 @@ def test_the_crash_of_a_server_when_all_hosts_have_an_online_member(seed, server
 def test_the_return_of_a_server_when_all_hosts_have_an_online_member(seed, server):
     """The one line of the table that depends on the order of deliveries. Its ranges are those of a server
     whose links all come up before anybody speaks; and equal requests go out one by one there."""
-    net = quiet_world(seed, everywhere=True, config=ResolveConfig(share_collections=False))
+    net = quiet_world(seed, everywhere=True, config=RelaxedConfig(share_collections=False))
     net.crash(Domain(server))
     net.settle()
     spent = cost(net, lambda: (net.start(Domain(server)), net.meet_all(Domain(server))))
@@ -148,7 +148,7 @@ def test_the_return_of_a_server_when_all_hosts_have_an_online_member(seed, serve
 def test_sharing_saves_a_third_of_the_requests_after_a_return(seed, server):
     requests = {}
     for share in (False, True):
-        net = quiet_world(seed, everywhere=True, config=ResolveConfig(share_collections=share))
+        net = quiet_world(seed, everywhere=True, config=RelaxedConfig(share_collections=share))
         net.crash(Domain(server))
         net.settle()
         spent = cost(net, lambda net=net: (net.start(Domain(server)), net.meet_all(Domain(server))))

@@ -2,14 +2,14 @@
 
 import msgspec
 import pytest
-from support.fifonet import FifoNet
+from support.queuenet import QueueNet
 from support.tref import T_REF
 
+from rostra.core.effects import Because
 from rostra.names import ROOT, Domain, Group
-from rostra.protocols.effects import Because
-from rostra.protocols.resolve.collection import Kind
-from rostra.protocols.resolve.domain import DomainServer
-from rostra.protocols.resolve.messages import (
+from rostra.protocols.relaxed.collection import Kind
+from rostra.protocols.relaxed.domain import DomainServer
+from rostra.protocols.relaxed.messages import (
     Cause,
     DomainFailed,
     EndpointLeft,
@@ -61,7 +61,7 @@ def test_requests_replies_and_interest_have_the_fields_of_the_paper_and_replies_
 
 @pytest.mark.spec("C-089")
 def test_a_row_knows_a_state_per_neighbour_who_is_unconfirmed_and_how_often_it_rose():
-    net = FifoNet(T_REF)
+    net = QueueNet(T_REF)
     net.settle()
     cluster = net.cores[Domain("eu.fr.c1")]
     assert isinstance(cluster, DomainServer)
@@ -84,7 +84,7 @@ def test_a_row_knows_a_state_per_neighbour_who_is_unconfirmed_and_how_often_it_r
 
 @pytest.mark.spec("C-090")
 def test_an_open_collection_knows_what_for_on_whose_behalf_and_whom_it_waits_for():
-    net = FifoNet(T_REF)
+    net = QueueNet(T_REF)
     net.settle()
     far = net.open(Domain("us.ca.c2.h2"), "far")
     net.join(far, G)
@@ -110,7 +110,7 @@ def test_an_open_collection_knows_what_for_on_whose_behalf_and_whom_it_waits_for
 @pytest.mark.spec("C-068", "C-074")
 @pytest.mark.parametrize("seed", range(5))
 def test_two_members_may_differ_for_a_while_and_one_may_miss_what_happened_while_it_was_cut_off(seed):
-    net = FifoNet(T_REF, seed)
+    net = QueueNet(T_REF, seed)
     here = net.open(Domain("eu.fr.c1.h1"), "here")
     there = net.open(Domain("us.ca.c2.h2"), "there")
     for member in (here, there):
@@ -150,7 +150,7 @@ def test_after_a_merge_at_any_level_both_sides_know_each_other_and_the_work_stop
     broken, scope, seed
 ):
     group = Group("g", scope)
-    net = FifoNet(T_REF, seed)
+    net = QueueNet(T_REF, seed)
     members = [
         net.open(host, "member") for host in T_REF.hosts if scope == ROOT or host.startswith(f"{scope}.")
     ]

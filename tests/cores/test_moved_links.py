@@ -4,11 +4,7 @@ import pytest
 from support.agents import CHESS, FAR_ANN, GMS, Agent, sent, their_id
 from support.bench import ALL, NONE, OWN, RESOLVE, Bench, G, an_id, asks, interest, member, reply, to
 
-from rostra.journal.entries import Entry
-from rostra.journal.rows import Scribe
-from rostra.names import Domain
-from rostra.node import GRACE, TICK, Node, Output
-from rostra.protocols.effects import (
+from rostra.core.effects import (
     Answer,
     Because,
     CancelTimer,
@@ -24,11 +20,15 @@ from rostra.protocols.effects import (
     Tell,
     TimerFired,
 )
+from rostra.journal.entries import Entry
+from rostra.journal.rows import Scribe
+from rostra.names import Domain
+from rostra.node import GRACE, TICK, Node, Output
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.core import SESSIONS_PER_LIFE
 from rostra.protocols.links.events import Awaited, ChannelOpened, PacketArrived, Removed, Transmit
 from rostra.protocols.links.packets import Data, Hello
-from rostra.protocols.resolve.messages import (
+from rostra.protocols.relaxed.messages import (
     Cause,
     EndpointsJoined,
     InterestChanged,
@@ -37,7 +37,7 @@ from rostra.protocols.resolve.messages import (
     ResolveRequest,
     SyncDone,
 )
-from rostra.protocols.resolve.requests import Absolute, Resolve
+from rostra.protocols.relaxed.requests import Absolute, Resolve
 
 C1, C2 = "eu.fr.c1", "eu.fr.c2"
 X = member("eu.fr.c1.h1/x")

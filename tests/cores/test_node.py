@@ -5,9 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rostra.names import ROOT, Domain
-from rostra.node import TICK, Node, Output
-from rostra.protocols.effects import (
+from rostra.core.effects import (
     Answer,
     Asked,
     Because,
@@ -21,6 +19,8 @@ from rostra.protocols.effects import (
     SetTimer,
     TimerFired,
 )
+from rostra.names import ROOT, Domain
+from rostra.node import TICK, Node, Output
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.events import ChannelClosed, ChannelOpened, PacketArrived, Transmit
 from rostra.protocols.links.packets import Bye, Data

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rostra.names import Domain, Group
-from rostra.protocols.resolve.registry import Registry, RegistryRecord
+from rostra.protocols.relaxed.registry import Registry, RegistryRecord
 
 EU, FR = Domain("eu"), Domain("eu.fr")
 NEWS, CHESS = Group("news", EU), Group("chess", EU)

@@ -9,9 +9,7 @@ from support.agents import GMS, HOST, Agent
 from support.bench import Bench, an_id
 from support.tref import T_REF
 
-from rostra.errors import BadName
-from rostra.names import Domain, Endpoint, Group, concerns, parse_subject, route
-from rostra.protocols.effects import (
+from rostra.core.effects import (
     Answer,
     Asked,
     Because,
@@ -23,10 +21,12 @@ from rostra.protocols.effects import (
     Tell,
     TimerFired,
 )
+from rostra.errors import BadName
+from rostra.names import Domain, Endpoint, Group, concerns, parse_subject, route
 from rostra.protocols.links.config import LinkConfig
-from rostra.protocols.resolve.config import ResolveConfig
-from rostra.protocols.resolve.inquiries import INQUIRY
-from rostra.protocols.resolve.messages import (
+from rostra.protocols.relaxed.config import RelaxedConfig
+from rostra.protocols.relaxed.inquiries import INQUIRY
+from rostra.protocols.relaxed.messages import (
     REPORT_BYTES_MAX,
     Cause,
     DomainFailed,
@@ -35,8 +35,8 @@ from rostra.protocols.resolve.messages import (
     Member,
     Report,
 )
-from rostra.protocols.resolve.requests import Denied, Recall, Recalled
-from rostra.protocols.resolve.trail import DEPARTURES_MAX, LINK_NOTES_MAX, SEEN_MAX, Trail
+from rostra.protocols.relaxed.requests import Denied, Recall, Recalled
+from rostra.protocols.relaxed.trail import DEPARTURES_MAX, LINK_NOTES_MAX, SEEN_MAX, Trail
 from rostra.sim import World
 
 NOBODY = Endpoint("")
@@ -238,7 +238,7 @@ def test_a_domain_server_asks_nobody_else():
 
 
 def test_a_question_that_is_not_answered_is_denied_in_time():
-    agent = Agent(config=ResolveConfig(inquiry_deadline_s=2.0))
+    agent = Agent(config=RelaxedConfig(inquiry_deadline_s=2.0))
     effects = agent.ask(NOBODY, Recall("us", Domain("us")))
     inquiry = effects[0].message
     assert effects == [
@@ -266,7 +266,7 @@ def test_a_report_of_somebody_else_is_no_answer():
 
 
 def test_open_questions_end_with_the_link_and_are_bounded():
-    agent = Agent(config=ResolveConfig(inquiries_max=2))
+    agent = Agent(config=RelaxedConfig(inquiries_max=2))
     agent.ask(NOBODY, Recall("us", Domain("us")))
     agent.ask(NOBODY, Recall("eu", Domain("eu")))
     (refused,) = agent.ask(NOBODY, Recall("world", Domain("world")))

@@ -2,12 +2,12 @@
 
 import pytest
 
+from rostra.core.effects import Because, Ignored
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.effects import Because, Ignored
-from rostra.protocols.resolve import view as view_module
-from rostra.protocols.resolve.messages import Cause, Member, Part
-from rostra.protocols.resolve.requests import Absolute, Gap, Joined, Left, Life, Only, Without
-from rostra.protocols.resolve.view import NOT_FOLLOWED, ViewChanged, Views
+from rostra.protocols.relaxed import view as view_module
+from rostra.protocols.relaxed.messages import Cause, Member, Part
+from rostra.protocols.relaxed.requests import Absolute, Gap, Joined, Left, Life, Only, Without
+from rostra.protocols.relaxed.view import NOT_FOLLOWED, ViewChanged, Views
 
 EU, US = Domain("eu"), Domain("us")
 CHESS, GOLF = Group("chess", Domain("world")), Group("golf", Domain("world"))

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.agents import BECAUSE
 
+from rostra.core.effects import Effect, Ignored, Tell
 from rostra.errors import NotMember
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.effects import Effect, Ignored, Tell
-from rostra.protocols.resolve.config import ResolveConfig
-from rostra.protocols.resolve.messages import Cause, Member
-from rostra.protocols.resolve.requests import (
+from rostra.protocols.relaxed.config import RelaxedConfig
+from rostra.protocols.relaxed.messages import Cause, Member
+from rostra.protocols.relaxed.requests import (
     Absolute,
     Changed,
     Joined,
@@ -22,7 +22,7 @@ from rostra.protocols.resolve.requests import (
     Snapshot,
     Without,
 )
-from rostra.protocols.resolve.watches import Watches
+from rostra.protocols.relaxed.watches import Watches
 
 HOST = Domain("eu.fr.c1.h1")
 CHESS, GO = Group("chess", Domain("eu")), Group("go", HOST)
@@ -33,7 +33,7 @@ FROM_THE_START = (0, 0)
 
 
 def watching(*watchers: Endpoint, members: tuple[Member, ...] = (X,), **bounds: Any) -> Watches:
-    watches = Watches(HOST, ResolveConfig(**bounds))
+    watches = Watches(HOST, RelaxedConfig(**bounds))
     for watcher in watchers:
         assert watches.watch(watcher, CHESS, FROM_THE_START) == []
     watches.told(Absolute(CHESS, members))
@@ -41,7 +41,7 @@ def watching(*watchers: Endpoint, members: tuple[Member, ...] = (X,), **bounds: 
 
 
 def test_who_watches_gets_a_snapshot_and_then_every_change_with_the_next_number() -> None:
-    watches = Watches(HOST, ResolveConfig())
+    watches = Watches(HOST, RelaxedConfig())
     watches.watch(ANN, CHESS, FROM_THE_START)
     assert watches.told(Joined(CHESS, (Y,), Cause.JOIN)) == []  # before the list, which will contain it
     assert watches.told(Absolute(CHESS, (X, Y))) == [Tell((ANN,), Snapshot(CHESS, (X, Y), 1, 0))]
@@ -105,7 +105,7 @@ def test_a_group_that_nobody_comes_back_to_is_forgotten_and_begins_a_new_period(
 
 
 def test_only_so_many_groups_wait_for_somebody_to_come_back() -> None:
-    watches = Watches(HOST, ResolveConfig(watch_idle_max=1))
+    watches = Watches(HOST, RelaxedConfig(watch_idle_max=1))
     for group in (CHESS, GO):
         watches.watch(ANN, group, FROM_THE_START)
         watches.unwatch(10.0, ANN, group)
@@ -199,7 +199,7 @@ STEPS = st.lists(
 @settings(max_examples=300, deadline=None)
 @given(STEPS)
 def test_a_watcher_that_comes_and_goes_always_arrives_at_the_truth(steps: list[tuple[str, int]]) -> None:
-    watches = Watches(HOST, ResolveConfig(watch_changes_max=4))
+    watches = Watches(HOST, RelaxedConfig(watch_changes_max=4))
     reader, truth, now, stamp, present = Reader(), dict[Endpoint, Member](), 0.0, 10, True
     members = (X, Y, Z, FAR)
 

@@ -8,11 +8,11 @@ import pytest
 from support.tref import T_REF
 
 from rostra.client.why import Explanation, Memory, seconds, tell
+from rostra.core.effects import EndpointGone
 from rostra.names import Domain, Endpoint, host_of, route
 from rostra.protocols.detect.programs import ProgramEvidence
-from rostra.protocols.effects import EndpointGone
 from rostra.protocols.links.config import LinkConfig
-from rostra.protocols.resolve.requests import Close, Recall, Recalled
+from rostra.protocols.relaxed.requests import Close, Recall, Recalled
 from rostra.sim import World
 
 ANN_AT, BOB_AT, CID_AT = "eu.fr.c1.h1", "eu.fr.c2.h1", "us.ny.c1.h1"

@@ -10,8 +10,8 @@ import pytest
 from support.scene import Scene
 
 from rostra.names import Group, inside
-from rostra.protocols.resolve.messages import Cause, Part
-from rostra.protocols.resolve.requests import (
+from rostra.protocols.relaxed.messages import Cause, Part
+from rostra.protocols.relaxed.requests import (
     Absolute,
     Denied,
     Done,

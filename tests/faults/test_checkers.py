@@ -7,10 +7,10 @@ import pytest
 from msgspec.structs import replace
 from support.calm import calm_world
 
+from rostra.core.effects import Because
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.effects import Because
-from rostra.protocols.resolve.messages import Cause, Member
-from rostra.protocols.resolve.requests import Absolute, Gap, Joined, Left, Only, Resolve, Without
+from rostra.protocols.relaxed.messages import Cause, Member
+from rostra.protocols.relaxed.requests import Absolute, Gap, Joined, Left, Only, Resolve, Without
 from rostra.sim.checkers import (
     Verdict,
     both_sides_told,

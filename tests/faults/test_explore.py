@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from support.seatnet import SeatNet
 
+from rostra.core.effects import TimerFired
 from rostra.errors import BadInput
-from rostra.protocols.effects import TimerFired
-from rostra.protocols.lead.core import STAND
+from rostra.protocols.election.core import STAND
 from rostra.sim.explore import MODELS, model_named
 from rostra.sim.explore.election import FIXED, Election, ElectionBounds
 from rostra.sim.explore.links import Links, LinksBounds

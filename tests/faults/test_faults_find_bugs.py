@@ -8,7 +8,7 @@ from faults import test_acceptance as scenarios
 from support.scene import Scene
 
 from rostra.protocols.links import core as links
-from rostra.protocols.resolve import collection, domain, interest, local, local_state, neighbours, view
+from rostra.protocols.relaxed import collection, domain, interest, local, local_state, neighbours, view
 from rostra.sim.storm import StormFailed, storm
 
 Plant = Callable[[pytest.MonkeyPatch], None]

@@ -4,9 +4,10 @@ import pytest
 
 from rostra.errors import BadInput
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.adhoc.events import Delivered, Joined, Left
-from rostra.protocols.adhoc.messages import Data, Role, Run
-from rostra.protocols.adhoc.runs import block_of
+from rostra.protocols.fifo.events import Delivered, Joined, Left
+from rostra.protocols.fifo.messages import Role
+from rostra.protocols.flow.messages import Data, Run
+from rostra.protocols.flow.runs import block_of
 from rostra.sim import World
 from rostra.sim.checkers import fifo_gap_free
 from rostra.sim.datagrams import Datagrams

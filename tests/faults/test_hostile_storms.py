@@ -9,10 +9,10 @@ from collections.abc import Callable
 import pytest
 
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.adhoc import events as talk
-from rostra.protocols.resolve import domain, neighbours, routing
-from rostra.protocols.resolve.messages import Cause, Member
-from rostra.protocols.resolve.requests import Absolute, Joined, Left
+from rostra.protocols.fifo import events as talk
+from rostra.protocols.relaxed import domain, neighbours, routing
+from rostra.protocols.relaxed.messages import Cause, Member
+from rostra.protocols.relaxed.requests import Absolute, Joined, Left
 from rostra.sim.harm import harm_stays_below
 from rostra.sim.history import Detected, Handed, History, Settled, Told, WorldMade
 from rostra.sim.history import FollowingChanged as Following

@@ -6,9 +6,9 @@ import pytest
 from support.seeds import seeds
 
 from rostra.names import Domain, Group
-from rostra.protocols.adhoc import events as talk
+from rostra.protocols.fifo import events as talk
 from rostra.protocols.links.config import LinkConfig
-from rostra.protocols.resolve.requests import Done, Join, Leave, Left, Only, Without
+from rostra.protocols.relaxed.requests import Done, Join, Leave, Left, Only, Without
 from rostra.sim import World
 from rostra.sim.checkers import fifo_gap_free
 from rostra.sim.programs import Program

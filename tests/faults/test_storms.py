@@ -6,7 +6,7 @@
 import pytest
 
 from rostra.names import depth
-from rostra.protocols.resolve.domain import DomainServer
+from rostra.protocols.relaxed.domain import DomainServer
 from rostra.sim import shape
 from rostra.sim.storm import StormFailed, replay_command, storm
 

@@ -7,13 +7,14 @@ import pytest
 from msgspec.structs import replace
 from support.planted import keep_late_parts
 
+from rostra.core.effects import Core, Effect, Event
 from rostra.names import Domain, Group
-from rostra.protocols.adhoc.config import AdhocConfig
-from rostra.protocols.adhoc.core import ClusterCore
-from rostra.protocols.adhoc.events import Cast, Delivered, Gap, Joined, Left, Ready
-from rostra.protocols.adhoc.messages import Data, Role, Run
-from rostra.protocols.adhoc.runs import block_of
-from rostra.protocols.effects import Core, Effect, Event
+from rostra.protocols.fifo.core import ClusterCore
+from rostra.protocols.fifo.events import Cast, Delivered, Gap, Joined, Left, Ready
+from rostra.protocols.fifo.messages import Role
+from rostra.protocols.flow.config import FifoConfig
+from rostra.protocols.flow.messages import Data, Run
+from rostra.protocols.flow.runs import block_of
 from rostra.protocols.links.config import LinkConfig
 from rostra.sim import World
 from rostra.sim.checkers import fifo_gap_free, fifo_live, smooth_join
@@ -32,7 +33,7 @@ def fine() -> History:
         domains={"haifa": ("a", "b"), "paris": ("c", "d")},
         links=NETWORK,
         timers=LinkConfig.lan().over_datagrams(),
-        fifo=AdhocConfig(resume_s=1.0),
+        fifo=FifoConfig(resume_s=1.0),
     )
     world.settle()
     a, b, c, d = (world.program(host) for host in world.tree.hosts)

@@ -4,11 +4,11 @@ from collections import Counter
 
 import pytest
 
+from rostra.core.effects import Core, Ignored
 from rostra.errors import BadInput
 from rostra.names import Group
-from rostra.protocols.effects import Core, Ignored
 from rostra.protocols.links.config import LinkConfig
-from rostra.protocols.resolve.requests import Absolute, Done, Gap, Joined
+from rostra.protocols.relaxed.requests import Absolute, Done, Gap, Joined
 from rostra.sim import (
     LAN,
     STEADY,

@@ -20,14 +20,14 @@ from support.journal import Row
 from support.parity import AUDITED, Compared, bounds_of, rows_of
 from support.segments import SCHEMA
 
+from rostra.core.effects import Tell
 from rostra.node import Node
-from rostra.protocols.adhoc.config import AdhocConfig
-from rostra.protocols.adhoc.core import ClusterCore
-from rostra.protocols.adhoc.events import Aggregated, Deliver, Delivered
-from rostra.protocols.adhoc.messages import Role
-from rostra.protocols.effects import Tell
+from rostra.protocols.fifo.core import ClusterCore
+from rostra.protocols.fifo.events import Aggregated, Deliver, Delivered
+from rostra.protocols.fifo.messages import Role
+from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
-from rostra.protocols.resolve.requests import Joined, Left, Without
+from rostra.protocols.relaxed.requests import Joined, Left, Without
 from rostra.sim import World, checkers
 from rostra.sim.network import Constant, LinkModel, Quality
 from rostra.sim.storm import TALK
@@ -51,7 +51,7 @@ def two_sites(seed: int, journal: Path) -> World:
         domains={"haifa": ("a", "b"), "paris": ("c", "d")},
         links=LinkModel(lan=Quality(Constant(0.0002)), wan=Quality(Constant(0.05))),
         timers=LinkConfig.lan().over_datagrams(),
-        fifo=AdhocConfig(resume_s=1.0),
+        fifo=FifoConfig(resume_s=1.0),
         journal=journal,
     ).settle()
 

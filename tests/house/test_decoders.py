@@ -26,7 +26,7 @@ TRUSTED = {
     ("history/tables.py", "epochs"): "rows of a table that has a schema",
     ("lab/lab.py", "_wait_for_carrier"): "the system's own `ip`",
     ("lab/router.py", "read"): "written by the process that starts it",
-    ("protocols/adhoc/runs.py", "payloads"): "of a run that `is_sound`",
+    ("protocols/flow/runs.py", "payloads"): "of a run that `is_sound`",
     ("runtime/store.py", "_read_ballot"): "whoever calls it catches UNDECODABLE",
     ("runtime/store.py", "_read_blamed"): "whoever calls it catches UNDECODABLE",
     ("runtime/store.py", "_read_known"): "whoever calls it catches UNDECODABLE",

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from rostra.cli import COMMANDS, application
 from rostra.cli.page import page
-from rostra.runtime.config import read_world
+from rostra.config import read_world
 from rostra.runtime.lag import BUCKETS_S
 from rostra.runtime.settings import SETTINGS
 from rostra.runtime.vitals import RELATIONS, LinkVitals, NodeVitals, Vitals

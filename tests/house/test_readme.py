@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import rostra.client
-import rostra.protocols.resolve.requests as requests
+import rostra.protocols.relaxed.requests as requests
 from rostra.cli import app
-from rostra.protocols.resolve import messages
+from rostra.protocols.relaxed import messages
 from rostra.sim import checkers
 
 ROOT = Path(__file__).parents[2]

@@ -9,9 +9,9 @@ from benchmarks import sim_scale
 from benchmarks.congress_report.__main__ import write_report
 from benchmarks.congress_report.drawings import event_table, schemas
 from benchmarks.congress_report.experiments import Scale, all_experiments
-from rostra.protocols.resolve.domain import DomainServer
-from rostra.protocols.resolve.local import LocalServer
-from rostra.protocols.resolve.messages import Message
+from rostra.protocols.relaxed.domain import DomainServer
+from rostra.protocols.relaxed.local import LocalServer
+from rostra.protocols.relaxed.messages import Message
 
 
 def test_the_congress_report_is_one_page_that_needs_nothing_else(tmp_path):

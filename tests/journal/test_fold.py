@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rostra.core.effects import Because
 from rostra.journal.fold import JOINED, LEFT, Sight
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.effects import Because
-from rostra.protocols.resolve.messages import Cause, Member, Part
-from rostra.protocols.resolve.requests import Absolute, Joined, Left, Only, Without
+from rostra.protocols.relaxed.messages import Cause, Member, Part
+from rostra.protocols.relaxed.requests import Absolute, Joined, Left, Only, Without
 from rostra.sim.checkers import Report
 
 CHESS, GO = Group("chess", Domain("world")), Group("go", Domain("eu"))

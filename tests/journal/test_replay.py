@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from rostra.core.effects import Asked, Event, SetTimer, Ticked, TimerFired
 from rostra.errors import BadInput
 from rostra.journal.inputs import (
     FLUSHED,
@@ -25,14 +26,13 @@ from rostra.journal.inputs import (
 from rostra.journal.segments import Place
 from rostra.journal.writer import INPUTS, Part, unpacked
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.adhoc.config import AdhocConfig
-from rostra.protocols.adhoc.events import Heard, JoinAsked, LeaveAsked, Paused, Resumed, Submitted
-from rostra.protocols.effects import Asked, Event, SetTimer, Ticked, TimerFired
+from rostra.protocols.fifo.events import Heard, JoinAsked, LeaveAsked, Paused, Resumed, Submitted
+from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.events import ChannelOpened
-from rostra.protocols.resolve.config import ResolveConfig
-from rostra.protocols.resolve.registry import Registry
-from rostra.protocols.resolve.requests import Open
+from rostra.protocols.relaxed.config import RelaxedConfig
+from rostra.protocols.relaxed.registry import Registry
+from rostra.protocols.relaxed.requests import Open
 from rostra.replica import Replica
 from rostra.sim import World
 from rostra.sim.journal import SimJournal, journal_of
@@ -176,7 +176,7 @@ def test_a_recording_with_a_missing_part_is_refused(incident, tmp_path) -> None:
 
 
 def a_beginning() -> Began:
-    host, links, resolve = Domain("eu.h1"), LinkConfig.wan(), ResolveConfig.wan()
+    host, links, resolve = Domain("eu.h1"), LinkConfig.wan(), RelaxedConfig.wan()
     return Began(FORMAT, NodePlan("w", host, True, False, 1, links, resolve))
 
 
@@ -194,7 +194,7 @@ def rewrite(directory: Path, name: str, kept) -> None:
 def test_groups_with_messages_are_recorded_too(tmp_path) -> None:
     """An agent with a member that speaks, and its cluster's server: given by hand, recorded, given again."""
     group = Group("chess", Domain("eu"))
-    plan = replace(a_beginning().plan, fifo=FifoPlan(AdhocConfig()))
+    plan = replace(a_beginning().plan, fifo=FifoPlan(FifoConfig()))
     agent = Began(FORMAT, plan)
     server = Began(FORMAT, replace(plan, path=Domain("eu"), is_agent=False, cluster=True))
     ann = Endpoint("eu.h1/ann#1")

@@ -5,18 +5,19 @@ from typing import Any
 
 import pytest
 
+from rostra.core.effects import Answer, Asked, Because, EndpointGone, LinkUp, Tell
 from rostra.journal.entries import OBSERVERS_MAX, Entry
 from rostra.journal.rows import Scribe
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.adhoc import events as adhoc
-from rostra.protocols.adhoc.events import Deliver, JoinAsked, LeaveAsked
-from rostra.protocols.adhoc.messages import Role, Run
 from rostra.protocols.detect.programs import ProgramEvidence
-from rostra.protocols.effects import Answer, Asked, Because, EndpointGone, LinkUp, Tell
+from rostra.protocols.fifo import events as adhoc
+from rostra.protocols.fifo.events import Deliver, JoinAsked, LeaveAsked
+from rostra.protocols.fifo.messages import Role
+from rostra.protocols.flow.messages import Run
 from rostra.protocols.links.events import ChannelClosed, PacketArrived, Transmit
 from rostra.protocols.links.packets import Beat, Data
-from rostra.protocols.resolve.messages import Cause, Interest, InterestChanged, Member, MessageId
-from rostra.protocols.resolve.requests import (
+from rostra.protocols.relaxed.messages import Cause, Interest, InterestChanged, Member, MessageId
+from rostra.protocols.relaxed.requests import (
     Absolute,
     Changed,
     Close,

@@ -9,7 +9,7 @@ import pytest
 from support.lab import until
 
 from rostra.names import Domain
-from rostra.runtime.addresses import TcpAddress
+from rostra.transport.addresses import TcpAddress
 from rostra.up.cables import Cable, Way
 
 LOST = Way(lost=True)

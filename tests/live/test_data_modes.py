@@ -14,9 +14,9 @@ from support.lab import FORGIVING, TOOLS_PATH, WITHIN_S, Lab, Machine, until, wh
 import rostra
 from rostra.client import Conversation
 from rostra.names import Domain
-from rostra.protocols.adhoc.messages import Data, Run
-from rostra.protocols.adhoc.runs import block_of
-from rostra.runtime.multicast import group_address
+from rostra.protocols.flow.messages import Data, Run
+from rostra.protocols.flow.runs import block_of
+from rostra.transport.multicast import group_address
 from rostra.wire.datagrams import LAN, Datagrams
 
 HURRY_S = 2 * WITHIN_S

@@ -15,7 +15,7 @@ from support.lab import FORGIVING, WITHIN_S, Lab, Process, until
 from rostra.client import Gap, Joined, Me, Membership, View, connect
 from rostra.names import Domain, incarnation_of, make_group
 from rostra.protocols.links.packets import Hello
-from rostra.protocols.resolve.requests import Done, Join, Leave, Open, Resolve, SendTo
+from rostra.protocols.relaxed.requests import Done, Join, Leave, Open, Resolve, SendTo
 from rostra.wire import Ask, Encoder, FrameKind, FrameReader, ProgramHello, Refusal
 from rostra.wire.frames import world_tag
 

@@ -20,10 +20,10 @@ from support.lab import ROSTRA, WITHIN_S, until
 
 import rostra
 from rostra.client import Cause, Change, Joined, Me, Only, View, Without
+from rostra.config import load_world
 from rostra.journal.segments import read
 from rostra.names import Domain
-from rostra.runtime.addresses import find_agent, small_worlds
-from rostra.runtime.config import load_world
+from rostra.transport.addresses import find_agent, small_worlds
 
 EU, US = "eu.paris.h1", "us.boston.h1"
 

@@ -21,8 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.agents import BECAUSE, GMS, HOST
 
-from rostra.names import Domain, Endpoint, Group, inside
-from rostra.protocols.effects import (
+from rostra.core.effects import (
     Answer,
     Asked,
     Because,
@@ -38,9 +37,10 @@ from rostra.protocols.effects import (
     Tell,
     TimerFired,
 )
-from rostra.protocols.resolve.invariants import local_server_violations
-from rostra.protocols.resolve.local import LocalServer
-from rostra.protocols.resolve.messages import (
+from rostra.names import Domain, Endpoint, Group, inside
+from rostra.protocols.relaxed.invariants import local_server_violations
+from rostra.protocols.relaxed.local import LocalServer
+from rostra.protocols.relaxed.messages import (
     Cause,
     DomainFailed,
     EndpointLeft,
@@ -54,7 +54,7 @@ from rostra.protocols.resolve.messages import (
     ResolveRequest,
     by_endpoint,
 )
-from rostra.protocols.resolve.requests import (
+from rostra.protocols.relaxed.requests import (
     Absolute,
     Close,
     Denied,
@@ -73,7 +73,7 @@ from rostra.protocols.resolve.requests import (
     Watch,
     Without,
 )
-from rostra.protocols.resolve.view import Views
+from rostra.protocols.relaxed.view import Views
 
 GROUPS = (Group("a", Domain("world")), Group("b", Domain("eu")), Group("c", HOST))
 WIDE = GROUPS[:2]

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rostra.names import Endpoint
-from rostra.protocols.adhoc.stability import Pins
+from rostra.protocols.flow.stability import Pins
 
 RECEIVERS = [Endpoint(f"huji.h1/r{number}#1") for number in range(4)]
 DEEDS = st.tuples(

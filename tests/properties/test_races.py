@@ -4,42 +4,42 @@ Which message overtakes which is drawn from the seed; `slow` keeps chosen links 
 """
 
 import pytest
-from support.fifonet import FifoNet, Program
+from support.queuenet import Program, QueueNet
 from support.tref import T_REF
 
 from rostra.names import ROOT, Domain, Group, inside
-from rostra.protocols.resolve.messages import Interest
-from rostra.protocols.resolve.requests import Absolute, Joined, Message
+from rostra.protocols.relaxed.messages import Interest
+from rostra.protocols.relaxed.requests import Absolute, Joined, Message
 
 G = Group("g", ROOT)
 SEEDS = pytest.mark.parametrize("seed", range(12))
 
 
-def world(seed: int) -> FifoNet:
-    net = FifoNet(T_REF, seed)
+def world(seed: int) -> QueueNet:
+    net = QueueNet(T_REF, seed)
     net.settle()
     return net
 
 
-def member(net: FifoNet, host: str, *, online: bool = True) -> Program:
+def member(net: QueueNet, host: str, *, online: bool = True) -> Program:
     program = net.open(Domain(host), f"p{len(net.programs)}-{len(net.answers)}")
     net.join(program, G, online=online)
     return program
 
 
-def slow(net: FifoNet, *domains: str, pace: float = 0.0) -> None:
+def slow(net: QueueNet, *domains: str, pace: float = 0.0) -> None:
     """Keep back everything from and to servers inside these domains."""
     for way in net.ways.values():
         if any(inside(Domain(domain), end) for domain in domains for end in (way.sender, way.to)):
             way.patience = pace
 
 
-def turns(net: FifoNet, number: int) -> None:
+def turns(net: QueueNet, number: int) -> None:
     for _ in range(number):
         net.turn()
 
 
-def right(net: FifoNet) -> None:
+def right(net: QueueNet) -> None:
     net.settle()
     assert net.discrepancies() == []
 

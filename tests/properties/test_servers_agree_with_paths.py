@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from support.churn import churn
 from support.tref import DEEP, ONE_CLUSTER, PAIR, ROOT_CLUSTER, T_REF, UNEVEN
 
-from rostra.protocols.resolve.collection import Collection
-from rostra.protocols.resolve.domain import DomainServer
-from rostra.protocols.resolve.interest import InterestTable
+from rostra.protocols.relaxed.collection import Collection
+from rostra.protocols.relaxed.domain import DomainServer
+from rostra.protocols.relaxed.interest import InterestTable
 
 EVERY = pytest.mark.spec(
     "C-009", "C-067", "C-070", "C-071", "C-072", "C-075", "C-103", "C-146", "C-159", "C-183"

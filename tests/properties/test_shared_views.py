@@ -3,11 +3,11 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from rostra.core.effects import Because
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.effects import Because
-from rostra.protocols.resolve.messages import Cause, Member, Part
-from rostra.protocols.resolve.requests import Absolute, Joined, Left, Only, Without
-from rostra.protocols.resolve.view import Fellows, GroupView
+from rostra.protocols.relaxed.messages import Cause, Member, Part
+from rostra.protocols.relaxed.requests import Absolute, Joined, Left, Only, Without
+from rostra.protocols.relaxed.view import Fellows, GroupView
 
 G = Group("g", Domain("world"))
 SILENT = Because(Domain("eu"), Domain("us"), "silent")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rostra.errors import BadInput
-from rostra.runtime.addresses import SocketPath, TcpAddress, default_socket, find_agent, parse_address
+from rostra.transport.addresses import SocketPath, TcpAddress, default_socket, find_agent, parse_address
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ import pytest
 
 from rostra.errors import AlreadyMember
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.adhoc.messages import Attributes, Role, encode
-from rostra.protocols.resolve.messages import Member
-from rostra.protocols.resolve.requests import Absolute, Denied, Done, denied
+from rostra.protocols.fifo.messages import Attributes, Role, encode
+from rostra.protocols.relaxed.messages import Member
+from rostra.protocols.relaxed.requests import Absolute, Denied, Done, denied
 from rostra.runtime.admission import Admission
 
 G = Group("chess", Domain("world"))

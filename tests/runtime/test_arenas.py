@@ -14,10 +14,11 @@ from support.samples import ANN, CHESS, PAYROLL
 
 from rostra.client.arenas import mapped
 from rostra.errors import BadInput
-from rostra.protocols.adhoc.messages import Run
-from rostra.protocols.adhoc.runs import block_of, payloads
+from rostra.protocols.flow.messages import Run
+from rostra.protocols.flow.runs import block_of, payloads
 from rostra.runtime import arenas as module
-from rostra.runtime.arenas import IDLE_S, REST_S, SHARE, SLOT_BYTES, Arenas, sealed_memory
+from rostra.runtime.arenas import IDLE_S, REST_S, SHARE, SLOT_BYTES, Arenas
+from rostra.transport.memory import sealed_memory
 from rostra.wire import Arena, Encoder, FrameKind, FrameReader, Lent, ProgramWelcome, Retired
 from rostra.wire.reader import Arrived
 

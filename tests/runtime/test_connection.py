@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rostra.runtime.connection import Connection
+from rostra.transport.connection import Connection
 from rostra.wire import FrameKind, FrameReader
 
 

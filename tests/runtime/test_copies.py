@@ -19,11 +19,11 @@ from support.agents import BECAUSE, GMS, HOST
 from rostra.client.changes import Change, Gap, Joined, Left, Only, View, Without
 from rostra.client.copies import Copies, Follow
 from rostra.client.streams import Stream
+from rostra.core.effects import Answer, Asked, FellBehind, LinkDown, LinkUp, Received, Send, Tell
 from rostra.names import Domain, Endpoint, Group, incarnation_of
-from rostra.protocols.effects import Answer, Asked, FellBehind, LinkDown, LinkUp, Received, Send, Tell
-from rostra.protocols.resolve import requests
-from rostra.protocols.resolve.local import LocalServer
-from rostra.protocols.resolve.messages import (
+from rostra.protocols.relaxed import requests
+from rostra.protocols.relaxed.local import LocalServer
+from rostra.protocols.relaxed.messages import (
     Cause,
     EndpointLeft,
     EndpointsJoined,
@@ -34,7 +34,7 @@ from rostra.protocols.resolve.messages import (
     ResolveRequest,
     by_endpoint,
 )
-from rostra.protocols.resolve.view import Views
+from rostra.protocols.relaxed.view import Views
 
 GROUPS = (Group("a", Domain("eu")), Group("b", HOST))
 WIDE = GROUPS[0]

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from rostra.core.effects import Because, Ignored, LinkDown, LinkUp, Persist, Received, Send
 from rostra.errors import StoreFailed
 from rostra.names import Domain, seat_of
-from rostra.protocols.effects import Because, Ignored, LinkDown, LinkUp, Persist, Received, Send
-from rostra.protocols.lead.core import Ballot, SeatCore
-from rostra.protocols.lead.events import Begun, Follow
-from rostra.protocols.lead.messages import Keep, Kept, Led, Shared, VoteAsked, VoteGiven
-from rostra.protocols.resolve.registry import RegistryRecord
+from rostra.protocols.election.core import Ballot, SeatCore
+from rostra.protocols.election.events import Begun, Follow
+from rostra.protocols.election.messages import Keep, Kept, Led, Shared, VoteAsked, VoteGiven
+from rostra.protocols.relaxed.registry import RegistryRecord
 from rostra.runtime.durable import DurableSeat
 from rostra.runtime.store import Disk
 

@@ -5,7 +5,7 @@ import pytest
 from rostra.names import Domain
 from rostra.names.addresses import TcpAddress
 from rostra.runtime.between import Between
-from rostra.runtime.multicast import MISSED_MAX, Audience, group_address
+from rostra.transport.multicast import MISSED_MAX, Audience, group_address
 
 H1, H2 = Domain("eu.h1"), Domain("eu.h2")
 EARLIER_LIFE = 7

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from rostra.config import WorldFile, parse_world, read_world
 from rostra.errors import BadInput
 from rostra.names import Domain
 from rostra.protocols.links.config import LinkConfig
-from rostra.runtime.addresses import SocketPath, TcpAddress
-from rostra.runtime.config import WorldFile, parse_world, read_world
 from rostra.runtime.notify import Systemd
 from rostra.runtime.process import Process
 from rostra.runtime.record import Record
@@ -17,6 +16,7 @@ from rostra.runtime.reload import Reloaded, reload
 from rostra.runtime.run import Settings, running
 from rostra.runtime.settings import SETTINGS, settle
 from rostra.testing.loop import PretendLoop
+from rostra.transport.addresses import SocketPath, TcpAddress
 
 TEXT = """
 [world]

@@ -4,7 +4,8 @@ import os
 
 import pytest
 
-from rostra.runtime.shares import Limits, Shares, User
+from rostra.config import Limits
+from rostra.runtime.shares import Shares, User
 
 OTHER = os.geteuid() + 1
 """The uid of a user who is not the one that runs these tests."""

@@ -11,9 +11,9 @@ from typing import ParamSpec
 import pytest
 
 from rostra.names import ROOT, Domain, Group
-from rostra.protocols.adhoc.events import ForgetSpilled, ReadSpilled, Spill, Spilled, SpilledRead
-from rostra.protocols.adhoc.messages import Run
-from rostra.protocols.adhoc.runs import block_of, payloads
+from rostra.protocols.fifo.events import ForgetSpilled, ReadSpilled, Spill, Spilled, SpilledRead
+from rostra.protocols.flow.messages import Run
+from rostra.protocols.flow.runs import block_of, payloads
 from rostra.runtime.record import Record
 from rostra.runtime.spill import SpillDisk
 

@@ -8,8 +8,8 @@ import pytest
 
 from rostra.errors import BadInput, StoreFailed
 from rostra.names import Domain, Group, seat_of
-from rostra.protocols.lead.core import Ballot
-from rostra.protocols.resolve.registry import RegistryRecord
+from rostra.protocols.election.core import Ballot
+from rostra.protocols.relaxed.registry import RegistryRecord
 from rostra.runtime import store as stores
 from rostra.runtime.store import BLOCK, Disk, Memory, size_on_disk
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from rostra.config import parse_world
 from rostra.errors import BadInput
 from rostra.names import Domain
-from rostra.runtime.addresses import TcpAddress
-from rostra.runtime.config import parse_world
+from rostra.transport.addresses import TcpAddress
 from rostra.up.home import Home
 from rostra.up.plan import PLACES, PROCESSES_MAX, of_file, of_shape
 from rostra.up.programs import NAMES, people_of

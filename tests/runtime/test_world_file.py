@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from rostra.config import AgentSettings, load_world, parse_world
 from rostra.errors import BadInput
 from rostra.names import Domain
 from rostra.protocols.links.config import LinkConfig
-from rostra.runtime.addresses import SocketPath, TcpAddress
-from rostra.runtime.config import AgentSettings, load_world, parse_world
+from rostra.transport.addresses import SocketPath, TcpAddress
 
 FILE = """
 [world]

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from rostra.cli.sim import app
 from rostra.errors import BadStory
-from rostra.protocols.resolve.domain import DomainServer
+from rostra.protocols.relaxed.domain import DomainServer
 from rostra.sim.story import Story, tell
 
 TWO = "world haifa: a b  paris: c d\n"

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from rostra.names import Domain, Endpoint, Group, parent
-from rostra.protocols.effects import (
+from rostra.core.effects import (
     Asked,
     Because,
     Effect,
@@ -15,12 +14,13 @@ from rostra.protocols.effects import (
     Send,
     TimerFired,
 )
-from rostra.protocols.resolve.config import ResolveConfig
-from rostra.protocols.resolve.invariants import local_server_violations
-from rostra.protocols.resolve.local import LocalServer
-from rostra.protocols.resolve.messages import Member, MessageId
-from rostra.protocols.resolve.registry import Registry
-from rostra.protocols.resolve.requests import Join, Open, Opened, Watch
+from rostra.names import Domain, Endpoint, Group, parent
+from rostra.protocols.relaxed.config import RelaxedConfig
+from rostra.protocols.relaxed.invariants import local_server_violations
+from rostra.protocols.relaxed.local import LocalServer
+from rostra.protocols.relaxed.messages import Member, MessageId
+from rostra.protocols.relaxed.registry import Registry
+from rostra.protocols.relaxed.requests import Join, Open, Opened, Watch
 
 HOST = Domain("eu.fr.c1.h1")
 GMS = parent(HOST)
@@ -40,7 +40,7 @@ class Agent:
         self,
         *,
         up: bool = True,
-        config: ResolveConfig | None = None,
+        config: RelaxedConfig | None = None,
         registry: Registry | None = None,
         host: Domain = HOST,
     ) -> None:
@@ -94,7 +94,7 @@ class Agent:
 
     def settle(self) -> None:
         """Let the domain server answer everything that is open with: nobody else."""
-        from rostra.protocols.resolve.messages import Interest, ResolveReply
+        from rostra.protocols.relaxed.messages import Interest, ResolveReply
 
         for entry in list(self.core.open.values()):
             if entry.id in self.core.open:

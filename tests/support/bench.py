@@ -8,12 +8,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from rostra.core.effects import Because, Effect, Event, LinkDown, LinkUp, Noted, Received, Send
 from rostra.names import ROOT, Domain, Endpoint, Group
-from rostra.protocols.effects import Because, Effect, Event, LinkDown, LinkUp, Noted, Received, Send
-from rostra.protocols.resolve.config import ResolveConfig
-from rostra.protocols.resolve.domain import DomainServer
-from rostra.protocols.resolve.invariants import domain_server_violations
-from rostra.protocols.resolve.messages import (
+from rostra.protocols.relaxed.config import RelaxedConfig
+from rostra.protocols.relaxed.domain import DomainServer
+from rostra.protocols.relaxed.invariants import domain_server_violations
+from rostra.protocols.relaxed.messages import (
     Cause,
     DomainFailed,
     EndpointLeft,
@@ -27,7 +27,7 @@ from rostra.protocols.resolve.messages import (
     ResolveRequest,
     SyncDone,
 )
-from rostra.protocols.resolve.registry import Registry
+from rostra.protocols.relaxed.registry import Registry
 
 OWN = MessageId(Domain("own"), 0, 0)
 NONE, RESOLVE, ALL = Interest.NONE, Interest.RESOLVE, Interest.ALL
@@ -83,7 +83,7 @@ class Bench:
         *up: str,
         cluster: bool = False,
         synced: bool = True,
-        config: ResolveConfig | None = None,
+        config: RelaxedConfig | None = None,
         registry: Registry | None = None,
     ) -> None:
         self.server = DomainServer(

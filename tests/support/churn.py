@@ -7,19 +7,19 @@ the model says.
 
 from random import Random
 
-from support.fifonet import FifoNet, Program
+from support.queuenet import Program, QueueNet
 
 from rostra.names import ROOT, Domain, Endpoint, Group, Tree, enclosing, host_of
-from rostra.protocols.resolve.config import ResolveConfig
-from rostra.protocols.resolve.requests import Absolute
+from rostra.protocols.relaxed.config import RelaxedConfig
+from rostra.protocols.relaxed.requests import Absolute
 
 
 class Churn:
     def __init__(self, tree: Tree, seed: int) -> None:
         self.luck = Random(seed)
         self.tree = tree
-        sharing = ResolveConfig(share_collections=seed % 3 > 0)
-        self.net = FifoNet(tree, self.luck.getrandbits(32), config=sharing)
+        sharing = RelaxedConfig(share_collections=seed % 3 > 0)
+        self.net = QueueNet(tree, self.luck.getrandbits(32), config=sharing)
         self.one_group = seed % 2 == 0  # all in one group, or in groups of all scopes
         self.paces = (1.0, 0.3, 0.05, 0.01) if seed % 5 == 0 else (1.0, 1.0, 1.0, 0.3, 0.05)
         self.names = 0
@@ -195,7 +195,7 @@ class Churn:
         return Group("g", self.luck.choice(scopes if self.luck.random() < 0.4 else scopes[-2:]))
 
 
-def churn(tree: Tree, seed: int, *, rounds: int = 3) -> FifoNet:
+def churn(tree: Tree, seed: int, *, rounds: int = 3) -> QueueNet:
     """One random life; raises what it finds wrong."""
     life = Churn(tree, seed)
     happenings = life.luck.choice((10, 20, 60))

@@ -1,540 +1,559 @@
-"""A world of real servers over the simplest network there is: one queue per direction of each link, no clock.
+"""A small world for `protocols/fifo`: real cores, virtual time, control links that keep order, and data that
+may be lost, doubled and reordered.
 
-Whatever waits at the head of a queue may be delivered next, and a seed says which; so every interleaving
-that first in, first out allows can happen. Links are cut and heal, servers crash and return with an empty
-memory. Both ends of a link learn of the end of an epoch, each at its own time, after an arbitrary prefix of
-what was under way (C-026..C-031). There is no failure detector and no link layer here: those have their own
-tests.
+    net = Net(seed=1, lans={"huji": 2, "mit": 1}, wan_s=0.115, wan_loss=0.2)
+    a, b = net.join("huji.h1/a"), net.join("mit.h1/b")
+    net.run(1.0)
+    net.stream(a, every_s=0.1)
+    net.run(10.0)
+    assert net.numbers(b, a) == ...
 
-Beside the servers runs a model that knows nothing of messages: who joined what, and which servers and links
-work. One host sees another exactly if everything on the one path between them works (C-072).
+Every delivery is checked at once: in order, no hole, no duplicate, the very bytes, after `Joined` and before
+`Left`. Every core that was stepped is asked for its invariants.
 """
 
-from collections import Counter, deque
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from itertools import pairwise
-from random import Random
+import heapq
+import random
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from rostra.names import Domain, Endpoint, Group, Tree, enclosing, host_of, inside, parent
-from rostra.protocols.effects import (
+from rostra.core.effects import (
     Answer,
     Asked,
     Because,
-    Effect,
+    CancelTimer,
     EndpointGone,
-    Event,
     Ignored,
     LinkDown,
     LinkUp,
-    Persist,
+    Noted,
     Received,
     Send,
-    Tell,
+    SetTimer,
+    TimerFired,
 )
-from rostra.protocols.resolve.config import ResolveConfig
-from rostra.protocols.resolve.domain import DomainServer
-from rostra.protocols.resolve.invariants import domain_server_violations
-from rostra.protocols.resolve.local import LocalServer
-from rostra.protocols.resolve.messages import (
-    DomainFailed,
-    EndpointLeft,
-    EndpointsJoined,
-    Interest,
-    MessageId,
-    ResolveReply,
-    ResolveRequest,
-    Stamp,
-)
-from rostra.protocols.resolve.neighbours import Relation
-from rostra.protocols.resolve.registry import Registry, RegistryRecord
-from rostra.protocols.resolve.requests import (
-    Absolute,
-    Denied,
-    Join,
-    Joined,
-    Leave,
-    Left,
-    Message,
-    NotDelivered,
-    Only,
-    Open,
-    Opened,
-    Register,
-    Resolve,
-    SendTo,
-    SetOnline,
-    Unregister,
-    Unwatch,
-    Watch,
-    Without,
-)
+from rostra.names import ROOT, Domain, Endpoint, Group, host_of, parent
+from rostra.names.tree import Tree
+from rostra.protocols.fifo import events as ev
+from rostra.protocols.fifo.core import ClusterCore, HostCore
+from rostra.protocols.fifo.invariants import delegate_violations, member_violations
+from rostra.protocols.fifo.messages import Mirror, Role, Slow
+from rostra.protocols.flow.config import FifoConfig
+from rostra.protocols.flow.messages import Data
+from rostra.protocols.flow.runs import block_of, payloads
+from rostra.protocols.relaxed import requests as ns
+from rostra.protocols.relaxed.domain import DomainServer
+from rostra.protocols.relaxed.local import LocalServer
+from rostra.sim.shelf import Shelf
 
-Link = tuple[Domain, Domain]
+G = Group("g", ROOT)
 
 
-@dataclass
-class Direction:
-    """What is under way from one server to another. Without an epoch, what is said is lost."""
-
-    sender: Domain
-    to: Domain
-    queue: deque[Any] = field(default_factory=deque)  # messages, and True for up, a Because for down
-    epoch: bool = False  # may the sender's words still arrive?
-    patience: float = 1.0  # how readily the next word is delivered
-
-
-@dataclass
 class Program:
-    """One endpoint: its views, kept by the plain rules of C-139, and what it asked and was told."""
+    """One endpoint's program: what it was told, what it sent, and what it may still send."""
 
-    endpoint: Endpoint
-    views: dict[Group, set[Endpoint]] = field(default_factory=dict)
-    joined: set[Group] = field(default_factory=set)
-    online: set[Group] = field(default_factory=set)
-    watched: set[Group] = field(default_factory=set)
-    asked: dict[int, tuple[Group, bool]] = field(
-        default_factory=dict
-    )  # token: group, does it touch the view?
-    stamps: dict[tuple[Group, Endpoint], Stamp] = field(default_factory=dict)
-    sent: int = 0
-    heard: dict[Endpoint, int] = field(default_factory=dict)  # the number of each source's last message
-    undelivered: list[tuple[Endpoint, ...]] = field(default_factory=list)
-    notices: list[Any] = field(default_factory=list)
-
-    def follows(self, group: Group) -> bool:
-        return group in self.online or group in self.watched
-
-    def told(self, notice: Any) -> None:
-        self.notices.append(notice)
-        match notice:
-            case Absolute(group, members):
-                self._order(group, members)
-                self.views[group] = {member.endpoint for member in members}
-            case Joined(group, members, _, complete_for):
-                self._order(group, members)
-                view = self.views.setdefault(group, set())
-                if complete_for is not None:
-                    view -= {each for each in view if complete_for.covers(each)}
-                view |= {member.endpoint for member in members}
-            case Left(group, endpoint, stamp):
-                assert stamp >= self.stamps.get((group, endpoint), (0, 0)), f"older leave of {endpoint}"
-                self.stamps[group, endpoint] = stamp
-                self.views.setdefault(group, set()).discard(endpoint)
-            case Only(domain):
-                for view in self.views.values():
-                    view -= {each for each in view if not inside(domain, each)}
-            case Without(domain):
-                for view in self.views.values():
-                    view -= {each for each in view if inside(domain, each)}
-            case Message(source, data):
-                assert int(data) > self.heard.get(source, 0), f"{self.endpoint} heard {source} out of order"
-                self.heard[source] = int(data)
-            case NotDelivered(destinations):
-                self.undelivered.append(destinations)
-            case _:
-                raise AssertionError(f"an unexpected notice: {notice}")
-
-    def _order(self, group: Group, members: Iterable[Any]) -> None:
-        """Nothing older about an endpoint after something newer (C-067)."""
-        for member in members:
-            last = self.stamps.get((group, member.endpoint), (0, 0))
-            assert member.stamp >= last, f"{self.endpoint} heard {member} after {last}"
-            self.stamps[group, member.endpoint] = member.stamp
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self.items: list[tuple[float, ev.Item]] = []
+        self.credit = 0
+        self.submitted = 0
+        self.waiting = 0
+        self.next: dict[Endpoint, int | None] = {}  # per sender that is in our view: what must come next
+        self.origins: dict[Endpoint, int] = {}  # per sender that speaks through an aggregate: the same
+        self.last: dict[Endpoint, int] = {}
+        self.numbers: dict[Endpoint, list[tuple[float, int, int]]] = {}  # per sender: when, first, count
+        self.answers: list[Any] = []
+        self.active = False
+        self.silent = False
 
 
-class FifoNet:
+class Net:
     def __init__(
-        self, tree: Tree, seed: int = 0, *, config: ResolveConfig | None = None, check: bool = True
+        self,
+        seed: int = 1,
+        lans: dict[str, int] | None = None,
+        *,
+        config: FifoConfig | None = None,
+        lan_s: float = 0.0002,
+        wan_s: float | dict[frozenset[str], float] = 0.05,
+        lan_loss: float = 0.0,
+        wan_loss: float = 0.0,
+        duplicate: float = 0.0,
+        jitter: float = 0.0,
+        detect_s: float = 1.0,
+        replicas: bool = False,
     ) -> None:
-        self.tree = tree
-        self.luck = Random(seed)
-        self.config = config or ResolveConfig()
-        self.check = check
-        self.cores: dict[Domain, LocalServer | DomainServer] = {}
-        self.cut: set[Link] = set()
-        self.lives: Counter[Domain] = Counter()
-        self.ways: dict[tuple[Domain, Domain], Direction] = {}
+        self.random = random.Random(seed)
+        self.now = 0.0
+        self.config = config or FifoConfig()
+        self.lan_s, self.wan_s, self.lan_loss, self.wan_loss = lan_s, wan_s, lan_loss, wan_loss
+        self.duplicate, self.jitter, self.detect_s = duplicate, jitter, detect_s
+        names = [
+            Domain(f"{lan}.h{n}") for lan, count in (lans or {"a": 1}).items() for n in range(1, count + 1)
+        ]
+        self.tree = Tree.of(names)
+        self.nodes: dict[Domain, Any] = {}
+        self.replicas = replicas
+        self.backups: dict[Domain, ClusterCore] = {}
+        self.epochs: dict[Domain, int] = {}
         self.programs: dict[Endpoint, Program] = {}
-        self.answers: dict[int, Any] = {}
-        self.counts: Counter[str] = Counter()
-        self.ignored: Counter[tuple[str, str]] = Counter()
-        self.ever_joined: set[tuple[Group, Endpoint]] = set()
-        self.disks: dict[Domain, list[RegistryRecord]] = {server: [] for server in tree.servers}
-        self._up: set[tuple[Domain, Domain]] = set()  # (a, b): a's core believes that b is up
-        self._ready: list[Direction] = []
-        self._apart: set[Link] = set(tree.links())
-        self._seen: set[tuple[Domain, str, MessageId]] = set()
-        self.now = 0.0  # only says that whatever was delivered took time
+        self.lives: dict[Domain, int] = {}
+        self.counts: dict[str, int] = {}
+        self.ignored: dict[tuple[str, str], int] = {}
+        self.notes: list[tuple[float, Domain, str, str]] = []
+        self.data_filter: Callable[[Domain, Domain, Any], bool] = lambda source, to, message: True
+        self.control_delay: Callable[[Domain, Domain, Any], float] = lambda source, to, message: 0.0
+        self._heap: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = 0
+        self._timers: dict[tuple[Domain, Any], int] = {}
+        self._links: dict[tuple[Domain, Domain], int] = {}  # up: its generation
+        self._generation = 0
+        self._last_arrival: dict[tuple[Domain, Domain], float] = {}
+        self._cut: set[frozenset[Domain]] = set()
+        self._sides: list[list[Domain]] = []
+        self._exact: set[str] = set()
         self._token = 0
-        for a, b in tree.links():
-            self.ways[a, b] = Direction(a, b)
-            self.ways[b, a] = Direction(b, a)
-        for server in tree.servers:
-            self.start(server)
+        for server in self.tree.servers:
+            self._start(server)
+        for one, other in self.tree.links():
+            self._link_up(one, other)
+        self.run(0.5)
 
-    # Servers and links come and go
+    # Building
 
-    def start(self, server: Domain) -> None:
-        assert server not in self.cores
-        self.lives[server] += 1
-        incarnation = 1000 * self.lives[server]
-        registry = Registry.of(self.disks[server])
-        if server in self.tree.hosts:
-            self.cores[server] = LocalServer(
-                server, incarnation=incarnation, config=self.config, registry=registry
-            )
+    def _start(self, path: Domain) -> None:
+        life = self.lives[path] = self.lives.get(path, 0) + 1
+        if path in self.tree.hosts:
+            core: Any = HostCore(LocalServer(path, incarnation=life), self.config)
         else:
-            self.cores[server] = DomainServer(
-                server,
-                cluster=server in self.tree.clusters,
-                incarnation=incarnation,
-                config=self.config,
-                registry=registry,
-            )
+            server = DomainServer(path, cluster=path in self.tree.clusters, incarnation=life)
+            core = server
+            if path in self.tree.clusters:
+                luck = self.random.getrandbits(32)
+                core = ClusterCore(server, self.config, luck=luck, replicas=self.replicas)
+                self._have_backup(path, server)
+        self.nodes[path] = core
 
-    def crash(self, server: Domain) -> None:
-        del self.cores[server]
-        for endpoint in [each for each in self.programs if host_of(each) == server]:
-            del self.programs[endpoint]
-        for peer in self.tree.neighbours(server):
-            self._end_epoch(server, peer, f"{server} crashed")
-            self.ways[peer, server].queue.clear()
-            self._up.discard((server, peer))
+    def _have_backup(self, lan: Domain, server: DomainServer) -> None:
+        if self.replicas:
+            luck = self.random.getrandbits(32)
+            self.backups[lan] = ClusterCore(server, self.config, luck=luck, replicas=True, backup=True)
 
-    def cut_link(self, a: Domain, b: Domain) -> None:
-        self.cut.add(_link(a, b))
-        self._end_epoch(a, b, "cut")
+    def take_over(self, name: str) -> None:
+        """The active delegate of this LAN dies, and a replica of its server goes on at once. What the server
+        itself knows is taken to be replicated."""
+        lan = Domain(name)
+        old, new = self.nodes[lan], self.backups[lan]
+        for key in [key for key in self._timers if key[0] == lan]:
+            del self._timers[key]
+        self.nodes[lan] = new
+        self._have_backup(lan, old.server)
+        epoch = self.epochs[lan] = self.epochs.get(lan, 1) + 1
+        if old.local is not None:
+            self.step(lan, LinkDown(old.host, Because(lan, old.host, "silent")))
+        self.step(lan, ev.Appointed(epoch))
 
-    def heal_link(self, a: Domain, b: Domain) -> None:
-        self.cut.discard(_link(a, b))
-
-    def _end_epoch(self, a: Domain, b: Domain, why: str) -> None:
-        for way in (self.ways[a, b], self.ways[b, a]):
-            if not way.epoch:
-                continue
-            way.epoch = False
-            kept = self.luck.randint(0, len(way.queue))
-            while len(way.queue) > kept:
-                way.queue.pop()
-            if True in way.queue or (way.to, way.sender) in self._up:
-                self._put(way, Because(way.to, way.sender, why))
-        self._apart.add(_link(a, b))
-
-    def _can_meet(self, a: Domain, b: Domain) -> bool:
-        """Both run, nothing is cut, and both have learnt that the last epoch is over (C-030)."""
-        if (a, b) in self.cut or a not in self.cores or b not in self.cores:
-            return False
-        if (a, b) in self._up or (b, a) in self._up:
-            return False
-        return not self.ways[a, b].queue and not self.ways[b, a].queue
-
-    def _meet(self, a: Domain, b: Domain) -> None:
-        self._apart.discard((a, b))
-        for way in (self.ways[a, b], self.ways[b, a]):
-            way.epoch = True
-            self._put(way, True)
-
-    def meet_all(self, server: Domain) -> None:
-        """All links of a server that has just started come up before anybody says anything on them."""
-        peers = list(self.tree.neighbours(server))
-        self.luck.shuffle(peers)
-        for peer in peers:
-            self._meet(*_link(server, peer))
-        for peer in peers:
-            self._deliver(self.ways[peer, server])
-
-    # Time passes
-
-    def _put(self, way: Direction, item: Any) -> None:
-        if not way.queue:
-            self._ready.append(way)
-        way.queue.append(item)
-
-    def turn(self) -> bool:
-        """Let one thing happen; False if nothing can."""
-        meeting = [link for link in sorted(self._apart) if self._can_meet(*link)]
-        self._ready = [way for way in self._ready if way.queue]
-        if not meeting and not self._ready:
-            return False
-        choice = self.luck.randrange(len(meeting) + len(self._ready))
-        if choice < len(meeting):
-            self._meet(*meeting[choice])
-            return True
-        way = self._ready[choice - len(meeting)]
-        if self.luck.random() > way.patience:
-            return True
-        self._deliver(way)
-        return True
-
-    def _deliver(self, way: Direction) -> None:
-        self.now += 1.0
-        item = way.queue.popleft()
-        if way.to not in self.cores:
+    def _link_up(self, one: Domain, other: Domain) -> None:
+        if (one, other) in self._links or one not in self.nodes or other not in self.nodes:
             return
-        me, peer = way.to, way.sender
-        if item is True:
-            self._up.add((me, peer))
-            self.step(me, LinkUp(peer, self.lives[peer]))
-        elif isinstance(item, Because):
-            self._up.discard((me, peer))
-            self.step(me, LinkDown(peer, item))
-        else:
-            assert (me, peer) in self._up
-            self._tap(peer, me, item)
-            self.step(me, Received(peer, item))
+        self._generation += 1
+        for a, b in ((one, other), (other, one)):
+            self._links[a, b] = self._generation
+            self._last_arrival.pop((a, b), None)
+        for a, b in ((one, other), (other, one)):
+            self.step(a, LinkUp(b, self.lives[b]))
 
-    def settle(self, limit: int = 200_000) -> None:
-        for way in self.ways.values():
-            way.patience = 1.0
-        for _ in range(limit):
-            if not self.turn():
-                return
-        raise AssertionError("it never gets quiet")
+    def _link_down(self, one: Domain, other: Domain) -> None:
+        for a, b in ((one, other), (other, one)):
+            if self._links.pop((a, b), None) is not None and a in self.nodes:
+                self.step(a, LinkDown(b, Because(a, b, "silent")))
 
-    def step(self, server: Domain, event: Event) -> list[Effect]:
-        core = self.cores[server]
-        effects = core.step(self.now, event)
-        for effect in effects:
-            match effect:
-                case Send(to, message):
-                    assert (server, to) in self._up, f"{server} spoke to {to}, which is down: {message}"
-                    way = self.ways[server, to]
-                    if way.epoch:
-                        self.counts[type(message).__name__] += 1
-                        self._put(way, message)
-                case Tell(endpoints, notice):
-                    for endpoint in endpoints:
-                        self.programs[endpoint].told(notice)
-                case Answer(token, result):
-                    assert token not in self.answers, f"two answers to {token}"
-                    self.answers[token] = result
-                    self._answer(token, result)
-                case Persist(record):
-                    self.disks[server].append(record)
-                case Ignored(what, why):
-                    self.ignored[what, why] += 1
-        if self.check and isinstance(core, DomainServer):
-            violations = domain_server_violations(core)
-            assert not violations, f"{server} after {event}: {violations}"
-        return list(effects)
+    # Faults
 
-    def _answer(self, token: int, result: Any) -> None:
-        for program in self.programs.values():
-            if token in program.asked:
-                _, touches = program.asked.pop(token)
-                if touches and isinstance(result, Absolute):
-                    program.told(result)
+    def cut(self, *sides: Iterable[str], exact: Iterable[str] = ()) -> None:
+        """No link and no datagram between these sides, each a set of domains. `exact` ones stand for their
+        server alone, and not for what is inside."""
+        self._exact = set(exact)
+        groups = [[Domain(each) for each in side] for side in sides]
+        for one, other in self.tree.links():
+            if self._across(groups, one, other):
+                self._cut.add(frozenset((one, other)))
+                self.at(self.detect_s, lambda a=one, b=other: self._down_if_cut(a, b))
+        self._sides = groups
 
-    def _tap(self, sender: Domain, to: Domain, message: Any) -> None:
-        """Scopes are kept (C-009), and no server gets the copy of one event twice (C-019)."""
-        groups = message.groups if isinstance(message, DomainFailed) else [getattr(message, "group", None)]
-        for group in groups:
-            if group is not None:
-                for server in (sender, to):
-                    wide_enough = inside(group.scope, server)
-                    if wide_enough and server == group.scope:
-                        wide_enough = server in self.tree.clusters
-                    assert wide_enough, f"{message} about {group} from {sender} to {to}"
-        if isinstance(message, EndpointsJoined | EndpointLeft | DomainFailed | ResolveRequest):
-            key = (to, type(message).__name__, message.id)
-            assert key not in self._seen, f"{to} got {message} twice"
-            self._seen.add(key)
-        if isinstance(message, EndpointsJoined | ResolveReply):
-            for member in message.members:
-                assert (message.group, member.endpoint) in self.ever_joined, f"invented {member}"
+    def _down_if_cut(self, one: Domain, other: Domain) -> None:
+        if frozenset((one, other)) in self._cut:
+            self._link_down(one, other)
+
+    def _down_if_still(self, one: Domain, other: Domain, generation: int | None) -> None:
+        if self._links.get((one, other)) == generation:
+            self._link_down(one, other)
+
+    def heal(self) -> None:
+        self._sides = []
+        cut, self._cut = self._cut, set()
+        for pair in sorted(cut, key=sorted):
+            one, other = sorted(pair)
+            self._link_down(one, other)
+            self._link_up(one, other)
+
+    def _across(self, groups: list[list[Domain]], one: str, other: str) -> bool:
+        def side(name: str) -> int | None:
+            for number, group in enumerate(groups):
+                if any(
+                    name == each or (each not in self._exact and name.startswith(f"{each}."))
+                    for each in group
+                ):
+                    return number
+            return None
+
+        a, b = side(one), side(other)
+        return a is not None and b is not None and a != b
+
+    def crash(self, path: str) -> None:
+        """This node stops; its neighbours notice after the detection time."""
+        name = Domain(path)
+        del self.nodes[name]
+        for key in [key for key in self._timers if key[0] == name]:
+            del self._timers[key]
+        for one, other in self.tree.links():
+            if name in (one, other):
+                life = self._links.get((one, other))
+                self.at(self.detect_s, lambda a=one, b=other, c=life: self._down_if_still(a, b, c))
+        for endpoint in [each for each in self.programs if host_of(each) == name]:
+            del self.programs[endpoint]
+
+    def restart(self, path: str) -> None:
+        name = Domain(path)
+        for one, other in self.tree.links():
+            if name in (one, other):
+                self._link_down(one, other)
+        self._start(name)
+        for one, other in self.tree.links():
+            if name in (one, other):
+                self._link_up(one, other)
+
+    def kill(self, endpoint: Endpoint) -> None:
+        """The program dies; its agent lives."""
+        self.step(host_of(endpoint), EndpointGone(endpoint))
+        self.programs.pop(endpoint, None)
 
     # Programs
 
-    def ask(self, server: Domain, endpoint: Endpoint | str, request: Any) -> Any:
-        """Ask, and hand back the answer if it came at once."""
+    def open(self, name: str) -> Endpoint:
+        host, _, short = name.partition("/")
         self._token += 1
-        self.step(server, Asked(Endpoint(endpoint), self._token, request))
-        return self.answers.get(self._token)
+        [answer] = [
+            effect
+            for effect in self.nodes[Domain(host)].step(
+                self.now, Asked(Endpoint(""), self._token, ns.Open(short))
+            )
+            if isinstance(effect, Answer)
+        ]
+        assert isinstance(answer.result, ns.Opened)
+        endpoint = answer.result.endpoint
+        self.programs[endpoint] = Program(endpoint)
+        return endpoint
 
-    def open(self, host: Domain, name: str) -> Program:
-        opened = self.ask(host, "", Open(name))
-        assert isinstance(opened, Opened)
-        program = self.programs[opened.endpoint] = Program(opened.endpoint)
-        return program
+    def join(
+        self, name: str, *, role: Role = Role.BOTH, slow: Slow = Slow.THROTTLE, group: Group = G
+    ) -> Endpoint:
+        endpoint = Endpoint(name) if "#" in name else self.open(name)
+        self._token += 1
+        asked = ev.JoinAsked(endpoint, self._token, group, self.random.getrandbits(64), role, slow)
+        program = self.programs[endpoint]
+        program.active = False
+        program.credit = program.submitted = 0
+        self.step(host_of(endpoint), asked)
+        return endpoint
 
-    def join(self, program: Program, group: Group, *, online: bool = True) -> None:
-        self.ever_joined.add((group, program.endpoint))
-        program.joined.add(group)
-        if online:
-            program.online.add(group)
-        self._granted(self.ask(host_of(program.endpoint), program.endpoint, Join(group, online)))
+    def leave(self, endpoint: Endpoint, group: Group = G) -> None:
+        self._token += 1
+        self.step(host_of(endpoint), ev.LeaveAsked(endpoint, self._token, group))
 
-    def leave(self, program: Program, group: Group) -> None:
-        program.joined.discard(group)
-        program.online.discard(group)
-        self._stop_touching(program, group)
-        self._granted(self.ask(host_of(program.endpoint), program.endpoint, Leave(group)))
+    def send(self, endpoint: Endpoint, count: int = 1) -> None:
+        program = self.programs.get(endpoint)
+        if program is not None:
+            program.waiting += count
+            self._submit(program)
 
-    def set_online(self, program: Program, group: Group, online: bool) -> None:
-        (program.online.add if online else program.online.discard)(group)
-        self._stop_touching(program, group)
-        self._granted(self.ask(host_of(program.endpoint), program.endpoint, SetOnline(group, online)))
+    def _submit(self, program: Program) -> None:
+        while program.waiting and program.credit > program.submitted:
+            count = min(program.waiting, program.credit - program.submitted, 64)
+            base = self.sent.get(program.endpoint, 0)
+            block = block_of([self.payload(program.endpoint, base + 1 + n) for n in range(count)])
+            self.sent[program.endpoint] = base + count
+            program.waiting -= count
+            program.submitted += count
+            self.step(host_of(program.endpoint), ev.Submitted(program.endpoint, G, count, block, self.now))
 
-    def watch(self, program: Program, group: Group) -> None:
-        program.watched.add(group)
-        self._granted(self.ask(host_of(program.endpoint), program.endpoint, Watch(group)))
+    @property
+    def sent(self) -> dict[Endpoint, int]:
+        return self.__dict__.setdefault("_sent", {})
 
-    def unwatch(self, program: Program, group: Group) -> None:
-        program.watched.discard(group)
-        self._stop_touching(program, group)
-        self._granted(self.ask(host_of(program.endpoint), program.endpoint, Unwatch(group)))
+    size = 0
 
-    def resolve(self, program: Program, group: Group) -> int:
-        token = self._token + 1
-        program.asked[token] = (group, program.follows(group))
-        self.ask(host_of(program.endpoint), program.endpoint, Resolve(group.name, group.scope))
-        return token
+    def payload(self, sender: Endpoint, number: int) -> bytes:
+        return f"{sender}:{number}".encode().ljust(self.size, b".")
 
-    def send(self, program: Program, destinations: Iterable[Endpoint]) -> None:
-        """Messages of one program are numbered, so that a receiver can tell order and repetition."""
-        program.sent += 1
-        send = SendTo(tuple(destinations), str(program.sent).encode())
-        self._granted(self.ask(host_of(program.endpoint), program.endpoint, send))
+    def stream(self, endpoint: Endpoint, *, every_s: float, count: int | None = None, batch: int = 1) -> None:
+        """Send again and again, from a random phase on."""
 
-    def register(self, group: Group, permanent: bool) -> None:
-        self._granted(self.ask(group.scope, "", Register(group) if permanent else Unregister(group)))
+        def once(left: int | None) -> None:
+            if endpoint in self.programs and left != 0:
+                if not self.programs[endpoint].silent:
+                    self.send(endpoint, batch)
+                self.at(every_s, lambda: once(None if left is None else left - 1))
 
-    def kill(self, program: Program) -> None:
-        del self.programs[program.endpoint]
-        self.step(host_of(program.endpoint), EndpointGone(program.endpoint))
+        self.at(self.random.uniform(0, every_s), lambda: once(count))
 
-    def _stop_touching(self, program: Program, group: Group) -> None:
-        """What was asked while it followed the group no longer edits its view."""
-        if not program.follows(group):
-            program.views.pop(group, None)
-            for token, (asked, _) in program.asked.items():
-                if asked == group:
-                    program.asked[token] = (asked, False)
+    # Running
 
-    def _granted(self, answer: Any) -> None:
-        assert answer is not None and not isinstance(answer, Denied), answer
+    def at(self, after_s: float, do: Callable[[], None]) -> None:
+        self._order += 1
+        heapq.heappush(self._heap, (self.now + after_s, self._order, do))
 
-    # The model
+    def run(self, for_s: float) -> None:
+        end = self.now + for_s
+        while self._heap and self._heap[0][0] <= end:
+            self.now, _, do = heapq.heappop(self._heap)
+            do()
+        self.now = end
 
-    def sees(self, a: Domain, b: Domain) -> bool:
-        path = path_between(a, b)
-        return all(server in self.cores for server in path) and all(
-            _link(one, other) not in self.cut for one, other in pairwise(path)
-        )
+    def step(self, node: Domain, event: Any) -> None:
+        core = self.nodes.get(node)
+        if core is None:
+            return
+        for effect in core.step(self.now, event):
+            self._perform(node, effect)
+        self._steps += 1
+        if self._steps % self.check_every == 0:
+            self._check(core)
 
-    def members_seen_from(self, host: Domain, group: Group) -> set[Endpoint]:
-        return {
-            program.endpoint
-            for program in self.programs.values()
-            if group in program.joined and self.sees(host, host_of(program.endpoint))
-        }
+    _steps = 0
+    check_every = 16
 
-    def discrepancies(self) -> list[str]:
-        """What a quiet world gets wrong."""
+    def _check(self, core: Any) -> None:
+        broken: list[str] = []
+        if isinstance(core, HostCore):
+            for members in core.members.values():
+                for member in members.values():
+                    broken += member_violations(member)
+        elif isinstance(core, ClusterCore):
+            for delegate in core.groups.values():
+                broken += delegate_violations(delegate)
+        assert not broken, (self.now, broken)
+
+    def _perform(self, node: Domain, effect: Any) -> None:
+        match effect:
+            case Send(to, message):
+                self._send(node, to, message)
+            case SetTimer(timer, after_s):
+                self._order += 1
+                number = self._timers[node, timer] = self._order
+                self.at(after_s, lambda: self._fire(node, timer, number))
+            case CancelTimer(timer):
+                self._timers.pop((node, timer), None)
+            case ev.Cast(group, message):
+                lan = node if node in self.tree.clusters else parent(node)
+                self._count("cast", message)
+                for to in (*self.tree.children[lan], lan):
+                    if to != node:
+                        self._datagram(node, to, group, message)
+            case ev.Transmit(to, group, message):
+                self._count("transmit", message)
+                if node in self.tree.clusters and to in self.tree.clusters:
+                    self._count("wan", message)
+                self._datagram(node, to, group, message)
+            case ev.Broadcast(lans, group, message):
+                self._count("broadcast", message)
+                for lan in lans:
+                    self._datagram(node, lan, group, message)
+            case ev.Deliver(endpoint, _, item):
+                self._deliver(endpoint, item)
+            case ev.Spill():
+                self.at(self.disk_s, lambda: self.step(node, self.shelf(node).keep(effect)))
+            case ev.ReadSpilled():
+                self.at(self.disk_s, lambda: self.step(node, self.shelf(node).read(effect)))
+            case ev.ForgetSpilled():
+                self.at(self.disk_s, lambda: self.shelf(node).forget(effect))
+            case ev.Replicate(group, message):
+                self.at(self.lan_s, lambda: self._replicate(node, group, message))
+            case Ignored(what, why):
+                self.ignored[what, why] = self.ignored.get((what, why), 0) + 1
+            case Noted(what, about):
+                self.notes.append((self.now, node, what, about))
+            case Answer():
+                pass
+
+    disk_s = 0.001
+
+    def shelf(self, node: Domain) -> Shelf:
+        """The disk of this delegate's present life."""
+        return self.shelves.setdefault((node, self.lives[node], self.epochs.get(node, 1)), Shelf())
+
+    @property
+    def shelves(self) -> dict[tuple[Domain, int, int], Shelf]:
+        return self.__dict__.setdefault("_shelves", {})
+
+    def _replicate(self, lan: Domain, group: Group, message: Any) -> None:
+        """What the active one says reaches its backup, and the other way round."""
+        if isinstance(message, Mirror):
+            for effect in self.backups[lan].step(self.now, ev.Replicated(group, message)):
+                self._perform(lan, effect)
+        else:
+            self.step(lan, ev.Replicated(group, message))
+
+    def _count(self, how: str, message: Any) -> None:
+        kind = "Repair" if isinstance(message, Data) and message.repair else type(message).__name__
+        self.counts[f"{how} {kind}"] = self.counts.get(f"{how} {kind}", 0) + 1
+
+    def _fire(self, node: Domain, timer: Any, number: int) -> None:
+        if self._timers.get((node, timer)) == number:
+            del self._timers[node, timer]
+            self.step(node, TimerFired(timer))
+
+    def delay(self, source: Domain, to: Domain) -> float:
+        if source in self.tree.hosts or to in self.tree.hosts:
+            return self.lan_s
+        if isinstance(self.wan_s, dict):
+            return self.wan_s.get(frozenset((source, to)), max(self.wan_s.values()))
+        return self.wan_s
+
+    def _send(self, source: Domain, to: Domain, message: Any) -> None:
+        generation = self._links.get((source, to))
+        if generation is None:
+            return
+        arrival = self.now + self.delay(source, to) + self.control_delay(source, to, message)
+        arrival = max(arrival, self._last_arrival.get((source, to), 0.0))
+        self._last_arrival[source, to] = arrival
+        self.at(arrival - self.now, lambda: self._arrive(source, to, generation, message))
+
+    def _arrive(self, source: Domain, to: Domain, generation: int, message: Any) -> None:
+        if frozenset((source, to)) not in self._cut and self._links.get((source, to)) == generation:
+            self.step(to, Received(source, message))
+
+    def _datagram(self, source: Domain, to: Domain, group: Group, message: Any) -> None:
+        wan = source in self.tree.clusters and to in self.tree.clusters
+        if self._across(self._sides, source, to) or not self.data_filter(source, to, message):
+            return
+        for _ in range(2 if self.random.random() < self.duplicate else 1):
+            if self.random.random() >= (self.wan_loss if wan else self.lan_loss):
+                delay = self.delay(source, to) * (1 + self.random.uniform(0, self.jitter))
+                self.at(delay, lambda: self.step(to, ev.Heard(group, source, (message,))))
+
+    # What programs saw
+
+    def _deliver(self, endpoint: Endpoint, item: ev.Item) -> None:
+        program = self.programs.get(endpoint)
+        if program is None:
+            return
+        program.items.append((self.now, item))
+        match item:
+            case ev.Credit(upto):
+                program.credit = upto
+                self.at(0.0, lambda: self._submit(program))
+            case ev.Ready(members):
+                program.active = True
+                program.next = {who: None for who, _, _ in members}
+                program.origins = {}
+            case ev.Joined(who, _, _, resumed):
+                assert program.active, f"{endpoint} was told of {who} before it was ready"
+                assert who not in program.next, f"{endpoint} was told twice that {who} joined"
+                program.next[who] = program.last[who] + 1 if resumed and who in program.last else None
+            case ev.Gap(who, first, last) if who in program.origins:
+                assert last >= first == program.origins[who], item
+                program.origins[who] = last + 1
+            case ev.Gap(who, first, last):
+                assert last >= first == program.last.get(who, first - 1) + 1, item
+            case ev.Left(who, _, last):
+                assert who in program.next, f"{endpoint} was told that {who} left, and never that it joined"
+                expected = program.next.pop(who)
+                if expected is not None:
+                    assert last == expected - 1, item
+            case ev.Delivered(stream, run):
+                assert stream in program.next, (
+                    f"{endpoint} got {stream} {run.first}, which is not in its view"
+                )
+                expected = program.next[stream]
+                assert expected in (None, run.first), (
+                    f"{self.now}: {endpoint} got {stream} {run.first} and expected {expected}"
+                )
+                for number, body in enumerate(payloads(run), run.first):
+                    assert body == self.payload(stream, number)
+                assert run.end - 1 <= self.sent.get(stream, 0)
+                program.next[stream] = run.end
+                program.last[stream] = run.end - 1
+                program.numbers.setdefault(stream, []).append((self.now, run.first, run.count))
+            case ev.Aggregated(origin, run, by):
+                assert by in program.next, f"{endpoint} got {origin} by {by}, which is not in its view"
+                assert origin not in program.next, f"{endpoint} sees {origin}, which only submits"
+                expected = program.origins.get(origin)
+                assert expected in (None, run.first), (
+                    f"{self.now}: {endpoint} got {origin} {run.first} and expected {expected}"
+                )
+                for number, body in enumerate(payloads(run), run.first):
+                    assert body == self.payload(origin, number)
+                program.origins[origin] = run.end
+                program.last[origin] = run.end - 1
+                program.numbers.setdefault(origin, []).append((self.now, run.first, run.count))
+
+    def items(self, endpoint: Endpoint, *kinds: type) -> list[ev.Item]:
+        return [item for _, item in self.programs[endpoint].items if not kinds or isinstance(item, kinds)]
+
+    def nobody_noticed(self, members: list[Endpoint]) -> None:
+        """Everybody has everything of everybody, and was told of nothing but messages. Each that came was
+        checked as it came: the very bytes, once and in order."""
+        self.everybody_has_everything(members)
+        for at in members:
+            assert self.items(at, ev.Gap, ev.Without, ev.Only, ev.Left, ev.Excluded) == []
+            for sender in members:
+                if sender != at:
+                    assert self.numbers(at, sender) == list(range(1, self.sent[sender] + 1))
+
+    def numbers(self, at: Endpoint, sender: Endpoint) -> list[int]:
         return [
-            *self._wrong_views(),
-            *self._open_business(),
-            *self._wrong_rows(),
-            *self._low_interest(),
-            *self._wrong_registries(),
+            first + n for _, first, count in self.programs[at].numbers.get(sender, []) for n in range(count)
         ]
 
-    def _wrong_views(self) -> Iterable[str]:
-        for program in self.programs.values():
-            for group in sorted(program.online | program.watched):
-                truth = self.members_seen_from(host_of(program.endpoint), group)
-                view = program.views.get(group)
-                if view != truth:
-                    yield f"{program.endpoint} sees {view} in {group}, the truth is {truth}"
+    def member(self, endpoint: Endpoint) -> Any:
+        return self.nodes[host_of(endpoint)].members[G][endpoint]
 
-    def _open_business(self) -> Iterable[str]:
-        for program in self.programs.values():
-            for token in program.asked:
-                yield f"question {token} of {program.endpoint} was never answered"
-        for server, core in self.cores.items():
-            if isinstance(core, DomainServer):
-                if len(core.collections) or core.collections.questions:
-                    yield f"{server} has open collections"
-                if core.neighbours.unsynced:
-                    yield f"{server} has children that never synced"
-            elif core.open:
-                yield f"{server} has open questions"
+    def submitter(self, endpoint: Endpoint) -> Any:
+        return self.nodes[host_of(endpoint)].submitters[G][endpoint]
 
-    def _wrong_rows(self) -> Iterable[str]:
-        """Rows exist exactly for the handled groups with somebody below (C-146)."""
-        for server, core in self.cores.items():
-            if not isinstance(core, DomainServer):
-                continue
-            expected = {
-                group
-                for program in self.programs.values()
-                if self._rises_to(host_of(program.endpoint), server)
-                for group in program.joined | program.watched
-                if core.neighbours.reach(group) is not None
-            }
-            if set(core.table.rows) != expected:
-                yield f"{server} has rows {sorted(core.table.rows)} and should have {sorted(expected)}"
+    def delegate(self, lan: str) -> Any:
+        return self.nodes[Domain(lan)].groups[G]
 
-    def _rises_to(self, host: Domain, server: Domain) -> bool:
-        if not inside(server, host):
-            return False
-        chain = [each for each in enclosing(host) if inside(server, each)]
-        return all(each in self.cores for each in chain) and all(
-            _link(one, other) not in self.cut for one, other in pairwise(chain)
-        )
+    def everything_owed_is_held(self) -> None:
+        """IX-4: while a sender lives, it and its home delegate together hold all that anybody is owed."""
+        for lan in self.tree.clusters:
+            core = self.nodes.get(lan)
+            for delegate in core.groups.values() if core is not None else ():
+                for stream, relay in delegate.relays.running.items():
+                    if relay.lan != lan or not relay.known or relay.final is not None:
+                        continue
+                    host = self.nodes.get(host_of(stream))
+                    member = None if host is None else host.members.get(G, {}).get(stream)
+                    if member is None:
+                        continue
+                    owed = [*relay.pins.local.values(), *(next for _, next in relay.pins.lans.values())]
+                    if owed:
+                        last = member.sending.last_seq
+                        held = [*member.sending.store.runs, *relay.inbound.store.runs]
+                        there = {n for run in held for n in range(run.first, run.end)}
+                        missing = [n for n in range(min(owed), last + 1) if n not in there]
+                        assert not missing, (self.now, stream, min(owed), missing[:5])
 
-    def _low_interest(self) -> Iterable[str]:
-        """Child entries are exact, outer ones never too low (C-103)."""
-        groups = sorted({group for core in self.cores.values() for group in _groups_of(core)})
-        for server, core in self.cores.items():
-            if not isinstance(core, DomainServer):
-                continue
-            for peer, relation in core.neighbours.up.items():
-                for group in groups:
-                    if core.neighbours.in_range(group, relation):
-                        want, truth = core.table.want(group, peer), self._interest_of(peer, server, group)
-                        if want < truth or (relation is Relation.CHILD and want != truth):
-                            yield f"{server} takes {peer} for {want.name} in {group}, it is {truth.name}"
-
-    def _interest_of(self, server: Domain, peer: Domain, group: Group) -> Interest:
-        """What a server would tell this neighbour if asked."""
-        core = self.cores[server]
-        if isinstance(core, LocalServer):
-            return core.interest(group)
-        if core.neighbours.relation(peer) is Relation.CHILD:
-            return core.table.outer(group)
-        return core.table.inner(group)
-
-    def _wrong_registries(self) -> Iterable[str]:
-        """Whoever hears the server of a scope holds its list; nobody outside the scope holds any (C-012)."""
-        for server, core in self.cores.items():
-            for record in core.registry.records():
-                if not inside(record.scope, server):
-                    yield f"{server} holds the list of {record.scope}"
-            for scope in enclosing(server):
-                owner = self.cores.get(scope)
-                if owner is not None and self._rises_to(server, scope):
-                    theirs = [each for each in owner.registry.records() if each.scope == scope]
-                    if theirs != [each for each in core.registry.records() if each.scope == scope]:
-                        yield f"{server} does not hold {theirs}"
-
-
-def path_between(a: Domain, b: Domain) -> list[Domain]:
-    """The servers on the unique path between two hosts' agents (C-019)."""
-    if a == b:
-        return [a]
-    if parent(a) == parent(b):
-        return [a, parent(a), b]
-    up = [each for each in enclosing(a) if not inside(each, b)]
-    down = [each for each in enclosing(b) if not inside(each, a)]
-    return [*up, *reversed(down)]
-
-
-def _groups_of(core: LocalServer | DomainServer) -> Iterable[Group]:
-    return core.groups if isinstance(core, LocalServer) else core.table.rows
-
-
-def _link(a: Domain, b: Domain) -> Link:
-    return (min(a, b), max(a, b))
+    def everybody_has_everything(self, members: Iterable[Endpoint]) -> None:
+        """IX-7 and IX-8: everyone sees everyone, and has all that was sent up to now."""
+        members = sorted(members)
+        for at in members:
+            assert self.programs[at].active, f"{at} is {type(self.member(at).state).__name__}"
+            seen = sorted(self.programs[at].next)
+            assert seen == members, f"{at} sees {seen}"
+            for sender in members:
+                if sender != at and self.programs[at].last.get(sender, 0):
+                    assert self.programs[at].last[sender] == self.sent.get(sender, 0), (
+                        f"{at} has {sender} up to {self.programs[at].last[sender]} of {self.sent.get(sender)}"
+                    )

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from rostra.names import Domain
-from rostra.protocols.resolve.requests import Denied, Inspect, Inspected
+from rostra.protocols.relaxed.requests import Denied, Inspect, Inspected
 from rostra.wire import Answered, Ask, Encoder, FrameKind, FrameReader, ProgramHello, ProgramWelcome
 
 WORLD = "w"

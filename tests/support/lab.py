@@ -31,7 +31,7 @@ from support.ports import free_port
 from rostra.client import Me, connect, connect_admin
 from rostra.errors import RostraError
 from rostra.names import Domain, Tree, domain_of_seat, inside, parent, seat_of
-from rostra.runtime.addresses import TcpAddress
+from rostra.transport.addresses import TcpAddress
 
 ROSTRA = (sys.executable, "-c", "from rostra.cli import main; main()")
 WITHIN_S = 120.0

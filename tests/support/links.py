@@ -10,8 +10,8 @@ import heapq
 from collections.abc import Callable, Iterable
 from random import Random
 
+from rostra.core.effects import LinkDown, LinkUp, Received
 from rostra.names import Domain
-from rostra.protocols.effects import LinkDown, LinkUp, Received
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.core import Link, Report
 from rostra.protocols.links.events import (

@@ -2,8 +2,8 @@
 
 import pytest
 
-from rostra.protocols.adhoc.fragments import Parts
-from rostra.protocols.adhoc.messages import Data
+from rostra.protocols.flow.fragments import Parts
+from rostra.protocols.flow.messages import Data
 
 
 def keep_late_parts(monkeypatch: pytest.MonkeyPatch) -> None:

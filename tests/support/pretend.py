@@ -18,18 +18,18 @@ from typing import Any
 import msgspec
 
 from rostra.client.changes import Joined, Left, Only, Without
+from rostra.core.effects import LinkDown, LinkUp
 from rostra.errors import BadInput, Unreachable
 from rostra.names import Domain, Group, Tree, inside, parse_group, parse_host
 from rostra.node import Output
-from rostra.protocols.effects import LinkDown, LinkUp
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.events import Evidence, Removed, Suspected, Trusted
-from rostra.protocols.resolve import requests
-from rostra.protocols.resolve.requests import AnyNotice, Inspect
-from rostra.protocols.resolve.view import Report, ViewChanged
-from rostra.runtime.addresses import TcpAddress
+from rostra.protocols.relaxed import requests
+from rostra.protocols.relaxed.requests import AnyNotice, Inspect
+from rostra.protocols.relaxed.view import Report, ViewChanged
 from rostra.sim.programs import Call, Program
 from rostra.sim.world import World
+from rostra.transport.addresses import TcpAddress
 from rostra.web.api import dashboard
 from rostra.web.lab import Cut, LabState
 from rostra.web.observatory import Observatory

@@ -2,17 +2,18 @@
 
 from typing import Any
 
+from rostra.core.effects import Because
 from rostra.names import ROOT, Domain, Endpoint, Group
-from rostra.protocols.adhoc import events as spoken
-from rostra.protocols.adhoc import messages as speech
-from rostra.protocols.adhoc.messages import Role, Run, Slow
-from rostra.protocols.adhoc.requests import Enter, Exit
-from rostra.protocols.effects import Because
-from rostra.protocols.lead import messages as seat
+from rostra.protocols.election import messages as seat
+from rostra.protocols.fifo import events as spoken
+from rostra.protocols.fifo.messages import Role, Slow
+from rostra.protocols.fifo.requests import Enter, Exit
+from rostra.protocols.flow import messages as speech
+from rostra.protocols.flow.messages import Run
 from rostra.protocols.links.packets import NOBODY, Beat, Bye, Data, Hello
-from rostra.protocols.resolve import messages as server
-from rostra.protocols.resolve import requests as program
-from rostra.protocols.resolve.messages import Cause, Interest, Member, MessageId, Part
+from rostra.protocols.relaxed import messages as server
+from rostra.protocols.relaxed import requests as program
+from rostra.protocols.relaxed.messages import Cause, Interest, Member, MessageId, Part
 from rostra.wire.frames import ANY_WORLD
 from rostra.wire.programs import (
     NO_ENDPOINT,

@@ -4,7 +4,7 @@ rest."""
 from support.seeds import seeds
 
 from rostra.protocols.links.config import LinkConfig
-from rostra.protocols.resolve.requests import AnyNotice
+from rostra.protocols.relaxed.requests import AnyNotice
 from rostra.sim import T_REF, LinkModel, Program, Quality, Uniform, World
 from rostra.sim.checkers import (
     both_sides_told,

@@ -15,8 +15,7 @@ import heapq
 from collections.abc import Callable
 from random import Random
 
-from rostra.names import Domain, Group, seat_of
-from rostra.protocols.effects import (
+from rostra.core.effects import (
     Because,
     CancelTimer,
     Effect,
@@ -31,12 +30,13 @@ from rostra.protocols.effects import (
     TimerFired,
     TimerKey,
 )
-from rostra.protocols.lead.config import LeadConfig
-from rostra.protocols.lead.core import Ballot, SeatCore
-from rostra.protocols.lead.events import Begun, Committed, Doubt, Follow, Lead, Record, Resign
-from rostra.protocols.lead.invariants import seat_violations
-from rostra.protocols.lead.state import Leading
-from rostra.protocols.resolve.registry import Registry, RegistryRecord
+from rostra.names import Domain, Group, seat_of
+from rostra.protocols.election.config import ElectionConfig
+from rostra.protocols.election.core import Ballot, SeatCore
+from rostra.protocols.election.events import Begun, Committed, Doubt, Follow, Lead, Record, Resign
+from rostra.protocols.election.invariants import seat_violations
+from rostra.protocols.election.state import Leading
+from rostra.protocols.relaxed.registry import Registry, RegistryRecord
 
 EU = Domain("eu")
 
@@ -75,10 +75,10 @@ class Epoch:
 
 
 class SeatNet:
-    def __init__(self, count: int, seed: int, config: LeadConfig | None = None) -> None:
+    def __init__(self, count: int, seed: int, config: ElectionConfig | None = None) -> None:
         self.now: Instant = 0.0
         self.random = Random(seed)
-        self.config = config or LeadConfig()
+        self.config = config or ElectionConfig()
         self.paths = tuple(seat_of(EU, rank) for rank in range(1, count + 1))
         self.disks = {path: Disk() for path in self.paths}
         self.seats: dict[Domain, Seat] = {}

@@ -14,7 +14,7 @@ from starlette.routing import Route
 from support.pretend import pretending
 
 from rostra.errors import BadInput
-from rostra.runtime.addresses import TcpAddress
+from rostra.transport.addresses import TcpAddress
 from rostra.web import observatory as observatory_module
 from rostra.web.api import dashboard
 from rostra.web.observatory import Observatory

@@ -16,15 +16,15 @@ from starlette.applications import Starlette
 from support.lab import WITHIN_S, until
 
 from rostra.client import connect
+from rostra.config import parse_world
 from rostra.errors import BadInput
 from rostra.names import Domain
-from rostra.runtime.addresses import SocketPath, TcpAddress
-from rostra.runtime.config import parse_world
 from rostra.runtime.lag import BUCKETS_S, Lag
 from rostra.runtime.process import Process
 from rostra.runtime.record import Record
 from rostra.runtime.run import Settings, running
 from rostra.runtime.vitals import RELATIONS, LinkVitals, NodeVitals, Vitals
+from rostra.transport.addresses import SocketPath, TcpAddress
 from rostra.web.beside import http_beside
 from rostra.web.health import COUNTED, Ask, exposition, families, health, readiness
 

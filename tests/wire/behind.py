@@ -11,7 +11,7 @@
     arena          a block of memory as an agent lends it to a program
     recording      what a node wrote down, damaged
 
-The cores are a small world of real ones (`support.adhocnet`), in which ann and bob talk. It is made anew
+The cores are a small world of real ones (`support.fifonet`), in which ann and bob talk. It is made anew
 every `ROUND` inputs; to see one input again, those before it in its round are repeated. Whatever the bytes:
 
 - nothing raises, and nothing takes longer than `HANG_S`;
@@ -30,16 +30,18 @@ import msgspec
 from msgspec import msgpack
 
 from rostra.client.arenas import Loan, ReadArenas
+from rostra.core.effects import Received
 from rostra.errors import BadInput, BadName, Malformed
 from rostra.journal import inputs
 from rostra.names import ROOT, Domain, Endpoint, Group, parse_endpoint, parse_scope
-from rostra.protocols.adhoc import events as ev
-from rostra.protocols.adhoc import messages as adhoc
-from rostra.protocols.adhoc.fec import ParityMaker, ParityReader
-from rostra.protocols.adhoc.messages import Run, encode
-from rostra.protocols.adhoc.runs import block_of, cut, datagrams, is_sound, payloads, take
-from rostra.protocols.effects import Received
-from rostra.protocols.resolve.messages import (
+from rostra.protocols.fifo import events as ev
+from rostra.protocols.fifo import messages as fifo
+from rostra.protocols.fifo.messages import encode
+from rostra.protocols.flow import messages as flow
+from rostra.protocols.flow.fec import ParityMaker, ParityReader
+from rostra.protocols.flow.messages import Run
+from rostra.protocols.flow.runs import block_of, cut, datagrams, is_sound, payloads, take
+from rostra.protocols.relaxed.messages import (
     Cause,
     EndpointLeft,
     EndpointsJoined,
@@ -52,7 +54,7 @@ from rostra.protocols.resolve.messages import (
 from rostra.replica import Around, Image, read_shared
 from rostra.wire.datagrams import ALL, LAN, Datagram, Datagrams
 from rostra.wire.programs import Lent
-from tests.support.adhocnet import G, Net
+from tests.support.fifonet import G, Net
 from tests.wire import mutations
 from tests.wire.mutations import Broken, require
 
@@ -116,8 +118,8 @@ def made(kind: Any, luck: Random) -> Any:
     if kind is Run and luck.random() < 0.95:
         said = [luck.randbytes(luck.choice((0, 2, 2, 300))) for _ in range(luck.choice((1, 1, 3)))]
         return Run(luck.choice(SOUND[int][1:]), len(said), block_of(said))
-    if kind is adhoc.Data and luck.random() < 0.8:  # most are whole
-        return adhoc.Data(*[made(each, luck) for each in (Endpoint, Run, int, int, bool)])
+    if kind is flow.Data and luck.random() < 0.8:  # most are whole
+        return flow.Data(*[made(each, luck) for each in (Endpoint, Run, int, int, bool)])
     arguments = getattr(kind, "__args__", ())
     if getattr(kind, "__metadata__", None):
         return made(kind.__origin__, luck)
@@ -157,8 +159,8 @@ def bent(octets: bytes, luck: Random) -> bytes:
 
 
 SPLINTERS = [*mutations.HOSTILE_VALUES, *SOUND[int], *SOUND[Endpoint], *SOUND[Domain], *ADDRESSES]
-CONTROL = list(adhoc.Control.__args__)
-SPEECH = list(adhoc.Speech.__args__)
+CONTROL = list(fifo.Control.__args__)
+SPEECH = list(flow.Speech.__args__)
 
 
 def control(luck: Random) -> bytes:
@@ -181,7 +183,7 @@ def names_in(value: Any, kind: Any) -> Iterator[tuple[str, Callable[[str], objec
 
 
 PARSERS: dict[Any, Callable[[str], object]] = {Domain: parse_scope, Endpoint: parse_endpoint}
-CHECKED = (adhoc.ControlMessage, adhoc.DataMessage, Around)
+CHECKED = (flow.ControlMessage, flow.DataMessage, Around)
 
 
 def is_canonical(name: str, parse: Callable[[str], object]) -> bool:
@@ -215,9 +217,9 @@ class Target:
         return MessageId(server, 1, self._number)
 
     def attachment(self, luck: Random) -> None:
-        kind = luck.choice((adhoc.Attributes, adhoc.DelegateAttributes, adhoc.LastWords))
+        kind = luck.choice((fifo.Attributes, fifo.DelegateAttributes, fifo.LastWords))
         meta = bent(encode(made(kind, luck)), luck)[:256]
-        self.decoded("attachment", adhoc.decode_attributes(meta))
+        self.decoded("attachment", fifo.decode_attributes(meta))
         who = Endpoint(f"a.h3/{luck.choice(('mallory', 'm', 'n', 'o'))}#{luck.choice((1, 2, 3))}")
         stamp = (1, luck.choice((1, 2, self._number + 10, 2**60)))
         group = luck.choice((G, G, G, OTHER))
@@ -227,19 +229,19 @@ class Target:
             cause = luck.choice((Cause.JOIN, Cause.MERGE))
             self.net.step(A, Received(HOSTILE, EndpointsJoined(self.id(HOSTILE), group, members, cause)))
         else:
-            self.decoded("last words", adhoc.decode_last_words(meta))
+            self.decoded("last words", fifo.decode_last_words(meta))
             left = EndpointLeft(self.id(HOSTILE), group, who, stamp, luck.choice(list(Cause)), meta)
             self.net.step(A, Received(HOSTILE, left))
 
     def control(self, luck: Random) -> None:
         data = control(luck)
-        self.decoded("control", adhoc.decode_control(data))
+        self.decoded("control", fifo.decode_control(data))
         self.route(A, HOSTILE, luck.choice((MALLORY, Endpoint("a.h3/ghost#1"))), luck, data)
 
     def sibling(self, luck: Random) -> None:
         self.fair = False
         data = control(luck)
-        self.decoded("sibling", adhoc.decode_control(data))
+        self.decoded("sibling", fifo.decode_control(data))
         source = luck.choice(
             ("c.-delegate/adhoc#1", "c.-delegate/adhoc#1", "c.-delegate/adhoc#9", "c.h1/cid#1")
         )
@@ -267,13 +269,13 @@ class Target:
             self.decoded("speech", None)
 
     def mirror(self, luck: Random) -> None:
-        kind = luck.choice((adhoc.Mirror, adhoc.MirrorAsked))
+        kind = luck.choice((fifo.Mirror, fifo.MirrorAsked))
         data = bent(encode(made(kind, luck)), luck)
         said = luck.choice((Image(data), Around(made(tuple[Domain, ...], luck))))
         shared = read_shared(bent(msgpack.encode(said), luck))
         self.decoded("shared", shared)
-        message = adhoc.decode_control(shared.message) if isinstance(shared, Image) else None
-        if isinstance(message, adhoc.Mirror | adhoc.MirrorAsked):
+        message = fifo.decode_control(shared.message) if isinstance(shared, Image) else None
+        if isinstance(message, fifo.Mirror | fifo.MirrorAsked):
             self.decoded("mirror", message)
             backup = self.net.backups[B]
             backup.step(self.net.now, ev.Replicated(message.group, message))
@@ -283,13 +285,13 @@ class Target:
 
     def envelope(self, luck: Random) -> None:
         self.fair = False
-        envelopes = [bent(encode(made(adhoc.Envelope, luck)), luck) for _ in range(luck.choice((1, 3)))]
+        envelopes = [bent(encode(made(fifo.Envelope, luck)), luck) for _ in range(luck.choice((1, 3)))]
         for each in envelopes:
-            self.decoded("envelope", adhoc.decode_envelope(each))
+            self.decoded("envelope", fifo.decode_envelope(each))
         first = luck.choice((1, 1, 2, 7))
         run = Run(first, len(envelopes), block_of(envelopes))
         stream = luck.choice((Endpoint("c.-delegate/aggregate#2"), Endpoint("c.h1/cid#1")))
-        self.net.step(HOST, ev.Heard(G, A, (adhoc.Data(stream, run, run.end - 1, 0),)))
+        self.net.step(HOST, ev.Heard(G, A, (flow.Data(stream, run, run.end - 1, 0),)))
 
     def address(self, luck: Random) -> None:
         text = "".join(luck.choice(ADDRESSES)[:99] for _ in range(luck.choice((1, 1, 2))))
@@ -300,12 +302,9 @@ class Target:
                 + luck.choice((" ", ":", "]", "%", ".", "\x00", "-", "9", "\u2028"))
                 + text[at + 1 :]
             )
-        attributes = adhoc.decode_attributes(encode(adhoc.DelegateAttributes(text)))
+        attributes = fifo.decode_attributes(encode(fifo.DelegateAttributes(text)))
         self.decoded("address", attributes)
-        if (
-            isinstance(attributes, adhoc.DelegateAttributes)
-            and (where := adhoc.whereabouts(text)) is not None
-        ):
+        if isinstance(attributes, fifo.DelegateAttributes) and (where := fifo.whereabouts(text)) is not None:
             for each in (where.at, where.multicast or where.at):
                 each.host.encode("idna")  # as whoever looks it up will
                 require(0 < each.port < 65_536 and len(where.key) <= 64, f"{where} is nowhere")
@@ -320,7 +319,7 @@ class Target:
             require(len(payloads(run)) == run.count, "a sound run is as long as it says")
             half = cut(run, 1, 1 + max(1, run.count // 2))
             require(is_sound(half) and 0 < take(run, 10) <= run.count, "a cut run is sound")
-            pieces = list(datagrams(adhoc.Data(self.ann, run, run.end, 0), 64))
+            pieces = list(datagrams(flow.Data(self.ann, run, run.end, 0), 64))
             require(b"".join(piece.run.block for piece in pieces) == run.block, "pieces make the whole")
 
     def parity(self, luck: Random) -> None:
@@ -328,15 +327,15 @@ class Target:
         maker, reader = ParityMaker(luck.choice((2, 4))), ParityReader()
         frames: list[Any] = []
         for _ in range(8):
-            frames += maker.add(made(adhoc.Data, luck))
-        frames += [made(luck.choice((adhoc.Parity, adhoc.Numbered)), luck) for _ in range(2)]
+            frames += maker.add(made(flow.Data, luck))
+        frames += [made(luck.choice((flow.Parity, flow.Numbered)), luck) for _ in range(2)]
         luck.shuffle(frames)
         for frame in frames[2:]:
             [pieces] = self._datagrams.pack(G, C, A, [frame], 60_000)
             octets = b"".join(pieces)
             read = self._datagrams.read(octets[:5] + bent(octets[5:], luck))
             for each in read.messages if isinstance(read, Datagram) else ():
-                if isinstance(each, adhoc.Numbered | adhoc.Parity):
+                if isinstance(each, flow.Numbered | flow.Parity):
                     for data in reader.hear(each):
                         self.decoded("parity", data)
                         require(is_sound(data.run) or data.size > 0, "rebuilt, and not sound")

@@ -32,7 +32,7 @@ from msgspec import Struct
 from rostra.errors import BadName, Malformed, PeerError, WrongVersion, WrongWorld
 from rostra.names import parse_endpoint, parse_group_name, parse_scope, relayed_group_name
 from rostra.protocols.links.packets import Data
-from rostra.protocols.resolve.messages import Member
+from rostra.protocols.relaxed.messages import Member
 from rostra.wire import (
     ANY_WORLD,
     Answered,

@@ -8,7 +8,7 @@ from support.samples import ANN, BLOCK, CHESS, H1, PARIS, SPEECH, WORLD
 from support.spoiling import every_way
 
 from rostra.names import Domain
-from rostra.protocols.adhoc.messages import Data, Run
+from rostra.protocols.flow.messages import Data, Run
 from rostra.wire.datagrams import LAN, Call, Datagram, Datagrams, Directory, Unreadable
 
 DATAGRAMS = Datagrams(WORLD)

@@ -9,10 +9,10 @@ from support import samples
 from support.samples import CHESS, H1, ID, WORLD
 
 from rostra.names import Endpoint
-from rostra.protocols.adhoc.messages import Run
+from rostra.protocols.flow.messages import Run
 from rostra.protocols.links.packets import Data
-from rostra.protocols.resolve.messages import Cause, EndpointsJoined, Member, ResolveReply
-from rostra.protocols.resolve.requests import Absolute, Joined
+from rostra.protocols.relaxed.messages import Cause, EndpointsJoined, Member, ResolveReply
+from rostra.protocols.relaxed.requests import Absolute, Joined
 from rostra.wire import Answered, Encoder, Lent, Told, encoder
 from rostra.wire.encoder import SHARED_FROM
 

@@ -11,9 +11,9 @@ from rostra.errors import Malformed, PeerError, TooLarge, Unreachable, WrongVers
 from rostra.names import Endpoint
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.packets import Beat, Data, Hello
-from rostra.protocols.resolve.config import ResolveConfig
-from rostra.protocols.resolve.messages import Cause, EndpointsJoined, Member
-from rostra.protocols.resolve.requests import Open, SendTo
+from rostra.protocols.relaxed.config import RelaxedConfig
+from rostra.protocols.relaxed.messages import Cause, EndpointsJoined, Member
+from rostra.protocols.relaxed.requests import Open, SendTo
 from rostra.wire import (
     ANY_WORLD,
     FRAME_BYTES_MAX,
@@ -171,7 +171,7 @@ def test_a_packet_of_more_messages_than_a_peer_takes_is_neither_written_nor_read
 @pytest.mark.parametrize("links", [LinkConfig.lan(), LinkConfig.wan()])
 def test_the_largest_packet_that_programs_can_fill_can_be_sent(links: LinkConfig) -> None:
     """Otherwise it would be sent again and again, for ever, and nothing after it."""
-    longest = bytes(ResolveConfig().ns_message_bytes_max)
+    longest = bytes(RelaxedConfig().ns_message_bytes_max)
     routed = samples.server.Routed(ID, samples.ANN, (samples.BOB,) * 100, longest)
     packet = Data(3, 4, 1, 0, (routed,) * links.packet_messages_max)
     assert len(ENCODER.packet(packet)) < MESSAGE_BYTES_MAX

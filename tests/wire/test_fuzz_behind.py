@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from rostra.errors import BadInput
-from rostra.protocols.adhoc import delegate, fec, messages, runs
-from rostra.protocols.adhoc.delegate import DelegateCore
+from rostra.protocols.fifo import delegate, messages
+from rostra.protocols.fifo.delegate import DelegateCore
+from rostra.protocols.flow import fec, runs
 from rostra.wire import datagrams
 from tests.wire import behind, fuzz
 from tests.wire.mutations import Broken

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from support import samples
 
-from rostra.protocols.adhoc.events import Item as GroupItem
-from rostra.protocols.adhoc.messages import DataMessage
-from rostra.protocols.lead.messages import SeatMessage
+from rostra.protocols.election.messages import SeatMessage
+from rostra.protocols.fifo.events import Item as GroupItem
+from rostra.protocols.flow.messages import DataMessage
 from rostra.protocols.links.packets import Packet
-from rostra.protocols.resolve.messages import ServerMessage
-from rostra.protocols.resolve.requests import Request, Said
+from rostra.protocols.relaxed.messages import ServerMessage
+from rostra.protocols.relaxed.requests import Request, Said
 from rostra.wire.frames import FrameKind
 from rostra.wire.numbers import TABLES
 from rostra.wire.programs import Item, ProgramFrame

@@ -11,8 +11,8 @@ from support.samples import CHESS, ID, WORLD
 
 from rostra.errors import Malformed
 from rostra.protocols.links.packets import Data
-from rostra.protocols.resolve.messages import EndpointLeft, ResolveRequest, SyncDone
-from rostra.protocols.resolve.requests import Denied, Done, Watch
+from rostra.protocols.relaxed.messages import EndpointLeft, ResolveRequest, SyncDone
+from rostra.protocols.relaxed.requests import Denied, Done, Watch
 from rostra.wire import (
     Answered,
     Arrived,

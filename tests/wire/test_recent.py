@@ -7,8 +7,8 @@ from support.samples import CHESS, H1, WORLD
 
 from rostra.errors import Malformed
 from rostra.names import Endpoint
-from rostra.protocols.resolve.messages import Member
-from rostra.protocols.resolve.requests import Absolute
+from rostra.protocols.relaxed.messages import Member
+from rostra.protocols.relaxed.requests import Absolute
 from rostra.wire import Answered, Encoder, FrameKind, FrameReader, world_tag
 from rostra.wire.frames import frame
 from rostra.wire.recent import KEPT_BYTES_MAX, KEPT_MAX, RecentAnswers

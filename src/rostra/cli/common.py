@@ -19,7 +19,7 @@ import typer
 
 from rostra.cli.output import say
 from rostra.errors import BadInput, DeadlineExceeded, PeerError, Refused, RostraError, Unreachable
-from rostra.runtime.tokens import read_token
+from rostra.transport.tokens import read_token
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
@@ -137,7 +137,7 @@ Agent = Annotated[
 
 
 def _use_token_of(ctx: typer.Context, file: str | None) -> str | None:
-    """While this command runs, whoever connects shows what is in this file; `rostra.client.dialling` reads
+    """While this command runs, whoever connects shows what is in this file; `rostra.transport.dialler` reads
     it."""
     if file is not None:
         read_token(Path(file))  # what is wrong with it is said at once

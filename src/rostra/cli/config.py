@@ -10,8 +10,8 @@ from msgspec import Struct
 from rostra.cli.common import EXIT_OK, WorldFile, command
 from rostra.cli.house import HouseCommand, HouseGroup
 from rostra.cli.output import Format, Output, say, show_json, show_rows, show_table
+from rostra.config import World, read_world
 from rostra.names import Domain, Tree, child
-from rostra.runtime.config import World, read_world
 from rostra.runtime.settings import SETTINGS, Choices, Role, settle
 
 HELP = """Look at a world file, and at what counts for a daemon that uses it.

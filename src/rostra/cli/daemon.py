@@ -4,12 +4,12 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from rostra.config import World, read_world
 from rostra.names import Domain
-from rostra.runtime.addresses import Address, TcpAddress, default_socket
-from rostra.runtime.config import World, read_world
 from rostra.runtime.record import Record
 from rostra.runtime.run import Beside, Settings, run
 from rostra.runtime.settings import BY_NAME, SETTINGS, Choices, Role, settle
+from rostra.transport.addresses import Address, TcpAddress, default_socket
 
 
 def run_daemon(

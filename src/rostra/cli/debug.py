@@ -27,7 +27,7 @@ from rostra.cli.output import remarks, say
 from rostra.client.sight import Sight, look
 from rostra.errors import BadInput
 from rostra.names import Domain
-from rostra.runtime.addresses import (
+from rostra.transport.addresses import (
     SMALL_WORLD_PREFIX,
     SocketPath,
     TcpAddress,

@@ -105,8 +105,8 @@ def up(
     """
     from msgspec.structs import replace
 
+    from rostra.config import parse_profile, placed
     from rostra.lab.plan import THREE_SITES, load_plan
-    from rostra.runtime.config import parse_profile, placed
 
     placed("--profile", parse_profile, profile)
     detect = {} if down_after_s is None else {"down_after_s": down_after_s}

@@ -20,7 +20,7 @@ from rostra.cli.common import (
 )
 from rostra.cli.house import HouseCommand
 from rostra.names import parse_domain, parse_host
-from rostra.runtime.addresses import parse_tcp
+from rostra.transport.addresses import parse_tcp
 
 
 def register(app: typer.Typer) -> None:

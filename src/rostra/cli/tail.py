@@ -19,7 +19,7 @@ from rostra.cli.following import told_states, until_told
 from rostra.cli.output import Format, Output, say, show_json
 from rostra.client import Gap, GroupItem, Message, Messages
 from rostra.names import Group
-from rostra.protocols.adhoc.messages import Slow
+from rostra.protocols.fifo.messages import Slow
 
 BATCH = 1000
 

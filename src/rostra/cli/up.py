@@ -15,8 +15,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rostra.cli.common import Journal, RecordInputs, command, how_to_call
 from rostra.cli.house import HouseCommand
 from rostra.cli.output import Plain, say
+from rostra.config import load_world
 from rostra.errors import BadInput
-from rostra.runtime.config import load_world
 from rostra.up.plan import SHAPE, Plan, of_file, of_shape
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 
 from rostra.client.connection import AgentConnection
-from rostra.client.dialling import dialler, own_token
 from rostra.client.group import Entering
 from rostra.errors import UNDECODABLE, Malformed
 from rostra.names import Domain, make_group, parse_scope, parse_subject
-from rostra.protocols.resolve import requests
+from rostra.protocols.relaxed import requests
+from rostra.transport.dialler import dialler, own_token
 from rostra.wire import NO_ENDPOINT
 
 CONNECT_TIMEOUT_S = 10.0

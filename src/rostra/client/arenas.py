@@ -16,9 +16,9 @@ from msgspec import msgpack
 
 from rostra.errors import UNDECODABLE, Malformed, NotAllowed
 from rostra.names import Endpoint
-from rostra.runtime.addresses import SocketPath
-from rostra.runtime.arenas import is_possible
-from rostra.runtime.trusted import check_peer
+from rostra.transport.addresses import SocketPath
+from rostra.transport.memory import is_possible
+from rostra.transport.trusted import check_peer
 from rostra.wire import ANY_WORLD, Arena, Encoder, Lent, Mapped, ProgramHello, Returned
 
 RETURNED_AT_ONCE: Final = 8

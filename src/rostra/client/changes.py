@@ -20,9 +20,9 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
+from rostra.core.effects import Because
 from rostra.names import Domain, Endpoint
-from rostra.protocols.effects import Because
-from rostra.protocols.resolve.messages import Cause, Member, Members
+from rostra.protocols.relaxed.messages import Cause, Member, Members
 
 __all__ = [
     "Because",

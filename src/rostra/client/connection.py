@@ -21,13 +21,12 @@ from msgspec import Struct
 
 from rostra.client.arenas import Loan, ReadArenas
 from rostra.client.copies import Copies
-from rostra.client.dialling import dialler
 from rostra.client.streams import again
 from rostra.client.watched import Memory, Watched
 from rostra.errors import BY_CODE, NotAllowed, PeerError, Refused, RostraError, Unreachable
 from rostra.names import Domain, Group, incarnation_of
-from rostra.protocols.adhoc.events import Item as GroupItem
-from rostra.protocols.resolve.requests import (
+from rostra.protocols.fifo.events import Item as GroupItem
+from rostra.protocols.relaxed.requests import (
     Absolute,
     AnyNotice,
     Changed,
@@ -41,8 +40,9 @@ from rostra.protocols.resolve.requests import (
     Snapshot,
     Without,
 )
-from rostra.runtime.addresses import SocketPath, reason_of
-from rostra.runtime.connection import Connection
+from rostra.transport.addresses import SocketPath, reason_of
+from rostra.transport.connection import Connection
+from rostra.transport.dialler import dialler
 from rostra.wire import (
     ANY_WORLD,
     Answered,

@@ -45,9 +45,10 @@ from rostra.errors import (
     Unreachable,
 )
 from rostra.names import Endpoint, Group, inside, parent
-from rostra.protocols.adhoc import events as told
-from rostra.protocols.adhoc.messages import Role, Run, Slow
-from rostra.protocols.adhoc.runs import block_of, payloads
+from rostra.protocols.fifo import events as told
+from rostra.protocols.fifo.messages import Role, Slow
+from rostra.protocols.flow.messages import Run
+from rostra.protocols.flow.runs import block_of, payloads
 from rostra.wire import Submit
 
 if TYPE_CHECKING:

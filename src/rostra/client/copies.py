@@ -31,9 +31,9 @@ from rostra.client.changes import (
 from rostra.client.follows import Follow, Following
 from rostra.errors import RostraError
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.resolve import requests
-from rostra.protocols.resolve.requests import AnyNotice
-from rostra.protocols.resolve.view import GroupView, Report, ViewChanged, Views
+from rostra.protocols.relaxed import requests
+from rostra.protocols.relaxed.requests import AnyNotice
+from rostra.protocols.relaxed.view import GroupView, Report, ViewChanged, Views
 
 
 class Copy:

@@ -11,7 +11,6 @@ from rostra.client.admin import inspect
 from rostra.client.changes import Gap, Life, Member, Message, NotDelivered, Resolution
 from rostra.client.connection import SILENCE_S_MAX, AgentConnection
 from rostra.client.conversation import Conversation, RoleName, SlowName
-from rostra.client.dialling import dialler, own_token, program_name
 from rostra.client.follows import Follow
 from rostra.client.group import Entering, Membership, Watch, Watching
 from rostra.client.session import OnLost, OnState, Session, within
@@ -32,10 +31,11 @@ from rostra.names import (
     parse_group_name,
     parse_scope,
 )
-from rostra.protocols.adhoc.messages import Role, Slow
-from rostra.protocols.adhoc.requests import Enter, Exit
-from rostra.protocols.resolve import requests
-from rostra.protocols.resolve.requests import AnyNotice
+from rostra.protocols.fifo.messages import Role, Slow
+from rostra.protocols.fifo.requests import Enter, Exit
+from rostra.protocols.relaxed import requests
+from rostra.protocols.relaxed.requests import AnyNotice
+from rostra.transport.dialler import dialler, own_token, program_name
 from rostra.wire import NO_ENDPOINT, Reading
 from rostra.wire.programs import AnyRequest
 

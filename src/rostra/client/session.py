@@ -18,13 +18,13 @@ from weakref import ref
 
 from rostra.client.connection import AgentConnection, Silence
 from rostra.client.copies import Copies
-from rostra.client.dialling import dialler
 from rostra.client.states import Connected, Lost, State, Suspended
 from rostra.client.streams import Stream, again
 from rostra.client.watched import Watched
 from rostra.errors import BadInput, DeadlineExceeded, RostraError, Unreachable, WrongWorld
 from rostra.names import Endpoint
-from rostra.protocols.resolve.requests import Open
+from rostra.protocols.relaxed.requests import Open
+from rostra.transport.dialler import dialler
 from rostra.wire import NO_ENDPOINT
 
 OnLost = Literal["rejoin", "raise"]

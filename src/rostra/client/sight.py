@@ -24,10 +24,10 @@ from msgspec import Struct
 
 from rostra.client.admin import Admin, connect_admin
 from rostra.client.group import Entering
+from rostra.config import load_world
 from rostra.errors import UNDECODABLE, Malformed, NotAllowed, RostraError, Unreachable
 from rostra.names import Domain
-from rostra.runtime.addresses import SMALL_WORLD_PREFIX, SocketPath, find_agent, parse_address
-from rostra.runtime.config import load_world
+from rostra.transport.addresses import SMALL_WORLD_PREFIX, SocketPath, find_agent, parse_address
 
 AT_ONCE: Final = 32
 ASK_WITHIN_S: Final = 1.5

@@ -1,6 +1,6 @@
 """A program's own copies of the groups that it watches.
 
-The agent numbers what changes (`protocols/resolve/watches.py`), so the work here is small: one copy for each
+The agent numbers what changes (`protocols/relaxed/watches.py`), so the work here is small: one copy for each
 group, edited by each change once, and for each endpoint that watches the number up to which it was told.
 
     Changed  ──▶ the next number: edit the copy, tell the readers
@@ -30,9 +30,9 @@ from rostra.client.follows import Follow, Following
 from rostra.client.streams import Stream
 from rostra.errors import BadInput, Malformed
 from rostra.names import Domain, Endpoint, Group, quoted
-from rostra.protocols.resolve import requests
-from rostra.protocols.resolve.messages import by_endpoint
-from rostra.protocols.resolve.requests import Changed, Snapshot
+from rostra.protocols.relaxed import requests
+from rostra.protocols.relaxed.messages import by_endpoint
+from rostra.protocols.relaxed.requests import Changed, Snapshot
 
 
 class Memory(Struct, frozen=True):

@@ -22,8 +22,8 @@ each began. So one sight for all of them is enough, and the notices themselves s
 from typing import Final, NamedTuple
 
 from rostra.names import Endpoint, Group, inside
-from rostra.protocols.resolve.messages import Cause, Members, Stamp
-from rostra.protocols.resolve.requests import Absolute, Joined, Left, Only, Without
+from rostra.protocols.relaxed.messages import Cause, Members, Stamp
+from rostra.protocols.relaxed.requests import Absolute, Joined, Left, Only, Without
 
 JOINED: Final = "joined"
 LEFT: Final = "left"

@@ -26,18 +26,18 @@ from typing import Any, Final
 
 from msgspec import Struct, msgpack
 
+from rostra.core.effects import Asked, EndpointGone, Event, FellBehind, TimerFired
 from rostra.errors import UNDECODABLE, BadInput, RostraError
 from rostra.journal.veil import veiled, without_keys
 from rostra.names import Domain, Endpoint, Group
 from rostra.node import Node, Output
-from rostra.protocols.adhoc import events as adhoc
 from rostra.protocols.detect.programs import ProgramEvidence
-from rostra.protocols.effects import Asked, EndpointGone, Event, FellBehind, TimerFired
-from rostra.protocols.lead import events as lead
+from rostra.protocols.election import events as lead
+from rostra.protocols.fifo import events as adhoc
 from rostra.protocols.links.events import ChannelClosed, ChannelOpened, PacketArrived
 from rostra.protocols.links.packets import NOBODY, AnyPacket, Hello
-from rostra.protocols.resolve.registry import Registry, RegistryRecord
-from rostra.protocols.resolve.requests import AnyRequest
+from rostra.protocols.relaxed.registry import Registry, RegistryRecord
+from rostra.protocols.relaxed.requests import AnyRequest
 from rostra.replica import Replica
 from rostra.stacks import NodePlan, SeatPlan, make_core, make_node, make_replica
 from rostra.wire import Encoder, FrameKind, FrameReader

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any, Final, Literal
 
+from rostra.core.effects import Because, LinkDown, LinkMoved, LinkUp
 from rostra.journal.entries import Sheet, micros
 from rostra.names import Domain, depth
-from rostra.protocols.effects import Because, LinkDown, LinkMoved, LinkUp
 from rostra.protocols.links.events import (
     ChannelClosed,
     Evidence,
@@ -22,7 +22,7 @@ from rostra.protocols.links.events import (
     Trusted,
 )
 from rostra.protocols.links.packets import Data
-from rostra.protocols.resolve.messages import Cause, DomainFailed, EndpointsJoined
+from rostra.protocols.relaxed.messages import Cause, DomainFailed, EndpointsJoined
 
 AGAIN: Final = "again"
 """In the place of a message's kind: sent or received a second time, because the first was lost or late."""

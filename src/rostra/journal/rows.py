@@ -18,29 +18,19 @@ from typing import Any, Final, Literal
 
 from msgspec import json
 
+from rostra.core.effects import Answer, Asked, Because, EndpointGone, Event, LinkDown, LinkMoved, LinkUp, Tell
 from rostra.journal.entries import OBSERVERS_MAX, Entry, Role, Sheet, micros
 from rostra.journal.fold import JOINED, LEFT, SNAPSHOT, UNFOLLOWED, UNKNOWN, Line, Sight
 from rostra.journal.links import Links, because_of
 from rostra.journal.spoken import Spoken
 from rostra.names import Domain, Endpoint, Group, parent
-from rostra.protocols.adhoc import events as adhoc
-from rostra.protocols.adhoc.events import Aggregated, Deliver, Delivered, JoinAsked, LeaveAsked
-from rostra.protocols.adhoc.messages import Data as Speech
-from rostra.protocols.adhoc.messages import Nak, Numbered
-from rostra.protocols.adhoc.messages import Role as Speaks
-from rostra.protocols.adhoc.voice import is_aggregate
 from rostra.protocols.detect.programs import ProgramEvidence
-from rostra.protocols.effects import (
-    Answer,
-    Asked,
-    Because,
-    EndpointGone,
-    Event,
-    LinkDown,
-    LinkMoved,
-    LinkUp,
-    Tell,
-)
+from rostra.protocols.fifo import events as adhoc
+from rostra.protocols.fifo.events import Aggregated, Deliver, Delivered, JoinAsked, LeaveAsked
+from rostra.protocols.fifo.messages import Role as Speaks
+from rostra.protocols.fifo.voice import is_aggregate
+from rostra.protocols.flow.messages import Data as Speech
+from rostra.protocols.flow.messages import Nak, Numbered
 from rostra.protocols.links.events import (
     ChannelClosed,
     PacketArrived,
@@ -49,8 +39,8 @@ from rostra.protocols.links.events import (
     Transmit,
     Trusted,
 )
-from rostra.protocols.resolve.messages import Cause, Member
-from rostra.protocols.resolve.requests import (
+from rostra.protocols.relaxed.messages import Cause, Member
+from rostra.protocols.relaxed.requests import (
     Absolute,
     Changed,
     Close,

@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from rostra.journal.entries import OBSERVERS_MAX, Sheet, micros
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.adhoc.events import Deliver, Delivered, Heard
-from rostra.protocols.adhoc.messages import Data, Nak, Run
+from rostra.protocols.fifo.events import Deliver, Delivered, Heard
+from rostra.protocols.flow.messages import Data, Nak, Run
 
 QUESTIONS_MAX: Final = 1024
 """Ranges of one stream that were asked for and are waited for. Of more, the oldest are not journalled."""

@@ -1,7 +1,7 @@
 """Recordings without keys.
 
 A cluster's server tells others its data address together with the key that seals what it sends
-(`protocols.adhoc.messages.whereabouts`): in a member's attachment, in a control message, in its own plan, and
+(`protocols.fifo.messages.whereabouts`): in a member's attachment, in a control message, in its own plan, and
 in the effect `Located`. No core looks into a key: it compares keys and passes them on. So a recording holds a
 **stand-in** for each key, as long as the key and the same wherever that key stands. A node that is replayed
 with stand-ins orders what the recorded one ordered, byte for byte, once stand-ins are put into both lists of
@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from rostra.protocols.adhoc.events import Located
+from rostra.protocols.fifo.events import Located
 from rostra.wire.datagrams import KEY_BYTES
 
 _MARK: Final = bytes(6)

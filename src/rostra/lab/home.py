@@ -22,7 +22,7 @@ from typing import Final
 
 from rostra.errors import BadInput
 from rostra.lab import namespaces
-from rostra.runtime.addresses import LOCK_NAME, is_held
+from rostra.transport.addresses import LOCK_NAME, is_held
 
 BASE: Final = Path("/run/rostra-lab")
 PREFIX: Final = "rostra-lab"

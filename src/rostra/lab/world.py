@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from rostra.client import connect_admin
+from rostra.config import parse_world
 from rostra.errors import RostraError, Unreachable
 from rostra.lab.lab import Lab, Place, end
-from rostra.runtime.addresses import TcpAddress
-from rostra.runtime.config import parse_world
+from rostra.transport.addresses import TcpAddress
 
 PORT: Final = 7700
 UP_WITHIN_S: Final = 120.0

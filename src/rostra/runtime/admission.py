@@ -13,8 +13,8 @@ from typing import Any
 
 from rostra.errors import NotAllowed
 from rostra.names import Group
-from rostra.protocols.adhoc.messages import attributes_of
-from rostra.protocols.resolve.requests import Absolute, Denied, Done, denied
+from rostra.protocols.fifo.messages import attributes_of
+from rostra.protocols.relaxed.requests import Absolute, Denied, Done, denied
 
 Hear = Callable[[Any], None]
 

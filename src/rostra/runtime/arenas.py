@@ -18,15 +18,14 @@ TCP or says that it cannot: each gets the block itself in a `Delivery`, as if th
 everybody when no slot is free. Whoever does not give back takes a share away and delays nobody.
 """
 
-import fcntl
-import mmap
 import os
 import secrets
 from typing import TYPE_CHECKING, Final
 
 from rostra.errors import BadInput
 from rostra.names import Group
-from rostra.protocols.adhoc.messages import Run, Stream
+from rostra.protocols.flow.messages import Run, Stream
+from rostra.transport.memory import is_possible, sealed_memory
 from rostra.wire import Arena, Retired
 from rostra.wire.checks import TICKET_BYTES
 
@@ -59,27 +58,7 @@ IDLE_S: Final = 10.0
 
 READERS_LEAST: Final = 2
 
-F_SEAL_FUTURE_WRITE: Final = 0x10  # Linux 5.1 and later; the module fcntl does not name it
 _HEAD: Final = b"\xdd"  # how an array of up to 2^32 begins: `runs.py`
-
-
-def is_possible() -> bool:
-    """Linux has memory without a name that can be sealed."""
-    return hasattr(os, "memfd_create") and hasattr(fcntl, "F_ADD_SEALS")
-
-
-def sealed_memory(size_bytes: int) -> tuple[int, mmap.mmap]:
-    """Memory that only this process can write: the file to hand out, and our view of it."""
-    file = os.memfd_create("rostra-arena", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    try:
-        os.ftruncate(file, size_bytes)
-        fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
-        memory = mmap.mmap(file, size_bytes)
-        fcntl.fcntl(file, fcntl.F_ADD_SEALS, F_SEAL_FUTURE_WRITE | fcntl.F_SEAL_SEAL)
-    except OSError:
-        os.close(file)
-        raise
-    return file, memory
 
 
 class _Arena:

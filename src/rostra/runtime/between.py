@@ -16,8 +16,8 @@ from typing import Final
 
 from rostra.errors import BadInput
 from rostra.names import Domain
-from rostra.runtime.addresses import TcpAddress
-from rostra.runtime.multicast import ears, interface_to, lend_mouth
+from rostra.transport.addresses import TcpAddress
+from rostra.transport.multicast import ears, interface_to, lend_mouth
 
 Place = tuple[str, int]
 

@@ -11,10 +11,10 @@ without a failure after a peer was let in, and it is forgiven. Without a state d
 import contextlib
 from typing import TYPE_CHECKING, Final
 
+from rostra.core.effects import Event
 from rostra.errors import RostraError, StoreFailed
 from rostra.names import Domain
-from rostra.protocols.adhoc.events import Heard
-from rostra.protocols.effects import Event
+from rostra.protocols.fifo.events import Heard
 from rostra.protocols.links.events import PacketArrived
 
 if TYPE_CHECKING:

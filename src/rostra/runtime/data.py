@@ -35,15 +35,15 @@ from msgspec.structs import replace
 
 from rostra.errors import BadInput
 from rostra.names import ROOT, Domain, Group, host_of, parent
-from rostra.protocols.adhoc.config import AdhocConfig
-from rostra.protocols.adhoc.core import ClusterCore, HostCore
-from rostra.protocols.adhoc.events import Broadcast, Cast, Heard, Located, Transmit
-from rostra.protocols.adhoc.messages import Speech
-from rostra.protocols.adhoc.voice import delegate_host
+from rostra.protocols.fifo.core import ClusterCore, HostCore
+from rostra.protocols.fifo.events import Broadcast, Cast, Heard, Located, Transmit
+from rostra.protocols.fifo.voice import delegate_host
+from rostra.protocols.flow.config import FifoConfig
+from rostra.protocols.flow.messages import Speech
 from rostra.protocols.links.packets import Hello
-from rostra.runtime.addresses import TcpAddress, parse_tcp
 from rostra.runtime.between import Between
-from rostra.runtime.multicast import (
+from rostra.transport.addresses import TcpAddress, parse_tcp
+from rostra.transport.multicast import (
     TRY_S,
     Audience,
     ears,
@@ -105,7 +105,7 @@ _DROPS: Final = struct.Struct("9I")
 Place = tuple[str, int]  # IP address and port
 
 
-def fitted(config: AdhocConfig) -> AdhocConfig:
+def fitted(config: FifoConfig) -> FifoConfig:
     """The same, with no more under way at once than sockets of this machine can hold."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         _enlarge(probe)

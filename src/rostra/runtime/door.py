@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Final
 
 from rostra.errors import BadInput, Malformed, NotAllowed, RostraError, Unreachable
 from rostra.protocols.links.packets import Hello
-from rostra.runtime.addresses import SocketPath, TcpAddress
-from rostra.runtime.connection import Connection
 from rostra.runtime.links import HANDSHAKE_TIMEOUT_S, LinkEnd, let_in
 from rostra.runtime.programs import WATCH_TICK_S
-from rostra.runtime.trusted import check_directory
+from rostra.transport.addresses import SocketPath, TcpAddress
+from rostra.transport.connection import Connection
+from rostra.transport.trusted import check_directory
 from rostra.wire import Arrived, FrameKind, FrameReader, ProgramHello, Refusal
 
 if TYPE_CHECKING:

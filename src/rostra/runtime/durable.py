@@ -12,9 +12,7 @@ that end are heard at once: a leader without a majority must resign, whatever it
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from rostra.errors import StoreFailed
-from rostra.names import Domain
-from rostra.protocols.effects import (
+from rostra.core.effects import (
     Effect,
     Event,
     Ignored,
@@ -25,9 +23,11 @@ from rostra.protocols.effects import (
     Received,
     TimerFired,
 )
-from rostra.protocols.lead.core import SeatCore
-from rostra.protocols.lead.events import Begun
-from rostra.protocols.lead.messages import Keep, Led, Supported, VoteAsked, VoteGiven
+from rostra.errors import StoreFailed
+from rostra.names import Domain
+from rostra.protocols.election.core import SeatCore
+from rostra.protocols.election.events import Begun
+from rostra.protocols.election.messages import Keep, Led, Supported, VoteAsked, VoteGiven
 from rostra.runtime.store import Store, size_on_disk
 
 _STORED: Final = (VoteAsked, VoteGiven, Supported, Led, Keep)

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from rostra.core.effects import Core
 from rostra.names import domain_of_seat
-from rostra.protocols.adhoc.core import ClusterCore, HostCore
-from rostra.protocols.adhoc.member import MemberCore
-from rostra.protocols.adhoc.messages import Range, Role
-from rostra.protocols.adhoc.submitter import Submitter
-from rostra.protocols.effects import Core
+from rostra.protocols.fifo.core import ClusterCore, HostCore
+from rostra.protocols.fifo.member import MemberCore
+from rostra.protocols.fifo.messages import Role
+from rostra.protocols.fifo.submitter import Submitter
+from rostra.protocols.flow.messages import Range
 from rostra.protocols.links.core import Link
 
 if TYPE_CHECKING:

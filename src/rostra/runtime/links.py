@@ -25,8 +25,8 @@ from rostra.names import Domain
 from rostra.protocols.links.core import OLDER, WE_ARE_OLDER
 from rostra.protocols.links.events import ChannelClosed, ChannelOpened, PacketArrived
 from rostra.protocols.links.packets import AHEAD_MS_MAX, SESSIONS_PER_LIFE, AnyPacket, Hello
-from rostra.runtime.addresses import TcpAddress, reason_of
-from rostra.runtime.connection import Connection
+from rostra.transport.addresses import TcpAddress, reason_of
+from rostra.transport.connection import Connection
 from rostra.wire import Arrived, FrameKind, FrameReader, Refusal
 
 if TYPE_CHECKING:

@@ -24,27 +24,8 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from rostra.errors import RostraError, StoreFailed
-from rostra.journal.inputs import FLUSHED, STARTED, Began, Met, Recorder, ServerRecorder, Stopped
-from rostra.journal.rows import Scribe
-from rostra.names import Domain, dials, parent
-from rostra.node import Node, Output
-from rostra.protocols.adhoc.config import AdhocConfig
-from rostra.protocols.adhoc.core import ClusterCore, HostCore
-from rostra.protocols.adhoc.events import (
-    Broadcast,
-    Cast,
-    Deliver,
-    ForgetSpilled,
-    Located,
-    ReadSpilled,
-    Spill,
-    Spilled,
-    SpilledRead,
-    Tuned,
-)
-from rostra.protocols.adhoc.events import Transmit as Speak
-from rostra.protocols.effects import (
+from rostra.config import World
+from rostra.core.effects import (
     Answer,
     CancelTimer,
     Core,
@@ -60,8 +41,13 @@ from rostra.protocols.effects import (
     TimerFired,
     TimerKey,
 )
-from rostra.protocols.lead.core import Ballot
-from rostra.protocols.lead.events import (
+from rostra.errors import RostraError, StoreFailed
+from rostra.journal.inputs import FLUSHED, STARTED, Began, Met, Recorder, ServerRecorder, Stopped
+from rostra.journal.rows import Scribe
+from rostra.names import Domain, dials, parent
+from rostra.node import Node, Output
+from rostra.protocols.election.core import Ballot
+from rostra.protocols.election.events import (
     Begun,
     Clock,
     Committed,
@@ -73,6 +59,21 @@ from rostra.protocols.lead.events import (
     Resign,
     TermRefused,
 )
+from rostra.protocols.fifo.core import ClusterCore, HostCore
+from rostra.protocols.fifo.events import (
+    Broadcast,
+    Cast,
+    Deliver,
+    ForgetSpilled,
+    Located,
+    ReadSpilled,
+    Spill,
+    Spilled,
+    SpilledRead,
+    Tuned,
+)
+from rostra.protocols.fifo.events import Transmit as Speak
+from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.core import Link
 from rostra.protocols.links.events import (
     Awaited,
@@ -86,12 +87,10 @@ from rostra.protocols.links.events import (
     Transmit,
     Trusted,
 )
-from rostra.protocols.resolve.registry import RegistryRecord
+from rostra.protocols.relaxed.registry import RegistryRecord
 from rostra.replica import Replica
 from rostra.runtime.arenas import MB_EACH
 from rostra.runtime.blame import Blame
-from rostra.runtime.config import World
-from rostra.runtime.connection import Connection, HalfReceived
 from rostra.runtime.data import DataChannel
 from rostra.runtime.door import Door
 from rostra.runtime.durable import DurableSeat
@@ -102,6 +101,7 @@ from rostra.runtime.programs import WATCH_TICK_S, Programs
 from rostra.runtime.record import Record
 from rostra.runtime.spill import SpillDisk
 from rostra.runtime.store import Store
+from rostra.transport.connection import Connection, HalfReceived
 from rostra.wire import Encoder, Goodbye
 
 DRAIN_TIMEOUT_S: Final = 5.0
@@ -171,7 +171,7 @@ class Process:
         self.loop = asyncio.get_running_loop()
         self.encoder = Encoder(world.name)
         self.patience = Patience(self)
-        self.adhoc = AdhocConfig()
+        self.adhoc = FifoConfig()
         self.arena_bytes = MB_EACH << 20  # of memory shared with programs, for each group; 0: none
         self.data = DataChannel(self)
         self.residents: dict[Domain, Resident] = {}

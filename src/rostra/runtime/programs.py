@@ -26,6 +26,7 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from rostra.core.effects import Answer, Asked, Effect, EndpointGone, Event, FellBehind, Ignored, Tell
 from rostra.errors import (
     BadInput,
     NameInUse,
@@ -38,20 +39,6 @@ from rostra.errors import (
     Unreachable,
 )
 from rostra.names import ROOT, Endpoint, Group, incarnation_of, parent
-from rostra.protocols.adhoc.core import HostCore
-from rostra.protocols.adhoc.events import (
-    Deliver,
-    Delivered,
-    Excluded,
-    JoinAsked,
-    LeaveAsked,
-    Parted,
-    Paused,
-    Resumed,
-    Submitted,
-)
-from rostra.protocols.adhoc.listing import shown
-from rostra.protocols.adhoc.requests import Enter, Exit
 from rostra.protocols.detect.programs import (
     Ping as PingOrder,
 )
@@ -65,12 +52,25 @@ from rostra.protocols.detect.programs import (
     ProgramTrusted,
     ProgramWatch,
 )
-from rostra.protocols.effects import Answer, Asked, Effect, EndpointGone, Event, FellBehind, Ignored, Tell
+from rostra.protocols.fifo.core import HostCore
+from rostra.protocols.fifo.events import (
+    Deliver,
+    Delivered,
+    Excluded,
+    JoinAsked,
+    LeaveAsked,
+    Parted,
+    Paused,
+    Resumed,
+    Submitted,
+)
+from rostra.protocols.fifo.listing import shown
+from rostra.protocols.fifo.requests import Enter, Exit
 from rostra.protocols.links.events import Ticked
-from rostra.protocols.resolve.domain import DomainServer
-from rostra.protocols.resolve.local import LocalServer
-from rostra.protocols.resolve.messages import Members
-from rostra.protocols.resolve.requests import (
+from rostra.protocols.relaxed.domain import DomainServer
+from rostra.protocols.relaxed.local import LocalServer
+from rostra.protocols.relaxed.messages import Members
+from rostra.protocols.relaxed.requests import (
     Absolute,
     Changed,
     Close,
@@ -101,12 +101,12 @@ from rostra.protocols.resolve.requests import (
     WatchLife,
     denied,
 )
-from rostra.protocols.resolve.watches import Watches
+from rostra.protocols.relaxed.watches import Watches
 from rostra.runtime.admission import Admission
 from rostra.runtime.arenas import Arenas
-from rostra.runtime.connection import Connection, Hold
 from rostra.runtime.shares import Shares, User, What
 from rostra.runtime.store import size_on_disk
+from rostra.transport.connection import Connection, Hold
 from rostra.wire import (
     NO_ENDPOINT,
     Answered,

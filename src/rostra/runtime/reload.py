@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rostra.runtime.config import World
+from rostra.config import World
 from rostra.runtime.door import Door
 from rostra.runtime.process import Process
 

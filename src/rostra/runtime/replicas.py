@@ -9,12 +9,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from rostra.core.effects import Event
 from rostra.errors import StoreFailed
 from rostra.journal.inputs import Began, Recorder
 from rostra.names import Domain
 from rostra.node import Node, Output
-from rostra.protocols.effects import Event
-from rostra.protocols.lead.core import SeatCore
+from rostra.protocols.election.core import SeatCore
 from rostra.replica import Replica
 from rostra.runtime.durable import DurableSeat
 from rostra.runtime.process import Process, Resident

@@ -21,13 +21,12 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rostra.config import LOOPBACK, World
 from rostra.errors import BadInput, RostraError
 from rostra.journal.inputs import FORMAT, Began
 from rostra.names import Domain, parent
-from rostra.protocols.adhoc.messages import Channel
-from rostra.runtime.addresses import SocketPath, TcpAddress, default_socket
+from rostra.protocols.fifo.messages import Channel
 from rostra.runtime.arenas import MB_EACH
-from rostra.runtime.config import LOOPBACK, World
 from rostra.runtime.data import DataChannel, fitted
 from rostra.runtime.door import Door
 from rostra.runtime.notify import Systemd
@@ -37,8 +36,9 @@ from rostra.runtime.reload import reload
 from rostra.runtime.replicas import Replicas
 from rostra.runtime.spill import MB_MAX
 from rostra.runtime.store import Store, open_store
-from rostra.runtime.tokens import read_token
 from rostra.stacks import FifoPlan, NodePlan, SeatPlan, make_core, make_node, make_replica
+from rostra.transport.addresses import SocketPath, TcpAddress, default_socket
+from rostra.transport.tokens import read_token
 from rostra.wire import FrameKind
 
 if TYPE_CHECKING:

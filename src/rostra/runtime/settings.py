@@ -17,14 +17,12 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rostra.errors import BadInput
-from rostra.journal.bounds import Bounds
-from rostra.runtime.addresses import default_socket, parse_socket_path, parse_tcp
-from rostra.runtime.arenas import MB_EACH
-from rostra.runtime.config import (
+from rostra.config import (
     BOUNDS,
     DETECT,
+    LIMITS,
     JournalSettings,
+    Limits,
     World,
     WorldFile,
     parse_http,
@@ -34,8 +32,11 @@ from rostra.runtime.config import (
     parse_profile,
     placed,
 )
-from rostra.runtime.shares import LIMITS, Limits
+from rostra.errors import BadInput
+from rostra.journal.bounds import Bounds
+from rostra.runtime.arenas import MB_EACH
 from rostra.runtime.spill import MB_MAX
+from rostra.transport.addresses import default_socket, parse_socket_path, parse_tcp
 
 Role = Literal["agent", "server"]
 

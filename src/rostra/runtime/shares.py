@@ -12,27 +12,12 @@ divided in advance. The agent's own user and root are bounded by what there is, 
 """
 
 import os
-from typing import Final, Literal
+from typing import Literal
 
-from msgspec import Struct
-from msgspec.structs import fields
-
+from rostra.config import Limits
 from rostra.errors import TooLarge
 
 What = Literal["programs", "endpoints", "memberships", "questions"]
-
-
-class Limits(Struct, frozen=True):
-    """What all programs of one agent may hold together. Raising one costs memory for each that is held: some
-    KB for a program, about 1 KB for the others. A group is also a row at every server of its scope."""
-
-    programs_max: int = 50_000
-    endpoints_max: int = 100_000
-    memberships_max: int = 200_000
-    questions_max: int = 65_536
-
-
-LIMITS: Final = tuple(field.name for field in fields(Limits))
 
 
 class User:

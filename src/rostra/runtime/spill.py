@@ -1,4 +1,4 @@
-"""The disk on which a cluster's server keeps the backlogs of slow receivers (`protocols/adhoc/spill.py`).
+"""The disk on which a cluster's server keeps the backlogs of slow receivers (`protocols/fifo/spill.py`).
 
     loop ── Spill, ReadSpilled, ForgetSpilled ──▶ one thread ── SQLite ──▶ <state>/<domain>.spill.sqlite
     loop ◀── Spilled, SpilledRead ─────────────── one thread               gone when nothing is in it
@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Final
 
 from rostra.names import Domain
-from rostra.protocols.adhoc.events import ForgetSpilled, ReadSpilled, Spill, Spilled, SpilledRead
-from rostra.protocols.adhoc.messages import Run
-from rostra.protocols.adhoc.runs import cut
+from rostra.protocols.fifo.events import ForgetSpilled, ReadSpilled, Spill, Spilled, SpilledRead
+from rostra.protocols.flow.messages import Run
+from rostra.protocols.flow.runs import cut
 from rostra.runtime.record import Record
-from rostra.runtime.trusted import own_file
+from rostra.transport.trusted import own_file
 
 MB_MAX: Final = 256
 """What all backlogs of a server may fill. Raising it: receivers may sleep for longer, more disk."""

@@ -25,9 +25,9 @@ import msgspec
 
 from rostra.errors import UNDECODABLE, BadInput, StoreFailed
 from rostra.names import Domain, parse_group_name, parse_scope
-from rostra.protocols.lead.core import Ballot
-from rostra.protocols.resolve.registry import Registry, RegistryRecord
-from rostra.runtime.trusted import own_directory, own_file
+from rostra.protocols.election.core import Ballot
+from rostra.protocols.relaxed.registry import Registry, RegistryRecord
+from rostra.transport.trusted import own_directory, own_file
 
 BLOCK: Final = 1024
 """Numbers reserved at a time. Larger: fewer disk writes; much larger: restarts would outrun the wall

@@ -7,8 +7,8 @@ from typing import Final
 from msgspec import Struct
 
 from rostra.names import ROOT, Domain, parent
-from rostra.protocols.resolve.domain import DomainServer
-from rostra.protocols.resolve.local import LocalServer
+from rostra.protocols.relaxed.domain import DomainServer
+from rostra.protocols.relaxed.local import LocalServer
 from rostra.runtime.process import Process, Resident
 
 RELATIONS: Final = ("parent", "sibling", "child")

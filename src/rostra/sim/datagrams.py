@@ -1,7 +1,7 @@
 """The pretend data channel: what becomes of a datagram between two hosts of a LAN, or between two sites.
 
 Groups with `delivery="fifo"` speak over a channel of their own, apart from the links between servers
-(`protocols/adhoc`): other ways, other delays, other luck. Ways are made when they are first used, since a LAN
+(`protocols/fifo`): other ways, other delays, other luck. Ways are made when they are first used, since a LAN
 of two hundred hosts has forty thousand of them.
 
 **Luck is a function of what is said.** Whether a datagram is lost depends on the seed, the way, its content
@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 from msgspec import msgpack
 
 from rostra.names import Domain
-from rostra.protocols.adhoc.messages import Data, Heartbeat, Nak, Numbered, Report, Speech, Status
+from rostra.protocols.flow.messages import Data, Heartbeat, Nak, Numbered, Report, Speech, Status
 from rostra.sim.network import Constant, LinkModel, Quality
 
 QUEUE_S: Final = 0.5

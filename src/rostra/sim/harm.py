@@ -14,8 +14,8 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from rostra.names import Domain, Endpoint, inside
-from rostra.protocols.adhoc import events as talk
-from rostra.protocols.resolve import requests as told
+from rostra.protocols.fifo import events as talk
+from rostra.protocols.relaxed import requests as told
 from rostra.sim.checkers import Verdict, fifo_gap_free, per_source_order, stable_truth, watch_complete
 from rostra.sim.history import (
     Answered,

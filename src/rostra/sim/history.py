@@ -13,11 +13,11 @@ from typing import Literal
 
 from msgspec import Struct
 
+from rostra.core.effects import Because
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.adhoc.events import Item
-from rostra.protocols.adhoc.messages import Run
-from rostra.protocols.effects import Because
-from rostra.protocols.resolve.requests import AnyAnswer, AnyNotice, AnyRequest
+from rostra.protocols.fifo.events import Item
+from rostra.protocols.flow.messages import Run
+from rostra.protocols.relaxed.requests import AnyAnswer, AnyNotice, AnyRequest
 
 
 class Record(Struct, frozen=True, tag_field="record"):

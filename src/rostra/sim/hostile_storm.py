@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
+from rostra.core.effects import Core, Send
 from rostra.names import ROOT, Domain, Endpoint, Group, inside
-from rostra.protocols.adhoc.config import AdhocConfig
-from rostra.protocols.adhoc.messages import Role
-from rostra.protocols.effects import Core, Send
+from rostra.protocols.fifo.messages import Role
+from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
-from rostra.protocols.resolve.domain import DomainServer
-from rostra.protocols.resolve.requests import AnyNotice, Done, Life, Message, NotDelivered
-from rostra.protocols.resolve.view import Report
+from rostra.protocols.relaxed.domain import DomainServer
+from rostra.protocols.relaxed.requests import AnyNotice, Done, Life, Message, NotDelivered
+from rostra.protocols.relaxed.view import Report
 from rostra.sim.checkers import Verdict
 from rostra.sim.harm import harm_stays_below, outside
 from rostra.sim.history import AnyRecord, Settled
@@ -79,7 +79,7 @@ class HostileStorm:
             links=LinkModel(lan, wan),
             data=LinkModel(lan, wan),
             timers=LinkConfig.lan().over_datagrams(),
-            fifo=AdhocConfig(resume_s=luck.choice((0.5, 30.0))),
+            fifo=FifoConfig(resume_s=luck.choice((0.5, 30.0))),
             watching=watching,
             listeners=(self,),
             journal=journal,

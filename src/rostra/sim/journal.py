@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from rostra.core.effects import Event
 from rostra.errors import BadInput
 from rostra.journal.entries import Entry, Identity, Role
 from rostra.journal.inputs import Began, Recorder, ServerRecorder, Word
@@ -27,7 +28,6 @@ from rostra.journal.segments import Place, read, table_of
 from rostra.journal.truth import Truth
 from rostra.journal.writer import Part
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.effects import Event
 from rostra.sim.history import LineChanged, ServerChanged, Settled
 
 if TYPE_CHECKING:

@@ -18,18 +18,12 @@ from msgspec import Meta, Struct
 
 from rostra.errors import PeerError, RostraError
 from rostra.names import ROOT, Domain, Endpoint, Group, child, enclosing, host_of, inside
-from rostra.protocols.adhoc.messages import (
-    Attributes,
-    Control,
-    DelegateAttributes,
-    LastWords,
-    encode,
-)
-from rostra.protocols.adhoc.voice import delegate_of, lan_of
+from rostra.protocols.fifo.messages import Attributes, Control, DelegateAttributes, LastWords, encode
+from rostra.protocols.fifo.voice import delegate_of, lan_of
 from rostra.protocols.links.packets import NOBODY, Beat, Bye, Data, Hello
-from rostra.protocols.resolve.domain import DomainServer
-from rostra.protocols.resolve.local import LocalServer
-from rostra.protocols.resolve.messages import Member, MessageId, Routed
+from rostra.protocols.relaxed.domain import DomainServer
+from rostra.protocols.relaxed.local import LocalServer
+from rostra.protocols.relaxed.messages import Member, MessageId, Routed
 from rostra.sim.world import WORLD_NAME, World
 from rostra.wire import Encoder, FrameKind, FrameReader
 from rostra.wire.numbers import MESSAGES

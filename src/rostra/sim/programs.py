@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from rostra.errors import BadInput
 from rostra.names import Domain, Endpoint, Group, make_group, parse_group
-from rostra.protocols.adhoc.messages import Role, Slow
-from rostra.protocols.resolve.requests import (
+from rostra.protocols.fifo.messages import Role, Slow
+from rostra.protocols.relaxed.requests import (
     Close,
     Join,
     Leave,
@@ -23,7 +23,7 @@ from rostra.protocols.resolve.requests import (
     Watch,
     WatchLife,
 )
-from rostra.protocols.resolve.view import NOT_FOLLOWED, Views
+from rostra.protocols.relaxed.view import NOT_FOLLOWED, Views
 from rostra.sim.talks import JoinTalk, LeaveTalk, Talk
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from typing import Any, Final
 from msgspec import Struct, json
 from msgspec.structs import fields, replace
 
+from rostra.core.effects import LinkDown, LinkMoved, LinkUp, Tell
 from rostra.errors import BadInput
 from rostra.journal.inputs import (
     FORMAT,
@@ -42,11 +43,10 @@ from rostra.journal.inputs import (
 from rostra.journal.writer import INPUTS, unpacked
 from rostra.names import Domain
 from rostra.protocols.detect.config import DetectConfig
-from rostra.protocols.effects import LinkDown, LinkMoved, LinkUp, Tell
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.events import Suspected, Trusted
-from rostra.protocols.resolve.config import ResolveConfig
-from rostra.protocols.resolve.requests import Left, Only, Without
+from rostra.protocols.relaxed.config import RelaxedConfig
+from rostra.protocols.relaxed.requests import Left, Only, Without
 
 
 class Recording(Struct, frozen=True):
@@ -245,7 +245,7 @@ def changed(began: Began, changes: Mapping[str, str]) -> Began:
 _TABLES: Final[Mapping[str, type[Any]]] = {
     "detect": DetectConfig,
     "links": LinkConfig,
-    "resolve": ResolveConfig,
+    "resolve": RelaxedConfig,
 }
 
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rostra.core.effects import Event
 from rostra.journal.inputs import FORMAT, Began
 from rostra.names import Domain, seat_of
 from rostra.node import Node, Output
-from rostra.protocols.effects import Event
-from rostra.protocols.lead.core import Ballot
-from rostra.protocols.resolve.registry import Registry, RegistryRecord
+from rostra.protocols.election.core import Ballot
+from rostra.protocols.relaxed.registry import Registry, RegistryRecord
 from rostra.replica import Replica
 from rostra.sim.network import Line
 from rostra.stacks import SeatPlan, make_replica

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from rostra.names import Domain, Endpoint, Group, inside
-from rostra.protocols.resolve.domain import DomainServer
-from rostra.protocols.resolve.local import LocalServer
-from rostra.protocols.resolve.messages import Interest, Members
-from rostra.protocols.resolve.neighbours import Relation
-from rostra.protocols.resolve.requests import Absolute, Joined
+from rostra.protocols.relaxed.domain import DomainServer
+from rostra.protocols.relaxed.local import LocalServer
+from rostra.protocols.relaxed.messages import Interest, Members
+from rostra.protocols.relaxed.neighbours import Relation
+from rostra.protocols.relaxed.requests import Absolute, Joined
 from rostra.sim.history import AnyRecord, MembershipChanged, Told
 from rostra.sim.programs import Call, Program
 from rostra.sim.twin import Twin

@@ -3,9 +3,9 @@
 It answers what `rostra.runtime.spill` answers, so that the cores meet the same disk in both worlds.
 """
 
-from rostra.protocols.adhoc.events import ForgetSpilled, ReadSpilled, Spill, Spilled, SpilledRead
-from rostra.protocols.adhoc.messages import Run
-from rostra.protocols.adhoc.streams import Store
+from rostra.protocols.fifo.events import ForgetSpilled, ReadSpilled, Spill, Spilled, SpilledRead
+from rostra.protocols.flow.messages import Run
+from rostra.protocols.flow.streams import Store
 
 
 class Shelf:

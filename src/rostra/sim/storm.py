@@ -19,8 +19,8 @@ from msgspec.structs import replace
 from rostra.errors import RostraError
 from rostra.names import ROOT, Domain, Group, enclosing, inside
 from rostra.protocols.links.config import LinkConfig
-from rostra.protocols.resolve.domain import DomainServer
-from rostra.protocols.resolve.local import LocalServer
+from rostra.protocols.relaxed.domain import DomainServer
+from rostra.protocols.relaxed.local import LocalServer
 from rostra.sim.checkers import (
     Verdict,
     per_source_order,

@@ -34,10 +34,10 @@ from msgspec import Struct
 
 from rostra.errors import BadInput, BadStory, RostraError
 from rostra.names import Domain, Group, Tree, child, labels, make_group, parse_domain, parse_host
-from rostra.protocols.adhoc.config import AdhocConfig
-from rostra.protocols.adhoc.messages import Role, Slow
+from rostra.protocols.fifo.messages import Role, Slow
+from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
-from rostra.protocols.resolve.config import ResolveConfig
+from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.sim.explore.played import Played
 from rostra.sim.network import LAN, STEADY, WAN, WILD, Constant, LinkModel, Lognormal, Quality, Uniform
 from rostra.sim.programs import Program
@@ -556,8 +556,8 @@ def _settings(options: dict[str, str], seed: int | None) -> dict[str, Any]:
     return {
         "seed": int(written) if seed is None else seed,
         "timers": (LinkConfig.lan() if lan else LinkConfig.wan()).over_datagrams(),
-        "config": ResolveConfig.lan() if lan else ResolveConfig.wan(),
-        "fifo": (AdhocConfig.lan() if lan else AdhocConfig.wan()) if fifo else False,
+        "config": RelaxedConfig.lan() if lan else RelaxedConfig.wan(),
+        "fifo": (FifoConfig.lan() if lan else FifoConfig.wan()) if fifo else False,
     }
 
 

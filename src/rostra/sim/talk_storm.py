@@ -16,10 +16,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rostra.names import ROOT, Domain, Endpoint, Group
-from rostra.protocols.adhoc.config import AdhocConfig
-from rostra.protocols.adhoc.core import HostCore
-from rostra.protocols.adhoc.events import Gap
-from rostra.protocols.adhoc.messages import Role
+from rostra.protocols.fifo.core import HostCore
+from rostra.protocols.fifo.events import Gap
+from rostra.protocols.fifo.messages import Role
+from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.sim.checkers import Verdict, fifo_gap_free, fifo_live
 from rostra.sim.history import Handed
@@ -84,7 +84,7 @@ class TalkStorm:
             links=control,
             data=LinkModel(lan, wan),
             timers=LinkConfig.lan().over_datagrams(),
-            fifo=AdhocConfig(
+            fifo=FifoConfig(
                 resume_s=luck.choice((0.5, 4.0, 30.0)), delegate_linger_s=luck.choice((0.5, 5.0))
             ),
             watching=tapped(Invariants(every=16)),

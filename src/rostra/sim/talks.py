@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec import Struct
 
 from rostra.names import Endpoint, Group
-from rostra.protocols.adhoc.events import (
+from rostra.protocols.fifo.events import (
     Aggregated,
     Credit,
     Delivered,
@@ -24,7 +24,7 @@ from rostra.protocols.adhoc.events import (
     Parted,
     Ready,
 )
-from rostra.protocols.adhoc.messages import Role, Slow
+from rostra.protocols.fifo.messages import Role, Slow
 
 QUIET = b"\0"
 """What a stream says begins with this, so that a trace can sum it up and not repeat it."""

@@ -10,15 +10,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
+from rostra.core.effects import Core, Effect, Event, Instant, Received
 from rostra.errors import RostraError
 from rostra.names import Domain, Group, Tree, depth, inside, strictly_inside
-from rostra.protocols.adhoc.core import ClusterCore, HostCore
-from rostra.protocols.adhoc.invariants import delegate_violations, member_violations
-from rostra.protocols.effects import Core, Effect, Event, Instant, Received
-from rostra.protocols.resolve import invariants
-from rostra.protocols.resolve.domain import DomainServer
-from rostra.protocols.resolve.local import LocalServer
-from rostra.protocols.resolve.messages import MessageId, ResolveReply
+from rostra.protocols.fifo.core import ClusterCore, HostCore
+from rostra.protocols.fifo.invariants import delegate_violations, member_violations
+from rostra.protocols.relaxed import invariants
+from rostra.protocols.relaxed.domain import DomainServer
+from rostra.protocols.relaxed.local import LocalServer
+from rostra.protocols.relaxed.messages import MessageId, ResolveReply
 
 
 class RuleBroken(RostraError):

@@ -14,14 +14,14 @@ the section's: ``heard a 1-50``.
 from collections.abc import Iterable
 from typing import Literal
 
+from rostra.core.effects import Because, Ignored, LinkDown, LinkMoved, LinkUp, Noted
 from rostra.names import Domain, Endpoint, Group, Tree, host_of, incarnation_of, labels, name_of
 from rostra.node import Output
-from rostra.protocols.adhoc import events as talk
-from rostra.protocols.adhoc.runs import payloads
-from rostra.protocols.effects import Because, Ignored, LinkDown, LinkMoved, LinkUp, Noted
+from rostra.protocols.fifo import events as talk
+from rostra.protocols.flow.runs import payloads
 from rostra.protocols.links.events import Suspected, Trusted
-from rostra.protocols.resolve.messages import Cause, Members
-from rostra.protocols.resolve.requests import (
+from rostra.protocols.relaxed.messages import Cause, Members
+from rostra.protocols.relaxed.requests import (
     Absolute,
     AnyNotice,
     Denied,
@@ -35,7 +35,7 @@ from rostra.protocols.resolve.requests import (
     Resolved,
     Without,
 )
-from rostra.protocols.resolve.view import Report, ViewChanged
+from rostra.protocols.relaxed.view import Report, ViewChanged
 from rostra.sim.programs import Call, Program
 from rostra.sim.talks import QUIET
 

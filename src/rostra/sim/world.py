@@ -15,7 +15,7 @@ the world is random, so a seed is a whole history, byte for byte.
 Messages travel as objects. With `wire=True` every packet is encoded and decoded on its way, which costs
 time, counts bytes, and shows that what the cores say can be written down.
 
-With `fifo`, agents and cluster servers have the doors of `protocols/adhoc` around their cores, and programs
+With `fifo`, agents and cluster servers have the doors of `protocols/fifo` around their cores, and programs
 can join with `delivery="fifo"`. What these say travels on ways of its own (`datagrams.py`), apart from the
 lines.
 """
@@ -31,27 +31,7 @@ from zlib import crc32
 
 from msgspec import Struct
 
-from rostra.errors import BadInput, RostraError
-from rostra.journal.inputs import FLUSHED, FORMAT, STARTED, Began, Word
-from rostra.names import (
-    ROOT,
-    Domain,
-    Endpoint,
-    Group,
-    Tree,
-    inside,
-    parent,
-    parse_domain,
-    parse_endpoint_name,
-    parse_scope,
-)
-from rostra.node import Node, Output
-from rostra.protocols.adhoc import events as talk
-from rostra.protocols.adhoc.config import AdhocConfig
-from rostra.protocols.adhoc.core import ClusterCore, HostCore
-from rostra.protocols.adhoc.messages import Run, Speech
-from rostra.protocols.adhoc.runs import block_of
-from rostra.protocols.effects import (
+from rostra.core.effects import (
     Answer,
     Asked,
     CancelTimer,
@@ -70,8 +50,28 @@ from rostra.protocols.effects import (
     TimerFired,
     TimerKey,
 )
-from rostra.protocols.lead import events as seat
-from rostra.protocols.lead.config import LeadConfig
+from rostra.errors import BadInput, RostraError
+from rostra.journal.inputs import FLUSHED, FORMAT, STARTED, Began, Word
+from rostra.names import (
+    ROOT,
+    Domain,
+    Endpoint,
+    Group,
+    Tree,
+    inside,
+    parent,
+    parse_domain,
+    parse_endpoint_name,
+    parse_scope,
+)
+from rostra.node import Node, Output
+from rostra.protocols.election import events as seat
+from rostra.protocols.election.config import ElectionConfig
+from rostra.protocols.fifo import events as talk
+from rostra.protocols.fifo.core import ClusterCore, HostCore
+from rostra.protocols.flow.config import FifoConfig
+from rostra.protocols.flow.messages import Run, Speech
+from rostra.protocols.flow.runs import block_of
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.core import Link
 from rostra.protocols.links.events import (
@@ -87,11 +87,11 @@ from rostra.protocols.links.events import (
 )
 from rostra.protocols.links.packets import NOBODY, AnyPacket, Data, Hello
 from rostra.protocols.links.state import Together
-from rostra.protocols.resolve.config import ResolveConfig
-from rostra.protocols.resolve.local import LocalServer
-from rostra.protocols.resolve.messages import LifeAsked, LifeTold
-from rostra.protocols.resolve.registry import Registry
-from rostra.protocols.resolve.requests import (
+from rostra.protocols.relaxed.config import RelaxedConfig
+from rostra.protocols.relaxed.local import LocalServer
+from rostra.protocols.relaxed.messages import LifeAsked, LifeTold
+from rostra.protocols.relaxed.registry import Registry
+from rostra.protocols.relaxed.requests import (
     Absolute,
     AnyNotice,
     Close,
@@ -108,7 +108,7 @@ from rostra.protocols.resolve.requests import (
     Unwatch,
     Watch,
 )
-from rostra.protocols.resolve.view import Report
+from rostra.protocols.relaxed.view import Report
 from rostra.sim.datagrams import Datagrams, Way
 from rostra.sim.history import (
     Answered,
@@ -268,14 +268,14 @@ class World:
         domains: Mapping[str, int | Iterable[str]] | None = None,
         links: LinkModel = STEADY,
         timers: LinkConfig | None = None,
-        config: ResolveConfig | None = None,
+        config: RelaxedConfig | None = None,
         wire: bool = False,
         history: bool = True,
         stagger: bool = False,
         watching: Callable[[Domain, Core], Core] | None = None,
         listeners: Iterable[Listener] = (),
         journal: "str | Path | SimJournal | None" = None,
-        fifo: AdhocConfig | bool = False,
+        fifo: FifoConfig | bool = False,
         data: LinkModel | None = None,
         replicas: Mapping[str, int] | None = None,
     ) -> None:
@@ -285,7 +285,7 @@ class World:
         self.tree = tree if tree is not None else clusters(domains or {})
         self.links = links
         self.timers = timers if timers is not None else LinkConfig.wan().over_datagrams()
-        self.config = config if config is not None else ResolveConfig()
+        self.config = config if config is not None else RelaxedConfig()
         self.now = 0.0
         self.luck = Random(seed)
         self.history: History | None = [] if history else None
@@ -297,11 +297,11 @@ class World:
         self.bytes = 0
         self.notes: Counter[tuple[str, str]] = Counter()  # (Ignored or Noted, its label)
         self.journal = _opened(journal) if isinstance(journal, str | Path) else journal
-        self.fifo = (AdhocConfig() if fifo else None) if isinstance(fifo, bool) else fifo
+        self.fifo = (FifoConfig() if fifo else None) if isinstance(fifo, bool) else fifo
         self.data = Datagrams(seed, data if data is not None else links, self.tree.clusters)
         self.hearers: list[Hearer] = []
         self.name = WORLD_NAME
-        self.lead = LeadConfig()
+        self.lead = ElectionConfig()
         self.seats = Seats(self, {parse_domain(name): count for name, count in (replicas or {}).items()})
         self._watching = watching
         self._wire = _Wire() if wire else None

@@ -15,11 +15,10 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
+from rostra import config
+from rostra.core.effects import Answer, Asked, Event, Tell
 from rostra.names import Domain
 from rostra.node import Node
-from rostra.protocols.effects import Answer, Asked, Event, Tell
-from rostra.runtime import config
-from rostra.runtime.connection import Connection
 from rostra.runtime.door import Door
 from rostra.runtime.process import Process, Resident
 from rostra.runtime.programs import WATCH_TICK_S, Programs
@@ -29,6 +28,7 @@ from rostra.sim.world import OUTSIDE, WORLD_NAME
 from rostra.sim.world import World as Sim
 from rostra.testing import pipes
 from rostra.testing.trace import Trace
+from rostra.transport.connection import Connection
 from rostra.wire import FrameKind
 
 

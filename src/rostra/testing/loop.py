@@ -14,8 +14,8 @@ import math
 from collections.abc import Callable
 from typing import Any, NoReturn, Protocol, TypeVar
 
-from rostra.client.dialling import Dialler
 from rostra.errors import NotAvailable, RostraError
+from rostra.transport.dialler import Dialler
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ writes pile up, until that one is told to stop. An end that is **held** is of a 
 import asyncio
 from typing import Any, Final
 
-from rostra.runtime.connection import Connection
+from rostra.transport.connection import Connection
 
 KERNEL_BYTES: Final = 64 << 10
 """What the system itself would keep of what is not read yet."""

@@ -8,11 +8,11 @@
 from collections import deque
 from typing import Any, Final
 
+from rostra.core.effects import LinkDown, LinkMoved, LinkUp
 from rostra.names import Domain, Endpoint, name_of
 from rostra.node import Output
-from rostra.protocols.effects import LinkDown, LinkMoved, LinkUp
-from rostra.protocols.resolve.messages import Cause, Members
-from rostra.protocols.resolve.requests import (
+from rostra.protocols.relaxed.messages import Cause, Members
+from rostra.protocols.relaxed.requests import (
     Absolute,
     AnyNotice,
     Changed,

@@ -17,17 +17,17 @@ from collections.abc import Coroutine, Iterable, Mapping
 from random import Random
 from typing import Any, Final, TypeVar, overload
 
-from rostra.client.dialling import name_like
 from rostra.errors import BadInput
 from rostra.names import Domain, Tree, parse_host, parse_scope
 from rostra.protocols.links.config import LinkConfig
-from rostra.protocols.resolve.config import ResolveConfig
-from rostra.runtime.connection import Connection
+from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.sim import WAN, LinkModel
 from rostra.sim.world import World as Sim
 from rostra.testing.agents import AgentProcess, new_agent
 from rostra.testing.loop import HOST, DidNotFinish, PretendLoop
 from rostra.testing.trace import Trace
+from rostra.transport.connection import Connection
+from rostra.transport.dialler import name_like
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ class World:
         seed: int = 0,
         links: LinkModel = WAN,
         timers: LinkConfig | None = None,
-        config: ResolveConfig | None = None,
+        config: RelaxedConfig | None = None,
         loop: PretendLoop | None = None,
     ) -> None:
         tree = domains if isinstance(domains, Tree) else None

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from rostra.errors import BadInput
 from rostra.names import Tree
 from rostra.protocols.links.config import LinkConfig
-from rostra.protocols.resolve.config import ResolveConfig
+from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.sim import WAN, LinkModel
 from rostra.testing.loop import PretendLoop
 from rostra.testing.world import AT_MOST_S, World
@@ -29,7 +29,7 @@ class Worlds:
         *,
         links: LinkModel = WAN,
         timers: LinkConfig | None = None,
-        config: ResolveConfig | None = None,
+        config: RelaxedConfig | None = None,
     ) -> World:
         """See `World`."""
         if self.world is not None:

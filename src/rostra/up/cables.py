@@ -21,7 +21,7 @@ from typing import Final, cast
 from msgspec import Struct
 
 from rostra.names import Domain
-from rostra.runtime.addresses import TcpAddress
+from rostra.transport.addresses import TcpAddress
 
 LOOPBACK: Final = "127.0.0.1"
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from rostra.errors import BadInput
-from rostra.runtime.addresses import TcpAddress
+from rostra.transport.addresses import TcpAddress
 from rostra.up.cables import LOOPBACK
 from rostra.up.world import SmallWorld
 from rostra.web.api import dashboard

@@ -20,7 +20,7 @@ import msgspec
 
 from rostra.errors import UNDECODABLE, BadInput
 from rostra.names import Domain
-from rostra.runtime.addresses import (
+from rostra.transport.addresses import (
     LOCK_NAME,
     SMALL_WORLD_PREFIX,
     SOCKET_NAME,
@@ -29,7 +29,7 @@ from rostra.runtime.addresses import (
     runtime_directories,
     small_worlds,
 )
-from rostra.runtime.trusted import whose
+from rostra.transport.trusted import whose
 
 ABOUT_NAME = "about.json"
 

@@ -11,10 +11,10 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rostra.config import World
 from rostra.errors import BadInput
 from rostra.names import ROOT, Domain, Tree, child, dials, parse_host
-from rostra.runtime.addresses import TcpAddress
-from rostra.runtime.config import World
+from rostra.transport.addresses import TcpAddress
 
 PLACES: Final = {
     "eu": ("paris", "rome", "berlin", "madrid", "vienna", "oslo"),

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 from msgspec import Struct
 
 from rostra.names import Domain
-from rostra.runtime.addresses import SocketPath, find_agent
+from rostra.transport.addresses import SocketPath, find_agent
 from rostra.up.dashboard import dashboard_of
 from rostra.up.home import About, Home, others
 from rostra.up.plan import Plan

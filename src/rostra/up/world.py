@@ -24,7 +24,7 @@ from msgspec import Struct, field
 from rostra.client import connect, connect_admin
 from rostra.errors import BadInput, RostraError
 from rostra.names import Domain, host_of, inside, parent
-from rostra.runtime.addresses import TcpAddress
+from rostra.transport.addresses import TcpAddress
 from rostra.up.cables import LOOPBACK, Cable, Way
 from rostra.up.children import Child, in_words
 from rostra.up.home import Home

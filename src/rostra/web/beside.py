@@ -18,9 +18,9 @@ from typing import Final
 
 from rostra.errors import RostraError
 from rostra.names import Domain, domain_of_seat, route
-from rostra.runtime.addresses import Address, TcpAddress
 from rostra.runtime.process import Process
 from rostra.runtime.vitals import Vitals, vitals_of
+from rostra.transport.addresses import Address, TcpAddress
 from rostra.web.api import dashboard
 from rostra.web.health import LATE_S, Ask, health
 from rostra.web.observatory import Observatory

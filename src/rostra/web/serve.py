@@ -11,7 +11,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from rostra.errors import BadInput
-from rostra.runtime.addresses import TcpAddress
+from rostra.transport.addresses import TcpAddress
 
 BACKLOG: Final = 128
 GOODBYE_S: Final = 1

@@ -17,8 +17,8 @@ from typing import Any, Final, Literal
 from msgspec import Struct, field
 
 from rostra.client import Cause, Change, Joined, Left, Only, Without
+from rostra.core.effects import Because
 from rostra.names import ROOT, Domain, Endpoint, Group, enclosing, host_of, inside
-from rostra.protocols.effects import Because
 
 ENTRIES_MAX: Final = 1_000
 """Entries remembered. One is a few hundred bytes, and each new page is sent all of them."""

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from ipaddress import ip_address
 from typing import Any, Final
 
+from rostra.core.effects import Because
 from rostra.errors import BadInput
 from rostra.names import Group, host_of, is_reserved, parse_endpoint, parse_endpoint_name, parse_scope
 from rostra.names.checks import NUMBER_MAX as NUMBER_MAX
@@ -32,9 +33,7 @@ from rostra.names.checks import check_text as check_text
 from rostra.names.checks import good_endpoints as _good_endpoints
 from rostra.names.checks import good_paths as _good_paths
 from rostra.names.checks import learn as _learn
-from rostra.protocols.adhoc.requests import Enter, Exit
-from rostra.protocols.effects import Because
-from rostra.protocols.lead.messages import (
+from rostra.protocols.election.messages import (
     SHARED_BYTES_MAX,
     Canvass,
     Declined,
@@ -47,8 +46,9 @@ from rostra.protocols.lead.messages import (
     VoteGiven,
     VoteRefused,
 )
+from rostra.protocols.fifo.requests import Enter, Exit
 from rostra.protocols.links.packets import AnyPacket, Beat, Bye, Data, Hello
-from rostra.protocols.resolve.messages import (
+from rostra.protocols.relaxed.messages import (
     REPORT_BYTES_MAX,
     DomainFailed,
     EndpointLeft,
@@ -69,7 +69,7 @@ from rostra.protocols.resolve.messages import (
     SyncDone,
     Undeliverable,
 )
-from rostra.protocols.resolve.requests import (
+from rostra.protocols.relaxed.requests import (
     Close,
     Inspect,
     Join,

@@ -32,9 +32,9 @@ from msgspec.msgpack import Decoder, Encoder
 from rostra.errors import UNDECODABLE, BadInput
 from rostra.names import Domain, Group
 from rostra.names.addresses import parse_reachable
-from rostra.protocols.adhoc.checks import check_speech
-from rostra.protocols.adhoc.messages import Speech
-from rostra.protocols.adhoc.runs import is_sound
+from rostra.protocols.flow.checks import check_speech
+from rostra.protocols.flow.messages import Speech
+from rostra.protocols.flow.runs import is_sound
 from rostra.wire.checks import check_place, check_text, check_way
 from rostra.wire.frames import WIRE_VERSION, world_tag
 

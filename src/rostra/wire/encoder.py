@@ -15,12 +15,12 @@ from msgspec.structs import replace
 
 from rostra.errors import RostraError, TooLarge
 from rostra.names import Group
-from rostra.protocols.adhoc.events import Delivered
-from rostra.protocols.adhoc.events import Item as GroupItem
-from rostra.protocols.adhoc.messages import Run, Stream
+from rostra.protocols.fifo.events import Delivered
+from rostra.protocols.fifo.events import Item as GroupItem
+from rostra.protocols.flow.messages import Run, Stream
 from rostra.protocols.links.packets import AnyPacket, Data
-from rostra.protocols.resolve.messages import EndpointsJoined, ResolveReply
-from rostra.protocols.resolve.requests import Absolute, Changed, Joined, Snapshot
+from rostra.protocols.relaxed.messages import EndpointsJoined, ResolveReply
+from rostra.protocols.relaxed.requests import Absolute, Changed, Joined, Snapshot
 from rostra.wire.frames import (
     AFTER_LENGTH,
     BODY_BOUND,

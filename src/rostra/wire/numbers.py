@@ -10,10 +10,7 @@ and goes on.
 
 from typing import Any, Final
 
-from rostra.protocols.adhoc import events as spoken
-from rostra.protocols.adhoc import messages as speech
-from rostra.protocols.adhoc.requests import Enter, Exit
-from rostra.protocols.lead.messages import (
+from rostra.protocols.election.messages import (
     Canvass,
     Declined,
     Keep,
@@ -25,8 +22,11 @@ from rostra.protocols.lead.messages import (
     VoteGiven,
     VoteRefused,
 )
+from rostra.protocols.fifo import events as spoken
+from rostra.protocols.fifo.requests import Enter, Exit
+from rostra.protocols.flow import messages as speech
 from rostra.protocols.links.packets import Beat, Bye, Data, Hello
-from rostra.protocols.resolve.messages import (
+from rostra.protocols.relaxed.messages import (
     DomainFailed,
     EndpointLeft,
     EndpointsJoined,
@@ -42,7 +42,7 @@ from rostra.protocols.resolve.messages import (
     SyncDone,
     Undeliverable,
 )
-from rostra.protocols.resolve.requests import (
+from rostra.protocols.relaxed.requests import (
     Absolute,
     Changed,
     Close,
@@ -105,7 +105,7 @@ PACKETS: Final[Numbers] = {
     4: Bye,
 }
 
-# Server messages share one space. Each protocol takes a block of 64: resolve has 1 to 63, lead 64 to 127.
+# Server messages share one space. Each protocol takes a block of 64: relaxed has 1 to 63, election 64 to 127.
 MESSAGES: Final[Numbers] = {
     1: EndpointsJoined,
     2: EndpointLeft,

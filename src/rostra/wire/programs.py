@@ -14,7 +14,7 @@ An endpoint is named by its **number**: the incarnation in ``eu.paris.h3/web-1#7
 ever, so 7 says it all. `NO_ENDPOINT` stands in the place of one in requests that need none, such as `Open`.
 
 What is said in groups with delivery has frames of its own, beside the questions and answers: `Submit` and
-`Delivery` carry blocks of many messages that nobody on the way looks into (`protocols/adhoc/runs.py`). The
+`Delivery` carry blocks of many messages that nobody on the way looks into (`protocols/flow/runs.py`). The
 receiver's number stands first in a `Delivery`, so that what follows it is encoded once for all receivers.
 
 Programs on the agent's Unix socket may share memory with it: an **arena**, into which the agent writes a
@@ -28,7 +28,7 @@ from msgspec import Struct
 
 from rostra.errors import RostraError
 from rostra.names import Domain, Group
-from rostra.protocols.adhoc.events import (
+from rostra.protocols.fifo.events import (
     Aggregated,
     Credit,
     Delivered,
@@ -42,10 +42,10 @@ from rostra.protocols.adhoc.events import (
     Sent,
     Without,
 )
-from rostra.protocols.adhoc.messages import Stream
-from rostra.protocols.adhoc.requests import Enter, Exit
-from rostra.protocols.resolve.requests import AnyAnswer, AnyNotice, Denied
-from rostra.protocols.resolve.requests import AnyRequest as AnyResolveRequest
+from rostra.protocols.fifo.requests import Enter, Exit
+from rostra.protocols.flow.messages import Stream
+from rostra.protocols.relaxed.requests import AnyAnswer, AnyNotice, Denied
+from rostra.protocols.relaxed.requests import AnyRequest as AnyResolveRequest
 
 NO_ENDPOINT: Final = 0
 

@@ -22,7 +22,7 @@ from msgspec.msgpack import Decoder
 
 from rostra.errors import BadInput, Malformed, NotAllowed, PeerError, WrongVersion, WrongWorld
 from rostra.protocols.links.packets import AnyPacket, Data, Hello
-from rostra.protocols.resolve.requests import Denied
+from rostra.protocols.relaxed.requests import Denied
 from rostra.wire import shapes
 from rostra.wire.checks import NUMBER_MAX, check_packet, check_program_frame, check_request, check_text
 from rostra.wire.frames import (

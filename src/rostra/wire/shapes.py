@@ -14,10 +14,10 @@ from msgspec.msgpack import Decoder
 from rostra.errors import UNDECODABLE as UNDECODABLE
 from rostra.errors import Malformed
 from rostra.names import Group
-from rostra.protocols.lead import messages as lead
+from rostra.protocols.election import messages as lead
 from rostra.protocols.links.packets import Beat, Bye, Hello
-from rostra.protocols.resolve import messages as resolve
-from rostra.protocols.resolve.requests import AnyAnswer, AnyNotice
+from rostra.protocols.relaxed import messages as resolve
+from rostra.protocols.relaxed.requests import AnyAnswer, AnyNotice
 from rostra.wire.frames import PACKET_MESSAGES_MAX, Refusal
 from rostra.wire.programs import Answered, AnyGroupItem, AnyRequest, ToAgent, Told, ToProgram
 

@@ -2,7 +2,7 @@
 
 Whatever removed an endpoint from our sight happened on the unique path between its host and us: at its own
 agent, or at a link of that path that broke. So all who can know are asked, through the world, and their
-memories (`protocols/resolve/trail.py`) are put in order.
+memories (`protocols/relaxed/trail.py`) are put in order.
 
     us ── our cluster ── ... ── the accuser ──╳── the accused ── ... ── its agent
                                 evidence: what was missed, against which bound

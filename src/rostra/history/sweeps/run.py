@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rostra.errors import RostraError
 from rostra.history.sweeps.plan import NETWORKS, Run
 from rostra.names import ROOT, Group
-from rostra.protocols.resolve.requests import AnyNotice, Join, Without
+from rostra.protocols.relaxed.requests import AnyNotice, Join, Without
 from rostra.sim.history import Detected, Told
 from rostra.sim.world import World
 

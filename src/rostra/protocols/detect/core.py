@@ -10,10 +10,10 @@ the path of every packet, so it only notes the time; everything else happens on 
 
 from enum import Enum
 
+from rostra.core.effects import Instant
 from rostra.protocols.detect.accrual import Rhythm, phi
 from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.detect.health import lateness_after
-from rostra.protocols.effects import Instant
 
 
 class Verdict(Enum):

@@ -15,8 +15,8 @@ nothing.
 
 from msgspec import Struct
 
+from rostra.core.effects import Effect, Event, Ignored, Instant, Ticked
 from rostra.protocols.detect.config import DetectConfig
-from rostra.protocols.effects import Effect, Event, Ignored, Instant, Ticked
 
 Program = int
 """The driver's number for one program's connection; never used twice."""

@@ -31,9 +31,9 @@ report one side only, after which the other never re-announces itself (T-30); se
 from itertools import islice
 from typing import Final
 
+from rostra.core.effects import Because, Effect, Event, Ignored, Instant, LinkDown, LinkUp, Received
 from rostra.names import Domain
 from rostra.protocols.detect.core import Detector, Verdict
-from rostra.protocols.effects import Because, Effect, Event, Ignored, Instant, LinkDown, LinkUp, Received
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.events import (
     ChannelClosed,

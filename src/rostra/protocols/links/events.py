@@ -8,9 +8,9 @@
 
 from msgspec import Struct
 
+from rostra.core.effects import Because, Effect, Event
+from rostra.core.effects import Ticked as Ticked
 from rostra.names import Domain
-from rostra.protocols.effects import Because, Effect, Event
-from rostra.protocols.effects import Ticked as Ticked
 from rostra.protocols.links.packets import AnyPacket
 
 

@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from rostra.protocols.effects import Instant
+from rostra.core.effects import Instant
 from rostra.protocols.links.packets import Data
 
 

@@ -1,4 +1,4 @@
-"""The election of a leader among the replicas of a server: `protocols/lead`, on links that break.
+"""The election of a leader among the replicas of a server: `protocols/election`, on links that break.
 
 What must hold: the invariants of each replica; no two of them lead in one term (C-160); a change of the
 registry that counts is known to the leader of every later term.
@@ -14,15 +14,15 @@ from typing import Any, ClassVar, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rostra.core.effects import Effect, Event, Persist, TimerFired
 from rostra.errors import BadInput
 from rostra.names import Domain, Group
-from rostra.protocols.effects import Effect, Event, Persist, TimerFired
-from rostra.protocols.lead.core import STAND, Ballot, SeatCore
-from rostra.protocols.lead.events import Begun, Committed, Doubt, Follow, Lead, Record, Resign
-from rostra.protocols.lead.invariants import seat_violations
-from rostra.protocols.lead.messages import Canvass, VoteAsked
-from rostra.protocols.lead.state import Leading
-from rostra.protocols.resolve.registry import Registry, RegistryRecord
+from rostra.protocols.election.core import STAND, Ballot, SeatCore
+from rostra.protocols.election.events import Begun, Committed, Doubt, Follow, Lead, Record, Resign
+from rostra.protocols.election.invariants import seat_violations
+from rostra.protocols.election.messages import Canvass, VoteAsked
+from rostra.protocols.election.state import Leading
+from rostra.protocols.relaxed.registry import Registry, RegistryRecord
 from rostra.sim.explore.model import Bounds, image, restore
 from rostra.sim.explore.nodes import Choice, Nodes
 

@@ -25,9 +25,9 @@ from typing import Any, ClassVar, Final, NamedTuple
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from rostra.core.effects import Event, LinkDown, LinkUp, Received, Ticked
 from rostra.names import Domain
 from rostra.protocols.detect.core import Detector
-from rostra.protocols.effects import Event, LinkDown, LinkUp, Received, Ticked
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.core import Link
 from rostra.protocols.links.events import ChannelClosed, ChannelOpened, PacketArrived, Submitted, Transmit

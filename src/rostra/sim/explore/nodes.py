@@ -25,8 +25,8 @@ from typing import Any, ClassVar, NamedTuple
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from rostra.core.effects import Because, Effect, Event, LinkDown, LinkUp, Received, Send
 from rostra.names import Domain
-from rostra.protocols.effects import Because, Effect, Event, LinkDown, LinkUp, Received, Send
 from rostra.sim.explore.model import Bounds, Numbers, Words, renamed, shown
 
 NodesState = tuple[int, ...]

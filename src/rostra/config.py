@@ -1,0 +1,693 @@
+"""The world file: one TOML file that every agent and server of a world reads.
+
+    [world]
+    name = "acme"                    # a server of another world is refused by name
+    profile = "lan"                  # how patient to be with silence: "lan" or "wan" (the default)
+
+    [servers]                        # who serves which domain, and where it listens
+    eu = "10.0.0.1:7700"
+    "eu.fr" = "10.0.0.1:7700"        # one process may serve several levels: the same address again
+    "eu.fr.paris" = "10.0.1.1:7700"
+    "eu.fr.lyon" = ["10.0.2.1:7700", "10.0.2.2:7700", "10.0.2.3:7700"]   # three replicas: one leads
+
+    [agents]                         # all optional
+    socket = "/run/rostra/agent.sock"    # where programs of the host connect
+    socket_mode = "0660"                 # "0600" keeps it to the agent's own user
+    listen = "127.0.0.1:7701"            # programs over TCP
+    token_file = "/etc/rostra/token"     # what those must show; programs on the socket need nothing
+    state = "/var/lib/rostra"            # incarnations and permanent groups survive a restart here
+    spill_mb = 256                       # of it, for what slow receivers (slow="spill") have not taken
+    arena_mb = 16                        # of memory shared with programs, for each group; 0: none
+    endpoints_max = 100000               # of all programs of the host; see `Limits` for every name
+
+    [http]                           # health, metrics and the dashboard, on loopback; none unless asked for
+    agents = "127.0.0.1:7780"
+    servers = "127.0.0.1:7781"
+
+    [data]                           # all optional: how what is said in groups travels, over UDP
+    "eu.fr.paris" = "10.0.1.1:7710"  # where this cluster's server takes it, instead of under [servers]
+    eu = { mode = "auto" }           # for all clusters inside; see `DataSettings` for every name
+    world = { parity_frames = 8 }    # for all there are
+
+    [detect]                         # all optional: what differs from the profile
+    down_after_s = 2.5               # see `DetectConfig` for every name and what it costs
+
+    [journal]                        # what happens is written down, for `rostra history`; nothing unless told
+    at = "/var/lib/rostra/journal"   # a directory, or a URI such as s3://bucket/path
+    segment_s = 10                   # see `Bounds` for every name and what it costs
+    record = true                    # keep every input too, for `rostra sim replay`
+
+    [logs]
+    json = true
+
+The file says nothing twice. Neighbours follow from paths, and a domain without a server below it is a
+cluster, whose children are hosts. A key that we do not know is an error that names the closest one we do: a
+misspelt setting that is silently ignored is worse than a daemon that does not start. What flags and variables
+may say instead is in `rostra.runtime.settings`.
+"""
+
+import contextlib
+import difflib
+import tomllib
+from collections.abc import Callable, Collection, Mapping
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import fields, replace
+
+from rostra.errors import BadInput, RostraError
+from rostra.journal.bounds import Bounds
+from rostra.names import (
+    ROOT,
+    Domain,
+    child,
+    domain_of_seat,
+    is_reserved,
+    parent,
+    parse_domain,
+    seat_of,
+    strictly_inside,
+)
+from rostra.protocols.detect.config import DetectConfig
+from rostra.protocols.election.config import ElectionConfig
+from rostra.protocols.flow.config import FifoConfig
+from rostra.protocols.links.config import LinkConfig
+from rostra.protocols.relaxed.config import RelaxedConfig
+from rostra.transport.addresses import SocketPath, TcpAddress, parse_socket_path, parse_tcp
+from rostra.transport.multicast import is_possible
+
+PROFILES: Final = {"lan": LinkConfig.lan, "wan": LinkConfig.wan}
+WORLD_NAME_LENGTH_MAX: Final = 63
+MODES: Final = ("auto", "multicast", "fanout", "reflect")
+TREE: Final = "tree"
+REPLICAS_MAX: Final = 5
+SOCKET_MODES: Final = ("0600", "0660", "0666")
+LOOPBACK: Final = ("127.", "::1", "localhost")
+WINDOW_BYTES: Final = 1 << 20
+"""What one sender may have under way between machines. Raising it: more per second over long ways, more lost
+where a receiver is busy for a moment."""
+
+LAN_DATAGRAM_BYTES: Final = 8_000
+LAN_DATAGRAM_BYTES_MAX: Final = 60_000
+
+T = TypeVar("T")
+
+DETECT: Final[Mapping[str, type]] = {field.name: field.type for field in fields(DetectConfig)}
+"""The settings of failure detection, by name."""
+
+BOUNDS: Final[Mapping[str, type]] = {field.name: field.type for field in fields(Bounds)}
+"""The bounds of a journal, by name."""
+
+
+class Limits(Struct, frozen=True):
+    """What all programs of one agent may hold together. Raising one costs memory for each that is held: some
+    KB for a program, about 1 KB for the others. A group is also a row at every server of its scope."""
+
+    programs_max: int = 50_000
+    endpoints_max: int = 100_000
+    memberships_max: int = 200_000
+    questions_max: int = 65_536
+
+
+LIMITS: Final = tuple(field.name for field in fields(Limits))
+
+
+class AgentSettings(Struct, frozen=True):
+    socket: SocketPath | None = None
+    socket_mode: int = 0o660
+    listen: TcpAddress | None = None
+    state: Path | None = None
+    token_file: Path | None = None
+    spill_mb: int | None = None
+    arena_mb: int | None = None
+    limits: Limits = Limits()
+
+
+class HttpSettings(Struct, frozen=True):
+    agents: TcpAddress | None = None
+    servers: TcpAddress | None = None
+
+
+class JournalSettings(Struct, frozen=True):
+    at: str | None = None
+    record: bool = False
+    bounds: Bounds = Bounds()
+
+
+class DataSettings(Struct, frozen=True):
+    """How a cluster's data travels. What a table does not say, that of the nearest domain around it does.
+
+    `at`
+        Where a cluster's server takes datagrams. Without it: where it takes links. Clusters only.
+    `mode`
+        How a host reaches the others of its LAN. "reflect": it says everything to its server, which passes it
+        on. "fanout": it says everything to each of them. "multicast": once, to all, and takes for granted
+        that it arrives. "auto", the default: once to all where that arrives, which is tried all the time;
+        what does not arrive is passed on by the server.
+    `interface`
+        By which multicast leaves and enters, such as "eth1". Without it: the one that leads to the server.
+    `datagram_bytes`
+        How much of what its programs say a host puts into one datagram for its LAN. Default 8000: a few
+        packets, which arrive together or not at all. Lower it to 1200, which is one packet, where a LAN loses
+        more than one in a hundred. Between sites it is always 1200.
+    `parity_frames`
+        Forward error correction between this cluster's server and others: see `FifoConfig`. Default 0: none.
+    `between`
+        How what is said in this cluster reaches the servers of others. "tree", the default: from server to
+        server. Or an IPv4 multicast address with a port, such as "239.192.0.1:7790": with one datagram to all
+        servers that say the same address; only where the network between them carries multicast.
+    `sealed`
+        Whether datagrams prove who sent them. Default true. Multicast is for those that do.
+    """
+
+    at: TcpAddress | None = None
+    mode: str | None = None
+    interface: str | None = None
+    datagram_bytes: int | None = None
+    parity_frames: int | None = None
+    sealed: bool | None = None
+    between: str | None = None
+
+
+class World(Struct, frozen=True):
+    name: str
+    servers: dict[Domain, TcpAddress]
+    profile: str = "wan"
+    agents: AgentSettings = AgentSettings()
+    http: HttpSettings = HttpSettings()
+    detect: dict[str, float] = {}  # what differs from the profile
+    json_logs: bool = False
+    journal: JournalSettings = JournalSettings()
+    data: dict[Domain, DataSettings] = {}
+    replicas: dict[Domain, tuple[TcpAddress, ...]] = {}  # of servers that have some; `servers` has the first
+
+    def addresses(self, path: Domain) -> tuple[TcpAddress, ...]:
+        """Where to call the server of a domain, or one of its replicas; nowhere if it has none."""
+        domain = domain_of_seat(path)
+        if domain is not None:
+            replicas = zip(self.seats(domain), self.replicas.get(domain, ()), strict=True)
+            return tuple([address for seat, address in replicas if seat == path])
+        return self.replicas.get(path) or ((self.servers[path],) if path in self.servers else ())
+
+    def seats(self, domain: Domain) -> tuple[Domain, ...]:
+        """The replicas of a domain's server, in the order of their ranks."""
+        return tuple([seat_of(domain, rank + 1) for rank in range(len(self.replicas.get(domain, ())))])
+
+    def at_replica(self, rank: int | None) -> "World":
+        """The same world as the replica of that rank sees it: its own address is the domain's."""
+        if rank is None:
+            return self
+        own = {domain: at[rank - 1] for domain, at in self.replicas.items() if rank <= len(at)}
+        return replace(self, servers={**self.servers, **own})
+
+    def data_of(self, cluster: Domain) -> TcpAddress:
+        """Where the data channel of this cluster's server is."""
+        said = self.data.get(cluster)
+        return said.at if said is not None and said.at is not None else self.servers[cluster]
+
+    def data_mode(self, cluster: Domain) -> str:
+        """How the hosts of this cluster reach each other."""
+        return str(self._data(cluster, "mode", MODES[0]))
+
+    def data_interface(self, cluster: Domain) -> str:
+        return str(self._data(cluster, "interface", ""))
+
+    def data_between(self, cluster: Domain) -> TcpAddress | None:
+        """The multicast group in which this cluster's server speaks to others; none: they use the tree."""
+        said = str(self._data(cluster, "between", TREE))
+        return None if said == TREE else parse_tcp(said)
+
+    def data_sealed(self, cluster: Domain) -> bool:
+        return bool(self._data(cluster, "sealed", True))
+
+    def adhoc_of_hosts(self, cluster: Domain) -> FifoConfig:
+        """The same at the hosts of this cluster: nothing that they say leaves the LAN as they said it."""
+        config = self.adhoc_at(cluster)
+        if self.data_of(cluster).host.startswith(LOOPBACK):
+            return config
+        return replace(config, datagram_bytes=self._data(cluster, "datagram_bytes", LAN_DATAGRAM_BYTES))
+
+    def _data(self, domain: Domain, name: str, default: object) -> object:
+        while True:
+            value = getattr(self.data.get(domain), name, None)
+            if value is not None or domain == ROOT:
+                return default if value is None else value
+            domain = parent(domain)
+
+    def adhoc_at(self, cluster: Domain) -> FifoConfig:
+        """How groups speak in this cluster."""
+        config = FifoConfig.lan() if self.profile == "lan" else FifoConfig.wan()
+        config = replace(
+            config,
+            parity_frames=self._data(cluster, "parity_frames", 0),
+            between=TREE if self.data_between(cluster) is None else "multicast",
+        )
+        if self.data_of(cluster).host.startswith(LOOPBACK):
+            return config.over_loopback()
+        return replace(config, window_bytes=WINDOW_BYTES)
+
+    @property
+    def links(self) -> LinkConfig:
+        links = PROFILES[self.profile]()
+        return replace(links, detect=replace(links.detect, **self.detect)) if self.detect else links
+
+    @property
+    def resolve(self) -> RelaxedConfig:
+        config = RelaxedConfig.lan() if self.profile == "lan" else RelaxedConfig.wan()
+        return replace(config, endpoints_max=self.agents.limits.endpoints_max)
+
+    @property
+    def lead(self) -> ElectionConfig:
+        return ElectionConfig.lan() if self.profile == "lan" else ElectionConfig.wan()
+
+    def check_detect(self) -> None:
+        """Do the settings of detection go together, with what the profile says?"""
+        try:
+            assert self.links
+        except BadInput as error:
+            raise BadInput(
+                error.what, fix=f"change it under [detect], or choose another profile than {self.profile!r}"
+            ) from None
+
+    def is_cluster(self, domain: Domain) -> bool:
+        return not any(strictly_inside(domain, other) for other in self.servers)
+
+    def siblings(self, domain: Domain) -> tuple[Domain, ...]:
+        if domain == ROOT:
+            return ()
+        return tuple(
+            sorted(d for d in self.servers if d not in (domain, ROOT) and parent(d) == parent(domain)),
+        )
+
+    def has_parent(self, path: Domain) -> bool:
+        """Is there a server above this one? The root has none above it, and need not be served itself."""
+        return path != ROOT and parent(path) in self.servers
+
+    def may_be_below(self, domain: Domain, path: Domain) -> bool:
+        """May a server of this path be a child of that domain's? A cluster has any hosts, another domain only
+        the servers that the file names."""
+        if path == ROOT or parent(path) != domain or is_reserved(path):
+            return False
+        return path in self.servers or self.is_cluster(domain)
+
+    def check_host(self, host: Domain) -> None:
+        """A host's agent needs a cluster to belong to."""
+        _check_not_reserved(host)
+        if host in self.servers:
+            inside = host if self.is_cluster(host) else self.clusters[0]
+            raise BadInput(
+                f"{host} is a domain of the world {self.name!r}, and an agent is of a host",
+                fix=f"name a host inside one of: {_some(self.clusters)}; for example {child(inside, 'h1')}",
+            )
+        cluster = parent(host)
+        if cluster not in self.servers:
+            raise BadInput(
+                f"host {host} has no cluster: the world {self.name!r} has no server for {cluster}",
+                fix=f"add {cluster} under [servers], or choose a host inside one of: {_some(self.clusters)}",
+            )
+        if not self.is_cluster(cluster):
+            raise BadInput(
+                f"{cluster} holds domains, so {host} cannot be a host in it",
+                fix=f"choose a host inside one of: {_some(self.clusters)}",
+            )
+
+    def check_domain(self, domain: Domain) -> None:
+        if domain not in self.servers:
+            raise BadInput(
+                f"the world {self.name!r} has no server for {domain}",
+                fix=f"add it under [servers]{_closest(domain, self.servers)}",
+            )
+
+    @property
+    def clusters(self) -> tuple[Domain, ...]:
+        return tuple(sorted(domain for domain in self.servers if self.is_cluster(domain)))
+
+
+class WorldFile(Struct, frozen=True):
+    """A world, and what its file says in so many words."""
+
+    path: Path
+    tables: dict[str, dict[str, Any]]
+    world: World
+
+    def says(self, table: str, key: str) -> bool:
+        return key in self.tables.get(table, {})
+
+
+def load_world(path: Path) -> World:
+    return read_world(path).world
+
+
+def read_world(path: Path) -> WorldFile:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise BadInput(
+            f"cannot read world file {path}: {error.strerror}",
+            fix="name one with --world FILE or $ROSTRA_WORLD",
+        ) from None
+    except UnicodeDecodeError:
+        raise BadInput(f"world file {path} is not UTF-8", fix="save it as UTF-8") from None
+    try:
+        tables = _tables(text)
+        return WorldFile(path, tables, _world(tables))
+    except RostraError as error:
+        raise BadInput(f"world file {path}: {error.what}", fix=error.fix) from None
+
+
+def parse_world(text: str) -> World:
+    return _world(_tables(text))
+
+
+def _tables(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(
+            f"not valid TOML: {error}", fix="texts need quotes, and so do keys with dots"
+        ) from None
+
+
+def _world(file: dict[str, Any]) -> World:
+    _known(file, "the file", ("world", "servers", "agents", "http", "data", "detect", "journal", "logs"))
+    world = _table(file, "world")
+    _known(world, "[world]", ("name", "profile"))
+    name = _text(world, "world", "name")
+    if not name.isprintable() or not 1 <= len(name) <= WORLD_NAME_LENGTH_MAX:
+        raise BadInput(
+            f"{name!r} is not a world's name", fix=f"use 1 to {WORLD_NAME_LENGTH_MAX} printable characters"
+        )
+    servers = _servers(_table(file, "servers"))
+    described = World(
+        name,
+        {domain: addresses[0] for domain, addresses in servers.items()},
+        placed("[world] profile", parse_profile, _text(world, "world", "profile", default="wan")),
+        _agents(_optional(file, "agents")),
+        _http(_optional(file, "http")),
+        _detect(_optional(file, "detect")),
+        _logs(_optional(file, "logs")),
+        _journal(_optional(file, "journal")),
+        _data(_optional(file, "data")),
+        {domain: addresses for domain, addresses in servers.items() if len(addresses) > 1},
+    )
+    for domain, said in described.data.items():
+        _check_data(described, domain, said)
+    described.check_detect()
+    return described
+
+
+def _servers(table: Mapping[str, Any]) -> dict[Domain, tuple[TcpAddress, ...]]:
+    servers = {parse_domain(path): _addresses(table, path) for path in table}
+    if not servers:
+        raise BadInput("[servers] is empty", fix='name at least one cluster: "lab" = "127.0.0.1:7700"')
+    for domain in sorted(servers):
+        _check_not_reserved(domain)
+        if domain != ROOT and parent(domain) not in (*servers, ROOT):
+            raise BadInput(
+                f"[servers] {domain} stands alone: its enclosing domain {parent(domain)} has no server",
+                fix=f'add "{parent(domain)}" = "address:port"; one process may serve both',
+            )
+    return servers
+
+
+def _check_not_reserved(path: Domain) -> None:
+    if is_reserved(path):
+        raise BadInput(
+            f"{path} has a label that begins with '-', as only those of the system do",
+            fix="begin it with a letter or a digit",
+        )
+
+
+def _addresses(table: Mapping[str, Any], path: str) -> tuple[TcpAddress, ...]:
+    """One address, or one for each replica (C-160)."""
+    said = table[path]
+    if not isinstance(said, list):
+        return (parse_tcp(_text(table, "servers", path)),)
+    if not 1 <= len(said) <= REPLICAS_MAX or not all(isinstance(each, str) for each in said):
+        raise BadInput(
+            f"[servers] {path} is {said!r}",
+            fix=f"name 1 to {REPLICAS_MAX} addresses; 3 outlive the loss of one, 5 of two",
+        )
+    addresses = tuple([parse_tcp(each) for each in said])
+    if len(set(addresses)) < len(addresses):
+        raise BadInput(
+            f"[servers] {path} has an address twice", fix="give every replica an address of its own"
+        )
+    return addresses
+
+
+def _agents(table: Mapping[str, Any]) -> AgentSettings:
+    names = ("socket", "socket_mode", "listen", "token_file", "state", "spill_mb", "arena_mb")
+    _known(table, "[agents]", (*names, *LIMITS))
+    mode = _text(table, "agents", "socket_mode", default="0660")
+    return AgentSettings(
+        socket=parse_socket_path(_text(table, "agents", "socket")) if "socket" in table else None,
+        socket_mode=placed("[agents] socket_mode", parse_mode, mode),
+        listen=parse_tcp(_text(table, "agents", "listen")) if "listen" in table else None,
+        token_file=Path(_text(table, "agents", "token_file")) if "token_file" in table else None,
+        state=Path(_text(table, "agents", "state")) if "state" in table else None,
+        spill_mb=placed("[agents] spill_mb", parse_megabytes, str(table["spill_mb"]))
+        if "spill_mb" in table
+        else None,
+        arena_mb=placed("[agents] arena_mb", parse_megabytes, str(table["arena_mb"]))
+        if "arena_mb" in table
+        else None,
+        limits=Limits(
+            **{
+                name: placed(f"[agents] {name}", parse_limit, str(table[name]))
+                for name in LIMITS
+                if name in table
+            }
+        ),
+    )
+
+
+def _http(table: Mapping[str, Any]) -> HttpSettings:
+    _known(table, "[http]", ("agents", "servers"))
+    return HttpSettings(
+        **{key: placed(f"[http] {key}", parse_http, _text(table, "http", key)) for key in table}
+    )
+
+
+def _data(table: Mapping[str, Any]) -> dict[Domain, DataSettings]:
+    return {parse_domain(path): _data_of(path, said) for path, said in table.items()}
+
+
+def _data_of(path: str, said: Any) -> DataSettings:
+    """An address alone, or a table."""
+    if isinstance(said, str):
+        return DataSettings(at=parse_tcp(said))
+    where = f"data.{path}"
+    if not isinstance(said, dict):
+        raise BadInput(
+            f"[data] {path} is {said!r}",
+            fix='write an address, "10.0.1.1:7710", or a table, { mode = "auto" }',
+        )
+    _known(said, f"[{where}]", DataSettings.__struct_fields__)
+    for name in ("datagram_bytes", "parity_frames"):
+        if name in said:
+            _check_number(where, name, said[name])
+    if not 500 <= said.get("datagram_bytes", LAN_DATAGRAM_BYTES) <= LAN_DATAGRAM_BYTES_MAX:
+        raise BadInput(
+            f"[{where}] datagram_bytes is {said['datagram_bytes']}",
+            fix=f"use 500 to {LAN_DATAGRAM_BYTES_MAX}",
+        )
+    return DataSettings(
+        at=parse_tcp(_text(said, where, "at")) if "at" in said else None,
+        mode=placed(f"[{where}] mode", parse_mode_of_data, _text(said, where, "mode"))
+        if "mode" in said
+        else None,
+        interface=_text(said, where, "interface") if "interface" in said else None,
+        datagram_bytes=int(said["datagram_bytes"]) if "datagram_bytes" in said else None,
+        parity_frames=int(said["parity_frames"]) if "parity_frames" in said else None,
+        sealed=_flag(said, where, "sealed") if "sealed" in said else None,
+        between=placed(f"[{where}] between", parse_between, _text(said, where, "between"))
+        if "between" in said
+        else None,
+    )
+
+
+def _check_data(world: World, domain: Domain, said: DataSettings) -> None:
+    inside = [cluster for cluster in world.clusters if cluster == domain or strictly_inside(domain, cluster)]
+    if not inside or (said.at is not None and inside != [domain]):
+        raise BadInput(
+            f"[data] {domain} is no cluster with a server", fix=f"name one of: {_some(world.clusters)}"
+        )
+    if said.at is not None and domain in world.replicas:
+        raise BadInput(
+            f"[data] {domain} has replicas, and each takes data at its own address under [servers]",
+            fix=f"leave out the address under [data] {domain}",
+        )
+    for cluster in inside:
+        mode = world.data_mode(cluster)
+        if not world.data_sealed(cluster) and mode in ("auto", "multicast"):
+            raise BadInput(
+                f"[data] {cluster} is not sealed, and anybody could speak there by multicast",
+                fix='leave out sealed = false, or write mode = "reflect"',
+            )
+        if world.data_between(cluster) is not None and not world.data_sealed(cluster):
+            raise BadInput(
+                f"[data] {cluster} is not sealed, and anybody could speak between clusters by multicast",
+                fix='leave out sealed = false, or write between = "tree"',
+            )
+        if mode == "multicast" and not is_possible(world.data_of(cluster)):
+            raise BadInput(
+                f"[data] {cluster} has mode multicast, which is for IPv4, and its server is at"
+                f" {world.data_of(cluster)}",
+                fix='write mode = "reflect"',
+            )
+        try:
+            world.adhoc_at(cluster)
+        except BadInput as error:
+            raise BadInput(f"[data] {cluster}: {error.what}", fix="change parity_frames") from None
+
+
+def _detect(table: Mapping[str, Any]) -> dict[str, float]:
+    _known(table, "[detect]", DETECT)
+    for name, value in table.items():
+        _check_number("detect", name, value)
+    return {name: DETECT[name](value) for name, value in table.items()}
+
+
+def _logs(table: Mapping[str, Any]) -> bool:
+    _known(table, "[logs]", ("json",))
+    return _flag(table, "logs", "json")
+
+
+def _journal(table: Mapping[str, Any]) -> JournalSettings:
+    _known(table, "[journal]", ("at", "record", *BOUNDS))
+    for name in BOUNDS.keys() & table.keys():
+        _check_number("journal", name, table[name])
+    return JournalSettings(
+        at=_text(table, "journal", "at") if "at" in table else None,
+        record=_flag(table, "journal", "record"),
+        bounds=Bounds(**{name: BOUNDS[name](table[name]) for name in BOUNDS if name in table}),
+    )
+
+
+# Values, as files, flags and variables write them
+
+
+def parse_profile(text: str) -> str:
+    if text not in PROFILES:
+        raise BadInput(f"{text!r} is unknown", fix=f"use one of: {', '.join(PROFILES)}")
+    return text
+
+
+def parse_between(text: str) -> str:
+    """ "tree", or a multicast address with a port."""
+    if text == TREE:
+        return text
+    with contextlib.suppress(ValueError, BadInput):
+        at = parse_tcp(text)
+        address = ip_address(at.host)
+        if address.version == 4 and address.is_multicast and at.port:
+            return text
+    raise BadInput(
+        f"{text!r} is neither tree nor an IPv4 multicast address with a port",
+        fix='write "tree", or an address such as "239.192.0.1:7790"',
+    )
+
+
+def parse_megabytes(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise BadInput(f"{text!r} is no number of megabytes", fix="write a whole number, such as 256")
+    return int(text)
+
+
+def parse_limit(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not int(text):
+        raise BadInput(f"{text!r} is no limit", fix="write a whole number above 0, such as 10000")
+    return int(text)
+
+
+def parse_mode_of_data(text: str) -> str:
+    if text not in MODES:
+        raise BadInput(f"{text!r} is unknown", fix=f"use one of: {', '.join(MODES)}{_closest(text, MODES)}")
+    return text
+
+
+def parse_mode(text: str) -> int:
+    if text not in SOCKET_MODES:
+        raise BadInput(f"{text!r} is not usable", fix='use "0600", "0660" or "0666"')
+    return int(text, 8)
+
+
+def parse_http(text: str) -> TcpAddress:
+    """Where to serve HTTP. There is no password in front of it, so it stays on the machine."""
+    address = parse_tcp(text)
+    if not address.host.startswith(LOOPBACK):
+        raise BadInput(
+            f"{text!r} can be reached from other machines, and HTTP here knows no passwords",
+            fix="use 127.0.0.1 and a port; put a proxy or a tunnel in front of it",
+        )
+    return address
+
+
+def placed(place: str, parse: Callable[[str], T], text: str) -> T:
+    """A value that somebody wrote somewhere, whose errors say where."""
+    try:
+        return parse(text)
+    except BadInput as error:
+        raise BadInput(f"{place} {error.what}", fix=error.fix) from None
+
+
+# Tables and keys
+
+
+def _flag(table: Mapping[str, Any], where: str, key: str) -> bool:
+    value = table.get(key, False)
+    if not isinstance(value, bool):
+        raise BadInput(f"[{where}] {key} is {value!r}", fix="write true or false, without quotes")
+    return value
+
+
+def _check_number(where: str, name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise BadInput(f"[{where}] {name} is {value!r}", fix="write it as a number")
+
+
+def _optional(file: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    return _table(file, key) if key in file else {}
+
+
+def _table(file: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    if key not in file:
+        raise BadInput(f"[{key}] is missing", fix=f"add a [{key}] table")
+    table = file[key]
+    if not isinstance(table, dict):
+        raise BadInput(f"{key} is not a table", fix=f"write [{key}] on a line of its own")
+    return table
+
+
+def _text(table: Mapping[str, Any], where: str, key: str, default: str | None = None) -> str:
+    value = table.get(key, default)
+    if value is None:
+        raise BadInput(f"[{where}] {key} is missing", fix=f'add {key} = "..." under [{where}]')
+    if isinstance(value, dict):
+        # TOML reads eu.fr = "..." as a table eu with a key fr.
+        raise BadInput(
+            f"[{where}] {key} is a table", fix=f'put keys with dots in quotes: "{key}.{next(iter(value))}"'
+        )
+    if not isinstance(value, str):
+        raise BadInput(f"[{where}] {key} is {value!r}", fix="write it as a text, in quotes")
+    return value
+
+
+def _known(table: Mapping[str, Any], where: str, keys: Collection[str]) -> None:
+    for key in table:
+        if key not in keys:
+            raise BadInput(
+                f"{where} has an unknown key {key!r}", fix=f"known: {', '.join(keys)}{_closest(key, keys)}"
+            )
+
+
+def _closest(word: str, words: Collection[str]) -> str:
+    close = difflib.get_close_matches(word, words, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _some(words: Collection[str]) -> str:
+    return ", ".join(list(words)[:8]) + (", ..." if len(words) > 8 else "")

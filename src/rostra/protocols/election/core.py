@@ -1,0 +1,564 @@
+"""One seat of a replicated server: at most one leads, by a majority, and in terms that only grow.
+
+                      the leader's link is down, or it says that it leads no more
+          ┌────────────────────────────────────────────────────────────────────────┐
+          ▼                                                                        │
+    Following(nobody) ── STAND fired: Canvass to all ──▶ Canvassing          Following(leader)
+          ▲   ▲ ▲                                          │   │  ▲                ▲
+          │   │ └── VoteAsked, and our vote is given ──────┘   │  │ STAND          │  Led, of no older
+          │   │                              a majority would: │  │ fired          │  term than our
+          │   │                      Persist, VoteAsked to all ▼  │                │  ballot: Follow
+          │   └──── VoteAsked, of a later term ───────────── Standing              │
+          │                                                    │             (from every state)
+          │                                   a majority does: │
+          │                             Lead, Led, Keep to all ▼
+          └── Resign: too few linked · stood still · a ─── Leading
+              later term
+
+Whoever has fewer than a majority of the seats linked, itself included, only waits. With a single seat, the
+first step leads from `Begun` straight to Leading.
+
+**Votes** (C-160). A seat has one vote in each term and its `Ballot` is on disk before the vote leaves, so two
+seats never lead in one term.
+
+**Terms** (C-161) grow: whoever stands takes one above all that it has heard of, and a seat whose ballot is of
+a later term neither follows nor acknowledges an older one. It says so, and the old leader resigns. They begin
+with the time of day, so a term that is ahead of it by more than a day is not believed: no later one could be
+elected if it was. A domain whose clocks were ahead together, and are right now, goes on from its own terms.
+
+**Canvassing** comes first, and changes nothing anywhere: a seat that has a leader on a link that is up
+declines. So one that merely lost its own link to the leader disturbs nobody. A canvass that came before we
+noticed the same loss is not forgotten; it is answered again when we do.
+
+**The registry** of the domain is the one thing that outlives a leader. A leader tells it whole (`Keep`), and
+a change counts when a majority has it on disk (`Committed`). Nobody votes for a seat whose version is lower
+than its own, and any two majorities share a seat: so every later leader has what was committed. Versions of
+the leader of term t begin with ``t << 10``. Hence a larger version is of a later leader, or a later change of
+the same one, and what an older leader told to few never looks newer.
+
+Where we differ, and why. Congress (section 7) wishes for replicated servers and gives no protocol. This is
+the election of Raft (Ongaro and Ousterhout, with the PreVote of Ongaro's thesis), with these differences:
+
+- Links tell who lives; there are no heartbeats and no dice. Seats stand one after another, in the order of
+  their ranks, those first that followed the last leader.
+- A leader without a majority of links resigns at once, and so does one that finds that it stood still.
+- There is no log. What is replicated is one small record, always whole; soft state is the business of
+  whoever uses `Share`, and a restarted seat has none.
+- A seat that is asked for its vote while it hears a leader refuses, whatever the term (it would not have
+  supported the canvass either).
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from rostra.core.effects import (
+    Answer,
+    Asked,
+    CancelTimer,
+    Effect,
+    Event,
+    Ignored,
+    Instant,
+    LinkDown,
+    LinkUp,
+    Noted,
+    Persist,
+    Received,
+    Send,
+    SetTimer,
+    TimerFired,
+    TimerKey,
+)
+from rostra.errors import NotAllowed
+from rostra.names import Domain
+from rostra.protocols.election.config import ElectionConfig
+from rostra.protocols.election.events import (
+    Begun,
+    Clock,
+    Committed,
+    Doubt,
+    Follow,
+    Greeted,
+    Handed,
+    Lead,
+    Record,
+    Resign,
+    Share,
+    TermRefused,
+)
+from rostra.protocols.election.messages import (
+    NOBODY,
+    SHARED_BYTES_MAX,
+    Canvass,
+    Declined,
+    Keep,
+    Kept,
+    Led,
+    SeatMessage,
+    Shared,
+    Supported,
+    VoteAsked,
+    VoteGiven,
+    VoteRefused,
+)
+from rostra.protocols.election.state import Canvassing, Following, Leading, Standing
+from rostra.protocols.links.packets import AHEAD_MS_MAX
+from rostra.protocols.relaxed.registry import Registry, RegistryRecord
+from rostra.protocols.relaxed.requests import Inspect, Inspected, denied
+
+STAND: Final[TimerKey] = ("stand",)
+
+CHANGES_PER_TERM: Final = 1 << 10
+"""Versions between those of one term and those of the next. A leader with more changes takes up some of the
+next terms' versions; whoever stands after it takes a term beyond them."""
+
+
+class Ballot(Struct, frozen=True):
+    """What must survive a restart: the latest term we took part in, and whom we voted for in it."""
+
+    term: int = 0
+    vote: str = NOBODY  # a seat; nobody if we follow a leader whom others elected
+
+
+class SeatCore:
+    """The replica at `me`. `floor` is a number that the terms of this life must not be below, such as the
+    seat's own incarnation: neighbours of the domain take a term for the incarnation of its server."""
+
+    def __init__(
+        self,
+        me: Domain,
+        seats: tuple[Domain, ...],
+        *,
+        floor: int,
+        ballot: Ballot,
+        registry: Registry,
+        scope: Domain,
+        config: ElectionConfig | None = None,
+    ) -> None:
+        assert me in seats, f"{me} is not one of {seats}"
+        self.me = me
+        self.seats = tuple(sorted(seats))
+        self.scope = scope
+        self.registry = registry
+        self.ballot = ballot
+        self.up: set[Domain] = set()  # other seats
+        self.state: Following | Canvassing | Standing | Leading = Following(None)
+        self.highest = ballot.term  # of all terms that anybody stood for, as far as we know
+        self.waiting = False  # for STAND
+        self.kept: dict[Domain, int] = {}  # while we lead: who has which version of ours
+        self.committed = 0  # while we lead: told to the driver
+        self._rank = self.seats.index(me)
+        self._tried = False  # to be elected, and in vain, since we lost the last leader
+        self._behind = ballot.term > 0  # somebody leads or led, and we know nothing of it in this life
+        self._majority = len(self.seats) // 2 + 1
+        self._floor = floor
+        self._clock_ms = floor
+        self._config = config if config is not None else ElectionConfig()
+        self._early: dict[Domain, Canvass] = {}  # declined, because we had a leader
+        self._effects: list[Effect] = []
+
+    @property
+    def leader(self) -> Domain | None:
+        """Who leads, as far as we know."""
+        match self.state:
+            case Leading():
+                return self.me
+            case Following(leader):
+                return leader
+        return None
+
+    @property
+    def version(self) -> int:
+        record = self.registry.record(self.scope)
+        return record.version if record is not None else 0
+
+    @property
+    def linked_majority(self) -> bool:
+        return self._is_majority(1 + len(self.up))
+
+    def step(self, now: Instant, event: Event) -> list[Effect]:
+        effects: list[Effect] = []
+        self._effects = effects
+        match event:
+            case Received(sender, message):
+                if sender in self.up:
+                    self._received(sender, message)
+                else:
+                    self._ignore(message, "sender is not connected")
+            case LinkUp(peer):
+                if peer not in self.seats or peer == self.me:
+                    self._ignore(event, "not a seat")
+                elif peer in self.up:
+                    self._ignore(event, "already up")
+                else:
+                    self._link_up(peer)
+            case LinkDown(peer):
+                if peer in self.up:
+                    self._link_down(peer)
+                else:
+                    self._ignore(event, "already down")
+            case TimerFired(timer) if timer == STAND and self.waiting:
+                self.waiting = False
+                self._tried = not isinstance(self.state, Following)
+                self._canvass()
+            case Begun():
+                if len(self.seats) == 1:
+                    self._canvass()
+                else:
+                    self._wait(self._config.stand_s(self._place))
+            case Clock(at_ms):
+                self._clock_ms = at_ms
+            case Doubt(late_s):
+                self._doubt(event, late_s)
+            case Share(data, to):
+                self._share(event, data, to)
+            case Record(record):
+                self._record(event, record)
+            case Asked(_, token, request):
+                self._asked(token, request)
+            case _:
+                self._ignore(event, "not expected by a seat")
+        return effects
+
+    def _received(self, sender: Domain, message: object) -> None:
+        if (term := _latest_term(message)) > self._term_max:
+            self._ignore(message, "term ahead of the clock")
+            self._effects.append(TermRefused(sender, term - self._clock_ms))
+            return
+        match self.state, message:
+            case _, Canvass():
+                self._canvassed(sender, message)
+            case _, VoteAsked():
+                self._vote_asked(sender, message)
+            case _, Led(term):
+                self._led(sender, term)
+            case Canvassing(term, supporters), Supported(theirs) if theirs == term:
+                self._supported(Canvassing(term, supporters | {sender}))
+            case Standing(term, votes), VoteGiven(theirs) if theirs == term:
+                self._voted(Standing(term, votes | {sender}))
+            case Following(leader), Declined(_, other) if sender == leader and other != sender:
+                self._heard_of(message.term)
+                self._lose_leader()
+            case Canvassing(term), Declined(theirs, leader):
+                self._heard_of(theirs)
+                self._effects.append(Noted("declined", f"{sender}: {leader or 'nobody'} leads"))
+                if theirs >= term and not leader:
+                    self._canvass()  # and this time above all that it knows of
+            case Leading(term), VoteRefused(theirs) if theirs > term:
+                self._heard_of(theirs)
+                self._resign("a later term")
+            case Standing(), VoteRefused(theirs):
+                self._heard_of(theirs)
+                self._effects.append(Noted("vote refused", f"{sender} knows of term {theirs}"))
+            case Leading(), Shared(data):
+                self._effects.append(Handed(sender, data))
+            case Following(leader), Shared(data) if sender == leader:
+                self._effects.append(Handed(sender, data))
+            case Following(leader), Keep() if sender == leader:
+                self._keep(sender, message)
+            case Leading(term), Kept(theirs, version) if theirs == term:
+                self.kept[sender] = max(version, self.kept.get(sender, 0))
+                self._commit()
+            case _, Shared() | Keep():
+                self._ignore(message, "not from our leader")
+            case _, SeatMessage():
+                self._ignore(message, "late answer")
+            case _:
+                self._ignore(message, "not a message for a seat")
+
+    # Who is there
+
+    def _link_up(self, peer: Domain) -> None:
+        self.up.add(peer)
+        match self.state:
+            case Leading(term):
+                self._send(peer, Led(term))
+                self._tell_registry((peer,))
+                self._effects.append(Greeted(peer))
+            case Canvassing(term):
+                self._send(peer, Canvass(term, self.version, self._behind))
+            case Standing(term):
+                self._send(peer, VoteAsked(term, self.version))
+            case Following(None) if not self.waiting:
+                self._wait(self._config.stand_s(self._place))
+
+    def _link_down(self, peer: Domain) -> None:
+        self.up.discard(peer)
+        self._early.pop(peer, None)
+        match self.state:
+            case Leading() if not self.linked_majority:
+                self._resign("fewer than a majority linked")
+            case Following(leader) if leader == peer:
+                self._lose_leader()
+            case Following(None) | Canvassing() | Standing() if not self.linked_majority:
+                self.state = Following(None)
+                self._stop_waiting()
+            case Canvassing(term, supporters):
+                self.state = Canvassing(term, supporters - {peer})
+
+    def _lose_leader(self) -> None:
+        self.state = Following(None)
+        self._wait(self._config.stand_s(self._place))
+        early, self._early = self._early, {}
+        for peer in sorted(early):
+            if self._would_vote(early[peer]):
+                self._send(peer, Supported(early[peer].term))
+
+    # Who would lead, and who does
+
+    def _canvass(self) -> None:
+        term = max(self.highest + 1, self._floor, self.version // CHANGES_PER_TERM + 1)
+        self._send_all(self._linked(), Canvass(term, self.version, self._behind))
+        self._supported(Canvassing(term, frozenset({self.me})))
+        if isinstance(self.state, Canvassing):
+            self._wait(self._config.again_s(self._place))
+
+    def _canvassed(self, sender: Domain, message: Canvass) -> None:
+        self._leads_no_more(sender)
+        if self.leader is not None:
+            if self.leader != self.me:
+                self._early[sender] = message
+            self._send(sender, Declined(self.highest, self.leader))
+        elif self._would_vote(message):
+            self._send(sender, Supported(message.term))
+        else:
+            self._send(sender, Declined(self.highest, NOBODY))
+
+    def _would_vote(self, asked: Canvass) -> bool:
+        if asked.behind and not self._behind and not self._tried:
+            return False  # it is our turn first
+        return asked.term > self.highest and asked.version >= self.version
+
+    def _supported(self, state: Canvassing) -> None:
+        self.state = state
+        if not self._is_majority(len(state.supporters)):
+            return
+        self._take_part(Ballot(state.term, self.me))
+        self._send_all(self._linked(), VoteAsked(state.term, self.version))
+        self._voted(Standing(state.term, frozenset({self.me})))
+        if isinstance(self.state, Standing):
+            self._wait(self._config.again_s(self._place))
+
+    def _vote_asked(self, sender: Domain, message: VoteAsked) -> None:
+        self._leads_no_more(sender)
+        same = self.ballot == Ballot(message.term, sender)
+        if (
+            self.leader is not None
+            or message.version < self.version
+            or not (same or message.term > self.ballot.term)
+        ):
+            self._heard_of(message.term)
+            self._send(sender, VoteRefused(self.highest))
+            return
+        if not same:
+            self._take_part(Ballot(message.term, sender))
+        self.state = Following(None)
+        self._wait(self._config.again_s(self._place))
+        self._send(sender, VoteGiven(message.term))
+
+    def _voted(self, state: Standing) -> None:
+        self.state = state
+        if not self._is_majority(len(state.votes)):
+            return
+        self.state = Leading(state.term)
+        self._early = {}
+        self._stop_waiting()
+        record = self.registry.renew(self.scope, state.term * CHANGES_PER_TERM)
+        if record is not None:
+            self._effects.append(Persist(record))
+        self.kept = {self.me: self.version}
+        self.committed = 0
+        self._effects.append(Lead(state.term))
+        self._send_all(self._linked(), Led(state.term))
+        self._tell_registry(self._linked())
+        self._effects += [Greeted(peer) for peer in self._linked()]
+        self._commit()
+
+    def _led(self, sender: Domain, term: int) -> None:
+        if term < self.ballot.term:
+            # To follow it would be to acknowledge what a leader of our later term need not know of.
+            self._ignore(Led(term), "older term")
+            self._send(sender, VoteRefused(self.highest))
+            return
+        if self.leader is not None and term == self.ballot.term:
+            self._ignore(Led(term), "known already")
+            return
+        if isinstance(self.state, Leading):
+            self._resign("a later term", besides=sender)
+        self._heard_of(term)
+        if term > self.ballot.term:
+            self._take_part(Ballot(term))
+        self.state = Following(sender)
+        self._early = {}
+        self._behind = self._tried = False
+        self._stop_waiting()
+        self._effects.append(Follow(sender, term))
+
+    def _leads_no_more(self, sender: Domain) -> None:
+        """Whoever wants to be elected does not lead."""
+        if self.state == Following(sender):
+            self._lose_leader()
+
+    def _doubt(self, event: Event, late_s: float) -> None:
+        if not isinstance(self.state, Leading):
+            self._ignore(event, "does not lead")
+        elif late_s <= self._config.doubt_after_s:
+            self._ignore(event, "too short to matter")
+        elif len(self.seats) == 1:
+            self._ignore(event, "nobody else can lead")
+        else:
+            self._resign("stood still")
+
+    def _resign(self, why: str, *, besides: Domain | None = None) -> None:
+        assert isinstance(self.state, Leading)
+        self._effects.append(Resign(self.state.term, why))
+        # Those who still hear us would otherwise wait for us.
+        self._send_all((peer for peer in self._linked() if peer != besides), Declined(self.highest, NOBODY))
+        self.state = Following(None)
+        self.kept = {}
+        self.committed = 0
+        self._behind = True
+        self._wait(self._config.stand_s(self._place))
+
+    def _take_part(self, ballot: Ballot) -> None:
+        assert ballot.term > self.ballot.term, f"{ballot} after {self.ballot}"
+        self.ballot = ballot
+        self._heard_of(ballot.term)
+        self._effects.append(Persist(ballot))
+
+    def _heard_of(self, term: int) -> None:
+        self.highest = max(self.highest, term)
+
+    # What leader and backups tell each other
+
+    def _share(self, event: Event, data: bytes, to: Domain | None) -> None:
+        assert len(data) <= SHARED_BYTES_MAX, f"{len(data)} bytes to share"
+        match self.state:
+            case Leading() if to is None or to in self.up:
+                self._send_all(self._linked() if to is None else (to,), Shared(data))
+            case Leading():
+                self._ignore(event, "that seat is down")
+            case Following(leader) if leader is not None:
+                self._send(leader, Shared(data))
+            case _:
+                self._ignore(event, "no leader")
+
+    def _record(self, event: Event, record: RegistryRecord) -> None:
+        if not isinstance(self.state, Leading):
+            self._ignore(event, "does not lead")
+        elif record.scope != self.scope:
+            self._ignore(event, "out of scope")
+        elif record.version <= self.kept[self.me]:
+            self._ignore(event, "older registry")
+        else:
+            self.kept[self.me] = record.version
+            self._tell_registry(self._linked())
+            self._commit()
+
+    def _tell_registry(self, peers: Iterable[Domain]) -> None:
+        record = self.registry.record(self.scope)
+        if record is not None:
+            self._send_all(peers, Keep(self.ballot.term, record.scope, record.version, record.names))
+
+    def _keep(self, sender: Domain, message: Keep) -> None:
+        if message.term != self.ballot.term:
+            self._ignore(message, "another term")
+        elif message.scope != self.scope:
+            self._ignore(message, "out of scope")
+        else:
+            record = RegistryRecord(message.scope, message.version, tuple(sorted(message.names)))
+            if self.registry.put(record):
+                self._effects.append(Persist(record))
+            self._send(sender, Kept(message.term, message.version))
+
+    def _commit(self) -> None:
+        versions = sorted(self.kept.values(), reverse=True)
+        if self._is_majority(len(versions)) and versions[self._majority - 1] > self.committed:
+            self.committed = versions[self._majority - 1]
+            self._effects.append(Committed(self.committed))
+
+    # What people ask
+
+    def _asked(self, token: int, request: object) -> None:
+        if isinstance(request, Inspect):
+            self._effects.append(Answer(token, Inspected(self._document())))
+        elif self.leader == self.me:
+            refusal = NotAllowed(
+                f"this is the seat of the leader of {self.scope}, not its server",
+                fix=f"ask the server of {self.scope}",
+            )
+            self._effects.append(Answer(token, denied(refusal)))
+        else:
+            refusal = NotAllowed(
+                f"this replica of {self.scope} does not lead; {self.leader or 'nobody that it hears'} does",
+                fix=f"ask {self.leader}" if self.leader else "ask again in a few seconds",
+            )
+            self._effects.append(Answer(token, denied(refusal)))
+
+    def _document(self) -> bytes:
+        """Everything that is known here, for people."""
+        return msgspec.json.encode(
+            {
+                "server": "seat",
+                "path": self.me,
+                "domain": self.scope,
+                "leads": self.leader == self.me,
+                "leader": self.leader or NOBODY,
+                "term": self.ballot.term,
+                "seats": {
+                    seat: "up" if seat == self.me or seat in self.up else "down" for seat in self.seats
+                },
+                "registry": self.registry.records(),
+            }
+        )
+
+    # Small words
+
+    @property
+    def _term_max(self) -> int:
+        """The highest term that can be true."""
+        return max(self._clock_ms + AHEAD_MS_MAX, self.ballot.term + CHANGES_PER_TERM)
+
+    def _is_majority(self, count: int) -> bool:
+        return count >= self._majority
+
+    def _linked(self) -> list[Domain]:
+        return sorted(self.up)
+
+    @property
+    def _place(self) -> int:
+        """Our place in the order of standing. Whoever knows nothing of the last leader lets those who do go
+        first: a takeover by one of them loses nothing."""
+        return self._rank + len(self.seats) if self._behind else self._rank
+
+    def _wait(self, after_s: float) -> None:
+        """Until STAND, if a majority could elect us then."""
+        if self.linked_majority:
+            self.waiting = True
+            self._effects.append(SetTimer(STAND, after_s))
+        else:
+            self._stop_waiting()
+
+    def _stop_waiting(self) -> None:
+        if self.waiting:
+            self.waiting = False
+            self._effects.append(CancelTimer(STAND))
+
+    def _send(self, to: Domain, message: SeatMessage) -> None:
+        self._effects.append(Send(to, message))
+
+    def _send_all(self, peers: Iterable[Domain], message: SeatMessage) -> None:
+        self._effects += [Send(peer, message) for peer in peers]
+
+    def _ignore(self, what: object, why: str) -> None:
+        self._effects.append(Ignored(type(what).__name__, why))
+
+
+def _latest_term(message: object) -> int:
+    """That a message speaks of: by its own number, or by a version that was given in it."""
+    term: int = getattr(message, "term", 0)
+    version: int = getattr(message, "version", 0)
+    return max(term, version // CHANGES_PER_TERM)

@@ -1,0 +1,96 @@
+"""How a driver speaks to a seat, and what a seat orders besides what every core orders.
+
+    driver ── Begun, Clock, Doubt, Share, Record ──▶ seat
+    driver ◀── Lead, Resign, Follow, Greeted, Handed, Committed, TermRefused ── seat
+
+`Lead` and `Resign` alternate. Between them the driver runs the server of the domain; in the order of effects,
+nothing of it leaves before the one or after the other.
+"""
+
+from rostra.core.effects import Effect, Event
+from rostra.names import Domain
+from rostra.protocols.relaxed.registry import RegistryRecord
+
+# Events
+
+
+class Begun(Event, frozen=True):
+    """This seat's life began. The first event, and once."""
+
+
+class Clock(Event, frozen=True):
+    """What time it is, in milliseconds since 1970: terms come from clocks, and are compared with ours. To be
+    told from time to time; before the first, it is the time at which the seat's life began."""
+
+    at_ms: int
+
+
+class Doubt(Event, frozen=True):
+    """We stood still for this much longer than planned, as our own clock shows: who knows who leads now?
+
+    To be told before anything else that happened meanwhile.
+    """
+
+    late_s: float
+
+
+class Share(Event, frozen=True):
+    """Say this to the other seats if we lead, and to the leader if we do not. At most `SHARED_BYTES_MAX`."""
+
+    data: bytes
+    to: Domain | None = None  # if we lead: only to this seat
+
+
+class Record(Event, frozen=True):
+    """We lead, our domain's registry changed to this, and it is on our disk. `Committed` will follow."""
+
+    record: RegistryRecord
+
+
+# Effects
+
+
+class Lead(Effect, frozen=True):
+    """From this moment we lead."""
+
+    term: int
+
+
+class Resign(Effect, frozen=True):
+    """From this moment we do not."""
+
+    term: int
+    why: str  # from a small fixed set
+
+
+class Follow(Effect, frozen=True):
+    """Somebody else leads."""
+
+    leader: Domain
+    term: int
+
+
+class Greeted(Effect, frozen=True):
+    """We lead, and this seat has just begun to hear us: it needs to be told everything."""
+
+    peer: Domain
+
+
+class Handed(Effect, frozen=True):
+    """What a seat shared: our leader if we follow, any if we lead."""
+
+    sender: Domain
+    data: bytes
+
+
+class TermRefused(Effect, frozen=True):
+    """A seat spoke of a term so far ahead of our clock that it cannot be true. It was not believed."""
+
+    sender: Domain
+    ahead_ms: int
+
+
+class Committed(Effect, frozen=True):
+    """A majority has this version of the registry, or a later one, on disk: no later leader is without it."""
+
+    version: int

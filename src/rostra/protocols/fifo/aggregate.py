@@ -1,0 +1,363 @@
+"""Speaking for those who are not in the group: the delegate's part of aggregation (X-054, X-055, TX-24).
+
+    submitter ann ── Data 1 2 3 ──▶ ┐                   ┌ a member of the group, `<lan>.-delegate/aggregate`
+    submitter bob ── Data 1 2 ────▶ ┴─ one in turn ───▶ │ Envelope(ann 1-3)  Envelope(bob 1-2) ...
+                                                        └──▶ LAN, tree, every receiver
+    submitters ◀── Heartbeat(stable) ── acknowledged ◀── Sent ── stable in that stream
+
+The aggregate is an ordinary member that only sends (`member.py`), on the pretend host of its delegate, and
+this machine is its program. So starts, pins, repair, flow control and the ends of its stream are those of any
+other, and views show one member for a LAN however many submit there.
+
+**When is a message acknowledged?** When it is stable in the aggregate's stream: every receiver has taken it
+(X-088). X-055 would be content with a backup; but backups mirror none (`mirror.py`), and what is stable is
+known here anyway. It also makes order easy. A new delegate is a new stream (TX-24); it begins with each
+origin where that one's acknowledgements end, which is never above what some receiver lacks (decision 0020).
+
+**First words.** The aggregate often comes into the group with its delegate, since nobody else of its LAN may
+be in it. It speaks when every delegate that was there has asked for our numbers: whoever is in the group then
+is owed its first message. And a server that has just started waits for a moment (`semi_wait_s`): it does not
+know yet who is there, and what is said to nobody is acknowledged at once.
+
+Bounds: of one origin a window; of all of them `queue_bytes`. What does not fit is not taken, and asked for
+when there is room.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from rostra.core.effects import Effect, Event, Ignored, Instant, TimerFired
+from rostra.names import Domain, Endpoint, Group, host_of
+from rostra.protocols.fifo.events import (
+    Deliver,
+    Heard,
+    JoinAsked,
+    LeaveAsked,
+    Parted,
+    Sent,
+    Submitted,
+    Told,
+    Tuned,
+)
+from rostra.protocols.fifo.member import Active, MemberCore
+from rostra.protocols.fifo.messages import Envelope, Role, encode
+from rostra.protocols.fifo.senders import ENTRIES_MAX
+from rostra.protocols.fifo.voice import Alarm, Voice
+from rostra.protocols.flow.config import FifoConfig
+from rostra.protocols.flow.fragments import NO_PARTS, RANGES_MAX, Parts, questions
+from rostra.protocols.flow.messages import (
+    Data,
+    Heartbeat,
+    Nak,
+    Pulse,
+    Run,
+    Speech,
+    StartSubmit,
+    Stream,
+    SubmitReply,
+)
+from rostra.protocols.flow.runs import block_of, cut, take
+from rostra.protocols.flow.streams import Inbound
+
+ENVELOPE_BYTES = 256
+"""What an envelope may add to the block that is in it."""
+
+
+class Origin:
+    """One submitter of our LAN."""
+
+    __slots__ = ("acknowledged", "endpoint", "heard_at", "inbound", "since")
+
+    def __init__(self, endpoint: Endpoint, since: int, first: int, now: Instant) -> None:
+        self.endpoint = endpoint
+        self.since = since
+        self.inbound = Inbound(first)  # `told`: what was emitted
+        self.acknowledged = first - 1
+        self.heard_at = now
+
+    @property
+    def due(self) -> bool:
+        return self.inbound.told < self.inbound.next
+
+
+class Aggregate:
+    """All submitters of a LAN to one group. `wait` says how long it takes until a message reaches whoever is
+    there, if that is known; `next_seq` goes on from an earlier membership of the same endpoint."""
+
+    def __init__(
+        self,
+        group: Group,
+        me: Endpoint,
+        config: FifoConfig,
+        *,
+        epoch: int,
+        luck: int,
+        next_seq: int,
+        wait: Callable[[Instant], float | None],
+        parts: Parts = NO_PARTS,
+    ) -> None:
+        self.group, self.me, self.config = group, me, config
+        self.epoch = epoch
+        self.next_seq = next_seq
+        self.voice = Voice(group, me, config, luck, parts)
+        self.lan: Domain = self.voice.lan
+        self.member: MemberCore | None = None
+        self.origins: dict[Endpoint, Origin] = {}
+        self._wait = wait
+        self._luck = luck
+        self._due: dict[Endpoint, Origin] = {}  # with something to emit, in turn
+        self._emitted: deque[tuple[int, Origin, int]] = deque()  # our number, whose, and up to which of its
+        self._bytes = 0  # that wait to be emitted
+        self._spoke_at: Instant = 0.0
+        self._holes = Alarm(self.voice, "submitted holes")
+        self._idle = Alarm(self.voice, "submitted idle")
+        self._voice_given = Alarm(self.voice, "submitted voice")
+
+    @property
+    def over(self) -> bool:
+        """Nobody submits, and nobody did for long."""
+        return self.member is None and not self.origins
+
+    @property
+    def waits(self) -> bool:
+        return bool(self._due)
+
+    def step(self, now: Instant, event: Event) -> list[Effect]:
+        self.voice.now = now
+        effects = self.voice.effects = []
+        match event:
+            case Heard(_, source, messages):
+                self._heard(source, messages)
+            case TimerFired(timer) if timer[4] == "submitted holes":
+                self._holes.fired()
+                self._ask()
+            case TimerFired(timer) if timer[4] == "submitted idle":
+                self._idle.fired()
+                self._tidy()
+            case TimerFired(timer) if timer[4] == "submitted voice":
+                self._voice_given.fired()  # and feed
+            case TimerFired() | Told():
+                self._drive(event)
+            case _:
+                effects.append(Ignored(type(event).__name__, "not an event of an aggregate"))
+        self._feed()
+        return effects
+
+    def feed(self, now: Instant) -> list[Effect]:
+        """Our voice may have been given to us."""
+        self.voice.now = now
+        effects = self.voice.effects = []
+        self._feed()
+        return effects
+
+    # From submitters
+
+    def concerns(self, message: Speech) -> bool:
+        """Does a submitter say this?"""
+        match message:
+            case StartSubmit():
+                return True
+            case Data(stream):
+                return stream in self.origins
+            case Heartbeat(pulses):
+                return any(pulse.stream in self.origins for pulse in pulses)
+        return False
+
+    def room(self, stream: Stream, number: int) -> int:
+        """For parts of this message, should we wait for it."""
+        origin = self.origins.get(stream)
+        waits = origin is not None and origin.inbound.waits_for(number, self.config.held_messages)
+        return self.config.parts_bytes if waits else 0
+
+    def _heard(self, source: Domain, messages: Iterable[Speech]) -> None:
+        for message in messages:
+            match message:
+                case Data(stream, run, high) if stream in self.origins and host_of(stream) == source:
+                    origin = self.origins[stream]
+                    origin.heard_at = self.voice.now
+                    self._take(origin, run)
+                    origin.inbound.hear_high(high)
+                    self._look_for_holes(origin)
+                case Heartbeat(pulses) if source != self.lan:
+                    for pulse in pulses:
+                        if pulse.stream in self.origins and host_of(pulse.stream) == source:
+                            self._pulse(self.origins[pulse.stream], pulse)
+                case StartSubmit(who) if host_of(who) == source:
+                    self._start(message)
+                case Heartbeat() | Nak():
+                    self._drive(Heard(self.group, source, (message,)))  # our delegate, about our stream
+                case _:
+                    self.voice.ignore(type(message).__name__, "not for an aggregate")
+
+    def _start(self, message: StartSubmit) -> None:
+        """Somebody of our LAN has messages for the group."""
+        now, who = self.voice.now, message.origin
+        origin = self.origins.get(who)
+        if origin is None or origin.since != message.since:
+            if origin is not None:
+                self._drop(origin)  # an earlier submission of the same endpoint, which has ended
+            origin = self.origins[who] = Origin(who, message.since, message.first, now)
+            self.voice.note("origin begins", f"{who} at {message.first}")
+        origin.heard_at = now
+        self.voice.transmit(host_of(who), SubmitReply(who, message.req, self.epoch))
+        self._join()
+        self._idle.at(now + self.config.delegate_linger_s)
+
+    def _take(self, origin: Origin, run: Run) -> None:
+        inbound = origin.inbound
+        if self._bytes + len(run.block) > self.config.queue_bytes and origin.due:
+            self.voice.ignore("Data", "no room for what is submitted")
+            inbound.hear_high(run.end - 1)
+            return
+        before = inbound.store.bytes
+        if not inbound.take(run, self.config.held_messages):
+            self.voice.ignore("Data", "duplicate")
+        self._bytes += inbound.store.bytes - before
+        if origin.due:
+            self._due.setdefault(origin.endpoint, origin)
+
+    def _pulse(self, origin: Origin, pulse: Pulse) -> None:
+        """It has fallen silent, and wants to know how we stand."""
+        origin.heard_at = self.voice.now
+        origin.inbound.hear_high(pulse.high)
+        self._look_for_holes(origin)
+        self._acknowledge([origin])
+
+    def _look_for_holes(self, origin: Origin) -> None:
+        origin.inbound.look_for_holes(self.config.held_messages, self.voice.now)
+        self._holes.at(origin.inbound.holes.next_due)
+
+    def _ask(self) -> None:
+        """At once, then ever more seldom: the way is short, and its other end knows what it has."""
+        now, config = self.voice.now, self.config
+        for who in sorted(self.origins):
+            origin = self.origins[who]
+            parts, settle_s = self.voice.parts, config.nak_wait_max_s
+            due = [
+                hole
+                for hole in origin.inbound.holes.due(now, RANGES_MAX)
+                if not parts.still_coming(now, who, hole, settle_s)
+            ]
+            if due:
+                attempt = max(hole.asked for hole in due) + 1
+                for nak in questions(who, due, self.lan, attempt, parts):
+                    self.voice.transmit(host_of(who), nak)
+                for hole in due:
+                    hole.asked, hole.asked_at = attempt, now
+                    hole.due = now + config.nak_wait_max_s * min(2**attempt, config.backoff_max)
+            self._holes.at(origin.inbound.holes.next_due)
+
+    # To the group
+
+    def _join(self) -> None:
+        if self.member is None:
+            self._luck += 1
+            self.member = MemberCore(
+                self.group, self.me, self.config, luck=self._luck, role=Role.SEND, next_seq=self.next_seq
+            )
+            self._spoke_at = self.voice.now
+            self._drive(JoinAsked(self.me, 0, self.group, self._luck, Role.SEND))
+
+    def _feed(self) -> None:
+        """One envelope of each in turn, as the window lets them out."""
+        if self._due:
+            self._join()
+        while (
+            self._due
+            and self.member is not None
+            and isinstance(self.member.state, Active)
+            and not self.member.sending.queued
+        ):
+            wait_s = self._wait(self.voice.now)
+            if wait_s is None or wait_s > 0:
+                self._voice_given.at(None if wait_s is None else self.voice.now + wait_s)
+                break
+            who = next(iter(self._due))
+            origin = self._due.pop(who)
+            run = self._next(origin)
+            if origin.due:
+                self._due[who] = origin
+            number = self.member.sending.next_seq
+            envelope = Envelope(who, origin.since, run.first, run.count, run.block, run.at)
+            self._emitted.append((number, origin, run.end - 1))
+            self._spoke_at = self.voice.now
+            self._drive(Submitted(self.me, self.group, 1, block_of([encode(envelope)]), run.at))
+
+    def _next(self, origin: Origin) -> Run:
+        """As much as fits a datagram, or one message that does not."""
+        inbound = origin.inbound
+        whole = inbound.store.runs[0]
+        run = cut(whole, inbound.told, min(whole.end, inbound.next))
+        room = max(1, self.config.datagram_bytes - ENVELOPE_BYTES)
+        run = cut(run, run.first, run.first + take(run, room))
+        inbound.told = run.end
+        before = inbound.store.bytes
+        inbound.store.forget(run.end - 1)
+        self._bytes -= before - inbound.store.bytes
+        return run
+
+    def _drive(self, event: Event) -> None:
+        """Our member is told this; what it says to its program is for us."""
+        member = self.member
+        if member is None:
+            self.voice.ignore(type(event).__name__, "not in the group")
+            return
+        for effect in member.step(self.voice.now, event):
+            match effect:
+                case Deliver(_, _, Sent(stable)):
+                    self._held_by_the_group(stable)
+                case Deliver(_, _, Parted()):
+                    self._parted(member)
+                case Deliver() | Tuned():
+                    pass
+                case _:
+                    self.voice.effects.append(effect)
+
+    def _held_by_the_group(self, stable: int) -> None:
+        """Every receiver has our messages up to this one: so their submitters need not keep them (X-055)."""
+        news: dict[Endpoint, Origin] = {}
+        while self._emitted and self._emitted[0][0] <= stable:
+            _, origin, last = self._emitted.popleft()
+            origin.acknowledged = last
+            news[origin.endpoint] = origin
+        self._acknowledge([news[who] for who in sorted(news)])
+
+    def _acknowledge(self, origins: list[Origin]) -> None:
+        by_host: dict[Domain, list[Pulse]] = {}
+        for origin in origins:
+            pulse = Pulse(origin.endpoint, origin.inbound.next - 1, origin.acknowledged)
+            by_host.setdefault(host_of(origin.endpoint), []).append(pulse)
+        for host in sorted(by_host):
+            pulses = by_host[host]
+            for begin in range(0, len(pulses), ENTRIES_MAX):
+                self.voice.transmit(host, Heartbeat(tuple(pulses[begin : begin + ENTRIES_MAX])))
+
+    def _parted(self, member: MemberCore) -> None:
+        """We have left the group, mostly after a silence. Numbers go on if we come back (TX-11). What nobody
+        confirmed is with its submitter still, who is asked for it as if we had just begun."""
+        self.next_seq = member.sending.next_seq
+        self.member = None
+        for _, origin, _ in self._emitted:
+            if self.origins.get(origin.endpoint) is origin:
+                self._drop(origin)
+        self._emitted.clear()
+
+    def _drop(self, origin: Origin) -> None:
+        del self.origins[origin.endpoint]
+        self._due.pop(origin.endpoint, None)
+        self._bytes -= origin.inbound.store.bytes
+        self.voice.note("origin ends", origin.endpoint)
+
+    def _tidy(self) -> None:
+        now, config = self.voice.now, self.config
+        for origin in [each for each in self.origins.values() if self._is_old(each)]:
+            self._drop(origin)
+        silent = now - self._spoke_at >= config.delegate_linger_s - 1e-9
+        if silent and not self._due and self.member is not None and self.member.sending.settled:
+            self._drive(LeaveAsked(self.me, 0, self.group))
+        if not self.over:
+            self._idle.at(now + config.delegate_linger_s)
+
+    def _is_old(self, origin: Origin) -> bool:
+        quiet_s = self.voice.now - origin.heard_at
+        return quiet_s >= self.config.remember_s and origin.acknowledged >= origin.inbound.next - 1

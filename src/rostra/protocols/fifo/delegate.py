@@ -1,0 +1,803 @@
+"""The group machine at a delegate (table 4.4): the part of a cluster's server that speaks for its LAN.
+
+    0 OUT ── ForceJoin, StartSync, CutRequest ──▶ 1 JOINING ── snapshot ──▶ 2 IN ── nobody left ──▶ 3 LINGER
+      ▲                                                                     ▲                         │
+      │                                                                     └── a local member joins ─┤
+      └────────────────────────────────────────────────── T_dlinger ──────────────────────────────────┘
+
+    4 BACKUP ── Appointed, a new epoch ──▶ 1 JOINING        1, 2, 3 ── a higher epoch of our LAN ──▶ 4 BACKUP
+
+Other LANs are in `peers.py`, streams in `relays.py`, the tree between them in `planner.py`. Everything that
+reaches a LAN through the servers passes its delegate first (N7): the door steps us before anything leaves for
+the LAN's hosts.
+
+Of members elsewhere only senders are kept; receivers cost a delegate nothing (X-045).
+"""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from rostra.core.effects import Effect, Event, Ignored, Instant, TimerFired
+from rostra.names import Domain, Endpoint, Group, endpoint, host_of, incarnation_of, inside, parent
+from rostra.protocols.fifo.events import (
+    Appointed,
+    Heard,
+    Located,
+    Replicate,
+    Replicated,
+    Spilled,
+    SpilledRead,
+    Told,
+)
+from rostra.protocols.fifo.kept import Kept
+from rostra.protocols.fifo.messages import (
+    ADHOC,
+    Attributes,
+    Channel,
+    Control,
+    Cut,
+    CutReply,
+    CutRequest,
+    DelegateAttributes,
+    DelegateMoved,
+    Distances,
+    Entry,
+    Excluded,
+    ForceJoin,
+    Mirror,
+    MirrorAsked,
+    Role,
+    Slow,
+    StartSync,
+    SyncReply,
+    ViewId,
+    attributes_of,
+    decode_control,
+    decode_last_words,
+    encode,
+    is_delegate,
+    whereabouts,
+)
+from rostra.protocols.fifo.mirror import Mirroring, Mirrors
+from rostra.protocols.fifo.peers import Peers
+from rostra.protocols.fifo.pieces import pieces
+from rostra.protocols.fifo.planner import Planner
+from rostra.protocols.fifo.relays import Parted, Relay, Relays
+from rostra.protocols.fifo.slow import Patience
+from rostra.protocols.fifo.voice import Voice, delegate_of, lan_of
+from rostra.protocols.flow.config import FifoConfig
+from rostra.protocols.flow.fragments import NO_PARTS, Parts
+from rostra.protocols.flow.messages import (
+    Below,
+    Data,
+    Epoch,
+    Have,
+    Heartbeat,
+    Nak,
+    Polled,
+    Report,
+    Status,
+    Stream,
+    Tree,
+)
+from rostra.protocols.flow.tree import Forwarding
+from rostra.protocols.relaxed import requests as ns
+from rostra.protocols.relaxed.messages import Cause, Member, Members, Stamp
+from rostra.protocols.relaxed.view import GroupView, ViewChanged
+
+
+class Out(Struct, frozen=True):
+    """0: nobody of our LAN is in the group."""
+
+
+class Joining(Struct, frozen=True):
+    """1: asked who is there."""
+
+    wait_s: float
+
+
+class In(Struct, frozen=True):
+    """2: speaking for our LAN."""
+
+
+class Lingering(Struct, frozen=True):
+    """3: nobody of our LAN is left; somebody may come back."""
+
+
+class Backup(Struct, frozen=True):
+    """4: another replica speaks for our LAN; we know enough to go on if it dies."""
+
+
+State = Out | Joining | In | Lingering | Backup
+
+
+class Local(Struct):
+    """A member of our own LAN."""
+
+    stamp: Stamp
+    role: Role
+    slow: Slow
+
+
+class DelegateCore:
+    """One group at the delegate `me` of its LAN; the epoch is the incarnation of `me`."""
+
+    def __init__(
+        self,
+        group: Group,
+        me: Endpoint,
+        config: FifoConfig,
+        *,
+        luck: int,
+        channel: Channel,
+        address: str = "",
+        backup: bool = False,
+        mirrored: bool = False,
+        parts: Parts = NO_PARTS,
+    ) -> None:
+        self.group, self.me = group, me
+        self.config = config
+        self.channel, self.address = channel, address
+        self.state: State = Backup() if backup else Out()
+        self.mirrors = Mirrors()
+        self._mirroring = Mirroring(group, lan_of(me)) if mirrored else None
+        self.voice = Voice(group, me, config, luck, parts)
+        self.lan = self.voice.lan
+        self.epoch: Epoch = incarnation_of(me)
+        self._forget_everything()
+
+    def _forget_everything(self) -> None:
+        """As after a start: a group that we join again is a new one to us."""
+        self.patience = Patience(self.config)
+        self.view = GroupView(self.group)
+        self.forwarding = Forwarding(self.lan)
+        self.relays = Relays(self.voice, self.forwarding, lambda: self.epoch)
+        self.planner = Planner(self.voice, self.forwarding, self.relays)
+        self.peers = Peers(self.voice, self.view, self.relays, self.forwarding, self.epoch)
+        self.locals: dict[Endpoint, Local] = {}
+        self.floors: dict[Domain, Stamp] = {}  # of our own LAN
+        self._owed: dict[Domain, ViewId] = {}  # answered before our own numbers were complete
+        self.kept = Kept()  # until the snapshot, or until the asker is noticed
+        self._waiting: dict[Domain, dict[Endpoint, CutRequest]] = {}  # for numbers that we do not know yet
+
+    @property
+    def over(self) -> bool:
+        return isinstance(self.state, Out)
+
+    def step(self, now: Instant, event: Event) -> list[Effect]:
+        self.voice.now = now
+        effects = self.voice.effects = []
+        match event:
+            case Heard(_, source, messages):
+                if isinstance(self.state, Out | Backup):
+                    effects.append(Ignored("Heard", "not in the group"))
+                else:
+                    for message in messages:
+                        self._heard(source, message)
+            case Told(notice):
+                self._told(notice)
+            case TimerFired(timer):
+                self._timer_fired(str(timer[4]), str(timer[5]))
+            case Replicated(_, message):
+                self._replicated(message)
+            case Appointed(epoch):
+                self._appointed(epoch)
+            case Spilled():
+                self._expel_if(self.relays.spills.spilled(event))
+            case SpilledRead():
+                self._expel_if(self.relays.spills.read(event))
+            case _:
+                effects.append(Ignored(type(event).__name__, "not an event of a delegate"))
+        return effects
+
+    def room(self, stream: Stream, number: int) -> int:
+        """For parts of this message, should we wait for it."""
+        return 0 if isinstance(self.state, Out | Backup) else self.relays.room(stream, number)
+
+    # Joining and leaving the group
+
+    def _join(self) -> None:
+        """0 → 1 (X-037)."""
+        self.voice.ask(ns.Join(self.group, meta=encode(DelegateAttributes(self.address))))
+        self._wait_for_snapshot(self.config.snapshot_wait_s)
+
+    def _wait_for_snapshot(self, wait_s: float) -> None:
+        self._become(Joining(wait_s))
+        self.voice.set_timer(wait_s, "snapshot")
+
+    def _enter(self) -> None:
+        """1 → 2: the list is in, split by LAN; what was kept is handled in the order it came (X-031)."""
+        self.voice.cancel_timer("snapshot")
+        self._become(In())
+        self._mirror(whole=True)
+        self.relays.awaited_lans |= set(self.peers.delegates)
+        self.voice.set_timer(self.config.semi_wait_s, "awaited")
+        self._linger_if_empty()
+        for source, message in self.kept.take():
+            self._control(source, message)
+        if not self.relays.running and not self.forwarding.present:
+            return
+        self.planner.soon()
+
+    def _linger_if_empty(self) -> None:
+        if not self.locals and isinstance(self.state, In):
+            self._become(Lingering())
+            self.voice.set_timer(self.config.delegate_linger_s, "linger")
+
+    def _stay(self) -> None:
+        if isinstance(self.state, Lingering):
+            self.voice.cancel_timer("linger")
+            self._become(In())
+
+    def _linger_ended(self) -> None:
+        """3 → 0, unless somebody still needs the last messages of one who left our LAN: only we have them."""
+        if any(relay.lan == self.lan for relay in self.relays.running.values()):
+            self.voice.set_timer(self.config.delegate_linger_s, "linger")
+            return
+        self.voice.ask(ns.Leave(self.group))
+        self.relays.spills.end_all()
+        self._forget_everything()
+        self._become(Out())
+
+    # Notices
+
+    def _told(self, notice: object) -> None:
+        match notice:
+            case ns.Message(source, data):
+                message = decode_control(data)
+                if message is None:
+                    self.voice.ignore("Message", "not a control message")
+                else:
+                    self._control(source, message)
+            case _ if isinstance(self.state, Out | Backup):
+                self.voice.ignore(type(notice).__name__, "not in the group")
+            case ns.Absolute(_, members):
+                listed = ns.Absolute(self.group, self._concerning(members))
+                self._report(self.view.replace(listed))
+                if isinstance(self.state, Joining):
+                    self._enter()
+            case ns.Joined(group, members, cause, part):
+                concerning = self._concerning(members)
+                if cause is Cause.JOIN:
+                    for member in concerning:
+                        self.peers.fresh[member.endpoint] = member.stamp
+                    for member in members:
+                        self._expect_lan_of(member)
+                self._report(self.view.add(ns.Joined(group, concerning, cause, part)))
+            case ns.Left():
+                self._report(self.view.remove(notice))
+            case ns.Only() | ns.Without():
+                self._report(self.view.filter(notice))
+            case _:
+                pass  # our own timers ask again
+
+    def _concerning(self, members: Members) -> Members:
+        """Everybody of our own LAN; delegates and senders elsewhere (X-045)."""
+        kept = []
+        for member in members:
+            attributes = attributes_of(member)
+            ours = lan_of(member.endpoint) == self.lan
+            if isinstance(attributes, DelegateAttributes) or (
+                isinstance(attributes, Attributes) and (attributes.role.sends or ours)
+            ):
+                kept.append(member)
+        return tuple(kept)
+
+    def _expect_lan_of(self, member: Member) -> None:
+        """Our senders are told of this one in a moment, and may welcome it."""
+        lan, attributes = lan_of(member.endpoint), attributes_of(member)
+        if lan != self.lan and isinstance(attributes, Attributes) and attributes.role.receives:
+            self.relays.expect_lan(lan)
+
+    def _report(self, reports: Iterable[ViewChanged | Ignored]) -> None:
+        for report in reports:
+            if isinstance(report, Ignored):
+                self.voice.effects.append(report)
+            else:
+                self._changed(report)
+
+    def _changed(self, change: ViewChanged) -> None:
+        why = change.why
+        cut_off = isinstance(why, ns.Only | ns.Without)
+        for member in change.left:
+            self._member_left(member, why)
+        if isinstance(why, ns.Only | ns.Without):
+            keep = isinstance(why, ns.Only)
+            for lan in sorted(self.peers.machines):
+                if inside(why.domain, lan) != keep:
+                    self.peers.covered(lan)
+        cause = why.cause if isinstance(why, ns.Joined) else None
+        for member in change.joined:
+            self._member_joined(member, cause)
+        if cut_off or any(_is_delegate(member) for member in (*change.left, *change.joined)):
+            self._delegates_changed()
+        for lan in sorted(self._waiting):
+            if lan != self.lan and lan not in self.peers.machines:
+                self._answer_unknown(lan)
+        self._try_kept()
+
+    def _member_joined(self, member: Member, cause: Cause | None) -> None:
+        attributes = attributes_of(member)
+        who, lan = member.endpoint, lan_of(member.endpoint)
+        match attributes:
+            case DelegateAttributes(address):
+                self.peers.fresh.pop(who, None)
+                if lan == self.lan:
+                    if incarnation_of(who) > self.epoch:
+                        self._step_down()
+                    return
+                self.peers.delegates.setdefault(lan, set()).add(incarnation_of(who))
+                self._locate(lan, address)
+                kept = self.peers.delegate_joined(lan, incarnation_of(who))
+                if kept is not None:
+                    self._answer_view_id(lan, kept)
+            case Attributes() if lan == self.lan:
+                self._local_joined(member, attributes, cause)
+            case Attributes():
+                self.peers.joined(member, attributes, cause)
+
+    def _local_joined(self, member: Member, attributes: Attributes, cause: Cause | None) -> None:
+        """A new member of our LAN starts at the number of its own join notice (X-040). One that was here
+        before us, or was cut off, goes on where we know it, or says itself where it is."""
+        who = member.endpoint
+        self.floors[host_of(who)] = max(member.stamp, self.floors.get(host_of(who), member.stamp))
+        self.peers.fresh.pop(who, None)
+        self.locals[who] = Local(member.stamp, attributes.role, attributes.slow)
+        self._stay()
+        if attributes.role.receives and cause is Cause.JOIN:
+            self.relays.expect_receiver(who)
+        elif attributes.role.receives and who not in self.relays.receivers:
+            self.relays.await_receiver(who)
+        if attributes.slow is Slow.EXPEL:
+            self.voice.set_timer(self.patience.look_s, "patience")
+        elif attributes.slow is Slow.SPILL and attributes.role.receives:
+            self.relays.spills.willing.add(who)
+        if not attributes.role.sends:
+            return
+        running = self.relays.running.get(who)
+        parted = self.relays.parted.get(who)
+        if running is not None:
+            self.relays.drop(running)
+        if cause is Cause.JOIN:
+            self.relays.begin(who, member.stamp, attributes.role, attributes.next_seq)
+        elif parted is not None and parted.stamp == member.stamp:
+            self.relays.begin(who, member.stamp, attributes.role, parted.next)
+        else:
+            self.relays.expect(who, member.stamp, attributes.role)
+
+    def _member_left(self, member: Member, why: object) -> None:
+        who, lan = member.endpoint, lan_of(member.endpoint)
+        if _is_delegate(member):
+            if lan != self.lan:
+                epochs = self.peers.delegates.get(lan, set())
+                epochs.discard(incarnation_of(who))
+                if not epochs:
+                    self.peers.delegates.pop(lan, None)
+                # One that leaves has nobody there any more. One that is merely missing, from the list of a
+                # merge as after the news of a loss, may have a successor.
+                self.peers.delegate_left(lan, cut_off=not isinstance(why, ns.Left))
+            return
+        stamp: Stamp | None = None
+        match why:
+            case ns.Left(_, _, left_at, cause, meta):
+                stamp = left_at
+                words = _last_seq(meta) if cause is Cause.LEAVE else None
+                self.relays.left(who, "left" if cause is Cause.LEAVE else "failed", words)
+            case ns.Only() | ns.Without():
+                self.relays.lost(who)
+            case _:
+                self.relays.left(who, "disconnected", None)
+        if lan == self.lan:
+            if stamp is not None:
+                self.floors[host_of(who)] = max(stamp, self.floors.get(host_of(who), stamp))
+            self.locals.pop(who, None)
+            self.relays.heard_of(who)
+            self.relays.unpin(who, cut_off=stamp is None)
+            self._answer_if_complete()
+            self._linger_if_empty()
+        else:
+            self.peers.left(lan, who, stamp)
+
+    # Control messages
+
+    def _control(self, source: Endpoint, message: Control) -> None:
+        match self.state, message:
+            case Backup(), _:
+                self.voice.ignore(type(message).__name__, "a backup")
+            case _ if not self._may_say(source, message):
+                self.voice.ignore(type(message).__name__, "not for its sender to say")
+            case Out(), (ForceJoin() | StartSync() | CutRequest()):
+                if not isinstance(message, ForceJoin):
+                    self.kept.add(source, message)
+                self._join()
+            case Out(), _:
+                self.voice.ignore(type(message).__name__, "not in the group")
+            case _, ForceJoin():
+                self._stay()
+            case Joining(), _:
+                self.kept.add(source, message)
+            case _, StartSync():
+                self._start_sync(source, message)
+            case _, CutRequest():
+                self._cut_request(source, message)
+            case _, ViewId():
+                self._view_id(lan_of(source), message)
+            case _, CutReply():
+                if self.peers.cut_replied(message):
+                    self._peer_active(message.cut.lan)
+            case _, DelegateMoved(_, lan, _, _, address):
+                self._locate(lan, address)
+            case _, Tree():
+                self.planner.hear(message)
+            case _, Distances(_, lan, round_trips):
+                if self.peers.delegate(lan) is None:
+                    self.voice.ignore("Distances", "from a LAN without a delegate")
+                else:
+                    self.planner.distances(lan, dict(round_trips))
+
+    def _may_say(self, source: Endpoint, message: Control) -> bool:
+        """Questions are for hosts of our LAN, and what concerns another LAN is for its delegate alone: no
+        program can be called so, and servers pass on nothing under a name of another side (C-125)."""
+        lan = lan_of(source)
+        match message:
+            case ForceJoin() | StartSync() | CutRequest():
+                return lan == self.lan
+            case DelegateMoved(lan=named) | Distances(lan=named):
+                return is_delegate(source) and lan == named
+            case CutReply(cut=Cut(lan=named, entries=entries, floors=floors)):
+                return (
+                    is_delegate(source)
+                    and lan == named
+                    and all(lan_of(entry.endpoint) == lan for entry in entries)
+                    and all(parent(host) == lan for host, _ in floors)
+                )
+            case ViewId() | Tree():
+                return is_delegate(source)
+        return False
+
+    def _locate(self, lan: Domain, address: str) -> None:
+        if (where := whereabouts(address)) is not None:
+            self.voice.effects.append(Located(lan, where))
+
+    def _start_sync(self, source: Endpoint, message: StartSync) -> None:
+        """The numbers of everything, and a pin for each of them, in one step (X-024, X-026)."""
+        local = self.locals.get(source)
+        if local is None:
+            self.kept.add(source, message)  # its join notice is on the way (TX-3)
+            return
+        if message.epoch != self.epoch:
+            self.voice.ignore("StartSync", "of another epoch")
+            return
+        relay = self.relays.running.get(source)
+        if relay is not None and not relay.known:
+            self.relays.begin(source, relay.stamp, relay.role, message.first)
+            self._answer_if_complete()
+        elif relay is not None:
+            self.relays.skip(relay, message.first)
+        have = dict(message.have)
+        if local.role.receives:
+            self.relays.arrived(source)
+        flowing = self._flowing()
+        cuts = [self._cut_of_ours(self._entries(flowing.get(self.lan, []), source, have))]
+        for name in sorted(self.peers.machines):
+            entries = self._entries(flowing.get(name, []), source, have)
+            cuts.append(self.peers.cut(self.peers.machines[name], entries))
+        self.relays.heard_of(source)
+        for piece, last in pieces(cuts):
+            reply = SyncReply(self.group, message.req, self.epoch, piece, self.channel, last)
+            self.voice.say(source, reply)
+
+    def _cut_of_ours(self, entries: tuple[Entry, ...]) -> Cut:
+        return Cut(self.lan, self.epoch, tuple(sorted(self.floors.items())), self._complete, entries)
+
+    @property
+    def _complete(self) -> bool:
+        """Has every sender of our LAN said where it is? Only those who were here before us need to."""
+        return all(relay.known for relay in self.relays.running.values() if relay.lan == self.lan)
+
+    def _answer_if_complete(self) -> None:
+        """Those who were answered before our numbers were complete are answered again."""
+        if not self._complete:
+            return
+        for source, message in self._waiting.pop(self.lan, {}).items():
+            self._cut_request(source, message)
+        owed, self._owed = self._owed, {}
+        for name in sorted(owed):
+            if owed[name].epoch in self.peers.delegates.get(name, ()):  # else it has left meanwhile
+                self._answer_view_id(name, owed[name])
+
+    def _entries(
+        self,
+        relays: list[Relay],
+        receiver: Endpoint,
+        have: dict[Endpoint, int],
+        only: tuple[Endpoint, ...] = (),
+    ) -> tuple[Entry, ...]:
+        """A start in each of these streams, and a pin there."""
+        return tuple(
+            [
+                self.relays.entry(relay, self.relays.offer(relay, receiver, have.get(relay.stream)))
+                for relay in relays
+                if relay.stream != receiver and (not only or relay.stream in only)
+            ]
+        )
+
+    def _flowing(self) -> dict[Domain, list[Relay]]:
+        """The streams that flow, by LAN, sorted."""
+        running = self.relays.running
+        found: dict[Domain, list[Relay]] = {}
+        for stream in sorted(running):
+            relay = running[stream]
+            if relay.known and relay.final is None:
+                found.setdefault(relay.lan, []).append(relay)
+        return found
+
+    def _cut_request(self, source: Endpoint, message: CutRequest) -> None:
+        if source not in self.locals:
+            self.kept.add(source, message)
+        elif message.epoch != self.epoch:
+            self.voice.ignore("CutRequest", "of another epoch")
+        elif message.lan == self.lan and self._complete:
+            ours = self._entries(self._flowing().get(self.lan, []), source, dict(message.have))
+            self._reply_cut(source, message, self._cut_of_ours(ours))
+        elif self.peers.is_active(message.lan):
+            peer = self.peers.machines[message.lan]
+            flowing = self._flowing().get(message.lan, [])
+            entries = self._entries(flowing, source, dict(message.have), message.members)
+            self._reply_cut(source, message, self.peers.cut(peer, entries))
+        elif message.lan == self.lan or message.lan in self.peers.machines:
+            waiting = self._waiting.setdefault(message.lan, {})
+            waiting.pop(source, None)
+            waiting[source] = message
+        else:
+            self._reply_cut(source, message, Cut(message.lan, 0, (), False, ()))
+
+    def _reply_cut(self, source: Endpoint, message: CutRequest, cut: Cut) -> None:
+        listed = {entry.endpoint for entry in cut.entries}
+        unknown = tuple([each for each in message.members if each not in listed])
+        for piece, last in pieces([cut]):
+            reply = CutReply(self.group, message.req, self.epoch, piece[0], unknown, last)
+            self.voice.say(source, reply)
+
+    def _peer_active(self, name: Domain) -> None:
+        """A LAN's numbers are known: answer those who waited for them, and count it in the tree."""
+        for source, message in self._waiting.pop(name, {}).items():
+            self._cut_request(source, message)
+        self._measure(name)
+        self.planner.measured()
+
+    def _measure(self, name: Domain) -> None:
+        if self.peers.is_active(name):
+            self.relays.ways.measure(name, self.relays.round_trips[name])
+
+    def _answer_unknown(self, name: Domain) -> None:
+        for source, message in self._waiting.pop(name, {}).items():
+            self._reply_cut(source, message, Cut(name, 0, (), False, ()))
+
+    def _view_id(self, name: Domain, message: ViewId) -> None:
+        peer = self.peers.machine(name)
+        epochs = self.peers.delegates.get(name, set())
+        if message.epoch in epochs:
+            self._answer_view_id(name, message)
+        elif epochs and message.epoch < max(epochs):
+            self.voice.ignore("ViewId", "of another epoch")
+        else:
+            # Servers' meshes are not causal: its join notice is on another way (TX-7).
+            peer.kept = message
+            self.voice.set_timer(self.config.semi_wait_s, "unnoticed", name)
+
+    def _answer_view_id(self, name: Domain, message: ViewId) -> None:
+        """The numbers of our own senders, and a pin for that LAN at each (X-039, X-041)."""
+        have = dict(message.have)
+        self.planner.versions = max(self.planner.versions, message.tree)
+        was_expected = self.relays.lan_arrived(name, message.epoch)
+        entries = tuple(
+            [
+                self.relays.entry(
+                    relay, self.relays.offer_lan(relay, name, message.epoch, have.get(relay.stream))
+                )
+                for relay in self._flowing().get(self.lan, [])
+            ]
+        )
+        if self._complete:
+            self._owed.pop(name, None)
+        else:
+            self._owed[name] = message
+        for piece, last in pieces([self._cut_of_ours(entries)]):
+            self.voice.say(
+                delegate_of(name), CutReply(self.group, message.req, self.epoch, piece[0], (), last)
+            )
+        if was_expected:
+            self.relays.hand_over(name)
+        self.relays.heard_of_lan(name)
+        self.planner.teach(name, (message.tree, Domain(message.coordinator)))
+        self._delegates_changed()
+        self.planner.soon()
+
+    def _try_kept(self) -> None:
+        """Somebody's notice may have come."""
+        if isinstance(self.state, In | Lingering) and self.kept:
+            for source, message in self.kept.take(self.locals):
+                self._control(source, message)
+
+    def _delegates_changed(self) -> None:
+        """Data goes to every delegate that is in the group and has asked for our numbers."""
+        self.planner.present(name for name in self.relays.pinned if self.peers.delegate(name) is not None)
+
+    # Data
+
+    def _heard(self, source: Domain, message: object) -> None:
+        if source in self.forwarding.present and self.relays.ways.heard(source):
+            self.planner.measured()
+        match message:
+            case Heartbeat((), _):
+                self.voice.transmit(source, Report(()))  # yes, it is heard
+            case Data():
+                self.relays.data(source, message)
+            case Nak():
+                self.relays.asked(source, message)
+            case Heartbeat(pulses, hop):
+                for pulse in pulses:
+                    self.relays.pulse(source, pulse, hop)
+            case Status():
+                self.relays.status(message)
+            case Report(()):
+                if (seconds := self.relays.ways.answered(source)) is not None:
+                    self.relays.measured(source, seconds)
+            case Report():
+                self.relays.report(source, message)
+            case Below():
+                self.relays.below(message)
+            case Polled():
+                self.relays.polled(message)
+            case _:
+                self.voice.ignore(type(message).__name__, "not for a delegate")
+
+    # Backups
+
+    def _mirror(self, *, whole: bool = False) -> None:
+        """Tell our backups what changed, now and every so often."""
+        if self._mirroring is not None:
+            news = self._mirroring.news(self.epoch, list(self.locals), self.relays, whole=whole)
+            if news is not None:
+                self.voice.effects.append(Replicate(self.group, news))
+            self.voice.set_timer(self.config.status_s, "mirror")
+
+    def _replicated(self, message: Mirror | MirrorAsked) -> None:
+        match self.state, message:
+            case Backup(), Mirror():
+                if not self.mirrors.apply(message):
+                    self.voice.effects.append(Replicate(self.group, MirrorAsked(self.group, self.lan)))
+            case ((In() | Lingering()), MirrorAsked()):
+                self._mirror(whole=True)
+            case ((Joining() | In() | Lingering()), Mirror(epoch=epoch)) if epoch > self.epoch:
+                self._step_down()
+            case _:
+                self.voice.ignore(type(message).__name__, f"not expected when {type(self.state).__name__}")
+
+    def _appointed(self, epoch: Epoch) -> None:
+        """4 → 1 under the new epoch. What our predecessor knew is where we go on (X-100)."""
+        if not isinstance(self.state, Backup) or epoch <= max(self.mirrors.epoch, self.epoch):
+            self.voice.ignore("Appointed", "not above the epochs before")
+            return
+        before, self.epoch = self.mirrors.epoch, epoch
+        self.me = self.voice.me = endpoint(host_of(self.me), ADHOC, epoch)
+        self._forget_everything()
+        until = self.voice.now + self.config.resume_s
+        for stream, mirrored in self.mirrors.streams.items():
+            self.relays.parted[stream] = Parted(mirrored.stamp, mirrored.needed, until)
+        self.relays.pinned.update(self.mirrors.peers)
+        moved = DelegateMoved(self.group, self.lan, before, epoch, self.address)
+        for member in self.mirrors.members:
+            self.voice.say(member, moved)
+        for lan in sorted(self.mirrors.peers):
+            self.voice.say(delegate_of(lan), moved)
+        self.voice.note("takeover", f"{self.lan} {epoch}")
+        self._join()
+
+    def _step_down(self) -> None:
+        """2, 3 → 4: a higher epoch speaks for our LAN. Not a word more as a delegate (X-104)."""
+        self.voice.ask(ns.Leave(self.group))
+        self.relays.spills.end_all()
+        self._forget_everything()
+        self.mirrors = Mirrors()
+        self._become(Backup())
+
+    # Slow receivers
+
+    def _lose_patience(self) -> None:
+        """Has somebody of ours been the only one that blocks a sender, for too long (X-091)?"""
+        may_go = {who for who, local in self.locals.items() if local.slow is Slow.EXPEL}
+        for who in self.patience.look(self.relays.running, may_go):
+            self._expel(who, "too slow")
+        if may_go:
+            self.voice.set_timer(self.patience.look_s, "patience")
+
+    def _expel_if(self, failed: tuple[Endpoint, str] | None) -> None:
+        """The disk did not take, or did not give, the backlog of a receiver."""
+        if failed is not None:
+            who, why = failed
+            self._expel(who, f"too slow: {why}")
+
+    def _expel(self, who: Endpoint, why: str) -> None:
+        """Everybody waits for this one alone, and the group does not want to (X-091)."""
+        needed = self.relays.spills.needed
+        acknowledged: Have = tuple(
+            [
+                (stream, needed(who, stream, relay.pins.local[who]))
+                for stream, relay in sorted(self.relays.running.items())
+                if who in relay.pins.local
+            ]
+        )
+        self.voice.note("expelled", who)
+        self.voice.say(who, Excluded(self.group, why, acknowledged))
+        self.relays.unpin(who)
+
+    # Timers
+
+    def _timer_fired(self, what: str, which: str) -> None:
+        match self.state, what:
+            case Joining(wait_s), "snapshot":
+                self.voice.resolve()
+                self._wait_for_snapshot(min(2 * wait_s, self.config.snapshot_wait_max_s))
+            case ((Out() | Joining() | Backup()), _):
+                self.voice.ignore("TimerFired", "not in the group")
+            case Lingering(), "linger":
+                self._linger_ended()
+            case _, "peer":
+                self.peers.asked_too_long_ago(Domain(which))
+            case _, "orphaned":
+                self.peers.orphaned_too_long(Domain(which))
+            case _, "unnoticed":
+                peer = self.peers.machines.get(Domain(which))
+                if peer is not None and peer.kept is not None:
+                    peer.kept = None
+                    self.voice.resolve()
+                    self.peers.end_if_empty(Domain(which))
+            case _, "mirror":
+                self._mirror()
+            case _, "awaited":
+                self.relays.await_no_longer()
+            case _, "recover":
+                self.relays.recover()
+            case _, "ways":
+                if self.relays.ways.ask():
+                    self.planner.measured()
+            case _, "measure":
+                self._measure(Domain(which))
+            case _, "distances":
+                self.planner.measured()
+            case _, "announce":
+                self.relays.say_announcements()
+            case _, "report":
+                self.relays.say_reports()
+                self.relays.tidy()
+            case _, "drain":
+                self.relays.drain_timed_out(Endpoint(which))
+            case _, "poll":
+                self.relays.poll_ended(Endpoint(which))
+            case _, "patience":
+                self._lose_patience()
+            case _, "spill":
+                self.relays.spills.tend_all()
+            case _, "plan":
+                self.planner.make()
+            case _, "settled":
+                self.planner.settled()
+            case _:
+                self.voice.ignore("TimerFired", "no longer waited for")
+
+    def _become(self, state: State) -> None:
+        if type(state) is not type(self.state):
+            self.voice.note("delegate is", type(state).__name__)
+        self.state = state
+
+
+def _is_delegate(member: Member) -> bool:
+    return isinstance(attributes_of(member), DelegateAttributes)
+
+
+def _last_seq(meta: bytes) -> int | None:
+    words = decode_last_words(meta)
+    return None if words is None else words.last_seq

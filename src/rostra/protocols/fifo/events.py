@@ -1,0 +1,310 @@
+"""What enters the doors of `adhoc` and what leaves them, besides the words that every core shares.
+
+    driver ── JoinAsked, LeaveAsked, Submitted, Paused, Resumed, Heard, TimerFired ──▶ HostCore, ClusterCore
+    driver ◀── Deliver, Cast, Transmit, Broadcast, Located, Tuned, SetTimer, Ignored, Noted ── both
+
+    disk ── Spilled, SpilledRead ──────────────────────────────────────────────────────────────▶ ClusterCore
+    disk ◀── Spill, ReadSpilled, ForgetSpilled ───────────────────────────────────────────────── ClusterCore
+
+A **member** is one endpoint of this host in one group; its machine runs in the host's agent (`HostCore`). The
+**delegate** runs in the cluster's domain server (`ClusterCore`).
+"""
+
+from typing import Any
+
+from msgspec import Struct
+
+from rostra.core.effects import Because, Effect, Event
+from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.fifo.messages import Channel, Mirror, MirrorAsked, Role, Slow, Whereabouts
+from rostra.protocols.flow.messages import Run, Speech, Stream
+from rostra.protocols.relaxed.requests import Denied
+
+# Events from programs
+
+
+class JoinAsked(Event, frozen=True):
+    """A program joins a group to speak and listen. Answered once, with `Done` or `Denied`, under `token`."""
+
+    endpoint: Endpoint
+    token: int
+    group: Group
+    luck: int  # all chance that this membership will ever need grows from this number
+    role: Role = Role.BOTH
+    slow: Slow = Slow.THROTTLE
+    meta: bytes = b""
+
+
+class LeaveAsked(Event, frozen=True):
+    """Answered once, with `Done`, as soon as the group is told; the last messages may still be on their way,
+    and `Parted` says when that has ended."""
+
+    endpoint: Endpoint
+    token: int
+    group: Group
+
+
+class Submitted(Event, frozen=True):
+    """A program hands over messages: `count` payloads in one block. At most as many as `Credit` allowed."""
+
+    endpoint: Endpoint
+    group: Group
+    count: int
+    block: bytes
+    at: float = 0.0
+
+
+class Paused(Event, frozen=True):
+    """A program does not read fast enough: keep what comes until `Resumed`. Senders feel it (X-090)."""
+
+    endpoint: Endpoint
+    group: Group
+
+
+class Resumed(Event, frozen=True):
+    endpoint: Endpoint
+    group: Group
+
+
+# Between a door and the machines behind it
+
+
+class Told(Event, frozen=True):
+    """The notice service told this endpoint something, or answered its question who is there."""
+
+    notice: Any
+
+
+class JoinRefused(Event, frozen=True):
+    """The notice service did not let us in."""
+
+    denied: Denied
+
+
+class Ask(Effect, frozen=True):
+    """Ask the notice service, as the endpoint of this machine."""
+
+    request: Any
+
+
+# Events from the network
+
+
+class Heard(Event, frozen=True):
+    """A datagram's worth of the data channel, from a host's agent or from the delegate of a LAN."""
+
+    group: Group
+    source: Domain
+    messages: tuple[Speech, ...]
+
+
+# Replicas of a cluster's server
+
+
+class Replicated(Event, frozen=True):
+    """Another replica of this cluster's server said this about a group: a `Mirror`, or that one is lost."""
+
+    group: Group
+    message: Mirror | MirrorAsked
+
+
+class Appointed(Event, frozen=True):
+    """The replicas agreed that this one is the active one now, with an epoch above all before (X-100)."""
+
+    epoch: int
+
+
+class Replicate(Effect, frozen=True):
+    """Say this to the other replicas of this cluster's server, in order."""
+
+    group: Group
+    message: Mirror | MirrorAsked
+
+
+# The disk of a delegate
+
+
+class Spill(Effect, frozen=True):
+    """Keep these runs of a slow receiver's backlog, behind what it has. Answered once, by `Spilled`, in the
+    order in which it was asked; so is `ReadSpilled`."""
+
+    group: Group
+    backlog: int  # its number; the first runs make it
+    runs: tuple[Run, ...]
+
+
+class ReadSpilled(Effect, frozen=True):
+    """Read a backlog from `first` on: nothing from `end` on, and no more runs than it takes to have so many
+    bytes. Answered by `SpilledRead`."""
+
+    group: Group
+    backlog: int
+    first: int
+    end: int
+    bytes_max: int
+
+
+class ForgetSpilled(Effect, frozen=True):
+    """What this backlog has below that number is not needed any more; without a number, all of it."""
+
+    group: Group
+    backlog: int
+    below: int | None = None
+
+
+class Spilled(Event, frozen=True):
+    """The runs are on disk; or they are not, and `why` says why not."""
+
+    group: Group
+    backlog: int
+    why: str = ""
+
+
+class SpilledRead(Event, frozen=True):
+    """What was asked for, in order and without a hole; nothing, and why, if it cannot be read."""
+
+    group: Group
+    backlog: int
+    runs: tuple[Run, ...]
+    why: str = ""
+
+
+# Effects for programs
+
+
+class Item(Struct, frozen=True, array_like=True, tag_field="kind"):
+    """What a program is told about a group, in order."""
+
+
+class Ready(Item, frozen=True, tag=1):
+    """The membership is complete: this is everybody, and from now on changes are told."""
+
+    members: tuple[tuple[Endpoint, Role, bytes], ...]
+
+
+class Joined(Item, frozen=True, tag=2):
+    """`resumed` if nothing was missed since it was lost from sight (X-064)."""
+
+    endpoint: Endpoint
+    role: Role
+    meta: bytes = b""
+    resumed: bool = False
+
+
+class Left(Item, frozen=True, tag=3):
+    """`last` is the last number delivered of its stream, None if it had none. `why`: left | failed |
+    disconnected."""
+
+    endpoint: Endpoint
+    why: str
+    last: int | None
+
+
+class Delivered(Item, frozen=True, tag=4, gc=False):
+    """The next messages of a stream. Programs split the block themselves."""
+
+    stream: Stream
+    run: Run
+
+
+class Gap(Item, frozen=True, tag=5):
+    """These numbers will not come. They were said while we were apart and never owed to us: then `Joined`
+    follows (X-064). Or they were owed to us, and no holder is left: then the stream goes on (TX-13)."""
+
+    endpoint: Endpoint
+    first: int
+    last: int
+
+
+class Without(Item, frozen=True, tag=6):
+    domain: Domain
+    because: Because | None = None
+
+
+class Only(Item, frozen=True, tag=7):
+    domain: Domain
+    because: Because | None = None
+
+
+class Credit(Item, frozen=True, tag=8):
+    """In all, this many messages may be submitted since the join. Grows; the first one follows the join."""
+
+    upto: int
+
+
+class Excluded(Item, frozen=True, tag=9):
+    """The group went on without us; we have left it."""
+
+    reason: str
+
+
+class Parted(Item, frozen=True, tag=10):
+    """The leave is over. Nobody confirmed the last `unconfirmed` messages; `unsent` were never emitted."""
+
+    unconfirmed: int = 0
+    unsent: int = 0
+
+
+class Sent(Item, frozen=True, tag=11):
+    """Everything up to this number of our own is with every receiver."""
+
+    stable: int
+
+
+class Aggregated(Item, frozen=True, tag=12, gc=False):
+    """The next messages of a submitter, with its own numbers, as the aggregate `by` of its LAN emitted them
+    (X-055). Each number comes once and in order, whichever aggregate brings it."""
+
+    origin: Stream
+    run: Run
+    by: Stream
+
+
+class Deliver(Effect, frozen=True, gc=False):
+    """Hand an item to a program, in the order of effects."""
+
+    endpoint: Endpoint
+    group: Group
+    item: Item
+
+
+# Effects for the network
+
+
+class Cast(Effect, frozen=True, gc=False):
+    """Say this to the own LAN: to every other host in it and to its delegate, as the LAN's channel does it.
+    Whoever is on the same host has heard it already."""
+
+    group: Group
+    message: Speech
+
+
+class Transmit(Effect, frozen=True, gc=False):
+    """Say this to one host's agent, or to one LAN's delegate."""
+
+    to: Domain
+    group: Group
+    message: Speech
+
+
+class Broadcast(Effect, frozen=True, gc=False):
+    """Say this to the delegates of these LANs: with one datagram, as far as the network carries it to all of
+    them (X-108)."""
+
+    to: tuple[Domain, ...]
+    group: Group
+    message: Speech
+
+
+class Located(Effect, frozen=True):
+    """From now on the data channel of this LAN's delegate is here."""
+
+    lan: Domain
+    where: Whereabouts
+
+
+class Tuned(Effect, frozen=True):
+    """The delegate says how this LAN's channel works."""
+
+    group: Group
+    channel: Channel

@@ -1,0 +1,303 @@
+"""The LAN machine at a member (table 4.2): which LANs there are, and whether their numbers are known.
+
+    none ── join notice, its delegate unknown ──▶ 1 WAIT_DELEGATE ── delegate joins: CutRequest ──▶ 2 CUT
+      │                                                ▲   delegate leaves      ▲                   │
+      │ listed in a SyncReply, complete                └───────────────────────┼───────────────────┤
+      └───────────────────────────────────────────────────────────────────▶ 3 ACTIVE ◀── CutReply ──┘
+
+    any ── a domain notice that covers it ──▶ none
+
+In 3 a join notice (cause `join`) is enough: its number is the start, because both delegates pin from it
+(X-015, X-028). In 1 and 2, and for members that come by a merge or a snapshot, the number in the notice is
+old, and the own delegate is asked (TX-8).
+
+**Kept notices.** The tables say to keep notices that cannot be handled yet, and to replay them later. What
+they make when replayed is a list of members with stamps, so that is what is kept: the present view, and which
+of its members came by a join notice (`fresh`). When the cut comes, it is compared with it (TX-2, TX-6):
+
+    listed, noticed with the same stamp         start as in the cut
+    listed, a later leave is known              it has left: nothing
+    listed, not noticed                         semi-active until the notice comes
+    noticed, not listed, stamp above the floor  fresh: start as in the notice; else: ask
+    noticed, not listed, stamp in the cut       most likely it has left; announced, and asked about again
+"""
+
+from enum import IntEnum
+
+from rostra.core.effects import Instant
+from rostra.names import Domain, Endpoint, host_of
+from rostra.protocols.fifo.messages import Attributes, Cut, CutReply, CutRequest, Entry, attributes_of
+from rostra.protocols.fifo.senders import Phase, Senders
+from rostra.protocols.fifo.voice import Voice, delegate_of, lan_of
+from rostra.protocols.flow.messages import Epoch
+from rostra.protocols.relaxed.messages import Cause, Member, Stamp
+from rostra.protocols.relaxed.view import GroupView
+
+
+class LanPhase(IntEnum):
+    WAIT_DELEGATE = 1
+    CUT = 2
+    ACTIVE = 3
+
+
+class Lan:
+    """One machine."""
+
+    __slots__ = ("epoch", "floors", "name", "phase", "pieces", "req")
+
+    def __init__(self, name: Domain) -> None:
+        self.name = name
+        self.phase = LanPhase.WAIT_DELEGATE
+        self.epoch: Epoch | None = None  # of its delegate, as noticed
+        self.floors: dict[Domain, Stamp] = {}
+        self.req: int | None = None
+        self.pieces: list[Entry] = []  # of a reply that is not complete yet
+
+
+class Lans:
+    def __init__(self, voice: Voice, view: GroupView, senders: Senders) -> None:
+        self._voice = voice
+        self._view = view
+        self._senders = senders
+        self.machines: dict[Domain, Lan] = {}
+        self.delegates: dict[Domain, set[Epoch]] = {}  # as noticed
+        self.speakers: dict[Endpoint, Member] = {}  # whoever sends, of those in the view
+        self.fresh: dict[Endpoint, Stamp] = {}  # in the view by a join notice, and not handled yet
+        self.gone: dict[Endpoint, tuple[Stamp, Instant]] = {}  # left; remembered until
+        self.epoch: Epoch | None = None  # of the own delegate that our numbers are from
+        self._req = 0
+
+    def remember_gone(self, who: Endpoint, stamp: Stamp, until: Instant) -> None:
+        self.gone.pop(who, None)
+        self.gone[who] = (stamp, until)
+        self.forget_gone()
+
+    def forget_gone(self) -> None:
+        """Who left long ago: the oldest come first."""
+        while self.gone and self.gone[first := next(iter(self.gone))][1] <= self._voice.now:
+            del self.gone[first]
+
+    def new_req(self) -> int:
+        self._req += 1
+        return self._req
+
+    def delegate(self, lan: Domain) -> Epoch | None:
+        """The epoch of that LAN's delegate: the highest one noticed (TX-10)."""
+        return max(self.delegates.get(lan, ()), default=None)
+
+    # Notices, in group state ACTIVE
+
+    def joined(self, member: Member, attributes: Attributes, cause: Cause | None) -> None:
+        """A sender joined, or is seen again."""
+        me, senders = member.endpoint, self._senders
+        lan = self.machine(lan_of(me))
+        running = senders.running.get(me)
+        if running is not None:
+            match running.phase:
+                case Phase.SEMI if running.stamp == member.stamp:
+                    senders.noticed(running, attributes)
+                    return
+                case Phase.SEMI | Phase.ANNOUNCED:
+                    senders.forget(running)
+                case Phase.DRAINING:
+                    senders.cut_short(me)
+                case Phase.ACTIVE if running.stamp == member.stamp:
+                    return
+                case Phase.ACTIVE:
+                    senders.left(me, "left", running.inbound.high if running.inbound else None)
+                    senders.cut_short(me)
+        match lan.phase:
+            case LanPhase.ACTIVE if cause is Cause.JOIN and member.stamp > self._floor(lan, me):
+                self._raise_floor(lan, member)
+                self.fresh.pop(me, None)
+                senders.begin(me, member.stamp, attributes, attributes.next_seq)
+            case LanPhase.ACTIVE:
+                senders.announce(me, member.stamp, attributes)
+                self._ask(lan)
+            case _:
+                senders.announce(me, member.stamp, attributes)
+
+    def left(self, member: Member, why: str, last_seq: int | None) -> None:
+        self.fresh.pop(member.endpoint, None)
+        self._senders.left(member.endpoint, why, last_seq)
+        self._end_if_empty(lan_of(member.endpoint))
+
+    def delegate_joined(self, name: Domain, epoch: Epoch) -> None:
+        lan = self.machine(name)
+        before, lan.epoch = lan.epoch, self.delegate(name)
+        if name == self._voice.lan:
+            return  # the group machine asks its own delegate for everything
+        match lan.phase:
+            case LanPhase.WAIT_DELEGATE:
+                lan.phase = LanPhase.CUT
+                self._ask(lan)
+            case LanPhase.CUT | LanPhase.ACTIVE if epoch != before:
+                # Streams go on; its numbers are asked for once more (X-002).
+                self._ask(lan)
+
+    def delegate_left(self, name: Domain) -> None:
+        lan = self.machines.get(name)
+        if lan is None:
+            return
+        lan.epoch = self.delegate(name)
+        if lan.epoch is None and name != self._voice.lan:
+            self._forget_req(lan)
+            lan.phase = LanPhase.WAIT_DELEGATE
+        self._end_if_empty(name)
+
+    def covered(self, name: Domain) -> None:
+        """A domain notice covers all of this LAN: its members have been told their end already."""
+        self._senders.home_lost(name)
+        lan = self.machines.pop(name, None)
+        if lan is not None:
+            self._forget_req(lan)
+
+    # Cuts
+
+    def cut_replied(self, reply: CutReply) -> None:
+        lan = self.machines.get(reply.cut.lan)
+        if lan is None or lan.req != reply.req:
+            self._voice.ignore("CutReply", "not asked for")
+        elif reply.epoch != self.epoch:
+            self._voice.ignore("CutReply", "of another epoch")
+        else:
+            lan.pieces += reply.cut.entries
+            if reply.last:
+                entries = tuple(lan.pieces)
+                self._forget_req(lan)
+                cut = reply.cut
+                self.apply(Cut(cut.lan, cut.epoch, cut.floors, cut.complete, entries))
+
+    def apply(self, *cuts: Cut) -> None:
+        """Compare cuts with the view: see the table above."""
+        complete = {cut.lan: self._apply(cut) for cut in cuts if cut.complete}
+        for cut in cuts:
+            if not cut.complete:
+                lan = self._apply(cut)
+                if lan.phase is LanPhase.CUT and lan.req is None:
+                    self._ask(lan)
+        if complete:
+            self._settle(complete)
+
+    def _apply(self, cut: Cut) -> Lan:
+        lan = self.machine(cut.lan, asks=False)
+        lan.epoch = self.delegate(cut.lan)
+        for host, stamp in cut.floors:
+            lan.floors[host] = max(stamp, lan.floors.get(host, stamp))
+        if cut.complete:
+            lan.phase = LanPhase.ACTIVE
+        elif lan.phase is not LanPhase.ACTIVE:
+            known = lan.epoch is not None or cut.lan == self._voice.lan
+            lan.phase = LanPhase.CUT if known else LanPhase.WAIT_DELEGATE
+        for entry in cut.entries:
+            self._apply_entry(entry)
+        return lan
+
+    def _apply_entry(self, entry: Entry) -> None:
+        who, senders = entry.endpoint, self._senders
+        gone = self.gone.get(who)
+        if who == self._voice.me or (gone is not None and gone[0] > entry.stamp):
+            return
+        noticed = self._view.get(who)
+        running = senders.running.get(who)
+        if running is not None and running.phase is not Phase.ANNOUNCED:
+            # It flows: a later cut changes nothing about where it is (4.3, "later cut").
+            if entry.final is not None and running.phase is Phase.DRAINING:
+                running.final = entry.final
+        elif noticed is None:
+            if running is None:
+                senders.begin_unnoticed(who, entry.stamp, entry.role, entry.start)
+        elif noticed.stamp == entry.stamp:
+            attributes = attributes_of(noticed)
+            if isinstance(attributes, Attributes):
+                self.fresh.pop(who, None)
+                senders.begin(who, entry.stamp, attributes, entry.start)
+
+    def _settle(self, lans: dict[Domain, Lan]) -> None:
+        """The cuts are in. Who sends, is noticed and not in them is either newer, or has left already."""
+        asks: set[Domain] = set()
+        for who in sorted(self.speakers):
+            lan = lans.get(lan_of(who))
+            if lan is None or who == self._voice.me:
+                continue
+            member = self.speakers[who]
+            attributes = attributes_of(member)
+            assert isinstance(attributes, Attributes)
+            running = self._senders.running.get(who)
+            if running is not None and running.phase is not Phase.ANNOUNCED:
+                continue
+            if member.stamp > self._floor(lan, who) and self.fresh.pop(who, None) == member.stamp:
+                self._raise_floor(lan, member)
+                self._senders.begin(who, member.stamp, attributes, attributes.next_seq)
+            else:
+                # Most often it has left already, and its leave notice is on the way; nobody is told of it.
+                if running is None:
+                    self._senders.announce(who, member.stamp, attributes)
+                asks.add(lan.name)
+        for name in sorted(asks):
+            self._voice.set_timer(self._voice.config.cut_wait_s, "cut", name)
+
+    def asked_too_long_ago(self, name: Domain) -> None:
+        """T_cut: the reply is late, or somebody was not in it."""
+        lan = self.machines.get(name)
+        if lan is not None and (lan.phase is LanPhase.CUT or self._announced(name)):
+            self._ask(lan, again=True)
+
+    def ask_all(self) -> None:
+        """After a new delegate's numbers: ask again for every LAN whose own are not known."""
+        for name in sorted(self.machines):
+            lan = self.machines[name]
+            if lan.phase is LanPhase.CUT or (lan.phase is LanPhase.ACTIVE and self._announced(name)):
+                self._ask(lan)
+
+    def _ask(self, lan: Lan, *, again: bool = False) -> None:
+        if self.epoch is None:
+            return  # no delegate to ask; its successor will be asked for everything
+        if lan.req is None or not again:
+            lan.req = self.new_req()
+            lan.pieces = []
+        asked = self._announced(lan.name) if lan.phase is LanPhase.ACTIVE else ()
+        have = self._senders.have(lan.name)
+        request = CutRequest(self._voice.group, lan.req, self.epoch, lan.name, asked, have)
+        self._voice.say(delegate_of(self._voice.lan), request)
+        self._voice.set_timer(self._voice.config.cut_wait_s, "cut", lan.name)
+
+    def _announced(self, name: Domain) -> tuple[Endpoint, ...]:
+        return tuple(
+            sorted(
+                each.endpoint
+                for each in self._senders.running.values()
+                if each.phase is Phase.ANNOUNCED and each.lan == name
+            )
+        )
+
+    def _forget_req(self, lan: Lan) -> None:
+        if lan.req is not None:
+            lan.req = None
+            lan.pieces = []
+            self._voice.cancel_timer("cut", lan.name)
+
+    def machine(self, name: Domain, *, asks: bool = True) -> Lan:
+        lan = self.machines.get(name)
+        if lan is None:
+            lan = self.machines[name] = Lan(name)
+            lan.epoch = self.delegate(name)
+            if lan.epoch is not None and name != self._voice.lan:
+                lan.phase = LanPhase.CUT
+                if asks:
+                    self._ask(lan)
+        return lan
+
+    def _floor(self, lan: Lan, who: Endpoint) -> Stamp:
+        return lan.floors.get(host_of(who), (0, 0))
+
+    def _raise_floor(self, lan: Lan, member: Member) -> None:
+        lan.floors[host_of(member.endpoint)] = member.stamp
+
+    def _end_if_empty(self, name: Domain) -> None:
+        lan = self.machines.get(name)
+        if lan is None or name == self._voice.lan or lan.epoch is not None:
+            return
+        if not any(each.lan == name for each in self._senders.running.values()):
+            self._forget_req(lan)
+            del self.machines[name]

@@ -1,0 +1,382 @@
+"""What members and delegates of a group say to each other.
+
+    paper                     here                     travels
+    attributes of NS_join     Attributes               in the attachment of a membership (C-151)
+    attributes of NS_leave    LastWords                in the attachment of a leave
+    Force_Join                ForceJoin                control: through the servers, with the notices
+    Start_Sync, Sync_Reply    StartSync, SyncReply     control
+    View_Id, Cut_Reply        ViewId, CutReply         control
+    Cut_Request, Cut_Reply    CutRequest, CutReply     control
+    (none)                    DelegateMoved, Tree,     control
+                              Distances, Excluded,
+                              NotListed, Mirror,
+                              MirrorAsked
+    (the data protocol)       `flow/messages.py`       data: datagrams that may be lost, doubled, reordered
+
+`Submit` and `Submit_Ack` of the specification are `Data` and `Heartbeat` between a submitter and its delegate
+(`submitter.py`); what the delegate emits for submitters are `Envelope`s, as messages of a stream of its own.
+
+The two channels never wait for each other. Nothing of a user's travels on the control channel (X-109).
+
+**Versions of a LAN.** The paper's cuts need to say which notices they contain. Agents stamp every join and
+leave already, so a cut carries the latest stamp of each host (`Floors`): a notice with a stamp at or below it
+is in the cut. See decision 0017.
+"""
+
+from enum import Enum
+from functools import lru_cache
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct, msgpack
+
+from rostra.errors import UNDECODABLE, BadInput
+from rostra.names import Domain, Endpoint
+from rostra.names.addresses import TcpAddress, parse_reachable
+from rostra.names.checks import check_of
+from rostra.protocols.flow.messages import (
+    NUMBER_MAX,
+    ControlMessage,
+    Epoch,
+    Have,
+    Moment,
+    Number,
+    Run,
+    Seconds,
+    Stamped,
+    Stream,
+    Tree,
+)
+from rostra.protocols.relaxed.messages import Member
+
+ADHOC: Final = "adhoc"
+"""The first word of every timer of this folder, and what a delegate is called."""
+
+DELEGATE: Final = "-delegate"
+"""The label of the pretend host that a cluster's delegate speaks from."""
+
+
+ENVELOPE_MESSAGES_MAX: Final = 65_536
+"""In one envelope."""
+
+
+class Role(Enum):
+    """What a member does in the group (X-052)."""
+
+    SEND = "send"
+    RECEIVE = "receive"
+    BOTH = "both"
+    SUBMIT = "submit"  # no member: its delegate speaks for it (X-054)
+
+    def __init__(self, word: str) -> None:
+        # Plain attributes: they are read for every member of a list, and enumerations look things up slowly.
+        self.sends: bool = word != "receive"
+        self.receives: bool = word in ("both", "receive")
+
+
+class Slow(Enum):
+    """What becomes of a receiver that does not keep up (X-091)."""
+
+    THROTTLE = "throttle"  # the senders wait for it
+    EXPEL = "expel"  # it is told so and has to join again
+    SPILL = "spill"  # its delegate keeps on disk what it has not taken; if that is full, as above
+
+
+# Attachments
+
+
+class Attributes(Struct, frozen=True, array_like=True, tag_field="kind", tag=1):
+    """Brought along by a member in its join: its role, and the number of the next message it will emit."""
+
+    role: Role
+    next_seq: Number
+    slow: Slow = Slow.THROTTLE
+    meta: bytes = b""  # the program's own attachment
+
+
+class DelegateAttributes(Struct, frozen=True, array_like=True, tag_field="kind", tag=2):
+    """Brought along by a delegate. Its epoch is the incarnation of its endpoint."""
+
+    address: str = ""  # where its data channel listens; "" where names are enough
+
+
+class LastWords(Struct, frozen=True, array_like=True):
+    """Left behind by a member that leaves: the last number it emitted; `next_seq - 1` if none."""
+
+    last_seq: Number
+    meta: bytes = b""
+
+
+# Messages of an aggregate
+
+
+class Envelope(Struct, frozen=True, array_like=True, gc=False):
+    """What one message of an aggregate is: some consecutive messages of one submitter (X-055)."""
+
+    origin: Endpoint
+    since: Annotated[int, Meta(ge=1, le=NUMBER_MAX)]  # below it, nothing of this origin was submitted
+    first: Annotated[int, Meta(ge=1, le=NUMBER_MAX)]
+    count: Annotated[int, Meta(ge=1, le=ENVELOPE_MESSAGES_MAX)]
+    block: bytes
+    at: Moment = 0.0
+
+    @property
+    def run(self) -> Run:
+        return Run(self.first, self.count, self.block, self.at)
+
+
+# Control
+
+
+class Entry(Struct, frozen=True, array_like=True, gc=False):
+    """One sender in a cut: from `start` on, whoever was given the cut is owed everything."""
+
+    endpoint: Endpoint
+    stamp: Stamped
+    role: Role
+    start: Number
+    final: Number | None = None  # nothing comes after this number
+
+
+Floors = tuple[tuple[Domain, Stamped], ...]
+"""Per host the latest join or leave that a cut contains; sorted by host."""
+
+
+class Cut(Struct, frozen=True, array_like=True):
+    """The senders of one LAN. `complete` unless numbers of some of them are still on their way."""
+
+    lan: Domain
+    epoch: Epoch
+    floors: Floors
+    complete: bool
+    entries: tuple[Entry, ...]
+
+
+class Channel(Struct, frozen=True, array_like=True):
+    """Where a LAN's data travels (X-107). Opaque to the cores."""
+
+    mode: str = "reflect"  # auto | multicast | fanout | reflect
+    address: str = ""
+
+
+class ForceJoin(ControlMessage, frozen=True, tag=1):
+    """Member to its own delegate: be in this group."""
+
+    req: Number
+
+
+class StartSync(ControlMessage, frozen=True, tag=2):
+    """Member to its own delegate: from which numbers on am I owed what?"""
+
+    req: Number
+    role: Role
+    epoch: Epoch
+    first: Number  # the lowest number of its own stream that it can still supply
+    have: Have = ()
+
+
+class SyncReply(ControlMessage, frozen=True, tag=3):
+    """The answer, in as many pieces as it needs; the `last` one completes it."""
+
+    req: Number
+    epoch: Epoch
+    cuts: tuple[Cut, ...]
+    channel: Channel
+    last: bool = True
+
+
+class ViewId(ControlMessage, frozen=True, tag=4):
+    """Delegate to delegate: which senders has your LAN, and from which numbers on do you owe them to mine?"""
+
+    req: Number
+    epoch: Epoch
+    peer_epoch: Epoch
+    have: Have = ()
+    tree: Number = 0  # the version of the tree that the asker uses
+    coordinator: str = ""  # and who made that tree
+
+
+class CutRequest(ControlMessage, frozen=True, tag=5):
+    """Member to its own delegate: the cut of one LAN, or of these members of it."""
+
+    req: Number
+    epoch: Epoch
+    lan: Domain
+    members: tuple[Endpoint, ...] = ()
+    have: Have = ()
+
+
+class CutReply(ControlMessage, frozen=True, tag=6):
+    """To a `ViewId` or a `CutRequest`; `unknown` were asked for and are not in the cut."""
+
+    req: Number
+    epoch: Epoch
+    cut: Cut
+    unknown: tuple[Endpoint, ...] = ()
+    last: bool = True
+
+
+class DelegateMoved(ControlMessage, frozen=True, tag=7):
+    """The LAN has a new active delegate."""
+
+    lan: Domain
+    old: Epoch
+    new: Epoch
+    address: str = ""
+
+
+class Distances(ControlMessage, frozen=True, tag=9):
+    """To the coordinator: my round trips to the other delegates, in seconds."""
+
+    lan: Domain
+    round_trips: tuple[tuple[Domain, Seconds], ...]
+
+
+class Excluded(ControlMessage, frozen=True, tag=10):
+    """Delegate to a local member: you are too slow for this group, or we broke our promise to you."""
+
+    reason: str
+    acknowledged: Have
+
+
+class NotListed(ControlMessage, frozen=True, tag=11):
+    """The answer to a stranger: we do not have you in our view; ask the servers (TX-22)."""
+
+    req: Number
+
+
+class Mirrored(Struct, frozen=True, array_like=True, gc=False):
+    """One stream at an active delegate: from which number on its LAN, or anybody, may still need it."""
+
+    stream: Stream
+    stamp: Stamped
+    needed: Number
+
+
+class Mirror(ControlMessage, frozen=True, tag=12):
+    """Active delegate to its backups: what changed since delta `number - 1`; everything if `whole`."""
+
+    lan: Domain
+    epoch: Epoch
+    number: Number
+    whole: bool
+    members: tuple[Endpoint, ...]  # of the LAN
+    peers: tuple[tuple[Domain, Epoch], ...]  # LANs that were given our numbers
+    streams: tuple[Mirrored, ...]
+    ended: tuple[Stream, ...] = ()
+
+
+class MirrorAsked(ControlMessage, frozen=True, tag=13):
+    """A backup has missed a delta and needs everything."""
+
+    lan: Domain
+
+
+Control = (
+    ForceJoin
+    | StartSync
+    | SyncReply
+    | ViewId
+    | CutRequest
+    | CutReply
+    | DelegateMoved
+    | Tree
+    | Distances
+    | Excluded
+    | NotListed
+    | Mirror
+    | MirrorAsked
+)
+
+
+CONTROL_BYTES_MAX: Final = 60_000
+"""A control message fits into one message through the servers (C-152)."""
+
+ADDRESS_LENGTH_MAX: Final = 512
+KEY_BYTES_MAX: Final = 64
+
+_encoder = msgpack.Encoder()
+_control: msgpack.Decoder[Control] = msgpack.Decoder(Control)
+_attributes: msgpack.Decoder[Attributes | DelegateAttributes] = msgpack.Decoder(
+    Attributes | DelegateAttributes
+)
+_last_words: msgpack.Decoder[LastWords] = msgpack.Decoder(LastWords)
+_envelope: msgpack.Decoder[Envelope] = msgpack.Decoder(Envelope)
+_check_control: Final = check_of(Control)
+
+
+class Whereabouts(Struct, frozen=True):
+    """Where a LAN's data is taken, what seals it, and where its server listens besides (X-108)."""
+
+    at: TcpAddress
+    key: bytes = b""
+    multicast: TcpAddress | None = None
+
+
+def whereabouts(address: str) -> Whereabouts | None:
+    """``10.0.0.5:7700``, then the key in hexadecimal digits, then ``239.192.0.1:7790``; none if it says
+    nothing. Raises a `ValueError` for what is no address."""
+    if not address:
+        return None
+    at, key, multicast = (*address.split(" "), "", "")[:3]
+    octets = bytes.fromhex(key)
+    if len(address) > ADDRESS_LENGTH_MAX or len(octets) > KEY_BYTES_MAX:
+        raise BadInput("an address that is too long")
+    return Whereabouts(parse_reachable(at), octets, parse_reachable(multicast) if multicast else None)
+
+
+def encode(message: Control | Attributes | DelegateAttributes | LastWords | Envelope) -> bytes:
+    """As it travels through the servers, in an attachment, or as a message of an aggregate."""
+    return _encoder.encode(message)
+
+
+@lru_cache(maxsize=16)
+def decode_control(data: bytes) -> Control | None:
+    """None if this is not one of ours. All members of a host that it is for are given the same bytes."""
+    try:
+        message = _control.decode(data)
+        _check_control(message)
+        if isinstance(message, DelegateMoved):
+            whereabouts(message.address)
+    except UNDECODABLE:
+        return None
+    return message
+
+
+def is_delegate(endpoint: Endpoint) -> bool:
+    """Does it speak for a LAN? No program is on such a host."""
+    return f".{DELEGATE}/{ADHOC}#" in endpoint
+
+
+def attributes_of(member: Member) -> Attributes | DelegateAttributes | None:
+    """What it brought along as a member of this kind of group; None if it is none. Anybody can attach what a
+    delegate attaches, so that counts only from where delegates speak."""
+    attributes = decode_attributes(member.meta)
+    if type(attributes) is DelegateAttributes and not is_delegate(member.endpoint):
+        return None
+    return attributes
+
+
+@lru_cache(maxsize=4096)
+def decode_attributes(meta: bytes) -> Attributes | DelegateAttributes | None:
+    """The same for the attachment alone. Most members of a group bring the same few bytes."""
+    try:
+        attributes = _attributes.decode(meta)
+        if isinstance(attributes, DelegateAttributes):
+            whereabouts(attributes.address)
+    except UNDECODABLE:
+        return None
+    return attributes
+
+
+def decode_last_words(meta: bytes) -> LastWords | None:
+    try:
+        return _last_words.decode(meta)
+    except UNDECODABLE:
+        return None
+
+
+def decode_envelope(data: bytes) -> Envelope | None:
+    try:
+        return _envelope.decode(data)
+    except UNDECODABLE:
+        return None

@@ -1,0 +1,100 @@
+"""What a receiver is given of those who speak through aggregates: once, in order, whoever brings it (X-055).
+
+    aggregate#7   ann 1  bob 1  ann 2  ✝                    its delegate dies
+    aggregate#8                         ann 2  ann 3        what nobody acknowledged is submitted again
+    handed on     ann 1  bob 1  ann 2          ann 3
+
+A submitter forgets a message only when every receiver has it. So an aggregate that comes after another begins
+with each origin at or below what anybody lacks, and all that a receiver has to do is to drop what it had
+(TX-24). If a number is left out nevertheless, this receiver was disconnected meanwhile, and is told (X-064).
+"""
+
+from functools import lru_cache
+
+from msgspec import Struct
+
+from rostra.core.effects import Instant
+from rostra.errors import BadName
+from rostra.names import Endpoint, parse_endpoint
+from rostra.protocols.fifo.events import Aggregated, Gap
+from rostra.protocols.fifo.messages import Envelope, decode_envelope
+from rostra.protocols.fifo.voice import Voice, lan_of
+from rostra.protocols.flow.messages import Run, Stream
+from rostra.protocols.flow.runs import cut, is_sound, payloads
+
+
+class Origin(Struct):
+    last: int  # the last of its numbers that was handed on
+    stream: Stream  # the aggregate that brought it, and the number that it had there
+    number: int
+    heard_at: Instant
+
+
+class Origins:
+    def __init__(self, voice: Voice) -> None:
+        self._voice = voice
+        self.known: dict[Endpoint, Origin] = {}
+
+    def hand_on(self, stream: Stream, run: Run) -> None:
+        """A run of an aggregate, in its turn."""
+        for number, envelope in enumerate(_opened(run.block, run.count), run.first):
+            if envelope is None:
+                self._voice.ignore("Data", "not an envelope")
+            elif self._may_speak(stream, envelope.origin):
+                self._hand_on(stream, number, envelope)
+
+    def _may_speak(self, stream: Stream, origin: Endpoint) -> bool:
+        """An aggregate speaks for its own LAN. What it says was nobody's to check on the way."""
+        if origin in self.known:
+            return True
+        try:
+            is_name = parse_endpoint(origin) == origin
+        except BadName:
+            is_name = False
+        if not is_name:
+            self._voice.ignore("Data", "not an envelope")
+            return False
+        if lan_of(origin) != lan_of(stream):
+            self._voice.ignore("Data", "an origin of another LAN")
+            return False
+        return True
+
+    def _hand_on(self, stream: Stream, number: int, envelope: Envelope) -> None:
+        origin, run = envelope.origin, envelope.run
+        known = self.known.get(origin)
+        if known is None:
+            self.known[origin] = Origin(run.end - 1, stream, number, self._voice.now)
+        else:
+            if run.end - 1 <= known.last:
+                self._voice.ignore("Data", "origin duplicate")
+                return
+            due = max(known.last + 1, envelope.since)
+            if run.first > due:
+                self._voice.tell(Gap(origin, due, run.first - 1))
+            run = cut(run, max(run.first, known.last + 1), run.end)
+            known.last, known.stream, known.number = run.end - 1, stream, number
+            known.heard_at = self._voice.now
+        self._voice.tell(Aggregated(origin, run, stream))
+
+    def ended(self, stream: Stream, stable: int) -> None:
+        """This aggregate says nothing more. What everybody had of it will not be submitted again."""
+        for origin in self.known.values():
+            if origin.stream == stream and origin.number <= stable:
+                origin.number = 0
+
+    def tidy(self, stable: dict[Stream, int]) -> None:
+        """Forget those who have been silent for long, unless their last words may be said once more."""
+        old = self._voice.now - self._voice.config.remember_s
+        for who in [
+            who
+            for who, origin in self.known.items()
+            if origin.heard_at <= old and origin.number <= stable.get(origin.stream, 0)
+        ]:
+            del self.known[who]
+
+
+@lru_cache(maxsize=16)
+def _opened(block: bytes, count: int) -> tuple[Envelope | None, ...]:
+    """All receivers of a host are handed the same run, one after the other."""
+    found = [decode_envelope(each) for each in payloads(Run(0, count, block))]
+    return tuple([None if each is None or not is_sound(each.run) else each for each in found])

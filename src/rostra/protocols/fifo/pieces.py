@@ -1,0 +1,29 @@
+"""Replies with more senders than one message through the servers may hold."""
+
+from rostra.protocols.fifo.messages import Cut
+
+ENTRIES_PER_REPLY = 400
+"""Senders in one piece of a reply: well below what one message through the servers may hold."""
+
+
+def pieces(cuts: list[Cut]) -> list[tuple[tuple[Cut, ...], bool]]:
+    """Cuts in pieces that fit a control message each; the last one is marked."""
+    done: list[tuple[Cut, ...]] = []
+    piece: list[Cut] = []
+    size = 0
+    for cut in cuts:
+        begin = 0
+        while True:
+            room = max(1, ENTRIES_PER_REPLY - size - len(cut.floors) // 2)
+            some = cut.entries[begin : begin + room]
+            piece.append(Cut(cut.lan, cut.epoch, cut.floors, cut.complete, some))
+            size += len(some) + len(cut.floors) // 2
+            begin += len(some)
+            if size >= ENTRIES_PER_REPLY:
+                done.append(tuple(piece))
+                piece, size = [], 0
+            if begin >= len(cut.entries):
+                break
+    if piece or not done:
+        done.append(tuple(piece))
+    return [(each, place == len(done) - 1) for place, each in enumerate(done)]

@@ -1,0 +1,148 @@
+"""Making the tree, and agreeing on it: the part of every delegate that may be the coordinator's (X-070).
+
+    delegates come and go, ways become shorter, longer or silent
+        ├─ at the coordinator: wait a moment, make the best tree (`tree.py`), tell everybody
+        └─ at the others: tell the coordinator how far everybody is
+
+The coordinator is the delegate with the smallest LAN name of all that are present, as each of them sees it.
+Two that believe to be it, on two sides of a cut or in the moment of a change, make two trees; the newer one
+is used, and the next keeps what it can of both.
+"""
+
+from collections.abc import Iterable, Mapping
+from math import inf
+
+from rostra.names import Domain
+from rostra.protocols.fifo.messages import Distances
+from rostra.protocols.fifo.relays import Relays
+from rostra.protocols.fifo.voice import Voice, delegate_of
+from rostra.protocols.flow.messages import Tree
+from rostra.protocols.flow.tree import Forwarding, Links, order, plan
+
+
+class Planner:
+    def __init__(self, voice: Voice, forwarding: Forwarding, relays: Relays) -> None:
+        self._voice = voice
+        self._config = voice.config
+        self._forwarding = forwarding
+        self._relays = relays
+        self._distances: dict[Domain, dict[Domain, float]] = {}  # as each of the others measured them
+        self._other_links: Links = ()  # of a tree that lost against ours, or before it
+        self.versions = 0  # of trees that others use
+
+    @property
+    def _here(self) -> set[Domain]:
+        return {self._voice.lan, *self._forwarding.present}
+
+    @property
+    def coordinator(self) -> Domain:
+        return min(self._here)
+
+    # What a tree is made of
+
+    def present(self, lans: Iterable[Domain]) -> None:
+        """Data goes to these delegates, and to no others."""
+        present, forwarding = set(lans), self._forwarding
+        if present != forwarding.present:
+            for lan in sorted(forwarding.present - present):
+                self._relays.ways.gone(lan)
+                self._distances.pop(lan, None)
+            forwarding.present = present
+            forwarding.changed()
+            self.soon()
+
+    def distances(self, lan: Domain, round_trips: Mapping[Domain, float]) -> None:
+        """How far that delegate is from the others."""
+        self._distances[lan] = dict(round_trips)
+        self.soon()
+
+    def measured(self) -> None:
+        """A way of ours is shorter or longer than we thought."""
+        if self.coordinator != self._voice.lan:
+            round_trips = tuple(sorted(self._own().items()))
+            distances = Distances(self._voice.group, self._voice.lan, round_trips)
+            self._voice.say(delegate_of(self.coordinator), distances)
+        self.soon()
+
+    def _own(self) -> dict[Domain, float]:
+        """Our own round trips; a way that is silent has no end."""
+        return {**self._relays.round_trips, **dict.fromkeys(self._relays.ways.silent, inf)}
+
+    def _round_trips(self) -> dict[tuple[Domain, Domain], float]:
+        """Between each two, as either measured it: losses only ever add to what is measured."""
+        found: dict[tuple[Domain, Domain], float] = {}
+        measured = {**self._distances, self._voice.lan: self._own()}
+        for one in sorted(measured):
+            for other, seconds in measured[one].items():
+                pair = (min(one, other), max(one, other))
+                before = found.get(pair, seconds)
+                found[pair] = inf if inf in (seconds, before) else min(seconds, before)
+        return found
+
+    # Trees
+
+    def soon(self) -> None:
+        """Wait a moment: delegates often come together (X-070)."""
+        if self.coordinator == self._voice.lan and self._forwarding.present:
+            self._voice.set_timer(self._config.settle_s, "plan")
+
+    def make(self) -> None:
+        if self.coordinator != self._voice.lan:
+            return
+        before = self._forwarding.tree
+        kept = (*(() if before is None else before.links), *self._other_links)
+        links = plan(
+            (self._voice.lan, *self._forwarding.present),
+            kept if self._relays.carries else (),  # where nothing was said, nothing can be delayed
+            self._round_trips(),
+            unknown_s=self._config.round_trip_s,
+            fanout=self._config.fanout,
+            root=self._config.root,
+        )
+        version = max(order(before)[0], self.versions)
+        if before is not None and (before.links, before.version) == (links, version):
+            return
+        version += 1
+        tree = Tree(self._voice.group, version, self._voice.lan, links)
+        for lan in sorted(self._forwarding.present):
+            self._voice.say(delegate_of(lan), tree)
+        self._use(tree)
+
+    def teach(self, lan: Domain, theirs: tuple[int, Domain]) -> None:
+        """A newcomer may be the next coordinator, and must know which ways there are. One that came back may
+        have made a tree of its own while it saw nobody; if that one counts more than ours, though it is no
+        newer, the next is made above both."""
+        tree = self._forwarding.tree
+        if tree is None or self._voice.lan != min(self._here - {lan}) or theirs == order(tree):
+            return
+        if theirs > order(tree):
+            self.versions = max(self.versions, theirs[0] + 1)
+        else:
+            self._voice.say(delegate_of(lan), tree)
+
+    def hear(self, tree: Tree) -> None:
+        self.versions = max(self.versions, tree.version)
+        before = self._forwarding.tree
+        if order(tree) > order(before):
+            self._other_links = () if before is None else before.links
+            self._use(tree)
+        else:
+            # Of two sides that have found each other: the next tree keeps what it can of both.
+            self._other_links = tree.links
+            self._voice.ignore("Tree", "older tree")
+        self.soon()
+
+    def _use(self, tree: Tree) -> None:
+        """Use the new links at once and the old ones for a while longer: overlap costs duplicates, which are
+        dropped; a hole between them would cost repairs (TX-20)."""
+        before = self._forwarding.tree
+        self._forwarding.old = () if before is None else before.links
+        self._forwarding.tree = tree
+        self._forwarding.changed()
+        self._voice.note("tree", f"{tree.coordinator} {tree.version}")
+        self._voice.set_timer(self._config.settle_s, "settled")
+
+    def settled(self) -> None:
+        """Everybody uses the new links by now."""
+        self._forwarding.old = ()
+        self._forwarding.changed()

@@ -1,0 +1,848 @@
+"""The member machine at a delegate (table 4.6): every stream that passes through it.
+
+      home LAN ── cast ──▶ delegate ── tree links, and directly where the tree does not reach ──▶ delegates
+                              │ ▲                                                                  │
+                              │ └── Nak, Report, towards home, along the link that the data came by ┘
+                              ▼
+      own LAN: what came from elsewhere is cast; whoever misses something is answered at once, if it is held
+
+What is new is stored and passed on as it comes, out of turn or not; what was here before is not (X-068). A
+delegate hands nothing to programs, so a semi-active sender differs from an active one in name only.
+
+The **home delegate** of a stream alone says what is stable (`stability.py`).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from enum import IntEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rostra.core.effects import Instant
+from rostra.names import Domain, Endpoint, host_of, inside
+from rostra.protocols.fifo.messages import Entry, Role
+from rostra.protocols.fifo.senders import ENTRIES_MAX
+from rostra.protocols.fifo.spill import Spills
+from rostra.protocols.fifo.voice import Alarm, Voice, lan_of
+from rostra.protocols.fifo.ways import Ways
+from rostra.protocols.flow.early import Early
+from rostra.protocols.flow.fragments import RANGES_MAX, held, places, questions
+from rostra.protocols.flow.messages import (
+    Below,
+    Data,
+    Epoch,
+    Heartbeat,
+    Nak,
+    Poll,
+    Polled,
+    Progress,
+    Pulse,
+    Report,
+    Run,
+    Status,
+    Stream,
+)
+from rostra.protocols.flow.recovery import Hole, Recent
+from rostra.protocols.flow.stability import Pins
+from rostra.protocols.flow.streams import Inbound
+from rostra.protocols.flow.tree import Forwarding
+from rostra.protocols.relaxed.messages import Stamp
+
+TWICE_BYTES = 16 << 10
+"""So much is repaired twice for a delegate that asks again; more takes further questions in any case."""
+
+OVERTAKEN_LESS = 0.9
+"""What an answer leaves of the time for which questions wait for what may only be late."""
+
+ASKERS_MAX = 64
+"""Delegates that are remembered as waiting for something that we miss ourselves, per stream."""
+
+POLL_WAIT_S = 0.05
+"""How long a LAN is asked how far it got with the stream of a sender that crashed."""
+
+
+class RelayPhase(IntEnum):
+    ANNOUNCED = 1  # its numbers are not known; of our own LAN only
+    SEMI = 2
+    ACTIVE = 3
+    DRAINING = 4
+
+
+class Relay:
+    """One machine."""
+
+    __slots__ = (
+        "announced",
+        "askers",
+        "everywhere",
+        "final",
+        "inbound",
+        "lan",
+        "phase",
+        "pins",
+        "polled",
+        "pulses_left",
+        "recent",
+        "repeated",
+        "reported",
+        "role",
+        "stamp",
+        "stream",
+        "unsettled_bytes",
+        "via",
+    )
+
+    def __init__(self, stream: Stream, stamp: Stamp, role: Role) -> None:
+        self.stream = stream
+        self.lan = lan_of(stream)
+        self.stamp = stamp
+        self.role = role
+        self.phase = RelayPhase.ANNOUNCED
+        self.inbound = Inbound(1)
+        self.pins = Pins(0)
+        self.recent: dict[Domain, Recent] = {}  # by the LAN that was repaired
+        self.via: Domain | None = None  # the delegate that its data comes from
+        self.everywhere = False  # its home says it to every delegate at once: there is nothing to pass on
+        self.askers: list[tuple[int, int, Domain]] = []
+        self.final: int | None = None
+        self.polled: int | None = None  # while polling: the furthest that anybody got
+        self.announced = 0  # the stable number that was told last
+        self.reported = 0  # the entry that was told last
+        self.repeated = 0  # how often, and home does not know it yet
+        self.unsettled_bytes = 0  # that came since one of the two was told
+        self.pulses_left = 0
+
+    @property
+    def known(self) -> bool:
+        return self.phase is not RelayPhase.ANNOUNCED
+
+    @property
+    def lowest(self) -> int:
+        """The lowest number from which on everything is here."""
+        held = self.inbound.store.lowest
+        return self.inbound.next if held is None else min(held, self.inbound.next)
+
+
+class Parted(Struct, frozen=True):
+    """A stream that was lost with its domain: where our LAN would go on."""
+
+    stamp: Stamp
+    next: int
+    until: Instant
+
+
+class Relays:
+    def __init__(self, voice: Voice, forwarding: Forwarding, epoch: Callable[[], Epoch]) -> None:
+        self._voice = voice
+        self.lan = voice.lan
+        self._config = voice.config
+        self._forwarding = forwarding
+        self._epoch = epoch
+        self.early = Early(voice.config)
+        self.running: dict[Stream, Relay] = {}
+        self.parted: dict[Stream, Parted] = {}
+        self.receivers: set[Endpoint] = set()  # of our own LAN, that were given their numbers
+        self.newcomers: set[Endpoint] = set()  # of our own LAN, that have yet to ask for them
+        self.expected: dict[Domain, Instant] = {}  # LANs whose delegates have yet to ask; for how long
+        # Receivers of our LAN that were here before us and have not said their numbers; LANs that were there
+        # before us and have not asked for ours.
+        self.awaited: set[Endpoint] = set()
+        self.awaited_lans: set[Domain] = set()
+        self.pinned: dict[Domain, Epoch] = {}  # LANs that were given the numbers of ours
+        self.round_trips: dict[Domain, float] = {}
+        self.overtaken_s: dict[Domain, float] = {}  # so long after others what they overtook still comes
+        self._troubled: dict[Stream, Relay] = {}
+        self._unannounced: dict[Stream, Relay] = {}  # home streams with something to tell about
+        self._unreported: dict[Stream, Relay] = {}  # others, whose home does not know how far we are
+        self.spills = Spills(voice, self.running, self._settle)
+        self.ways = Ways(voice)
+        self._recover = Alarm(voice, "recover")
+        self._announce = Alarm(voice, "announce")
+        self._report = Alarm(voice, "report")
+
+    @property
+    def carries(self) -> bool:
+        """Has anybody of this group said anything, as far as we know?"""
+        return any(relay.inbound.high > 0 or not relay.known for relay in self.running.values())
+
+    # Streams come and go
+
+    def expect(self, stream: Stream, stamp: Stamp, role: Role) -> None:
+        """A sender of our LAN that was there before us: it will say where it is (`StartSync.first`)."""
+        self.running[stream] = Relay(stream, stamp, role)
+
+    def begin(self, stream: Stream, stamp: Stamp, role: Role, start: int, *, noticed: bool = True) -> Relay:
+        """From here on the stream is ours to keep and pass on; whoever has his numbers is pinned at once."""
+        relay = Relay(stream, stamp, role)
+        self.running[stream] = relay
+        relay.phase = RelayPhase.ACTIVE if noticed else RelayPhase.SEMI
+        relay.inbound = Inbound(start)
+        relay.pins = Pins(start - 1)
+        relay.announced = start - 1
+        relay.reported = start
+        self.parted.pop(stream, None)
+        for receiver in self.receivers | self.newcomers:
+            if receiver != stream:
+                relay.pins.pin(receiver, start)
+        if relay.lan == self._voice.lan:
+            for lan, epoch in self.pinned.items():
+                relay.pins.pin_lan(lan, epoch, start)
+            for lan, until in self.expected.items():
+                relay.pins.expect_lan(lan, start, until)
+        self._voice.note("stream begins", f"{stream} at {start}")
+        source = self.early.source(stream) or self._voice.lan
+        for run in self.early.take(stream):
+            self._store(relay, Data(stream, run, run.end - 1, start - 1), source)
+        return relay
+
+    def left(self, stream: Stream, why: str, last_seq: int | None) -> None:
+        relay = self.running.get(stream)
+        if relay is None:
+            return
+        if not relay.known:
+            self.drop(relay)
+            return
+        relay.phase = RelayPhase.DRAINING
+        match why:
+            case "left":
+                relay.final = relay.inbound.high if last_seq is None else last_seq
+                relay.inbound.hear_high(relay.final)
+                self._look_for_holes(relay)
+            case "disconnected":
+                relay.final = relay.inbound.high
+            case _ if relay.lan == self._voice.lan:
+                # Its agent may live and say its last number; else our LAN knows best how far it got (X-050).
+                relay.polled = relay.inbound.next
+                self._voice.cast(Poll(stream))
+                self._voice.set_timer(POLL_WAIT_S, "poll", stream)
+        config = self._config
+        owed = relay.final is None or relay.pins.stable < relay.final
+        for_s = config.drain_s
+        if why != "disconnected" and owed:
+            for_s = config.farewell_s if why == "left" else config.linger_s
+        self._voice.set_timer(for_s, "drain", stream)
+        self._end_if_settled(relay)
+
+    def lost(self, stream: Stream) -> None:
+        """Lost with its domain: remember where our LAN would go on (X-066)."""
+        relay = self.running.get(stream)
+        if relay is not None and relay.known:
+            until = self._voice.now + self._config.resume_s
+            self.tidy()
+            self.parted[stream] = Parted(relay.stamp, relay.pins.least(relay.inbound.next), until)
+        self.left(stream, "disconnected", None)
+
+    def drop(self, relay: Relay) -> None:
+        del self.running[relay.stream]
+        for table in (self._troubled, self._unannounced, self._unreported):
+            table.pop(relay.stream, None)
+        self.early.take(relay.stream)
+        self._voice.cancel_timer("drain", relay.stream)
+
+    def drain_timed_out(self, stream: Stream) -> None:
+        relay = self.running.get(stream)
+        if relay is not None and relay.phase is RelayPhase.DRAINING:
+            self.drop(relay)
+
+    def poll_ended(self, stream: Stream) -> None:
+        """What the LAN has together is what there is: say so to everybody (X-050)."""
+        relay = self.running.get(stream)
+        if relay is not None and relay.polled is not None:
+            furthest, relay.polled = relay.polled, None
+            if relay.final is None:
+                self._finish(relay, furthest - 1)
+
+    def _finish(self, relay: Relay, final: int) -> None:
+        relay.final = final
+        relay.inbound.hear_high(final)
+        self._look_for_holes(relay)
+        self._announce_soon(relay, at_once=True)
+
+    def _end_if_settled(self, relay: Relay) -> None:
+        if (
+            relay.phase is RelayPhase.DRAINING
+            and relay.final is not None
+            and relay.lan == self._voice.lan
+            and relay.pins.stable >= relay.final
+            and relay.announced >= relay.final
+        ):
+            self.drop(relay)
+
+    def skip(self, relay: Relay, first: int) -> None:
+        """Its sender has nothing below this number any more: our predecessor called that stable (X-101)."""
+        if relay.inbound.next < first:
+            relay.inbound.skip_to(first)
+            relay.inbound.told = relay.inbound.next
+            relay.pins.lift(first - 1)
+            self._look_for_holes(relay)
+            self._settle(relay)
+
+    # Pins
+
+    def entry(self, relay: Relay, start: int) -> Entry:
+        return Entry(relay.stream, relay.stamp, relay.role, start, relay.final)
+
+    def expect_receiver(self, receiver: Endpoint) -> None:
+        """A newcomer of our LAN, which has yet to ask for its numbers. It is owed what flows from now on: a
+        sender hears of it no sooner than we do, so what is said to welcome it reaches it."""
+        self.newcomers.add(receiver)
+        for relay in self.running.values():
+            if relay.known and relay.phase is not RelayPhase.DRAINING and relay.stream != receiver:
+                relay.pins.pin(receiver, relay.inbound.next)
+
+    def expect_lan(self, lan: Domain) -> None:
+        """The same for a LAN of which somebody is noticed before its delegate is. That one takes some round
+        trips to come, and nobody shall wait for it: what it will be owed is kept, as for a LAN that was lost
+        (X-066)."""
+        if lan not in self.pinned and self.expected.get(lan, 0.0) <= self._voice.now:
+            until = self.expected[lan] = self._voice.now + self._config.resume_s
+            for relay in self.running.values():
+                if relay.lan == self._voice.lan and relay.known and relay.phase is not RelayPhase.DRAINING:
+                    relay.pins.expect_lan(lan, relay.inbound.next, until)
+
+    def await_receiver(self, receiver: Endpoint) -> None:
+        """One that was here before us, and will say what it has. Of streams that it does not name it is owed
+        all that we are."""
+        self.newcomers.add(receiver)
+        self.awaited.add(receiver)
+
+    def arrived(self, receiver: Endpoint) -> None:
+        """It asks for its numbers; of streams that have ended since it was noticed it is given none."""
+        self.receivers.add(receiver)
+        if receiver in self.newcomers:
+            self.newcomers.discard(receiver)
+            for stream in sorted(self.running):
+                relay = self.running[stream]
+                if relay.final is not None and relay.pins.unpin(receiver):
+                    self._settle(relay)
+
+    def lan_arrived(self, lan: Domain, epoch: Epoch) -> bool:
+        """Its delegate asks; was it expected?"""
+        self.pinned[lan] = epoch
+        return self.expected.pop(lan, None) is not None
+
+    def hand_over(self, lan: Domain) -> None:
+        """What was kept for it, with the numbers and not a question later: as much of each stream as its
+        delegate has room for before it knows them. The rest it asks for."""
+        for stream in sorted(self.running):
+            relay = self.running[stream]
+            start = relay.pins.owed_to(lan)
+            if relay.lan == self._voice.lan and start is not None:
+                room = self._config.early_bytes
+                last = min(relay.inbound.next, start + self._config.early_messages) - 1
+                for run in relay.inbound.store.get(start, last):
+                    room -= len(run.block)
+                    if room < 0:
+                        break
+                    # One hop more than an answer to a question, by which its delegate would measure the way.
+                    again = Data(stream, run, relay.inbound.high, relay.pins.stable, repair=True, hop=1)
+                    self._voice.transmit(lan, again)
+
+    def offer(self, relay: Relay, receiver: Endpoint, needs: int | None) -> int:
+        """Give a local receiver its start, and pin it there in the same step (X-025, X-026, TX-17)."""
+        kept = self.spills.resumes(relay, receiver, needs)
+        if kept is not None and needs is not None and receiver in self.receivers:
+            relay.pins.pin(receiver, kept)
+            self._announce_soon(relay, at_once=False)
+            return needs
+        if needs is None:
+            needs = relay.pins.local.get(receiver)  # since it came, or the stream began: it is owed the rest
+        start = relay.inbound.next if needs is None else min(max(needs, relay.lowest), relay.inbound.next)
+        if receiver in self.receivers:
+            relay.pins.pin(receiver, start)
+            self._tell_debtor(relay, receiver)
+        return start
+
+    def offer_lan(self, relay: Relay, lan: Domain, epoch: Epoch, needs: int | None) -> int:
+        """The same for another LAN, of a stream of ours. One that was lost goes on where it was, if that is
+        still here. One that asks again is told what it was told before: which of the two answers it goes by
+        we do not know, and what lies between them must stay (X-022)."""
+        debt, pinned = relay.pins.debts.get(lan), relay.pins.lans.get(lan)
+        if needs is None and debt is not None:
+            needs = debt.next
+        elif needs is None and pinned is not None:
+            needs = pinned[1]  # by a predecessor, too: its successor does not know how far that was
+        start = relay.inbound.next if needs is None else min(max(needs, relay.lowest), relay.inbound.next)
+        relay.pins.pin_lan(lan, epoch, start)
+        self._tell_debtor(relay, lan)
+        return start
+
+    def _tell_debtor(self, relay: Relay, who: str) -> None:
+        """It is back, and is owed what everybody else has: its sender may have fallen silent over that."""
+        if who in relay.pins.debts:
+            self._announce_soon(relay, at_once=False)
+
+    def unpin(self, receiver: Endpoint, *, cut_off: bool = False) -> None:
+        self.receivers.discard(receiver)
+        self.newcomers.discard(receiver)
+        until = self._voice.now + self._config.resume_s if cut_off else None
+        self.spills.part(receiver, until)
+        for stream in sorted(self.running):
+            relay = self.running[stream]
+            if relay.pins.unpin(receiver, until):
+                self._settle(relay)
+
+    def unpin_lan(self, lan: Domain, *, cut_off: bool) -> None:
+        self.heard_of_lan(lan)
+        self.pinned.pop(lan, None)
+        until = self._voice.now + self._config.resume_s if cut_off else None
+        for stream in sorted(self.running):
+            relay = self.running[stream]
+            if relay.lan == self._voice.lan and relay.pins.unpin_lan(lan, until):
+                self._settle(relay)
+
+    def heard_of(self, receiver: Endpoint) -> None:
+        """This receiver has said what it has, or is gone."""
+        if receiver in self.awaited:
+            self.awaited.discard(receiver)
+            self._settle_all()
+
+    def heard_of_lan(self, lan: Domain) -> None:
+        """This LAN has asked for our numbers, or is gone."""
+        if lan in self.awaited_lans:
+            self.awaited_lans.discard(lan)
+            self._settle_all()
+
+    def await_no_longer(self) -> None:
+        """Whoever has not asked by now will not, or is lost."""
+        self.awaited_lans.clear()
+        self._settle_all()
+
+    def _settle_all(self) -> None:
+        for stream in sorted(self.running):
+            relay = self.running.get(stream)
+            if relay is not None and relay.known:
+                self._settle(relay)
+
+    def status(self, status: Status) -> None:
+        for stream, next in status.have:
+            relay = self.running.get(stream)
+            if self.spills.acknowledged(status.endpoint, stream, next) or relay is None:
+                continue
+            if relay.pins.acknowledge(status.endpoint, next):
+                self._settle(relay)
+            elif next <= relay.pins.stable + 1:
+                self._announce_soon(relay, at_once=False)  # it does not know that this is stable
+
+    def report(self, source: Domain, report: Report) -> None:
+        """Entries of LANs: ours to count if we are the home, else to be passed on unchanged."""
+        onward: dict[Domain, list[Progress]] = {}
+        for entry in report.entries:
+            relay = self.running.get(entry.stream)
+            if relay is None:
+                continue
+            if relay.lan == self._voice.lan:
+                if relay.pins.acknowledge_lan(entry.lan, entry.epoch, entry.next):
+                    self._settle(relay)
+                elif entry.next <= relay.pins.stable + 1:
+                    self._voice.transmit(source, Heartbeat((self._pulse_of(relay),), 1))
+            else:
+                towards = self._towards_home(relay)
+                if towards != source:
+                    onward.setdefault(towards, []).append(entry)
+        if report.hop < self._config.hops:
+            for lan in sorted(onward):
+                self._voice.transmit(lan, Report(tuple(onward[lan]), report.hop + 1))
+
+    def _settle(self, relay: Relay) -> None:
+        """Somebody has more, or wants less: what does that allow? Nothing, while somebody who was given its
+        numbers by our predecessor has not said what it has (X-101)."""
+        if self.awaited:
+            return
+        if relay.lan == self._voice.lan:
+            if self.awaited_lans:
+                return
+            if relay.pins.settle(relay.inbound.next):
+                relay.inbound.stable = relay.pins.stable
+                self._forget(relay)
+                self._announce_soon(relay, at_once=self._is_news(relay, relay.pins.stable - relay.announced))
+        else:
+            entry = relay.pins.least(relay.inbound.next)
+            if entry > relay.reported:
+                self._unreported[relay.stream] = relay
+                if self._is_news(relay, entry - relay.reported):
+                    self.say_reports(only=relay)
+                else:
+                    self._report.at(self._voice.now + self._config.status_wan_s)
+
+    def _is_news(self, relay: Relay, messages: int) -> bool:
+        """Is it worth a datagram of its own, so that a fast sender does not have to wait for the next one?"""
+        config = self._config
+        return messages >= config.status_messages or relay.unsettled_bytes >= config.window_bytes // 8
+
+    def _towards_home(self, relay: Relay) -> Domain:
+        via = relay.via
+        return via if via is not None and via in self._forwarding.present else relay.lan
+
+    # Data
+
+    def data(self, source: Domain, data: Data) -> None:
+        relay = self.running.get(data.stream)
+        if relay is None or not relay.known:
+            if not self.early.keep(data.stream, data.run, source):
+                self._voice.ignore("Data", "no room for early data")
+        elif data.hop > self._config.hops:
+            self._voice.ignore("Data", "too many hops")
+        elif relay.final is not None and data.run.end - 1 > relay.final:
+            self.early.keep(data.stream, data.run, source)
+        else:
+            self._store(relay, data, source)
+
+    def _store(self, relay: Relay, data: Data, source: Domain) -> None:
+        inbound = relay.inbound
+        if inbound.holes.holes:
+            self._measure(relay, data, source)
+        pieces = inbound.take(data.run, self._config.held_messages)
+        inbound.told = inbound.next
+        inbound.hear_high(data.high)
+        if not pieces:
+            self._voice.ignore("Data", "duplicate")
+        elif not data.repair and source in self._forwarding.present:
+            relay.via = source
+            relay.everywhere = data.hop == self._config.hops
+        for piece in pieces:
+            relay.unsettled_bytes += len(piece.block)
+            self._forward(relay, data, piece, source)
+        if relay.lan != self._voice.lan and data.stable > relay.pins.stable:
+            self._hear_stable(relay, data.stable)
+        if inbound.next <= inbound.high or inbound.holes.holes:
+            self._look_for_holes(relay)
+        if pieces:
+            self._settle(relay)
+            if self.spills.willing:
+                self.spills.tend(relay)
+
+    def _measure(self, relay: Relay, data: Data, source: Domain) -> None:
+        """An answer to a question that was asked once: so long is a round trip, at most. If what was asked
+        for comes by itself after all, it was overtaken: from now on questions to there wait for so long, and
+        less with every answer, so that what is only late is neither repaired nor taken for lost."""
+        hole = relay.inbound.holes.at(data.run.first)
+        if hole is None or hole.asked != 1 or hole.asked_of != source:
+            return
+        seconds = self._voice.now - hole.asked_at
+        overtaken_s = self.overtaken_s.get(source, 0.0)
+        if not data.repair:
+            most_s = self._config.again_after(self.round_trips.get(source))
+            self.overtaken_s[source] = max(overtaken_s, min(overtaken_s + seconds, most_s))
+        elif data.hop == 0:
+            self.measured(source, seconds)
+            self.overtaken_s[source] = OVERTAKEN_LESS * overtaken_s
+
+    def measured(self, lan: Domain, seconds: float) -> None:
+        """The least counts: whatever was lost and resent on the way only adds to it. If it is much less than
+        we thought, the coordinator should know."""
+        before = self.round_trips.get(lan)
+        if before is None or seconds < before:
+            self.round_trips[lan] = seconds
+            if before is not None and seconds < 0.9 * before:
+                self._voice.set_timer(self._config.settle_s, "distances")
+
+    def _forward(self, relay: Relay, data: Data, piece: Run, source: Domain) -> None:
+        voice = self._voice
+        stable = relay.pins.stable
+        onward = Data(data.stream, piece, relay.inbound.high, stable, data.repair, data.hop + 1)
+        if relay.lan != voice.lan and self.receivers:
+            voice.cast(onward)
+        # Whoever is nearer to home asks for itself: a repair that came round through us would make its stream
+        # depend on whether we are here (X-002).
+        nearer = self._forwarding.towards(relay.lan) if data.repair and relay.lan != voice.lan else None
+        onward_to = [lan for lan in self._onward(relay) if lan not in (source, nearer)]
+        for lan in onward_to:
+            self.ways.said(lan)
+        self._spread(relay, onward_to, onward)
+        if relay.askers:
+            self._answer_askers(relay, onward)
+
+    def _onward(self, relay: Relay) -> Iterable[Domain]:
+        if relay.lan == self._voice.lan:
+            return self._from_home
+        return () if relay.everywhere else self._forwarding.neighbours
+
+    @property
+    def _from_home(self) -> tuple[Domain, ...]:
+        """Whom we send the streams of our own LAN: all of them, if that costs one datagram."""
+        if self._says_it_once:
+            return tuple(sorted(self._forwarding.present))
+        return (*self._forwarding.neighbours, *self._forwarding.direct)
+
+    @property
+    def _says_it_once(self) -> bool:
+        """Not while a way is silent: the tree leads around it."""
+        return self._config.between == "multicast" and not self.ways.silent
+
+    def _spread(self, relay: Relay, lans: Sequence[Domain], data: Data) -> None:
+        """To other delegates: to each, or to all at once. That nobody needs to pass it on is said by its
+        hops, of which none is left. Heartbeats go to each of them in any case, so that whoever does not hear
+        what is said to all notices it, and asks."""
+        if relay.lan == self._voice.lan and self._says_it_once:
+            if lans:
+                self._voice.broadcast(lans, replace(data, hop=self._config.hops))
+            return
+        for lan in lans:
+            self._voice.transmit(lan, data)
+
+    def _answer_askers(self, relay: Relay, data: Data) -> None:
+        first, last = data.run.first, data.run.end - 1
+        waiting = []
+        for low, high, lan in relay.askers:
+            if low <= last and first <= high and lan not in self._onward(relay):
+                self._voice.transmit(lan, data)
+            elif high >= relay.inbound.next:
+                waiting.append((low, high, lan))
+        relay.askers = waiting
+
+    def pulse(self, source: Domain, pulse: Pulse, hop: int) -> None:
+        """A heartbeat: of a sender of ours, or on its way from its home."""
+        relay = self.running.get(pulse.stream)
+        if relay is None or not relay.known or hop > self._config.hops:
+            return
+        at_home = relay.lan == self._voice.lan
+        if not at_home and source not in (relay.via, relay.lan):
+            # What it says is true whoever says it. But it has no number of its own, so it is passed on only
+            # from where its data came, or the tree has it come from: else it would run in circles while links
+            # of two trees are in use (TX-20). News from elsewhere mean that the tree has changed.
+            if self._is_new(relay, pulse):
+                if source in self._forwarding.present:
+                    relay.via = source
+            elif source != self._forwarding.towards(relay.lan):
+                self._voice.ignore("Heartbeat", "not from its own direction")
+                return
+        if relay.final is None:
+            relay.inbound.hear_high(pulse.high)
+        if pulse.final and relay.final is None and relay.phase is RelayPhase.DRAINING:
+            relay.polled = None
+            relay.final = pulse.high
+        if not at_home:
+            self._hear_stable(relay, pulse.stable)
+        elif pulse.stable < relay.pins.stable:
+            self._announce_soon(relay, at_once=False)  # its sender missed what we said
+        self._look_for_holes(relay)
+        onward = Heartbeat((Pulse(pulse.stream, pulse.high, relay.pins.stable, pulse.final),), hop + 1)
+        if not at_home and self.receivers:
+            self._voice.cast(onward)
+        for lan in self._onward(relay):
+            if lan != source:
+                self._voice.transmit(lan, onward)
+        self._end_if_settled(relay)
+
+    def _is_new(self, relay: Relay, pulse: Pulse) -> bool:
+        return (
+            relay.via is None
+            or (pulse.high > relay.inbound.high and relay.final is None)
+            or pulse.stable > relay.pins.stable
+            or (pulse.final and relay.final is None)
+        )
+
+    def _hear_stable(self, relay: Relay, stable: int) -> None:
+        """Home says that everybody has everything up to here."""
+        if stable > relay.pins.stable:
+            # What our own receivers miss is kept, should home have given us up without our knowing.
+            relay.pins.stable = min(stable, relay.pins.least(relay.inbound.next) - 1)
+            relay.inbound.stable = relay.pins.stable
+            self._forget(relay)
+            if relay.phase is RelayPhase.DRAINING and stable == relay.final:
+                self._voice.set_timer(self._config.drain_s, "drain", relay.stream)  # nobody needs it any more
+
+    def _forget(self, relay: Relay) -> None:
+        share = int(self._config.resume_share * self._config.window_messages)
+        relay.inbound.store.forget(relay.pins.keep_from(self._voice.now, share) - 1)
+
+    # Repair
+
+    def _look_for_holes(self, relay: Relay) -> None:
+        wait = 0.0
+        if relay.lan != self._voice.lan:
+            wait = self._config.parity_wait_s + self.overtaken_s.get(self._towards_home(relay), 0.0)
+        relay.inbound.look_for_holes(self._config.held_messages, self._voice.now + wait)
+        self._watch(relay)
+
+    def _watch(self, relay: Relay) -> None:
+        due = relay.inbound.holes.next_due
+        if due is None:
+            self._troubled.pop(relay.stream, None)
+        else:
+            self._troubled[relay.stream] = relay
+            self._recover.at(due)
+
+    def recover(self) -> None:
+        """Ask for what is missing: at once, then once per round trip, and ever more seldom if nothing comes
+        (X-083). First where the stream comes from, then its home; at home its sender, then the whole LAN."""
+        self._recover.fired()
+        for stream in sorted(self._troubled):
+            relay = self._troubled[stream]
+            settle_s = self._config.nak_extra_s
+            due = [
+                hole
+                for hole in relay.inbound.holes.due(self._voice.now, RANGES_MAX)
+                if not self._voice.parts.still_coming(self._voice.now, stream, hole, settle_s)
+            ]
+            new, old = [each for each in due if not each.asked], [each for each in due if each.asked]
+            for holes in (new, old):
+                if holes:
+                    self._ask(relay, holes)
+            self._watch(relay)
+
+    def _ask(self, relay: Relay, holes: list[Hole]) -> None:
+        voice, config, now = self._voice, self._config, self._voice.now
+        attempt = max(hole.asked for hole in holes) + 1
+        at_home = relay.lan == voice.lan
+        target = host_of(relay.stream)
+        if not at_home:
+            target = self._towards_home(relay) if attempt % 2 else relay.lan
+        for nak in questions(relay.stream, holes, voice.lan, attempt, voice.parts):
+            if at_home and attempt % 2 == 0:
+                voice.cast(nak)
+            else:
+                voice.transmit(target, nak)
+        for hole in holes:
+            hole.asked += 1
+            hole.asked_at, hole.asked_of = now, target
+            if at_home:
+                hole.due = now + config.nak_wait_max_s * min(2**attempt, config.backoff_max)
+            else:
+                wait_s = config.again_after(self.round_trips.get(target), hole.asked)
+                hole.due = now + (
+                    max(wait_s, config.heartbeat_max_s) if target in self.ways.silent else wait_s
+                )
+
+    def asked(self, source: Domain, nak: Nak) -> None:
+        """Somebody misses something: answer at once what is here, and look for the rest. A delegate that asks
+        again for little is answered twice: it has lost a round trip already, on a way that loses answers
+        too."""
+        relay = self.running.get(nak.stream)
+        on_disk = bool(nak.ranges) and self.spills.asked(nak.asker, nak.stream, nak.ranges[0][0])
+        if relay is None or not relay.known:
+            if not on_disk:
+                self._voice.ignore("Nak", "stream is not known")
+            return
+        voice, inbound = self._voice, relay.inbound
+        at_home = inside(voice.lan, nak.asker)
+        missed = 0
+        for first, last in nak.ranges:
+            if first < relay.lowest and not on_disk:
+                # Forgotten, or from before our own time: whoever still misses it must look elsewhere (TX-13).
+                voice.transmit(nak.asker, Below(nak.stream, relay.lowest, voice.lan))
+            if last >= inbound.next and inbound.store.holes(max(first, inbound.next), last):
+                if relay.final is None or last <= relay.final:
+                    missed = max(missed, last)
+                if not at_home and len(relay.askers) < ASKERS_MAX:
+                    relay.askers.append((first, last, nak.asker))
+        self._repair(relay, nak, at_home)
+        if missed:
+            inbound.hear_high(missed)
+            self._look_for_holes(relay)
+
+    def _repair(self, relay: Relay, nak: Nak, at_home: bool) -> None:
+        voice, config, inbound = self._voice, self._config, relay.inbound
+        asker = voice.lan if at_home else nak.asker
+        within_s = config.repair_wait_min_s
+        if not at_home:
+            within_s = self.round_trips.get(asker, 0.0) / 2
+        if asker not in relay.recent and len(relay.recent) >= ASKERS_MAX:
+            relay.recent.clear()
+        asked = relay.recent.setdefault(asker, Recent()).fresh(voice.now, places(nak), within_s)
+        again = [
+            Data(nak.stream, run, inbound.high, relay.pins.stable, True, 0, offset, size)
+            for run, offset, size in held(inbound.store, asked, config.datagram_bytes, config.repair_bytes)
+        ]
+        few = sum([len(data.run.block) for data in again]) <= TWICE_BYTES
+        for data in again:
+            if at_home:
+                voice.cast(data)
+                continue
+            for _ in range(2 if nak.attempt > 1 and few else 1):
+                voice.transmit(nak.asker, data)
+
+    def room(self, stream: Stream, number: int) -> int:
+        """How many bytes of this stream may be kept in parts, if we wait for this number of it."""
+        relay, config = self.running.get(stream), self._config
+        if relay is None or not relay.known or (relay.final is not None and number > relay.final):
+            return config.early_bytes
+        return config.parts_bytes if relay.inbound.waits_for(number, config.held_messages) else 0
+
+    def below(self, below: Below) -> None:
+        """A holder has forgotten what we miss. If home has, nobody has it, and our LAN must know (TX-13)."""
+        relay = self.running.get(below.stream)
+        if relay is None or not relay.known or relay.lan == self._voice.lan:
+            return
+        if below.holder == relay.lan and below.lowest > relay.inbound.next:
+            self._voice.note("stream lost a part", f"{below.stream} up to {below.lowest - 1}")
+            relay.inbound.skip_to(below.lowest)
+            relay.inbound.told = relay.inbound.next
+            self._look_for_holes(relay)
+            self._settle(relay)
+
+    def polled(self, polled: Polled) -> None:
+        relay = self.running.get(polled.stream)
+        if relay is not None and relay.polled is not None:
+            relay.polled = max(relay.polled, polled.next)
+
+    # Telling
+
+    def _announce_soon(self, relay: Relay, *, at_once: bool) -> None:
+        self._unannounced[relay.stream] = relay
+        if at_once:
+            self.say_announcements(only=relay)
+        else:
+            self._announce.at(self._voice.now + self._config.status_s)
+
+    def say_announcements(self, only: Relay | None = None) -> None:
+        """Home to everybody: this is stable, this is final; the latter until the stream is over, the former
+        until whoever has come back has it. And any delegate to its own LAN, where somebody has missed it."""
+        if only is None:
+            self._announce.fired()
+        relays = [self._unannounced[each] for each in sorted(self._unannounced)] if only is None else [only]
+        for begin in range(0, len(relays), ENTRIES_MAX):
+            some = relays[begin : begin + ENTRIES_MAX]
+            self._voice.cast(Heartbeat(tuple([self._pulse_of(relay) for relay in some])))
+            ours = tuple([self._pulse_of(relay) for relay in some if relay.lan == self._voice.lan])
+            if ours:
+                for lan in self._from_home:
+                    self._voice.transmit(lan, Heartbeat(ours, 1))
+        for relay in relays:
+            relay.announced = relay.pins.stable
+            relay.unsettled_bytes = 0
+            if relay.final is not None and relay.phase is RelayPhase.DRAINING:
+                self._announce.at(self._voice.now + self._config.status_s)
+            elif relay.pins.serves_debts or self.spills.is_unasked(relay.stream):
+                self._announce.at(self._voice.now + self._config.heartbeat_max_s)
+            else:
+                self._unannounced.pop(relay.stream, None)
+            self._end_if_settled(relay)
+
+    def _pulse_of(self, relay: Relay) -> Pulse:
+        final = relay.final is not None and relay.phase is RelayPhase.DRAINING
+        # Not the last number that we have: receivers would look for what they miss whenever somebody confirms
+        # something, and so sooner or later as others come and go (X-002). The sender's own pulses say it.
+        high = relay.final if final and relay.final is not None else relay.pins.stable
+        return Pulse(relay.stream, high, relay.pins.stable, final)
+
+    def say_reports(self, only: Relay | None = None) -> None:
+        """Towards each stream's home: how far our LAN is, until home has seen it. What is repeated goes home
+        directly every second time: two delegates may each take the other for the way there, if what they
+        heard of the stream came by trees of different times."""
+        if only is None:
+            self._report.fired()
+        relays = [self._unreported[each] for each in sorted(self._unreported)] if only is None else [only]
+        by_link: dict[Domain, list[Progress]] = {}
+        for relay in relays:
+            entry = relay.pins.least(relay.inbound.next)
+            relay.repeated = relay.repeated + 1 if entry == relay.reported else 0
+            relay.reported = entry
+            relay.unsettled_bytes = 0
+            progress = Progress(relay.stream, self._voice.lan, self._epoch(), entry)
+            towards = relay.lan if relay.repeated % 2 else self._towards_home(relay)
+            by_link.setdefault(towards, []).append(progress)
+            if entry - 1 <= relay.pins.stable:
+                self._unreported.pop(relay.stream, None)
+        for lan in sorted(by_link):
+            entries = by_link[lan]
+            for begin in range(0, len(entries), ENTRIES_MAX):
+                self._voice.transmit(lan, Report(tuple(entries[begin : begin + ENTRIES_MAX])))
+        if self._unreported:
+            self._report.at(self._voice.now + self._config.status_wan_s)
+
+    def tidy(self) -> None:
+        now = self._voice.now
+        for stream in [stream for stream, parted in self.parted.items() if parted.until <= now]:
+            del self.parted[stream]

@@ -1,0 +1,25 @@
+"""What programs ask their agent about groups with delivery.
+
+request     answer            items that follow
+Enter       Done, Denied      Credit, Ready, then messages and changes in order
+Exit        Done, Denied      Parted, once the last messages are with everybody
+"""
+
+from rostra.names import Group
+from rostra.protocols.fifo.messages import Role, Slow
+from rostra.protocols.relaxed.requests import Request
+
+
+class Enter(Request, frozen=True, tag=16):
+    """Join a group to speak and listen (``delivery="fifo"``)."""
+
+    group: Group
+    role: Role = Role.BOTH
+    slow: Slow = Slow.THROTTLE
+    meta: bytes = b""
+
+
+class Exit(Request, frozen=True, tag=17):
+    """Leave it, once everything that was handed over is emitted."""
+
+    group: Group

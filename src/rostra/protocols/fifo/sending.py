@@ -1,0 +1,200 @@
+"""A member's own stream: number, emit, keep until everybody has it, say the last number when falling silent.
+
+    program ── Submitted ──▶ queue ── open, room in the window ──▶ numbered, cast, kept ── stable ──▶ gone
+
+The send side opens as soon as the joiner is known to its delegate (X-001, TX-14): nothing is waited for that
+is farther away. A full queue stops the program, and nothing is dropped (X-013). A full window stops the queue
+until the slowest receiver has caught up (X-090).
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from rostra.core.effects import Instant
+from rostra.names import host_of
+from rostra.protocols.fifo.events import Credit
+from rostra.protocols.fifo.voice import Alarm, Voice
+from rostra.protocols.flow.fragments import held, places, places_of
+from rostra.protocols.flow.messages import Data, Heartbeat, Nak, Pulse, Range, Run
+from rostra.protocols.flow.recovery import Promises
+from rostra.protocols.flow.runs import cut
+from rostra.protocols.flow.streams import Store
+
+SETTLED_PULSES = 3
+"""So often is it said that everybody has everything, before the sender falls silent."""
+
+
+class Outbound:
+    def __init__(self, voice: Voice, next_seq: int) -> None:
+        self._voice = voice
+        self._config = voice.config
+        self.next_seq = next_seq
+        self.stable = next_seq - 1
+        self.store = Store()
+        self.open = False
+        self.closing = False  # nothing will ever come after the last number
+        self.blocked = False
+        self._queue: deque[Run] = deque()  # not numbered yet: `first` means nothing
+        self.queued = 0
+        self._queued_bytes = 0
+        self._submitted = 0
+        self._credit = 0
+        self._bytes_since_credit = 0  # emitted
+        self._promises = Promises()
+        self._last_emit: Instant = 0.0
+        self._pulse_wait_s = voice.config.heartbeat_s
+        self._settled_pulses = 0
+        self._heartbeat = Alarm(voice, "heartbeat")
+        self._repair = Alarm(voice, "repair")
+
+    @property
+    def last_seq(self) -> int:
+        return self.next_seq - 1
+
+    @property
+    def settled(self) -> bool:
+        """Everybody has everything."""
+        return self.stable >= self.last_seq and not self._queue
+
+    def inherit(self, before: "Outbound") -> None:
+        """Go on with the stream of an earlier membership, whose last messages are still being repaired."""
+        self.next_seq = before.next_seq
+        self.stable, self.store = before.stable, before.store
+
+    def submit(self, count: int, block: bytes, at: float) -> bool:
+        """Was there credit for this? More than that is refused as a whole."""
+        if (
+            self.closing
+            or self._submitted + count > self._credit
+            or self._queued_bytes + len(block) > self._config.queue_bytes
+        ):
+            return False
+        self._queued_bytes += len(block)
+        self._submitted += count
+        self._queue.append(Run(0, count, block, at))
+        self.queued += count
+        self.emit()
+        return True
+
+    def give_credit(self) -> None:
+        """Room in the queue is the program's to fill."""
+        upto = self._submitted - self.queued + self._config.queue_messages
+        # Not for every message: a credit wakes the program up, so it should be a fair part of the queue.
+        if (
+            upto - self._credit >= self._config.queue_messages // 4
+            or (self._bytes_since_credit >= self._config.queue_bytes // 64 and upto > self._credit)
+            or (self._credit == 0 and upto)
+        ):
+            self._credit = upto
+            self._bytes_since_credit = 0
+            self._voice.tell(Credit(upto))
+
+    def emit(self) -> None:
+        """Everything that the window allows."""
+        if not self.open:
+            return
+        voice, config, store = self._voice, self._config, self.store
+        emitted = False
+        while self._queue:
+            waiting = self._queue[0]
+            room = self.stable + config.window_messages - self.last_seq
+            bytes_left = config.window_bytes - store.bytes
+            if room <= 0 or (bytes_left < len(waiting.block) and store.runs):
+                self._block()
+                break
+            if waiting.count <= room:
+                self._queue.popleft()
+                now_due = waiting
+            else:
+                now_due = cut(waiting, 0, room)
+                self._queue[0] = Run(0, waiting.count - room, waiting.block[len(now_due.block) :], waiting.at)
+            run = Run(self.next_seq, now_due.count, now_due.block, now_due.at)
+            self.next_seq = run.end
+            self.queued -= run.count
+            self._queued_bytes -= len(run.block)
+            self._bytes_since_credit += len(run.block)
+            store.append(run)
+            voice.cast(Data(voice.me, run, run.end - 1, self.stable))
+            emitted = True
+        if emitted:
+            self._last_emit = voice.now
+            self._pulse_wait_s = config.heartbeat_s
+            self._settled_pulses = 0
+            self._heartbeat.at(voice.now + config.heartbeat_s)
+            self.give_credit()
+        if not self._queue and self.blocked:
+            self.blocked = False
+            voice.note("unblocked", voice.me)
+
+    def _block(self) -> None:
+        if not self.blocked:
+            self.blocked = True
+            self._voice.note("blocked", self._voice.me)
+
+    def hear_stable(self, stable: int) -> bool:
+        """The home delegate says that everybody has everything up to here (X-087)."""
+        stable = min(stable, self.last_seq)
+        if stable <= self.stable:
+            return False
+        self.stable = stable
+        self.store.forget(stable)
+        self.emit()
+        return True
+
+    def pulse(self) -> None:
+        """After silence: this was the last number (X-080). Said again, ever more seldom."""
+        self._heartbeat.fired()
+        voice, config = self._voice, self._config
+        due = self._last_emit + config.heartbeat_s
+        if voice.now < due - 1e-9:
+            self._heartbeat.at(due)
+            return
+        if self.stable >= self.last_seq:
+            self._settled_pulses += 1
+        if self._settled_pulses <= SETTLED_PULSES:
+            voice.cast(Heartbeat((Pulse(voice.me, self.last_seq, self.stable, self.closing),)))
+            self._heartbeat.at(voice.now + self._pulse_wait_s)
+            self._pulse_wait_s = min(2 * self._pulse_wait_s, config.heartbeat_max_s)
+
+    def close(self) -> None:
+        """Nothing will come after what is queued."""
+        self.closing = True
+        self._settled_pulses = 0
+        self._pulse_wait_s = self._config.heartbeat_s
+        self._last_emit = self._voice.now - self._config.heartbeat_s
+        self._heartbeat.at(self._voice.now)
+
+    def resend(self) -> None:
+        """To a new delegate: everything that is not stable, once more (X-101)."""
+        for run in self.store.runs:
+            self._voice.cast(self._again(run))
+
+    def asked(self, nak: Nak) -> None:
+        """At once to our own delegate; to anybody else unless somebody nearer was faster (X-081, X-083)."""
+        voice, config = self._voice, self._config
+        if nak.asker != host_of(voice.me) and nak.asker == voice.lan:
+            for again in self._held(places(nak)):
+                voice.transmit(nak.asker, again)
+            return
+        for first, last in places(nak):
+            wait = voice.luck.between(config.repair_wait_min_s, config.repair_wait_max_s)
+            self._promises.promise(first, last, voice.now + wait)
+        self._repair.at(self._promises.next_due)
+
+    def heard_repair(self, data: Data) -> None:
+        self._promises.heard(*places_of(data))
+
+    def repair(self) -> None:
+        self._repair.fired()
+        for promise in self._promises.due(self._voice.now):
+            for again in self._held([(promise.first, promise.last)]):
+                self._voice.cast(again)
+        self._repair.at(self._promises.next_due)
+
+    def _held(self, asked: Iterable[Range]) -> Iterator[Data]:
+        config = self._config
+        for run, offset, size in held(self.store, asked, config.datagram_bytes, config.repair_bytes):
+            yield self._again(run, offset, size)
+
+    def _again(self, run: Run, offset: int = 0, size: int = 0) -> Data:
+        return Data(self._voice.me, run, self.last_seq, self.stable, True, 0, offset, size)

@@ -1,0 +1,76 @@
+"""Receivers that do not keep up, as their delegate sees them (X-091, TX-19).
+
+    the delegate has      ├──────── half a window, or more ────────┤
+    numbers  ─────────────┬────────────────────────────────────────┬──────▶
+                          │ taken by the receiver                  │ next
+
+Such a receiver is **behind**. Whatever the way between sites loses or delays, the delegate would not have it
+either; so it is the receiver, or its host, that is slow. The group chose what becomes of it: the senders wait
+(`throttle`), it has to go (`expel`, here), or its backlog goes to disk (`spill.py`).
+"""
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Final
+
+from rostra.names import Endpoint
+from rostra.protocols.flow.config import FifoConfig
+from rostra.protocols.flow.messages import Stream
+
+if TYPE_CHECKING:
+    from rostra.protocols.fifo.relays import Relay
+
+LOOKS: Final = 5
+"""So often is looked at receivers that may be expelled, while patience lasts."""
+
+
+def is_worth(relay: "Relay", since: int, config: FifoConfig, part: int) -> bool:
+    """Is what is here from this number on so large a part of a window, in messages or bytes?"""
+    inbound = relay.inbound
+    if inbound.next - since >= max(1, config.window_messages // part):
+        return True
+    enough = config.window_bytes // part
+    return (
+        inbound.store.bytes >= enough
+        and sum([len(run.block) for run in inbound.store.get(since, inbound.next - 1)]) >= enough
+    )
+
+
+def is_behind(relay: "Relay", next: int, config: FifoConfig) -> bool:
+    return is_worth(relay, next, config, 2)
+
+
+class Patience:
+    """Who has kept others waiting for too long, and was asked to go rather than that.
+
+    A receiver that reads in jerks is not behind at every look: one at which it is not makes up for one at
+    which it was.
+    """
+
+    def __init__(self, config: FifoConfig) -> None:
+        self._config = config
+        self._strikes: dict[tuple[Stream, Endpoint], int] = {}
+
+    @property
+    def look_s(self) -> float:
+        return self._config.blocked_patience_s / LOOKS
+
+    def look(self, running: Mapping[Stream, "Relay"], may_go: Collection[Endpoint]) -> list[Endpoint]:
+        """Whom nobody wants to wait for any longer."""
+        strikes: dict[tuple[Stream, Endpoint], int] = {}
+        for stream, relay in running.items():
+            behind = self._alone_behind(relay, may_go)
+            for who in relay.pins.local:
+                if who in may_go:
+                    before = self._strikes.get((stream, who), 0)
+                    strikes[stream, who] = before + 1 if who in behind else max(0, before - 1)
+        self._strikes = strikes
+        return sorted({who for (_, who), count in strikes.items() if count > LOOKS})
+
+    def _alone_behind(self, relay: "Relay", may_go: Collection[Endpoint]) -> set[Endpoint]:
+        """The receivers that are behind; nobody, if one that is waited for is as far behind as they."""
+        local = relay.pins.local
+        behind = {who for who, next in local.items() if is_behind(relay, next, self._config)}
+        others = [next for who, next in local.items() if who not in may_go]
+        others += [next for _, next in relay.pins.lans.values()]
+        furthest = min([local[who] for who in behind], default=0)
+        return set() if any(next <= furthest for next in others) else behind

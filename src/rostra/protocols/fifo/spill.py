@@ -1,0 +1,241 @@
+"""The backlog of a slow receiver, on the disk of its delegate: `spill`, one of three ways with it (X-091).
+
+    a stream      ├──── on disk ────┤──── in memory, as for everybody ────┤
+    numbers  ─────┬─────────────────┬─────────────────────────────────────┬──────▶
+                  │ need            │ kept: here it is pinned             │ next
+
+When a receiver is half a window behind, what it has not taken is written to disk, and as soon as the disk has
+it, the receiver counts as having it: its senders go on. It is read back as the receiver takes it, by its own
+questions for what it misses, and then without being asked, part by part, as it confirms them. Once it has
+everything that is on disk, it is a receiver like any other.
+
+When the disk is full or fails, the receiver has to go, as under `expel`. What is only on disk dies with the
+delegate: a successor says that it does not have it, and the receiver is told so, by `Excluded`, or by a `Gap`
+if it was parted from the group meanwhile (TX-13, X-064). The disk belongs to the driver, which answers every
+`Spill` and `ReadSpilled` once, in order.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from rostra.core.effects import Instant
+from rostra.names import Domain, Endpoint, host_of
+from rostra.protocols.fifo.events import ForgetSpilled, ReadSpilled, Spill, Spilled, SpilledRead
+from rostra.protocols.fifo.slow import is_behind, is_worth
+from rostra.protocols.fifo.voice import Alarm, Voice
+from rostra.protocols.flow.messages import Data, Stream
+
+if TYPE_CHECKING:
+    from rostra.protocols.fifo.relays import Relay
+
+PARTS: Final = 8
+"""A window is written and read in so many parts. Raising it: more and smaller writes, less in flight."""
+
+
+class Backlog(Struct):
+    number: int  # names it to the disk
+    receiver: Endpoint
+    stream: Stream
+    need: int  # the receiver has taken everything below this number
+    kept: int  # and the disk has everything from there up to this one
+    handed: int  # up to here it was handed to the disk, which has not said yet that it has it
+    sent: int = 0  # up to here it was read back and sent; 0: it has not asked
+    sent_at: Instant = 0.0
+    high: int = 0  # the last number emitted, as far as was known
+    flying: list[tuple[int, int]] = []  # what was sent and not taken: up to which number, how many bytes
+    reading: bool = False
+    until: Instant | None = None  # its receiver was lost from sight, and may come back until then
+
+
+class Spills:
+    """The backlogs of one group at the delegate of one LAN."""
+
+    def __init__(
+        self, voice: Voice, running: Mapping[Stream, "Relay"], settle: Callable[["Relay"], None]
+    ) -> None:
+        self._voice, self._config = voice, voice.config
+        self._running, self._settle = running, settle
+        self.willing: set[Endpoint] = set()  # receivers that chose this
+        self.backlogs: dict[tuple[Endpoint, Stream], Backlog] = {}
+        self._alarm = Alarm(voice, "spill")
+
+    # To disk
+
+    def tend(self, relay: "Relay") -> None:
+        """Something new came: does somebody not keep up with it?"""
+        for receiver in sorted(self.willing):
+            pin = relay.pins.local.get(receiver)
+            if pin is None:
+                continue
+            backlog = self.backlogs.get((receiver, relay.stream))
+            if backlog is None:
+                if is_behind(relay, pin, self._config):
+                    self._begin(relay, receiver, pin)
+            elif backlog.handed == backlog.kept and relay.inbound.next > backlog.handed:
+                if is_worth(relay, backlog.handed, self._config, PARTS):
+                    self._write(relay, backlog)
+                else:
+                    self._alarm.at(self._voice.now + self._config.status_s)
+
+    def tend_all(self) -> None:
+        """A moment has passed: little things are written too, for somebody may wait for them to be stable."""
+        self._alarm.fired()
+        for backlog in list(self._sorted()):
+            relay = self._running.get(backlog.stream)
+            if backlog.until is not None:
+                if backlog.until <= self._voice.now:
+                    self._end(backlog)
+                else:
+                    self._alarm.at(backlog.until)
+            elif relay is not None and backlog.handed == backlog.kept:
+                self._write(relay, backlog)
+
+    def _begin(self, relay: "Relay", receiver: Endpoint, pin: int) -> None:
+        number = int(self._voice.luck.between(0, 1 << 53))
+        backlog = Backlog(number, receiver, relay.stream, pin, pin, pin)
+        self.backlogs[receiver, relay.stream] = backlog
+        self._voice.note("backlog begins", f"{receiver} {relay.stream} at {pin}")
+        self._write(relay, backlog)
+
+    def _write(self, relay: "Relay", backlog: Backlog) -> None:
+        inbound = relay.inbound
+        backlog.high = inbound.high
+        if relay.pins.local.get(backlog.receiver) != backlog.kept or inbound.next <= backlog.handed:
+            return  # it was given other numbers meanwhile, or there is nothing new
+        runs = inbound.store.get(backlog.handed, inbound.next - 1)
+        backlog.handed = inbound.next
+        self._voice.effects.append(Spill(self._voice.group, backlog.number, tuple(runs)))
+
+    def spilled(self, event: Spilled) -> tuple[Endpoint, str] | None:
+        """The disk has it: nobody has to wait for this receiver. Or it has no room: who must go, and why."""
+        backlog = self._named(event.backlog)
+        if backlog is None:
+            return None
+        if event.why:
+            return backlog.receiver, event.why
+        backlog.kept = backlog.handed
+        relay = self._running.get(backlog.stream)
+        if relay is not None and relay.pins.acknowledge(backlog.receiver, backlog.kept):
+            self._settle(relay)
+        if not self._end_if_taken(backlog) and relay is not None:
+            self.tend(relay)
+        return None
+
+    # And back
+
+    def acknowledged(self, receiver: Endpoint, stream: Stream, next: int) -> bool:
+        """It has taken so much. Is the rest on disk?"""
+        backlog = self.backlogs.get((receiver, stream))
+        if backlog is None:
+            return False
+        if next > backlog.need:
+            backlog.need = next
+            backlog.flying = [each for each in backlog.flying if each[0] > next]
+            self._voice.effects.append(ForgetSpilled(self._voice.group, backlog.number, next))
+        if self._end_if_taken(backlog):
+            return False
+        if backlog.sent:
+            self._read(backlog)
+        return True
+
+    def asked(self, asker: Domain, stream: Stream, first: int) -> bool:
+        """A host misses numbers from this one on. Are they on disk for one of its receivers?"""
+        for backlog in self._sorted():
+            if (
+                backlog.stream == stream
+                and host_of(backlog.receiver) == asker
+                and backlog.need <= first < backlog.kept
+            ):
+                on_its_way = backlog.sent_at + self._config.status_s > self._voice.now
+                if not backlog.reading and not (first < backlog.sent and on_its_way):
+                    backlog.sent, backlog.flying = first, []
+                    self._read(backlog)
+                return True
+        return False
+
+    def _read(self, backlog: Backlog) -> None:
+        """The next part, if the receiver has room for it."""
+        config = self._config
+        first = backlog.sent = max(backlog.sent, backlog.need)
+        end = min(backlog.kept, backlog.need + config.window_messages)
+        flying = sum([size for _, size in backlog.flying])
+        if not backlog.reading and first < end and flying < config.window_bytes // 2:
+            backlog.reading = True
+            part = config.window_bytes // PARTS
+            end = min(end, first + config.status_messages)
+            self._voice.effects.append(ReadSpilled(self._voice.group, backlog.number, first, end, part))
+
+    def read(self, event: SpilledRead) -> tuple[Endpoint, str] | None:
+        """What the disk had; or who must go, because it does not have it any more."""
+        backlog = self._named(event.backlog)
+        if backlog is None:
+            return None
+        backlog.reading = False
+        if not event.runs:
+            return backlog.receiver, event.why or "its backlog is gone"
+        voice, relay = self._voice, self._running.get(backlog.stream)
+        high, stable = backlog.high, backlog.kept - 1
+        if relay is not None:
+            high, stable = relay.inbound.high, relay.pins.stable
+        for run in event.runs:
+            voice.transmit(host_of(backlog.receiver), Data(backlog.stream, run, high, stable))
+            backlog.flying.append((run.end, len(run.block)))
+        backlog.sent, backlog.sent_at = event.runs[-1].end, voice.now
+        self._read(backlog)
+        return None
+
+    # Coming and going
+
+    def resumes(self, relay: "Relay", receiver: Endpoint, needs: int | None) -> int | None:
+        """A receiver is given its numbers, again. If what it needs is on disk and goes on in memory: from
+        which number on."""
+        backlog = self.backlogs.get((receiver, relay.stream))
+        if backlog is None:
+            return None
+        if needs is not None and backlog.need <= needs <= backlog.kept and relay.lowest <= backlog.kept:
+            backlog.until, backlog.sent, backlog.flying = None, 0, []
+            return backlog.kept
+        self._end(backlog)
+        return None
+
+    def part(self, receiver: Endpoint, until: Instant | None) -> None:
+        """It is gone; lost from sight, if it may come back until then."""
+        self.willing.discard(receiver)
+        for backlog in [each for each in self._sorted() if each.receiver == receiver]:
+            if until is None:
+                self._end(backlog)
+            else:
+                backlog.until = until
+                self._alarm.at(until)
+
+    def is_unasked(self, stream: Stream) -> bool:
+        """Is there a receiver that may not know what it misses?"""
+        return any(each.stream == stream and not each.sent for each in self.backlogs.values())
+
+    def needed(self, receiver: Endpoint, stream: Stream, pinned: int) -> int:
+        """What it has really taken."""
+        backlog = self.backlogs.get((receiver, stream))
+        return pinned if backlog is None else backlog.need
+
+    def end_all(self) -> None:
+        for backlog in list(self._sorted()):
+            self._end(backlog)
+
+    def _end_if_taken(self, backlog: Backlog) -> bool:
+        if backlog.need < backlog.kept or backlog.handed > backlog.kept:
+            return False
+        self._end(backlog)
+        return True
+
+    def _end(self, backlog: Backlog) -> None:
+        del self.backlogs[backlog.receiver, backlog.stream]
+        self._voice.note("backlog ends", f"{backlog.receiver} {backlog.stream} at {backlog.need}")
+        self._voice.effects.append(ForgetSpilled(self._voice.group, backlog.number))
+
+    def _named(self, number: int) -> Backlog | None:
+        return next((each for each in self.backlogs.values() if each.number == number), None)
+
+    def _sorted(self) -> Iterator[Backlog]:
+        return iter([self.backlogs[key] for key in sorted(self.backlogs)])

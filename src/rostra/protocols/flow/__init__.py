@@ -1,0 +1,1 @@
+"""Numbered streams over a channel that loses, doubles and reorders."""

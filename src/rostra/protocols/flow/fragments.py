@@ -1,0 +1,370 @@
+"""Messages that fit no datagram travel in parts; the machines see them whole or not at all (X-105).
+
+    part, part, part ──▶ Parts ── all its bytes are here ──▶ the message, to the machines
+                           │
+                           └── which bytes are missing ── Nak ──▶ a holder: these bytes again, and no others
+
+A part says which bytes of its message it is, so parts that two holders have cut differently fit together.
+What has come of a message is kept while a machine of this node waits for it, and within a bound per sender:
+the lowest number always has room, and the highest gives way, since it has the longest time to come again.
+
+**Places.** Questions and repairs are about numbers, and about bytes of a number. Both are ranges on one line,
+on which every number has 2**32 places: so what was repaired a moment ago, or promised, is known to the byte.
+"""
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from rostra.core.effects import Instant
+from rostra.names import Domain, Group
+from rostra.protocols.flow.config import FifoConfig
+from rostra.protocols.flow.messages import Data, Nak, Range, Run, Speech, Stream
+from rostra.protocols.flow.recovery import Hole
+from rostra.protocols.flow.runs import cut, datagrams, is_sound, take
+from rostra.protocols.flow.streams import Store
+
+RANGES_MAX: Final = 64
+"""Ranges in one question for lost data, of numbers and of bytes: as many as fit a datagram."""
+
+QUESTIONS_MAX: Final = 8
+"""Datagrams of one question; the rest is asked for when these have come."""
+
+PART_BYTES_LEAST: Final = 64
+PART_OVERHEAD: Final = 128
+"""What a part costs besides its bytes. One that is shorter than the least, and not the end of its message, is
+not ours, and is not kept: it would cost more than it says."""
+
+NUMBER: Final = 32
+LAST_BYTE: Final = (1 << NUMBER) - 1
+
+
+class Partial:
+    """What has come of one message: stretches of its block, sorted, without overlap."""
+
+    __slots__ = ("blocks", "bytes", "came_at", "offsets", "room", "size")
+
+    def __init__(self, size: int, room: int) -> None:
+        self.size = size
+        self.room = room  # for all of its stream that is in parts
+        self.offsets: list[int] = []
+        self.blocks: list[bytes] = []
+        self.bytes = 0
+        self.came_at: Instant = 0.0
+
+    @property
+    def cost(self) -> int:
+        return self.bytes + PART_OVERHEAD * (1 + len(self.offsets))
+
+    def add(self, offset: int, block: bytes) -> None:
+        place = bisect_right(self.offsets, offset)
+        end = offset + len(block)
+        if place:
+            offset, block = _after(offset, block, self.offsets[place - 1] + len(self.blocks[place - 1]))
+        while offset < end:
+            upto = self.offsets[place] if place < len(self.offsets) else end
+            piece = block[: max(0, upto - offset)]
+            if piece:
+                self.offsets.insert(place, offset)
+                self.blocks.insert(place, piece)
+                self.bytes += len(piece)
+                place += 1
+            if place == len(self.offsets):
+                return
+            offset, block = _after(offset, block, self.offsets[place] + len(self.blocks[place]))
+            place += 1
+
+    @property
+    def missing(self) -> list[Range]:
+        found: list[Range] = []
+        end = 0
+        for offset, block in zip(self.offsets, self.blocks, strict=True):
+            if offset > end:
+                found.append((end, offset - 1))
+            end = offset + len(block)
+        if end < self.size:
+            found.append((end, self.size - 1))
+        return found
+
+
+def _after(offset: int, block: bytes, begin: int) -> tuple[int, bytes]:
+    """The same stretch without what lies before `begin`."""
+    return (offset, block) if begin <= offset else (begin, block[begin - offset :])
+
+
+class Incoming:
+    """The messages of one stream that are in parts."""
+
+    __slots__ = ("cost", "numbers", "partials")
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []  # sorted
+        self.partials: dict[int, Partial] = {}
+        self.cost = 0
+
+
+class Parts:
+    """What has come, at one node and in one group, of messages that are not whole yet.
+
+    `room` says how many bytes of a stream may be kept in parts for a machine that waits for this number of
+    it; 0 if none does, since the message is here already, or its stream has ended.
+    """
+
+    def __init__(self, room: Callable[[Stream, int], int]) -> None:
+        self._room = room
+        self._streams: dict[Stream, Incoming] = {}
+
+    @property
+    def bytes(self) -> int:
+        """What all of it costs."""
+        return sum([incoming.cost for incoming in self._streams.values()])
+
+    def take(self, now: Instant, data: Data) -> Data | None:
+        """The message that this part completes; the part itself, if no machine waits for it; else None."""
+        stream, number = data.stream, data.run.first
+        incoming = self._streams.get(stream)
+        partial = None if incoming is None else incoming.partials.get(number)
+        if partial is None or partial.size != data.size:
+            # Only here is it looked up whether it is needed: once for each message, and not for each part.
+            room = self._room(stream, number)
+            is_end = data.offset + len(data.run.block) == data.size
+            if not room or (len(data.run.block) < PART_BYTES_LEAST and not is_end):
+                return data
+            if incoming is None:
+                for each in list(self._streams):
+                    self._forget_stale(each)
+            self._drop(stream, number)
+            self._forget_stale(stream)
+            incoming = self._streams.setdefault(stream, Incoming())
+            partial = incoming.partials[number] = Partial(data.size, room)
+            insort(incoming.numbers, number)
+            incoming.cost += partial.cost
+        assert incoming is not None
+        before = partial.cost
+        partial.add(data.offset, data.run.block)
+        partial.came_at = now
+        incoming.cost += partial.cost - before
+        if partial.bytes < partial.size:
+            while incoming.cost > partial.room:
+                self._drop(stream, incoming.numbers[-1])
+            return None
+        self._drop(stream, number)
+        run = Run(number, 1, b"".join(partial.blocks), data.run.at)
+        if not is_sound(run):
+            return None  # parts of two different messages, or of none: it is asked for again, whole
+        return Data(stream, run, data.high, data.stable, data.repair, data.hop)
+
+    def _forget_stale(self, stream: Stream) -> None:
+        """The lowest may have come whole, from a member of the same host, or its stream may have ended."""
+        incoming = self._streams.get(stream)
+        if incoming is not None and not self._room(stream, incoming.numbers[0]):
+            self._drop(stream, incoming.numbers[0])
+
+    def _drop(self, stream: Stream, number: int) -> None:
+        incoming = self._streams.get(stream)
+        partial = None if incoming is None else incoming.partials.pop(number, None)
+        if incoming is None or partial is None:
+            return
+        incoming.cost -= partial.cost
+        del incoming.numbers[bisect_left(incoming.numbers, number)]
+        if not incoming.numbers:
+            del self._streams[stream]
+
+    def missing(self, stream: Stream, first: int, last: int) -> list[tuple[int, list[Range]]]:
+        """Of which of these numbers have some parts come, and which bytes are missing."""
+        incoming = self._streams.get(stream)
+        if incoming is None:
+            return []
+        numbers = _within(incoming.numbers, first, last)
+        return [(number, incoming.partials[number].missing) for number in numbers]
+
+    def still_coming(self, now: Instant, stream: Stream, hole: Hole, settle_s: float) -> bool:
+        """Do parts of its first message come in? Then it is not asked for yet; and if it was, that was not in
+        vain."""
+        incoming = self._streams.get(stream)
+        partial = None if incoming is None else incoming.partials.get(hole.first)
+        if partial is None:
+            return False
+        if partial.came_at > hole.asked_at:
+            hole.asked = min(hole.asked, 2)  # which of the questions it answers is not known
+        hole.due = max(hole.due, partial.came_at + settle_s)
+        return hole.due > now
+
+
+NO_PARTS: Final = Parts(lambda stream, number: 0)
+"""Of a core without a door."""
+
+
+class Fragments:
+    """The parts of one node, by group. `room`: as for `Parts`."""
+
+    def __init__(self, config: FifoConfig, room: Callable[[Group, Stream, int], int]) -> None:
+        self._config = config
+        self._room = room
+        self._groups: dict[Group, Parts] = {}
+
+    def of(self, group: Group) -> Parts:
+        parts = self._groups.get(group)
+        if parts is None:
+            parts = self._groups[group] = Parts(lambda stream, number: self._room_in(group, stream, number))
+        return parts
+
+    def _room_in(self, group: Group, stream: Stream, number: int) -> int:
+        """Of streams whose numbers are not known no more is kept in all than of their whole messages."""
+        room, config = self._room(group, stream, number), self._config
+        is_early = room <= config.early_bytes
+        return 0 if is_early and self._groups[group].bytes >= config.early_bytes_all else room
+
+    def whole(
+        self, now: Instant, group: Group, messages: Iterable[Speech]
+    ) -> tuple[list[Speech], list[Data]]:
+        """What came, whole; and the parts that no machine waits for."""
+        whole: list[Speech] = []
+        needless: list[Data] = []
+        for message in messages:
+            if type(message) is Data and message.size:
+                made = self.of(group).take(now, message)
+                if made is message:
+                    needless.append(made)
+                elif made is not None:
+                    whole.append(made)
+            else:
+                whole.append(message)
+        return whole, needless
+
+    def forget(self, group: Group) -> None:
+        self._groups.pop(group, None)
+
+
+def pieces(message: Speech, bytes_max: int) -> Iterable[Speech]:
+    """A leaving message, as it fits datagrams."""
+    if type(message) is Data and len(message.run.block) > bytes_max:
+        return datagrams(message, bytes_max)
+    return (message,)
+
+
+# Questions
+
+
+def questions(stream: Stream, holes: Iterable[Hole], asker: Domain, attempt: int, parts: Parts) -> list[Nak]:
+    """For these holes, in as many datagrams as that takes, within a bound. Of a message that came in part
+    they name the bytes that did not."""
+    asked: list[tuple[Range, tuple[Range, ...]]] = []
+    for hole in holes:
+        first = hole.first
+        for number, missing in parts.missing(stream, hole.first, hole.last):
+            if first < number:
+                asked.append(((first, number - 1), ()))
+            some = RANGES_MAX - 1
+            asked += [
+                ((number, number), tuple(missing[at : at + some])) for at in range(0, len(missing), some)
+            ]
+            first = number + 1
+        if first <= hole.last:
+            asked.append(((first, hole.last), ()))
+    return [
+        Nak(
+            stream,
+            tuple([numbers for numbers, _ in some]),
+            asker,
+            attempt,
+            tuple([(numbers[0], missing) for numbers, missing in some if missing]),
+        )
+        for some in _packed(asked)
+    ][:QUESTIONS_MAX]
+
+
+def _packed(
+    asked: Iterable[tuple[Range, tuple[Range, ...]]],
+) -> Iterator[list[tuple[Range, tuple[Range, ...]]]]:
+    some: list[tuple[Range, tuple[Range, ...]]] = []
+    size = 0
+    for each in asked:
+        if size + 1 + len(each[1]) > RANGES_MAX:
+            yield some
+            some, size = [], 0
+        some.append(each)
+        size += 1 + len(each[1])
+    if some:
+        yield some
+
+
+def _within(numbers: list[int], first: int, last: int) -> list[int]:
+    """Of sorted numbers, these."""
+    return numbers[bisect_left(numbers, first) : bisect_right(numbers, last)]
+
+
+# Answers
+
+
+def place(number: int, byte: int = 0) -> int:
+    return number << NUMBER | byte
+
+
+def places(nak: Nak) -> list[Range]:
+    """What is asked for, sorted and without overlap, whatever the asker wrote."""
+    named = dict(nak.parts)
+    numbers = sorted(named)
+    asked: list[Range] = []
+    for first, last in nak.ranges:
+        for number in _within(numbers, first, last):
+            if first < number:
+                asked.append((place(first), place(number - 1, LAST_BYTE)))
+            asked += [
+                (place(number, low), place(number, high)) for low, high in named[number] if high <= LAST_BYTE
+            ]
+            first = number + 1
+        if first <= last:
+            asked.append((place(first), place(last, LAST_BYTE)))
+    merged: list[Range] = []
+    for low, high in sorted(asked):
+        if merged and low <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], high))
+        else:
+            merged.append((low, high))
+    return merged
+
+
+def places_of(data: Data) -> Range:
+    """What this data is, or is a part of."""
+    run = data.run
+    if data.size:
+        return place(run.first, data.offset), place(run.first, data.offset + len(run.block) - 1)
+    return place(run.first), place(run.end - 1, LAST_BYTE)
+
+
+def held(
+    store: Store, asked: Iterable[Range], part_bytes: int, bytes_max: int
+) -> Iterator[tuple[Run, int, int]]:
+    """What is here of these places, and about so many bytes of it at most; the rest will be asked for again
+    when this has come. Runs, and of messages that fit no datagram parts, with their offset and size."""
+    left = bytes_max
+    for first, last, begin, end in _stretches(asked):
+        for run in store.get(first, last):
+            while run.count and left > 0:
+                some = cut(run, run.first, run.first + take(run, left))
+                run = cut(run, some.end, run.end) if some.end < run.end else Run(run.end, 0, b"")
+                size = len(some.block)
+                if some.count > 1 or (size <= part_bytes and not begin and end >= size - 1):
+                    left -= size
+                    yield some, 0, 0
+                    continue
+                for offset in range(begin, min(size, end + 1), part_bytes):
+                    if left > 0:
+                        part = some.block[offset : min(offset + part_bytes, end + 1)]
+                        left -= len(part)
+                        yield Run(some.first, 1, part, some.at), offset, size
+
+
+def _stretches(asked: Iterable[Range]) -> Iterator[tuple[int, int, int, int]]:
+    """First and last number, first and last byte: of numbers as a whole, or of one number alone."""
+    for low, high in asked:
+        first, last = low >> NUMBER, high >> NUMBER
+        begin, end = low & LAST_BYTE, high & LAST_BYTE
+        if begin and first < last:
+            yield first, first, begin, LAST_BYTE
+            first, begin = first + 1, 0
+        if end < LAST_BYTE and first < last:
+            yield first, last - 1, 0, LAST_BYTE
+            first = last
+        yield first, last, begin, end

@@ -1,0 +1,206 @@
+"""Messages of the data channel: datagrams that may be lost, doubled and reordered.
+
+**Runs.** Messages travel in runs: consecutive numbers of one stream with their payloads in one block, encoded
+once by the sender's program and forwarded unparsed. A block is the concatenation of `count` MessagePack
+binaries, so two neighbouring runs join by joining their blocks, a program splits one with a single call into
+its decoder, and whoever holds a run can cut it between two messages (`runs.py`).
+"""
+
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+from rostra.names import Domain, Endpoint, Group
+
+Stream = Endpoint
+"""All messages of one endpoint in one group. The endpoint holds its incarnation, so numbers never restart
+within a stream (TX-11)."""
+
+NUMBER_MAX: Final = 2**62
+
+Number = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
+"""Adding to it, comparing it and sending it on are safe."""
+
+Stamped = tuple[Number, Number]
+"""A stamp, as another process says it."""
+
+Epoch = Number
+"""The incarnation of a LAN's active delegate: the number after ``#`` of the delegate's endpoint."""
+
+Seconds = Annotated[float, Meta(ge=0)]
+"""Finite or not, but a number."""
+
+Range = tuple[Number, Number]
+"""Sequence numbers, or bytes of a message, from the first to the second, both included."""
+
+Moment = Annotated[float, Meta(ge=0, le=1e12)]
+"""Seconds since 1970, on the clock of whoever says it."""
+
+
+class Run(Struct, frozen=True, array_like=True, gc=False):
+    """Consecutive messages of one stream."""
+
+    first: Number
+    count: Number
+    block: bytes
+    at: Moment = 0.0  # when the sender's program handed it over, on its own clock; for people
+
+    @property
+    def end(self) -> int:
+        """The number after the last."""
+        return self.first + self.count
+
+
+Have = tuple[tuple[Stream, Number], ...]
+"""Per stream the next number that is needed; sorted by stream."""
+
+
+class ControlMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
+    group: Group
+
+
+class Tree(ControlMessage, frozen=True, tag=8):
+    """The coordinator's word on which delegates pass data to each other."""
+
+    version: Number
+    coordinator: Domain
+    links: tuple[tuple[Domain, Domain], ...]
+
+
+class DataMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
+    pass
+
+
+class Data(DataMessage, frozen=True, tag=1, gc=False):
+    """A run on its way: from its sender, from a delegate, or again from any holder (`repair`).
+
+    A message that fits no datagram travels alone in a run, in parts of its block: this one begins with byte
+    `offset` of `size`. Without a size the run is whole.
+    """
+
+    stream: Stream
+    run: Run
+    high: Number  # the last number emitted, as far as the speaker knows
+    stable: Number  # every receiver has all numbers up to this one
+    repair: bool = False
+    hop: Number = 0
+    offset: Number = 0
+    size: Number = 0
+
+
+class Nak(DataMessage, frozen=True, tag=2):
+    """These numbers are missing here. `parts` names the missing bytes of messages of which some came."""
+
+    stream: Stream
+    ranges: tuple[Range, ...]
+    asker: Domain  # a host, or the LAN whose delegate asks
+    attempt: Number = 1
+    parts: tuple[tuple[Number, tuple[Range, ...]], ...] = ()
+
+
+class Below(DataMessage, frozen=True, tag=3):
+    """The answer to a `Nak` for numbers that are forgotten here: the lowest number still held (TX-13)."""
+
+    stream: Stream
+    lowest: Number
+    holder: Domain
+
+
+class Pulse(Struct, frozen=True, array_like=True, gc=False):
+    stream: Stream
+    high: Number
+    stable: Number
+    final: bool = False  # `high` is the last number there will ever be
+
+
+class Heartbeat(DataMessage, frozen=True, tag=4):
+    """What was emitted last, so that the loss of a last message is seen (X-080)."""
+
+    pulses: tuple[Pulse, ...]
+    hop: Number = 0
+
+
+class Progress(Struct, frozen=True, array_like=True, gc=False):
+    """One LAN's entry for one stream: the least `next` over its receivers (X-088)."""
+
+    stream: Stream
+    lan: Domain
+    epoch: Epoch
+    next: Number
+
+
+class Status(DataMessage, frozen=True, tag=5):
+    """Member to its delegate: the next number it needs of each stream."""
+
+    endpoint: Endpoint
+    have: Have
+
+
+class Report(DataMessage, frozen=True, tag=6):
+    """Delegate to delegate, towards the streams' homes: entries of LANs, each passed on unchanged."""
+
+    entries: tuple[Progress, ...]
+    hop: Number = 0
+
+
+class Poll(DataMessage, frozen=True, tag=7):
+    """A delegate to its LAN, after the crash of a sender: how far do you have this stream? (X-050)"""
+
+    stream: Stream
+
+
+class Polled(DataMessage, frozen=True, tag=8):
+    stream: Stream
+    next: Number
+
+
+class Parity(DataMessage, frozen=True, tag=9):
+    """Forward error correction: one of the two sums of a block of `Data` of one link (X-086)."""
+
+    block: Number  # numbers the blocks of one link
+    size: Number  # how many frames are in it
+    code: bytes
+    lengths: tuple[Number, ...]
+    which: Number = 0  # 0: the plain sum; 1: the weighted one
+
+
+class Numbered(DataMessage, frozen=True, tag=10):
+    """A `Data` on a link with forward error correction: which frame of which block it is."""
+
+    block: Number
+    index: Number
+    data: Data
+
+
+class StartSubmit(DataMessage, frozen=True, tag=11):
+    """A submitter to its delegate: I have messages for this group, from `first` on (X-054)."""
+
+    origin: Endpoint
+    req: Number
+    since: Number  # its first number of all
+    first: Number  # the lowest that was not acknowledged
+
+
+class SubmitReply(DataMessage, frozen=True, tag=12):
+    """Hand them over. A new epoch has nothing of what an earlier one was given."""
+
+    origin: Endpoint
+    req: Number
+    epoch: Epoch
+
+
+Speech = (
+    Data
+    | Nak
+    | Below
+    | Heartbeat
+    | Status
+    | Report
+    | Poll
+    | Polled
+    | Parity
+    | Numbered
+    | StartSubmit
+    | SubmitReply
+)
+"""Everything that travels on the data channel."""

@@ -1,0 +1,398 @@
+"""How fast a delegate may speak to another one: as fast as it likes, until most of what it says is lost.
+
+    unlimited ── far too much is asked for again ──▶ paced: what comes in time waits for its turn
+        ▲                                              │  more is lost than the way loses anyway: slower
+        └────────── nothing waited for a while ────────┘  no more is: faster
+
+A way that is too narrow loses what does not fit, and repairs, which do not fit either, only make it worse
+(X-090). Delegates know how much of what they said was lost, since they are asked for it again; so the rate
+follows what arrived, and no message is needed to find it. A way may also lose a fifth by itself, and by bad
+luck half of some twenty frames: so a way is called narrow on evidence that luck does not make, how much it
+loses while nobody calls it narrow is remembered, and if speaking more slowly does not help, that is how it
+is, and the rate goes up again.
+
+While a way is paced, a question for something that waits for its turn, or that has just been sent, is not
+answered twice.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import Counter, deque
+from math import sqrt
+from typing import Final
+
+from msgspec import Struct, field
+
+from rostra.core.effects import Instant
+from rostra.names import Group
+from rostra.protocols.flow.messages import Data, Nak, Numbered, Parity, Range, Stream
+
+Frame = Data | Numbered | Parity
+Number = tuple[Group, Stream, int]
+
+JUDGED: Final = 8
+"""Frames that must have been sent before a way is judged by what became of them; twice as many before it is
+called narrow for the first time."""
+
+LONGEST_S: Final = 2.0
+"""If fewer were sent in this time, these have to do; what is longer ago is not counted."""
+
+QUEUE_S: Final = 0.5
+"""What a narrow way holds back before it loses something."""
+
+ARRIVED: Final = 0.75
+SURE: Final = 13.0
+"""What is lost speaks for a narrow way, what arrives against it, by so much; from this sum on it is believed.
+Twenty frames of which two arrive are enough. Where a fifth is lost by chance, ten million are not."""
+
+REMEMBERED: Final = 0.125
+"""By this part of the difference each stretch of time changes what a way is known to lose anyway."""
+
+MORE: Final = 0.15
+"""A paced one that loses so much more than it does anyway, and more than chance, is still too fast."""
+
+FASTER: Final = 1.1
+MUCH_FASTER: Final = 4.0
+"""By so much at a time, if more was lost than the way loses anyway and if not."""
+
+IDLE_S: Final = 5.0
+"""After so long in which nothing had to wait, a way is unlimited again."""
+
+
+class Waiting(Struct, frozen=True, gc=False):
+    group: Group
+    frame: Frame
+    size: int
+
+
+class Cohort(Struct, gc=False):
+    """What was sent in one stretch of time, and what of it was asked for again."""
+
+    began: Instant
+    frames: int = 0
+    bytes: int = 0
+    lost: int = 0
+    ended: Instant = 0.0
+
+    @property
+    def lost_share(self) -> float:
+        return min(1.0, self.lost / max(1, self.frames))
+
+    @property
+    def arrived(self) -> float:
+        """Bytes per second."""
+        return self.bytes * (1.0 - self.lost_share) / max(self.ended - self.began, 0.05)
+
+
+class Outset(Struct, gc=False):
+    """What was said for the first time on an unlimited way, and which numbers of it were asked for.
+
+    Only what this delegate said itself counts, and only once however often it is asked for: neither what its
+    predecessor said, nor what it misses itself, nor a hole whose repair was lost as well, makes a way narrow.
+    A message in many parts counts as one, of which some may be lost: they leave at one moment, and say no
+    more about a way than a single frame does.
+    """
+
+    began: Instant
+    frames: int = 0
+    bytes: int = 0
+    numbers: int = 0
+    ended: Instant = 0.0
+    said: dict[tuple[Group, Stream], list[Range]] = field(default_factory=dict)
+    parts: dict[Number, int] = field(default_factory=dict)  # of messages in parts: how many frames
+    lost: dict[Number, float] = field(default_factory=dict)  # which share of it
+
+    def sent(self, now: Instant, group: Group, frame: Frame, size: int) -> None:
+        data = frame.data if isinstance(frame, Numbered) else frame
+        if isinstance(data, Parity) or data.repair:
+            return
+        if not self.frames:
+            self.began = now
+        self.ended = now
+        if self.is_long:
+            self.said.clear()
+            self.parts.clear()
+        self.frames += 1
+        self.bytes += size
+        said = self.said.setdefault((group, data.stream), [])
+        if data.size:
+            number = (group, data.stream, data.run.first)
+            self.parts[number] = self.parts.get(number, 0) + 1
+            if said and said[-1][1] == data.run.first:
+                return
+        self.numbers += data.run.count
+        if said and said[-1][1] == data.run.first - 1:
+            said[-1] = (said[-1][0], data.run.end - 1)
+        else:
+            said.append((data.run.first, data.run.end - 1))
+
+    def asked(self, group: Group, nak: Nak, frame_bytes: int) -> None:
+        frames = _lost_frames(nak, frame_bytes)
+        for low, high in self.said.get((group, nak.stream), ()):
+            for first, last in nak.ranges:
+                for each in range(max(first, low), min(last, high) + 1):
+                    number = (group, nak.stream, each)
+                    whole = self.parts.get(number, 1)
+                    lost = min(1.0, frames.get(each, whole) / whole)
+                    self.lost[number] = max(self.lost.get(number, 0.0), lost)
+
+    @property
+    def is_long(self) -> bool:
+        """Nobody asked for anything for too long a time: nothing is lost here, or the way was cut."""
+        return self.ended - self.began > LONGEST_S
+
+    @property
+    def lost_share(self) -> float:
+        return min(1.0, sum(self.lost.values()) / max(1, self.numbers))
+
+
+class Pace:
+    """The way to one delegate, for frames of so many bytes at most."""
+
+    __slots__ = (
+        "_after",
+        "_before",
+        "_closed",
+        "_due_at",
+        "_epoch",
+        "_evidence",
+        "_frame_bytes",
+        "_last",
+        "_least",
+        "_lowered",
+        "_natural",
+        "_news",
+        "_now",
+        "_outset",
+        "_pending",
+        "_repairs",
+        "_said",
+        "_said_since",
+        "_sent_at",
+        "_turn_s",
+        "_waited_at",
+        "rate",
+    )
+
+    def __init__(self, frame_bytes: int) -> None:
+        self.rate: float | None = None  # bytes per second
+        self._repairs: deque[Waiting] = deque()  # go first: others wait behind what they fill
+        self._news: deque[Waiting] = deque()
+        self._frame_bytes = frame_bytes
+        self._least = frame_bytes / 2  # bytes per second that are always allowed
+        self._pending: Counter[Number] = Counter()  # what is in the queue
+        self._sent_at: dict[Number, tuple[Instant, int]] = {}  # what was sent lately, in how many frames
+        self._last: tuple[Instant, Group, Data] | None = None  # the repair that was handed over last
+        self._due_at: Instant = 0.0  # when the next may leave
+        self._turn_s = 0.0  # how long the last one kept the way busy
+        self._waited_at: Instant = 0.0  # when something last had to wait
+        self._natural = 0.0  # the share that the way loses whatever the rate
+        self._lowered: tuple[float, float] | None = None  # the rate and the share lost, before it was lowered
+        self._epoch: int | None = None  # of the delegate there
+        self._outset = Outset(0.0)  # while the way is unlimited
+        self._closed: Outset | None = None  # and before: the last of it may still be asked for
+        self._evidence = 0.0  # that the way is narrow
+        self._said_since: Instant = 0.0
+        self._said = (0, 0)  # bytes in the last stretch of time, and in this one
+        self._now = Cohort(0.0)  # while it is paced
+        self._before: Cohort | None = None  # has had its time to be asked for again; to be judged
+
+    def meet(self, now: Instant, epoch: int | None) -> None:
+        """The delegate there is this one. What a predecessor did not hear says nothing about the way."""
+        if epoch is not None and epoch != self._epoch:
+            self._epoch = epoch
+            self._unlimited(now)
+
+    def send(self, now: Instant, group: Group, frame: Frame) -> bool:
+        """May it leave now? Else it waits; or it is dropped, if it is here already."""
+        size = _size(frame)
+        if self.rate is None:
+            self._outset.sent(now, group, frame, size)
+            if now - self._said_since > LONGEST_S:
+                self._said = (self._said[1] if now - self._said_since < 2 * LONGEST_S else 0, 0)
+                self._said_since = now
+            self._said = (self._said[0], self._said[1] + size)
+            return True
+        number = _number(group, frame)
+        is_repair = isinstance(frame, Data) and frame.repair
+        if isinstance(frame, Data) and frame.repair:
+            if self._last == (now, group, frame) or (not frame.size and number in self._pending):
+                return False  # the second copy of an answer: there is no room for it here
+            self._last = (now, group, frame)
+        if not self.waiting and now >= self._due_at:
+            self._leave(now, group, frame, size)
+            return True
+        self._waited_at = now
+        queue = self._repairs if is_repair else self._news
+        queue.append(Waiting(group, frame, size))
+        if number is not None:
+            self._pending[number] += 1
+        return False
+
+    def due(self, now: Instant) -> list[Waiting]:
+        """Whose turn has come."""
+        ready: list[Waiting] = []
+        while self.waiting and (self.rate is None or now >= self._due_at - 1e-9):
+            waiting = (self._repairs or self._news).popleft()
+            if (number := _number(waiting.group, waiting.frame)) is not None:
+                self._pending[number] -= 1
+                if not self._pending[number]:
+                    del self._pending[number]
+            self._leave(now, waiting.group, waiting.frame, waiting.size)
+            ready.append(waiting)
+        if self.waiting:
+            self._waited_at = now
+        return ready
+
+    @property
+    def waiting(self) -> int:
+        return len(self._repairs) + len(self._news)
+
+    def wait(self, now: Instant) -> float | None:
+        """How long until the next turn, if somebody waits for it."""
+        return max(0.0, self._due_at - now) if self.waiting else None
+
+    def _leave(self, now: Instant, group: Group, frame: Frame, size: int) -> None:
+        self._now.frames += 1
+        self._now.bytes += size
+        if self.rate is not None:
+            self._turn_s = size / self.rate
+            self._due_at = max(now, self._due_at) + self._turn_s
+            if (number := _number(group, frame)) is not None:
+                self._sent_at[number] = (now, 1 + self._sent_at.get(number, (now, 0))[1])
+
+    def asked(self, now: Instant, group: Group, nak: Nak, again_s: float) -> Nak | None:
+        """A question from there: so much was lost. What is on its way already is taken out of it."""
+        if self.rate is None:
+            for outset in (self._closed, self._outset):
+                if outset is not None:
+                    outset.asked(group, nak, self._frame_bytes)
+            self._judge_unlimited(now, again_s)
+            return nak
+        ranges: list[Range] = []
+        stream = (group, nak.stream)
+        known = sorted({each[2] for each in (*self._pending, *self._sent_at) if each[:2] == stream})
+        frames = _lost_frames(nak, self._frame_bytes)
+        for first, last in nak.ranges:
+            for number in known[bisect_left(known, first) : bisect_right(known, last)]:
+                if self._is_on_its_way(now, (*stream, number), again_s, frames.get(number)):
+                    if first < number:
+                        ranges.append((first, number - 1))
+                    first = number + 1
+            if first <= last:
+                ranges.append((first, last))
+        self._judge(now, again_s)
+        return Nak(nak.stream, tuple(ranges), nak.asker, nak.attempt, nak.parts) if ranges else None
+
+    def _is_on_its_way(self, now: Instant, number: Number, again_s: float, missing: int | None) -> bool:
+        """If not, it counts as lost: all its frames, or as many as are missing of them."""
+        if number in self._pending:
+            return True
+        if number not in self._sent_at:
+            return False
+        sent_at, frames = self._sent_at[number]
+        if sent_at > now - self._patience(again_s):
+            return True
+        del self._sent_at[number]
+        lost = frames if missing is None else min(frames, missing)
+        if sent_at >= self._now.began:
+            self._now.lost += lost
+        elif self._before is not None and sent_at >= self._before.began:
+            self._before.lost += lost
+        return False
+
+    def _patience(self, again_s: float) -> float:
+        """When what was sent must have arrived: a narrow way needs a while for each, and has a queue."""
+        return 2 * (again_s + self._turn_s) + QUEUE_S
+
+    def _judge_unlimited(self, now: Instant, again_s: float) -> None:
+        """What became of what was said, once all of it has had its time to be asked for?"""
+        if self._closed is None and self._outset.frames >= 2 * JUDGED:
+            self._closed, self._outset = self._outset, Outset(now)
+        closed = self._closed
+        if closed is None or now < closed.ended + again_s:
+            return
+        self._closed = None
+        if closed.is_long:
+            self._evidence = 0.0
+            return
+        lost = closed.lost_share
+        lost_numbers = lost * closed.numbers
+        self._evidence = max(0.0, self._evidence + lost_numbers - ARRIVED * (closed.numbers - lost_numbers))
+        if self._evidence >= SURE:
+            arrived = closed.bytes * (1.0 - lost) / max(now - closed.began, 0.05)
+            # It may have been cut for a moment: to say all of it again in about that time must be possible.
+            self._lower(now, max(arrived, max(self._said) / LONGEST_S, self._least), lost, rate=None)
+        elif not self._evidence:
+            self._natural += REMEMBERED * (lost - self._natural)
+
+    def _judge(self, now: Instant, again_s: float) -> None:
+        """What became of what was sent before? What was sent since then may still be asked for again."""
+        elapsed, patience_s = now - self._now.began, self._patience(again_s)
+        if elapsed < patience_s or (self._now.frames < JUDGED and elapsed < max(LONGEST_S, 2 * patience_s)):
+            return
+        self._now.ended = now
+        cohort, self._before, self._now = self._before, self._now, Cohort(now)
+        if cohort is None or self.rate is None:
+            return
+        lost = cohort.lost_share
+        if self._lowered is not None and lost > 0.7 * self._lowered[1]:
+            # Much less was said, and the same share of it was lost: that is how this way is.
+            self._natural, self.rate = lost, max(self.rate, self._lowered[0])
+            self._lowered = None
+        elif lost > self._natural + MORE + self._chance(cohort.frames):
+            self._lower(now, max(self._least, 0.95 * cohort.arrived), lost, rate=self.rate)
+        else:
+            self._lowered = None
+            if self._waited_at >= cohort.began:
+                carried = cohort.arrived / (1.0 - min(self._natural, 0.9))
+                faster = FASTER if lost > self._natural else MUCH_FASTER
+                self.rate = min(faster * self.rate, max(self.rate, MUCH_FASTER * carried))
+            elif now - self._waited_at > IDLE_S:
+                self._unlimited(now)
+            if lost < self._natural:
+                self._natural += REMEMBERED * (lost - self._natural)
+        since = now - 4 * max(LONGEST_S, patience_s)
+        old = [number for number, (at, _) in self._sent_at.items() if at < since]
+        for number in old:
+            del self._sent_at[number]
+
+    def _chance(self, frames: int) -> float:
+        """How much more than usual is lost of so many by chance, and seldom more."""
+        return 2.0 * sqrt(self._natural * (1.0 - self._natural) / max(1, frames))
+
+    def _unlimited(self, now: Instant) -> None:
+        self.rate, self._before, self._outset = None, None, Outset(now)
+        self._closed, self._evidence = None, 0.0
+        self._sent_at.clear()
+
+    def _lower(self, now: Instant, to: float, lost: float, *, rate: float | None) -> None:
+        if rate is None:
+            self._waited_at, self._due_at = now, now
+        self._lowered = (rate, lost) if rate is not None and to < 0.7 * rate else None
+        self.rate = to
+        # What is under way was sent too fast, and says nothing about the new rate.
+        self._before, self._now = None, Cohort(now)
+
+
+def _size(frame: Frame) -> int:
+    match frame:
+        case Data(run=run) | Numbered(data=Data(run=run)):
+            return len(run.block) + 64  # and what is around it, or about that
+        case Parity(code=code):
+            return len(code) + 64
+
+
+def _lost_frames(nak: Nak, frame_bytes: int) -> dict[int, int]:
+    """Of messages that came in part, how many frames of so many bytes did not."""
+    return {
+        number: sum([-((first - last - 1) // frame_bytes) for first, last in missing])
+        for number, missing in nak.parts
+    }
+
+
+def _number(group: Group, frame: Frame) -> Number | None:
+    match frame:
+        case Data(stream=stream, run=run) | Numbered(data=Data(stream=stream, run=run)):
+            return (group, stream, run.first)
+        case _:
+            return None

@@ -1,0 +1,154 @@
+"""Runs of messages: how programs make and read their blocks, and how holders cut them.
+
+    block  =  bin bin bin ...        MessagePack binaries, one per message, nothing around them
+
+Programs encode and decode a whole block with one call into `msgspec`. Whoever forwards a run does not look
+inside. Only cutting walks over the messages before the cut: a repair asks for a part of a run, a datagram is
+smaller than a run, a window ends inside one. Mostly all messages of a run have one size, and then nobody need
+walk: see `_stride`.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import msgpack
+
+from rostra.errors import UNDECODABLE
+from rostra.protocols.flow.messages import Data, Range, Run
+
+_encoder = msgpack.Encoder()
+_decoder = msgpack.Decoder(list[bytes])
+_HEADS = {0xC4: 2, 0xC5: 3, 0xC6: 5}  # what stands before a binary, by its first byte
+_looker = msgpack.Decoder(list[memoryview])  # the same, without copying anything
+
+
+def block_of(payloads: Sequence[bytes]) -> bytes:
+    """What a program hands over for these messages."""
+    count = len(payloads)
+    header = 1 if count < 16 else 3 if count < 65_536 else 5
+    return _encoder.encode(payloads)[header:]
+
+
+def payloads(run: Run) -> list[bytes]:
+    """The messages of a run, as a program gets them."""
+    return _decoder.decode(_as_array(run))
+
+
+def is_sound(run: Run) -> bool:
+    """Is this block what it says: so many messages, and nothing else? Costs a look at every one of them."""
+    if _stride(run):
+        return True
+    try:
+        return run.count > 0 and len(_looker.decode(_as_array(run))) == run.count
+    except UNDECODABLE:
+        return False
+
+
+def _as_array(run: Run) -> bytes:
+    return b"".join((b"\xdd", run.count.to_bytes(4, "big"), run.block))
+
+
+def cut(run: Run, first: int, end: int) -> Run:
+    """The messages from `first` up to and not including `end`; they must be in the run."""
+    if first <= run.first and end >= run.end:
+        return run
+    block, place = run.block, 0
+    number = run.first
+    if stride := _stride(run):
+        first, end = max(first, run.first), min(end, run.end)
+        return Run(first, end - first, block[(first - number) * stride : (end - number) * stride], run.at)
+    while number < first:
+        place = _after(block, place)
+        number += 1
+    begin = place
+    if end >= run.end:
+        return Run(first, run.end - first, block[begin:], run.at)
+    while number < end:
+        place = _after(block, place)
+        number += 1
+    return Run(first, end - first, block[begin:place], run.at)
+
+
+def take(run: Run, bytes_max: int) -> int:
+    """How many of the first messages fit; at least one."""
+    if len(run.block) <= bytes_max:
+        return run.count
+    block, place, number = run.block, 0, 0
+    if stride := _stride(run):
+        return max(1, bytes_max // stride)
+    while True:
+        place = _after(block, place)
+        if place > bytes_max:
+            return max(1, number)
+        number += 1
+
+
+def datagrams(data: Data, bytes_max: int) -> Iterator[Data]:
+    """The same data in pieces that fit a datagram each: runs cut between messages, and a message that is too
+    large alone in parts."""
+    run = data.run
+    if len(run.block) <= bytes_max or data.size:
+        yield data
+        return
+    block, begin, place = run.block, 0, 0
+    first = number = run.first
+    if (stride := _stride(run)) and stride <= bytes_max:
+        each = bytes_max // stride
+        for number in range(run.first, run.end, each):
+            yield _with_run(data, cut(run, number, number + each))
+        return
+    while number < run.end:
+        after = _after(block, place)
+        if after - begin > bytes_max and number > first:
+            yield _with_run(data, Run(first, number - first, block[begin:place], run.at))
+            begin, first = place, number
+        if after - place > bytes_max:
+            alone = Run(number, 1, block[place:after], run.at)
+            yield from _parts(data, alone, bytes_max)
+            begin, first = after, number + 1
+        place = after
+        number += 1
+    if first < number:
+        yield _with_run(data, Run(first, number - first, block[begin:place], run.at))
+
+
+def _parts(data: Data, run: Run, bytes_max: int) -> Iterator[Data]:
+    size = len(run.block)
+    for offset in range(0, size, bytes_max):
+        part = Run(run.first, 1, run.block[offset : offset + bytes_max], run.at)
+        yield Data(data.stream, part, data.high, data.stable, data.repair, data.hop, offset, size)
+
+
+def _with_run(data: Data, run: Run) -> Data:
+    # The rest of a run that is cut comes right behind. Whoever heard of it already would take it for lost.
+    high = data.high if data.repair else min(data.high, run.end - 1)
+    return Data(data.stream, run, high, data.stable, data.repair, data.hop)
+
+
+def _stride(run: Run) -> int:
+    """The size of each message, with its head, if all have the same; else 0. It is certain: the first says
+    where the second begins, whose head is the same and says where the third begins, and so on to the end."""
+    block, count = run.block, run.count
+    stride, rest = divmod(len(block), count) if count > 0 else (0, 1)
+    head = _HEADS.get(block[0], 0) if block else 0
+    if rest or stride < head or not head or _after(block, 0) != stride:
+        return 0
+    for nth in range(head):
+        if block[nth::stride] != block[nth : nth + 1] * count:
+            return 0
+    return stride
+
+
+def _after(block: bytes, place: int) -> int:
+    """Where the message that begins here ends."""
+    head = block[place]
+    if head == 0xC4:
+        return place + 2 + block[place + 1]
+    if head == 0xC5:
+        return place + 3 + int.from_bytes(block[place + 1 : place + 3], "big")
+    assert head == 0xC6, "a block that no program of ours made: sound ones are checked at the door"
+    return place + 5 + int.from_bytes(block[place + 1 : place + 5], "big")
+
+
+def ranges_text(ranges: Sequence[Range]) -> str:
+    """For traces: ``7 9-12``."""
+    return " ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)

@@ -1,0 +1,164 @@
+"""Open collections: requests that were forwarded and are not fully answered yet.
+
+    Question(id, source) ──▶ Collection ◀── replies, joins, leaves, failures; until nobody is waited for
+                                 │
+                                 └──▶ ResolveReply to each source, or the end of a merge
+
+A **collection** gathers the members of one group from one side of the server (Congress's open resolve
+requests). It waits for the neighbours that were asked. What happens meanwhile on its side corrects it:
+whoever is on that side and owes no answer counts, asked or not, because the side is a rule and not a list
+of who was there when the request was forwarded (C-119, C-128, T-25). A neighbour that still owes its answer
+does not count: its answer is authoritative, and a join that arrives before it may belong to an interest
+that has ended since (C-129, T-26).
+
+A **question** is a request that was accepted and is owed one reply. It rests on one collection; at a cluster
+on two, one for the other agents and one for the world outside, because only the outer one may be shared: the
+agents answer each other, so what was collected for one of them lacks its own members (C-174, T-47).
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from enum import Enum, IntEnum
+
+from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.relaxed.messages import Member, Members, MessageId, Part, Stamp, unite
+
+
+class Kind(Enum):
+    RESOLVE = "resolve"
+    PUSH = "merge push"  # our own list, as a baseline for the parent whose link came up
+    PULL = "merge pull"  # the list of the neighbour whose link came up, as a baseline for our children
+
+
+class Side(IntEnum):
+    INNER = 0  # the children
+    OUTER = 1  # siblings and parent
+
+
+class Question:
+    __slots__ = ("id", "parts", "source")
+
+    def __init__(self, id: MessageId, source: Domain, parts: "tuple[Collection, ...]") -> None:
+        self.id = id
+        self.source = source
+        self.parts = parts
+
+    @property
+    def answered(self) -> bool:
+        return not any(part.waiting for part in self.parts)
+
+
+class Collection:
+    __slots__ = ("besides", "group", "id", "kind", "members", "peer", "questions", "rise", "side", "waiting")
+
+    def __init__(
+        self,
+        id: MessageId,
+        group: Group,
+        kind: Kind,
+        side: Side,
+        waiting: tuple[Domain, ...],
+        *,
+        rise: int = 0,
+        peer: Domain | None = None,
+        besides: Domain | None = None,
+    ) -> None:
+        self.id = id  # of the request as it was forwarded
+        self.group = group
+        self.kind = kind
+        self.side = side  # where the answers come from
+        self.waiting = set(waiting)
+        self.members: dict[Endpoint, Member] = {}
+        self.rise = rise  # the row's rise number when it was forwarded (C-099)
+        self.peer = peer  # a push is for this neighbour, a pull is from it
+        self.besides = besides  # the agent that asks: it answers for itself
+        self.questions: list[Question] = []
+
+    def counts(self, peer: Domain, side: Side) -> bool:
+        """Does what this neighbour reports now belong in the collected list (C-119, C-128, C-129)?"""
+        if side is not self.side or self.kind is Kind.PULL:
+            return False  # the only neighbour on the side of a pull is waited for as long as it is open
+        return peer not in self.waiting and peer != self.besides
+
+    def add(self, members: Members, complete_for: Part | None = None) -> None:
+        if complete_for is not None:
+            self.lose(complete_for)
+        unite(self.members, members)
+
+    def remove(self, endpoint: Endpoint, stamp: Stamp) -> None:
+        known = self.members.get(endpoint)
+        if known is not None and known.stamp <= stamp:
+            del self.members[endpoint]
+
+    def lose(self, part: Part) -> None:
+        """Forget everybody in this part of the world."""
+        if self.members:
+            self.members = {
+                endpoint: member for endpoint, member in self.members.items() if not part.covers(endpoint)
+            }
+
+
+class Collections:
+    """Every open collection: by the id of its request, by its group, and those that may be shared."""
+
+    def __init__(self) -> None:
+        self.questions: dict[MessageId, Question] = {}
+        self.asked_by: Counter[Domain] = Counter()
+        self._by_id: tuple[dict[MessageId, Collection], dict[MessageId, Collection]] = ({}, {})
+        self._by_group: dict[Group, dict[Collection, None]] = {}
+        self._shared: tuple[dict[Group, Collection], dict[Group, Collection]] = ({}, {})
+
+    def __iter__(self) -> Iterator[Collection]:
+        """In the order in which they were opened, inner ones first; they may be closed on the way."""
+        return iter([*self._by_id[Side.INNER].values(), *self._by_id[Side.OUTER].values()])
+
+    def __len__(self) -> int:
+        return len(self._by_id[Side.INNER]) + len(self._by_id[Side.OUTER])
+
+    def find(self, id: MessageId, side: Side) -> Collection | None:
+        return self._by_id[side].get(id)
+
+    def of(self, group: Group) -> tuple[Collection, ...]:
+        return tuple(self._by_group.get(group, ()))
+
+    def open(self, collection: Collection) -> None:
+        self._by_id[collection.side][collection.id] = collection
+        self._by_group.setdefault(collection.group, {})[collection] = None
+
+    def close(self, collection: Collection) -> None:
+        side, group = collection.side, collection.group
+        del self._by_id[side][collection.id]
+        del self._by_group[group][collection]
+        if not self._by_group[group]:
+            del self._by_group[group]
+        if self._shared[side].get(group) is collection:
+            del self._shared[side][group]
+
+    def share(self, collection: Collection) -> None:
+        """From now on later questions may rest on this one, until `unshare` (C-174)."""
+        self._shared[collection.side][collection.group] = collection
+
+    def unshare(self, group: Group, side: Side) -> None:
+        self._shared[side].pop(group, None)
+
+    def unshare_all(self, side: Side) -> None:
+        self._shared[side].clear()
+
+    def shared(self, group: Group, side: Side) -> Collection | None:
+        return self._shared[side].get(group)
+
+    def ask(self, question: Question) -> None:
+        self.questions[question.id] = question
+        self.asked_by[question.source] += 1
+        for part in question.parts:
+            part.questions.append(question)
+
+    def drop(self, question: Question) -> list[Collection]:
+        """Forget a question; the collections that nobody needs any more, for the caller to close."""
+        del self.questions[question.id]
+        self.asked_by[question.source] -= 1
+        if not self.asked_by[question.source]:
+            del self.asked_by[question.source]
+        for part in question.parts:
+            part.questions.remove(question)
+        return [part for part in question.parts if not part.questions]

@@ -1,0 +1,701 @@
+"""The domain server: one per domain, a router for membership that stores none.
+
+    Received ── EndpointsJoined, EndpointLeft ────▶ correct open collections, pass on to whoever wants ALL
+                DomainFailed ─────────────────────▶ the same, each neighbour only its own groups
+                InterestChanged, SyncDone ────────▶ the interest table; tell what changed
+                ResolveRequest ───────────────────▶ open a collection, ask whoever may have members
+                ResolveReply ─────────────────────▶ the collection; answer when nobody is waited for
+                Routed, Undeliverable, Life*,
+                Inquiry, Report ──────────────────▶ the next hop on the unique path (`routing`)
+                RegistryTold ─────────────────────▶ disk and children
+    LinkDown ─────▶ tell those who shared groups with that side; stop waiting for it; forget what it said
+    LinkUp ───────▶ of a child: it does the work. Of a sibling or parent: tell interest, merge both ways
+    LinkMoved ────▶ the same, and nobody is told of a loss: what was asked of it is asked again
+
+This is Congress's GMS. Between events it keeps the interest table (`interest`), who is up (`neighbours`)
+and the open collections (`collection`): no member, and nothing on disk but the permanent names of its
+scopes. After a restart all of it comes back from the neighbours (C-023, C-138).
+
+A message from a child may go outward, and in a cluster to the other agents; a message from outside may go
+to the children. Nothing ever goes back or crosses two sibling links, so between two agents there is one
+path, and each server sees an event once (C-019, C-118).
+
+Where we differ from the paper, and why (the T- numbers are the traps of the specification):
+
+- A server believes only its own detector about its own neighbours; hearsay can kill a live link for ever
+  (T-29).
+- A request whose last awaited neighbour dies completes by its kind, so that no merge is lost (T-22).
+- A join is added to a collection by side and not by who was asked (T-25), but never for a neighbour that
+  still owes its answer (T-26).
+- A failure heard from above keeps a domain; it does not drop it (T-24).
+- The merge after a link came up is a push of our own list and a pull of the other side's, each a baseline
+  for a stated part of the world (T-28, T-44).
+
+Everything that is dropped leaves as `Ignored`; rows and collections that come and go leave as `Noted`.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import msgspec
+
+from rostra.core.effects import (
+    Answer,
+    Asked,
+    Because,
+    Effect,
+    Event,
+    Ignored,
+    Instant,
+    LinkDown,
+    LinkMoved,
+    LinkUp,
+    Noted,
+    Persist,
+    Received,
+    Send,
+)
+from rostra.errors import BadName, NotAllowed, NotAvailable
+from rostra.names import Domain, Group, check_public, inside, make_group
+from rostra.protocols.relaxed.collection import Collection, Collections, Kind, Question, Side
+from rostra.protocols.relaxed.config import RelaxedConfig
+from rostra.protocols.relaxed.interest import NO_SHIFT, InterestTable, Shift
+from rostra.protocols.relaxed.messages import (
+    Cause,
+    DomainFailed,
+    EndpointLeft,
+    EndpointsJoined,
+    Inquiry,
+    Interest,
+    InterestChanged,
+    LifeAsked,
+    LifeTold,
+    Members,
+    MessageId,
+    Part,
+    RegistryTold,
+    Report,
+    ResolveReply,
+    ResolveRequest,
+    Routed,
+    ServerMessage,
+    SyncDone,
+    Undeliverable,
+    by_endpoint,
+)
+from rostra.protocols.relaxed.neighbours import Neighbours, Relation
+from rostra.protocols.relaxed.registry import Registry, RegistryRecord
+from rostra.protocols.relaxed.requests import Done, Inspect, Inspected, Register, Unregister, denied
+from rostra.protocols.relaxed.routing import OUTSIDE, Router
+
+SERVERS_WEIGH: Final = 10
+"""How many hosts' share of rows and questions a server below or beside us may have."""
+
+CHILD, SIBLING, PARENT = Relation.CHILD, Relation.SIBLING, Relation.PARENT
+ALL = Interest.ALL
+
+
+class DomainServer:
+    """Congress's GMS of one domain. `cluster` says whether its children are hosts."""
+
+    def __init__(
+        self,
+        domain: Domain,
+        *,
+        cluster: bool,
+        incarnation: int,
+        config: RelaxedConfig | None = None,
+        registry: Registry | None = None,
+    ) -> None:
+        self.domain = domain
+        self.cluster = cluster
+        self.incarnation = incarnation
+        self.neighbours = Neighbours(domain, cluster=cluster)
+        self._config = config if config is not None else RelaxedConfig()
+        per_child = 1 if cluster else SERVERS_WEIGH
+        self.table = InterestTable(self.neighbours, self._config.groups_of_host_max * per_child)
+        self.collections = Collections()
+        self.registry = registry if registry is not None else Registry()
+        self._router = Router(self.neighbours, self._new_id)
+        self._said_sync_done = False
+        self._unrenewed: dict[Domain, set[Group]] = {}  # by a child that moved: rows it has not named again
+        self._sequence = 0
+        self._effects: list[Effect] = []
+
+    def step(self, now: Instant, event: Event) -> list[Effect]:
+        effects: list[Effect] = []
+        self._effects = effects
+        match event:
+            case Received(sender, message):
+                relation = self.neighbours.up.get(sender)
+                if relation is None:
+                    self._ignore(message, "sender is not connected")
+                else:
+                    self._received(sender, relation, message)
+            case LinkDown(peer, because):
+                if peer in self.neighbours.up:
+                    self._link_down(peer, because)
+                else:
+                    self._ignore(event, "already down")
+            case LinkUp(peer):
+                relation = self.neighbours.relation(peer)
+                if relation is None:
+                    self._ignore(event, "not a neighbour")
+                elif peer in self.neighbours.up:
+                    self._ignore(event, "already up")
+                else:
+                    self._link_up(peer, relation)
+            case LinkMoved(peer):
+                if (relation := self.neighbours.up.get(peer)) is not None:
+                    self._link_moved(peer, relation)
+                else:
+                    self._ignore(event, "not up")
+            case Asked(_, token, request):
+                self._asked(token, request)
+            case _:
+                self._ignore(event, "not an event of a domain server")
+        return effects
+
+    def _received(self, sender: Domain, relation: Relation, message: object) -> None:
+        match message:
+            case EndpointsJoined(group=group):
+                if self._in_scope(message, group, relation):
+                    self._joined(sender, relation, message)
+            case EndpointLeft(group=group):
+                if self._in_scope(message, group, relation):
+                    self._left(sender, relation, message)
+            case InterestChanged(group=group):
+                if self._in_scope(message, group, relation):
+                    self._interest_changed(sender, relation, message)
+            case ResolveRequest(group=group):
+                if self._in_scope(message, group, relation):
+                    self._resolve_asked(sender, relation, message)
+            case ResolveReply(group=group):
+                if self._in_scope(message, group, relation):
+                    self._resolve_answered(sender, relation, message)
+            case DomainFailed():
+                self._domain_failed(sender, relation, message)
+            case SyncDone():
+                self._sync_done(sender, message)
+            case Routed() | Undeliverable() | LifeAsked() | LifeTold() | Inquiry() | Report():
+                self._effects += self._router.step(sender, relation, message)
+            case RegistryTold():
+                self._registry_told(relation, message)
+            case _:
+                self._ignore(message, "not a message for a domain server")
+
+    # Joins, leaves, failures
+
+    def _joined(self, sender: Domain, relation: Relation, message: EndpointsJoined) -> None:
+        if self.neighbours.credible(sender, relation, message.group, message.members) is not message.members:
+            self._ignore(message, "record outside the sender's side")
+        elif message.complete_for and not self.neighbours.may_speak_of(
+            sender, relation, message.complete_for
+        ):
+            self._ignore(message, "part outside the sender's side")
+        else:
+            self._announce(sender, relation, message)
+
+    def _announce(self, sender: Domain, relation: Relation, message: EndpointsJoined) -> None:
+        group = message.group
+        if message.members:
+            self._renewed(sender, group)
+        # Interest is announced before members, so this is for a child that did not keep the order (T-10). A
+        # baseline that names nobody announces nobody: it must not make a row.
+        if relation is CHILD and message.members and self.table.want(group, sender) is Interest.NONE:
+            shift = self.table.hear_child(group, sender, Interest.RESOLVE)
+            if shift is None:
+                self._ignore(message, "too many groups")
+                return
+            self._apply(group, shift)
+        side = _side(relation)
+        for collection in self.collections.of(group):
+            if collection.counts(sender, side):
+                collection.add(message.members, message.complete_for)
+        self._spread(sender, relation, group, message)
+
+    def _left(self, sender: Domain, relation: Relation, message: EndpointLeft) -> None:
+        if not self.neighbours.side_of(sender, relation).covers(message.endpoint):
+            self._ignore(message, "record outside the sender's side")
+            return
+        side = _side(relation)
+        for collection in self.collections.of(message.group):
+            if collection.counts(sender, side):
+                collection.remove(message.endpoint, message.stamp)
+        self._spread(sender, relation, message.group, message)
+
+    def _spread(self, sender: Domain, relation: Relation, group: Group, message: ServerMessage) -> None:
+        """Pass a change on to everybody on the other side who wants all of them (C-118)."""
+        if relation is CHILD:
+            self._send_all(self.table.outer_listeners(group), message)
+        if relation is not CHILD or self.cluster:
+            self._send_all([peer for peer in self.table.child_listeners(group) if peer != sender], message)
+
+    def _domain_failed(self, sender: Domain, relation: Relation, message: DomainFailed) -> None:
+        lost = Part(not message.keep, message.domain)
+        if self.neighbours.relation(message.domain) is not None:
+            # Whether our own neighbour lives is for our own detector to say (C-033, T-29).
+            self._ignore(message, "own neighbour")
+            return
+        if not self.neighbours.may_speak_of(sender, relation, lost):
+            self._ignore(message, "part outside the sender's side")
+            return
+        groups = [group for group in message.groups if self.neighbours.in_range(group, relation)]
+        if not groups:
+            self._ignore(message, "out of scope")
+            return
+        side = _side(relation)
+        for collection in self.collections:
+            if collection.counts(sender, side):
+                collection.lose(lost)
+        self._spread_failure(sender, relation, groups, message)
+
+    def _spread_failure(
+        self, sender: Domain, relation: Relation, groups: Iterable[Group], message: DomainFailed
+    ) -> None:
+        """Tell every candidate, each about those of the groups that it wants all changes of (C-127)."""
+        concerned: dict[Domain, list[Group]] = {}
+        for group in groups:
+            if relation is CHILD:
+                for peer in self.table.outer_listeners(group):
+                    concerned.setdefault(peer, []).append(group)
+                if not self.cluster:
+                    continue
+            for peer in self.table.child_listeners(group):
+                if peer != sender:
+                    concerned.setdefault(peer, []).append(group)
+        notices: dict[tuple[Group, ...], DomainFailed] = {message.groups: message}
+        for peer in sorted(concerned):
+            cut = tuple(concerned[peer])
+            notice = notices.get(cut)
+            if notice is None:
+                # Equal notices are one object, so that a driver can encode it once for all who get it.
+                notice = notices[cut] = msgspec.structs.replace(message, groups=cut)
+            self._send(peer, notice)
+
+    # Interest
+
+    def _interest_changed(self, sender: Domain, relation: Relation, message: InterestChanged) -> None:
+        group, interest = message.group, message.interest
+        if relation is CHILD:
+            if interest is not Interest.NONE:
+                self._renewed(sender, group)
+            shift, why = self.table.hear_child(group, sender, interest), "too many groups"
+        else:
+            shift, why = self.table.hear_outer(group, sender, interest), "no row"
+        if shift is None:
+            self._ignore(message, why)
+        else:
+            self._apply(group, shift)
+
+    def _apply(self, group: Group, shift: Shift) -> None:
+        """Tell what a change to a row means, and end the merges that nobody waits for any more."""
+        if shift.made:
+            self._effects.append(Noted("row made", str(group)))
+        if shift.dropped:
+            self._effects.append(Noted("row dropped", str(group)))
+        if shift.outward is not None:
+            outward = InterestChanged(self._new_id(), group, shift.outward)
+            self._send_all(self.neighbours.outer(group), outward)
+        if shift.inward is not None and not self.cluster:
+            inward = InterestChanged(self._new_id(), group, shift.inward)
+            self._send_all(self.table.rows[group].holders, inward)
+        open_now = self.collections.of(group)
+        if open_now:
+            if self.table.inner(group) is not ALL:
+                self.collections.unshare(group, Side.OUTER)
+            if self.table.outer(group) is not ALL:
+                self.collections.unshare(group, Side.INNER)
+            for collection in open_now:
+                self._cancel_if_pointless(collection)
+
+    def _cancel_if_pointless(self, collection: Collection) -> None:
+        """A merge serves those who want every change; whoever comes later brings its own request (C-136)."""
+        match collection.kind:
+            case Kind.PUSH if collection.peer and self.table.want(collection.group, collection.peer) < ALL:
+                self._close(collection)
+            case Kind.PULL if self.table.inner(collection.group) < ALL:
+                self._close(collection)
+
+    def _sync_done(self, sender: Domain, message: SyncDone) -> None:
+        if sender not in self.neighbours.unsynced:
+            self._ignore(message, "nothing to sync")
+            return
+        self.neighbours.unsynced.discard(sender)
+        for group in sorted(self._unrenewed.pop(sender, ())):
+            # Its last members went while it changed hands, and it has nothing to say of the group any more.
+            nobody = EndpointsJoined(self._new_id(), group, (), Cause.MERGE, Part(True, sender))
+            self._announce(sender, CHILD, nobody)
+            self._apply(group, self.table.hear_child(group, sender, Interest.NONE) or NO_SHIFT)
+        self._say_sync_done()
+
+    def _renewed(self, child: Domain, group: Group) -> None:
+        if child in self._unrenewed:
+            self._unrenewed[child].discard(group)
+
+    def _say_sync_done(self) -> None:
+        """To the parent, once per epoch, when all children that are up have told what they have (C-101)."""
+        parent = self.neighbours.parent
+        if parent in self.neighbours.up and not self.neighbours.unsynced and not self._said_sync_done:
+            self._said_sync_done = True
+            self._send(parent, SyncDone(self._new_id()))
+
+    # Resolve
+
+    def _resolve_asked(self, sender: Domain, relation: Relation, message: ResolveRequest) -> None:
+        if self.neighbours.hop_towards(message.id.server) != sender:
+            # Under the id of another's question it would be taken for that one, here or farther on.
+            self._ignore(message, OUTSIDE)
+            return
+        if message.id in self.collections.questions:
+            self._ignore(message, "request already open")
+            return
+        per_host = 1 if relation is CHILD and self.cluster else SERVERS_WEIGH
+        if self.collections.asked_by[sender] >= self._config.questions_of_host_max * per_host:
+            self._ignore(message, "too many questions")
+            return
+        group = message.group
+        parts: list[Collection] = []
+        targets: list[Domain] = []
+        if relation is not CHILD:
+            shared = None if self.cluster else self.collections.shared(group, Side.INNER)
+            parts.append(shared or self._part(message, Side.INNER, self.table.child_holders(group), targets))
+        else:
+            if self.neighbours.in_range(group, SIBLING):
+                shared = self.collections.shared(group, Side.OUTER)
+                parts.append(
+                    shared or self._part(message, Side.OUTER, self.table.outer_holders(group), targets)
+                )
+            if self.cluster:
+                agents = tuple(agent for agent in self.table.child_holders(group) if agent != sender)
+                parts.append(self._part(message, Side.INNER, agents, targets, besides=sender))
+        if not any(part.waiting for part in parts) and not any(part.questions for part in parts):
+            self._reply(message.id, sender, group, ())
+            return
+        question = Question(message.id, sender, tuple(parts))
+        for part in parts:
+            if part.questions:
+                self._effects.append(Noted("collection shared", f"{part.kind.value} {group}"))
+            else:
+                self._open(part)
+                self._offer(part)
+        self.collections.ask(question)
+        self._send_all(targets, message)
+        if question.answered:
+            self._answer(question)
+
+    def _part(
+        self,
+        message: ResolveRequest,
+        side: Side,
+        waiting: tuple[Domain, ...],
+        targets: list[Domain],
+        *,
+        besides: Domain | None = None,
+    ) -> Collection:
+        targets.extend(waiting)
+        rise = self.table.rise_of(message.group)
+        return Collection(message.id, message.group, Kind.RESOLVE, side, waiting, rise=rise, besides=besides)
+
+    def _offer(self, part: Collection) -> None:
+        """Later questions may rest on a collection for as long as every change on its side reaches us: while
+        those who ask want all changes, and have told that side so before it answered (C-174)."""
+        if not self._config.share_collections:
+            return
+        if part.side is Side.OUTER:
+            if self.table.inner(part.group) is ALL:
+                self.collections.share(part)
+        elif not self.cluster and part.group in self.table.rows and self.table.outer(part.group) is ALL:
+            self.collections.share(part)
+
+    def _resolve_answered(self, sender: Domain, relation: Relation, message: ResolveReply) -> None:
+        side = _side(relation)
+        collection = self.collections.find(message.id, side)
+        if collection is None or sender not in collection.waiting or collection.group != message.group:
+            self._ignore(message, "late reply")
+            return
+        if side is Side.OUTER:
+            shift = self.table.confirm(message.group, sender, message.interest, collection.rise)
+            self._apply(message.group, shift)
+        members = self.neighbours.credible(sender, relation, message.group, message.members)
+        if members is not message.members:
+            # The reply is owed, so the rest of it counts.
+            self._ignore(message, "record outside the sender's side")
+        collection.add(members)
+        collection.waiting.discard(sender)
+        self._complete_if_answered(collection)
+
+    def _complete_if_answered(self, collection: Collection) -> None:
+        """When nobody is waited for any more, a collection ends by its kind (C-123, C-124, T-22)."""
+        if collection.waiting:
+            return
+        match collection.kind:
+            case Kind.RESOLVE:
+                for question in tuple(collection.questions):
+                    if question.answered:
+                        self._answer(question)
+            case Kind.PUSH:
+                self._close(collection)
+                assert collection.peer is not None
+                self._send(collection.peer, self._baseline(collection, Part(True, self.domain)))
+            case Kind.PULL:
+                self._close(collection)
+                assert collection.peer is not None
+                relation = self.neighbours.up[collection.peer]
+                theirs = self.neighbours.side_of(collection.peer, relation)
+                self._announce(collection.peer, relation, self._baseline(collection, theirs))
+
+    def _baseline(self, collection: Collection, part: Part) -> EndpointsJoined:
+        members = by_endpoint(collection.members)
+        return EndpointsJoined(self._new_id(), collection.group, members, Cause.MERGE, part)
+
+    def _answer(self, question: Question) -> None:
+        first, *rest = question.parts
+        members = first.members
+        for part in rest:
+            members = members | part.members
+        group = first.group
+        for part in self.collections.drop(question):
+            self._close(part)
+        self._reply(question.id, question.source, group, by_endpoint(members))
+
+    def _reply(self, id: MessageId, to: Domain, group: Group, members: Members) -> None:
+        interest = self.table.advertised(group, self.neighbours.up[to])
+        self._send(to, ResolveReply(id, group, members, interest))
+
+    def _open(self, collection: Collection) -> None:
+        self.collections.open(collection)
+        self._effects.append(Noted("collection opened", f"{collection.kind.value} {collection.group}"))
+
+    def _close(self, collection: Collection) -> None:
+        self.collections.close(collection)
+        self._effects.append(Noted("collection closed", f"{collection.kind.value} {collection.group}"))
+
+    # Links
+
+    def _link_down(self, peer: Domain, because: Because) -> None:
+        """In the order of C-131: who is concerned is known only before we forget, and a collection must be
+        rid of the lost members before the loss completes it."""
+        relation = self.neighbours.up[peer]
+        self._unrenewed.pop(peer, None)
+        rows = self.table.rows_of(peer, relation)
+        affected = tuple([group for group in rows if self.table.want(group, peer)])
+        self.neighbours.disconnect(peer)
+        for group in rows:
+            self.table.forget(group, peer, relation)
+        side, lost = _side(relation), self.neighbours.side_of(peer, relation)
+        for collection in self.collections:
+            if collection.counts(peer, side):
+                collection.lose(lost)
+        self._discard_asked_by(peer)
+        if affected:
+            notice = DomainFailed(self._new_id(), affected, lost.domain, not lost.within, because)
+            self._spread_failure(peer, relation, affected, notice)
+        for collection in self.collections:
+            if collection.kind is Kind.PULL and collection.peer == peer:
+                self._close(collection)
+            elif peer in collection.waiting:
+                collection.waiting.discard(peer)
+                self._complete_if_answered(collection)
+        for group in rows:
+            self._apply(group, self.table.reconsider(group))
+        if relation is CHILD:
+            self._say_sync_done()
+
+    def _discard_asked_by(self, peer: Domain) -> None:
+        for question in [asked for asked in self.collections.questions.values() if asked.source == peer]:
+            for part in self.collections.drop(question):
+                self._close(part)
+        for collection in self.collections:
+            if collection.kind is Kind.PUSH and collection.peer == peer:
+                self._close(collection)
+
+    def _link_up(self, peer: Domain, relation: Relation) -> None:
+        self.neighbours.connect(peer, relation)
+        # Nobody has asked the new neighbour yet, so later questions cannot rest on what is open.
+        self.collections.unshare_all(_side(relation))
+        self._greet(peer, relation)
+
+    def _link_moved(self, peer: Domain, relation: Relation) -> None:
+        """C-162: as if the neighbour had gone and come, without a word about it. What it asked is void, and
+        what we asked it is asked again. What it told us before is forgotten; of a child, only when it has
+        told us all it has (C-101)."""
+        self._discard_asked_by(peer)
+        self.collections.unshare_all(_side(relation))
+        rows = self.table.rows_of(peer, relation)
+        if relation is CHILD:
+            self.neighbours.unsynced.add(peer)
+            self._unrenewed[peer] = set(rows)
+        else:
+            for group in rows:
+                self.table.forget(group, peer, relation)
+            for collection in self.collections:
+                if collection.kind is Kind.PULL and collection.peer == peer:
+                    self._close(collection)
+        self._greet(peer, relation)
+        self._ask_again(peer, relation)
+
+    def _ask_again(self, peer: Domain, relation: Relation) -> None:
+        """Whatever is being collected on its side; an answer of its predecessor may have become wrong."""
+        side, theirs = _side(relation), self.neighbours.side_of(peer, relation)
+        for collection in self.collections:
+            if (
+                collection.side is not side
+                or collection.kind is Kind.PULL
+                or peer == collection.besides
+                or not self.neighbours.in_range(collection.group, relation)
+            ):
+                continue
+            collection.lose(theirs)
+            collection.waiting.add(peer)
+            self._send(peer, ResolveRequest(collection.id, collection.group))
+
+    def _greet(self, peer: Domain, relation: Relation) -> None:
+        if relation is CHILD:
+            # The child announces what it has; all we do is give it the permanent names (C-133, C-012).
+            for record in self.registry.records():
+                self._send(peer, self._registry_message(record))
+            return
+        if relation is PARENT:
+            self._said_sync_done = False
+        rows = self.table.rows_of(peer, relation)
+        for group in rows:
+            self._apply(group, self.table.reconsider(group))
+        for group in rows:
+            self._send(peer, InterestChanged(self._new_id(), group, self.table.inner(group)))
+        if relation is PARENT:
+            self._say_sync_done()
+        for group in rows:
+            if relation is PARENT:
+                self._merge(Kind.PUSH, Side.INNER, group, peer, self.table.child_holders(group))
+            if self.table.inner(group) is ALL:
+                self._merge(Kind.PULL, Side.OUTER, group, peer, (peer,))
+
+    def _merge(self, kind: Kind, side: Side, group: Group, peer: Domain, targets: tuple[Domain, ...]) -> None:
+        """After a link came up: collect our own list for the parent, or the neighbour's for our children
+        (C-134). A sibling pulls for itself, so only a parent is pushed to."""
+        request = ResolveRequest(self._new_id(), group)
+        rise = self.table.rise_of(group)
+        self._open(Collection(request.id, group, kind, side, targets, rise=rise, peer=peer))
+        self._send_all(targets, request)
+
+    # Permanent groups
+
+    def _asked(self, token: int, request: object) -> None:
+        match request:
+            case Register(group):
+                self._change_registry(token, group, self.registry.register, is_new=True)
+            case Unregister(group):
+                self._change_registry(token, group, self.registry.unregister)
+            case Inspect():
+                self._effects.append(Answer(token, Inspected(self._document())))
+            case _:
+                refusal = NotAllowed(
+                    f"the server of {self.domain} has no programs of its own",
+                    fix="ask the agent of your host",
+                )
+                self._effects.append(Answer(token, denied(refusal)))
+
+    def _change_registry(
+        self, token: int, group: Group, change: Callable[[Group], RegistryRecord], *, is_new: bool = False
+    ) -> None:
+        """On disk before it is promised, promised before it is told (C-012)."""
+        try:
+            make_group(group.name, group.scope)
+            if is_new:
+                check_public(group.name)
+            if group.scope != self.domain:
+                raise NotAllowed(
+                    f"{group} belongs to the server of {group.scope}; this is the server of {self.domain}",
+                    fix=f"ask the server of {group.scope}",
+                )
+        except (BadName, NotAllowed, NotAvailable) as refusal:
+            self._effects.append(Answer(token, denied(refusal)))
+            return
+        was_permanent = self.registry.is_permanent(group)
+        record = change(group)
+        if self.registry.is_permanent(group) is was_permanent:
+            self._effects.append(Answer(token, Done()))
+            return
+        self._effects += [Persist(record), Answer(token, Done())]
+        self._tell_registry(record)
+
+    def _registry_told(self, relation: Relation, message: RegistryTold) -> None:
+        scope = message.scope
+        if relation is not PARENT or scope == self.domain or not inside(scope, self.domain):
+            self._ignore(message, "out of scope")
+        elif not self.registry.apply(scope, message.version, message.names):
+            self._ignore(message, "older registry")
+        else:
+            record = RegistryRecord(scope, message.version, tuple(sorted(message.names)))
+            self._effects.append(Persist(record))
+            self._tell_registry(record)
+
+    def _tell_registry(self, record: RegistryRecord) -> None:
+        self._send_all(self.neighbours.children, self._registry_message(record))
+
+    def _registry_message(self, record: RegistryRecord) -> RegistryTold:
+        return RegistryTold(self._new_id(), record.scope, record.version, record.names)
+
+    def _in_scope(self, message: object, group: Group, relation: Relation) -> bool:
+        """No message about a group may come from, or go to, where the group does not reach (C-009, C-010)."""
+        if self.neighbours.in_range(group, relation):
+            return True
+        self._ignore(message, "out of scope")
+        return False
+
+    def _new_id(self) -> MessageId:
+        self._sequence += 1
+        return MessageId(self.domain, self.incarnation, self._sequence)
+
+    def _send(self, to: Domain, message: ServerMessage) -> None:
+        self._effects.append(Send(to, message))
+
+    def _send_all(self, peers: Iterable[Domain], message: ServerMessage) -> None:
+        self._effects += [Send(peer, message) for peer in peers]
+
+    def _ignore(self, what: object, why: str) -> None:
+        self._effects.append(Ignored(type(what).__name__, why))
+
+    def _document(self) -> bytes:
+        """Everything that is known here, for people."""
+        up = self.neighbours.up
+        return msgspec.json.encode(
+            {
+                "server": "domain",
+                "path": self.domain,
+                "cluster": self.cluster,
+                "incarnation": self.incarnation,
+                "neighbours": {
+                    peer: {
+                        "relation": up[peer].name.lower(),
+                        "synced": peer not in self.neighbours.unsynced,
+                    }
+                    for peer in sorted(up)
+                },
+                "rows": {
+                    str(group): {
+                        "inner": row.inner.name,
+                        "outer": row.outer.name,
+                        "entries": {peer: row.entries[peer].name for peer in sorted(row.entries)},
+                        "unconfirmed": sorted(row.unconfirmed),
+                    }
+                    for group, row in sorted(self.table.rows.items())
+                },
+                "collections": [
+                    {
+                        "kind": collection.kind.value,
+                        "group": str(collection.group),
+                        "waiting": sorted(collection.waiting),
+                        "members": len(collection.members),
+                        "questions": [question.source for question in collection.questions],
+                    }
+                    for collection in self.collections
+                ],
+                "registry": self.registry.records(),
+            }
+        )
+
+
+def _side(relation: Relation) -> Side:
+    return Side.INNER if relation is CHILD else Side.OUTER

@@ -1,0 +1,962 @@
+"""The local server: one host's front door to all groups (Congress's LMS, the heart of an agent).
+
+    programs of this host                                     the cluster's domain server
+      Join, Leave, SetOnline, Watch ──▶ ┌─────────────┐ ──▶ InterestChanged, EndpointsJoined, EndpointLeft
+      Resolve ────────────────────────▶ │ LocalServer │ ──▶ ResolveRequest
+      Absolute, Joined, Left ◀───────── │   groups    │ ◀── ResolveReply, EndpointsJoined, EndpointLeft
+      Only, Without ◀────────────────── │   open      │ ◀── DomainFailed
+      Message, Life ◀─────────────────▶ │             │ ◀─▶ Routed, Undeliverable, LifeAsked, LifeTold
+      Recall ─────────────────────────▶ └─────────────┘ ◀─▶ Inquiry, Report
+
+Its link to the domain server is down or up (`up`), and that is all the state there is besides its tables:
+
+    down ── LinkUp: announce every group, then ask for everybody else ──▶ up
+    up ── LinkDown: keep only this host; answer what is open from here ──▶ down
+    up ── LinkMoved: announce every group again, ask again what is open ──▶ up
+
+While it is down the host is a world of its own: everything works, on local members (C-054).
+
+Where we differ from the paper, and why:
+
+- Interest is announced before the join that it belongs to and withdrawn after the leave, always by comparing
+  before with after; the paper compares with a table that has changed already (T-09, T-10, C-102).
+- A waiter is a call and not an endpoint, so two calls get two answers; and a leave cancels only what the
+  agent itself would have told about that group (T-16, T-17).
+- An answer also settles every earlier question about the group: a later answer is never older (T-21).
+- Questions share a request only if our interest was ALL all along (T-19), or if they were asked in the same
+  instant, before anybody can have answered.
+- A watcher follows a group without being in it. For the servers it is interest; it is in no list.
+"""
+
+from bisect import bisect_left
+from collections.abc import Collection, Iterable
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any, Final
+
+from msgspec import json
+
+from rostra.core.effects import (
+    Answer,
+    Asked,
+    Because,
+    CancelTimer,
+    Effect,
+    EndpointGone,
+    Event,
+    FellBehind,
+    Ignored,
+    Instant,
+    LinkDown,
+    LinkMoved,
+    LinkUp,
+    Persist,
+    Received,
+    Send,
+    SetTimer,
+    Tell,
+    TimerFired,
+    TimerKey,
+)
+from rostra.errors import (
+    AlreadyMember,
+    BadInput,
+    DeadlineExceeded,
+    GroupIsPermanent,
+    NameInUse,
+    NoSuchPermanentGroup,
+    NotAllowed,
+    NotAvailable,
+    NotInScope,
+    NotMember,
+    Refused,
+    TooLarge,
+    Unreachable,
+)
+from rostra.names import (
+    Domain,
+    Endpoint,
+    Group,
+    check_group_name,
+    check_public,
+    concerns,
+    enclosing,
+    endpoint,
+    host_of,
+    inside,
+    name_of,
+    parent,
+    parse_endpoint,
+    parse_endpoint_name,
+    parse_scope,
+)
+from rostra.protocols.relaxed.config import RelaxedConfig
+from rostra.protocols.relaxed.inquiries import INQUIRY, Inquiries
+from rostra.protocols.relaxed.liveness import CLOSED, CRASHED, REFRESH, UNKNOWN, Liveness
+from rostra.protocols.relaxed.local_state import (
+    AUTO,
+    Kind,
+    LocalGroup,
+    OpenResolve,
+    Presence,
+    Question,
+    Waiter,
+)
+from rostra.protocols.relaxed.messages import (
+    Cause,
+    DomainFailed,
+    EndpointLeft,
+    EndpointsJoined,
+    Interest,
+    InterestChanged,
+    LifeAsked,
+    LifeTold,
+    Member,
+    Members,
+    MessageId,
+    Part,
+    RegistryTold,
+    Report,
+    ResolveReply,
+    ResolveRequest,
+    Routed,
+    Stamp,
+    SyncDone,
+    Undeliverable,
+    by_endpoint,
+    unite,
+)
+from rostra.protocols.relaxed.registry import Registry, RegistryRecord
+from rostra.protocols.relaxed.requests import (
+    Absolute,
+    Close,
+    Done,
+    Inspect,
+    Inspected,
+    Join,
+    Joined,
+    Leave,
+    Left,
+    Message,
+    NotDelivered,
+    Only,
+    Open,
+    Opened,
+    Recall,
+    Register,
+    Resolve,
+    Resolved,
+    SendTo,
+    SetOnline,
+    Unregister,
+    Unwatch,
+    UnwatchLife,
+    Watch,
+    WatchLife,
+    Without,
+    denied,
+)
+from rostra.protocols.relaxed.routing import OUTSIDE
+
+DEADLINE: Final = "deadline"  # with the token of a question: the timer that ends its patience
+
+_DONE: Final = Done()
+_endpoint_of: Final = attrgetter("endpoint")
+
+
+class LocalServer:
+    def __init__(
+        self,
+        host: Domain,
+        *,
+        incarnation: int,
+        config: RelaxedConfig | None = None,
+        registry: Registry | None = None,
+    ) -> None:
+        self.host = host
+        self.gms = parent(host)
+        self.incarnation = incarnation
+        self.next_number = incarnation  # of the next endpoint; drivers see to it that numbers never recur
+        self.config = config or RelaxedConfig()
+        self.registry = registry or Registry()
+        self.up = False  # the link to the domain server
+        self.groups: dict[Group, LocalGroup] = {}
+        self.endpoints: dict[Endpoint, Presence] = {}
+        self.names: dict[str, Endpoint] = {}
+        self.open: dict[MessageId, OpenResolve] = {}  # in the order of asking
+        self.open_of: dict[Group, dict[MessageId, OpenResolve]] = {}  # the same by group, in the same order
+        self.questions: dict[int, Question] = {}
+        self.life = Liveness(host, self.config, self._new_id)
+        self.inquiries = Inquiries(host, self.config, self._new_id)
+        self._around = frozenset(enclosing(host))  # every scope that contains this host
+        self._sequence = 0
+        self._counter = 0
+
+    def step(self, now: Instant, event: Event) -> list[Effect]:
+        out: list[Effect] = []
+        match event:
+            case Received(sender, message):
+                if sender != self.gms:
+                    out.append(Ignored(type(message).__name__, why="not a neighbour"))
+                elif not self.up:
+                    out.append(Ignored(type(message).__name__, why="link is down"))
+                else:
+                    self._received(now, message, out)
+            case Asked(me, token, request):
+                self._asked(now, me, token, request, out)
+            case TimerFired(timer):
+                self._timer_fired(now, timer, out)
+            case EndpointGone(me):
+                self._endpoint_gone(me, out)
+            case FellBehind(me, groups):
+                self._fell_behind(now, me, groups, out)
+            case LinkUp(peer) if peer == self.gms and not self.up:
+                self._link_up(now, out)
+            case LinkDown(peer, because) if peer == self.gms and self.up:
+                self._link_down(because, out)
+            case LinkMoved(peer) if peer == self.gms and self.up:
+                self._link_moved(now, out)
+            case LinkUp() | LinkDown() | LinkMoved():
+                out.append(Ignored(type(event).__name__, why="not a neighbour"))
+            case _:
+                out.append(Ignored(type(event).__name__, why="not for an agent"))
+        return out
+
+    def interest(self, group: Group) -> Interest:
+        """What this host needs to hear about a group (C-093)."""
+        table = self.groups.get(group)
+        return Interest.NONE if table is None else table.interest()
+
+    def present(self, about: str) -> list[tuple[Endpoint, tuple[Group, ...]]]:
+        """The open endpoints that this is, or holds, and what each is in; the newest first."""
+        found = [each for each in reversed(self.endpoints) if concerns(about, each)]
+        return [(each, tuple(sorted(self.endpoints[each].groups))) for each in found]
+
+    # What programs ask. Each handler refuses before it changes anything, so a refused call leaves no trace.
+
+    def _asked(self, now: Instant, me: Endpoint, token: int, request: Any, out: list[Effect]) -> None:
+        try:
+            match request:
+                case Open(name):
+                    self._open(name, token, out)
+                case Register(group):
+                    self._register(group, token, out)
+                case Unregister(group):
+                    self._unregister(group, token, out)
+                case Inspect():
+                    out.append(Answer(token, Inspected(self._document())))
+                case Recall():
+                    self.inquiries.ask(token, request, self.up, out)
+                case _ if me not in self.endpoints:
+                    raise BadInput(f"no endpoint {_short(me)} is open on {self.host}", fix="open it first")
+                case Resolve():
+                    self._resolve(now, me, token, request, out)
+                case Join():
+                    self._join(now, me, token, request, out)
+                case Leave(group, meta):
+                    self._leave(now, me, token, group, meta, out)
+                case SendTo(destinations, data):
+                    self._send_to(me, token, destinations, data, out)
+                case Watch(group):
+                    self._watch(now, me, token, group, out)
+                case Unwatch(group):
+                    self._unwatch(me, token, group, out)
+                case SetOnline(group, online):
+                    self._set_online(now, me, token, group, online, out)
+                case WatchLife(target):
+                    _check_endpoint(target)
+                    self.life.check_watch(me, target)
+                    out.append(Answer(token, _DONE))
+                    self.life.watch(me, target, target in self.endpoints, out)
+                case UnwatchLife(target):
+                    self.life.check_unwatch(me, target)
+                    out.append(Answer(token, _DONE))
+                    self.life.unwatch(me, target, out)
+                case Close():
+                    self._close(me, token, out)
+                case _:
+                    raise BadInput(f"{type(request).__name__} is no question for an agent")
+        except (BadInput, Refused, NotAvailable, Unreachable) as refusal:
+            out.append(Answer(token, denied(refusal)))
+
+    def _open(self, name: str, token: int, out: list[Effect]) -> None:
+        parse_endpoint_name(name)
+        if name in self.names:
+            raise NameInUse(
+                f"{self.names[name]} is open already",
+                fix="choose another name, or wait until that program closes it",
+            )
+        if len(self.endpoints) >= self.config.endpoints_max:
+            raise TooLarge(
+                f"{len(self.endpoints)} endpoints are open on {self.host}",
+                fix="close some, or raise endpoints_max",
+            )
+        me = endpoint(self.host, name, self.next_number)
+        self.next_number += 1
+        self.names[name] = me
+        self.endpoints[me] = Presence()
+        out.append(Answer(token, Opened(me)))
+
+    def _close(self, me: Endpoint, token: int, out: list[Effect]) -> None:
+        for open_token in sorted(self.endpoints[me].questions):
+            self._give_up(self.questions[open_token], out)
+            gone = Unreachable(f"{me} was closed before the answer came", fix="open it again and ask again")
+            out.append(Answer(open_token, denied(gone)))
+        self._forget(me, Cause.LEAVE, CLOSED, out)
+        out.append(Answer(token, _DONE))
+
+    def _join(self, now: Instant, me: Endpoint, token: int, join: Join, out: list[Effect]) -> None:
+        """C-104, after the checks of C-043."""
+        group = join.group
+        self._check_group(group)
+        self._check_meta(join.meta)
+        if not join.permanent:
+            self.check_may_join(group)
+        else:
+            check_public(group.name)
+            self._check_scope(group)
+            if not self.registry.is_permanent(group):
+                raise NoSuchPermanentGroup(
+                    f"{group} is not registered as a permanent group",
+                    fix=f"register it at the server of {group.scope}, or join it as spontaneous",
+                )
+        if group in self.endpoints[me].groups:
+            raise AlreadyMember(
+                f"{me} is in {group} already", fix="set it online or offline instead, or leave first"
+            )
+
+        member = Member(me, self._stamp(), join.meta)
+        before = self.interest(group)
+        table = self.groups.setdefault(group, LocalGroup())
+        self._tell(table.followers_besides(me), Joined(group, (member,), Cause.JOIN), out)
+        table.add(member, join.online)
+        self.endpoints[me].groups.add(group)
+        out.append(Answer(token, _DONE))
+        self._announce_interest(group, before, out)
+        if self._reaches_beyond(group):
+            self._send(EndpointsJoined(self._new_id(), group, (member,), Cause.JOIN), out)
+        if table.is_followed_by(me):
+            self._give_baseline(now, me, group, out)
+
+    def _leave(
+        self, now: Instant, me: Endpoint, token: int, group: Group, meta: bytes, out: list[Effect]
+    ) -> None:
+        self._check_group(group)
+        self._check_meta(meta)
+        self._check_scope(group)
+        self._check_member(me, group)
+        self._depart(me, group, Cause.LEAVE, meta, token, out)
+        if group in self.endpoints[me].watched:
+            # It goes on following, and nobody is told about its own call: a new baseline says that it left.
+            self._give_baseline(now, me, group, out)
+
+    def _set_online(
+        self, now: Instant, me: Endpoint, token: int, group: Group, online: bool, out: list[Effect]
+    ) -> None:
+        """C-113."""
+        self._check_group(group)
+        self._check_scope(group)
+        self._check_member(me, group)
+        table = self.groups[group]
+        out.append(Answer(token, _DONE))
+        if online == (me in table.online):
+            return
+        before = table.interest()
+        table.set_online(me, online)
+        self._announce_interest(group, before, out)
+        if online:
+            self._give_baseline(now, me, group, out)
+        else:
+            self._stop_following(me, group)
+
+    def _watch(self, now: Instant, me: Endpoint, token: int, group: Group, out: list[Effect]) -> None:
+        self._check_group(group)
+        check_public(group.name)
+        self._check_scope(group)
+        out.append(Answer(token, _DONE))
+        presence = self.endpoints[me]
+        if group in presence.watched:
+            return
+        before = self.interest(group)
+        self.groups.setdefault(group, LocalGroup()).set_watching(me, True)
+        presence.watched.add(group)
+        self._announce_interest(group, before, out)
+        self._give_baseline(now, me, group, out)
+
+    def _unwatch(self, me: Endpoint, token: int, group: Group, out: list[Effect]) -> None:
+        self._check_group(group)
+        if group not in self.endpoints[me].watched:
+            raise NotMember(f"{me} does not watch {group}", fix="watch it first")
+        out.append(Answer(token, _DONE))
+        self._end_watch(me, group, out)
+
+    def _register(self, group: Group, token: int, out: list[Effect]) -> None:
+        self._check_own_scope(group)
+        check_public(group.name)
+        if not self.registry.is_permanent(group):
+            out.append(Persist(self.registry.register(group)))
+        out.append(Answer(token, _DONE))
+
+    def _unregister(self, group: Group, token: int, out: list[Effect]) -> None:
+        self._check_own_scope(group)
+        if self.registry.is_permanent(group):
+            out.append(Persist(self.registry.unregister(group)))
+        out.append(Answer(token, _DONE))
+
+    # Resolving
+
+    def _resolve(self, now: Instant, me: Endpoint, token: int, ask: Resolve, out: list[Effect]) -> None:
+        deadline_s = self.config.resolve_deadline_s if ask.deadline_s is None else ask.deadline_s
+        if deadline_s is not None and not 0 < deadline_s <= self.config.deadline_max_s:
+            raise BadInput(
+                f"a deadline of {deadline_s} s",
+                fix=f"name one above 0 and not above {self.config.deadline_max_s:g} s, or none",
+            )
+        if ask.scope is None:
+            scopes = enclosing(self.host)
+            groups = [Group(ask.name, scope) for scope in scopes]
+            self._check_group(groups[0])
+        else:
+            scopes, groups = None, [Group(ask.name, ask.scope)]
+            self._check_group(groups[0])
+            self._check_scope(groups[0])
+        check_public(ask.name)
+        question = Question(me, token, scopes, timed=False)
+        for group in groups:
+            if self._reaches_beyond(group):
+                entry = self._ask_servers(now, group, (me, token), out)
+                question.waits_for[entry.id] = entry
+            else:
+                self._answer(question, self._local_answer(group), out)
+        if question.waits_for:
+            self.questions[token] = question
+            self.endpoints[me].questions.add(token)
+            if deadline_s is not None:
+                question.timed = True
+                out.append(SetTimer((DEADLINE, token), deadline_s))
+
+    def _give_baseline(self, now: Instant, me: Endpoint, group: Group, out: list[Effect]) -> None:
+        """The automatic absolute of a new follower (C-045, C-050).
+
+        One that is still on its way is as good as a new one: it will contain or supersede every change
+        that was told before it (C-066)."""
+        if not self._reaches_beyond(group):
+            out.append(Tell((me,), self._local_answer(group)))
+        elif not any(
+            entry.kind is Kind.RESOLVE and (me, AUTO) in entry.waiters for entry in self._open_about(group)
+        ):
+            self._ask_servers(now, group, (me, AUTO), out)
+
+    def _ask_servers(self, now: Instant, group: Group, waiter: Waiter, out: list[Effect]) -> OpenResolve:
+        """C-107: share the newest open request if that is safe, or make a new one."""
+        asked = self.open_of.get(group)
+        entry = next(reversed(asked.values())) if asked else None
+        if entry is None or not entry.can_be_shared(now):
+            entry = self._open_entry(now, group, Kind.RESOLVE, out)
+        entry.waiters[waiter] = None
+        return entry
+
+    def _open_entry(self, now: Instant, group: Group, kind: Kind, out: list[Effect]) -> OpenResolve:
+        followed = self.interest(group) is Interest.ALL
+        entry = OpenResolve(self._new_id(), group, kind, now, followed)
+        self.open[entry.id] = entry
+        self.open_of.setdefault(group, {})[entry.id] = entry
+        self._send(ResolveRequest(entry.id, group), out)
+        return entry
+
+    def _close_entry(self, entry: OpenResolve) -> None:
+        del self.open[entry.id]
+        of_group = self.open_of[entry.group]
+        del of_group[entry.id]
+        if not of_group:
+            del self.open_of[entry.group]
+
+    def _open_about(self, group: Group) -> Collection[OpenResolve]:
+        """What we have asked about a group, oldest first: at most one merge, before all resolves."""
+        return self.open_of.get(group, {}).values()
+
+    def _settle(self, entry: OpenResolve, absolute: Absolute, out: list[Effect]) -> None:
+        """Give the answer to everybody who waits for this request, in the order of their calls."""
+        self._close_entry(entry)
+        automatic: list[Endpoint] = []
+        for me, token in entry.waiters:
+            if token is AUTO:
+                automatic.append(me)
+                continue
+            if automatic:
+                out.append(Tell(tuple(automatic), absolute))
+                automatic = []
+            question = self.questions[token]
+            del question.waits_for[entry.id]
+            self._answer(question, absolute, out)
+        if automatic:
+            out.append(Tell(tuple(automatic), absolute))
+
+    def _answer(self, question: Question, absolute: Absolute, out: list[Effect]) -> None:
+        """One of the answers that a question waits for; it is answered when it has all of them."""
+        if question.scopes is None:
+            result: Absolute | Resolved = absolute
+        else:
+            question.found[absolute.group.scope] = absolute.members
+            question.isolated |= absolute.isolated
+            if len(question.found) < len(question.scopes):
+                return
+            result = Resolved(tuple([(s, question.found[s]) for s in question.scopes]), question.isolated)
+        self._forget_question(question, out)
+        out.append(Answer(question.token, result))
+
+    def _give_up(self, question: Question, out: list[Effect]) -> None:
+        """Nobody waits for this answer any more."""
+        for entry in list(question.waits_for.values()):
+            self._stop_waiting(entry, (question.endpoint, question.token))
+        self._forget_question(question, out)
+
+    def _forget_question(self, question: Question, out: list[Effect]) -> None:
+        if self.questions.pop(question.token, None) is not None:
+            self.endpoints[question.endpoint].questions.discard(question.token)
+        if question.timed:
+            out.append(CancelTimer((DEADLINE, question.token)))
+
+    def _stop_waiting(self, entry: OpenResolve, waiter: Waiter) -> None:
+        if waiter in entry.waiters:
+            del entry.waiters[waiter]
+            if not entry.waiters:
+                self._close_entry(entry)
+
+    def _local_answer(self, group: Group) -> Absolute:
+        """This host's own members: all there are, or all we can reach (C-106)."""
+        table, isolated = self.groups.get(group), group.scope != self.host
+        return Absolute(group, (), isolated) if table is None else table.answer(group, isolated)
+
+    def _with_local(self, group: Group, members: Members) -> Members:
+        """A list from the servers, united with the local members of this moment.
+
+        The servers were asked about everybody else, and in sorted order all endpoints of one host stand
+        together: ours belong where none of theirs are, and the union is a matter of copying.
+        """
+        table = self.groups.get(group)
+        if table is None or not table.members:
+            return members
+        start = bisect_left(members, f"{self.host}/", key=_endpoint_of)
+        end = bisect_left(members, f"{self.host}0", lo=start, key=_endpoint_of)  # '0' comes after '/'
+        ours = table.records()
+        if start < end:
+            united = {member.endpoint: member for member in members[start:end]}
+            unite(united, ours)
+            ours = by_endpoint(united)
+        return (*members[:start], *ours, *members[end:])
+
+    # Leaving, by one's own will or not
+
+    def _depart(
+        self, me: Endpoint, group: Group, cause: Cause, meta: bytes, token: int | None, out: list[Effect]
+    ) -> None:
+        """C-105; for a leave that was asked for, `token` names the question."""
+        stamp = self._stamp()
+        table = self.groups[group]
+        before = table.interest()
+        table.remove(me)
+        self.endpoints[me].groups.discard(group)
+        self._stop_following(me, group)
+        self._tell(table.followers_besides(me), Left(group, me, stamp, cause, meta), out)
+        if token is not None:
+            out.append(Answer(token, _DONE))
+        if self._reaches_beyond(group):
+            self._send(EndpointLeft(self._new_id(), group, me, stamp, cause, meta), out)
+        self._announce_interest(group, before, out)
+        self._drop_if_empty(group)
+
+    def _end_watch(self, me: Endpoint, group: Group, out: list[Effect]) -> None:
+        table = self.groups[group]
+        before = table.interest()
+        table.set_watching(me, False)
+        self.endpoints[me].watched.discard(group)
+        self._stop_following(me, group)
+        self._announce_interest(group, before, out)
+        self._drop_if_empty(group)
+
+    def _stop_following(self, me: Endpoint, group: Group) -> None:
+        """Cancel what we would have told this endpoint about this group of our own accord; nothing else
+        (T-16)."""
+        if not self.groups[group].is_followed_by(me):
+            for entry in list(self._open_about(group)):
+                self._stop_waiting(entry, (me, AUTO))
+
+    def _endpoint_gone(self, me: Endpoint, out: list[Effect]) -> None:
+        """C-114."""
+        if me not in self.endpoints:
+            out.append(Ignored("EndpointGone", why=UNKNOWN))
+            return
+        for token in sorted(self.endpoints[me].questions):
+            self._give_up(self.questions[token], out)
+        self._forget(me, Cause.CRASH, CRASHED, out)
+
+    def _forget(self, me: Endpoint, cause: Cause, why: str, out: list[Effect]) -> None:
+        presence = self.endpoints[me]
+        for group in sorted(presence.watched):
+            self._end_watch(me, group, out)
+        for group in sorted(presence.groups):
+            self._depart(me, group, cause, b"", None, out)
+        self.life.ended(me, why, out)
+        del self.endpoints[me]
+        del self.names[name_of(me)]
+
+    def _fell_behind(self, now: Instant, me: Endpoint, groups: tuple[Group, ...], out: list[Effect]) -> None:
+        for group in sorted(groups):
+            table = self.groups.get(group)
+            if table is not None and table.is_followed_by(me):
+                self._give_baseline(now, me, group, out)
+            else:
+                out.append(Ignored("FellBehind", why="no follower"))
+
+    # What the domain server says
+
+    def _received(self, now: Instant, message: Any, out: list[Effect]) -> None:
+        match message:
+            case EndpointsJoined(_, group, members, cause, complete_for):
+                self._pass_on(group, Joined(group, members, cause, complete_for), out)
+            case EndpointLeft(_, group, who, stamp, cause, meta):
+                self._pass_on(group, Left(group, who, stamp, cause, meta), out)
+            case ResolveRequest(id, group):
+                self._resolve_request(id, group, out)
+            case ResolveReply(id, group, members):
+                self._resolve_reply(id, group, members, out)
+            case DomainFailed():
+                self._domain_failed(message, out)
+            case Routed(_, source, destinations, data):
+                self._routed(source, destinations, data, out)
+            case Undeliverable(_, source, destinations, why):
+                if source not in self.endpoints:
+                    out.append(Ignored("Undeliverable", why=UNKNOWN))
+                elif any(host_of(destination) == self.host for destination in destinations):
+                    out.append(Ignored("Undeliverable", why=OUTSIDE))
+                else:
+                    out.append(Tell((source,), NotDelivered(destinations, why)))
+            case LifeAsked():
+                self.life.asked(now, message, message.endpoint in self.endpoints, out)
+            case LifeTold():
+                self.life.told(message, out)
+            case Report():
+                self.inquiries.reported(message, out)
+            case RegistryTold(_, scope, version, names):
+                self._registry_told(scope, version, names, out)
+            case _:
+                out.append(Ignored(type(message).__name__, why="not for an agent"))
+
+    def _pass_on(self, group: Group, notice: Joined | Left, out: list[Effect]) -> None:
+        """C-111."""
+        table = self.groups.get(group)
+        if not self._may_come_from_outside(group):
+            out.append(Ignored(type(notice).__name__, why="out of scope"))
+        elif table is None or not table.followers():
+            out.append(Ignored(type(notice).__name__, why="no follower"))
+        else:
+            out.append(Tell(table.followers(), notice))
+
+    def _resolve_request(self, id: MessageId, group: Group, out: list[Effect]) -> None:
+        """C-108."""
+        if not self._may_come_from_outside(group):
+            out.append(Ignored("ResolveRequest", why="out of scope"))
+            return
+        table = self.groups.get(group)
+        if table is None:
+            self._send(ResolveReply(id, group, (), Interest.NONE), out)
+        else:
+            self._send(ResolveReply(id, group, table.records(), table.interest()), out)
+
+    def _resolve_reply(self, id: MessageId, group: Group, members: Members, out: list[Effect]) -> None:
+        """C-109."""
+        entry = self.open.get(id)
+        if entry is None or entry.group != group:
+            out.append(Ignored("ResolveReply", why="late reply"))
+            return
+        everybody = self._with_local(group, members)
+        if entry.kind is Kind.MERGE:
+            self._close_entry(entry)
+            waiting = tuple([me for me, _ in entry.waiters])
+            out.append(Tell(waiting, Joined(group, everybody, Cause.MERGE, Part(True, group.scope))))
+            return
+        table = self.groups.get(group)
+        if members or table is None:
+            absolute = Absolute(group, everybody)
+        else:
+            absolute = table.answer(group, isolated=False)  # our own list, and perhaps encoded before
+        for earlier in list(self._open_about(group)):
+            if earlier.kind is Kind.RESOLVE:
+                self._settle(earlier, absolute, out)
+            if earlier is entry:
+                break
+
+    def _domain_failed(self, message: DomainFailed, out: list[Effect]) -> None:
+        """C-112: one notice for each endpoint, however many of its groups are named."""
+        if inside(message.domain, self.host) != message.keep:
+            out.append(Ignored("DomainFailed", why="wrong side"))
+            return
+        kind = Only if message.keep else Without
+        followers = self._followers_of(filter(self._may_come_from_outside, message.groups))
+        if followers:
+            out.append(Tell(followers, kind(message.domain, message.because)))
+        else:
+            out.append(Ignored("DomainFailed", why="no follower"))
+        self.life.domain_failed(message.domain, message.keep, out)
+
+    def _registry_told(self, scope: Domain, version: int, names: tuple[str, ...], out: list[Effect]) -> None:
+        if scope not in self._around or scope == self.host:
+            out.append(Ignored("RegistryTold", why="out of scope"))
+        elif not self.registry.apply(scope, version, names):
+            out.append(Ignored("RegistryTold", why="older version"))
+        else:
+            out.append(Persist(RegistryRecord(scope, version, tuple(sorted(names)))))
+
+    # The link to the domain server
+
+    def _link_up(self, now: Instant, out: list[Effect]) -> None:
+        """C-116; an agent that has just started has nothing to announce but that (C-117)."""
+        self.up = True
+        wide = self._wide_groups()
+        for group in wide:
+            self._send(InterestChanged(self._new_id(), group, self.interest(group)), out)
+        self._send(SyncDone(self._new_id()), out)
+        ours = Part(True, self.host)
+        for group in wide:
+            members = self.groups[group].records()
+            self._send(EndpointsJoined(self._new_id(), group, members, Cause.MERGE, ours), out)
+        for group in wide:
+            followers = self.groups[group].followers()
+            if followers:
+                entry = self._open_entry(now, group, Kind.MERGE, out)
+                entry.waiters = dict.fromkeys([(follower, AUTO) for follower in followers])
+        self.life.link_up(out)
+
+    def _link_moved(self, now: Instant, out: list[Effect]) -> None:
+        """C-162: another replica of our domain server knows nothing of us yet; our programs hear nothing."""
+        for entry in list(self.open.values()):
+            if entry.kind is Kind.MERGE:
+                self._close_entry(entry)
+        asked = list(self.open.values())
+        self.inquiries.link_down(out)
+        self._link_up(now, out)
+        for entry in asked:
+            self._send(ResolveRequest(entry.id, entry.group), out)
+
+    def _link_down(self, because: Because, out: list[Effect]) -> None:
+        """C-115."""
+        self.up = False
+        followers = self._followers_of(self._wide_groups())
+        if followers:
+            out.append(Tell(followers, Only(self.host, because)))
+        for entry in list(self.open.values()):
+            if entry.kind is Kind.RESOLVE:
+                self._settle(entry, self._local_answer(entry.group), out)
+            else:
+                self._close_entry(entry)
+        self.life.link_down(out)
+        self.inquiries.link_down(out)
+
+    def _timer_fired(self, now: Instant, timer: TimerKey, out: list[Effect]) -> None:
+        match timer:
+            case (str(kind), int(token)) if kind == DEADLINE and token in self.questions:
+                question = self.questions[token]
+                question.timed = False
+                self._give_up(question, out)
+                late = DeadlineExceeded(
+                    "the servers did not answer in time",
+                    fix="ask again, allow more time, or ask a narrower scope",
+                )
+                out.append(Answer(token, denied(late)))
+            case _ if timer == REFRESH:
+                self.life.refresh(now, out)
+            case (str(kind), int(token)) if kind == INQUIRY:
+                self.inquiries.expired(token, out)
+            case _:
+                out.append(Ignored("TimerFired", why="nothing waits for it"))
+
+    # Messages between programs, through the servers
+
+    def _send_to(
+        self, me: Endpoint, token: int, destinations: tuple[Endpoint, ...], data: bytes, out: list[Effect]
+    ) -> None:
+        """C-152."""
+        if not destinations:
+            raise BadInput("a message to nobody", fix="name at least one destination")
+        if len(destinations) > self.config.destinations_max:
+            raise TooLarge(
+                f"a message to {len(destinations)} destinations",
+                fix=f"send it in parts, to at most {self.config.destinations_max} at a time",
+            )
+        if len(data) > self.config.ns_message_bytes_max:
+            raise TooLarge(
+                f"a message of {len(data)} bytes",
+                fix=f"send at most {self.config.ns_message_bytes_max} bytes at a time",
+            )
+        for destination in destinations:
+            _check_endpoint(destination)
+        here, elsewhere = self._split(destinations)
+        out.append(Answer(token, _DONE))
+        missing = self._hand_over(me, here, data, out)
+        if missing:
+            out.append(Tell((me,), NotDelivered(missing, UNKNOWN)))
+        if elsewhere and self.up:
+            self._send(Routed(self._new_id(), me, elsewhere, data), out)
+        elif elsewhere:
+            out.append(Tell((me,), NotDelivered(elsewhere, "isolated")))
+
+    def _routed(
+        self, source: Endpoint, destinations: tuple[Endpoint, ...], data: bytes, out: list[Effect]
+    ) -> None:
+        here, elsewhere = self._split(destinations)
+        if elsewhere:
+            out.append(Ignored("Routed", why="not here"))
+        missing = self._hand_over(source, here, data, out)
+        if missing:
+            self._send(Undeliverable(self._new_id(), source, missing, UNKNOWN), out)
+
+    def _split(self, destinations: tuple[Endpoint, ...]) -> tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]]:
+        """Those on this host and those elsewhere, each once and sorted."""
+        each = sorted(set(destinations))
+        here = tuple([destination for destination in each if host_of(destination) == self.host])
+        return here, tuple([destination for destination in each if host_of(destination) != self.host])
+
+    def _hand_over(
+        self, source: Endpoint, destinations: tuple[Endpoint, ...], data: bytes, out: list[Effect]
+    ) -> tuple[Endpoint, ...]:
+        """Deliver to those that are open; give back those that are not."""
+        self._tell(tuple(filter(self.endpoints.__contains__, destinations)), Message(source, data), out)
+        return tuple([destination for destination in destinations if destination not in self.endpoints])
+
+    # Checks. They raise what `_asked` turns into a refusal.
+
+    def check_may_join(self, group: Group) -> None:
+        """Raise unless an endpoint of this host could join this group as a spontaneous one."""
+        self._check_group(group)
+        check_public(group.name)
+        self._check_scope(group)
+        if self.registry.is_permanent(group):
+            raise GroupIsPermanent(f"{group} is a permanent group", fix="join it as permanent")
+
+    def _check_group(self, group: Group) -> None:
+        if group not in self.groups:
+            _check_group(group)
+
+    def _check_scope(self, group: Group) -> None:
+        if group.scope not in self._around:
+            raise NotInScope(
+                f"{self.host} is outside {group.scope}, the scope of {group}",
+                fix=f"use a scope that contains it: {', '.join(enclosing(self.host))}",
+            )
+
+    def _check_member(self, me: Endpoint, group: Group) -> None:
+        if group not in self.endpoints[me].groups:
+            raise NotMember(f"{me} is not in {group}", fix="join it first")
+
+    def _check_meta(self, meta: bytes) -> None:
+        if len(meta) > self.config.meta_bytes_max:
+            raise TooLarge(
+                f"an attachment of {len(meta)} bytes",
+                fix=f"attach at most {self.config.meta_bytes_max} bytes, such as a key to look the rest up",
+            )
+
+    def _check_own_scope(self, group: Group) -> None:
+        self._check_group(group)
+        if group.scope != self.host:
+            raise NotAllowed(
+                f"the agent of {self.host} keeps no register of {group.scope}",
+                fix=f"ask the domain server of {group.scope}",
+            )
+
+    # Small words
+
+    def _new_id(self) -> MessageId:
+        self._sequence += 1
+        return MessageId(self.host, self.incarnation, self._sequence)
+
+    def _stamp(self) -> Stamp:
+        self._counter += 1
+        return (self.incarnation, self._counter)
+
+    def _send(self, message: Any, out: list[Effect]) -> None:
+        out.append(Send(self.gms, message))
+
+    def _tell(self, endpoints: tuple[Endpoint, ...], notice: Any, out: list[Effect]) -> None:
+        if endpoints:
+            out.append(Tell(endpoints, notice))
+
+    def _reaches_beyond(self, group: Group) -> bool:
+        """Is there anybody to tell and to ask about this group besides ourselves?"""
+        return self.up and group.scope != self.host
+
+    def _may_come_from_outside(self, group: Group) -> bool:
+        return group.scope in self._around and group.scope != self.host
+
+    def _announce_interest(self, group: Group, before: Interest, out: list[Effect]) -> None:
+        """Say so if what we need to hear has changed; questions under way can then no longer be shared."""
+        after = self.groups[group].interest()
+        if after != before:
+            for entry in self._open_about(group):
+                entry.steady = False
+            if self._reaches_beyond(group):
+                self._send(InterestChanged(self._new_id(), group, after), out)
+
+    def _drop_if_empty(self, group: Group) -> None:
+        if self.groups[group].is_empty():
+            del self.groups[group]
+
+    def _wide_groups(self) -> list[Group]:
+        return sorted(group for group in self.groups if group.scope != self.host)
+
+    def _followers_of(self, groups: Iterable[Group]) -> tuple[Endpoint, ...]:
+        """Everybody who follows at least one of these groups, once, sorted."""
+        rolls = [self.groups[group].followers() for group in groups if group in self.groups]
+        return rolls[0] if len(rolls) == 1 else tuple(sorted({one for roll in rolls for one in roll}))
+
+    def _document(self) -> bytes:
+        """Everything this agent remembers, for people and tools."""
+        return json.encode(
+            {
+                "server": "agent",
+                "path": self.host,
+                "incarnation": self.incarnation,
+                "up": self.up,
+                "endpoints": sorted(self.endpoints),
+                "groups": {
+                    str(group): {
+                        "interest": table.interest().name,
+                        "members": table.records(),
+                        "online": sorted(table.online),
+                        "watchers": sorted(table.watchers),
+                    }
+                    for group, table in sorted(self.groups.items(), key=lambda item: item[0])
+                },
+                "open": [
+                    {
+                        "id": entry.id.sequence,
+                        "group": str(entry.group),
+                        "kind": entry.kind.value,
+                        "fresh": entry.fresh,
+                        "waiters": list(entry.waiters),
+                    }
+                    for entry in self.open.values()
+                ],
+                "registry": self.registry.records(),
+                "lives": {
+                    "watched": sorted(self.life.watched),
+                    "asked_by": {e: sorted(who) for e, who in sorted(self.life.asked_by.items())},
+                },
+            }
+        )
+
+
+@lru_cache(maxsize=4096)
+def _check_group(group: Group) -> None:
+    check_group_name(group.name)
+    if parse_scope(group.scope) != group.scope:
+        raise BadInput(f"scope {group.scope!r} is not canonical", fix=f"write {parse_scope(group.scope)!r}")
+
+
+@lru_cache(maxsize=4096)
+def _check_endpoint(endpoint: Endpoint) -> None:
+    parse_endpoint(endpoint)
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 80 else f"{text[:77]}...")

@@ -1,0 +1,184 @@
+"""What an agent remembers between two events: its groups, its endpoints, and its open questions.
+
+    LocalServer
+    ├── groups      Group ──▶ LocalGroup       who of this host is in it, and who follows it   (C-085)
+    ├── endpoints   Endpoint ──▶ Presence      the other way round, for when an endpoint goes
+    ├── open        MessageId ──▶ OpenResolve  asked of the servers, not answered yet, in order (C-086)
+    └── questions   token ──▶ Question         asked by a program, not answered yet
+
+Only groups with a local member or watcher have an entry, so memory grows with this host's memberships and not
+with the world (C-024, C-147).
+"""
+
+from bisect import bisect_left
+from enum import Enum
+from typing import Final
+
+from msgspec import Struct, field
+
+from rostra.core.effects import Instant
+from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.relaxed.messages import Interest, Member, Members, MessageId
+from rostra.protocols.relaxed.requests import Absolute
+
+AUTO: Final = None
+"""Stands where a waiter's token would: nobody called, the agent resolves on its own account."""
+
+Waiter = tuple[Endpoint, int | None]
+"""Who waits for an answer, and for which of its calls (or AUTO). Two calls are two waiters (C-040)."""
+
+
+class Roll:
+    """Endpoints in sorted order, at hand as a tuple.
+
+    Every notice is told to the same tuple until somebody comes or goes; only then is it made again.
+    Keeping the list sorted as it changes makes that a copy, which matters on hosts with tens of thousands
+    of endpoints."""
+
+    __slots__ = ("_sorted", "_tuple")
+
+    def __init__(self) -> None:
+        self._sorted: list[Endpoint] = []
+        self._tuple: tuple[Endpoint, ...] | None = ()
+
+    def add(self, endpoint: Endpoint) -> None:
+        place = bisect_left(self._sorted, endpoint)
+        if self._sorted[place : place + 1] != [endpoint]:
+            self._sorted.insert(place, endpoint)
+            self._tuple = None
+
+    def discard(self, endpoint: Endpoint) -> None:
+        place = bisect_left(self._sorted, endpoint)
+        if self._sorted[place : place + 1] == [endpoint]:
+            del self._sorted[place]
+            self._tuple = None
+
+    def all(self) -> tuple[Endpoint, ...]:
+        if self._tuple is None:
+            self._tuple = tuple(self._sorted)
+        return self._tuple
+
+
+class LocalGroup:
+    """This host's part of one group."""
+
+    __slots__ = ("_answer", "_followers", "_listed", "_records", "members", "online", "watchers")
+
+    def __init__(self) -> None:
+        self.members: dict[Endpoint, Member] = {}
+        self.online: set[Endpoint] = set()  # the members that want to hear of changes
+        self.watchers: set[Endpoint] = set()  # those that want to hear of changes without being members
+        self._listed = Roll()
+        self._records: Members | None = ()
+        self._answer: Absolute | None = None
+        self._followers = Roll()
+
+    def add(self, member: Member, online: bool) -> None:
+        self.members[member.endpoint] = member
+        self._listed.add(member.endpoint)
+        self._records = self._answer = None
+        if online:
+            self.set_online(member.endpoint, True)
+
+    def remove(self, endpoint: Endpoint) -> None:
+        self.set_online(endpoint, False)
+        del self.members[endpoint]
+        self._listed.discard(endpoint)
+        self._records = self._answer = None
+
+    def set_online(self, endpoint: Endpoint, online: bool) -> None:
+        (self.online.add if online else self.online.discard)(endpoint)
+        self._refollow(endpoint)
+
+    def set_watching(self, endpoint: Endpoint, watching: bool) -> None:
+        (self.watchers.add if watching else self.watchers.discard)(endpoint)
+        self._refollow(endpoint)
+
+    def is_followed_by(self, endpoint: Endpoint) -> bool:
+        return endpoint in self.online or endpoint in self.watchers
+
+    def is_empty(self) -> bool:
+        return not self.members and not self.watchers
+
+    def followers(self) -> tuple[Endpoint, ...]:
+        """Whom to tell of a change: online members and watchers, sorted."""
+        return self._followers.all()
+
+    def followers_besides(self, endpoint: Endpoint) -> tuple[Endpoint, ...]:
+        """Whom to tell of this endpoint's own doing: never itself (C-047)."""
+        if self.is_followed_by(endpoint):
+            return tuple(other for other in self.followers() if other != endpoint)
+        return self.followers()
+
+    def records(self) -> Members:
+        """The local members, sorted: this host's part of every answer."""
+        if self._records is None:
+            self._records = tuple([self.members[endpoint] for endpoint in self._listed.all()])
+        return self._records
+
+    def answer(self, group: Group, isolated: bool) -> Absolute:
+        """The same as an answer: one value until somebody comes or goes, so that it is encoded once."""
+        if self._answer is None or self._answer.isolated != isolated:
+            self._answer = Absolute(group, self.records(), isolated)
+        return self._answer
+
+    def interest(self) -> Interest:
+        """What this host needs to hear about the group (C-093)."""
+        if self.online or self.watchers:
+            return Interest.ALL
+        return Interest.RESOLVE if self.members else Interest.NONE
+
+    def _refollow(self, endpoint: Endpoint) -> None:
+        if self.is_followed_by(endpoint):
+            self._followers.add(endpoint)
+        else:
+            self._followers.discard(endpoint)
+
+
+class Presence(Struct, eq=False):
+    """What one open endpoint takes part in."""
+
+    groups: set[Group] = field(default_factory=set)
+    watched: set[Group] = field(default_factory=set)
+    questions: set[int] = field(default_factory=set)  # tokens
+
+
+class Kind(Enum):
+    RESOLVE = "resolve"
+    MERGE = "merge"  # asked by the agent after its link came up; the answer is told as joins
+
+
+class OpenResolve(Struct, eq=False):
+    """One request that the agent sent to its domain server and that is not answered yet."""
+
+    id: MessageId
+    group: Group
+    kind: Kind
+    asked_at: Instant
+    followed: bool  # our interest in the group was ALL when we asked
+    steady: bool = True  # our interest in the group has not changed since
+    waiters: dict[Waiter, None] = field(default_factory=dict)  # in the order of their calls
+
+    @property
+    def fresh(self) -> bool:
+        """Between the answers of the others and the changes we are told, nothing can be lost (C-110)."""
+        return self.followed and self.steady
+
+    def can_be_shared(self, now: Instant) -> bool:
+        """May a question of this moment wait for the same answer?
+
+        Yes if the request is fresh. Yes also if it was made in this very instant: messages take time, so
+        nobody can have answered it before the second question was asked."""
+        return self.kind is Kind.RESOLVE and self.steady and (self.followed or self.asked_at == now)
+
+
+class Question(Struct, eq=False):
+    """A program's resolve that waits for the servers: for one group, or for one in every enclosing scope."""
+
+    endpoint: Endpoint
+    token: int
+    scopes: tuple[Domain, ...] | None  # None: it named its scope
+    timed: bool  # a deadline's timer is running
+    found: dict[Domain, Members] = field(default_factory=dict)
+    isolated: bool = False
+    waits_for: dict[MessageId, OpenResolve] = field(default_factory=dict)

@@ -1,0 +1,220 @@
+"""What the servers of `resolve` say to each other.
+
+Congress packs several meanings into one `registration_update`, with fields that are valid for some of them
+only; here each meaning is a message of its own, so one with the wrong fields cannot be written down (C-077).
+
+    paper                               here
+    registration_update EP_JOIN         EndpointsJoined
+    registration_update EP_LEAVE        EndpointLeft
+    registration_update HD_FAILURE      DomainFailed       FILTER_IN -> keep=True, FILTER_OUT -> keep=False
+    resolve_request / resolve_reply     ResolveRequest / ResolveReply
+    update_online_state                 InterestChanged
+    (none)                              SyncDone, Routed, Undeliverable, LifeAsked, LifeTold, RegistryTold,
+                                        Inquiry, Report
+
+Every message has an id that is unique for ever. A request keeps its id end to end, and a notice keeps it
+while it is forwarded, so that a tap can tell one event from another.
+"""
+
+from enum import Enum, IntEnum
+from typing import Final
+
+from msgspec import Struct
+
+from rostra.core.effects import Because
+from rostra.names import Domain, Endpoint, Group, inside
+
+Stamp = tuple[int, int]
+"""(incarnation of the agent, counter): given by an agent to every join and leave; the larger is the later."""
+
+
+class MessageId(Struct, frozen=True, array_like=True, gc=False):
+    server: Domain
+    incarnation: int
+    sequence: int
+
+
+class Interest(IntEnum):
+    """What one side of a link needs to hear about a group; the stronger includes the weaker (C-093)."""
+
+    NONE = 0
+    RESOLVE = 1
+    ALL = 2
+
+
+class Cause(Enum):
+    JOIN = "join"
+    MERGE = "merge"
+    LEAVE = "leave"
+    CRASH = "crash"
+
+
+class Member(Struct, frozen=True, array_like=True, gc=False):
+    """One membership. Lists are sets keyed by endpoint; of two records the larger stamp wins (C-082)."""
+
+    endpoint: Endpoint
+    stamp: Stamp
+    meta: bytes = b""
+
+
+Members = tuple[Member, ...]
+"""Sorted by endpoint, each endpoint once."""
+
+
+class Part(Struct, frozen=True, array_like=True):
+    """A part of the address space: everything inside a domain, or everything outside it."""
+
+    within: bool
+    domain: Domain
+
+    def covers(self, address: str) -> bool:
+        return inside(self.domain, address) is self.within
+
+    def __str__(self) -> str:
+        return f"{'inside' if self.within else 'outside'} {self.domain}"
+
+
+class ServerMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
+    """Message numbers live in `rostra.wire.numbers`; a level never travels, only paths do (C-025)."""
+
+    id: MessageId
+
+
+class EndpointsJoined(ServerMessage, frozen=True, tag=1):
+    """Congress's EP_JOIN. With `complete_for` it is a baseline for that part, and may be empty (C-059)."""
+
+    group: Group
+    members: Members
+    cause: Cause  # JOIN | MERGE
+    complete_for: Part | None = None
+
+
+class EndpointLeft(ServerMessage, frozen=True, tag=2):
+    """Congress's EP_LEAVE, one endpoint and one group at a time."""
+
+    group: Group
+    endpoint: Endpoint
+    stamp: Stamp
+    cause: Cause  # LEAVE | CRASH
+    meta: bytes = b""
+
+
+class DomainFailed(ServerMessage, frozen=True, tag=3):
+    """Congress's HD_FAILURE: keep only what is inside `domain`, or go on without it; in all these groups."""
+
+    groups: tuple[Group, ...]
+    domain: Domain
+    keep: bool  # True: FILTER_IN, we are inside; False: FILTER_OUT, we are outside
+    because: Because
+
+
+class ResolveRequest(ServerMessage, frozen=True, tag=4):
+    group: Group
+
+
+class ResolveReply(ServerMessage, frozen=True, tag=5):
+    group: Group
+    members: Members
+    interest: Interest
+
+
+class InterestChanged(ServerMessage, frozen=True, tag=6):
+    """Congress's update_online_state: the sender's own aggregate, never a copy of what it heard (C-096)."""
+
+    group: Group
+    interest: Interest
+
+
+class SyncDone(ServerMessage, frozen=True, tag=7):
+    """Child to parent, once per epoch: everything I have is announced (C-101)."""
+
+
+class Routed(ServerMessage, frozen=True, tag=8):
+    """A program's message, on its way along the unique path to each destination (C-152)."""
+
+    source: Endpoint
+    destinations: tuple[Endpoint, ...]
+    data: bytes
+
+
+class Undeliverable(ServerMessage, frozen=True, tag=9):
+    """On its way back to `source`: the next hop towards these destinations is down (C-156)."""
+
+    source: Endpoint
+    destinations: tuple[Endpoint, ...]
+    why: str
+
+
+class LifeAsked(ServerMessage, frozen=True, tag=10):
+    """One agent asks another to report the life and death of an endpoint, until told to stop (C-157)."""
+
+    watcher: Domain  # the asking host
+    endpoint: Endpoint
+    stop: bool = False
+
+
+class LifeTold(ServerMessage, frozen=True, tag=11):
+    watcher: Domain
+    endpoint: Endpoint
+    alive: bool
+    why: str = ""
+
+
+class RegistryTold(ServerMessage, frozen=True, tag=12):
+    """Parent to child: the permanent groups of one scope, whole, at one version (C-012)."""
+
+    scope: Domain
+    version: int
+    names: tuple[str, ...]
+
+
+class Inquiry(ServerMessage, frozen=True, tag=13):
+    """What does that server remember about this endpoint or domain? Asked by an agent, for `rostra why`."""
+
+    asker: Domain  # the asking host
+    to: Domain  # whose memory: a host's agent or a domain's server
+    about: str  # as `rostra.names.parse_subject` reads it
+
+
+class Report(ServerMessage, frozen=True, tag=14):
+    """The answer, under the inquiry's id, on its way back to `asker`: a memory, or why it cannot be asked."""
+
+    asker: Domain
+    of: Domain
+    document: bytes  # JSON, at most REPORT_BYTES_MAX
+    why: str = ""
+
+
+REPORT_BYTES_MAX: Final = 32_768
+"""A memory on its way through the world. Raising it makes membership notices wait longer behind it."""
+
+
+Message = (
+    EndpointsJoined
+    | EndpointLeft
+    | DomainFailed
+    | ResolveRequest
+    | ResolveReply
+    | InterestChanged
+    | SyncDone
+    | Routed
+    | Undeliverable
+    | LifeAsked
+    | LifeTold
+    | RegistryTold
+    | Inquiry
+    | Report
+)
+
+
+def by_endpoint(members: dict[Endpoint, Member]) -> Members:
+    """A table of members as it leaves in a message: sorted."""
+    return tuple([members[endpoint] for endpoint in sorted(members)])
+
+
+def unite(table: dict[Endpoint, Member], members: Members) -> None:
+    """Add records to a table; on a duplicate the larger stamp wins (C-082)."""
+    for member in members:
+        known = table.get(member.endpoint)
+        if known is None or known.stamp < member.stamp:
+            table[member.endpoint] = member

@@ -1,0 +1,132 @@
+"""Messages of the layers above, carried along the unique path (C-152, C-157).
+
+    agent ─▶ cluster ─▶ ... up ... ─▶ across one sibling link ─▶ ... down ... ─▶ cluster ─▶ agent
+
+The same unique path that membership takes (C-019), over the same links, so what one source says and what is
+said about it stay in order (C-153). A message to many is split where their ways part. Where the next link
+is down it turns into word to the sender: `Undeliverable`, or a `LifeTold` or `Report` that says unreachable
+(C-156).
+Such word can itself get lost; the failure notice for the broken link does not.
+
+A neighbour is believed about what is behind it and nothing else, in both directions: a message must come from
+the side of its source, and word of a destination, a life or a memory from the side that this is on. So a node
+that lies can lie about its own subtree only (C-125).
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from msgspec.structs import replace
+
+from rostra.core.effects import Effect, Ignored, Send
+from rostra.names import Domain, Endpoint, host_of
+from rostra.protocols.relaxed.messages import (
+    Inquiry,
+    LifeAsked,
+    LifeTold,
+    MessageId,
+    Report,
+    Routed,
+    ServerMessage,
+    Undeliverable,
+)
+from rostra.protocols.relaxed.neighbours import Neighbours, Relation
+
+OUTSIDE: Final = "source outside the sender's side"
+
+Routable = Routed | Undeliverable | LifeAsked | LifeTold | Inquiry | Report
+
+
+class Router:
+    def __init__(self, neighbours: Neighbours, new_id: Callable[[], MessageId]) -> None:
+        self._neighbours = neighbours
+        self._new_id = new_id
+
+    def step(self, sender: Domain, relation: Relation, message: Routable) -> list[Effect]:
+        match message:
+            case Routed(source=source) if self._neighbours.next_hop(host_of(source)) == sender:
+                return self._split(sender, relation, message)
+            case Undeliverable(source=source, destinations=destinations) if self._are_behind(
+                sender, destinations
+            ):
+                return self._forward(sender, relation, host_of(source), message)
+            case LifeAsked(watcher=watcher, endpoint=endpoint) if (
+                self._neighbours.next_hop(watcher) == sender
+            ):
+                effects = self._forward(sender, relation, host_of(endpoint), message)
+                if isinstance(effects[0], Ignored) and not message.stop:
+                    unreachable = LifeTold(self._new_id(), watcher, endpoint, False, "unreachable")
+                    effects.append(Send(sender, unreachable))
+                return effects
+            case LifeTold(watcher=watcher, endpoint=endpoint) if self._are_behind(sender, (endpoint,)):
+                return self._forward(sender, relation, watcher, message)
+            case Inquiry(id=id, asker=asker, to=to) if self._neighbours.next_hop(asker) == sender:
+                hop = self._neighbours.hop_towards(to)
+                effects = self._pass(sender, relation, hop, message)
+                if isinstance(effects[0], Ignored):
+                    why = f"{self._neighbours.domain} cannot reach {hop or to}"
+                    effects.append(Send(sender, Report(id, asker, to, b"", why)))
+                return effects
+            case Report(asker=asker, of=of) if self._neighbours.hop_towards(of) == sender:
+                return self._forward(sender, relation, asker, message)
+            case _:
+                return [_ignored(message, OUTSIDE)]
+
+    def _are_behind(self, sender: Domain, endpoints: Iterable[Endpoint]) -> bool:
+        hops = {self._neighbours.next_hop(host_of(endpoint)) for endpoint in endpoints}
+        return hops <= {sender}
+
+    def _split(self, sender: Domain, relation: Relation, message: Routed) -> list[Effect]:
+        by_hop: dict[Domain | None, list[Endpoint]] = {}
+        for destination in message.destinations:
+            hop = self._neighbours.next_hop(host_of(destination))
+            by_hop.setdefault(self._allowed(sender, relation, hop), []).append(destination)
+        nowhere = by_hop.pop(None, ())
+        effects: list[Effect] = []
+        for hop, destinations in sorted((hop, way) for hop, way in by_hop.items() if hop is not None):
+            if hop in self._neighbours.up:
+                part = tuple(destinations)
+                whole = part == message.destinations
+                effects.append(Send(hop, message if whole else replace(message, destinations=part)))
+            else:
+                why = f"{self._neighbours.domain} cannot reach {hop}"
+                effects += self._undeliverable(sender, message, destinations, "next hop is down", why)
+        if nowhere:
+            why = f"{self._neighbours.domain} knows no way there"
+            effects += self._undeliverable(sender, message, nowhere, "off the unique path", why)
+        return effects
+
+    def _undeliverable(
+        self, sender: Domain, message: Routed, destinations: Iterable[Endpoint], reason: str, why: str
+    ) -> list[Effect]:
+        word = Undeliverable(self._new_id(), message.source, tuple(destinations), why)
+        return [_ignored(message, reason), Send(sender, word)]
+
+    def _forward(
+        self, sender: Domain, relation: Relation, host: Domain, message: ServerMessage
+    ) -> list[Effect]:
+        return self._pass(sender, relation, self._neighbours.next_hop(host), message)
+
+    def _pass(
+        self, sender: Domain, relation: Relation, hop: Domain | None, message: ServerMessage
+    ) -> list[Effect]:
+        hop = self._allowed(sender, relation, hop)
+        if hop is None:
+            return [_ignored(message, "off the unique path")]
+        if hop not in self._neighbours.up:
+            return [_ignored(message, "next hop is down")]
+        return [Send(hop, message)]
+
+    def _allowed(self, sender: Domain, relation: Relation, hop: Domain | None) -> Domain | None:
+        """Where a message from this neighbour goes next; None where none may go: back, across a second
+        sibling link, or from child to child past the link that they share (C-118)."""
+        if hop is None or hop == sender:
+            return None
+        downward = self._neighbours.relation(hop) is Relation.CHILD
+        if relation is Relation.CHILD:
+            return hop if self._neighbours.cluster or not downward else None
+        return hop if downward else None
+
+
+def _ignored(message: ServerMessage, why: str) -> Ignored:
+    return Ignored(type(message).__name__, why)

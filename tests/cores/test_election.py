@@ -1,0 +1,639 @@
+"""One seat of a replicated server, a step at a time."""
+
+import json
+from typing import Any
+
+import pytest
+
+from rostra.core.effects import (
+    Answer,
+    Asked,
+    Because,
+    CancelTimer,
+    Effect,
+    Event,
+    Ignored,
+    LinkDown,
+    LinkUp,
+    Noted,
+    Persist,
+    Received,
+    Send,
+    SetTimer,
+    TimerFired,
+)
+from rostra.errors import BadInput
+from rostra.names import Domain, Endpoint, Group, seat_of
+from rostra.protocols.election.config import ElectionConfig
+from rostra.protocols.election.core import STAND, Ballot, SeatCore
+from rostra.protocols.election.events import (
+    Begun,
+    Committed,
+    Doubt,
+    Follow,
+    Greeted,
+    Handed,
+    Lead,
+    Record,
+    Resign,
+    Share,
+)
+from rostra.protocols.election.invariants import seat_violations
+from rostra.protocols.election.messages import (
+    SHARED_BYTES_MAX,
+    Canvass,
+    Declined,
+    Keep,
+    Kept,
+    Led,
+    Shared,
+    Supported,
+    VoteAsked,
+    VoteGiven,
+    VoteRefused,
+)
+from rostra.protocols.election.state import Canvassing, Following, Leading, Standing
+from rostra.protocols.relaxed.registry import Registry, RegistryRecord
+from rostra.protocols.relaxed.requests import Denied, Inspect, Inspected, Register
+
+EU = Domain("eu")
+A, B, C, D, E = (seat_of(EU, rank) for rank in range(1, 6))
+NEWS, CHESS = Group("news", EU), Group("chess", EU)
+FLOOR = 1000
+PROGRAM = Endpoint("eu.h1/p#1")
+CONFIG = ElectionConfig(stand_after_s=0.25, again_after_s=1.0, doubt_after_s=0.75)
+
+
+class Bench:
+    """A seat under test: what goes in, and what comes out of it. Its rules are checked after every step."""
+
+    def __init__(
+        self,
+        me: Domain = A,
+        seats: int = 3,
+        *,
+        ballot: Ballot | None = None,
+        registry: Registry | None = None,
+    ) -> None:
+        self.registry = registry if registry is not None else Registry()
+        self.core = SeatCore(
+            me,
+            tuple(seat_of(EU, rank) for rank in range(1, seats + 1)),
+            floor=FLOOR,
+            ballot=ballot or Ballot(),
+            registry=self.registry,
+            scope=EU,
+            config=CONFIG,
+        )
+        self.begun = self.step(Begun())
+
+    def step(self, event: Event) -> list[Effect]:
+        effects = self.core.step(0.0, event)
+        assert seat_violations(self.core) == []
+        return effects
+
+    def up(self, *peers: Domain) -> list[Effect]:
+        return [effect for peer in peers for effect in self.step(LinkUp(peer, 1))]
+
+    def down(self, *peers: Domain) -> list[Effect]:
+        because = Because(self.core.me, self.core.me, "silent")
+        return [effect for peer in peers for effect in self.step(LinkDown(peer, because))]
+
+    def hears(self, sender: Domain, message: Any) -> list[Effect]:
+        return self.step(Received(sender, message))
+
+    def fires(self) -> list[Effect]:
+        return self.step(TimerFired(STAND))
+
+    def leads(self, *voters: Domain) -> int:
+        """Elected by these, who are all that it hears."""
+        self.up(*voters)
+        self.fires()
+        for voter in voters:
+            self.hears(voter, Supported(self.core.highest + 1 if self.core.highest >= FLOOR else FLOOR))
+        for voter in voters:
+            self.hears(voter, VoteGiven(self.core.ballot.term))
+        assert isinstance(self.core.state, Leading)
+        return self.core.state.term
+
+    def follows(self, leader: Domain, term: int) -> None:
+        self.up(leader)
+        self.hears(leader, Led(term))
+        assert self.core.state == Following(leader)
+
+
+def registry(*groups: Group) -> Registry:
+    made = Registry()
+    for group in groups:
+        made.register(group)
+    return made
+
+
+# Standing
+
+
+@pytest.mark.spec("C-160")
+def test_a_single_seat_leads_at_once() -> None:
+    seat = Bench(seats=1)
+
+    assert seat.begun == [Persist(Ballot(FLOOR, A)), Lead(FLOOR)]
+
+
+@pytest.mark.spec("C-160")
+def test_seats_stand_in_the_order_of_their_ranks_once_they_have_a_majority_to_talk_to() -> None:
+    assert Bench(A).begun == []
+    assert Bench(A).up(B) == [SetTimer(STAND, 0.25)]
+    assert Bench(B).up(C) == [SetTimer(STAND, 0.5)]
+    assert Bench(C).up(A) == [SetTimer(STAND, 0.75)]
+    five = Bench(A, 5)
+    assert [*five.up(B), *five.up(C), *five.up(D)] == [SetTimer(STAND, 0.25)], "with the second of the others"
+
+
+@pytest.mark.spec("C-160", "C-161")
+def test_an_election_canvasses_then_writes_its_own_vote_down_then_asks_for_votes_then_leads() -> None:
+    seat = Bench(registry=registry(NEWS))
+    seat.up(B, C)
+
+    assert seat.fires() == [
+        Send(B, Canvass(FLOOR, 1)),
+        Send(C, Canvass(FLOOR, 1)),
+        SetTimer(STAND, 1.0),
+    ]
+    assert seat.core.state == Canvassing(FLOOR, frozenset({A}))
+    assert seat.hears(B, Supported(FLOOR)) == [
+        Persist(Ballot(FLOOR, A)),
+        Send(B, VoteAsked(FLOOR, 1)),
+        Send(C, VoteAsked(FLOOR, 1)),
+        SetTimer(STAND, 1.0),
+    ]
+    assert seat.core.state == Standing(FLOOR, frozenset({A}))
+    version = FLOOR << 10
+    assert seat.hears(C, VoteGiven(FLOOR)) == [
+        CancelTimer(STAND),
+        Persist(RegistryRecord(EU, version, ("news",))),
+        Lead(FLOOR),
+        Send(B, Led(FLOOR)),
+        Send(C, Led(FLOOR)),
+        Send(B, Keep(FLOOR, EU, version, ("news",))),
+        Send(C, Keep(FLOOR, EU, version, ("news",))),
+        Greeted(B),
+        Greeted(C),
+    ]
+    assert seat.hears(B, VoteGiven(FLOOR)) == [Ignored("VoteGiven", "late answer")]
+
+
+@pytest.mark.spec("C-161")
+@pytest.mark.parametrize(
+    ("ballot", "version", "term"),
+    [
+        (Ballot(), 0, FLOOR),
+        (Ballot(FLOOR - 1), 0, FLOOR),
+        (Ballot(5000, B), 0, 5001),
+        (Ballot(), 7000 << 10, 7001),
+    ],
+    ids=["its floor", "its floor again", "after its ballot", "after the versions in use"],
+)
+def test_a_term_is_above_all_that_the_seat_knows_of(ballot: Ballot, version: int, term: int) -> None:
+    known = Registry.of([RegistryRecord(EU, version, ())]) if version else None
+    seat = Bench(ballot=ballot, registry=known)
+    seat.up(B)
+
+    assert seat.fires()[0] == Send(B, Canvass(term, version, ballot != Ballot()))
+
+
+@pytest.mark.spec("C-160")
+def test_an_attempt_without_an_answer_is_repeated_later_by_later_ranks() -> None:
+    for rank, (me, peer) in enumerate([(A, B), (B, A), (C, A)]):
+        seat = Bench(me)
+        seat.up(peer)
+        assert seat.fires() == [Send(peer, Canvass(FLOOR, 0)), SetTimer(STAND, 1.0 + 0.25 * rank)]
+        assert seat.fires() == [Send(peer, Canvass(FLOOR, 0)), SetTimer(STAND, 1.0 + 0.25 * rank)]
+
+
+@pytest.mark.spec("C-161")
+def test_votes_that_do_not_suffice_are_followed_by_a_canvass_for_the_next_term() -> None:
+    seat = Bench()
+    seat.up(B, C)
+    seat.fires()
+    seat.hears(B, Supported(FLOOR))
+    assert seat.hears(B, VoteRefused(FLOOR)) == [Noted("vote refused", f"{B} knows of term {FLOOR}")]
+
+    assert seat.fires()[0] == Send(B, Canvass(FLOOR + 1, 0))
+    assert seat.hears(C, VoteGiven(FLOOR)) == [Ignored("VoteGiven", "late answer")]
+
+
+@pytest.mark.spec("C-161")
+def test_a_seat_that_is_told_of_a_later_term_canvasses_again_above_it() -> None:
+    seat = Bench()
+    seat.up(B)
+    seat.fires()
+
+    assert seat.hears(B, Declined(4000, ""))[1:] == [Send(B, Canvass(4001, 0)), SetTimer(STAND, 1.0)]
+    assert seat.hears(B, Declined(4000, "")) == [Noted("declined", f"{B}: nobody leads")]
+
+
+def test_who_comes_during_an_attempt_is_asked_too_and_who_goes_supports_no_more() -> None:
+    seat = Bench(A, 5)
+    seat.up(B, C)
+    seat.fires()
+    seat.hears(B, Supported(FLOOR))
+    assert seat.up(D) == [Send(D, Canvass(FLOOR, 0))]
+    seat.down(B)
+    assert seat.core.state == Canvassing(FLOOR, frozenset({A}))
+    seat.hears(C, Supported(FLOOR))
+    assert Send(D, VoteAsked(FLOOR, 0)) in seat.hears(D, Supported(FLOOR))
+    assert seat.up(E) == [Send(E, VoteAsked(FLOOR, 0))]
+
+
+@pytest.mark.spec("C-160")
+def test_a_candidate_that_loses_its_majority_stops() -> None:
+    seat = Bench()
+    seat.up(B)
+    seat.fires()
+    assert seat.down(B) == [CancelTimer(STAND)]
+    assert seat.core.state == Following(None)
+    assert seat.fires() == [Ignored("TimerFired", "not expected by a seat")]
+
+
+# Voting
+
+
+@pytest.mark.spec("C-160")
+def test_a_canvass_is_supported_and_binds_nobody() -> None:
+    seat = Bench()
+    seat.up(B, C)
+
+    assert seat.hears(B, Canvass(2000, 0)) == [Send(B, Supported(2000))]
+    assert seat.hears(C, Canvass(2000, 0)) == [Send(C, Supported(2000))]
+    assert seat.core.ballot == Ballot()
+
+
+@pytest.mark.spec("C-160", "C-161")
+def test_a_canvass_is_declined_by_who_knows_of_a_later_term_or_a_later_registry() -> None:
+    seat = Bench(ballot=Ballot(2000, C), registry=registry(NEWS, CHESS))
+    seat.up(B)
+
+    assert seat.hears(B, Canvass(2000, 2)) == [Send(B, Declined(2000, ""))]
+    assert seat.hears(B, Canvass(2001, 1)) == [Send(B, Declined(2000, ""))]
+    assert seat.hears(B, Canvass(2001, 2)) == [Send(B, Supported(2001))]
+
+
+@pytest.mark.spec("C-160")
+def test_a_seat_that_hears_the_leader_declines_and_so_does_the_leader() -> None:
+    seat = Bench()
+    seat.follows(B, 2000)
+    seat.up(C)
+    assert seat.hears(C, Canvass(3000, 9)) == [Send(C, Declined(2000, B))]
+    assert seat.hears(C, VoteAsked(3000, 9)) == [Send(C, VoteRefused(3000))]
+
+    leader = Bench()
+    term = leader.leads(B)
+    assert leader.hears(B, Canvass(3000, 9)) == [Send(B, Declined(term, A))]
+    assert leader.hears(B, VoteAsked(3000, 9)) == [Send(B, VoteRefused(3000))]
+    assert leader.core.state == Leading(term)
+
+
+@pytest.mark.spec("C-160")
+def test_a_canvass_that_came_before_we_lost_the_leader_too_is_answered_when_we_do() -> None:
+    seat = Bench(A, 5)
+    seat.follows(B, 2000)
+    seat.up(C, D, E)
+    seat.hears(C, Canvass(2001, 0))
+    seat.hears(D, Canvass(2000, 0))
+    seat.hears(E, Canvass(2001, 0))
+    seat.down(E)
+
+    assert seat.down(B) == [SetTimer(STAND, 0.25), Send(C, Supported(2001))]
+
+
+@pytest.mark.spec("C-160")
+def test_a_vote_is_on_disk_before_it_is_given_and_there_is_one_in_a_term() -> None:
+    seat = Bench()
+    seat.up(B, C)
+
+    assert seat.hears(B, VoteAsked(2000, 0)) == [
+        Persist(Ballot(2000, B)),
+        SetTimer(STAND, 1.0),
+        Send(B, VoteGiven(2000)),
+    ]
+    assert seat.hears(C, VoteAsked(2000, 0)) == [Send(C, VoteRefused(2000))]
+    assert seat.hears(C, VoteAsked(1999, 0)) == [Send(C, VoteRefused(2000))]
+    assert seat.hears(B, VoteAsked(2000, 0))[-1] == Send(B, VoteGiven(2000)), "the same one, once more"
+    again = Bench(ballot=seat.core.ballot)
+    again.up(C)
+    assert again.hears(C, VoteAsked(2000, 0)) == [Send(C, VoteRefused(2000))], "a restart forgets no vote"
+    assert again.hears(C, VoteAsked(2001, 0))[-1] == Send(C, VoteGiven(2001))
+
+
+@pytest.mark.spec("C-160")
+def test_nobody_votes_for_a_seat_whose_registry_is_older() -> None:
+    seat = Bench(registry=registry(NEWS, CHESS))
+    seat.up(B)
+
+    assert seat.hears(B, VoteAsked(2000, 1)) == [Send(B, VoteRefused(2000))]
+    assert seat.core.ballot == Ballot()
+    assert seat.hears(B, VoteAsked(2001, 2))[-1] == Send(B, VoteGiven(2001))
+
+
+@pytest.mark.spec("C-161")
+def test_a_candidate_votes_for_one_of_a_later_term_and_stands_no_more() -> None:
+    seat = Bench()
+    seat.up(B, C)
+    seat.fires()
+    seat.hears(B, Supported(FLOOR))
+    assert seat.hears(C, VoteAsked(FLOOR, 0)) == [Send(C, VoteRefused(FLOOR))], "its vote is its own"
+
+    assert Send(C, VoteGiven(FLOOR + 1)) in seat.hears(C, VoteAsked(FLOOR + 1, 0))
+    assert seat.core.state == Following(None)
+    assert seat.hears(B, VoteGiven(FLOOR)) == [Ignored("VoteGiven", "late answer")]
+
+
+# Leading and following
+
+
+@pytest.mark.spec("C-161")
+def test_whom_others_elected_is_followed_and_the_term_is_on_disk_first() -> None:
+    seat = Bench()
+    seat.up(B)
+
+    assert seat.hears(B, Led(2000)) == [Persist(Ballot(2000, "")), CancelTimer(STAND), Follow(B, 2000)]
+    assert seat.hears(B, Led(2000)) == [Ignored("Led", "known already")]
+
+
+@pytest.mark.spec("C-161")
+def test_whom_we_elected_is_followed_without_another_write() -> None:
+    seat = Bench()
+    seat.up(B)
+    seat.hears(B, VoteAsked(2000, 0))
+
+    assert seat.hears(B, Led(2000)) == [CancelTimer(STAND), Follow(B, 2000)]
+
+
+@pytest.mark.spec("C-161")
+def test_a_leader_of_an_older_term_is_ignored_and_told_so() -> None:
+    seat = Bench()
+    seat.follows(B, 2000)
+    seat.up(C)
+
+    assert seat.hears(C, Led(1999)) == [Ignored("Led", "older term"), Send(C, VoteRefused(2000))]
+    assert seat.hears(C, Keep(1999, EU, 7, ())) == [Ignored("Keep", "not from our leader")]
+    assert seat.hears(C, Shared(b"old")) == [Ignored("Shared", "not from our leader")]
+    assert seat.core.state == Following(B)
+
+
+@pytest.mark.spec("C-161")
+def test_a_seat_that_voted_in_a_later_term_does_not_go_back_to_an_older_one() -> None:
+    seat = Bench()
+    seat.up(B, C)
+    seat.hears(C, VoteAsked(3000, 0))
+
+    assert seat.hears(B, Led(2000)) == [Ignored("Led", "older term"), Send(B, VoteRefused(3000))]
+    assert seat.core.state == Following(None)
+
+
+@pytest.mark.spec("C-161")
+def test_a_leader_that_hears_of_a_later_term_resigns_at_once() -> None:
+    seat = Bench()
+    term = seat.leads(B, C)
+
+    assert seat.hears(B, Led(term + 5)) == [
+        Resign(term, "a later term"),
+        Send(C, Declined(term, "")),
+        SetTimer(STAND, 1.0),
+        Persist(Ballot(term + 5, "")),
+        CancelTimer(STAND),
+        Follow(B, term + 5),
+    ]
+    refused = Bench()
+    term = refused.leads(B)
+    assert refused.hears(B, VoteRefused(term)) == [Ignored("VoteRefused", "late answer")]
+    assert refused.hears(B, VoteRefused(term + 5))[0] == Resign(term, "a later term")
+    assert refused.fires()[0] == Send(B, Canvass(term + 6, 0, True))
+
+
+@pytest.mark.spec("C-160")
+def test_a_leader_with_fewer_than_a_majority_linked_resigns() -> None:
+    seat = Bench(A, 5)
+    term = seat.leads(B, C, D)
+
+    assert seat.down(B) == []
+    assert seat.down(C) == [Resign(term, "fewer than a majority linked"), Send(D, Declined(term, ""))]
+    assert seat.core.state == Following(None)
+
+
+@pytest.mark.spec("C-161")
+def test_a_leader_that_stood_still_resigns_before_it_says_anything() -> None:
+    seat = Bench()
+    term = seat.leads(B)
+
+    assert seat.step(Doubt(0.75)) == [Ignored("Doubt", "too short to matter")]
+    assert seat.step(Doubt(0.8)) == [
+        Resign(term, "stood still"),
+        Send(B, Declined(term, "")),
+        SetTimer(STAND, 1.0),
+    ]
+    assert seat.step(Doubt(0.8)) == [Ignored("Doubt", "does not lead")]
+    assert seat.step(Share(b"late")) == [Ignored("Share", "no leader")]
+    assert seat.hears(B, Led(term + 1))[-1] == Follow(B, term + 1)
+
+
+def test_a_single_seat_that_stood_still_goes_on() -> None:
+    assert Bench(seats=1).step(Doubt(60.0)) == [Ignored("Doubt", "nobody else can lead")]
+
+
+@pytest.mark.spec("C-160")
+def test_a_follower_whose_leader_is_gone_stands_in_its_turn() -> None:
+    seat = Bench(B)
+    seat.follows(A, 2000)
+    seat.up(C)
+
+    assert seat.down(A) == [SetTimer(STAND, 0.5)]
+    assert seat.fires()[0] == Send(C, Canvass(2001, 0))
+
+
+@pytest.mark.spec("X-101")
+def test_a_seat_that_was_restarted_and_follows_nobody_lets_the_others_go_first() -> None:
+    """They know what the dead leader knew. The first of all is the last to stand, until it has followed."""
+    seat = Bench(A, ballot=Ballot(2000, A))
+    assert seat.up(B) == [SetTimer(STAND, 1.0)]
+
+    seat.follows(C, 2001)
+
+    assert seat.down(C) == [SetTimer(STAND, 0.25)]
+
+
+@pytest.mark.spec("C-160")
+@pytest.mark.parametrize(
+    "said", [Declined(2000, ""), Declined(2500, C), Canvass(2001, 0), VoteAsked(2001, 0)], ids=str
+)
+def test_a_leader_that_says_so_or_wants_to_be_elected_leads_no_more(said: object) -> None:
+    seat = Bench()
+    seat.follows(B, 2000)
+
+    assert seat.hears(B, said)[0] == SetTimer(STAND, 0.25)
+    assert seat.core.state == Following(None)
+
+
+def test_a_leader_that_declines_a_canvass_still_leads() -> None:
+    seat = Bench()
+    seat.follows(B, 2000)
+
+    assert seat.hears(B, Declined(2000, B)) == [Ignored("Declined", "late answer")]
+    assert seat.core.state == Following(B)
+
+
+@pytest.mark.spec("C-160")
+def test_a_seat_that_comes_back_is_told_who_leads_and_what_is_registered() -> None:
+    seat = Bench(registry=registry(NEWS))
+    term = seat.leads(B)
+
+    assert seat.up(C) == [Send(C, Led(term)), Send(C, Keep(term, EU, term << 10, ("news",))), Greeted(C)]
+
+
+# What leader and backups tell each other
+
+
+def test_the_leader_shares_with_all_or_with_one_and_a_backup_with_the_leader() -> None:
+    leader = Bench()
+    leader.leads(B, C)
+    assert leader.step(Share(b"x")) == [Send(B, Shared(b"x")), Send(C, Shared(b"x"))]
+    assert leader.step(Share(b"x", to=C)) == [Send(C, Shared(b"x"))]
+    leader.down(C)
+    assert leader.step(Share(b"x", to=C)) == [Ignored("Share", "that seat is down")]
+    assert leader.hears(B, Shared(b"y")) == [Handed(B, b"y")]
+
+    backup = Bench()
+    assert backup.step(Share(b"x")) == [Ignored("Share", "no leader")]
+    backup.follows(B, 2000)
+    backup.up(C)
+    assert backup.step(Share(b"x")) == [Send(B, Shared(b"x"))]
+    assert backup.hears(B, Shared(b"y")) == [Handed(B, b"y")]
+    assert backup.hears(C, Shared(b"y")) == [Ignored("Shared", "not from our leader")]
+
+
+def test_sharing_more_than_fits_is_our_own_bug() -> None:
+    with pytest.raises(AssertionError):
+        Bench(seats=1).step(Share(bytes(SHARED_BYTES_MAX + 1)))
+
+
+@pytest.mark.spec("C-160")
+def test_a_change_of_the_registry_is_committed_when_a_majority_has_it_on_disk() -> None:
+    seat = Bench(A, 5)
+    term = seat.leads(B, C, D)
+    first = seat.registry.register(NEWS)
+    assert first.version == (term << 10) + 1
+
+    kept = Keep(term, EU, first.version, ("news",))
+    assert seat.step(Record(first)) == [Send(B, kept), Send(C, kept), Send(D, kept)]
+    assert seat.hears(B, Kept(term, first.version)) == []
+    assert seat.hears(B, Kept(term, first.version)) == [], "twice is one"
+    assert seat.hears(C, Kept(term - 1, first.version)) == [Ignored("Kept", "late answer")]
+    second = seat.registry.register(CHESS)
+    seat.step(Record(second))
+    assert seat.hears(C, Kept(term, second.version)) == [Committed(first.version)]
+    assert seat.hears(D, Kept(term, first.version)) == []
+    assert seat.hears(D, Kept(term, second.version)) == [Committed(second.version)]
+    assert seat.step(Record(first)) == [Ignored("Record", "older registry")]
+    elsewhere = RegistryRecord(Domain("us"), 1 << 60, ())
+    assert seat.step(Record(elsewhere)) == [Ignored("Record", "out of scope")]
+
+
+@pytest.mark.spec("C-160")
+def test_with_one_seat_a_change_is_committed_at_once() -> None:
+    seat = Bench(seats=1, registry=registry(NEWS))
+    version = FLOOR << 10
+    assert seat.begun[-2:] == [Lead(FLOOR), Committed(version)]
+
+    assert seat.step(Record(seat.registry.register(CHESS))) == [Committed(version + 1)]
+
+
+def test_who_does_not_lead_has_no_changes_to_tell() -> None:
+    assert Bench().step(Record(RegistryRecord(EU, 1, ()))) == [Ignored("Record", "does not lead")]
+
+
+@pytest.mark.spec("C-160")
+def test_a_backup_keeps_exactly_what_its_leader_has_and_says_so_when_it_is_on_disk() -> None:
+    leftover = Registry.of([RegistryRecord(EU, 9000 << 10, ("chess",))])
+    seat = Bench(registry=leftover)
+    seat.follows(B, 2000)
+
+    record = RegistryRecord(EU, 2000 << 10, ("news",))
+    keep = Keep(2000, EU, record.version, record.names)
+    assert seat.hears(B, keep) == [Persist(record), Send(B, Kept(2000, record.version))]
+    assert seat.registry.records() == (record,)
+    assert seat.hears(B, keep) == [Send(B, Kept(2000, record.version))], "it is on disk"
+    assert seat.hears(B, Keep(1999, EU, 1, ())) == [Ignored("Keep", "another term")]
+    assert seat.hears(B, Keep(2000, Domain("us"), 1, ())) == [Ignored("Keep", "out of scope")]
+    assert seat.registry.records() == (record,)
+
+
+@pytest.mark.spec("C-161")
+def test_what_was_promised_to_few_is_below_all_that_the_next_leader_says() -> None:
+    old = Bench(A)
+    old.leads(B)
+    promised = old.registry.register(NEWS)
+
+    new = Bench(B, registry=registry(CHESS), ballot=old.core.ballot)
+    term = new.leads(C)
+
+    record = new.registry.record(EU)
+    assert record is not None and record.version == term << 10 > promised.version
+
+
+# The rest
+
+
+def test_a_seat_tells_people_what_it_knows() -> None:
+    seat = Bench(registry=registry(NEWS))
+    seat.follows(B, 2000)
+
+    (answer,) = seat.step(Asked(PROGRAM, 7, Inspect()))
+    assert isinstance(answer, Answer) and answer.token == 7
+    assert isinstance(answer.result, Inspected)
+    assert json.loads(answer.result.document) == {
+        "server": "seat",
+        "path": A,
+        "domain": "eu",
+        "leads": False,
+        "leader": B,
+        "term": 2000,
+        "seats": {A: "up", B: "up", C: "down"},
+        "registry": [{"scope": "eu", "version": 1, "names": ["news"]}],
+    }
+
+
+def test_who_asks_a_backup_is_told_who_leads() -> None:
+    def refusal(seat: Bench) -> Denied:
+        (answer,) = seat.step(Asked(PROGRAM, 7, Register(NEWS)))
+        assert isinstance(answer, Answer) and isinstance(answer.result, Denied)
+        return answer.result
+
+    seat = Bench()
+    assert refusal(seat).what == "this replica of eu does not lead; nobody that it hears does"
+    seat.follows(B, 2000)
+    assert refusal(seat).code == "NOT_ALLOWED"
+    assert refusal(seat).what == f"this replica of eu does not lead; {B} does"
+    assert refusal(seat).fix == f"ask {B}"
+    assert "not its server" in refusal(Bench(seats=1)).what
+
+
+def test_strangers_and_strange_words_are_ignored() -> None:
+    seat = Bench()
+
+    assert seat.up(D, A) == [Ignored("LinkUp", "not a seat")] * 2
+    assert seat.down(B) == [Ignored("LinkDown", "already down")]
+    assert seat.hears(B, Led(2000)) == [Ignored("Led", "sender is not connected")]
+    seat.up(B)
+    assert seat.up(B) == [Ignored("LinkUp", "already up")]
+    assert seat.hears(B, "hello") == [Ignored("str", "not a message for a seat")]
+    assert seat.hears(B, Supported(5)) == [Ignored("Supported", "late answer")]
+    assert seat.step(TimerFired(("other",))) == [Ignored("TimerFired", "not expected by a seat")]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"stand_after_s": 0.0}, {"again_after_s": 0.1}, {"doubt_after_s": 0.0}], ids=str
+)
+def test_settings_that_cannot_work_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(BadInput, match="election settings"):
+        ElectionConfig(**wrong)
+    assert ElectionConfig.lan() == ElectionConfig() != ElectionConfig.wan()

@@ -1,0 +1,167 @@
+"""Many members of one host that join at once, and what each of them is spared until it has its list."""
+
+import pytest
+from support.fifobench import G, cut, items, user
+from support.fifobench import delegate as delegate_of
+
+from rostra.core.effects import Answer, Asked, LinkUp, Received, Send
+from rostra.names import Domain
+from rostra.protocols.fifo import events as ev
+from rostra.protocols.fifo.core import HostCore
+from rostra.protocols.fifo.member import MemberCore
+from rostra.protocols.fifo.messages import Channel, Role, SyncReply, encode
+from rostra.protocols.relaxed.local import LocalServer
+from rostra.protocols.relaxed.messages import (
+    Cause,
+    EndpointLeft,
+    EndpointsJoined,
+    Interest,
+    MessageId,
+    ResolveReply,
+    ResolveRequest,
+    Routed,
+)
+from rostra.protocols.relaxed.requests import Open
+
+HUJI = Domain("huji")
+
+
+class Host:
+    """`huji.h1`, below the server of its cluster, which we play."""
+
+    def __init__(self) -> None:
+        self.core = HostCore(LocalServer(Domain("huji.h1"), incarnation=1))
+        self.now, self.asked, self._sequence = 0.0, [], 0
+        self.step(LinkUp(HUJI, 1))
+
+    def step(self, event):
+        effects = self.core.step(self.now, event)
+        said = [effect.message for effect in effects if isinstance(effect, Send)]
+        self.asked += [each.id for each in said if isinstance(each, ResolveRequest)]
+        return effects
+
+    def new_id(self):
+        self._sequence += 1
+        return MessageId(HUJI, 1, self._sequence)
+
+    def join(self, count, role=Role.RECEIVE):
+        for number in range(count):
+            [answer] = [
+                effect
+                for effect in self.step(Asked("", 10 + number, Open(f"m{number}")))
+                if isinstance(effect, Answer)
+            ]
+            self.step(ev.JoinAsked(answer.result.endpoint, 100 + number, G, number, role))
+        return list(self.core.members[G].values())
+
+    def joined(self, *members):
+        return self.step(Received(HUJI, EndpointsJoined(self.new_id(), G, members, Cause.JOIN)))
+
+    def left(self, member, stamp):
+        return self.step(
+            Received(HUJI, EndpointLeft(self.new_id(), G, member.endpoint, (1, stamp), Cause.LEAVE))
+        )
+
+    def listed(self, *members):
+        asked, self.asked = self.asked, []
+        for id in asked:
+            self.step(Received(HUJI, ResolveReply(id, G, members, Interest.ALL)))
+
+
+@pytest.fixture
+def steps(monkeypatch):
+    """Who was told what, from when on this list is cleared."""
+    found, step = [], MemberCore.step
+    monkeypatch.setattr(
+        MemberCore, "step", lambda core, now, event: found.append((core, event)) or step(core, now, event)
+    )
+    return found
+
+
+def listener(name, stamp=1):
+    return user(f"mit.h1/{name}", stamp=stamp, role=Role.RECEIVE)
+
+
+@pytest.mark.spec("X-053", "C-066")
+def test_a_newcomer_is_not_told_of_listeners_before_its_list_and_all_of_one_host_share_that(steps):
+    host = Host()
+    newcomers = host.join(20)
+    crowd = tuple(listener(f"l{number:03}") for number in range(200))
+    steps.clear()
+    for each in crowd:
+        host.joined(each)
+    assert steps == []
+    host.listed(*crowd)
+    assert len(steps) == 20
+    assert all(len(member.view) == 220 for member in newcomers)
+    assert all(member.view.members is newcomers[0].view.members for member in newcomers)
+    assert host.core.newcomers == {}
+
+
+@pytest.mark.spec("X-053")
+def test_a_change_is_told_to_each_and_written_down_once(steps):
+    host = Host()
+    newcomers = host.join(20)
+    host.listed()
+    steps.clear()
+    host.joined(listener("late"))
+    assert len(steps) == 20
+    assert all(member.view.members is newcomers[0].view.members for member in newcomers)
+
+
+@pytest.mark.spec("X-030")
+def test_all_who_are_ready_at_once_are_given_one_list():
+    """Also while somebody who speaks is not in it, because its number is not known yet."""
+    host = Host()
+    newcomers = host.join(5)
+    delegate, speaker = delegate_of("huji"), user("mit.h1/speaker")
+    host.listed(delegate, *(listener(f"l{number}") for number in range(20)), speaker)
+    ready = []
+    for member in newcomers:
+        reply = SyncReply(G, member.state.req, 1, (cut("huji", h1=5),), Channel())
+        told = Routed(host.new_id(), delegate.endpoint, (member.me,), encode(reply))
+        ready += [item for item in items(host.step(Received(HUJI, told))) if isinstance(item, ev.Ready)]
+    assert len(ready) == 5 and len(ready[0].members) == 25
+    assert all(item.members is ready[0].members for item in ready)
+    assert speaker.endpoint not in [who for who, _, _ in ready[0].members]
+
+
+@pytest.mark.spec("C-082", "C-066")
+def test_a_record_that_is_later_than_the_list_counts():
+    """It left and joined again; the list was made before that."""
+    host = Host()
+    [member] = host.join(1)
+    again = listener("a", stamp=3)
+    host.joined(again)
+    host.listed(listener("a", stamp=1), listener("b"))
+    assert member.view.get(again.endpoint) == again and len(member.view) == 3
+
+
+@pytest.mark.spec("C-140", "C-066")
+def test_who_has_left_before_the_list_came_is_not_in_it():
+    host = Host()
+    [member] = host.join(1)
+    gone = listener("a", stamp=1)
+    host.joined(gone)
+    host.left(gone, stamp=2)
+    host.listed(gone, listener("b"))
+    assert gone.endpoint not in member.view and len(member.view) == 2
+
+
+@pytest.mark.spec("X-015", "X-028")
+def test_a_newcomer_is_told_of_whoever_speaks(steps):
+    host = Host()
+    host.join(3)
+    steps.clear()
+    host.joined(user("mit.h1/speaker"))
+    assert len(steps) == 3
+    assert all(list(member.lans.fresh) == ["mit.h1/speaker#1"] for member, _ in steps)
+
+
+def test_a_newcomer_that_leaves_waits_for_nothing():
+    host = Host()
+    [member] = host.join(1)
+    host.joined(listener("a"))
+    effects = host.step(ev.LeaveAsked(member.me, 7, G))
+    assert [type(item) for item in items(effects)] == [ev.Parted]
+    assert host.core.newcomers == {} and host.core.members == {}
