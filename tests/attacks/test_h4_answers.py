@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rostra.protocols.resolve.requests import Absolute, Inspect, Join, Open, Resolve
 from support.bystanders import unnoticed
 from support.callers import Caller, call
 from support.lab import WITHIN_S, Lab
 
 from rostra.names import Domain, Group
+from rostra.protocols.relaxed.requests import Absolute, Inspect, Join, Open, Resolve
 from rostra.wire import NO_ENDPOINT, Answered, Ask, Encoder, FrameKind, FrameReader, ProgramHello
 
 HOST = "eu.h1"
