@@ -11,9 +11,10 @@ from typing import Any
 
 import msgspec
 
+from rostra.groups.members import Cause, Member
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.links.packets import Data, Hello
-from rostra.protocols.relaxed.messages import Cause, EndpointsJoined, Member, MessageId
+from rostra.protocols.relaxed.messages import EndpointsJoined, MessageId
 from rostra.protocols.relaxed.requests import Absolute, Joined, Watch
 from rostra.wire import (
     Answered,

@@ -23,6 +23,7 @@ from time import process_time
 from typing import Final
 
 from rostra.core.effects import CancelTimer, Effect, Event, SetTimer, TimerFired, TimerKey
+from rostra.groups.members import Cause, Member
 from rostra.names import ROOT, Domain, Endpoint, Group, host_of, parent
 from rostra.protocols.fifo.delegate import DelegateCore
 from rostra.protocols.fifo.events import Ask, Heard, JoinAsked, Told, Transmit
@@ -46,7 +47,6 @@ from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.messages import Data, Report, Run, Status
 from rostra.protocols.flow.runs import block_of
 from rostra.protocols.relaxed import requests as ns
-from rostra.protocols.relaxed.messages import Cause, Member
 
 G: Final = Group("table", ROOT)
 HUJI, MIT = Domain("huji"), Domain("mit")

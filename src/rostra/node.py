@@ -34,7 +34,6 @@ from typing import Final
 from rostra.core.effects import (
     Answer,
     Asked,
-    Because,
     CancelTimer,
     Core,
     Effect,
@@ -49,6 +48,7 @@ from rostra.core.effects import (
     SetTimer,
     TimerFired,
 )
+from rostra.groups.members import Because
 from rostra.names import ROOT, Domain, is_reserved, parent
 from rostra.protocols.fifo.core import HostCore
 from rostra.protocols.links.config import LinkConfig

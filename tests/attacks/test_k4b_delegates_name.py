@@ -2,14 +2,13 @@
 
 from support.fifonet import Net
 
-from rostra.core.effects import Because, LinkDown, LinkMoved, LinkUp, Received
+from rostra.core.effects import LinkDown, LinkMoved, LinkUp, Received
+from rostra.groups.members import Because, Cause, Member
 from rostra.names import ROOT, Domain, Endpoint, Group
 from rostra.protocols.relaxed.messages import (
-    Cause,
     EndpointsJoined,
     Interest,
     InterestChanged,
-    Member,
     MessageId,
     ResolveRequest,
     Routed,

@@ -6,9 +6,9 @@ from support.fifonet import G, Net
 from support.lab import WITHIN_S, Lab, until
 
 from rostra.core.effects import Asked, Tell
+from rostra.groups.members import Member
 from rostra.names import Domain, host_of
 from rostra.protocols.relaxed import requests as ns
-from rostra.protocols.relaxed.messages import Member
 
 
 class Overheard(Net):

@@ -18,8 +18,8 @@ from support.bench import (
 )
 
 from rostra.core.effects import Ignored, Send
+from rostra.groups.members import Member, Part
 from rostra.names import Domain
-from rostra.protocols.relaxed.messages import Member, Part
 
 H1, H2, H3 = "eu.fr.c1.h1", "eu.fr.c1.h2", "eu.fr.c1.h3"
 X = member(f"{H1}/x")

@@ -21,16 +21,10 @@ from support.bench import (
 )
 
 from rostra.core.effects import LinkDown, LinkUp, Noted, Send
+from rostra.groups.members import Cause, Part
 from rostra.names import Domain
 from rostra.protocols.relaxed.collection import Kind
-from rostra.protocols.relaxed.messages import (
-    Cause,
-    DomainFailed,
-    EndpointsJoined,
-    Part,
-    ResolveRequest,
-    SyncDone,
-)
+from rostra.protocols.relaxed.messages import DomainFailed, EndpointsJoined, ResolveRequest, SyncDone
 
 C1, C2 = "eu.fr.c1", "eu.fr.c2"
 H1, H2 = "eu.fr.c1.h1", "eu.fr.c1.h2"

@@ -18,9 +18,10 @@ from support.bench import (
 )
 
 from rostra.core.effects import Ignored, Noted, Received, Send
+from rostra.groups.members import Member
 from rostra.names import Domain
 from rostra.protocols.relaxed.config import RelaxedConfig
-from rostra.protocols.relaxed.messages import Member, SyncDone
+from rostra.protocols.relaxed.messages import SyncDone
 
 C1, C2 = "eu.fr.c1", "eu.fr.c2"
 H1, H2, H3 = "eu.fr.c1.h1", "eu.fr.c1.h2", "eu.fr.c1.h3"

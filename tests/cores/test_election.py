@@ -8,7 +8,6 @@ import pytest
 from rostra.core.effects import (
     Answer,
     Asked,
-    Because,
     CancelTimer,
     Effect,
     Event,
@@ -23,6 +22,7 @@ from rostra.core.effects import (
     TimerFired,
 )
 from rostra.errors import BadInput
+from rostra.groups.members import Because
 from rostra.names import Domain, Endpoint, Group, seat_of
 from rostra.protocols.election.config import ElectionConfig
 from rostra.protocols.election.core import STAND, Ballot, SeatCore

@@ -18,6 +18,7 @@ from support.fifobench import (
     user,
 )
 
+from rostra.groups.members import Cause
 from rostra.names import Domain, Endpoint
 from rostra.protocols.fifo import events as ev
 from rostra.protocols.fifo.delegate import Backup, In, Joining, Lingering, Out
@@ -55,7 +56,6 @@ from rostra.protocols.flow.messages import (
     Status,
     Tree,
 )
-from rostra.protocols.relaxed.messages import Cause
 from rostra.protocols.relaxed.requests import Join, Leave, Resolve
 
 A = user("huji.h1/a")
@@ -702,8 +702,8 @@ def test_a_delegate_stays_while_somebody_needs_the_last_messages_of_its_lan():
 
 @pytest.mark.spec("X-091")
 def test_under_expel_the_only_one_that_blocks_has_to_go_after_a_while():
+    from rostra.groups.members import Member
     from rostra.protocols.fifo.messages import Attributes, Slow, encode
-    from rostra.protocols.relaxed.messages import Member
 
     bench = inside(window_messages=8, held_messages=8)
     slow = Member(Endpoint("huji.h3/slow#1"), (1, 1), encode(Attributes(Role.RECEIVE, 1, Slow.EXPEL)))

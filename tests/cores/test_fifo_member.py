@@ -19,6 +19,7 @@ from support.fifobench import (
 )
 
 from rostra.core.effects import EndpointGone, Noted
+from rostra.groups.members import Cause
 from rostra.names import Domain
 from rostra.protocols.fifo import events as ev
 from rostra.protocols.fifo.lan import LanPhase
@@ -40,7 +41,6 @@ from rostra.protocols.fifo.messages import (
 from rostra.protocols.fifo.senders import Phase
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.messages import Below, Data, Heartbeat, Nak, Poll, Polled, Pulse, Status
-from rostra.protocols.relaxed.messages import Cause
 from rostra.protocols.relaxed.requests import Join, Leave, Resolve
 
 NEAR = user("huji.h2/near", next_seq=1)

@@ -16,6 +16,7 @@ from support.fifobench import (
 )
 
 from rostra.core.effects import CancelTimer, Effect, EndpointGone, Noted, SetTimer, TimerFired
+from rostra.groups.members import Member
 from rostra.names import Domain, Endpoint
 from rostra.protocols.fifo import events as ev
 from rostra.protocols.fifo.aggregate import Aggregate
@@ -37,7 +38,6 @@ from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.messages import Data, Heartbeat, Nak, Pulse, Run, StartSubmit, SubmitReply
 from rostra.protocols.flow.runs import block_of, payloads
 from rostra.protocols.relaxed import requests as ns
-from rostra.protocols.relaxed.messages import Member
 
 HUJI = Domain("huji")
 H1, H2 = Domain("huji.h1"), Domain("huji.h2")

@@ -13,8 +13,9 @@ from support.links import (
     transmissions,
 )
 
-from rostra.core.effects import Because, Ignored, LinkDown, LinkUp, Received
+from rostra.core.effects import Ignored, LinkDown, LinkUp, Received
 from rostra.errors import BadInput
+from rostra.groups.members import Because
 from rostra.names import Domain
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.core import OLDER, SESSIONS_PER_LIFE, Link, Report

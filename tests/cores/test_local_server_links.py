@@ -20,16 +20,15 @@ from support.agents import (
     to_gms,
 )
 
-from rostra.core.effects import Because, Ignored, LinkDown, LinkUp, Persist, Received, Tell
+from rostra.core.effects import Ignored, LinkDown, LinkUp, Persist, Received, Tell
+from rostra.groups.members import Because, Cause, Part
 from rostra.names import Domain, Group
 from rostra.protocols.relaxed.messages import (
-    Cause,
     DomainFailed,
     EndpointLeft,
     EndpointsJoined,
     Interest,
     InterestChanged,
-    Part,
     RegistryTold,
     ResolveReply,
     ResolveRequest,

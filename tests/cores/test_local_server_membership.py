@@ -18,14 +18,13 @@ from support.agents import (
 )
 
 from rostra.core.effects import Answer, Asked, FellBehind, Ignored, Tell
+from rostra.groups.members import Cause, Member
 from rostra.names import Endpoint, Group
 from rostra.protocols.relaxed.messages import (
-    Cause,
     EndpointLeft,
     EndpointsJoined,
     Interest,
     InterestChanged,
-    Member,
     ResolveReply,
     ResolveRequest,
 )

@@ -3,16 +3,15 @@
 import pytest
 from support.agents import CHESS, FR, HOST, Agent, own_id, sent, stamp, their_id, to_gms
 
-from rostra.core.effects import Answer, Because, Ignored, SetTimer, Tell
+from rostra.core.effects import Answer, Ignored, SetTimer, Tell
+from rostra.groups.members import Because, Cause, Member
 from rostra.names import Domain, Endpoint
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.messages import (
-    Cause,
     DomainFailed,
     EndpointsJoined,
     LifeAsked,
     LifeTold,
-    Member,
     MessageId,
     Routed,
     Undeliverable,

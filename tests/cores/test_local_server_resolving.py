@@ -21,9 +21,10 @@ from support.agents import (
 )
 
 from rostra.core.effects import Answer, CancelTimer, Ignored, SetTimer, Tell
+from rostra.groups.members import Member
 from rostra.names import Domain, Group
 from rostra.protocols.relaxed.config import RelaxedConfig
-from rostra.protocols.relaxed.messages import Interest, Member, MessageId, ResolveReply, ResolveRequest
+from rostra.protocols.relaxed.messages import Interest, MessageId, ResolveReply, ResolveRequest
 from rostra.protocols.relaxed.requests import Absolute, Close, Join, Only, Resolve, Resolved, SetOnline
 
 IN_EU = Resolve("chess", EU)

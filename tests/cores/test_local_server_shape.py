@@ -15,9 +15,9 @@ from rostra.core.effects import (
     Tell,
     TimerFired,
 )
+from rostra.groups.members import Cause
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.relaxed.messages import (
-    Cause,
     DomainFailed,
     EndpointLeft,
     EndpointsJoined,

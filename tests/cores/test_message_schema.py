@@ -5,12 +5,11 @@ import pytest
 from support.queuenet import QueueNet
 from support.tref import T_REF
 
-from rostra.core.effects import Because
+from rostra.groups.members import Because, Cause, Part
 from rostra.names import ROOT, Domain, Group
 from rostra.protocols.relaxed.collection import Kind
 from rostra.protocols.relaxed.domain import DomainServer
 from rostra.protocols.relaxed.messages import (
-    Cause,
     DomainFailed,
     EndpointLeft,
     EndpointsJoined,
@@ -18,7 +17,6 @@ from rostra.protocols.relaxed.messages import (
     InterestChanged,
     Message,
     MessageId,
-    Part,
     ResolveReply,
     ResolveRequest,
 )

@@ -6,7 +6,6 @@ from support.bench import ALL, NONE, OWN, RESOLVE, Bench, G, an_id, asks, intere
 
 from rostra.core.effects import (
     Answer,
-    Because,
     CancelTimer,
     Effect,
     Event,
@@ -20,6 +19,7 @@ from rostra.core.effects import (
     Tell,
     TimerFired,
 )
+from rostra.groups.members import Because, Cause, Part
 from rostra.journal.entries import Entry
 from rostra.journal.rows import Scribe
 from rostra.names import Domain
@@ -29,10 +29,8 @@ from rostra.protocols.links.core import SESSIONS_PER_LIFE
 from rostra.protocols.links.events import Awaited, ChannelOpened, PacketArrived, Removed, Transmit
 from rostra.protocols.links.packets import Data, Hello
 from rostra.protocols.relaxed.messages import (
-    Cause,
     EndpointsJoined,
     InterestChanged,
-    Part,
     ResolveReply,
     ResolveRequest,
     SyncDone,

@@ -8,7 +8,6 @@ import pytest
 from rostra.core.effects import (
     Answer,
     Asked,
-    Because,
     Effect,
     Event,
     Ignored,
@@ -19,6 +18,7 @@ from rostra.core.effects import (
     SetTimer,
     TimerFired,
 )
+from rostra.groups.members import Because
 from rostra.names import ROOT, Domain
 from rostra.node import TICK, Node, Output
 from rostra.protocols.links.config import LinkConfig

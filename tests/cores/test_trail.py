@@ -12,7 +12,6 @@ from support.tref import T_REF
 from rostra.core.effects import (
     Answer,
     Asked,
-    Because,
     CancelTimer,
     Ignored,
     Received,
@@ -22,19 +21,12 @@ from rostra.core.effects import (
     TimerFired,
 )
 from rostra.errors import BadName
+from rostra.groups.members import Because, Cause, Member
 from rostra.names import Domain, Endpoint, Group, concerns, parse_subject, route
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.inquiries import INQUIRY
-from rostra.protocols.relaxed.messages import (
-    REPORT_BYTES_MAX,
-    Cause,
-    DomainFailed,
-    EndpointsJoined,
-    Inquiry,
-    Member,
-    Report,
-)
+from rostra.protocols.relaxed.messages import REPORT_BYTES_MAX, DomainFailed, EndpointsJoined, Inquiry, Report
 from rostra.protocols.relaxed.requests import Denied, Recall, Recalled
 from rostra.protocols.relaxed.trail import DEPARTURES_MAX, LINK_NOTES_MAX, SEEN_MAX, Trail
 from rostra.sim import World

@@ -2,10 +2,10 @@
 
 import pytest
 
-from rostra.core.effects import Because, Ignored
+from rostra.core.effects import Ignored
+from rostra.groups.members import Because, Cause, Member, Part
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.relaxed import view as view_module
-from rostra.protocols.relaxed.messages import Cause, Member, Part
 from rostra.protocols.relaxed.requests import Absolute, Gap, Joined, Left, Life, Only, Without
 from rostra.protocols.relaxed.view import NOT_FOLLOWED, ViewChanged, Views
 

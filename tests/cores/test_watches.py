@@ -9,9 +9,9 @@ from support.agents import BECAUSE
 
 from rostra.core.effects import Effect, Ignored, Tell
 from rostra.errors import NotMember
+from rostra.groups.members import Cause, Member
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.relaxed.config import RelaxedConfig
-from rostra.protocols.relaxed.messages import Cause, Member
 from rostra.protocols.relaxed.requests import (
     Absolute,
     Changed,

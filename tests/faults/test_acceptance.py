@@ -9,8 +9,8 @@ import os
 import pytest
 from support.scene import Scene
 
+from rostra.groups.members import Cause, Part
 from rostra.names import Group, inside
-from rostra.protocols.relaxed.messages import Cause, Part
 from rostra.protocols.relaxed.requests import (
     Absolute,
     Denied,

@@ -7,9 +7,8 @@ import pytest
 from msgspec.structs import replace
 from support.calm import calm_world
 
-from rostra.core.effects import Because
+from rostra.groups.members import Because, Cause, Member
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.relaxed.messages import Cause, Member
 from rostra.protocols.relaxed.requests import Absolute, Gap, Joined, Left, Only, Resolve, Without
 from rostra.sim.checkers import (
     Verdict,

@@ -13,7 +13,8 @@ import pytest
 from support.fifonet import G, Net
 from support.seeds import seeds
 
-from rostra.core.effects import Because, CancelTimer, LinkDown, SetTimer, TimerFired
+from rostra.core.effects import CancelTimer, LinkDown, SetTimer, TimerFired
+from rostra.groups.members import Because
 from rostra.names import Domain
 from rostra.protocols.fifo import events as ev
 from rostra.protocols.fifo.delegate import Backup, In

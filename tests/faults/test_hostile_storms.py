@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
+from rostra.groups.members import Cause, Member
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.fifo import events as talk
 from rostra.protocols.relaxed import domain, neighbours, routing
-from rostra.protocols.relaxed.messages import Cause, Member
 from rostra.protocols.relaxed.requests import Absolute, Joined, Left
 from rostra.sim.harm import harm_stays_below
 from rostra.sim.history import Detected, Handed, History, Settled, Told, WorldMade

@@ -15,6 +15,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "rostra"
 ROOMS = [
     "errors",
     "names",
+    "groups",
     "core",
     "protocols",
     "wire",
@@ -90,7 +91,7 @@ SURPRISES = {
 }
 """Where time, chance, network, disk and other processes come from."""
 
-PURE = {"errors", "names", "core", "protocols", "node", "replica", "stacks"}
+PURE = {"errors", "names", "groups", "core", "protocols", "node", "replica", "stacks"}
 """Rooms that surprise reaches only as data."""
 
 SPARK = {"pyspark", "pandas", "py4j"}

@@ -3,10 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rostra.core.effects import Because
+from rostra.groups.members import Because, Cause, Member, Part
 from rostra.journal.fold import JOINED, LEFT, Sight
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.relaxed.messages import Cause, Member, Part
 from rostra.protocols.relaxed.requests import Absolute, Joined, Left, Only, Without
 from rostra.sim.checkers import Report
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from rostra.core.effects import Answer, Asked, Because, EndpointGone, LinkUp, Tell
+from rostra.core.effects import Answer, Asked, EndpointGone, LinkUp, Tell
+from rostra.groups.members import Because, Cause, Member
 from rostra.journal.entries import OBSERVERS_MAX, Entry
 from rostra.journal.rows import Scribe
 from rostra.names import Domain, Endpoint, Group
@@ -16,7 +17,7 @@ from rostra.protocols.fifo.messages import Role
 from rostra.protocols.flow.messages import Run
 from rostra.protocols.links.events import ChannelClosed, PacketArrived, Transmit
 from rostra.protocols.links.packets import Beat, Data
-from rostra.protocols.relaxed.messages import Cause, Interest, InterestChanged, Member, MessageId
+from rostra.protocols.relaxed.messages import Interest, InterestChanged, MessageId
 from rostra.protocols.relaxed.requests import (
     Absolute,
     Changed,

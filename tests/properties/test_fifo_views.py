@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.fifobench import G, MemberBench, controls, cut, entry, user
 
+from rostra.groups.members import Cause
 from rostra.protocols.fifo.messages import Channel, CutReply, CutRequest, LastWords, SyncReply, encode
 from rostra.protocols.fifo.senders import Phase
-from rostra.protocols.relaxed.messages import Cause
 from rostra.protocols.relaxed.requests import Joined, Left
 
 HOSTS = ("h2", "h3", "h4")

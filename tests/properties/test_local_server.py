@@ -24,7 +24,6 @@ from support.agents import BECAUSE, GMS, HOST
 from rostra.core.effects import (
     Answer,
     Asked,
-    Because,
     CancelTimer,
     EndpointGone,
     Event,
@@ -37,22 +36,19 @@ from rostra.core.effects import (
     Tell,
     TimerFired,
 )
+from rostra.groups.members import Because, Cause, Member, Part, by_endpoint
 from rostra.names import Domain, Endpoint, Group, inside
 from rostra.protocols.relaxed.invariants import local_server_violations
 from rostra.protocols.relaxed.local import LocalServer
 from rostra.protocols.relaxed.messages import (
-    Cause,
     DomainFailed,
     EndpointLeft,
     EndpointsJoined,
     Interest,
     InterestChanged,
-    Member,
     MessageId,
-    Part,
     ResolveReply,
     ResolveRequest,
-    by_endpoint,
 )
 from rostra.protocols.relaxed.requests import (
     Absolute,

@@ -3,9 +3,8 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rostra.core.effects import Because
+from rostra.groups.members import Because, Cause, Member, Part
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.relaxed.messages import Cause, Member, Part
 from rostra.protocols.relaxed.requests import Absolute, Joined, Left, Only, Without
 from rostra.protocols.relaxed.view import Fellows, GroupView
 

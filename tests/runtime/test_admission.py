@@ -3,9 +3,9 @@
 import pytest
 
 from rostra.errors import AlreadyMember
+from rostra.groups.members import Member
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.fifo.messages import Attributes, Role, encode
-from rostra.protocols.relaxed.messages import Member
 from rostra.protocols.relaxed.requests import Absolute, Denied, Done, denied
 from rostra.runtime.admission import Admission
 

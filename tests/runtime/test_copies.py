@@ -16,23 +16,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.agents import BECAUSE, GMS, HOST
 
-from rostra.client.changes import Change, Gap, Joined, Left, Only, View, Without
 from rostra.client.copies import Copies, Follow
 from rostra.client.streams import Stream
 from rostra.core.effects import Answer, Asked, FellBehind, LinkDown, LinkUp, Received, Send, Tell
+from rostra.groups.items import Change, Gap, Joined, Left, Only, View, Without
+from rostra.groups.members import Cause, Member, by_endpoint
 from rostra.names import Domain, Endpoint, Group, incarnation_of
 from rostra.protocols.relaxed import requests
 from rostra.protocols.relaxed.local import LocalServer
 from rostra.protocols.relaxed.messages import (
-    Cause,
     EndpointLeft,
     EndpointsJoined,
     Interest,
-    Member,
     MessageId,
     ResolveReply,
     ResolveRequest,
-    by_endpoint,
 )
 from rostra.protocols.relaxed.view import Views
 

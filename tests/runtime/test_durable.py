@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from rostra.core.effects import Because, Ignored, LinkDown, LinkUp, Persist, Received, Send
+from rostra.core.effects import Ignored, LinkDown, LinkUp, Persist, Received, Send
 from rostra.errors import StoreFailed
+from rostra.groups.members import Because
 from rostra.names import Domain, seat_of
 from rostra.protocols.election.core import Ballot, SeatCore
 from rostra.protocols.election.events import Begun, Follow

@@ -4,7 +4,6 @@ from typing import Any
 
 from rostra.core.effects import (
     Asked,
-    Because,
     Effect,
     EndpointGone,
     Event,
@@ -14,11 +13,12 @@ from rostra.core.effects import (
     Send,
     TimerFired,
 )
+from rostra.groups.members import Because, Member
 from rostra.names import Domain, Endpoint, Group, parent
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.invariants import local_server_violations
 from rostra.protocols.relaxed.local import LocalServer
-from rostra.protocols.relaxed.messages import Member, MessageId
+from rostra.protocols.relaxed.messages import MessageId
 from rostra.protocols.relaxed.registry import Registry
 from rostra.protocols.relaxed.requests import Join, Open, Opened, Watch
 

@@ -8,21 +8,19 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from rostra.core.effects import Because, Effect, Event, LinkDown, LinkUp, Noted, Received, Send
+from rostra.core.effects import Effect, Event, LinkDown, LinkUp, Noted, Received, Send
+from rostra.groups.members import Because, Cause, Member, Part
 from rostra.names import ROOT, Domain, Endpoint, Group
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.domain import DomainServer
 from rostra.protocols.relaxed.invariants import domain_server_violations
 from rostra.protocols.relaxed.messages import (
-    Cause,
     DomainFailed,
     EndpointLeft,
     EndpointsJoined,
     Interest,
     InterestChanged,
-    Member,
     MessageId,
-    Part,
     ResolveReply,
     ResolveRequest,
     SyncDone,

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from rostra.core.effects import Because, CancelTimer, Effect, Ignored, Noted, SetTimer, TimerFired
+from rostra.core.effects import CancelTimer, Effect, Ignored, Noted, SetTimer, TimerFired
+from rostra.groups.members import Because, Cause, Member, Part
 from rostra.names import ROOT, Domain, Endpoint, Group
 from rostra.protocols.fifo import events as ev
 from rostra.protocols.fifo.delegate import DelegateCore
@@ -24,7 +25,6 @@ from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.messages import Data, Run
 from rostra.protocols.flow.runs import block_of, payloads
 from rostra.protocols.relaxed import requests as ns
-from rostra.protocols.relaxed.messages import Cause, Member, Part
 
 G = Group("g", ROOT)
 SILENT = Because(Domain("accuser"), Domain("accused"), "silent")

@@ -20,7 +20,6 @@ from typing import Any
 from rostra.core.effects import (
     Answer,
     Asked,
-    Because,
     CancelTimer,
     EndpointGone,
     Ignored,
@@ -32,6 +31,7 @@ from rostra.core.effects import (
     SetTimer,
     TimerFired,
 )
+from rostra.groups.members import Because
 from rostra.names import ROOT, Domain, Endpoint, Group, host_of, parent
 from rostra.names.tree import Tree
 from rostra.protocols.fifo import events as ev

@@ -17,9 +17,9 @@ from typing import Any
 
 import msgspec
 
-from rostra.client.changes import Joined, Left, Only, Without
 from rostra.core.effects import LinkDown, LinkUp
 from rostra.errors import BadInput, Unreachable
+from rostra.groups.items import Joined, Left, Only, Without
 from rostra.names import Domain, Group, Tree, inside, parse_group, parse_host
 from rostra.node import Output
 from rostra.protocols.links.config import LinkConfig

@@ -20,7 +20,6 @@ from typing import Any
 from rostra.core.effects import (
     Answer,
     Asked,
-    Because,
     Effect,
     EndpointGone,
     Event,
@@ -32,6 +31,7 @@ from rostra.core.effects import (
     Send,
     Tell,
 )
+from rostra.groups.members import Because, Stamp
 from rostra.names import Domain, Endpoint, Group, Tree, enclosing, host_of, inside, parent
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.domain import DomainServer
@@ -45,7 +45,6 @@ from rostra.protocols.relaxed.messages import (
     MessageId,
     ResolveReply,
     ResolveRequest,
-    Stamp,
 )
 from rostra.protocols.relaxed.neighbours import Relation
 from rostra.protocols.relaxed.registry import Registry, RegistryRecord

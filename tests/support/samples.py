@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rostra.core.effects import Because
+from rostra.groups.members import Because, Cause, Member, Part
 from rostra.names import ROOT, Domain, Endpoint, Group
 from rostra.protocols.election import messages as seat
 from rostra.protocols.fifo import events as spoken
@@ -13,7 +13,7 @@ from rostra.protocols.flow.messages import Run
 from rostra.protocols.links.packets import NOBODY, Beat, Bye, Data, Hello
 from rostra.protocols.relaxed import messages as server
 from rostra.protocols.relaxed import requests as program
-from rostra.protocols.relaxed.messages import Cause, Interest, Member, MessageId, Part
+from rostra.protocols.relaxed.messages import Interest, MessageId
 from rostra.wire.frames import ANY_WORLD
 from rostra.wire.programs import (
     NO_ENDPOINT,

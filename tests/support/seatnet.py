@@ -16,7 +16,6 @@ from collections.abc import Callable
 from random import Random
 
 from rostra.core.effects import (
-    Because,
     CancelTimer,
     Effect,
     Event,
@@ -30,6 +29,7 @@ from rostra.core.effects import (
     TimerFired,
     TimerKey,
 )
+from rostra.groups.members import Because
 from rostra.names import Domain, Group, seat_of
 from rostra.protocols.election.config import ElectionConfig
 from rostra.protocols.election.core import Ballot, SeatCore

@@ -32,6 +32,7 @@ from msgspec import msgpack
 from rostra.client.arenas import Loan, ReadArenas
 from rostra.core.effects import Received
 from rostra.errors import BadInput, BadName, Malformed
+from rostra.groups.members import Cause, Member
 from rostra.journal import inputs
 from rostra.names import ROOT, Domain, Endpoint, Group, parse_endpoint, parse_scope
 from rostra.protocols.fifo import events as ev
@@ -42,12 +43,10 @@ from rostra.protocols.flow.fec import ParityMaker, ParityReader
 from rostra.protocols.flow.messages import Run
 from rostra.protocols.flow.runs import block_of, cut, datagrams, is_sound, payloads, take
 from rostra.protocols.relaxed.messages import (
-    Cause,
     EndpointLeft,
     EndpointsJoined,
     Interest,
     InterestChanged,
-    Member,
     MessageId,
     Routed,
 )

@@ -30,9 +30,9 @@ import msgspec
 from msgspec import Struct
 
 from rostra.errors import BadName, Malformed, PeerError, WrongVersion, WrongWorld
+from rostra.groups.members import Member
 from rostra.names import parse_endpoint, parse_group_name, parse_scope, relayed_group_name
 from rostra.protocols.links.packets import Data
-from rostra.protocols.relaxed.messages import Member
 from rostra.wire import (
     ANY_WORLD,
     Answered,

@@ -8,10 +8,11 @@ from msgspec.structs import replace
 from support import samples
 from support.samples import CHESS, H1, ID, WORLD
 
+from rostra.groups.members import Cause, Member
 from rostra.names import Endpoint
 from rostra.protocols.flow.messages import Run
 from rostra.protocols.links.packets import Data
-from rostra.protocols.relaxed.messages import Cause, EndpointsJoined, Member, ResolveReply
+from rostra.protocols.relaxed.messages import EndpointsJoined, ResolveReply
 from rostra.protocols.relaxed.requests import Absolute, Joined
 from rostra.wire import Answered, Encoder, Lent, Told, encoder
 from rostra.wire.encoder import SHARED_FROM

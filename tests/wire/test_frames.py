@@ -8,11 +8,12 @@ from support import samples
 from support.samples import CHESS, H1, ID, WORLD
 
 from rostra.errors import Malformed, PeerError, TooLarge, Unreachable, WrongVersion, WrongWorld
+from rostra.groups.members import Cause, Member
 from rostra.names import Endpoint
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.packets import Beat, Data, Hello
 from rostra.protocols.relaxed.config import RelaxedConfig
-from rostra.protocols.relaxed.messages import Cause, EndpointsJoined, Member
+from rostra.protocols.relaxed.messages import EndpointsJoined
 from rostra.protocols.relaxed.requests import Open, SendTo
 from rostra.wire import (
     ANY_WORLD,

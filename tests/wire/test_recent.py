@@ -6,8 +6,8 @@ from support import samples
 from support.samples import CHESS, H1, WORLD
 
 from rostra.errors import Malformed
+from rostra.groups.members import Member
 from rostra.names import Endpoint
-from rostra.protocols.relaxed.messages import Member
 from rostra.protocols.relaxed.requests import Absolute
 from rostra.wire import Answered, Encoder, FrameKind, FrameReader, world_tag
 from rostra.wire.frames import frame

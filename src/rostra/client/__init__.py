@@ -17,9 +17,11 @@ choices       how strong a group is to be
 """
 
 from rostra.client.admin import Admin, connect_admin
-from rostra.client.changes import (
-    Because,
-    Cause,
+from rostra.client.conversation import Conversation
+from rostra.client.group import Membership, Watch
+from rostra.client.me import Me, connect
+from rostra.client.states import Connected, Lost, State, Suspended
+from rostra.groups.items import (
     Change,
     Gap,
     GroupItem,
@@ -27,8 +29,6 @@ from rostra.client.changes import (
     Joined,
     Left,
     Life,
-    Member,
-    Members,
     Message,
     Messages,
     NotDelivered,
@@ -37,10 +37,7 @@ from rostra.client.changes import (
     View,
     Without,
 )
-from rostra.client.conversation import Conversation
-from rostra.client.group import Membership, Watch
-from rostra.client.me import Me, connect
-from rostra.client.states import Connected, Lost, State, Suspended
+from rostra.groups.members import Because, Cause, Member, Members
 
 __all__ = [
     "Admin",

@@ -17,21 +17,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal
 
 from rostra.client.arenas import Loan
-from rostra.client.changes import (
-    Because,
-    Cause,
-    Gap,
-    GroupItem,
-    Joined,
-    Left,
-    Member,
-    Members,
-    Message,
-    Messages,
-    Only,
-    View,
-    Without,
-)
 from rostra.client.session import within
 from rostra.client.streams import again
 from rostra.errors import (
@@ -44,6 +29,8 @@ from rostra.errors import (
     TooLarge,
     Unreachable,
 )
+from rostra.groups.items import Gap, GroupItem, Joined, Left, Message, Messages, Only, View, Without
+from rostra.groups.members import Because, Cause, Member, Members
 from rostra.names import Endpoint, Group, inside, parent
 from rostra.protocols.fifo import events as told
 from rostra.protocols.fifo.messages import Role, Slow

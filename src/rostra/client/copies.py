@@ -15,21 +15,10 @@ A copy does not outlive the agent that it came from: when that is lost, every me
 what it hears first when it is back is a `Gap`.
 """
 
-from rostra.client.changes import (
-    Cause,
-    Change,
-    Gap,
-    Joined,
-    Left,
-    Member,
-    Members,
-    Only,
-    Resolution,
-    View,
-    Without,
-)
 from rostra.client.follows import Follow, Following
 from rostra.errors import RostraError
+from rostra.groups.items import Change, Gap, Joined, Left, Only, Resolution, View, Without
+from rostra.groups.members import Cause, Member, Members
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.relaxed import requests
 from rostra.protocols.relaxed.requests import AnyNotice

@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from typing import Any, Generic, Protocol, TypeVar
 from weakref import ref
 
-from rostra.client.changes import Change, Gap, Item, Members, Resolution, View
 from rostra.client.streams import Stream, again
 from rostra.errors import NotMember, RostraError
+from rostra.groups.items import Change, Gap, Item, Resolution, View
+from rostra.groups.members import Members
 from rostra.names import Group
 
 

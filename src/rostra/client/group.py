@@ -8,13 +8,14 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, Self, TypeVar, cast
 
-from rostra.client.changes import Change, Item, Members
 from rostra.client.copies import MemberFollow
 from rostra.client.follows import Follow
 from rostra.client.session import within
 from rostra.client.streams import BATCH_MAX, Stream, again
 from rostra.client.watched import WatchFollow
 from rostra.errors import BadInput, NotAllowed, NotMember, RostraError, Unreachable
+from rostra.groups.items import Change, Item
+from rostra.groups.members import Members
 from rostra.names import Group
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from typing import Any, Final, Literal, overload
 
 from rostra.client import choices
 from rostra.client.admin import inspect
-from rostra.client.changes import Gap, Life, Member, Message, NotDelivered, Resolution
 from rostra.client.connection import SILENCE_S_MAX, AgentConnection
 from rostra.client.conversation import Conversation, RoleName, SlowName
 from rostra.client.follows import Follow
@@ -18,6 +17,8 @@ from rostra.client.states import Lost, State
 from rostra.client.streams import Stream, again
 from rostra.client.watched import Place, WatchFollow, parse_token
 from rostra.errors import AlreadyMember, BadInput, RostraError, Unreachable
+from rostra.groups.items import Gap, Life, Message, NotDelivered, Resolution
+from rostra.groups.members import Member
 from rostra.names import (
     Domain,
     Endpoint,

@@ -12,26 +12,13 @@ what they missed, change by change; if not, they hear a `Gap` and a new `View`.
 
 from msgspec import Struct
 
-from rostra.client.changes import (
-    Cause,
-    Change,
-    Gap,
-    Item,
-    Joined,
-    Left,
-    Member,
-    Members,
-    Only,
-    Resolution,
-    View,
-    Without,
-)
 from rostra.client.follows import Follow, Following
 from rostra.client.streams import Stream
 from rostra.errors import BadInput, Malformed
+from rostra.groups.items import Change, Gap, Item, Joined, Left, Only, Resolution, View, Without
+from rostra.groups.members import Cause, Member, Members, by_endpoint
 from rostra.names import Domain, Endpoint, Group, quoted
 from rostra.protocols.relaxed import requests
-from rostra.protocols.relaxed.messages import by_endpoint
 from rostra.protocols.relaxed.requests import Changed, Snapshot
 
 

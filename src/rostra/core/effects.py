@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from rostra.groups.members import Because
 from rostra.names import Domain, Endpoint, Group
 
 Instant = float
@@ -23,17 +24,6 @@ Instant = float
 
 TimerKey = tuple[str | int, ...]
 """Names one timer of one core: what it is for, then which one. Setting it again moves it."""
-
-
-class Because(Struct, frozen=True, array_like=True):
-    """Why a server was given up: who says so, about whom, and on what grounds.
-
-    Small enough to travel with every failure notice; the accuser keeps the whole `Evidence`.
-    """
-
-    accuser: Domain
-    accused: Domain
-    what: str  # silent | ended by peer | restarted | overflow | closed
 
 
 class Event(Struct, frozen=True):

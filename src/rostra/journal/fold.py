@@ -21,8 +21,8 @@ each began. So one sight for all of them is enough, and the notices themselves s
 
 from typing import Final, NamedTuple
 
+from rostra.groups.members import Cause, Members, Stamp
 from rostra.names import Endpoint, Group, inside
-from rostra.protocols.relaxed.messages import Cause, Members, Stamp
 from rostra.protocols.relaxed.requests import Absolute, Joined, Left, Only, Without
 
 JOINED: Final = "joined"

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any, Final, Literal
 
-from rostra.core.effects import Because, LinkDown, LinkMoved, LinkUp
+from rostra.core.effects import LinkDown, LinkMoved, LinkUp
+from rostra.groups.members import Because, Cause
 from rostra.journal.entries import Sheet, micros
 from rostra.names import Domain, depth
 from rostra.protocols.links.events import (
@@ -22,7 +23,7 @@ from rostra.protocols.links.events import (
     Trusted,
 )
 from rostra.protocols.links.packets import Data
-from rostra.protocols.relaxed.messages import Cause, DomainFailed, EndpointsJoined
+from rostra.protocols.relaxed.messages import DomainFailed, EndpointsJoined
 
 AGAIN: Final = "again"
 """In the place of a message's kind: sent or received a second time, because the first was lost or late."""

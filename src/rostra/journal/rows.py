@@ -18,7 +18,8 @@ from typing import Any, Final, Literal
 
 from msgspec import json
 
-from rostra.core.effects import Answer, Asked, Because, EndpointGone, Event, LinkDown, LinkMoved, LinkUp, Tell
+from rostra.core.effects import Answer, Asked, EndpointGone, Event, LinkDown, LinkMoved, LinkUp, Tell
+from rostra.groups.members import Because, Cause, Member
 from rostra.journal.entries import OBSERVERS_MAX, Entry, Role, Sheet, micros
 from rostra.journal.fold import JOINED, LEFT, SNAPSHOT, UNFOLLOWED, UNKNOWN, Line, Sight
 from rostra.journal.links import Links, because_of
@@ -39,7 +40,6 @@ from rostra.protocols.links.events import (
     Transmit,
     Trusted,
 )
-from rostra.protocols.relaxed.messages import Cause, Member
 from rostra.protocols.relaxed.requests import (
     Absolute,
     Changed,

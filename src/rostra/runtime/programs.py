@@ -38,6 +38,7 @@ from rostra.errors import (
     TooLarge,
     Unreachable,
 )
+from rostra.groups.members import Members
 from rostra.names import ROOT, Endpoint, Group, incarnation_of, parent
 from rostra.protocols.detect.programs import (
     Ping as PingOrder,
@@ -69,7 +70,6 @@ from rostra.protocols.fifo.requests import Enter, Exit
 from rostra.protocols.links.events import Ticked
 from rostra.protocols.relaxed.domain import DomainServer
 from rostra.protocols.relaxed.local import LocalServer
-from rostra.protocols.relaxed.messages import Members
 from rostra.protocols.relaxed.requests import (
     Absolute,
     Changed,

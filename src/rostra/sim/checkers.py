@@ -22,11 +22,11 @@ from typing import Literal
 
 from msgspec import Struct
 
+from rostra.groups.members import Cause, Members, Stamp
 from rostra.names import Domain, Endpoint, Group, host_of, inside, parent
 from rostra.protocols.fifo import events as talk
 from rostra.protocols.fifo.voice import is_aggregate
 from rostra.protocols.flow.runs import payloads
-from rostra.protocols.relaxed.messages import Cause, Members, Stamp
 from rostra.protocols.relaxed.requests import Absolute, AnyNotice, Gap, Joined, Left, Only, Resolve, Without
 from rostra.sim.history import (
     Answered,

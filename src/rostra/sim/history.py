@@ -13,7 +13,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from rostra.core.effects import Because
+from rostra.groups.members import Because
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.fifo.events import Item
 from rostra.protocols.flow.messages import Run

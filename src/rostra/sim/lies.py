@@ -17,13 +17,14 @@ from typing import Any, Final
 from msgspec import Meta, Struct
 
 from rostra.errors import PeerError, RostraError
+from rostra.groups.members import Member
 from rostra.names import ROOT, Domain, Endpoint, Group, child, enclosing, host_of, inside
 from rostra.protocols.fifo.messages import Attributes, Control, DelegateAttributes, LastWords, encode
 from rostra.protocols.fifo.voice import delegate_of, lan_of
 from rostra.protocols.links.packets import NOBODY, Beat, Bye, Data, Hello
 from rostra.protocols.relaxed.domain import DomainServer
 from rostra.protocols.relaxed.local import LocalServer
-from rostra.protocols.relaxed.messages import Member, MessageId, Routed
+from rostra.protocols.relaxed.messages import MessageId, Routed
 from rostra.sim.world import WORLD_NAME, World
 from rostra.wire import Encoder, FrameKind, FrameReader
 from rostra.wire.numbers import MESSAGES

@@ -7,10 +7,11 @@ twin knows what can be seen from where.
 from collections.abc import Iterable
 from typing import Final
 
+from rostra.groups.members import Members
 from rostra.names import Domain, Endpoint, Group, inside
 from rostra.protocols.relaxed.domain import DomainServer
 from rostra.protocols.relaxed.local import LocalServer
-from rostra.protocols.relaxed.messages import Interest, Members
+from rostra.protocols.relaxed.messages import Interest
 from rostra.protocols.relaxed.neighbours import Relation
 from rostra.protocols.relaxed.requests import Absolute, Joined
 from rostra.sim.history import AnyRecord, MembershipChanged, Told

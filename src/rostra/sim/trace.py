@@ -14,13 +14,13 @@ the section's: ``heard a 1-50``.
 from collections.abc import Iterable
 from typing import Literal
 
-from rostra.core.effects import Because, Ignored, LinkDown, LinkMoved, LinkUp, Noted
+from rostra.core.effects import Ignored, LinkDown, LinkMoved, LinkUp, Noted
+from rostra.groups.members import Because, Cause, Members
 from rostra.names import Domain, Endpoint, Group, Tree, host_of, incarnation_of, labels, name_of
 from rostra.node import Output
 from rostra.protocols.fifo import events as talk
 from rostra.protocols.flow.runs import payloads
 from rostra.protocols.links.events import Suspected, Trusted
-from rostra.protocols.relaxed.messages import Cause, Members
 from rostra.protocols.relaxed.requests import (
     Absolute,
     AnyNotice,

@@ -9,9 +9,9 @@ from collections import deque
 from typing import Any, Final
 
 from rostra.core.effects import LinkDown, LinkMoved, LinkUp
+from rostra.groups.members import Cause, Members
 from rostra.names import Domain, Endpoint, name_of
 from rostra.node import Output
-from rostra.protocols.relaxed.messages import Cause, Members
 from rostra.protocols.relaxed.requests import (
     Absolute,
     AnyNotice,

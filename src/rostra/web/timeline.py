@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct, field
 
 from rostra.client import Cause, Change, Joined, Left, Only, Without
-from rostra.core.effects import Because
+from rostra.groups.members import Because
 from rostra.names import ROOT, Domain, Endpoint, Group, enclosing, host_of, inside
 
 ENTRIES_MAX: Final = 1_000

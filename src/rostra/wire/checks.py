@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable
 from ipaddress import ip_address
 from typing import Any, Final
 
-from rostra.core.effects import Because
 from rostra.errors import BadInput
+from rostra.groups.members import Because, Members, Part, Stamp
 from rostra.names import Group, host_of, is_reserved, parse_endpoint, parse_endpoint_name, parse_scope
 from rostra.names.checks import NUMBER_MAX as NUMBER_MAX
 from rostra.names.checks import check_endpoint as _endpoint
@@ -57,15 +57,12 @@ from rostra.protocols.relaxed.messages import (
     InterestChanged,
     LifeAsked,
     LifeTold,
-    Members,
     MessageId,
-    Part,
     RegistryTold,
     Report,
     ResolveReply,
     ResolveRequest,
     Routed,
-    Stamp,
     SyncDone,
     Undeliverable,
 )

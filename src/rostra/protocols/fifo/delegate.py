@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from rostra.core.effects import Effect, Event, Ignored, Instant, TimerFired
+from rostra.groups.members import Cause, Member, Members, Stamp
 from rostra.names import Domain, Endpoint, Group, endpoint, host_of, incarnation_of, inside, parent
 from rostra.protocols.fifo.events import (
     Appointed,
@@ -83,7 +84,6 @@ from rostra.protocols.flow.messages import (
 )
 from rostra.protocols.flow.tree import Forwarding
 from rostra.protocols.relaxed import requests as ns
-from rostra.protocols.relaxed.messages import Cause, Member, Members, Stamp
 from rostra.protocols.relaxed.view import GroupView, ViewChanged
 
 

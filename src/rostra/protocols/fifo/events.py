@@ -14,7 +14,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from rostra.core.effects import Because, Effect, Event
+from rostra.core.effects import Effect, Event
+from rostra.groups.members import Because
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.fifo.messages import Channel, Mirror, MirrorAsked, Role, Slow, Whereabouts
 from rostra.protocols.flow.messages import Run, Speech, Stream

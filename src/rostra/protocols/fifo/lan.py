@@ -25,12 +25,12 @@ of its members came by a join notice (`fresh`). When the cut comes, it is compar
 from enum import IntEnum
 
 from rostra.core.effects import Instant
+from rostra.groups.members import Cause, Member, Stamp
 from rostra.names import Domain, Endpoint, host_of
 from rostra.protocols.fifo.messages import Attributes, Cut, CutReply, CutRequest, Entry, attributes_of
 from rostra.protocols.fifo.senders import Phase, Senders
 from rostra.protocols.fifo.voice import Voice, delegate_of, lan_of
 from rostra.protocols.flow.messages import Epoch
-from rostra.protocols.relaxed.messages import Cause, Member, Stamp
 from rostra.protocols.relaxed.view import GroupView
 
 

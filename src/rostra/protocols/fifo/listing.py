@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from rostra.groups.members import Member, Members
 from rostra.protocols.fifo.messages import (
     Attributes,
     DelegateAttributes,
@@ -16,7 +17,6 @@ from rostra.protocols.fifo.messages import (
     is_delegate,
 )
 from rostra.protocols.relaxed import requests as ns
-from rostra.protocols.relaxed.messages import Member, Members
 
 _FIRST_BYTES = frozenset((0x92, 0x95))  # of the two attachments, as MessagePack arrays begin
 

@@ -19,6 +19,7 @@ Where we differ from the paper, and why:
 from msgspec import Struct
 
 from rostra.core.effects import Effect, EndpointGone, Event, Ignored, Instant, TimerFired
+from rostra.groups.members import Cause, Member, Members
 from rostra.names import Domain, Endpoint, Group, inside
 from rostra.protocols.fifo.events import (
     Excluded,
@@ -67,7 +68,6 @@ from rostra.protocols.flow.early import Early
 from rostra.protocols.flow.fragments import NO_PARTS, Parts
 from rostra.protocols.flow.messages import Below, Data, Epoch, Heartbeat, Nak, Poll, Polled, Speech, Stream
 from rostra.protocols.relaxed import requests as ns
-from rostra.protocols.relaxed.messages import Cause, Member, Members
 from rostra.protocols.relaxed.view import Fellows, GroupView, ViewChanged
 
 

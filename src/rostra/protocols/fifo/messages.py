@@ -30,6 +30,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct, msgpack
 
 from rostra.errors import UNDECODABLE, BadInput
+from rostra.groups.members import Member
 from rostra.names import Domain, Endpoint
 from rostra.names.addresses import TcpAddress, parse_reachable
 from rostra.names.checks import check_of
@@ -46,7 +47,6 @@ from rostra.protocols.flow.messages import (
     Stream,
     Tree,
 )
-from rostra.protocols.relaxed.messages import Member
 
 ADHOC: Final = "adhoc"
 """The first word of every timer of this folder, and what a delegate is called."""

@@ -10,9 +10,9 @@ as it may of somebody who left and joined again, the later one counts (C-082).
 
 from msgspec.structs import replace
 
+from rostra.groups.members import Member, Members, unite
 from rostra.names import Endpoint
 from rostra.protocols.fifo.messages import Attributes, attributes_of
-from rostra.protocols.relaxed.messages import Member, Members, unite
 from rostra.protocols.relaxed.requests import Absolute, Joined
 
 

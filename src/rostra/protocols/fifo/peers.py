@@ -14,13 +14,13 @@ Peer sync is two exchanges that do not wait for each other: each delegate asks t
 from enum import IntEnum
 
 from rostra.core.effects import Instant
+from rostra.groups.members import Cause, Member, Stamp
 from rostra.names import Domain, Endpoint, host_of
 from rostra.protocols.fifo.messages import Attributes, Cut, CutReply, Entry, ViewId, attributes_of
 from rostra.protocols.fifo.relays import Relays
 from rostra.protocols.fifo.voice import Voice, delegate_of, lan_of
 from rostra.protocols.flow.messages import Epoch, Have
 from rostra.protocols.flow.tree import Forwarding, order
-from rostra.protocols.relaxed.messages import Cause, Member, Stamp
 from rostra.protocols.relaxed.view import GroupView
 
 

@@ -19,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rostra.core.effects import Instant
+from rostra.groups.members import Stamp
 from rostra.names import Domain, Endpoint, host_of, inside
 from rostra.protocols.fifo.messages import Entry, Role
 from rostra.protocols.fifo.senders import ENTRIES_MAX
@@ -46,7 +47,6 @@ from rostra.protocols.flow.recovery import Hole, Recent
 from rostra.protocols.flow.stability import Pins
 from rostra.protocols.flow.streams import Inbound
 from rostra.protocols.flow.tree import Forwarding
-from rostra.protocols.relaxed.messages import Stamp
 
 TWICE_BYTES = 16 << 10
 """So much is repaired twice for a delegate that asks again; more takes further questions in any case."""

@@ -20,6 +20,7 @@ from enum import IntEnum
 from msgspec import Struct
 
 from rostra.core.effects import Instant
+from rostra.groups.members import Stamp
 from rostra.names import Domain, Endpoint
 from rostra.protocols.fifo.events import Delivered, Gap, Joined, Left
 from rostra.protocols.fifo.messages import Attributes, Role
@@ -30,7 +31,6 @@ from rostra.protocols.flow.fragments import NUMBER, RANGES_MAX, held, places, pl
 from rostra.protocols.flow.messages import Below, Data, Have, Nak, Pulse, Range, Run, Status, Stream
 from rostra.protocols.flow.recovery import Hole, Promises
 from rostra.protocols.flow.streams import Inbound
-from rostra.protocols.relaxed.messages import Stamp
 
 ENTRIES_MAX = 64
 """Streams in one status message."""

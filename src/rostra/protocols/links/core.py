@@ -31,7 +31,8 @@ report one side only, after which the other never re-announces itself (T-30); se
 from itertools import islice
 from typing import Final
 
-from rostra.core.effects import Because, Effect, Event, Ignored, Instant, LinkDown, LinkUp, Received
+from rostra.core.effects import Effect, Event, Ignored, Instant, LinkDown, LinkUp, Received
+from rostra.groups.members import Because
 from rostra.names import Domain
 from rostra.protocols.detect.core import Detector, Verdict
 from rostra.protocols.links.config import LinkConfig

@@ -8,8 +8,9 @@
 
 from msgspec import Struct
 
-from rostra.core.effects import Because, Effect, Event
+from rostra.core.effects import Effect, Event
 from rostra.core.effects import Ticked as Ticked
+from rostra.groups.members import Because
 from rostra.names import Domain
 from rostra.protocols.links.packets import AnyPacket
 

@@ -20,8 +20,9 @@ from collections import Counter
 from collections.abc import Iterator
 from enum import Enum, IntEnum
 
+from rostra.groups.members import Member, Members, Part, Stamp, unite
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.relaxed.messages import Member, Members, MessageId, Part, Stamp, unite
+from rostra.protocols.relaxed.messages import MessageId
 
 
 class Kind(Enum):

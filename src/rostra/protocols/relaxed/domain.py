@@ -42,7 +42,6 @@ import msgspec
 from rostra.core.effects import (
     Answer,
     Asked,
-    Because,
     Effect,
     Event,
     Ignored,
@@ -56,12 +55,12 @@ from rostra.core.effects import (
     Send,
 )
 from rostra.errors import BadName, NotAllowed, NotAvailable
+from rostra.groups.members import Because, Cause, Members, Part, by_endpoint
 from rostra.names import Domain, Group, check_public, inside, make_group
 from rostra.protocols.relaxed.collection import Collection, Collections, Kind, Question, Side
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.interest import NO_SHIFT, InterestTable, Shift
 from rostra.protocols.relaxed.messages import (
-    Cause,
     DomainFailed,
     EndpointLeft,
     EndpointsJoined,
@@ -70,9 +69,7 @@ from rostra.protocols.relaxed.messages import (
     InterestChanged,
     LifeAsked,
     LifeTold,
-    Members,
     MessageId,
-    Part,
     RegistryTold,
     Report,
     ResolveReply,
@@ -81,7 +78,6 @@ from rostra.protocols.relaxed.messages import (
     ServerMessage,
     SyncDone,
     Undeliverable,
-    by_endpoint,
 )
 from rostra.protocols.relaxed.neighbours import Neighbours, Relation
 from rostra.protocols.relaxed.registry import Registry, RegistryRecord

@@ -39,7 +39,6 @@ from msgspec import json
 from rostra.core.effects import (
     Answer,
     Asked,
-    Because,
     CancelTimer,
     Effect,
     EndpointGone,
@@ -73,6 +72,7 @@ from rostra.errors import (
     TooLarge,
     Unreachable,
 )
+from rostra.groups.members import Because, Cause, Member, Members, Part, Stamp, by_endpoint, unite
 from rostra.names import (
     Domain,
     Endpoint,
@@ -103,7 +103,6 @@ from rostra.protocols.relaxed.local_state import (
     Waiter,
 )
 from rostra.protocols.relaxed.messages import (
-    Cause,
     DomainFailed,
     EndpointLeft,
     EndpointsJoined,
@@ -111,20 +110,14 @@ from rostra.protocols.relaxed.messages import (
     InterestChanged,
     LifeAsked,
     LifeTold,
-    Member,
-    Members,
     MessageId,
-    Part,
     RegistryTold,
     Report,
     ResolveReply,
     ResolveRequest,
     Routed,
-    Stamp,
     SyncDone,
     Undeliverable,
-    by_endpoint,
-    unite,
 )
 from rostra.protocols.relaxed.registry import Registry, RegistryRecord
 from rostra.protocols.relaxed.requests import (

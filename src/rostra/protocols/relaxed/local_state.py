@@ -17,8 +17,9 @@ from typing import Final
 from msgspec import Struct, field
 
 from rostra.core.effects import Instant
+from rostra.groups.members import Member, Members
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.relaxed.messages import Interest, Member, Members, MessageId
+from rostra.protocols.relaxed.messages import Interest, MessageId
 from rostra.protocols.relaxed.requests import Absolute
 
 AUTO: Final = None

@@ -16,16 +16,13 @@ Every message has an id that is unique for ever. A request keeps its id end to e
 while it is forwarded, so that a tap can tell one event from another.
 """
 
-from enum import Enum, IntEnum
+from enum import IntEnum
 from typing import Final
 
 from msgspec import Struct
 
-from rostra.core.effects import Because
-from rostra.names import Domain, Endpoint, Group, inside
-
-Stamp = tuple[int, int]
-"""(incarnation of the agent, counter): given by an agent to every join and leave; the larger is the later."""
+from rostra.groups.members import Because, Cause, Members, Part, Stamp
+from rostra.names import Domain, Endpoint, Group
 
 
 class MessageId(Struct, frozen=True, array_like=True, gc=False):
@@ -40,38 +37,6 @@ class Interest(IntEnum):
     NONE = 0
     RESOLVE = 1
     ALL = 2
-
-
-class Cause(Enum):
-    JOIN = "join"
-    MERGE = "merge"
-    LEAVE = "leave"
-    CRASH = "crash"
-
-
-class Member(Struct, frozen=True, array_like=True, gc=False):
-    """One membership. Lists are sets keyed by endpoint; of two records the larger stamp wins (C-082)."""
-
-    endpoint: Endpoint
-    stamp: Stamp
-    meta: bytes = b""
-
-
-Members = tuple[Member, ...]
-"""Sorted by endpoint, each endpoint once."""
-
-
-class Part(Struct, frozen=True, array_like=True):
-    """A part of the address space: everything inside a domain, or everything outside it."""
-
-    within: bool
-    domain: Domain
-
-    def covers(self, address: str) -> bool:
-        return inside(self.domain, address) is self.within
-
-    def __str__(self) -> str:
-        return f"{'inside' if self.within else 'outside'} {self.domain}"
 
 
 class ServerMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
@@ -205,16 +170,3 @@ Message = (
     | Inquiry
     | Report
 )
-
-
-def by_endpoint(members: dict[Endpoint, Member]) -> Members:
-    """A table of members as it leaves in a message: sorted."""
-    return tuple([members[endpoint] for endpoint in sorted(members)])
-
-
-def unite(table: dict[Endpoint, Member], members: Members) -> None:
-    """Add records to a table; on a duplicate the larger stamp wins (C-082)."""
-    for member in members:
-        known = table.get(member.endpoint)
-        if known is None or known.stamp < member.stamp:
-            table[member.endpoint] = member

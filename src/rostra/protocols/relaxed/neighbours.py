@@ -17,8 +17,8 @@ cluster and lets their names leak to the next (T-01, T-02). Paths leave nothing 
 
 from enum import IntEnum
 
+from rostra.groups.members import Members, Part
 from rostra.names import ROOT, Domain, Group, child, depth, enclosing, inside, labels, parent
-from rostra.protocols.relaxed.messages import Members, Part
 
 
 class Relation(IntEnum):

@@ -13,10 +13,9 @@ A question that cannot be granted is answered with `Denied`, which carries a cod
 
 from msgspec import Struct
 
-from rostra.core.effects import Because
 from rostra.errors import RostraError
+from rostra.groups.members import Because, Cause, Members, Part, Stamp
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.relaxed.messages import Cause, Members, Part, Stamp
 
 # Requests: program to agent
 

@@ -28,7 +28,6 @@ from msgspec import Struct, field, json, structs
 from rostra.core.effects import (
     Answer,
     Asked,
-    Because,
     Effect,
     EndpointGone,
     Event,
@@ -40,18 +39,16 @@ from rostra.core.effects import (
     Send,
     Tell,
 )
+from rostra.groups.members import Because, Cause, Members, Part
 from rostra.names import Domain, Endpoint, Group, concerns, host_of, inside, parent
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.core import Link
 from rostra.protocols.links.events import Evidence, Removed, Suspected, Trusted
 from rostra.protocols.relaxed.messages import (
     REPORT_BYTES_MAX,
-    Cause,
     DomainFailed,
     EndpointLeft,
     EndpointsJoined,
-    Members,
-    Part,
     ResolveReply,
 )
 from rostra.protocols.relaxed.requests import Close, Denied, Leave, Left, Only, Open, Without

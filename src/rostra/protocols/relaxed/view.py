@@ -19,8 +19,8 @@ from typing import Any, Final, TypeVar
 from msgspec import Struct
 
 from rostra.core.effects import Ignored
+from rostra.groups.members import Member, Members, Stamp, by_endpoint
 from rostra.names import Endpoint, Group, inside
-from rostra.protocols.relaxed.messages import Member, Members, Stamp, by_endpoint
 from rostra.protocols.relaxed.requests import Absolute, AnyNotice, Gap, Joined, Left, Only, Without
 
 T = TypeVar("T")

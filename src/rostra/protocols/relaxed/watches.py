@@ -23,10 +23,10 @@ from typing import Any
 
 from rostra.core.effects import Effect, Ignored, Instant, Tell
 from rostra.errors import NotMember
+from rostra.groups.members import Cause
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.local_state import Roll
-from rostra.protocols.relaxed.messages import Cause
 from rostra.protocols.relaxed.requests import (
     Absolute,
     AnyNotice,

@@ -25,7 +25,8 @@ from typing import Any, ClassVar, NamedTuple
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from rostra.core.effects import Because, Effect, Event, LinkDown, LinkUp, Received, Send
+from rostra.core.effects import Effect, Event, LinkDown, LinkUp, Received, Send
+from rostra.groups.members import Because
 from rostra.names import Domain
 from rostra.sim.explore.model import Bounds, Numbers, Words, renamed, shown
 

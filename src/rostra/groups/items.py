@@ -20,30 +20,8 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from rostra.core.effects import Because
+from rostra.groups.members import Because, Cause, Members
 from rostra.names import Domain, Endpoint
-from rostra.protocols.relaxed.messages import Cause, Member, Members
-
-__all__ = [
-    "Because",
-    "Cause",
-    "Change",
-    "Gap",
-    "GroupItem",
-    "Item",
-    "Joined",
-    "Left",
-    "Life",
-    "Member",
-    "Members",
-    "Message",
-    "Messages",
-    "NotDelivered",
-    "Only",
-    "Resolution",
-    "View",
-    "Without",
-]
 
 
 class Numbered(Struct, frozen=True, kw_only=True):

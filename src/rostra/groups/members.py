@@ -1,0 +1,66 @@
+"""Members of groups, and why they came and went."""
+
+from enum import Enum
+
+from msgspec import Struct
+
+from rostra.names import Domain, Endpoint, inside
+
+Stamp = tuple[int, int]
+"""(incarnation of the agent, counter): given by an agent to every join and leave; the larger is the later."""
+
+
+class Cause(Enum):
+    JOIN = "join"
+    MERGE = "merge"
+    LEAVE = "leave"
+    CRASH = "crash"
+
+
+class Member(Struct, frozen=True, array_like=True, gc=False):
+    """One membership. Lists are sets keyed by endpoint; of two records the larger stamp wins (C-082)."""
+
+    endpoint: Endpoint
+    stamp: Stamp
+    meta: bytes = b""
+
+
+Members = tuple[Member, ...]
+"""Sorted by endpoint, each endpoint once."""
+
+
+class Part(Struct, frozen=True, array_like=True):
+    """A part of the address space: everything inside a domain, or everything outside it."""
+
+    within: bool
+    domain: Domain
+
+    def covers(self, address: str) -> bool:
+        return inside(self.domain, address) is self.within
+
+    def __str__(self) -> str:
+        return f"{'inside' if self.within else 'outside'} {self.domain}"
+
+
+def by_endpoint(members: dict[Endpoint, Member]) -> Members:
+    """A table of members as it leaves in a message: sorted."""
+    return tuple([members[endpoint] for endpoint in sorted(members)])
+
+
+def unite(table: dict[Endpoint, Member], members: Members) -> None:
+    """Add records to a table; on a duplicate the larger stamp wins (C-082)."""
+    for member in members:
+        known = table.get(member.endpoint)
+        if known is None or known.stamp < member.stamp:
+            table[member.endpoint] = member
+
+
+class Because(Struct, frozen=True, array_like=True):
+    """Why a server was given up: who says so, about whom, and on what grounds.
+
+    Small enough to travel with every failure notice; the accuser keeps the whole `Evidence`.
+    """
+
+    accuser: Domain
+    accused: Domain
+    what: str  # silent | ended by peer | restarted | overflow | closed
