@@ -120,6 +120,32 @@ async def test_other_users_cannot_read_it_whatever_the_umask(tmp_path: Path, lef
 
 @pytest.mark.spec("X-091")
 @in_a_loop
+async def test_what_is_taken_is_forgotten_without_a_look_at_the_rest(tmp_path: Path) -> None:
+    """Every acknowledgement once went through all that was left: one that was far behind stayed so."""
+    work = []
+    for rows in (100, 10_000):
+        directory = tmp_path / str(rows)
+        directory.mkdir()
+        desk = Desk(directory, 1 << 30)
+        await desk.keep(1, *[run_of(first, 1) for first in range(1, rows + 1)])
+        thread, steps = desk.disk._thread, [0]
+        assert thread is not None
+
+        def count(desk: Desk = desk, steps: list[int] = steps) -> None:
+            def step() -> None:
+                steps[0] += 1
+
+            desk.disk._opened().set_progress_handler(step, 10)
+
+        await asyncio.wrap_future(thread.submit(count))
+        desk.disk.forget(ForgetSpilled(G, 1, 10))
+        assert (await desk.read(1, 10, 12)).runs
+        work.append(steps[0])
+        desk.disk.close()
+    assert work[1] < 2 * work[0]
+
+
+@in_a_loop
 async def test_a_hole_is_never_read_over(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     assert await desk.keep(7, run_of(1, 5), run_of(10, 5)) == ""

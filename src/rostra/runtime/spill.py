@@ -120,8 +120,9 @@ class SpillDisk:
         try:
             with self._opened() as db:
                 gone = db.execute(
-                    "DELETE FROM runs WHERE backlog = ? AND upto <= ? RETURNING length(block)",
-                    (order.backlog, below),
+                    # By `first`, which is in order, lest every acknowledgement goes through the whole backlog.
+                    "DELETE FROM runs WHERE backlog = ? AND first < ? AND upto <= ? RETURNING length(block)",
+                    (order.backlog, below, below),
                 ).fetchall()
         except sqlite3.Error as error:
             return None, (FAILED, str(error))
