@@ -18,7 +18,7 @@ from support.fifobench import (
     user,
 )
 
-from rostra.core.effects import EndpointGone, Noted
+from rostra.core.effects import Effect, EndpointGone, Noted
 from rostra.groups.members import Cause
 from rostra.names import Domain
 from rostra.protocols.fifo import events as ev
@@ -425,6 +425,13 @@ def test_of_who_only_listens_nothing_is_noted_but_that_it_is_there():
     assert bench.core.lans.fresh == {}
 
 
+def in_vain(bench: MemberBench, below: Below) -> list[Effect]:
+    """What comes of a question, the answer to which is that it is forgotten."""
+    [nak] = [each.message for each in speech(bench.fire("recover", now=bench.now + 1))]
+    assert nak.ranges[0][0] < below.lowest
+    return bench.hear("huji", below)
+
+
 @pytest.mark.spec("X-006")
 def test_what_is_lost_without_a_reason_is_told_and_costs_nothing_else():
     """A stream's home may lie. That must not cost a receiver what others say."""
@@ -435,9 +442,9 @@ def test_what_is_lost_without_a_reason_is_told_and_costs_nothing_else():
     bench.hear("huji.h2", data(NEAR, 3))
     bench.hear("huji.h2", data(NEAR, 7))
     below = Below(NEAR.endpoint, 6, Domain("huji"))
-    assert items(bench.hear("huji", below)) == []
-    assert items(bench.hear("huji", below)) == []
-    effects = bench.hear("huji", below)
+    assert items(in_vain(bench, below)) == []
+    assert items(in_vain(bench, below)) == []
+    effects = in_vain(bench, below)
     assert [each.about for each in effects if isinstance(each, Noted)] == [
         f"{NEAR.endpoint} 1 to 2",
         f"{NEAR.endpoint} 4 to 5",
@@ -459,11 +466,28 @@ def test_what_is_lost_is_told_to_a_program_in_its_turn():
     bench.hear("huji.h2", data(NEAR, 4))
     below = Below(NEAR.endpoint, 4, Domain("huji"))
     for _ in range(4):
-        assert items(bench.hear("huji", below)) == []
+        assert items(in_vain(bench, below)) == []
     assert numbers(bench.step(ev.Resumed(bench.me.endpoint, G))) == [1]
-    effects = [each for _ in range(3) for each in items(bench.hear("huji", below))]
+    effects = [each for _ in range(3) for each in items(in_vain(bench, below))]
     assert effects[0] == ev.Gap(NEAR.endpoint, 2, 3)
     assert [each.run.first for each in effects[1:]] == [4]
+
+
+@pytest.mark.spec("X-006", "X-084")
+def test_what_is_forgotten_is_believed_to_be_lost_after_some_questions_and_not_after_some_answers():
+    """One question is several datagrams, each of which is answered; and so are those of others of our host.
+    A repair by somebody else may still be on its way."""
+    bench = flowing()
+    for number in (2, 4, 6):
+        bench.hear("huji.h2", data(NEAR, number))
+    below = Below(NEAR.endpoint, 6, Domain("huji"))
+    assert items(bench.hear("huji", *[below] * 9)) == [], "we have not asked at all"
+    assert items(in_vain(bench, below)) == []
+    assert items(bench.hear("huji", *[below] * 9)) == [], "answers to what others of our host asked"
+    assert items(in_vain(bench, below)) == []
+    assert numbers(bench.hear("huji.h2", data(NEAR, 1, repair=True))) == [1, 2]
+    assert items(in_vain(bench, below)) == [] and items(in_vain(bench, below)) == []
+    assert items(in_vain(bench, below))[0] == ev.Gap(NEAR.endpoint, 3, 3)
 
 
 # 4.3, ends

@@ -23,6 +23,7 @@ def frame(number: int, size: int = 436) -> Data:
 def ask(pace: Pace, now: float, first: int, last: int) -> tuple[tuple[int, int], ...]:
     """Which of these numbers are to be repaired?"""
     nak = pace.asked(now, G, Nak(A, ((first, last),), MIT), AGAIN_S)
+    pace.heard(now, AGAIN_S)
     return () if nak is None else nak.ranges
 
 
@@ -72,6 +73,21 @@ def test_a_way_that_loses_a_fifth_of_streams_of_which_a_fifth_never_came_is_not_
         while missing and missing[0][1] < now - 0.25:
             each, _ = missing.pop(0)
             ask(pace, now, each, each)
+    assert pace.rate is None
+
+
+@pytest.mark.spec("X-084", "X-090")
+def test_a_way_that_loses_a_fifth_of_many_streams_is_not_narrow():
+    """Of a stream that says little, the other end knows little but what it misses."""
+    pace, luck, missing = Pace(1200), Random("many"), []
+    for number in range(1, 12_001):
+        now, stream = number / 20, Endpoint(f"huji.h1/s{number % 30}#1")
+        assert pace.send(now, G, Data(stream, Run(number // 30, 1, b"x"), number // 30, 0)), f"after {now} s"
+        if luck.random() < 0.2:
+            missing.append((stream, number // 30, now))
+        while missing and missing[0][2] < now - 0.25:
+            stream, each, _ = missing.pop(0)
+            pace.asked(now, G, Nak(stream, ((each, each),), MIT), AGAIN_S)
     assert pace.rate is None
 
 
@@ -150,8 +166,7 @@ def paced(pace: Pace, begin: float, arrives, for_s: float) -> float:
         for each, at in list(lost.items()):
             if now - at > 0.3 and ask(pace, now, each, each):
                 del lost[each]
-        if not lost:
-            ask(pace, now, 1, 1)
+        pace.heard(now, AGAIN_S)
     return now
 
 
@@ -190,7 +205,7 @@ def test_a_way_is_unlimited_again_when_nothing_has_waited_for_a_while():
     pace = narrow()
     for now in (1.0, 4.0, 7.0, 10.0, 13.0, 16.0):
         pace.send(now, G, frame(int(now) + 100))
-        ask(pace, now + 0.5, 1, 1)
+        pace.heard(now + 0.5, AGAIN_S)
     assert pace.rate is None
     assert all(pace.send(20.0, G, frame(number)) for number in range(200, 300))
 
@@ -250,6 +265,20 @@ def test_what_a_way_is_judged_by_is_forgotten_where_nothing_is_asked_for():
         for part in large(number, parts=3):
             pace.send(number / 10, G, part)
     assert len(pace._outset.parts) < 100 and len(pace._outset.said[G, A]) < 100
+
+
+@pytest.mark.spec("X-090", "X-092")
+def test_a_way_that_loses_nothing_any_more_is_faster_though_nothing_is_asked_for():
+    """50,000 bytes per second are said, on a way that took 5,000 for a while: of one that is not narrow any
+    more nothing is asked for again, and what was sent there must not be remembered for ever."""
+    pace = narrow()
+    for number in range(100, 4100):
+        now = number / 100
+        pace.send(now, G, frame(number))
+        pace.due(now)
+        pace.heard(now, AGAIN_S)
+    assert pace.rate is not None and pace.rate > 50_000
+    assert len(pace._sent_at) < 2000
 
 
 @pytest.mark.spec("X-092")

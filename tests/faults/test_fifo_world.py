@@ -124,6 +124,22 @@ def test_a_narrow_way_carries_what_it_can_and_little_of_it_twice():
     assert way.datagrams["Data"] + way.datagrams["Repair"] <= 4 * 20, "not again and again"
 
 
+@pytest.mark.spec("X-090")
+def test_a_way_that_is_too_narrow_for_a_stream_is_full_of_what_is_new():
+    """It takes half of what is said. Repairs once took all of it for ever: those who asked for them did not
+    know of what was lost since then, which was therefore taken to have arrived."""
+    world, (a, _, c, _) = talking()
+    world.throttle(25_000.0, "huji | mit")
+    a.stream("g", 0.01, count=10_000, size=500)
+    way = world.data.way(Domain("huji"), Domain("mit"))
+    world.run(20.0)
+    came, said = c.talk("g").last[a.address], way.datagrams["Data"] + way.datagrams["Repair"]
+    world.run(60.0)
+    came, said = c.talk("g").last[a.address] - came, way.datagrams["Data"] + way.datagrams["Repair"] - said
+    assert came * 500 > 0.85 * 25_000 * 60, "of what the way can take"
+    assert came > 0.7 * said
+
+
 def test_a_program_that_does_not_read_gets_everything_when_it_does():
     world, (a, b, c, _) = talking()
     c.pause("g")

@@ -809,9 +809,9 @@ class ClusterCore:
     def _paced_questions(
         self, now: Instant, delegate: DelegateCore, source: Domain, messages: Iterable[Speech]
     ) -> Iterable[Speech]:
-        """Questions tell how much of what we said was lost."""
+        """Questions tell how much of what we said was lost; and so does it if there are none."""
         pace = self._paces.get(source)
-        if pace is None or not any(type(message) is Nak for message in messages):
+        if pace is None or (pace.rate is None and not any(type(message) is Nak for message in messages)):
             return messages
         pace.meet(now, delegate.peers.delegate(source))
         again_s = self.config.again_after(delegate.relays.round_trips.get(source))
@@ -819,6 +819,7 @@ class ClusterCore:
             pace.asked(now, delegate.group, message, again_s) if isinstance(message, Nak) else message
             for message in messages
         ]
+        pace.heard(now, again_s)
         return [message for message in kept if message is not None]
 
     def _without_parity(

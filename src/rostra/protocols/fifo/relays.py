@@ -718,10 +718,10 @@ class Relays:
         voice, inbound = self._voice, relay.inbound
         at_home = inside(voice.lan, nak.asker)
         missed = 0
+        if not on_disk and any(first < relay.lowest for first, _ in nak.ranges):
+            # Forgotten, or from before our own time: whoever still misses it must look elsewhere (TX-13).
+            voice.transmit(nak.asker, Below(nak.stream, relay.lowest, voice.lan))
         for first, last in nak.ranges:
-            if first < relay.lowest and not on_disk:
-                # Forgotten, or from before our own time: whoever still misses it must look elsewhere (TX-13).
-                voice.transmit(nak.asker, Below(nak.stream, relay.lowest, voice.lan))
             if last >= inbound.next and inbound.store.holes(max(first, inbound.next), last):
                 if relay.final is None or last <= relay.final:
                     missed = max(missed, last)

@@ -36,7 +36,8 @@ ENTRIES_MAX = 64
 """Streams in one status message."""
 
 BELOWS_MAX = 3
-"""So often must a delegate have said that it no longer has what we miss before we believe it is lost."""
+"""So many questions must a delegate have answered with that it no longer has what we miss before we believe
+that it is lost."""
 
 
 CAUGHT_UP = 5
@@ -49,6 +50,24 @@ class Phase(IntEnum):
     SEMI = 2
     ACTIVE = 3
     DRAINING = 4
+
+
+class Belows(Struct):
+    """How often the delegate said of what we miss next that it no longer has it: once for each question, in
+    however many datagrams it was asked and answered, and whoever else of our host asks as well."""
+
+    next: int = 0
+    asked_at: Instant = 0.0
+    times: int = 0
+
+    def count(self, hole: Hole) -> int:
+        if hole.first != self.next:
+            self.next, self.times = hole.first, 0
+        elif hole.asked_at == self.asked_at:
+            return self.times
+        self.asked_at = hole.asked_at
+        self.times += 1
+        return self.times
 
 
 class Sender:
@@ -86,7 +105,7 @@ class Sender:
         self.why = ""  # of a draining one: left | failed | disconnected
         self.final: int | None = None  # no number above this one will be delivered
         self.behind = 0  # how often our delegate is still told that we need nothing from its disk
-        self.belows = 0
+        self.belows = Belows()
         self.drained = 0  # of a draining one: how far it was when we last looked
         self.repaired = 0  # messages that were lost on their way and came by repair
         self.overdue = False  # semi-active, and its notice should have come
@@ -534,10 +553,9 @@ class Senders:
         assert inbound is not None
         if below.lowest <= inbound.next or self._holds:
             return  # a program that does not read is told when it does: we go on asking
-        sender.belows += 1
-        if sender.belows < BELOWS_MAX:
+        hole = inbound.holes.at(inbound.next)
+        if hole is None or not hole.asked or sender.belows.count(hole) < BELOWS_MAX:
             return
-        sender.belows = 0
         for first, last in inbound.store.holes(inbound.next, below.lowest - 1):
             self._voice.note("stream broke its promise", f"{sender.endpoint} {first} to {last}")
             self._voice.tell(Gap(sender.endpoint, first, last))

@@ -17,7 +17,7 @@ answered twice.
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, deque
-from math import sqrt
+from math import inf, sqrt
 from typing import Final
 
 from msgspec import Struct, field
@@ -99,6 +99,8 @@ class Outset(Struct, gc=False):
     ended: Instant = 0.0
     said: dict[tuple[Group, Stream], list[Range]] = field(default_factory=dict)
     parts: dict[Number, int] = field(default_factory=dict)  # of messages in parts: how many frames
+    places: dict[tuple[Group, Stream], list[Range]] = field(default_factory=dict)  # which came after how many
+    heard_of: int = 0  # up to here, in the order in which it was said, the other end knows of it
     lost: dict[Number, float] = field(default_factory=dict)  # which share of it
 
     def sent(self, now: Instant, group: Group, frame: Frame, size: int) -> None:
@@ -111,6 +113,7 @@ class Outset(Struct, gc=False):
         if self.is_long:
             self.said.clear()
             self.parts.clear()
+            self.places.clear()
         self.frames += 1
         self.bytes += size
         said = self.said.setdefault((group, data.stream), [])
@@ -119,6 +122,7 @@ class Outset(Struct, gc=False):
             self.parts[number] = self.parts.get(number, 0) + 1
             if said and said[-1][1] == data.run.first:
                 return
+        self.places.setdefault((group, data.stream), []).append((data.run.first, self.numbers))
         self.numbers += data.run.count
         if said and said[-1][1] == data.run.first - 1:
             said[-1] = (said[-1][0], data.run.end - 1)
@@ -126,9 +130,10 @@ class Outset(Struct, gc=False):
             said.append((data.run.first, data.run.end - 1))
 
     def asked(self, group: Group, nak: Nak, frame_bytes: int) -> None:
-        frames = _lost_frames(nak, frame_bytes)
-        for low, high in self.said.get((group, nak.stream), ()):
+        frames, stream = _lost_frames(nak, frame_bytes), (group, nak.stream)
+        for low, high in self.said.get(stream, ()):
             for first, last in nak.ranges:
+                self._hears_of(stream, max(first, low), min(last, high))
                 for each in range(max(first, low), min(last, high) + 1):
                     number = (group, nak.stream, each)
                     whole = self.parts.get(number, 1)
@@ -139,6 +144,19 @@ class Outset(Struct, gc=False):
     def is_long(self) -> bool:
         """Nobody asked for anything for too long a time: nothing is lost here, or the way was cut."""
         return self.ended - self.began > LONGEST_S
+
+    def _hears_of(self, stream: tuple[Group, Stream], first: int, last: int) -> None:
+        """What is asked for is known there, and so is all that was said before it."""
+        places = self.places.get(stream)
+        if first <= last and places:
+            begin, before = places[max(0, bisect_right(places, (last, self.numbers)) - 1)]
+            self.heard_of = max(self.heard_of, before + last - begin + 1)
+
+    @property
+    def unheard_of(self) -> int:
+        """How much of it the other end may not know of. It asks for nothing of that, lost or not: a narrow
+        way has a queue, and of what does not fit into that it is told by what comes later."""
+        return max(0, self.numbers - self.heard_of)
 
     @property
     def lost_share(self) -> float:
@@ -168,6 +186,7 @@ class Pace:
         "_said",
         "_said_since",
         "_sent_at",
+        "_too_fast",
         "_turn_s",
         "_waited_at",
         "rate",
@@ -187,6 +206,7 @@ class Pace:
         self._waited_at: Instant = 0.0  # when something last had to wait
         self._natural = 0.0  # the share that the way loses whatever the rate
         self._lowered: tuple[float, float] | None = None  # the rate and the share lost, before it was lowered
+        self._too_fast = inf  # a rate at which more was lost than usual; less sure with time
         self._epoch: int | None = None  # of the delegate there
         self._outset = Outset(0.0)  # while the way is unlimited
         self._closed: Outset | None = None  # and before: the last of it may still be asked for
@@ -280,8 +300,12 @@ class Pace:
                     first = number + 1
             if first <= last:
                 ranges.append((first, last))
-        self._judge(now, again_s)
         return Nak(nak.stream, tuple(ranges), nak.asker, nak.attempt, nak.parts) if ranges else None
+
+    def heard(self, now: Instant, again_s: float) -> None:
+        """Anything from there. If it asked for nothing for a while, nothing was lost, which is news as well."""
+        if self.rate is not None:
+            self._judge(now, again_s)
 
     def _is_on_its_way(self, now: Instant, number: Number, again_s: float, missing: int | None) -> bool:
         """If not, it counts as lost: all its frames, or as many as are missing of them."""
@@ -311,10 +335,16 @@ class Pace:
         closed = self._closed
         if closed is None or now < closed.ended + again_s:
             return
+        unheard_of = closed.unheard_of
+        if unheard_of and not closed.is_long and now < closed.ended + LONGEST_S:
+            return
         self._closed = None
         if closed.is_long:
             self._evidence = 0.0
             return
+        if self._outset.is_long:
+            self._outset = Outset(now)  # by our own waiting
+        closed.numbers -= unheard_of
         lost = closed.lost_share
         lost_numbers = lost * closed.numbers
         self._evidence = max(0.0, self._evidence + lost_numbers - ARRIVED * (closed.numbers - lost_numbers))
@@ -345,7 +375,9 @@ class Pace:
             self._lowered = None
             if self._waited_at >= cohort.began:
                 carried = cohort.arrived / (1.0 - min(self._natural, 0.9))
-                faster = FASTER if lost > self._natural else MUCH_FASTER
+                near = MUCH_FASTER * self.rate > self._too_fast
+                faster = FASTER if lost > self._natural or near else MUCH_FASTER
+                self._too_fast *= FASTER
                 self.rate = min(faster * self.rate, max(self.rate, MUCH_FASTER * carried))
             elif now - self._waited_at > IDLE_S:
                 self._unlimited(now)
@@ -368,6 +400,7 @@ class Pace:
     def _lower(self, now: Instant, to: float, lost: float, *, rate: float | None) -> None:
         if rate is None:
             self._waited_at, self._due_at = now, now
+        self._too_fast = inf if rate is None else rate
         self._lowered = (rate, lost) if rate is not None and to < 0.7 * rate else None
         self.rate = to
         # What is under way was sent too fast, and says nothing about the new rate.
