@@ -36,7 +36,8 @@ class LabWorld:
     waiting for several seconds every now and then: `down_after_s` decides if that parts two sites. `journal`
     is where everybody keeps a journal, with every input if `record`. An `urgent` world runs before ordinary
     processes, as the lab's router does: what is measured is then the network, and not who else is here.
-    `data` is how data travels everywhere: ``{"parity_frames": 8}``.
+    `data` is how data travels everywhere: ``{"parity_frames": 8}``. With `keeps_state` servers have state
+    directories.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class LabWorld:
         record: bool = False,
         urgent: bool = False,
         data: Mapping[str, object] | None = None,
+        keeps_state: bool = False,
     ) -> None:
         self.lab = lab
         self.profile = profile
@@ -57,12 +59,14 @@ class LabWorld:
         self.record = record
         self.urgent = urgent
         self.data = dict(data or {})
+        self.keeps_state = keeps_state
         self.processes: dict[str, subprocess.Popen[Any]] = {}
 
     async def start(self, within_s: float = UP_WITHIN_S) -> "LabWorld":
         self._write_world_file()
         for site in self.lab.sites:
-            self._start(site, ["server", "--domain", site.name])
+            state = ["--state", str(self.lab.home.path / f"{site.name}.state")] if self.keeps_state else []
+            self._start(site, ["server", "--domain", site.name, *state])
             for host in site.hosts.values():
                 self._start(host, ["agent", host.name])
         await self._until_linked(within_s)

@@ -120,7 +120,7 @@ class SpillDisk:
         try:
             with self._opened() as db:
                 gone = db.execute(
-                    # By `first`, which is in order, lest every acknowledgement goes through the whole backlog.
+                    # By `first`, which is in order: else every acknowledgement goes through the backlog.
                     "DELETE FROM runs WHERE backlog = ? AND first < ? AND upto <= ? RETURNING length(block)",
                     (order.backlog, below, below),
                 ).fetchall()

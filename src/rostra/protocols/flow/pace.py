@@ -303,7 +303,7 @@ class Pace:
         return Nak(nak.stream, tuple(ranges), nak.asker, nak.attempt, nak.parts) if ranges else None
 
     def heard(self, now: Instant, again_s: float) -> None:
-        """Anything from there. If it asked for nothing for a while, nothing was lost, which is news as well."""
+        """Anything from there. If it asked for nothing for a while, nothing was lost: that is news, too."""
         if self.rate is not None:
             self._judge(now, again_s)
 
