@@ -16,7 +16,7 @@ READY := .venv/ready-to-work
 RUNS  := .venv/ready-to-run
 
 .DEFAULT_GOAL := help
-.PHONY: help up lab test fresh fmt lint types unit live browser fuzz storm explore storm-history parity-history cluster-history spec-coverage corpus goldens bench bench-history crowd congress-report xpand-table xpand-growth clean
+.PHONY: help up lab test fresh fmt lint types unit live browser fuzz storm explore soak storm-history parity-history cluster-history spec-coverage corpus goldens bench bench-history crowd congress-report xpand-table xpand-growth clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -1,5 +1,7 @@
 """`rostra sim`: stories as a reader meets them."""
 
+import contextlib
+import os
 import re
 import signal
 from pathlib import Path
@@ -118,3 +120,18 @@ def test_ctrl_c_ends_an_exploration_with_what_it_has_seen() -> None:
         assert exploring.wait(30) == 130
         assert "NOT exhausted, Ctrl-C: " in exploring.stdout.read()
         assert "Traceback" not in exploring.stderr.read()
+
+
+def test_ctrl_c_ends_storms_that_several_processes_blow(tmp_path: Path) -> None:
+    words = ("sim", "storm", "--seeds", "5000", "--jobs", "2", "--journal", str(tmp_path))
+    with start(*words, start_new_session=True) as storms:
+        try:
+            while not list(tmp_path.iterdir()):
+                assert storms.poll() is None
+            storms.send_signal(signal.SIGINT)
+            assert storms.wait(30) == 130
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(storms.pid, signal.SIGKILL)
+        assert storms.stdout is not None and storms.stdout.read() == ""
+        assert storms.stderr is not None and storms.stderr.read() == ""

@@ -6,6 +6,7 @@ import fcntl
 import os
 import pty
 import re
+import signal
 import socket
 import struct
 import subprocess
@@ -20,6 +21,7 @@ from support.cluster import Cluster, rostra, start
 from support.lab import ROSTRA, WITHIN_S, member
 from support.privileges import without_privileges
 
+from rostra.cli.following import until_told
 from rostra.wire.frames import FrameKind
 
 
@@ -205,6 +207,48 @@ def test_a_right_world_file_is_described(world: Path) -> None:
         and "within 5 s" in answer.out
     )
     assert rostra("config", "validate", str(world), "-o", "json").json["servers"] == {"eu": "127.0.0.1:0"}
+
+
+@pytest.mark.parametrize(
+    "words", ["--help", "members --help", "version -o json", "config example", "sim explore"]
+)
+def test_an_answer_that_finds_no_room_is_an_error_in_one_line(words: str) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*ROSTRA, *words.split()], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (done.returncode, done.stderr.splitlines()) == (
+        1,
+        [
+            "error: cannot write the answer: No space left on device",
+            "  make room there, or write elsewhere",
+        ],
+    )
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_command_runs_without_the_streams_that_its_shell_closed(closed: str, world: Path) -> None:
+    script = f'"$@" {closed}'
+    words = [*ROSTRA, "config", "validate", str(world), "-o", "json"]
+    done = subprocess.run(["sh", "-c", script, "sh", *words], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# Ctrl-C
+
+
+@pytest.mark.parametrize("turns", range(5))
+def test_ctrl_c_in_the_turn_in_which_the_work_ends_cancels_nothing_after_it(turns: int) -> None:
+    async def work() -> str:
+        async with until_told():
+            signal.raise_signal(signal.SIGINT)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return "ended in good order"
+
+    assert asyncio.run(work()) == "ended in good order"
 
 
 # Daemons

@@ -4,6 +4,7 @@ An agent must not wait for the simulator or the dashboard to be imported, so onl
 for is.
 """
 
+import os
 import sys
 from collections.abc import Iterable
 from importlib import import_module
@@ -68,7 +69,12 @@ def _version(is_asked: bool) -> None:
 
 
 def main() -> None:
-    if "_ROSTRA_COMPLETE" in sys.modules["os"].environ:
+    for name in ("stdin", "stdout", "stderr"):
+        if (
+            getattr(sys, name) is None
+        ):  # closed by the shell; else the next file or socket would take its place
+            setattr(sys, name, open(os.devnull, "r+"))  # noqa: SIM115
+    if "_ROSTRA_COMPLETE" in os.environ:
         from rostra.cli.completion import begin
 
         begin()

@@ -182,7 +182,7 @@ def command(run: Callable[P, int]) -> Callable[P, None]:
         except KeyboardInterrupt:
             raise typer.Exit(EXIT_INTERRUPTED) from None
         except BrokenPipeError:
-            _forget_stdout()
+            forget_stdout()
             raise typer.Exit(EXIT_PIPE) from None
         raise typer.Exit(code)
 
@@ -236,7 +236,7 @@ def run_client(work: Coroutine[Any, Any, T]) -> T:
         return runner.run(work)
 
 
-def _forget_stdout() -> None:
+def forget_stdout() -> None:
     """Python would try to write what is left when it ends, and complain."""
     with contextlib.suppress(OSError, ValueError):  # a test's stdout is no real file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -143,12 +143,13 @@ async def until_told() -> AsyncIterator[None]:
     task = asyncio.current_task()
     assert task is not None
     loop = asyncio.get_running_loop()
-    told = False
+    told = over = False
 
     def tell() -> None:
         nonlocal told
-        told = True
-        task.cancel()
+        if not over:  # the signal may come in the turn in which the work ends
+            told = True
+            task.cancel()
 
     numbers = (signal.SIGINT, signal.SIGTERM)
     for number in numbers:
@@ -160,5 +161,6 @@ async def until_told() -> AsyncIterator[None]:
             raise
         task.uncancel()
     finally:
+        over = True
         for number in numbers:
             loop.remove_signal_handler(number)

@@ -5,6 +5,7 @@ Help is made from the command itself, its docstring and its options; `docs/cli.m
 """
 
 import difflib
+import errno
 import re
 import sys
 import textwrap
@@ -14,13 +15,24 @@ from typing import Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from rostra.cli.common import EXIT_CODES, EXIT_INTERRUPTED, EXIT_MISUSE, EXIT_OK, complain, exit_code
+from rostra.cli.common import (
+    EXIT_CODES,
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_MISUSE,
+    EXIT_OK,
+    complain,
+    exit_code,
+    forget_stdout,
+)
 from rostra.errors import BadInput, RostraError
 
 WIDTH: Final = 78
 
 UsageError: Any = typer.BadParameter.__bases__[0]
 """Of whichever parser this version of typer brings along."""
+
+NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 PANELS: Final = ("Groups", "The world", "Daemons", "On one machine", "Other")
 """Sections of the list of commands, in this order."""
@@ -86,6 +98,13 @@ class HouseGroup(TyperGroup):
             code = self._misused(error)
         except typer.Abort:
             code = EXIT_INTERRUPTED
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            forget_stdout()
+            what = f"cannot write {error.filename or 'the answer'}: {error.strerror}"
+            complain(RostraError(what, fix="make room there, or write elsewhere"))
+            code = EXIT_FAILED
         if standalone_mode:
             sys.exit(code if isinstance(code, int) else EXIT_OK)
         return code

@@ -11,6 +11,8 @@ run.
 """
 
 import difflib
+import multiprocessing
+import signal
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -200,9 +202,17 @@ def _blow(plan: list[tuple[int, str]], jobs: int, journal: Path | None) -> Itera
     if jobs <= 1 or len(plan) == 1:
         yield from (_one(*each) for each in work)
         return
-    with ProcessPoolExecutor(jobs) as pool:
-        for done in as_completed([pool.submit(_one, *each) for each in work]):
-            yield done.result()
+    # Ctrl-C reaches every process of a terminal; the one that planned the storms decides.
+    with ProcessPoolExecutor(
+        jobs, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)
+    ) as pool:
+        try:
+            for done in as_completed([pool.submit(_one, *each) for each in work]):
+                yield done.result()
+        except BaseException:
+            for worker in multiprocessing.active_children():
+                worker.terminate()  # else the pool would wait for all the storms that were planned
+            raise
 
 
 def _place(journal: Path | None, world: str, several: bool) -> Path | None:
