@@ -66,7 +66,7 @@ from rostra.protocols.links.events import (
 )
 from rostra.protocols.links.packets import SESSIONS_PER_LIFE
 from rostra.protocols.relaxed.local import LocalServer
-from rostra.protocols.relaxed.messages import Inquiry, Report
+from rostra.protocols.relaxed.messages import Inquiry, Report, weight
 from rostra.protocols.relaxed.requests import Recall, Recalled
 from rostra.protocols.relaxed.trail import Trail
 
@@ -312,6 +312,7 @@ class Node:
             config=self._config,
             replicated=peer in self._replicated,
             first_session=1 + self._sessions_spent + self._luck_of(peer),
+            **({"weigh": weight} if self._accepts_children else {}),
         )
 
     def _luck_of(self, peer: Domain) -> int:

@@ -5,13 +5,13 @@ host keeps its place in the cluster meanwhile.
 """
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
 from support.bystanders import unnoticed
 from support.callers import Caller, call
 from support.lab import WITHIN_S, Lab
+from support.memory import forget_peak, peak_mb
 
 from rostra.names import Domain, Group
 from rostra.protocols.relaxed.requests import Absolute, Inspect, Join, Open, Resolve
@@ -52,16 +52,11 @@ class Mallory:
         return numbers[0]
 
 
-def peak_mb(lab: Lab, node: str) -> int:
-    status = Path(f"/proc/{lab[node].pid}/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0]) >> 10
-
-
 @pytest.mark.parametrize("reads", [False, True], ids=["reads nothing", "reads all"])
 async def test_questions_without_number_in_one_frame(world: Lab, reads: bool) -> None:
     group = Group("all" if reads else "none", Domain("eu"))
     async with unnoticed(world, f"h4-ask-{reads}", HOST), call(world, HOST) as caller:
-        mallory, before = Mallory(caller), peak_mb(world, HOST)
+        mallory, before = Mallory(caller), forget_peak(world, HOST)
         me = await mallory.fill(group)
         count = QUESTIONS // 5 if reads else QUESTIONS
         asks = ENCODER.asks([Ask(n, me, Resolve(group.name, group.scope)) for n in range(count)])
@@ -79,7 +74,7 @@ async def test_questions_without_number_in_one_frame(world: Lab, reads: bool) ->
 
 async def test_documents_without_number_in_one_frame(world: Lab) -> None:
     async with unnoticed(world, "h4-inspect", HOST), call(world, HOST) as caller:
-        mallory, before = Mallory(caller), peak_mb(world, HOST)
+        mallory, before = Mallory(caller), forget_peak(world, HOST)
         mallory.say(ENCODER.asks([Ask(n, NO_ENDPOINT, Inspect()) for n in range(QUESTIONS)]))
         await mallory.answers(1)
         assert peak_mb(world, HOST) - before < PEAK_MB

@@ -20,6 +20,7 @@ from support.bench import (
 from rostra.core.effects import Ignored, Noted, Received, Send
 from rostra.groups.members import Member
 from rostra.names import Domain
+from rostra.protocols.relaxed.collection import AT_ONCE_MAX
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.messages import SyncDone
 
@@ -357,6 +358,47 @@ def test_a_question_may_rest_on_a_collection_that_is_complete_and_kept_up_to_dat
     assert bench.hear(H3, two) == to(H1, H2, message=two)
     bench.hear(H1, reply(two, interest=ALL))
     assert bench.hear(H2, reply(two, interest=ALL)) == to(H3, message=reply(two, A, B, interest=ALL))
+
+
+# One that asks without end
+
+
+def test_questions_beyond_a_few_wait_and_are_forwarded_as_one():
+    bench = Bench(C1, H1, H2, cluster=True)
+    bench.tell(H2, RESOLVE)
+    requests = [asks(H1, number) for number in range(1, 2 * AT_ONCE_MAX)]
+    for number, request in enumerate(requests):
+        forwarded = to(H2, message=request) if number < AT_ONCE_MAX else []
+        assert bench.hear(H1, request) == forwarded
+    late, *later = requests[AT_ONCE_MAX:]
+    assert bench.hear(H1, late) == [Ignored("ResolveRequest", "request already open")]
+    own = member(f"{H2}/own")
+
+    answered, asked = bench.hear(H2, reply(requests[0], interest=RESOLVE))
+    assert [answered] == to(H1, message=reply(requests[0], interest=NONE))
+    assert [asked] == to(H2, message=late), "one question for all of them, and after they were asked"
+    assert bench.hear(H2, reply(late, own, interest=RESOLVE)) == [
+        send for each in (late, *later) for send in to(H1, message=reply(each, own, interest=NONE))
+    ]
+
+
+def test_those_of_another_neighbour_do_not_wait_for_them():
+    bench = Bench(C1, H1, H2, H3, cluster=True)
+    bench.tell(H2, RESOLVE)
+    for number in range(1, 2 * AT_ONCE_MAX):
+        bench.hear(H1, asks(H1, number))
+    assert bench.hear(H3, asks(H3)) == to(H2, message=asks(H3))
+
+
+def test_questions_that_wait_are_discarded_with_their_source():
+    bench = Bench(C1, H1, H2, cluster=True)
+    bench.tell(H2, RESOLVE)
+    for number in range(1, 2 * AT_ONCE_MAX):
+        bench.hear(H1, asks(H1, number))
+    bench.down(H1)
+    assert not bench.server.collections.asked_by and not bench.server.collections.questions
+    bench.up(H1)
+    assert bench.hear(H1, asks(H1, 1000)) == to(H2, message=asks(H1, 1000))
 
 
 def test_a_server_without_links_has_nobody_to_ask():

@@ -236,7 +236,7 @@ def test_a_hello_tells_by_how_much_it_is_ahead_of_a_clock(numbers: dict[str, int
 
 @pytest.mark.spec("C-026")
 def test_data_is_handed_up_once_and_in_order_however_it_arrives() -> None:
-    link = up_link()
+    link = up_link(LinkConfig().over_datagrams())
     one, two, three = (Data(THEIRS, MINE, number, 0, (f"m{number}",)) for number in (1, 2, 3))
 
     assert told(arrives(link, 0.1, two)) == []
@@ -247,9 +247,40 @@ def test_data_is_handed_up_once_and_in_order_however_it_arrives() -> None:
 
 
 def test_data_from_beyond_the_window_is_not_kept() -> None:
-    link = up_link(SMALL)
+    link = up_link(SMALL.over_datagrams())
     assert arrives(link, 0.1, Data(THEIRS, MINE, 4, 0, ("x",))) == [Ignored("Data", "beyond the window")]
     assert arrives(link, 0.1, Data(THEIRS, MINE, 3, 0, ("x",))) == []
+
+
+def test_where_the_channel_keeps_the_order_nothing_is_kept_that_came_out_of_it() -> None:
+    link = up_link()
+    assert arrives(link, 0.1, Data(THEIRS, MINE, 2, 0, ("x",))) == [Ignored("Data", "out of order")]
+    assert told(arrives(link, 0.1, Data(THEIRS, MINE, 1, 0, ("m1",)))) == [Received(HOST, "m1")]
+
+
+def test_for_hellos_that_come_at_once_what_is_in_flight_is_sent_once() -> None:
+    link = up_link()
+    link.step(0.1, Submitted(("m1",)))
+    (again, _beat) = packets(arrives(link, 0.2, greeting(THEIRS, MINE)))
+    assert isinstance(again, Data)
+    for _ in range(100):
+        assert arrives(link, 0.2, greeting(THEIRS, MINE)) == []
+    assert packets(arrives(link, 0.3, greeting(THEIRS, MINE)))[0] == again
+
+
+def test_what_messages_carry_is_bounded_too() -> None:
+    link = Link(
+        WORLD, PARIS, HOST, incarnation=7, config=LinkConfig(queue_bytes_max=1 << 20), weigh=lambda _: 1 << 18
+    )
+    link.step(0.0, ChannelOpened(HOST))
+    arrives(link, 0.0, greeting(THEIRS, MINE))
+    for number in range(4):
+        assert packets(link.step(0.1, Submitted((f"m{number}",))))
+    arrives(link, 0.1, Beat(THEIRS, MINE, 1))
+    assert packets(link.step(0.1, Submitted(("there is room again",))))
+    assert told(link.step(0.1, Submitted(("too much",)))) == [
+        LinkDown(HOST, Because(PARIS, HOST, "overflow"))
+    ]
 
 
 def test_what_was_received_is_acknowledged_on_the_next_tick_and_only_once() -> None:

@@ -10,6 +10,7 @@ replicas is called at each of their addresses in turn: only the one that leads l
 
 import asyncio
 import random
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from rostra.errors import (
@@ -24,7 +25,7 @@ from rostra.errors import (
 from rostra.names import Domain
 from rostra.protocols.links.core import OLDER, WE_ARE_OLDER
 from rostra.protocols.links.events import ChannelClosed, ChannelOpened, PacketArrived
-from rostra.protocols.links.packets import AHEAD_MS_MAX, SESSIONS_PER_LIFE, AnyPacket, Hello
+from rostra.protocols.links.packets import AHEAD_MS_MAX, SESSIONS_PER_LIFE, AnyPacket, Beat, Hello
 from rostra.transport.addresses import TcpAddress, reason_of
 from rostra.transport.connection import Connection
 from rostra.wire import Arrived, FrameKind, FrameReader, Refusal
@@ -49,9 +50,13 @@ REPLICA_TIMEOUT_S: Final = 1.0
 """How long one of several replicas may take to be reached, and again to greet us: one that stands still or is
 cut off must not keep us from the others. Below two round trips, nobody is found."""
 
-UNREAD_BYTES_MAX: Final = 64 << 20
-"""What a neighbour that does not read may leave in our buffers before the connection is given up. The link's
-own bound on what is not acknowledged counts messages, and ends the epoch; this one protects our memory."""
+WRITTEN_BYTES: Final = 256 << 10
+"""What is handed to the transport at once. Raising it: fewer calls; more memory for a neighbour that does not
+read."""
+
+UNREAD_PACKETS_MAX: Final = 8_192
+"""Packets that may wait for a neighbour that does not read before the connection is given up: more than the
+link's window, which may be sent again. They are not encoded yet."""
 
 
 class LinkEnd:
@@ -68,7 +73,8 @@ class LinkEnd:
         self.refusal: Refusal | None = None
         self.closed: asyncio.Future[str] = process.loop.create_future()
         self.called: TcpAddress | None = None  # where, if it was we who called
-        self._packets: list[AnyPacket] = []
+        self._packets: deque[AnyPacket] = deque()
+        self._full = False  # the peer does not read: these wait
         self._trusted = False
 
     @property
@@ -86,25 +92,37 @@ class LinkEnd:
         self.process.step(self.resident, ChannelOpened(self.peer))
 
     def send(self, packet: AnyPacket) -> None:
-        if not self._packets:
+        if not self._packets and not self._full:
             self.process.write_at_end_of_turn(self)
         if type(packet) is Hello:
             packet = self.process.data.introduce(self.resident, self.peer, packet)
+        if self._full and type(packet) is Beat:
+            # The latest is as good as all of them, and it must not wait for what the peer takes long to read.
+            if self._packets and type(self._packets[0]) is Beat:
+                self._packets.popleft()
+            self._packets.appendleft(packet)
+            return
         self._packets.append(packet)
+        if len(self._packets) > UNREAD_PACKETS_MAX:
+            self._packets.clear()
+            self.connection.abort("the peer does not read")
 
     def write(self) -> None:
-        packets, self._packets = self._packets, []
-        encode = self.process.encoder.packet
-        try:
-            frames = encode(packets[0]) if len(packets) == 1 else b"".join(map(encode, packets))
-        except TooLarge as error:
-            self.connection.refuse(error)
-            return
-        self.connection.write(frames)
-        if self.resident.scribe is not None:
-            self.resident.scribe.framed("sent", self.peer, len(packets), len(frames))
-        if self.connection.unread_bytes > UNREAD_BYTES_MAX:
-            self.connection.abort("the peer does not read")
+        """As much as the peer reads; the rest is encoded when it has done so."""
+        waiting, encode = self._packets, self.process.encoder.packet
+        while waiting and not self._full:
+            frames: list[bytes] = []
+            size = 0
+            while waiting and size < WRITTEN_BYTES:
+                try:
+                    frames.append(encode(waiting.popleft()))
+                except TooLarge as error:
+                    self.connection.refuse(error)
+                    return
+                size += len(frames[-1])
+            self.connection.write(frames[0] if len(frames) == 1 else b"".join(frames))
+            if self.resident.scribe is not None:
+                self.resident.scribe.framed("sent", self.peer, len(frames), size)
 
     # From the connection
 
@@ -146,10 +164,12 @@ class LinkEnd:
             self.closed.set_result(why)
 
     def full(self) -> None:
-        pass  # the link's window and `write` bound what may wait
+        self._full = True  # the link's window bounds what may wait
 
     def drained(self) -> None:
-        pass
+        self._full = False
+        if self._packets:
+            self.process.write_at_end_of_turn(self)
 
     def _why_not(self, packet: Arrived) -> RostraError | None:
         if not isinstance(packet, Hello):

@@ -24,6 +24,10 @@ class LinkConfig(Struct, frozen=True, kw_only=True):
         neighbour is told at link-up (one message per group with members below) and what is said during
         `detect.down_after_s`. Default 250,000. Raising it: a slow neighbour may cost more memory, about 0.5
         KB per message, before it is given up.
+    `queue_bytes_max`
+        What these messages carry for programs, and lists that were asked for. It bounds what a neighbour that
+        acknowledges nothing may cost us. Default 256 MiB, four times what an agent lets its programs send
+        ahead.
     `window_packets_max`
         Data packets sent and not acknowledged; further ones wait. It bounds what a peer that stops reading
         can pile up in the buffers below us, and what we keep of packets that arrive before their turn.
@@ -52,6 +56,7 @@ class LinkConfig(Struct, frozen=True, kw_only=True):
     reconnect_backoff_s: float = 0.2
     reconnect_backoff_max_s: float = 5.0
     queue_messages_max: int = 250_000
+    queue_bytes_max: int = 256 << 20
     window_packets_max: int = 1024
     packet_messages_max: int = 512
     acknowledge_messages: int = 128
@@ -64,6 +69,7 @@ class LinkConfig(Struct, frozen=True, kw_only=True):
             "reconnect_backoff_s must be positive and not more than reconnect_backoff_max_s",
         )
         _require(self.queue_messages_max >= 1, "queue_messages_max must be at least 1")
+        _require(self.queue_bytes_max >= 1 << 20, "queue_bytes_max must be at least 1 MiB")
         _require(self.packet_messages_max >= 1, "packet_messages_max must be at least 1")
         _require(
             1 <= self.acknowledge_messages <= self.window_packets_max,

@@ -28,6 +28,7 @@ Where we differ from the paper, and why: Congress assumes such links and gives n
 report one side only, after which the other never re-announces itself (T-30); sessions make that impossible.
 """
 
+from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
@@ -82,6 +83,7 @@ class Link:
         "_mine",
         "_replicated",
         "_ticked_at",
+        "_weigh",
         "_world",
         "_yours",
         "arrived_at",
@@ -104,6 +106,7 @@ class Link:
         config: LinkConfig,
         replicated: bool = False,  # is the peer's server, and is it awaited when an epoch ends?
         first_session: int = 1,
+        weigh: Callable[[object], int] = lambda message: 0,  # bytes that a message carries besides its names
     ) -> None:
         self.me = me
         self.peer = peer
@@ -111,6 +114,7 @@ class Link:
         self._world = world
         self._incarnation = incarnation
         self.config = config
+        self._weigh = weigh
         self._mine = incarnation * SESSIONS_PER_LIFE + first_session
         self._yours = NOBODY
         self.peer_incarnation = 0  # of the latest life that we know of
@@ -220,6 +224,10 @@ class Link:
         state.owed += 1
         if ahead <= 0 or data.number in state.early:
             reports.append(Ignored("Data", why="duplicate"))
+        elif self.config.resend_after_s is None:
+            reports.append(
+                Ignored("Data", why="out of order")
+            )  # by no channel of ours: it would wait for ever
         elif ahead > self.config.window_packets_max:
             reports.append(Ignored("Data", why="beyond the window"))
         else:
@@ -255,8 +263,9 @@ class Link:
             began, state = self._begin(now)
             reports += began
         self._acknowledged(now, state, hello.received, reports)
-        if self._channel_open:
+        if self._channel_open and not (state.flowing and state.in_flight and state.resumed_at == now):
             # The peer has a new channel, or has not heard us yet; either way it may lack what we sent.
+            # For hellos that come at once it is sent once.
             self._resume(now, state, reports)
         return reports
 
@@ -281,10 +290,14 @@ class Link:
     def _submitted(self, now: Instant, messages: tuple[object, ...]) -> list[Report]:
         state = self.state
         assert isinstance(state, Together), f"{self.me} has no epoch with {self.peer} to say this in"
-        size = len(messages)
-        if state.queued + size > self.config.queue_messages_max:
+        size, weight = len(messages), sum(map(self._weigh, messages))
+        if (
+            state.queued + size > self.config.queue_messages_max
+            or state.queued_bytes + weight > self.config.queue_bytes_max
+        ):
             return self._end(now, "overflow")
         state.queued += size
+        state.queued_bytes += weight
         if size <= self.config.packet_messages_max:
             if state.flowing and not state.waiting and len(state.in_flight) < self.config.window_packets_max:
                 return [self._data(now, state, messages)]
@@ -318,6 +331,7 @@ class Link:
             data = in_flight.popleft()
             state.acknowledged = data.number
             state.queued -= len(data.messages)
+            state.queued_bytes -= sum(map(self._weigh, data.messages))
             state.progress_at = now
         if state.waiting:
             self._pump(now, state, reports)
@@ -325,7 +339,7 @@ class Link:
     def _resume(self, now: Instant, state: Together, reports: list[Report]) -> None:
         """The peer has just told how far it got: send the rest again, then what waited, then a beat."""
         state.flowing = True
-        state.progress_at = now
+        state.progress_at = state.resumed_at = now
         reports.extend(Transmit(self.peer, data) for data in state.in_flight)
         self._pump(now, state, reports)
         reports.append(self._beat(now, state))

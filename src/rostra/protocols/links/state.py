@@ -29,7 +29,9 @@ class Together:
         "owed",
         "progress_at",
         "queued",
+        "queued_bytes",
         "received",
+        "resumed_at",
         "sent_at",
         "suspected",
         "waiting",
@@ -48,6 +50,8 @@ class Together:
             deque()
         )  # not yet packets: no channel, or no room in the window
         self.queued = 0  # messages in both
+        self.queued_bytes = 0  # that they carry
+        self.resumed_at: Instant | None = None  # when all in flight was last sent again
         self.progress_at: Instant = now  # when what is in flight last got shorter, or began
 
         self.received = 0  # the peer's last data packet that was handed up

@@ -14,15 +14,24 @@ that has ended since (C-129, T-26).
 A **question** is a request that was accepted and is owed one reply. It rests on one collection; at a cluster
 on two, one for the other agents and one for the world outside, because only the outer one may be shared: the
 agents answer each other, so what was collected for one of them lacks its own members (C-174, T-47).
+
+A neighbour may have a few questions about one group forwarded at a time; what it asks meanwhile **waits**,
+and is then forwarded as one. Each answer is collected after it was asked for, as always, and one neighbour's
+questions cost the others no more than that.
 """
 
 from collections import Counter
 from collections.abc import Iterator
 from enum import Enum, IntEnum
+from typing import Final
 
 from rostra.groups.members import Member, Members, Part, Stamp, unite
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.relaxed.messages import MessageId
+from rostra.protocols.relaxed.messages import MessageId, ResolveRequest
+
+AT_ONCE_MAX: Final = 64
+"""Questions of one neighbour about one group that are forwarded at a time. Raising it: one that asks without
+end costs those who answer more; agents ask once at a time about what they follow."""
 
 
 class Kind(Enum):
@@ -104,7 +113,9 @@ class Collections:
 
     def __init__(self) -> None:
         self.questions: dict[MessageId, Question] = {}
-        self.asked_by: Counter[Domain] = Counter()
+        self.asked_by: Counter[Domain] = Counter()  # those that wait included
+        self._asked_about: Counter[tuple[Domain, Group]] = Counter()
+        self._waiting: dict[tuple[Domain, Group], dict[MessageId, ResolveRequest]] = {}
         self._by_id: tuple[dict[MessageId, Collection], dict[MessageId, Collection]] = ({}, {})
         self._by_group: dict[Group, dict[Collection, None]] = {}
         self._shared: tuple[dict[Group, Collection], dict[Group, Collection]] = ({}, {})
@@ -151,15 +162,44 @@ class Collections:
     def ask(self, question: Question) -> None:
         self.questions[question.id] = question
         self.asked_by[question.source] += 1
+        self._asked_about[question.source, question.parts[0].group] += 1
         for part in question.parts:
             part.questions.append(question)
 
     def drop(self, question: Question) -> list[Collection]:
         """Forget a question; the collections that nobody needs any more, for the caller to close."""
         del self.questions[question.id]
-        self.asked_by[question.source] -= 1
-        if not self.asked_by[question.source]:
-            del self.asked_by[question.source]
+        self._no_longer(question.source, 1)
+        about = (question.source, question.parts[0].group)
+        self._asked_about[about] -= 1
+        if not self._asked_about[about]:
+            del self._asked_about[about]
         for part in question.parts:
             part.questions.remove(question)
         return [part for part in question.parts if not part.questions]
+
+    # Questions that wait until others of the same source about the same group are answered
+
+    def must_wait(self, source: Domain, group: Group) -> bool:
+        return self._asked_about[source, group] >= AT_ONCE_MAX
+
+    def wait(self, source: Domain, message: ResolveRequest) -> None:
+        self.asked_by[source] += 1
+        self._waiting.setdefault((source, message.group), {})[message.id] = message
+
+    def is_waiting(self, source: Domain, message: ResolveRequest) -> bool:
+        return message.id in self._waiting.get((source, message.group), {})
+
+    def wait_no_longer(self, source: Domain, group: Group) -> tuple[ResolveRequest, ...]:
+        waiting = tuple(self._waiting.pop((source, group), {}).values())
+        self._no_longer(source, len(waiting))
+        return waiting
+
+    def forget_waiting(self, source: Domain) -> None:
+        for group in [group for other, group in self._waiting if other == source]:
+            self.wait_no_longer(source, group)
+
+    def _no_longer(self, source: Domain, count: int) -> None:
+        self.asked_by[source] -= count
+        if not self.asked_by[source]:
+            del self.asked_by[source]

@@ -343,13 +343,21 @@ class DomainServer:
             # Under the id of another's question it would be taken for that one, here or farther on.
             self._ignore(message, OUTSIDE)
             return
-        if message.id in self.collections.questions:
+        if message.id in self.collections.questions or self.collections.is_waiting(sender, message):
             self._ignore(message, "request already open")
             return
         per_host = 1 if relation is CHILD and self.cluster else SERVERS_WEIGH
         if self.collections.asked_by[sender] >= self._config.questions_of_host_max * per_host:
             self._ignore(message, "too many questions")
             return
+        if self.collections.must_wait(sender, message.group):
+            self.collections.wait(sender, message)
+        else:
+            self._ask(sender, relation, (message,))
+
+    def _ask(self, sender: Domain, relation: Relation, messages: tuple[ResolveRequest, ...]) -> None:
+        """Questions about one group, as one."""
+        message = messages[0]
         group = message.group
         parts: list[Collection] = []
         targets: list[Domain] = []
@@ -366,19 +374,21 @@ class DomainServer:
                 agents = tuple(agent for agent in self.table.child_holders(group) if agent != sender)
                 parts.append(self._part(message, Side.INNER, agents, targets, besides=sender))
         if not any(part.waiting for part in parts) and not any(part.questions for part in parts):
-            self._reply(message.id, sender, group, ())
+            for each in messages:
+                self._reply(each.id, sender, group, ())
             return
-        question = Question(message.id, sender, tuple(parts))
         for part in parts:
             if part.questions:
                 self._effects.append(Noted("collection shared", f"{part.kind.value} {group}"))
             else:
                 self._open(part)
                 self._offer(part)
-        self.collections.ask(question)
+        rests_on = tuple(parts)
+        questions = tuple([Question(each.id, sender, rests_on) for each in messages])
+        for question in questions:
+            self.collections.ask(question)
         self._send_all(targets, message)
-        if question.answered:
-            self._answer(question)
+        self._answer(questions)
 
     def _part(
         self,
@@ -427,9 +437,7 @@ class DomainServer:
             return
         match collection.kind:
             case Kind.RESOLVE:
-                for question in tuple(collection.questions):
-                    if question.answered:
-                        self._answer(question)
+                self._answer(tuple(collection.questions))
             case Kind.PUSH:
                 self._close(collection)
                 assert collection.peer is not None
@@ -445,15 +453,25 @@ class DomainServer:
         members = by_endpoint(collection.members)
         return EndpointsJoined(self._new_id(), collection.group, members, Cause.MERGE, part)
 
-    def _answer(self, question: Question) -> None:
-        first, *rest = question.parts
-        members = first.members
-        for part in rest:
-            members = members | part.members
-        group = first.group
-        for part in self.collections.drop(question):
-            self._close(part)
-        self._reply(question.id, question.source, group, by_endpoint(members))
+    def _answer(self, questions: tuple[Question, ...]) -> None:
+        """Those for which nobody is waited for any more."""
+        rests_on: tuple[Collection, ...] = ()
+        listed: Members = ()
+        for question in questions:
+            if not question.answered:
+                continue
+            if question.parts is not rests_on:
+                rests_on = question.parts
+                members = rests_on[0].members
+                for part in rests_on[1:]:
+                    members = members | part.members
+                listed = by_endpoint(members)
+            source, group = question.source, rests_on[0].group
+            for part in self.collections.drop(question):
+                self._close(part)
+            self._reply(question.id, source, group, listed)
+            if waiting := self.collections.wait_no_longer(source, group):
+                self._ask(source, self.neighbours.up[source], waiting)
 
     def _reply(self, id: MessageId, to: Domain, group: Group, members: Members) -> None:
         interest = self.table.advertised(group, self.neighbours.up[to])
@@ -499,6 +517,7 @@ class DomainServer:
             self._say_sync_done()
 
     def _discard_asked_by(self, peer: Domain) -> None:
+        self.collections.forget_waiting(peer)
         for question in [asked for asked in self.collections.questions.values() if asked.source == peer]:
             for part in self.collections.drop(question):
                 self._close(part)

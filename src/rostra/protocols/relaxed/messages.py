@@ -170,3 +170,16 @@ Message = (
     | Inquiry
     | Report
 )
+
+
+MEMBER_BYTES: Final = 64
+"""What a record of a list counts as, its attachment apart."""
+
+
+def weight(message: object) -> int:
+    """What a message carries that no table of ours holds, in bytes, more or less."""
+    if type(message) is Routed:
+        return len(message.data)
+    if type(message) is ResolveReply:
+        return sum([MEMBER_BYTES + len(member.meta) for member in message.members])
+    return len(message.document) if type(message) is Report else 0
