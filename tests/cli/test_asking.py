@@ -146,6 +146,8 @@ def test_a_server_that_is_down_is_shown_as_down(cluster: Cluster) -> None:
             assert time.monotonic() < deadline, answer
             time.sleep(0.1)
         assert "us" in answer["unseen"]
+        whole = cluster.run("domains")
+        assert "nodes could not be asked: us" in whole.err
     finally:
         cluster.calmly()
 
@@ -200,6 +202,7 @@ def test_a_question_that_takes_too_long_says_so(cluster: Cluster) -> None:
         (["members", "chess @eu"], "has spaces at an end of a part"),
         (["watch", "a  b"], "or several in a row"),
         (["join", "chess ", "--name", "ann"], "has spaces at an end of a part"),
+        (["join", "x~y"], "'x~y' is not a group name: 'x' is not an endpoint\n  write a or a/b"),
         (["why", "EU/x"], "is not a label"),
         (["why", "a b"], "'a b' can be nobody's name"),
         (["why", ""], "write an endpoint (eu.paris.h1/ann), its name alone (ann), a host or a domain"),
@@ -211,6 +214,12 @@ def test_a_word_that_cannot_be_right_is_wrong_use(cluster: Cluster, words: list[
     answer = cluster.run(*words)
     assert (answer.code, answer.out) == (2, "")
     assert said in answer.err and answer.err.startswith("error: ")
+
+
+def test_a_name_of_a_kind_that_is_not_there_yet_is_refused(cluster: Cluster) -> None:
+    answer = cluster.run("join", "acme!payroll")
+    assert (answer.code, answer.out) == (3, "")
+    assert "is a restricted name" in answer.err and "use a public name" in answer.err
 
 
 def test_an_agent_that_is_not_there_is_unreachable(cluster: Cluster, tmp_path: object) -> None:

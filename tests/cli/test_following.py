@@ -12,7 +12,7 @@ from support.cluster import Cluster, python
 from support.lab import WITHIN_S, member
 
 from rostra.cli.changes import NAMES_ALL, NAMES_MAX, document, lines
-from rostra.client import Member, View
+from rostra.client import Gap, Member, View
 from rostra.names import Endpoint, make_group
 
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -248,3 +248,10 @@ def test_a_group_outside_the_scope_of_the_host_is_refused(cluster: Cluster) -> N
 def test_a_permanent_group_must_be_registered(cluster: Cluster) -> None:
     answer = cluster.run("join", "news", "--permanent")
     assert answer.code == 3 and "news@world is not registered as a permanent group" in answer.err
+
+
+def test_a_gap_in_what_is_said_names_the_sender_and_its_first_message_that_is_missing() -> None:
+    bob = Endpoint("eu.h1/bob#7")
+    said = document(make_group("news", "world"), Gap(13, sender=bob, first=5), (), 0.0)
+    assert (said["missed"], said["sender"], said["first"]) == (13, bob, 5)
+    assert "sender" not in document(make_group("news", "world"), Gap(13), (), 0.0)

@@ -66,14 +66,18 @@ def test_a_command_shows_the_token_that_it_was_given(agent: Agent) -> None:
     assert refused.code == 3
     assert refused.err.splitlines() == [
         "error: lab.h1 lets programs in over TCP only with its token",
-        "  connect(address, token=...), $ROSTRA_TOKEN, or rostra --token-file FILE",
+        "  connect(address, token=...), $ROSTRA_TOKEN, or --token-file FILE after a command",
     ]
     nobody = 1  # is in the group: we were let in
     assert rostra(*words, "--token-file", str(agent.token)).code == nobody
     assert rostra(*words, env={"ROSTRA_TOKEN_FILE": str(agent.token)}).code == nobody
     assert rostra(*words, env={"ROSTRA_TOKEN": RIGHT}).code == nobody
     assert rostra(*words, "--token-file", str(agent.token), env={"ROSTRA_TOKEN": WRONG}).code == nobody
-    assert rostra(*words, env={"ROSTRA_TOKEN": WRONG}).code == 3
+    wrong = rostra(*words, env={"ROSTRA_TOKEN": WRONG})
+    assert (wrong.code, wrong.err.splitlines()[0]) == (
+        3,
+        "error: lab.h1 lets programs in over TCP only with its token, and was shown another",
+    )
     assert "ROSTRA_TOKEN_FILE" not in os.environ  # it was for those commands only
 
 

@@ -246,7 +246,7 @@ def test_what_is_no_group_name_is_refused(text: str) -> None:
 @pytest.mark.spec("S-006")
 def test_the_tilde_wins_over_the_exclamation_mark() -> None:
     """The specs' ``h:1/e!p~t`` is a transient name; with our addresses its owner is none, and it says so."""
-    with pytest.raises(BadName, match="is not an endpoint"):
+    with pytest.raises(BadName, match="'h:1/e!p~t' is not a group name: 'h:1/e!p' is not an endpoint"):
         parse_group_name("h:1/e!p~t")
 
 

@@ -49,8 +49,8 @@ def document(group: Group, change: Change | Message, members: Members, at: float
                     "what": because.what,
                 },
             }
-        case Gap(missed):
-            said |= {"missed": missed}
+        case Gap(missed, sender, first):
+            said |= {"missed": missed} | ({"sender": sender, "first": first} if sender else {})
     return said
 
 

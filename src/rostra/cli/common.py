@@ -18,7 +18,15 @@ from typing import Annotated, Any, Final, ParamSpec, TypeVar
 import typer
 
 from rostra.cli.output import say
-from rostra.errors import BadInput, DeadlineExceeded, PeerError, Refused, RostraError, Unreachable
+from rostra.errors import (
+    BadInput,
+    DeadlineExceeded,
+    NotAvailable,
+    PeerError,
+    Refused,
+    RostraError,
+    Unreachable,
+)
 from rostra.transport.tokens import read_token
 
 EXIT_OK: Final = 0
@@ -192,7 +200,7 @@ def command(run: Callable[P, int]) -> Callable[P, None]:
 def exit_code(error: RostraError) -> int:
     for kind, code in (
         (BadInput, EXIT_MISUSE),
-        (Refused, EXIT_REFUSED),
+        ((Refused, NotAvailable), EXIT_REFUSED),
         (DeadlineExceeded, EXIT_LATE),
         (Unreachable, EXIT_UNREACHABLE),
         (PeerError, EXIT_PEER),

@@ -15,7 +15,7 @@ the servers are what the first node told us, so a token is sent only to addresse
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -112,12 +112,17 @@ class Sight(Struct, frozen=True):
     def describe(self) -> str:
         """From where this was seen."""
         seen = sorted(self.documents, key=lambda path: (path != self.start, path))
-        names = ", ".join(seen[:4]) + (f" and {len(seen) - 4} more" if len(seen) > 4 else "")
-        return f"seen from {names}" + (
-            f"; {len(self.unseen)} of {len(self.unseen) + len(seen)} nodes could not be asked"
-            if self.unseen
-            else ""
-        )
+        unseen = sorted(self.unseen)
+        text = f"seen from {_named_some(seen)}"
+        if unseen:
+            why = f" ({self.unseen[unseen[0]]})" if len(unseen) == 1 else ""
+            nodes = f"{len(unseen)} of {len(unseen) + len(seen)} nodes"
+            text += f"; {nodes} could not be asked: {_named_some(unseen)}{why}"
+        return text
+
+
+def _named_some(nodes: Sequence[Domain]) -> str:
+    return ", ".join(nodes[:4]) + (f" and {len(nodes) - 4} more" if len(nodes) > 4 else "")
 
 
 async def look(admin: Admin, address: str | None = None, *, within_s: float = ASK_WITHIN_S) -> Sight:

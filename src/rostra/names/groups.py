@@ -87,7 +87,11 @@ def relayed_group_name(text: str) -> GroupName:
 def _kind(text: str) -> GroupName:
     if "~" in text:
         owner, _, suffix = text.partition("~")
-        return TransientName(parse_endpoint(owner), _segments(suffix, text))
+        try:
+            endpoint = parse_endpoint(owner)
+        except BadName as error:
+            raise _no_name(text, f": {error.what}") from None
+        return TransientName(endpoint, _segments(suffix, text))
     if "!" in text:
         authority, _, rest = text.partition("!")
         return RestrictedName(_segments(authority, text), _segments(rest, text))
@@ -151,8 +155,12 @@ def make_group(name: str, scope: str) -> Group:
 def _segments(part: str, whole: str) -> tuple[str, ...]:
     segments = tuple(part.split("/"))
     if not all(segments) or any(char in part for char in "!~"):
-        raise BadName(
-            f"{quoted(whole)} is not a group name",
-            fix="write a/b (public), authority!a/b (restricted) or endpoint~a/b (transient), no part empty",
-        )
+        raise _no_name(whole)
     return segments
+
+
+def _no_name(text: str, why: str = "") -> BadName:
+    return BadName(
+        f"{quoted(text)} is not a group name{why}",
+        fix="write a or a/b: no part empty, and without '!' and '~'",
+    )

@@ -102,8 +102,9 @@ class Stranger:
         if self._door.token and not is_ours and not hmac.compare_digest(shown, self._door.token.encode()):
             self._connection.refuse(
                 NotAllowed(
-                    f"{resident.path} lets programs in over TCP only with its token",
-                    fix="connect(address, token=...), $ROSTRA_TOKEN, or rostra --token-file FILE",
+                    f"{resident.path} lets programs in over TCP only with its token"
+                    + (", and was shown another" if hello.secret else ""),
+                    fix="connect(address, token=...), $ROSTRA_TOKEN, or --token-file FILE after a command",
                 )
             )
             return

@@ -16,7 +16,10 @@ def read_token(file: Path) -> str:
         check_text(token)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "not one line of text"
-        raise BadInput(f"cannot use the token file {file}: {why}", fix="write one line into it") from None
+        raise BadInput(
+            f"cannot use the token file {file}: {why}",
+            fix="name a file that we may read, with one line of text",
+        ) from None
     if not token:
         raise BadInput(f"the token file {file} is empty", fix="write one line into it, the longer the better")
     return token
