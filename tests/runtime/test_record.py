@@ -6,7 +6,7 @@ import json
 import pytest
 
 from rostra.runtime import record as records
-from rostra.runtime.record import RECENT_MAX, Record
+from rostra.runtime.record import LABELS_MAX, RARE_KEYS_MAX, RECENT_MAX, Record
 
 
 def test_a_line_is_an_event_its_values_and_its_cause() -> None:
@@ -31,6 +31,26 @@ def test_json_lines_carry_the_same() -> None:
     Record(json=True, stream=stream).note("link_up", node="eu", incarnation=7)
     line = json.loads(stream.getvalue())
     assert (line["event"], line["node"], line["incarnation"]) == ("link_up", "eu", 7)
+
+
+def test_names_that_strangers_invent_are_neither_lines_nor_counters_without_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(records.time, "monotonic", lambda: now)
+    stream = io.StringIO()
+    record = Record(stream=stream)
+    for number in range(5_000):
+        record.note_rarely(f"ghost{number} NOT_ALLOWED", "refused", who=f"ghost{number}")
+        record.count("callers_refused_us", f"CODE{number}")
+    record.note_rarely("disk eu", "disk_refused", node="eu")
+    assert len(stream.getvalue().splitlines()) == RARE_KEYS_MAX + 1, "others are still heard"
+    assert len(record.counted()) == 2 + LABELS_MAX + 1
+    assert record.counted()["callers_refused_us{other}"] == 5_000 - LABELS_MAX
+    assert record.counted()["event{refused}"] == 5_000
+    now += 61.0
+    record.note_rarely("h1 NOT_ALLOWED", "refused", who="h1")
+    assert len(stream.getvalue().splitlines()) == RARE_KEYS_MAX + 2
 
 
 def test_the_flight_recorder_is_bounded_and_says_what_it_forgot() -> None:

@@ -493,7 +493,8 @@ class DataChannel:
             else:
                 self._call(agent, group)
         for host, address, port in directory.hosts:
-            self._places[host] = (address, port)
+            if parent(host) == lan:
+                self._places[host] = (address, port)
         self._directory = directory
         mode = _in_effect(directory)
         if before is None or _in_effect(before) != mode:
@@ -582,8 +583,8 @@ class DataChannel:
         sealed = bool(self._key(source, datagram.to)) and not isinstance(datagram.word, Call | Directory)
         if resident.is_agent:
             lan = parent(resident.path)
-            if not resident.node.is_up(lan):
-                return False
+            if not resident.node.is_up(lan) or (datagram.word is not None and source != lan):
+                return False  # how the LAN is spoken to, its server says, and no host
             return sealed or sender in (self._places.get(lan), self._places.get(source))
         if parent(source) != resident.path:
             return sealed or self._places.get(source) == sender

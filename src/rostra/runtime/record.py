@@ -24,7 +24,11 @@ RECENT_MAX: Final = 512
 
 
 RARE_S: Final = 60.0
-RARE_KEYS_MAX: Final = 1024
+RARE_KEYS_MAX: Final = 256
+"""Lines a minute about one event that strangers can cause, under as many names as they like."""
+
+LABELS_MAX: Final = 256
+"""Labels of one counter; the rest shares one. What a peer calls something may become a label."""
 
 
 class Recent(msgspec.Struct, frozen=True, gc=False):
@@ -39,7 +43,8 @@ class Record:
         self.recent: deque[Recent] = deque(maxlen=RECENT_MAX)
         self.forgotten = 0  # events that fell out of the ring: the memory is bounded and says so
         self.on_note: Callable[[], None] = lambda: None
-        self._noted_at: dict[str, float] = {}
+        self._noted_at: dict[str, dict[str, float]] = {}  # by event
+        self._labels: Counter[str] = Counter()  # of each counter
         self._stream = stream
         self._quiet = quiet
         self._format: Callable[[Recent], str] = _as_json if json else _as_text
@@ -59,12 +64,17 @@ class Record:
             print(self._format(recent), file=self._stream or sys.stderr, flush=True)
 
     def note_rarely(self, key: str, event: str, **values: Any) -> None:
-        """Like `note`, for what strangers can cause as often as they like: a line a minute for each key."""
-        now = time.monotonic()
-        if len(self._noted_at) >= RARE_KEYS_MAX:
-            self._noted_at.clear()
-        if now - self._noted_at.get(key, -math.inf) >= RARE_S:
-            self._noted_at[key] = now
+        """Like `note`, for what strangers can cause as often as they like: a line a minute for each key, and
+        for so many keys."""
+        now, noted_at = time.monotonic(), self._noted_at.setdefault(event, {})
+        if key not in noted_at and len(noted_at) >= RARE_KEYS_MAX:
+            oldest = next(iter(noted_at))
+            if now - noted_at[oldest] >= RARE_S:
+                del noted_at[oldest]
+        has_room = key in noted_at or len(noted_at) < RARE_KEYS_MAX
+        if has_room and now - noted_at.get(key, -math.inf) >= RARE_S:
+            noted_at.pop(key, None)  # the latest comes last
+            noted_at[key] = now
             self.note(event, **values)
         else:
             self.counters["event", event] += 1
@@ -80,7 +90,12 @@ class Record:
         return list(islice(self.recent, len(self.recent) - new, None)) if new > 0 else []
 
     def count(self, thing: str, label: str = "", by: int = 1) -> None:
-        """Something too frequent for a line happened. Labels come from small fixed sets, never from peers."""
+        """Something too frequent for a line happened. Labels come from small sets."""
+        if (thing, label) not in self.counters:
+            if self._labels[thing] >= LABELS_MAX:
+                label = "other"
+            else:
+                self._labels[thing] += 1
         self.counters[thing, label] += by
 
     def counted(self) -> dict[str, int]:
