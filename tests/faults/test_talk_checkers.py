@@ -179,6 +179,22 @@ def a_leaver_not_heard_to_the_end(history: History) -> tuple[History, int]:
     return [*history[: said + 1], more, *history[said + 1 :]], left + 1
 
 
+def joined_again(history: History) -> History:
+    """Before `a` is told that `b` left, `b` is back and speaks."""
+    left = find(history, "haifa.a", Left, 0, why="left")
+    who = history[left].item.endpoint
+    said = [r.run.end for r in history[:left] if isinstance(r, Said) and r.endpoint == who]
+    at = history[left].at
+    back = TalkChanged(at, 0, who, G, "joined")
+    more = Said(at, 0, who, G, Run(said[-1], 1, block_of([b"again"]), at))
+    return [*history[:left], back, more, *history[left:]]
+
+
+def a_leaver_not_heard_to_the_end_that_joined_again(history: History) -> tuple[History, int]:
+    broken, left = a_leaver_not_heard_to_the_end(history)
+    return joined_again(broken), left + 2
+
+
 def a_wrong_end(history: History) -> tuple[History, int]:
     left = find(history, "haifa.a", Left, 0, why="left")
     return changed(history, left, last=7), left
@@ -209,6 +225,7 @@ PLANTED = [
     a_gap_with_wrong_bounds,
     a_gap_that_is_not_told,
     a_leaver_not_heard_to_the_end,
+    a_leaver_not_heard_to_the_end_that_joined_again,
     a_wrong_end,
     a_second_join,
     a_message_to_somebody_outside,
@@ -222,6 +239,11 @@ def test_a_planted_violation_is_found_and_pointed_at(plant, fine):
     verdict = fifo_gap_free(broken)
     assert verdict.broken and verdict.why, verdict
     assert verdict.where == broken[place], f"{verdict}: {verdict.where}"
+
+
+@pytest.mark.spec("X-048")
+def test_who_left_and_joined_again_owes_its_first_membership_no_word_of_the_second(fine):
+    assert fifo_gap_free(joined_again(fine)).ok
 
 
 @pytest.mark.spec("X-126")

@@ -20,6 +20,8 @@ EVERY_SEED_THAT_EVER_FAILED = [
     5043,  # a way that was cut for a moment was spoken to with 4 kB a second afterwards
     5070,  # the same, with 3 kB
     53,  # a delegate that came back kept a tree of its own, which counted more than that of all others
+    110204,  # a delegate that was catching up gave a LAN one start, and then a later one, which counted
+    110361,  # the checker took what one said who had joined again for last words of its membership before
 ]
 
 

@@ -16,7 +16,8 @@ The checkers share nothing with the servers and the library that they judge: the
 what an observer was told is folded here, by the plain words of C-139.
 """
 
-from collections import Counter
+from bisect import bisect_left
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
@@ -424,11 +425,36 @@ def heals_alone(history: Iterable[AnyRecord], *, bound_s: float) -> Verdict:
     return _judge("heals-alone", check)
 
 
+class _Speaker:
+    """What one sender said in one group. Its numbers go on from one membership to the next."""
+
+    def __init__(self) -> None:
+        self.said: list[bytes] = []
+        self.ends: list[int] = []  # the last number of each membership before the present one
+        self.leaves = False  # the present one too
+
+    def joins(self) -> None:
+        self.ends.append(len(self.said))
+        self.leaves = False
+
+    def owed_with(self, number: int) -> int:
+        """The last number of the membership in which this one was said; 0 if that goes on. A receiver may be
+        told of an end when its sender has joined again and speaks (X-048)."""
+        place = bisect_left(self.ends, number)
+        if place < len(self.ends):
+            return self.ends[place]
+        return len(self.said) if self.leaves else 0
+
+
+_Spoken = defaultdict[tuple[Endpoint, Group], _Speaker]
+
+
 class _Stream:
     """What one receiver was given of one sender, while the sender is in its view."""
 
     def __init__(self, next: int | None) -> None:
         self.next = next  # None until its first message says where it starts
+        self.first = next
 
 
 class _Listener:
@@ -441,7 +467,7 @@ class _Listener:
         self.origins: dict[Endpoint, int] = {}  # of those who speak through aggregates: what comes next
         self.lost: set[Domain] = set()  # LANs whose aggregate was lost from sight
 
-    def take(self, record: Handed, spoken: dict[tuple[Endpoint, Group], list[bytes]], calm: bool) -> int:
+    def take(self, record: Handed, spoken: _Spoken, calm: bool) -> int:
         """How many messages it was given; raises at the first that it should not have been."""
         me, item = record.endpoint, record.item
         match item:
@@ -474,12 +500,13 @@ class _Listener:
                     raise _Broken(
                         f"{me} was told that {who} ended at {last}, and had {stream.next - 1}", record
                     )
-                said = len(spoken.get((who, record.group), ()))
                 if is_aggregate(who):
                     if why == "disconnected":
                         self.lost.add(parent(host_of(who)))
-                elif why == "left" and calm and stream.next is not None and last != said:
-                    raise _Broken(f"{me} heard {who} up to {last} of {said} when it left", record)
+                elif why == "left" and calm and stream.first is not None and last is not None:
+                    owed = spoken[who, record.group].owed_with(stream.first)
+                    if last < owed:
+                        raise _Broken(f"{me} heard {who} up to {last} of {owed} when it left", record)
             case talk.Delivered(who, run):
                 self._messages(record, who, run.first, payloads(run), spoken)
                 return run.count
@@ -500,7 +527,7 @@ class _Listener:
         who: Endpoint,
         first: int,
         bodies: list[bytes],
-        spoken: dict[tuple[Endpoint, Group], list[bytes]],
+        spoken: _Spoken,
     ) -> None:
         me = record.endpoint
         stream = self.streams.get(who)
@@ -511,6 +538,8 @@ class _Listener:
         if stream.next is None and first <= self.last.get(who, 0):
             raise _Broken(f"{me} got {who} {first} once more", record)
         self._are_said(record, who, first, bodies, spoken)
+        if stream.first is None:
+            stream.first = first
         stream.next = first + len(bodies)
         self.last[who] = stream.next - 1
 
@@ -520,10 +549,10 @@ class _Listener:
         who: Endpoint,
         first: int,
         bodies: list[bytes],
-        spoken: dict[tuple[Endpoint, Group], list[bytes]],
+        spoken: _Spoken,
     ) -> None:
         me = record.endpoint
-        said = spoken.get((who, record.group), [])
+        said = spoken[who, record.group].said
         for number, body in enumerate(bodies, first):
             if number > len(said):
                 raise _Broken(f"{me} got {who} {number}, which nobody said", record)
@@ -539,14 +568,14 @@ def fifo_gap_free(history: Iterable[AnyRecord], *, complete: bool = False) -> Ve
 
     def check() -> str:
         listeners: dict[tuple[Endpoint, Group], _Listener] = {}
-        spoken: dict[tuple[Endpoint, Group], list[bytes]] = {}
+        spoken: _Spoken = defaultdict(_Speaker)
         given = 0
         calm = True
         record: AnyRecord | None = None
         for record in history:
             match record:
                 case Said(endpoint=who, group=group, run=run):
-                    said = spoken.setdefault((who, group), [])
+                    said = spoken[who, group].said
                     if run.first != len(said) + 1:
                         return "the history lacks some of what was said"
                     said += payloads(run)
@@ -558,9 +587,14 @@ def fifo_gap_free(history: Iterable[AnyRecord], *, complete: bool = False) -> Ve
                     if isinstance(item, talk.Parted):
                         del listeners[me, group]
                         if item.unsent:  # these never got a number: the next ones will have theirs
-                            del spoken[me, group][-item.unsent :]
+                            del spoken[me, group].said[-item.unsent :]
+                    elif isinstance(item, talk.Excluded):
+                        spoken[me, group].leaves = True
                 case TalkChanged(endpoint=me, group=group, change="joined"):
                     listeners[me, group] = _Listener()
+                    spoken[me, group].joins()
+                case TalkChanged(endpoint=me, group=group, change="left"):
+                    spoken[me, group].leaves = True
                 case TalkChanged(endpoint=me, group=group, change="crashed"):
                     listeners.pop((me, group), None)
                     calm = False
@@ -574,12 +608,12 @@ def fifo_gap_free(history: Iterable[AnyRecord], *, complete: bool = False) -> Ve
                 for who, stream in sorted(listener.streams.items()):
                     if is_aggregate(who):
                         continue
-                    said_in_all = len(spoken.get((who, group), ()))
+                    said_in_all = len(spoken[who, group].said)
                     if stream.next is not None and stream.next != said_in_all + 1:
                         last = stream.next - 1
                         raise _Broken(f"{me} has {who} up to {last} of {said_in_all}", record)
                 for who, next in sorted(listener.origins.items()):
-                    said_in_all = len(spoken.get((who, group), ()))
+                    said_in_all = len(spoken[who, group].said)
                     if next != said_in_all + 1:
                         raise _Broken(f"{me} has {who} up to {next - 1} of {said_in_all}", record)
         return "" if given else "nobody was given a message"
