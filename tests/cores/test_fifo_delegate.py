@@ -211,6 +211,31 @@ def test_a_sender_that_was_here_before_us_says_where_it_is():
     assert [each.start for each in again.cut.entries] == [1001]
 
 
+@pytest.mark.spec("X-022", "X-026", "X-066")
+def test_a_lan_that_has_more_than_we_is_given_the_number_that_it_asks_for_in_both_answers():
+    """Our predecessor passed on nine messages of `a`, which sends us again what is not stable. Two answers
+    name one start: what lies between two would be promised by the first, and forgotten by the second."""
+    bench = DelegateBench()
+    bench.message(A.endpoint, ForceJoin(G, 1))
+    bench.listed(bench.me, A, B, READER, MIT)
+    sync(bench, A, first=3)
+    bench.hear("huji.h1", data(A, 3, 2))
+    [early] = controls(bench.message(MIT.endpoint, ViewId(G, 9, 1, 1, ((A.endpoint, 10),))))
+    assert not early.cut.complete  # `b` has not said where it is
+    bench.hear("huji.h1", data(A, 5, 9))
+    effects = sync(bench, B, have=((A.endpoint, 14),))
+    [late] = [message for message in controls(effects) if isinstance(message, CutReply)]
+    assert late.cut.complete
+    starts = [
+        each.start for reply in (early, late) for each in reply.cut.entries if each.endpoint == A.endpoint
+    ]
+    assert starts == [10, 10]
+    pins = bench.core.relays.running[A.endpoint].pins
+    assert pins.lans[Domain("mit")] == (1, 10)
+    sync(bench, READER, have=((A.endpoint, 14),))
+    assert pins.stable == 9
+
+
 def test_a_delegate_that_left_meanwhile_is_not_answered_again_and_holds_nothing():
     bench = DelegateBench()
     bench.message(A.endpoint, ForceJoin(G, 1))

@@ -238,7 +238,7 @@ async def _real(directory: Path) -> None:
         for process in lab.processes.values():
             process.signal(signal.SIGTERM)
         for process in lab.processes.values():
-            assert await process.ended() == 0, process.log()
+            assert await process.ended() == 0, process.log
     finally:
         lab.close()
 

@@ -122,6 +122,12 @@ class Relay:
         held = self.inbound.store.lowest
         return self.inbound.next if held is None else min(held, self.inbound.next)
 
+    def start_for(self, needs: int | None) -> int:
+        """Where a receiver begins, or goes on with the number that it needs. It may have more than we: what
+        our predecessor passed on, and its sender is only about to send us again. It is still given the number
+        that it asked for, so that a second answer, once we have caught up, says the same (X-022)."""
+        return self.inbound.next if needs is None else max(needs, self.lowest)
+
 
 class Parted(Struct, frozen=True):
     """A stream that was lost with its domain: where our LAN would go on."""
@@ -347,7 +353,7 @@ class Relays:
             return needs
         if needs is None:
             needs = relay.pins.local.get(receiver)  # since it came, or the stream began: it is owed the rest
-        start = relay.inbound.next if needs is None else min(max(needs, relay.lowest), relay.inbound.next)
+        start = relay.start_for(needs)
         if receiver in self.receivers:
             relay.pins.pin(receiver, start)
             self._tell_debtor(relay, receiver)
@@ -362,7 +368,7 @@ class Relays:
             needs = debt.next
         elif needs is None and pinned is not None:
             needs = pinned[1]  # by a predecessor, too: its successor does not know how far that was
-        start = relay.inbound.next if needs is None else min(max(needs, relay.lowest), relay.inbound.next)
+        start = relay.start_for(needs)
         relay.pins.pin_lan(lan, epoch, start)
         self._tell_debtor(relay, lan)
         return start
