@@ -314,6 +314,13 @@ STREAMS: dict[str, tuple[str, list[tuple[str, int, int]]]] = {
         "no",
         [("stream-started", 1, 0), ("delivered", 1, 3), ("stream-ended", 0, 3), ("stream-gap", 5, 6)],
     ),
+    "a-gap-that-does-not-say-all": (
+        "no",
+        [
+            *[("stream-started", 1, 0), ("delivered", 1, 3), ("stream-ended", 0, 3), ("stream-gap", 4, 6)],
+            *[("stream-started", 9, 0), ("delivered", 9, 9)],
+        ],
+    ),
     "a-gap": ("no", [("stream-started", 1, 0), ("delivered", 1, 3), ("delivered", 5, 6)]),
     "a-duplicate": ("no", [("stream-started", 1, 0), ("delivered", 1, 3), ("delivered", 3, 4)]),
     "a-gap-with-a-duplicate": (

@@ -330,12 +330,29 @@ def test_a_stream_begins_and_ends_and_what_is_missing_in_it_is_said(desk: Desk) 
     rows = [(kind, columns.get("first"), columns.get("last")) for kind, columns in desk.take()]
     assert rows == [
         ("stream-started", 1, None),
-        ("stream-gap", 2, 5),
         ("delivered", 1, 1),
+        ("stream-gap", 2, 5),
         ("member-left", None, None),
         ("delivered", 6, 6),
         ("stream-ended", None, 6),
         ("unfollowed", None, None),
+    ]
+
+
+def test_a_stream_that_ends_again_before_it_went_on_behind_a_gap_has_an_end(desk: Desk) -> None:
+    """Else what is said in its next membership would be taken for what was due behind the gap."""
+    desk.scribe.saw(JoinAsked(ANN, 9, CHESS, luck=1), [Answer(9, Done())])
+    desk.take()
+    hears(desk, ANN, adhoc.Gap(BOB, 2, 5))
+    hears(desk, ANN, adhoc.Left(BOB, "disconnected", 5))
+    hears(desk, ANN, adhoc.Gap(BOB, 6, 7))
+    desk.scribe.saw(LeaveAsked(ANN, 10, CHESS), [Answer(10, Done())])
+    rows = [(kind, columns.get("first"), columns.get("last")) for kind, columns in desk.take()]
+    assert [row for row in rows if row[0].startswith("stream")] == [
+        ("stream-gap", 2, 5),
+        ("stream-ended", None, 5),
+        ("stream-gap", 6, 7),
+        ("stream-ended", None, 7),
     ]
 
 

@@ -349,7 +349,7 @@ class Scribe:
                 told = Without if isinstance(item, adhoc.Without) else Only
                 self._item(me, group, told(domain, because or _UNSAID))
             case adhoc.Gap(endpoint, first, last):
-                self._spoken.tell("stream-gap", me, group, endpoint, first=first, last=last)
+                self._spoken.missed(me, group, endpoint, first, last)
             case adhoc.Excluded(reason):
                 self._left_speaking(me, group, reason)
 

@@ -67,6 +67,7 @@ class Spoken:
         self._sheet = sheet
         self._last: dict[Stream, int] = {}  # the last number of each
         self._runs: dict[Stream, _Handed] = {}
+        self._gaps: dict[Stream, int] = {}  # the last number missed by those that have not gone on since
         self._quickest: dict[Stream, int] = {}  # of each, in microseconds
         self._resumed_at = -1.0
         self._origins: dict[Stream, float] = {}  # heard by an aggregate: when
@@ -80,6 +81,7 @@ class Spoken:
         known = self._runs.get(key)
         if known is None:
             if key not in self._last:
+                self._gaps.pop(key, None)
                 self.tell("stream-started", me, group, sender, first=run.first)
             self._runs[key] = _Handed(run, late_us)
         elif known.end == run.first:
@@ -110,17 +112,26 @@ class Spoken:
         self._origins[group, origin, me] = self._sheet.now
         self.heard(me, group, origin, run)
 
+    def missed(self, me: Endpoint, group: Group, sender: Endpoint, first: int, last: int) -> None:
+        """It was told that these are missing, behind what it was handed before."""
+        key = (group, sender, me)
+        self._write_runs(key)
+        if key not in self._last:
+            self._gaps[key] = last
+        self.tell("stream-gap", me, group, sender, first=first, last=last)
+
     def ended(self, me: Endpoint, group: Group, sender: Endpoint, last: int | None, why: str) -> None:
         key = (group, sender, me)
-        if self._last.pop(key, None) is not None:
+        if self._last.pop(key, self._gaps.pop(key, None)) is not None:
             self._quickest.pop(key, None)
             self._origins.pop(key, None)
             self._write_runs(key)
             self.tell("stream-ended", me, group, sender, last=last, cause=why)
 
     def hears_no_more(self, me: Endpoint, group: Group) -> None:
-        for key in [key for key in self._last if key[0] == group and key[2] == me]:
-            self.ended(me, group, key[1], self._last[key], "the receiver left")
+        known = self._gaps | self._last
+        for key in [key for key in known if key[0] == group and key[2] == me]:
+            self.ended(me, group, key[1], known[key], "the receiver left")
 
     def flush(self) -> None:
         """It is time for a heartbeat: everything that is not written yet, and what is over is forgotten."""

@@ -2,8 +2,8 @@
 
 A receiver is owed a stream from `stream-started`. Every run that is handed over begins right after the one
 before; a `stream-gap` says that some numbers are missing and that the receiver was told, which is what
-happens when it was not connected: then the stream goes on after them, and the numbers begin right after the
-last that it had. Each run is compared with the one before, so a gap that comes with a duplicate is two
+happens when it was not connected: then the stream goes on right after them, and the numbers begin right after
+the last that it had. Each run is compared with the one before, so a gap that comes with a duplicate is two
 offences and not none. Of receivers that a row only counts nothing is known, so that they are judged from the
 second row on that names them.
 """
@@ -53,7 +53,11 @@ def fifo_gap_free(evidence: Evidence) -> DataFrame:
         each_named(runs, "key")
         .withColumn("owed", F.lag(owed).over(story))
         .withColumn("before", F.lag("kind").over(story))
-        .where(F.col("kind").isin("delivered", "stream-gap") & ~F.col("unsure"))
+        .where(
+            F.col("kind").isin("delivered", "stream-gap")
+            | ((F.col("kind") == "stream-started") & (F.col("before") == "stream-gap"))
+        )
+        .where(~F.col("unsure"))
     )
     begun = F.col("before").isNotNull() & (F.col("before") != "stream-ended")
     wrong = (
