@@ -506,6 +506,20 @@ def test_a_leaver_is_delivered_to_its_last_message_and_then_is_gone():
     assert items(bench.hear("huji", data(NEAR, 4))) == []
 
 
+@pytest.mark.spec("X-048", "X-121")
+def test_what_a_leaver_says_when_it_is_back_is_not_delivered_before_it_has_joined():
+    """It left and joined again while its last words were still looked for."""
+    bench = flowing()
+    bench.hear("huji.h2", data(NEAR, 1))
+    bench.left(NEAR, last=3)
+    bench.hear("huji.h2", data(NEAR, 4), Heartbeat((Pulse(NEAR.endpoint, 4, 0, False),)))
+    effects = bench.hear("huji", data(NEAR, 2, 2, repair=True))
+    assert numbers(effects) == [2, 3]
+    assert items(effects)[-1] == ev.Left(NEAR.endpoint, "left", 3)
+    bench.joined(user("huji.h2/near", next_seq=4, stamp=100))
+    assert numbers(bench.hear("huji.h2", data(NEAR, 4))) == [4]
+
+
 @pytest.mark.spec("X-006", "X-048")
 def test_the_last_words_of_a_leaver_are_waited_for_no_longer_once_its_lan_is_lost():
     bench = MemberBench()

@@ -12,7 +12,7 @@ from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.early import Early
 from rostra.protocols.flow.fragments import Parts
 from rostra.protocols.flow.messages import Data, Run
-from rostra.protocols.flow.recovery import Holes, Luck, Promises, Recent
+from rostra.protocols.flow.recovery import PROMISES_MAX, Holes, Luck, Promises, Recent
 from rostra.protocols.flow.runs import block_of, cut, datagrams, is_sound, payloads, ranges_text, take
 from rostra.protocols.flow.streams import Inbound, Store
 
@@ -319,3 +319,14 @@ def test_both_profiles_are_sound():
     for config in (FifoConfig.lan(), FifoConfig.wan(), FifoConfig.lan().over_loopback()):
         assert config.again_after(None) > config.round_trip_s
     assert FifoConfig().again_after(0.2) == pytest.approx(0.26)
+
+
+@pytest.mark.spec("X-092")
+def test_no_more_is_promised_than_one_holder_should_repair():
+    """Of what many miss, each holder repairs a part; the rest is asked for again."""
+    promises = Promises()
+    for number in range(0, 4 * PROMISES_MAX, 2):
+        promises.promise(number, number, 1.0)
+    assert len(promises.due(1.0)) == PROMISES_MAX
+    promises.promise(1, 1, 2.0)
+    assert promises.next_due == 2.0, "there is room again when they are kept"

@@ -354,8 +354,8 @@ class Senders:
             inbound.hear_high(data.high)
             self._voice.ignore("Data", "no room for what is on disk")
             return
-        if sender.final is not None and run.end - 1 > sender.final and sender.why == "disconnected":
-            self._keep_early(data)
+        if sender.final is not None and run.end - 1 > sender.final:
+            self._keep_early(data)  # of its next membership, or for when it is back
             return
         if data.repair and sender.promises.promises:
             sender.promises.heard(*places_of(data))
@@ -378,7 +378,7 @@ class Senders:
                 del self._farewells[pulse.stream]
             return
         inbound = sender.inbound
-        if sender.why != "disconnected":
+        if sender.why != "disconnected" and (sender.final is None or pulse.final):
             inbound.hear_high(pulse.high)
             if pulse.final and sender.phase is Phase.DRAINING:
                 sender.final = pulse.high
