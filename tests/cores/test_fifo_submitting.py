@@ -118,6 +118,17 @@ def test_what_is_said_before_the_answer_is_handed_over_with_it_to_the_delegate_a
     assert speaker.core.state == Submitting(7)
 
 
+@pytest.mark.spec("X-013", "X-092")
+def test_what_waits_is_bounded_in_bytes_as_well_and_refused_as_a_whole():
+    speaker = Speaker(config=FifoConfig(queue_bytes=len(block(1, 3))))
+    speaker.ask()
+    assert ignored(speaker.submit(3)) == []
+    assert ignored(speaker.submit(1)) == [("Submitted", "beyond the credit")]
+    assert speaker.core.sending.queued == 3
+    speaker.hear(SubmitReply(ANN, 1, 7))
+    assert ignored(speaker.submit(1)) == [] and speaker.core.sending.last_seq == 4
+
+
 @pytest.mark.spec("X-055")
 def test_nobody_answers_so_it_asks_again_under_a_new_number_and_an_old_answer_counts_no_more():
     speaker = Speaker()
@@ -188,6 +199,8 @@ def test_a_leave_waits_until_everybody_has_the_last_words(end):
     assert items(effects) == [] and timers(effects)["farewell"] == 30.0
     assert speaker.core.state == Closing(7) and not speaker.core.over
     assert ignored(speaker.submit(1)) == [("Submitted", "beyond the credit")]
+    assert items(speaker.hear(Heartbeat((Pulse(ANN, 2, 1),)))) == [ev.Sent(1)]
+    assert not speaker.core.over, "one of the two is still owed"
     effects = speaker.hear(Heartbeat((Pulse(ANN, 2, 2),)))
     assert items(effects) == [ev.Sent(2), ev.Parted(0, 0)]
     assert CancelTimer(key(ANN, "farewell")) in effects and speaker.core.over
