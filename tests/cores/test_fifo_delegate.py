@@ -41,7 +41,7 @@ from rostra.protocols.fifo.messages import (
     decode_attributes,
 )
 from rostra.protocols.fifo.peers import PeerPhase
-from rostra.protocols.fifo.relays import RelayPhase
+from rostra.protocols.fifo.relays import ASKERS_MAX, RelayPhase
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.messages import (
     Below,
@@ -511,6 +511,38 @@ def test_at_home_the_sender_is_asked_and_then_the_whole_lan():
     bench.hear("huji.h1", data(A, 2))
     assert [to for to, _ in sent(bench.fire("recover", now=1.0), Nak)] == ["huji.h1"]
     assert [to for to, _ in sent(bench.fire("recover", now=2.0), Nak)] == ["LAN"]
+
+
+@pytest.mark.spec("X-006", "X-072")
+def test_what_its_home_has_forgotten_is_lost_and_not_what_any_other_has():
+    bench = with_mit()
+    bench.joined(NTU)
+    bench.hear("mit", data(FAR, 4))
+    inbound = bench.core.relays.running[FAR.endpoint].inbound
+    bench.hear("ntu", Below(FAR.endpoint, 4, Domain("ntu")))
+    assert inbound.next == 1, "home may still have it"
+    bench.hear("mit", Below(FAR.endpoint, 4, Domain("mit")))
+    assert inbound.next == 5
+
+
+@pytest.mark.spec("X-092")
+def test_those_who_wait_for_what_we_miss_ourselves_are_remembered_within_a_bound():
+    bench = with_mit()
+    bench.hear("huji.h1", data(A, 1000))
+    for number in range(1, 1000):
+        bench.hear("mit", Nak(A.endpoint, ((number, number),), Domain("mit")))
+    assert len(bench.core.relays.running[A.endpoint].askers) == ASKERS_MAX
+
+
+@pytest.mark.spec("X-087")
+def test_what_is_stable_is_kept_for_a_receiver_of_our_own_that_does_not_have_it():
+    """Home may have given our LAN up, and we do not know it."""
+    bench = with_mit()
+    bench.hear("mit", data(FAR, 1, 5))
+    bench.hear("huji.h2", Status(READER.endpoint, ((FAR.endpoint, 3),)))
+    bench.hear("mit", Heartbeat((Pulse(FAR.endpoint, 5, 5),), 1))
+    [(_, repair)] = sent(bench.hear("huji.h2", Nak(FAR.endpoint, ((3, 5),), Domain("huji.h2"))))
+    assert (repair.run.first, repair.run.end) == (3, 6)
 
 
 @pytest.mark.spec("X-081")
