@@ -9,12 +9,15 @@ import contextlib
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from support.lab import FORGIVING, WITHIN_S, Lab, until
 
 from rostra.names import Domain
-from rostra.runtime.blame import MOST_S, held_off_s
+from rostra.runtime.blame import MOST_S, Blame, held_off_s
+from rostra.runtime.record import Record
 from rostra.runtime.store import BLAMED_MAX, Disk, Memory
 
 FAILS = """
@@ -111,6 +114,10 @@ def test_blame_is_kept_counted_bounded_and_forgiven(tmp_path: Path) -> None:
     disk = Disk(tmp_path, Domain("eu"))
     assert disk.blamed() == {"eu.h2": 1, "eu.h1": 2}
     disk.forgive(Domain("eu.h2"))
+    assert disk.blamed() == {"eu.h1": 2}
+    disk.close()
+    disk = Disk(tmp_path, Domain("eu"))
+    assert disk.blamed() == {"eu.h1": 2}
     for number in range(BLAMED_MAX - 1):
         disk.blame(Domain(f"eu.ghost{number}"))
     disk.blame(Domain("eu.h1"))
@@ -119,6 +126,26 @@ def test_blame_is_kept_counted_bounded_and_forgiven(tmp_path: Path) -> None:
     disk = Disk(tmp_path, Domain("eu"))
     assert len(disk.blamed()) == BLAMED_MAX
     assert disk.blamed()[Domain("eu.h1")] == 3 and Domain("eu.ghost0") not in disk.blamed()
+    disk.close()
+
+
+def test_one_that_has_done_no_harm_for_long_is_forgiven(tmp_path: Path) -> None:
+    now, eu, host = 1000.0, Domain("eu"), Domain("eu.h1")
+    disk = Disk(tmp_path, eu)
+    disk.blame(host)
+    resident = SimpleNamespace(path=eu, store=disk, trouble={})
+    process: Any = SimpleNamespace(
+        loop=SimpleNamespace(time=lambda: now), residents={eu: resident}, record=Record(quiet=True)
+    )
+    blame = Blame(process)
+    blame.remember(resident)  # type: ignore[arg-type]
+    assert blame.left_s(eu, host) == 1.0
+    now += MOST_S
+    blame.tick()
+    assert blame.left_s(eu, host) == 0.0 and disk.blamed() == {host: 1}
+    now += 2.0
+    blame.tick()
+    assert disk.blamed() == {}
     disk.close()
 
 
