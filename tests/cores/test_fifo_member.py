@@ -586,6 +586,23 @@ def test_a_stream_that_returns_says_what_was_missed(start, told):
     assert numbers(bench.hear("mit", data(FAR, max(start, 4)))) == [max(start, 4)]
 
 
+@pytest.mark.spec("X-017", "X-064")
+@pytest.mark.parametrize(("start", "missed"), [(4, []), (9, [ev.Gap(FAR.endpoint, 4, 8)])])
+def test_a_stream_that_returns_before_its_notice_says_what_was_missed_with_it(start, missed):
+    bench = MemberBench()
+    other = user("mit.h2/other", stamp=3)
+    bench.active(cut("mit", entry(FAR, 1), h1=1), members=(FAR, MIT))
+    bench.hear("mit", data(FAR, 1, 3))
+    bench.without("mit")
+    [request] = controls(bench.joined(MIT, other, cause=Cause.MERGE))
+    reply = CutReply(G, request.req, 1, cut("mit", entry(FAR, start), entry(other, 1), h1=1, h2=3))
+    assert not [item for item in items(bench.message(bench.source, reply)) if item.endpoint == FAR.endpoint]
+    assert items(bench.hear("mit", data(FAR, start))) == []
+    *told, joined, delivered = items(bench.joined(FAR, cause=Cause.MERGE))
+    assert told == missed and joined == ev.Joined(FAR.endpoint, Role.BOTH, b"", not missed)
+    assert delivered.run.first == start
+
+
 @pytest.mark.spec("X-064", "X-122")
 def test_a_new_incarnation_is_a_new_stream():
     bench = MemberBench()
