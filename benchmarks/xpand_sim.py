@@ -47,11 +47,11 @@ from benchmarks.xpand_sheets import (
     three,
 )
 from rostra.core.effects import Noted
+from rostra.groups.attributes import Role
 from rostra.names import ROOT, Domain, Endpoint, Group
 from rostra.node import Output
 from rostra.protocols.fifo.core import ClusterCore, HostCore
 from rostra.protocols.fifo.events import Delivered, Gap, Item, Ready
-from rostra.protocols.fifo.messages import Role
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.sim.network import Constant, LinkModel, Quality

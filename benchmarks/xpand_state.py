@@ -23,20 +23,19 @@ from time import process_time
 from typing import Final
 
 from rostra.core.effects import CancelTimer, Effect, Event, SetTimer, TimerFired, TimerKey
+from rostra.groups.attributes import DelegateAttributes, FifoAttributes, Role
+from rostra.groups.kinds import FIFO
 from rostra.groups.members import Cause, Member
 from rostra.names import ROOT, Domain, Endpoint, Group, host_of, parent
 from rostra.protocols.fifo.delegate import DelegateCore
 from rostra.protocols.fifo.events import Ask, Heard, JoinAsked, Told, Transmit
 from rostra.protocols.fifo.member import MemberCore
 from rostra.protocols.fifo.messages import (
-    Attributes,
     Channel,
     Cut,
     CutReply,
-    DelegateAttributes,
     Entry,
     ForceJoin,
-    Role,
     StartSync,
     SyncReply,
     ViewId,
@@ -53,11 +52,11 @@ HUJI, MIT = Domain("huji"), Domain("mit")
 
 
 def person(name: str, role: Role) -> Member:
-    return Member(Endpoint(f"{name}#1"), (1, 1), encode(Attributes(role, 1)))
+    return Member(Endpoint(f"{name}#1"), (1, 1), b"", FIFO, FifoAttributes(role, 1))
 
 
 def delegate_at(lan: Domain) -> Member:
-    return Member(Endpoint(f"{lan}.-delegate/adhoc#1"), (1, 1), encode(DelegateAttributes()))
+    return Member(Endpoint(f"{lan}.-delegate/adhoc#1"), (1, 1), b"", FIFO, DelegateAttributes())
 
 
 def people(site: str, role: Role, count: int, *, after: int = 0, hosts: int = 50) -> Iterator[Member]:

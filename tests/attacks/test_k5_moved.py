@@ -9,19 +9,23 @@ from support.fifonet import G, Net
 from support.lab import WITHIN_S, Lab, until
 
 from rostra.core.effects import Asked
+from rostra.errors import BadInput
+from rostra.groups.attributes import DelegateAttributes
+from rostra.groups.kinds import FIFO
+from rostra.groups.members import Cause, Member
 from rostra.names import Domain, Endpoint
 from rostra.protocols.fifo.events import Located
 from rostra.protocols.fifo.messages import (
     CutReply,
-    DelegateAttributes,
     DelegateMoved,
     ForceJoin,
-    decode_attributes,
     decode_control,
     encode,
     whereabouts,
 )
 from rostra.protocols.relaxed import requests as ns
+from rostra.protocols.relaxed.messages import EndpointsJoined, MessageId
+from rostra.wire.checks import check_message
 
 ELSEWHERE = "6.6.6.6:666 " + "00" * 16
 
@@ -81,13 +85,13 @@ def test_a_delegate_joins_no_group_for_one_who_is_not_in_it() -> None:
     assert net.ignored["ForceJoin", "nobody there is in the group"] == 1
 
 
-def test_an_attachment_of_a_program_makes_it_no_delegate() -> None:
+def test_the_attributes_of_a_delegate_make_a_program_none() -> None:
     net = Watched(lans={"a": 2, "b": 1})
     ann, bob = net.join("a.h1/ann"), net.join("b.h1/bob")
     net.run(3.0)
     mallory = net.open("a.h2/mallory")
-    attachment = encode(DelegateAttributes(ELSEWHERE))
-    net.step(Domain("a.h2"), Asked(mallory, 1, ns.Join(G, meta=attachment)))
+    claim = DelegateAttributes(ELSEWHERE)
+    net.step(Domain("a.h2"), Asked(mallory, 1, ns.Join(G, group_kind=FIFO, attributes=claim)))
     net.run(3.0)
     net.send(ann)
     net.send(bob)
@@ -103,7 +107,9 @@ def test_an_address_that_is_none_is_refused_where_it_is_decoded(address: str) ->
     with pytest.raises(ValueError):
         whereabouts(address)
     assert decode_control(encode(DelegateMoved(G, Domain("a"), 1, 2, address))) is None
-    assert decode_attributes(encode(DelegateAttributes(address))) is None
+    member = Member(Endpoint("a.-delegate/adhoc#1"), (1, 1), b"", FIFO, DelegateAttributes(address))
+    with pytest.raises(BadInput):
+        check_message(EndpointsJoined(MessageId(Domain("a"), 1, 1), G, (member,), Cause.JOIN))
 
 
 def test_a_delegate_answers_for_its_own_lan_alone() -> None:

@@ -21,10 +21,11 @@ from support.cluster import rostra
 from support.lab import FORGIVING, Lab, until
 
 from rostra.client import connect_admin
+from rostra.groups.attributes import DelegateAttributes
 from rostra.journal.segments import read
 from rostra.journal.veil import stand_in, without_keys
 from rostra.journal.writer import INPUTS, unpacked
-from rostra.protocols.fifo.messages import DelegateAttributes, encode
+from rostra.protocols.fifo.messages import encode
 from rostra.sim.replay import recordings, replay
 from rostra.wire.datagrams import KEY_BYTES
 

@@ -18,6 +18,7 @@ from support.fifobench import (
     user,
 )
 
+from rostra.groups.attributes import DelegateAttributes, Role
 from rostra.groups.members import Cause
 from rostra.names import Domain, Endpoint
 from rostra.protocols.fifo import events as ev
@@ -26,7 +27,6 @@ from rostra.protocols.fifo.messages import (
     Channel,
     CutReply,
     CutRequest,
-    DelegateAttributes,
     DelegateMoved,
     Distances,
     Excluded,
@@ -34,11 +34,9 @@ from rostra.protocols.fifo.messages import (
     Mirror,
     MirrorAsked,
     Mirrored,
-    Role,
     StartSync,
     SyncReply,
     ViewId,
-    decode_attributes,
 )
 from rostra.protocols.fifo.peers import PeerPhase
 from rostra.protocols.fifo.relays import ASKERS_MAX, RelayPhase
@@ -108,7 +106,7 @@ def test_0_to_1_however_many_force_it_a_delegate_joins_once():
     for number in range(50):
         effects += bench.message(Endpoint(f"huji.h{number}/m#1"), ForceJoin(G, 1))
     [join] = asked(effects)
-    assert isinstance(join, Join) and decode_attributes(join.meta) == DelegateAttributes()
+    assert isinstance(join, Join) and join.attributes == DelegateAttributes()
     assert isinstance(bench.core.state, Joining)
 
 
@@ -759,11 +757,12 @@ def test_a_delegate_stays_while_somebody_needs_the_last_messages_of_its_lan():
 
 @pytest.mark.spec("X-091")
 def test_under_expel_the_only_one_that_blocks_has_to_go_after_a_while():
+    from rostra.groups.attributes import FifoAttributes, Slow
+    from rostra.groups.kinds import FIFO
     from rostra.groups.members import Member
-    from rostra.protocols.fifo.messages import Attributes, Slow, encode
 
     bench = inside(window_messages=8, held_messages=8)
-    slow = Member(Endpoint("huji.h3/slow#1"), (1, 1), encode(Attributes(Role.RECEIVE, 1, Slow.EXPEL)))
+    slow = Member(Endpoint("huji.h3/slow#1"), (1, 1), b"", FIFO, FifoAttributes(Role.RECEIVE, 1, Slow.EXPEL))
     bench.joined(slow)
     sync(bench, slow)
     bench.hear("huji.h1", data(A, 1, 8))

@@ -19,24 +19,21 @@ from support.fifobench import (
 )
 
 from rostra.core.effects import Effect, EndpointGone, Noted
+from rostra.groups.attributes import FifoAttributes, Role
+from rostra.groups.kinds import FIFO
 from rostra.groups.members import Cause
 from rostra.names import Domain
 from rostra.protocols.fifo import events as ev
 from rostra.protocols.fifo.lan import LanPhase
 from rostra.protocols.fifo.member import Active, Leaving, Outside, Syncing, WaitingDelegate, WaitingSnapshot
 from rostra.protocols.fifo.messages import (
-    Attributes,
     Channel,
     CutReply,
     CutRequest,
     Excluded,
     ForceJoin,
-    LastWords,
-    Role,
     StartSync,
     SyncReply,
-    decode_attributes,
-    decode_last_words,
 )
 from rostra.protocols.fifo.senders import Phase
 from rostra.protocols.flow.config import FifoConfig
@@ -57,7 +54,7 @@ def test_0_to_1_a_join_says_the_number_of_the_next_message():
     effects = bench.join()
     [join] = asked(effects)
     assert isinstance(join, Join)
-    assert decode_attributes(join.meta) == Attributes(Role.BOTH, 42)
+    assert (join.group_kind, join.attributes) == (FIFO, FifoAttributes(Role.BOTH, 42))
     assert timers(effects) == {"snapshot": 3.0}
     assert bench.core.state == WaitingSnapshot(3.0)
     assert items(effects) == [ev.Credit(1024)]
@@ -703,7 +700,7 @@ def test_a_leave_says_the_last_number_and_stays_until_everybody_has_it():
     assert len(speech(bench.hear("huji", Nak(bench.me.endpoint, ((3, 3),), Domain("huji"))))) == 1
     effects = bench.hear("huji", Heartbeat((Pulse(bench.me.endpoint, 3, 3),)))
     [leave] = asked(effects)
-    assert isinstance(leave, Leave) and decode_last_words(leave.meta) == LastWords(3)
+    assert isinstance(leave, Leave) and leave.last == 3
     assert items(effects)[-1] == ev.Parted(0, 0)
     assert bench.core.state == Outside()
 
@@ -738,7 +735,7 @@ def test_one_who_is_leaving_and_closes_or_returns_leaves_at_once():
     bench.submit(3)
     bench.step(ev.LeaveAsked(bench.me.endpoint, 2, G))
     [leave] = asked(bench.core.hurry(1.0))
-    assert decode_last_words(leave.meta) == LastWords(3)
+    assert leave.last == 3
     assert bench.core.state == Leaving(said=True)
     assert asked(bench.core.hurry(1.0)) == []
 
@@ -752,7 +749,7 @@ def test_a_leave_waits_for_the_window_and_reports_what_nobody_confirmed():
     assert bench.core.departing
     effects = bench.fire("linger")
     [leave] = asked(effects)
-    assert decode_last_words(leave.meta) == LastWords(8)
+    assert leave.last == 8
     assert items(bench.fire("linger")) == [ev.Parted(unconfirmed=8, unsent=2)]
 
 

@@ -5,12 +5,13 @@ from support.fifobench import G, cut, items, user
 from support.fifobench import delegate as delegate_of
 
 from rostra.core.effects import Answer, Asked, LinkUp, Received, Send
+from rostra.groups.attributes import Role
 from rostra.groups.members import Cause
 from rostra.names import Domain
 from rostra.protocols.fifo import events as ev
 from rostra.protocols.fifo.core import HostCore
 from rostra.protocols.fifo.member import MemberCore
-from rostra.protocols.fifo.messages import Channel, Role, SyncReply, encode
+from rostra.protocols.fifo.messages import Channel, SyncReply, encode
 from rostra.protocols.relaxed.local import LocalServer
 from rostra.protocols.relaxed.messages import (
     EndpointLeft,

@@ -19,9 +19,10 @@ from support.fifobench import (
     user,
 )
 
+from rostra.groups.attributes import Role
 from rostra.names import Domain
 from rostra.protocols.fifo import events as ev
-from rostra.protocols.fifo.messages import CutReply, CutRequest, Role, StartSync, ViewId
+from rostra.protocols.fifo.messages import CutReply, CutRequest, StartSync, ViewId
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.messages import Data, Heartbeat, Progress, Report, Status
 

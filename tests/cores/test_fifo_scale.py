@@ -5,9 +5,10 @@ from support.fifobench import DelegateBench, MemberBench, controls, cut, user
 from support.fifobench import delegate as delegate_of
 
 from benchmarks.xpand_state import Driver, between_sites, delegate, member, people, weighed
+from rostra.groups.attributes import Role
 from rostra.names import Domain
 from rostra.protocols.fifo import lan
-from rostra.protocols.fifo.messages import CutReply, CutRequest, Role, StartSync
+from rostra.protocols.fifo.messages import CutReply, CutRequest, StartSync
 
 
 @pytest.mark.spec("X-045", "X-046")

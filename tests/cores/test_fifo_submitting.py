@@ -16,18 +16,17 @@ from support.fifobench import (
 )
 
 from rostra.core.effects import CancelTimer, Effect, EndpointGone, Noted, SetTimer, TimerFired
+from rostra.groups.attributes import FifoAttributes, Role
+from rostra.groups.kinds import FIFO
 from rostra.groups.members import Member
 from rostra.names import Domain, Endpoint
 from rostra.protocols.fifo import events as ev
 from rostra.protocols.fifo.aggregate import Aggregate
 from rostra.protocols.fifo.messages import (
-    Attributes,
     Channel,
     Envelope,
-    Role,
     StartSync,
     SyncReply,
-    decode_attributes,
     decode_envelope,
     encode,
 )
@@ -258,7 +257,7 @@ class Mouth:
 
     def active(self) -> list[Effect]:
         """Its member is let into the group: see `test_fifo_member.py`."""
-        me = Member(MOUTH, (7, 1), encode(Attributes(Role.SEND, 1)))
+        me = Member(MOUTH, (7, 1), b"", FIFO, FifoAttributes(Role.SEND, 1))
         listed = ns.Absolute(G, tuple(sorted((me, OURS), key=lambda each: each.endpoint)))
         [question] = controls(self.step(ev.Told(listed)))
         assert isinstance(question, StartSync)
@@ -289,7 +288,7 @@ def test_the_first_who_submits_is_answered_and_brings_the_aggregate_into_the_gro
     effects = mouth.start(req=5)
     assert told(effects, H1) == [SubmitReply(ANN, 5, 7)]
     [join] = asked(effects)
-    assert isinstance(join, ns.Join) and decode_attributes(join.meta) == Attributes(Role.SEND, 1)
+    assert isinstance(join, ns.Join) and join.attributes == FifoAttributes(Role.SEND, 1)
     assert noted(effects, "origin begins") == [f"{ANN} at 1"]
     assert timers(effects)["submitted idle"] == 10.0
     assert asked(mouth.start(BOB)) == [], "however many submit"

@@ -32,7 +32,7 @@ def fields(message: type[msgspec.Struct]) -> set[str]:
 @pytest.mark.spec("C-077")
 def test_each_kind_of_registration_update_has_its_own_fields_and_no_others():
     assert fields(EndpointsJoined) == {"id", "group", "members", "cause", "complete_for"}
-    assert fields(EndpointLeft) == {"id", "group", "endpoint", "stamp", "cause", "meta"}
+    assert fields(EndpointLeft) == {"id", "group", "endpoint", "stamp", "cause", "meta", "last"}
     assert fields(DomainFailed) == {"id", "groups", "domain", "keep", "because"}
 
 

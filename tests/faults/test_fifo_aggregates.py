@@ -5,10 +5,10 @@ import pytest
 from support.fifonet import Net
 from support.seeds import seeds
 
+from rostra.groups.attributes import Role
 from rostra.names import Domain
 from rostra.protocols.fifo import aggregate
 from rostra.protocols.fifo import events as ev
-from rostra.protocols.fifo.messages import Role
 from rostra.protocols.fifo.voice import is_aggregate
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.messages import Data, Status

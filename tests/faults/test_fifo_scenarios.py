@@ -10,9 +10,10 @@ import pytest
 from support.fifonet import G, Net
 from support.seeds import seeds
 
+from rostra.groups.attributes import Role, Slow
 from rostra.names import Endpoint
 from rostra.protocols.fifo import events as ev
-from rostra.protocols.fifo.messages import Role, Slow, encode
+from rostra.protocols.fifo.messages import encode
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.messages import Data, Tree
 from rostra.protocols.relaxed.requests import Message

@@ -7,9 +7,9 @@ while. Every delivery is checked by `Net` as it comes: in order, no hole, no dup
 import pytest
 from support.fifonet import G, Net
 
+from rostra.groups.attributes import Role, Slow
 from rostra.names import Endpoint
 from rostra.protocols.fifo import events as ev
-from rostra.protocols.fifo.messages import Role, Slow
 from rostra.protocols.flow.config import FifoConfig
 
 WINDOW = 64

@@ -8,9 +8,9 @@ everything (IX-7, IX-8), and every gap that was told had its reason (X-006).
 import pytest
 from support.fifonet import Net
 
+from rostra.groups.attributes import Role
 from rostra.names import Endpoint
 from rostra.protocols.fifo import events as ev
-from rostra.protocols.fifo.messages import Role
 from rostra.protocols.flow.config import FifoConfig
 
 EVERY_SEED_THAT_EVER_FAILED: list[int] = []

@@ -7,8 +7,8 @@ import pytest
 from support.fifonet import Net
 from support.seeds import seeds
 
+from rostra.groups.attributes import Role
 from rostra.protocols.fifo import events as ev
-from rostra.protocols.fifo.messages import Role
 from rostra.protocols.flow.config import FifoConfig
 
 NAMES = ("huji.h1/a", "huji.h2/b", "mit.h1/c", "mit.h2/d", "ntu.h1/e")

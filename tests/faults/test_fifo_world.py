@@ -3,9 +3,9 @@
 import pytest
 
 from rostra.errors import BadInput
+from rostra.groups.attributes import Role
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.fifo.events import Delivered, Joined, Left
-from rostra.protocols.fifo.messages import Role
 from rostra.protocols.flow.messages import Data, Run
 from rostra.protocols.flow.runs import block_of
 from rostra.sim import World

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 from support.planted import keep_late_parts
 
 from rostra.core.effects import Core, Effect, Event
+from rostra.groups.attributes import Role
 from rostra.names import Domain, Group
 from rostra.protocols.fifo.core import ClusterCore
 from rostra.protocols.fifo.events import Cast, Delivered, Gap, Joined, Left, Ready
-from rostra.protocols.fifo.messages import Role
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.messages import Data, Run
 from rostra.protocols.flow.runs import block_of

@@ -21,10 +21,10 @@ from support.parity import AUDITED, Compared, bounds_of, rows_of
 from support.segments import SCHEMA
 
 from rostra.core.effects import Tell
+from rostra.groups.attributes import Role
 from rostra.node import Node
 from rostra.protocols.fifo.core import ClusterCore
 from rostra.protocols.fifo.events import Aggregated, Deliver, Delivered
-from rostra.protocols.fifo.messages import Role
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.requests import Joined, Left, Without

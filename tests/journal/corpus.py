@@ -235,6 +235,8 @@ async def _real(directory: Path) -> None:
             await until(lambda: len(chess.members) == 1, "the other site is given up")
             lab["us"].resume()
             await until(lambda: len(chess.members) == 2, "they meet again")
+        for again in (leader, lab["eu.h2"]):
+            await until(lambda again=again: lab.inspect(again.nodes[0]), "who was started again answers")
         for process in lab.processes.values():
             process.signal(signal.SIGTERM)
         for process in lab.processes.values():

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from rostra.core.effects import Answer, Asked, EndpointGone, LinkUp, Tell
+from rostra.groups.attributes import Role
 from rostra.groups.members import Because, Cause, Member
 from rostra.journal.entries import OBSERVERS_MAX, Entry
 from rostra.journal.rows import Scribe
@@ -13,7 +14,6 @@ from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.detect.programs import ProgramEvidence
 from rostra.protocols.fifo import events as adhoc
 from rostra.protocols.fifo.events import Deliver, JoinAsked, LeaveAsked
-from rostra.protocols.fifo.messages import Role
 from rostra.protocols.flow.messages import Run
 from rostra.protocols.links.events import ChannelClosed, PacketArrived, Transmit
 from rostra.protocols.links.packets import Beat, Data

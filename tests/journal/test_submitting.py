@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from rostra.groups.attributes import Role
 from rostra.journal.schema import SIGHT
 from rostra.journal.segments import read
 from rostra.names import host_of
 from rostra.protocols.fifo.events import Aggregated, Gap
-from rostra.protocols.fifo.messages import Role
 from rostra.sim import World
 from rostra.sim.checkers import fifo_gap_free
 from rostra.sim.history import AnyRecord, Handed

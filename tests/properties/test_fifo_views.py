@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.fifobench import G, MemberBench, controls, cut, entry, user
 
 from rostra.groups.members import Cause
-from rostra.protocols.fifo.messages import Channel, CutReply, CutRequest, LastWords, SyncReply, encode
+from rostra.protocols.fifo.messages import Channel, CutReply, CutRequest, SyncReply
 from rostra.protocols.fifo.senders import Phase
 from rostra.protocols.relaxed.requests import Joined, Left
 
@@ -31,8 +31,7 @@ class Source:
                 self.events.append(Joined(G, (member,), Cause.JOIN))
                 self.states.append(member)
             else:
-                words = encode(LastWords(10 * step))
-                self.events.append(Left(G, member.endpoint, (1, step), Cause.LEAVE, words))
+                self.events.append(Left(G, member.endpoint, (1, step), Cause.LEAVE, last=10 * step))
                 self.states.append(None)
 
 

@@ -3,14 +3,17 @@
 import pytest
 
 from rostra.errors import AlreadyMember
+from rostra.groups.attributes import FifoAttributes, Role
+from rostra.groups.kinds import FIFO
 from rostra.groups.members import Member
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.fifo.messages import Attributes, Role, encode
 from rostra.protocols.relaxed.requests import Absolute, Denied, Done, denied
 from rostra.runtime.admission import Admission
 
 G = Group("chess", Domain("world"))
-SPEAKER = Member(Endpoint("huji.h1/a#1"), (1, 1), encode(Attributes(Role.BOTH, 1)))
+ME = Endpoint("huji.h1/me#1")
+MYSELF = Member(ME, (1, 3), b"", FIFO, FifoAttributes(Role.BOTH, 1))
+SPEAKER = Member(Endpoint("huji.h1/a#1"), (1, 1), b"", FIFO, FifoAttributes(Role.BOTH, 1))
 HEARER = Member(Endpoint("huji.h1/b#1"), (1, 2), b"")
 
 
@@ -18,13 +21,21 @@ class Entering:
     def __init__(self) -> None:
         self.answers: list[object] = []
         self.left = 0
-        self.admission = Admission(G, self.answers.append, self.leave)
+        self.admission = Admission(G, ME, self.answers.append, self.leave)
 
     def leave(self) -> None:
         self.left += 1
 
 
-@pytest.mark.parametrize("listing", [Absolute(G, ()), Absolute(G, (SPEAKER,)), Denied("late", "", "", True)])
+@pytest.mark.parametrize(
+    "listing",
+    [
+        Absolute(G, ()),
+        Absolute(G, (MYSELF, SPEAKER)),
+        Absolute(G, (SPEAKER, HEARER)),  # who does not speak is a guest
+        Denied("late", "", "", True),
+    ],
+)
 @pytest.mark.parametrize("joined_first", [True, False])
 def test_a_program_is_answered_when_it_has_joined_and_the_group_is_known_to_speak(listing, joined_first):
     entering = Entering()
@@ -40,7 +51,7 @@ def test_who_has_joined_a_group_of_the_other_kind_leaves_it_and_is_refused(joine
     entering = Entering()
     if joined_first:
         entering.admission.joined(Done())
-    entering.admission.listed(Absolute(G, (SPEAKER, HEARER)))
+    entering.admission.listed(Absolute(G, (HEARER, MYSELF)))
     if not joined_first:
         entering.admission.joined(Done())
     [refusal] = entering.answers

@@ -3,23 +3,15 @@
 from typing import Any
 
 from rostra.core.effects import CancelTimer, Effect, Ignored, Noted, SetTimer, TimerFired
+from rostra.groups.attributes import DelegateAttributes, FifoAttributes, Role
+from rostra.groups.kinds import FIFO
 from rostra.groups.members import Because, Cause, Member, Part
 from rostra.names import ROOT, Domain, Endpoint, Group
 from rostra.protocols.fifo import events as ev
 from rostra.protocols.fifo.delegate import DelegateCore
 from rostra.protocols.fifo.invariants import delegate_violations, member_violations
 from rostra.protocols.fifo.member import MemberCore
-from rostra.protocols.fifo.messages import (
-    Attributes,
-    Channel,
-    Cut,
-    DelegateAttributes,
-    Entry,
-    LastWords,
-    Role,
-    decode_control,
-    encode,
-)
+from rostra.protocols.fifo.messages import Channel, Cut, Entry, decode_control, encode
 from rostra.protocols.fifo.voice import delegate_host
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.messages import Data, Run
@@ -31,13 +23,12 @@ SILENT = Because(Domain("accuser"), Domain("accused"), "silent")
 
 
 def user(name: str, *, next_seq: int = 1, stamp: int = 1, role: Role = Role.BOTH, life: int = 1) -> Member:
-    return Member(Endpoint(f"{name}#{life}"), (1, stamp), encode(Attributes(role, next_seq)))
+    return Member(Endpoint(f"{name}#{life}"), (1, stamp), b"", FIFO, FifoAttributes(role, next_seq))
 
 
 def delegate(lan: str, epoch: int = 1, stamp: int = 1) -> Member:
-    return Member(
-        Endpoint(f"{delegate_host(Domain(lan))}/adhoc#{epoch}"), (epoch, stamp), encode(DelegateAttributes())
-    )
+    me = Endpoint(f"{delegate_host(Domain(lan))}/adhoc#{epoch}")
+    return Member(me, (epoch, stamp), b"", FIFO, DelegateAttributes())
 
 
 def cut(lan: str, *entries: Entry, epoch: int = 1, complete: bool = True, **floors: int) -> Cut:
@@ -79,9 +70,8 @@ class _Bench:
         return self.tell(ns.Joined(G, members, cause, part))
 
     def left(self, member: Member, *, last: int | None = None, stamp: int = 99) -> list[Effect]:
-        words = b"" if last is None else encode(LastWords(last))
         cause = Cause.CRASH if last is None else Cause.LEAVE
-        return self.tell(ns.Left(G, member.endpoint, (1, stamp), cause, words))
+        return self.tell(ns.Left(G, member.endpoint, (1, stamp), cause, last=last))
 
     def listed(self, *members: Member) -> list[Effect]:
         return self.tell(ns.Absolute(G, tuple(sorted(members, key=lambda member: member.endpoint))))

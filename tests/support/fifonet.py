@@ -31,13 +31,14 @@ from rostra.core.effects import (
     SetTimer,
     TimerFired,
 )
+from rostra.groups.attributes import Role, Slow
 from rostra.groups.members import Because
 from rostra.names import ROOT, Domain, Endpoint, Group, host_of, parent
 from rostra.names.tree import Tree
 from rostra.protocols.fifo import events as ev
 from rostra.protocols.fifo.core import ClusterCore, HostCore
 from rostra.protocols.fifo.invariants import delegate_violations, member_violations
-from rostra.protocols.fifo.messages import Mirror, Role, Slow
+from rostra.protocols.fifo.messages import Mirror
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.messages import Data
 from rostra.protocols.flow.runs import block_of, payloads

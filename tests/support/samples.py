@@ -2,11 +2,12 @@
 
 from typing import Any
 
+from rostra.groups.attributes import DelegateAttributes, FifoAttributes, Role, Slow
+from rostra.groups.kinds import FIFO
 from rostra.groups.members import Because, Cause, Member, Part
 from rostra.names import ROOT, Domain, Endpoint, Group
 from rostra.protocols.election import messages as seat
 from rostra.protocols.fifo import events as spoken
-from rostra.protocols.fifo.messages import Role, Slow
 from rostra.protocols.fifo.requests import Enter, Exit
 from rostra.protocols.flow import messages as speech
 from rostra.protocols.flow.messages import Run
@@ -49,7 +50,12 @@ CAFE = Group("café/日本", PARIS)
 
 ID = MessageId(H1, 7, 42)
 LATE_ID = MessageId(ROOT, 2**63 - 1, 2**63 - 1)
-MEMBERS = (Member(ANN, (7, 1)), Member(BOB, (2**63 - 1, 0), b"\x00\xffmeta"))
+DELEGATE = Endpoint("eu.fr.paris.-delegate/adhoc#7")
+MEMBERS = (
+    Member(ANN, (7, 1)),
+    Member(BOB, (2**63 - 1, 0), b"\x00\xffmeta", FIFO, FifoAttributes(Role.BOTH, 43, Slow.SPILL)),
+    Member(DELEGATE, (7, 2), b"", FIFO, DelegateAttributes("10.0.0.5:7700")),
+)
 SILENT = Because(Domain("eu"), Domain("us"), "silent")
 
 MESSAGES: list[Any] = [

@@ -1,6 +1,6 @@
 """What the fuzzer throws behind the door: bytes that the wire passes on unread, at those who decode them.
 
-    attachment     a hostile agent's members join and leave, with whatever attached
+    attachment     a hostile agent's members join and leave, with whatever attributes
     control        what a hostile agent routes to delegates and members, as programs of its own
     sibling        the same from a hostile delegate of another LAN
     speech         datagrams of a LAN mate and of another delegate, to delegates and members
@@ -31,7 +31,9 @@ from msgspec import msgpack
 
 from rostra.client.arenas import Loan, ReadArenas
 from rostra.core.effects import Received
-from rostra.errors import BadInput, BadName, Malformed
+from rostra.errors import UNDECODABLE, BadInput, BadName, Malformed
+from rostra.groups.attributes import AnyAttributes, DelegateAttributes, FifoAttributes
+from rostra.groups.kinds import FIFO
 from rostra.groups.members import Cause, Member
 from rostra.journal import inputs
 from rostra.names import ROOT, Domain, Endpoint, Group, parse_endpoint, parse_scope
@@ -51,6 +53,7 @@ from rostra.protocols.relaxed.messages import (
     Routed,
 )
 from rostra.replica import Around, Image, read_shared
+from rostra.wire.checks import check_message
 from rostra.wire.datagrams import ALL, LAN, Datagram, Datagrams
 from rostra.wire.programs import Lent
 from tests.support.fifonet import G, Net
@@ -185,6 +188,16 @@ PARSERS: dict[Any, Callable[[str], object]] = {Domain: parse_scope, Endpoint: pa
 CHECKED = (flow.ControlMessage, flow.DataMessage, Around)
 
 
+def is_accepted(message: Any) -> bool:
+    """Does it come through the door?"""
+    packet = msgpack.encode(message)
+    try:
+        check_message(msgpack.decode(packet, type=type(message)))
+    except (*UNDECODABLE, BadInput):
+        return False
+    return True
+
+
 def is_canonical(name: str, parse: Callable[[str], object]) -> bool:
     try:
         return parse(name) == name
@@ -216,21 +229,27 @@ class Target:
         return MessageId(server, 1, self._number)
 
     def attachment(self, luck: Random) -> None:
-        kind = luck.choice((fifo.Attributes, fifo.DelegateAttributes, fifo.LastWords))
-        meta = bent(encode(made(kind, luck)), luck)[:256]
-        self.decoded("attachment", fifo.decode_attributes(meta))
+        meta = luck.randbytes(luck.choice((0, 1, 16, 256)))
+        attributes = self.attributes(luck)
         who = Endpoint(f"a.h3/{luck.choice(('mallory', 'm', 'n', 'o'))}#{luck.choice((1, 2, 3))}")
         stamp = (1, luck.choice((1, 2, self._number + 10, 2**60)))
         group = luck.choice((G, G, G, OTHER))
         if luck.random() < 0.7:
             self.net.step(A, Received(HOSTILE, InterestChanged(self.id(HOSTILE), group, Interest.ALL)))
-            members = (Member(who, stamp, meta),)
+            members = (Member(who, stamp, meta, luck.choice((None, FIFO, FIFO)), attributes),)
             cause = luck.choice((Cause.JOIN, Cause.MERGE))
-            self.net.step(A, Received(HOSTILE, EndpointsJoined(self.id(HOSTILE), group, members, cause)))
+            joined = EndpointsJoined(self.id(HOSTILE), group, members, cause)
+            if is_accepted(joined):
+                self.decoded("attributes", attributes)
+                self.net.step(A, Received(HOSTILE, joined))
         else:
-            self.decoded("last words", fifo.decode_last_words(meta))
-            left = EndpointLeft(self.id(HOSTILE), group, who, stamp, luck.choice(list(Cause)), meta)
+            last = luck.choice((None, 0, 1, 2**62))
+            left = EndpointLeft(self.id(HOSTILE), group, who, stamp, luck.choice(list(Cause)), meta, last)
             self.net.step(A, Received(HOSTILE, left))
+
+    def attributes(self, luck: Random) -> AnyAttributes | None:
+        kind = luck.choice((FifoAttributes, FifoAttributes, DelegateAttributes, None))
+        return None if kind is None else made(kind, luck)
 
     def control(self, luck: Random) -> None:
         data = control(luck)
@@ -301,9 +320,11 @@ class Target:
                 + luck.choice((" ", ":", "]", "%", ".", "\x00", "-", "9", "\u2028"))
                 + text[at + 1 :]
             )
-        attributes = fifo.decode_attributes(encode(fifo.DelegateAttributes(text)))
-        self.decoded("address", attributes)
-        if isinstance(attributes, fifo.DelegateAttributes) and (where := fifo.whereabouts(text)) is not None:
+        member = Member(Endpoint("c.-delegate/adhoc#1"), (1, 1), b"", FIFO, DelegateAttributes(text))
+        joined = EndpointsJoined(self.id(C), G, (member,), Cause.JOIN)
+        is_good = is_accepted(joined)
+        self.decoded("address", joined if is_good else None)
+        if is_good and (where := fifo.whereabouts(text)) is not None:
             for each in (where.at, where.multicast or where.at):
                 each.host.encode("idna")  # as whoever looks it up will
                 require(0 < each.port < 65_536 and len(where.key) <= 64, f"{where} is nowhere")

@@ -20,7 +20,7 @@ def test_no_core_is_ended_by_bytes_that_it_decodes() -> None:
     reached = {name for name in seen if not name.endswith(": nothing")}
     assert {f"control: {kind.__name__}" for kind in behind.CONTROL} <= reached
     assert {name.partition(":")[0] for name in reached} == {
-        *("address", "arena", "attachment", "control", "envelope", "last words", "mirror", "parity"),
+        *("address", "arena", "attributes", "control", "envelope", "mirror", "parity"),
         *("recording", "run", "shared", "sibling", "speech", behind.THROWN),
     }
 
@@ -79,7 +79,6 @@ def what_is_rebuilt_is_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_fuzzer_finds_a_planted_bug(
     plant: Callable[[pytest.MonkeyPatch], None], found: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    messages.decode_attributes.cache_clear()
     messages.decode_control.cache_clear()
     plant(monkeypatch)
     try:
@@ -89,5 +88,4 @@ def test_the_fuzzer_finds_a_planted_bug(
         with pytest.raises(Broken, match=found):
             fuzz.replay(place.split()[0])
     finally:
-        messages.decode_attributes.cache_clear()
         messages.decode_control.cache_clear()

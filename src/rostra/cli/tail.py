@@ -18,8 +18,8 @@ from rostra.cli.common import EXIT_OK, Agent, OwnToken, command, remark, run_cli
 from rostra.cli.following import told_states, until_told
 from rostra.cli.output import Format, Output, say, show_json
 from rostra.client import Gap, GroupItem, Message, Messages
+from rostra.groups.attributes import Slow
 from rostra.names import Group
-from rostra.protocols.fifo.messages import Slow
 
 BATCH = 1000
 

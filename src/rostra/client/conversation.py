@@ -29,11 +29,11 @@ from rostra.errors import (
     TooLarge,
     Unreachable,
 )
+from rostra.groups.attributes import Role, Slow
 from rostra.groups.items import Gap, GroupItem, Joined, Left, Message, Messages, Only, View, Without
 from rostra.groups.members import Because, Cause, Member, Members
 from rostra.names import Endpoint, Group, inside, parent
 from rostra.protocols.fifo import events as told
-from rostra.protocols.fifo.messages import Role, Slow
 from rostra.protocols.flow.messages import Run
 from rostra.protocols.flow.runs import block_of, payloads
 from rostra.wire import Submit

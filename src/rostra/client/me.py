@@ -17,6 +17,7 @@ from rostra.client.states import Lost, State
 from rostra.client.streams import Stream, again
 from rostra.client.watched import Place, WatchFollow, parse_token
 from rostra.errors import AlreadyMember, BadInput, RostraError, Unreachable
+from rostra.groups.attributes import Role, Slow
 from rostra.groups.items import Gap, Life, Message, NotDelivered, Resolution
 from rostra.groups.members import Member
 from rostra.names import (
@@ -32,7 +33,6 @@ from rostra.names import (
     parse_group_name,
     parse_scope,
 )
-from rostra.protocols.fifo.messages import Role, Slow
 from rostra.protocols.fifo.requests import Enter, Exit
 from rostra.protocols.relaxed import requests
 from rostra.protocols.relaxed.requests import AnyNotice

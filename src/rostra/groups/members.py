@@ -4,6 +4,8 @@ from enum import Enum
 
 from msgspec import Struct
 
+from rostra.groups.attributes import AnyAttributes
+from rostra.groups.kinds import GroupKind
 from rostra.names import Domain, Endpoint, inside
 
 Stamp = tuple[int, int]
@@ -22,7 +24,9 @@ class Member(Struct, frozen=True, array_like=True, gc=False):
 
     endpoint: Endpoint
     stamp: Stamp
-    meta: bytes = b""
+    meta: bytes = b""  # the program's own
+    kind: GroupKind | None = None  # of the group; None: `PLAIN`, which most are
+    attributes: AnyAttributes | None = None  # of the service behind that kind
 
 
 Members = tuple[Member, ...]

@@ -42,7 +42,7 @@ from rostra.replica import Replica
 from rostra.stacks import NodePlan, SeatPlan, make_core, make_node, make_replica
 from rostra.wire import Encoder, FrameKind, FrameReader
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 """Grows when an older recording can no longer be replayed."""
 
 EFFECTS_BYTES_MAX: Final = 4_096

@@ -19,6 +19,7 @@ from typing import Any, Final, Literal
 from msgspec import json
 
 from rostra.core.effects import Answer, Asked, EndpointGone, Event, LinkDown, LinkMoved, LinkUp, Tell
+from rostra.groups.attributes import Role as Speaks
 from rostra.groups.members import Because, Cause, Member
 from rostra.journal.entries import OBSERVERS_MAX, Entry, Role, Sheet, micros
 from rostra.journal.fold import JOINED, LEFT, SNAPSHOT, UNFOLLOWED, UNKNOWN, Line, Sight
@@ -28,7 +29,6 @@ from rostra.names import Domain, Endpoint, Group, parent
 from rostra.protocols.detect.programs import ProgramEvidence
 from rostra.protocols.fifo import events as adhoc
 from rostra.protocols.fifo.events import Aggregated, Deliver, Delivered, JoinAsked, LeaveAsked
-from rostra.protocols.fifo.messages import Role as Speaks
 from rostra.protocols.fifo.voice import is_aggregate
 from rostra.protocols.flow.messages import Data as Speech
 from rostra.protocols.flow.messages import Nak, Numbered

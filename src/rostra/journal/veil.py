@@ -1,13 +1,13 @@
 """Recordings without keys.
 
 A cluster's server tells others its data address together with the key that seals what it sends
-(`protocols.fifo.messages.whereabouts`): in a member's attachment, in a control message, in its own plan, and
+(`protocols.fifo.messages.whereabouts`): in a member's attributes, in a control message, in its own plan, and
 in the effect `Located`. No core looks into a key: it compares keys and passes them on. So a recording holds a
 **stand-in** for each key, as long as the key and the same wherever that key stands. A node that is replayed
 with stand-ins orders what the recorded one ordered, byte for byte, once stand-ins are put into both lists of
 effects.
 
-Attachments and control messages are opaque to those that relay them, so an address can stand at any depth. It
+Control messages are opaque to those that relay them, so an address can stand at any depth. It
 is found by its type: a MessagePack string that is an address with a key.
 """
 

@@ -2,7 +2,7 @@
 
     Enter ──┬── JoinAsked ──▶ Done ────────────┬── both: the program is answered
             └── Resolve ──▶ who is in it ──────┘
-                               └── somebody who only hears of the others: it leaves, and is refused
+                               └── others, and none of them speaks: it leaves, and is refused
 
 A group is of the kind that its first member chose, and only a list of its members tells which that is. Asking
 before joining would cost every join a round trip to the farthest cluster, and nearly always for nothing.
@@ -12,8 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from rostra.errors import NotAllowed
-from rostra.names import Group
-from rostra.protocols.fifo.messages import attributes_of
+from rostra.groups.kinds import FIFO
+from rostra.groups.members import Members
+from rostra.names import Endpoint, Group
 from rostra.protocols.relaxed.requests import Absolute, Denied, Done, denied
 
 Hear = Callable[[Any], None]
@@ -22,8 +23,9 @@ Hear = Callable[[Any], None]
 class Admission:
     """One program that enters one group. `leave` takes back a join that was a mistake."""
 
-    def __init__(self, group: Group, answer: Hear, leave: Callable[[], None]) -> None:
+    def __init__(self, group: Group, me: Endpoint, answer: Hear, leave: Callable[[], None]) -> None:
         self.group = group
+        self._me = me
         self._answer = answer
         self._leave = leave
         self._joined: Any = None
@@ -43,7 +45,7 @@ class Admission:
     def _refusal(self, result: Any) -> Denied | None:
         if type(result) is Denied:
             return None if result.retriable else result
-        if type(result) is Absolute and any(attributes_of(each) is None for each in result.members):
+        if type(result) is Absolute and self._is_plain(result.members):
             return denied(
                 NotAllowed(
                     f'{self.group} is a group with delivery="none": its members only hear of each other',
@@ -64,3 +66,8 @@ class Admission:
             if type(kind) is Denied:
                 self._leave()
             self._answer(kind if type(kind) is Denied else joined)
+
+    def _is_plain(self, members: Members) -> bool:
+        """Members that do not speak are guests where others do."""
+        kinds = {member.kind for member in members if member.endpoint != self._me}
+        return None in kinds and FIFO not in kinds

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from rostra.core.effects import Core
+from rostra.groups.attributes import Role
 from rostra.names import domain_of_seat
 from rostra.protocols.fifo.core import ClusterCore, HostCore
 from rostra.protocols.fifo.member import MemberCore
-from rostra.protocols.fifo.messages import Role
 from rostra.protocols.fifo.submitter import Submitter
 from rostra.protocols.flow.messages import Range
 from rostra.protocols.links.core import Link

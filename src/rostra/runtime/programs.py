@@ -968,7 +968,7 @@ class Programs:
             if is_here():
                 self.step(LeaveAsked(endpoint, self._expect(None), group))
 
-        admission = Admission(group, answer, leave)
+        admission = Admission(group, endpoint, answer, leave)
         self._ask_ourselves(endpoint, Resolve(group.name, group.scope, KIND_WITHIN_S), admission.listed)
         program.enters(endpoint, group)
         self.process.data.entered(self.resident, group)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from rostra.core.effects import Core, Send
+from rostra.groups.attributes import Role
 from rostra.names import ROOT, Domain, Endpoint, Group, inside
-from rostra.protocols.fifo.messages import Role
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.domain import DomainServer

@@ -19,7 +19,7 @@ from msgspec import Meta, Struct
 from rostra.errors import PeerError, RostraError
 from rostra.groups.members import Member
 from rostra.names import ROOT, Domain, Endpoint, Group, child, enclosing, host_of, inside
-from rostra.protocols.fifo.messages import Attributes, Control, DelegateAttributes, LastWords, encode
+from rostra.protocols.fifo.messages import Control, encode
 from rostra.protocols.fifo.voice import delegate_of, lan_of
 from rostra.protocols.links.packets import NOBODY, Beat, Bye, Data, Hello
 from rostra.protocols.relaxed.domain import DomainServer
@@ -153,7 +153,7 @@ class Lies:
 
     def _bytes(self) -> bytes:
         luck = self._luck
-        kind = luck.choice((*typing.get_args(Control), Attributes, DelegateAttributes, LastWords, None))
+        kind = luck.choice((*typing.get_args(Control), None))
         if kind is None or luck.random() < 0.2:
             return luck.choice((*GARBAGE, luck.randbytes(luck.choice((1, 16, 200)))))
         octets = encode(self._struct(kind))

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rostra.errors import BadInput
+from rostra.groups.attributes import Role, Slow
 from rostra.names import Domain, Endpoint, Group, make_group, parse_group
-from rostra.protocols.fifo.messages import Role, Slow
 from rostra.protocols.relaxed.requests import (
     Close,
     Join,

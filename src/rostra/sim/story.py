@@ -33,8 +33,8 @@ from typing import Any, Final, TypeVar
 from msgspec import Struct
 
 from rostra.errors import BadInput, BadStory, RostraError
+from rostra.groups.attributes import Role, Slow
 from rostra.names import Domain, Group, Tree, child, labels, make_group, parse_domain, parse_host
-from rostra.protocols.fifo.messages import Role, Slow
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig

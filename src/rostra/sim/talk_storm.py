@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rostra.groups.attributes import Role
 from rostra.names import ROOT, Domain, Endpoint, Group
 from rostra.protocols.fifo.core import HostCore
 from rostra.protocols.fifo.events import Gap
-from rostra.protocols.fifo.messages import Role
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.sim.checkers import Verdict, fifo_gap_free, fifo_live

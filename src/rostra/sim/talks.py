@@ -12,6 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from rostra.groups.attributes import Role, Slow
 from rostra.names import Endpoint, Group
 from rostra.protocols.fifo.events import (
     Aggregated,
@@ -24,7 +25,6 @@ from rostra.protocols.fifo.events import (
     Parted,
     Ready,
 )
-from rostra.protocols.fifo.messages import Role, Slow
 
 QUIET = b"\0"
 """What a stream says begins with this, so that a trace can sum it up and not repeat it."""

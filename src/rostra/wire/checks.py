@@ -16,13 +16,16 @@ from collections.abc import Callable, Iterable
 from ipaddress import ip_address
 from typing import Any, Final
 
-from rostra.errors import BadInput
+from rostra.errors import UNDECODABLE, BadInput
+from rostra.groups.attributes import DelegateAttributes
+from rostra.groups.kinds import GroupKind
 from rostra.groups.members import Because, Members, Part, Stamp
 from rostra.names import Group, host_of, is_reserved, parse_endpoint, parse_endpoint_name, parse_scope
 from rostra.names.checks import NUMBER_MAX as NUMBER_MAX
 from rostra.names.checks import check_endpoint as _endpoint
 from rostra.names.checks import check_moment as _moment
 from rostra.names.checks import check_number as _number
+from rostra.names.checks import check_of
 from rostra.names.checks import check_own_group as _own_group
 from rostra.names.checks import check_own_name as _own_name
 from rostra.names.checks import check_path as _path
@@ -46,6 +49,7 @@ from rostra.protocols.election.messages import (
     VoteGiven,
     VoteRefused,
 )
+from rostra.protocols.fifo.messages import whereabouts
 from rostra.protocols.fifo.requests import Enter, Exit
 from rostra.protocols.links.packets import AnyPacket, Beat, Bye, Data, Hello
 from rostra.protocols.relaxed.messages import (
@@ -119,7 +123,7 @@ def check_packet(packet: AnyPacket) -> None:
             _number(packet.number)
             _number(packet.received)
             for message in packet.messages:
-                _MESSAGE_CHECKS[type(message)](message)
+                check_message(message)
         case Beat():
             _number(packet.received)
         case Hello():
@@ -133,6 +137,11 @@ def check_packet(packet: AnyPacket) -> None:
                 raise BadInput("a key that is too long")
         case Bye():
             check_text(packet.why)
+
+
+def check_message(message: Any) -> None:
+    """Raise `BadInput` unless this message of another server may be handed to a core."""
+    _MESSAGE_CHECKS[type(message)](message)
 
 
 def check_request(request: Any) -> None:
@@ -240,6 +249,20 @@ def _members(members: Members) -> None:
         incarnation, counter = member.stamp
         if not (0 <= incarnation <= NUMBER_MAX and 0 <= counter <= NUMBER_MAX):
             _stamp(member.stamp)
+        if member.kind is not None:
+            _check_kind(member.kind)
+        if type(member.attributes) is DelegateAttributes:
+            _reachable(member.attributes.address)
+
+
+_check_kind = check_of(GroupKind)
+
+
+def _reachable(address: str) -> None:
+    try:
+        whereabouts(address)
+    except UNDECODABLE as error:
+        raise BadInput("a delegate's address cannot be read", fix="send host:port and a key") from error
 
 
 def _endpoints(endpoints: Iterable[str]) -> None:
@@ -424,8 +447,20 @@ def _inspect(request: Inspect) -> None:
     _duration(request.wait_s)
 
 
-def _one_group(request: Join | Leave | SetOnline | Unwatch | Register | Unregister | Enter | Exit) -> None:
+def _one_group(request: SetOnline | Unwatch | Register | Unregister | Enter | Exit) -> None:
     _own_group(request.group)
+
+
+def _join(request: Join) -> None:
+    _own_group(request.group)
+    if request.group_kind is not None or request.attributes is not None:
+        raise BadInput("a program cannot say what its membership is for the group's services", fix="enter it")
+
+
+def _leave(request: Leave) -> None:
+    _own_group(request.group)
+    if request.last is not None:
+        raise BadInput("a program cannot say which message was its last", fix="exit the group")
 
 
 def _watch(request: Watch) -> None:
@@ -461,8 +496,8 @@ def _one_endpoint(request: WatchLife | UnwatchLife) -> None:
 _REQUEST_CHECKS: Final[dict[type, Callable[[Any], None]]] = {
     Open: _open,
     Close: _nothing,
-    Join: _one_group,
-    Leave: _one_group,
+    Join: _join,
+    Leave: _leave,
     Resolve: _resolve,
     SetOnline: _one_group,
     Watch: _watch,

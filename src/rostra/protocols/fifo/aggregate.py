@@ -27,6 +27,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from rostra.core.effects import Effect, Event, Ignored, Instant, TimerFired
+from rostra.groups.attributes import Role
 from rostra.names import Domain, Endpoint, Group, host_of
 from rostra.protocols.fifo.events import (
     Deliver,
@@ -40,7 +41,7 @@ from rostra.protocols.fifo.events import (
     Tuned,
 )
 from rostra.protocols.fifo.member import Active, MemberCore
-from rostra.protocols.fifo.messages import Envelope, Role, encode
+from rostra.protocols.fifo.messages import Envelope, encode
 from rostra.protocols.fifo.senders import ENTRIES_MAX
 from rostra.protocols.fifo.voice import Alarm, Voice
 from rostra.protocols.flow.config import FifoConfig

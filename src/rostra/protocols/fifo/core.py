@@ -40,6 +40,7 @@ from rostra.core.effects import (
     TimerFired,
 )
 from rostra.errors import AlreadyMember, BadInput, NotAvailable, NotMember, Refused
+from rostra.groups.attributes import Role
 from rostra.names import Domain, Endpoint, Group, host_of, incarnation_of, inside, parent
 from rostra.protocols.fifo.aggregate import Aggregate
 from rostra.protocols.fifo.delegate import Backup, DelegateCore, In, Lingering
@@ -64,7 +65,7 @@ from rostra.protocols.fifo.events import (
 )
 from rostra.protocols.fifo.listing import shown_notice
 from rostra.protocols.fifo.member import MemberCore
-from rostra.protocols.fifo.messages import ADHOC, DELEGATE, Channel, Role, decode_control
+from rostra.protocols.fifo.messages import ADHOC, DELEGATE, Channel, decode_control
 from rostra.protocols.fifo.newcomers import Newcomers
 from rostra.protocols.fifo.submitter import Submitter
 from rostra.protocols.fifo.voice import AGGREGATE, delegate_host, delegate_of

@@ -19,6 +19,8 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from rostra.core.effects import Effect, Event, Ignored, Instant, TimerFired
+from rostra.groups.attributes import DelegateAttributes, FifoAttributes, Role, Slow
+from rostra.groups.kinds import FIFO
 from rostra.groups.members import Cause, Member, Members, Stamp
 from rostra.names import Domain, Endpoint, Group, endpoint, host_of, incarnation_of, inside, parent
 from rostra.protocols.fifo.events import (
@@ -34,13 +36,11 @@ from rostra.protocols.fifo.events import (
 from rostra.protocols.fifo.kept import Kept
 from rostra.protocols.fifo.messages import (
     ADHOC,
-    Attributes,
     Channel,
     Control,
     Cut,
     CutReply,
     CutRequest,
-    DelegateAttributes,
     DelegateMoved,
     Distances,
     Entry,
@@ -48,15 +48,11 @@ from rostra.protocols.fifo.messages import (
     ForceJoin,
     Mirror,
     MirrorAsked,
-    Role,
-    Slow,
     StartSync,
     SyncReply,
     ViewId,
     attributes_of,
     decode_control,
-    decode_last_words,
-    encode,
     is_delegate,
     whereabouts,
 )
@@ -199,7 +195,7 @@ class DelegateCore:
 
     def _join(self) -> None:
         """0 → 1 (X-037)."""
-        self.voice.ask(ns.Join(self.group, meta=encode(DelegateAttributes(self.address))))
+        self.voice.ask(ns.Join(self.group, group_kind=FIFO, attributes=DelegateAttributes(self.address)))
         self._wait_for_snapshot(self.config.snapshot_wait_s)
 
     def _wait_for_snapshot(self, wait_s: float) -> None:
@@ -279,7 +275,7 @@ class DelegateCore:
             attributes = attributes_of(member)
             ours = lan_of(member.endpoint) == self.lan
             if isinstance(attributes, DelegateAttributes) or (
-                isinstance(attributes, Attributes) and (attributes.role.sends or ours)
+                isinstance(attributes, FifoAttributes) and (attributes.role.sends or ours)
             ):
                 kept.append(member)
         return tuple(kept)
@@ -287,7 +283,7 @@ class DelegateCore:
     def _expect_lan_of(self, member: Member) -> None:
         """Our senders are told of this one in a moment, and may welcome it."""
         lan, attributes = lan_of(member.endpoint), attributes_of(member)
-        if lan != self.lan and isinstance(attributes, Attributes) and attributes.role.receives:
+        if lan != self.lan and isinstance(attributes, FifoAttributes) and attributes.role.receives:
             self.relays.expect_lan(lan)
 
     def _report(self, reports: Iterable[ViewChanged | Ignored]) -> None:
@@ -332,12 +328,12 @@ class DelegateCore:
                 kept = self.peers.delegate_joined(lan, incarnation_of(who))
                 if kept is not None:
                     self._answer_view_id(lan, kept)
-            case Attributes() if lan == self.lan:
+            case FifoAttributes() if lan == self.lan:
                 self._local_joined(member, attributes, cause)
-            case Attributes():
+            case FifoAttributes():
                 self.peers.joined(member, attributes, cause)
 
-    def _local_joined(self, member: Member, attributes: Attributes, cause: Cause | None) -> None:
+    def _local_joined(self, member: Member, attributes: FifoAttributes, cause: Cause | None) -> None:
         """A new member of our LAN starts at the number of its own join notice (X-040). One that was here
         before us, or was cut off, goes on where we know it, or says itself where it is."""
         who = member.endpoint
@@ -380,10 +376,12 @@ class DelegateCore:
             return
         stamp: Stamp | None = None
         match why:
-            case ns.Left(_, _, left_at, cause, meta):
+            case ns.Left(stamp=left_at, cause=Cause.LEAVE, last=last):
                 stamp = left_at
-                words = _last_seq(meta) if cause is Cause.LEAVE else None
-                self.relays.left(who, "left" if cause is Cause.LEAVE else "failed", words)
+                self.relays.left(who, "left", last)
+            case ns.Left(stamp=left_at):
+                stamp = left_at
+                self.relays.left(who, "failed", None)
             case ns.Only() | ns.Without():
                 self.relays.lost(who)
             case _:
@@ -796,8 +794,3 @@ class DelegateCore:
 
 def _is_delegate(member: Member) -> bool:
     return isinstance(attributes_of(member), DelegateAttributes)
-
-
-def _last_seq(meta: bytes) -> int | None:
-    words = decode_last_words(meta)
-    return None if words is None else words.last_seq

@@ -15,9 +15,10 @@ from typing import Any
 from msgspec import Struct
 
 from rostra.core.effects import Effect, Event
+from rostra.groups.attributes import Role, Slow
 from rostra.groups.members import Because
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.fifo.messages import Channel, Mirror, MirrorAsked, Role, Slow, Whereabouts
+from rostra.protocols.fifo.messages import Channel, Mirror, MirrorAsked, Whereabouts
 from rostra.protocols.flow.messages import Run, Speech, Stream
 from rostra.protocols.relaxed.requests import Denied
 

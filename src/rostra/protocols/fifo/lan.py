@@ -25,9 +25,10 @@ of its members came by a join notice (`fresh`). When the cut comes, it is compar
 from enum import IntEnum
 
 from rostra.core.effects import Instant
+from rostra.groups.attributes import FifoAttributes
 from rostra.groups.members import Cause, Member, Stamp
 from rostra.names import Domain, Endpoint, host_of
-from rostra.protocols.fifo.messages import Attributes, Cut, CutReply, CutRequest, Entry, attributes_of
+from rostra.protocols.fifo.messages import Cut, CutReply, CutRequest, Entry, attributes_of
 from rostra.protocols.fifo.senders import Phase, Senders
 from rostra.protocols.fifo.voice import Voice, delegate_of, lan_of
 from rostra.protocols.flow.messages import Epoch
@@ -87,7 +88,7 @@ class Lans:
 
     # Notices, in group state ACTIVE
 
-    def joined(self, member: Member, attributes: Attributes, cause: Cause | None) -> None:
+    def joined(self, member: Member, attributes: FifoAttributes, cause: Cause | None) -> None:
         """A sender joined, or is seen again."""
         me, senders = member.endpoint, self._senders
         lan = self.machine(lan_of(me))
@@ -95,7 +96,7 @@ class Lans:
         if running is not None:
             match running.phase:
                 case Phase.SEMI if running.stamp == member.stamp:
-                    senders.noticed(running, attributes)
+                    senders.noticed(running, member.meta)
                     return
                 case Phase.SEMI | Phase.ANNOUNCED:
                     senders.forget(running)
@@ -110,12 +111,12 @@ class Lans:
             case LanPhase.ACTIVE if cause is Cause.JOIN and member.stamp > self._floor(lan, me):
                 self._raise_floor(lan, member)
                 self.fresh.pop(me, None)
-                senders.begin(me, member.stamp, attributes, attributes.next_seq)
+                senders.begin(member, attributes.role, attributes.next_seq)
             case LanPhase.ACTIVE:
-                senders.announce(me, member.stamp, attributes)
+                senders.announce(member, attributes.role)
                 self._ask(lan)
             case _:
-                senders.announce(me, member.stamp, attributes)
+                senders.announce(member, attributes.role)
 
     def left(self, member: Member, why: str, last_seq: int | None) -> None:
         self.fresh.pop(member.endpoint, None)
@@ -209,9 +210,9 @@ class Lans:
                 senders.begin_unnoticed(who, entry.stamp, entry.role, entry.start)
         elif noticed.stamp == entry.stamp:
             attributes = attributes_of(noticed)
-            if isinstance(attributes, Attributes):
+            if isinstance(attributes, FifoAttributes):
                 self.fresh.pop(who, None)
-                senders.begin(who, entry.stamp, attributes, entry.start)
+                senders.begin(noticed, attributes.role, entry.start)
 
     def _settle(self, lans: dict[Domain, Lan]) -> None:
         """The cuts are in. Who sends, is noticed and not in them is either newer, or has left already."""
@@ -222,17 +223,17 @@ class Lans:
                 continue
             member = self.speakers[who]
             attributes = attributes_of(member)
-            assert isinstance(attributes, Attributes)
+            assert isinstance(attributes, FifoAttributes)
             running = self._senders.running.get(who)
             if running is not None and running.phase is not Phase.ANNOUNCED:
                 continue
             if member.stamp > self._floor(lan, who) and self.fresh.pop(who, None) == member.stamp:
                 self._raise_floor(lan, member)
-                self._senders.begin(who, member.stamp, attributes, attributes.next_seq)
+                self._senders.begin(member, attributes.role, attributes.next_seq)
             else:
                 # Most often it has left already, and its leave notice is on the way; nobody is told of it.
                 if running is None:
-                    self._senders.announce(who, member.stamp, attributes)
+                    self._senders.announce(member, attributes.role)
                 asks.add(lan.name)
         for name in sorted(asks):
             self._voice.set_timer(self._voice.config.cut_wait_s, "cut", name)

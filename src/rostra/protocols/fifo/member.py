@@ -19,6 +19,8 @@ Where we differ from the paper, and why:
 from msgspec import Struct
 
 from rostra.core.effects import Effect, EndpointGone, Event, Ignored, Instant, TimerFired
+from rostra.groups.attributes import DelegateAttributes, FifoAttributes, Role, Slow
+from rostra.groups.kinds import FIFO
 from rostra.groups.members import Cause, Member, Members
 from rostra.names import Domain, Endpoint, Group, inside
 from rostra.protocols.fifo.events import (
@@ -42,22 +44,15 @@ from rostra.protocols.fifo.events import (
 )
 from rostra.protocols.fifo.lan import Lans
 from rostra.protocols.fifo.messages import (
-    Attributes,
     Cut,
     CutReply,
-    DelegateAttributes,
     DelegateMoved,
     ForceJoin,
-    LastWords,
     NotListed,
-    Role,
-    Slow,
     StartSync,
     SyncReply,
     attributes_of,
     decode_control,
-    decode_last_words,
-    encode,
 )
 from rostra.protocols.fifo.messages import Excluded as ExcludedMessage
 from rostra.protocols.fifo.senders import Senders
@@ -189,8 +184,8 @@ class MemberCore:
 
     def _join(self) -> None:
         """0 → 1."""
-        attributes = Attributes(self.role, self.sending.next_seq, self.slow, self.meta)
-        self.voice.ask(ns.Join(self.group, meta=encode(attributes)))
+        attributes = FifoAttributes(self.role, self.sending.next_seq, self.slow)
+        self.voice.ask(ns.Join(self.group, meta=self.meta, group_kind=FIFO, attributes=attributes))
         self._wait_for_snapshot(self.config.snapshot_wait_s)
         if self.role.sends:
             self.sending.give_credit()
@@ -294,7 +289,7 @@ class MemberCore:
         attributes = attributes_of(member)
         if isinstance(attributes, DelegateAttributes):
             self._delegate_left(lan_of(member.endpoint), _epoch_of(member), active)
-        elif isinstance(attributes, Attributes):
+        elif isinstance(attributes, FifoAttributes):
             self.lans.speakers.pop(member.endpoint, None)
             reason, last_seq = _reason(why)
             if not active:
@@ -309,7 +304,7 @@ class MemberCore:
         if isinstance(attributes, DelegateAttributes):
             self._delegate_joined(lan_of(member.endpoint), _epoch_of(member), active)
             return
-        if not isinstance(attributes, Attributes):
+        if not isinstance(attributes, FifoAttributes):
             self.voice.ignore("Member", "not a member of this kind of group")
             return
         if attributes.role.sends:
@@ -318,7 +313,7 @@ class MemberCore:
             if attributes.role.sends and self.role.receives:
                 self.lans.joined(member, attributes, cause)
             else:
-                self.voice.tell(Joined(member.endpoint, attributes.role, attributes.meta))
+                self.voice.tell(Joined(member.endpoint, attributes.role, member.meta))
 
     def _delegate_joined(self, lan: Domain, epoch: Epoch, active: bool) -> None:
         self.lans.delegates.setdefault(lan, set()).add(epoch)
@@ -413,7 +408,11 @@ class MemberCore:
             for who in sorted(self.lans.speakers):
                 member = self.lans.speakers[who]
                 attributes = attributes_of(member)
-                if who != self.me and who not in self.senders.running and isinstance(attributes, Attributes):
+                if (
+                    who != self.me
+                    and who not in self.senders.running
+                    and isinstance(attributes, FifoAttributes)
+                ):
                     self.lans.joined(member, attributes, None)  # of a LAN that no cut speaks of
         self.senders.listing = None
         self.voice.tell(Ready(self._everybody(listing)))
@@ -550,7 +549,7 @@ class MemberCore:
             self._end()
 
     def _ask_leave(self) -> None:
-        self.voice.ask(ns.Leave(self.group, encode(LastWords(self.sending.last_seq))))
+        self.voice.ask(ns.Leave(self.group, last=self.sending.last_seq))
 
     def _gone(self) -> None:
         """The program died. What it has handed over is still good, and we can still repair it (X-049)."""
@@ -646,9 +645,8 @@ def _applied(view: GroupView, notice: object) -> list[ViewChanged | Ignored]:
 def _reason(why: object) -> tuple[str, int | None]:
     """left | failed | disconnected, and the last number if it left one."""
     match why:
-        case ns.Left(cause=Cause.LEAVE, meta=meta):
-            words = decode_last_words(meta)
-            return "left", words.last_seq if words is not None else None
+        case ns.Left(cause=Cause.LEAVE, last=last):
+            return "left", last
         case ns.Left():
             return "failed", None
         case _:
@@ -661,7 +659,7 @@ def _epoch_of(delegate: Member) -> Epoch:
 
 def sends(member: Member) -> bool:
     attributes = attributes_of(member)
-    return isinstance(attributes, Attributes) and attributes.role.sends
+    return isinstance(attributes, FifoAttributes) and attributes.role.sends
 
 
 def _all_but_listeners(members: Members) -> Members:
@@ -677,16 +675,16 @@ class _UsersBesides(Struct, frozen=True):
     def __call__(self, members: Members) -> tuple[Listed, ...]:
         return tuple(
             [
-                (member.endpoint, attributes.role, attributes.meta)
+                (member.endpoint, attributes.role, member.meta)
                 for member in members
-                if isinstance(attributes := attributes_of(member), Attributes)
+                if isinstance(attributes := attributes_of(member), FifoAttributes)
                 and member.endpoint not in self.waits
             ]
         )
 
 
 def _is_user(member: Member) -> bool:
-    return isinstance(attributes_of(member), Attributes)
+    return isinstance(attributes_of(member), FifoAttributes)
 
 
 def _united(cuts: tuple[Cut, ...]) -> list[Cut]:

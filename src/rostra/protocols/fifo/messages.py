@@ -1,8 +1,8 @@
 """What members and delegates of a group say to each other.
 
     paper                     here                     travels
-    attributes of NS_join     Attributes               in the attachment of a membership (C-151)
-    attributes of NS_leave    LastWords                in the attachment of a leave
+    attributes of NS_join     FifoAttributes           with the membership (C-151)
+    attributes of NS_leave    last                     with the leave
     Force_Join                ForceJoin                control: through the servers, with the notices
     Start_Sync, Sync_Reply    StartSync, SyncReply     control
     View_Id, Cut_Reply        ViewId, CutReply         control
@@ -23,24 +23,29 @@ leave already, so a cut carries the latest stamp of each host (`Floors`): a noti
 is in the cut. See decision 0017.
 """
 
-from enum import Enum
 from functools import lru_cache
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct, msgpack
 
 from rostra.errors import UNDECODABLE, BadInput
+from rostra.groups.attributes import (
+    ADDRESS_LENGTH_MAX,
+    NUMBER_MAX,
+    AnyAttributes,
+    DelegateAttributes,
+    Number,
+    Role,
+)
 from rostra.groups.members import Member
 from rostra.names import Domain, Endpoint
 from rostra.names.addresses import TcpAddress, parse_reachable
 from rostra.names.checks import check_of
 from rostra.protocols.flow.messages import (
-    NUMBER_MAX,
     ControlMessage,
     Epoch,
     Have,
     Moment,
-    Number,
     Run,
     Seconds,
     Stamped,
@@ -57,53 +62,6 @@ DELEGATE: Final = "-delegate"
 
 ENVELOPE_MESSAGES_MAX: Final = 65_536
 """In one envelope."""
-
-
-class Role(Enum):
-    """What a member does in the group (X-052)."""
-
-    SEND = "send"
-    RECEIVE = "receive"
-    BOTH = "both"
-    SUBMIT = "submit"  # no member: its delegate speaks for it (X-054)
-
-    def __init__(self, word: str) -> None:
-        # Plain attributes: they are read for every member of a list, and enumerations look things up slowly.
-        self.sends: bool = word != "receive"
-        self.receives: bool = word in ("both", "receive")
-
-
-class Slow(Enum):
-    """What becomes of a receiver that does not keep up (X-091)."""
-
-    THROTTLE = "throttle"  # the senders wait for it
-    EXPEL = "expel"  # it is told so and has to join again
-    SPILL = "spill"  # its delegate keeps on disk what it has not taken; if that is full, as above
-
-
-# Attachments
-
-
-class Attributes(Struct, frozen=True, array_like=True, tag_field="kind", tag=1):
-    """Brought along by a member in its join: its role, and the number of the next message it will emit."""
-
-    role: Role
-    next_seq: Number
-    slow: Slow = Slow.THROTTLE
-    meta: bytes = b""  # the program's own attachment
-
-
-class DelegateAttributes(Struct, frozen=True, array_like=True, tag_field="kind", tag=2):
-    """Brought along by a delegate. Its epoch is the incarnation of its endpoint."""
-
-    address: str = ""  # where its data channel listens; "" where names are enough
-
-
-class LastWords(Struct, frozen=True, array_like=True):
-    """Left behind by a member that leaves: the last number it emitted; `next_seq - 1` if none."""
-
-    last_seq: Number
-    meta: bytes = b""
 
 
 # Messages of an aggregate
@@ -291,15 +249,10 @@ Control = (
 CONTROL_BYTES_MAX: Final = 60_000
 """A control message fits into one message through the servers (C-152)."""
 
-ADDRESS_LENGTH_MAX: Final = 512
 KEY_BYTES_MAX: Final = 64
 
 _encoder = msgpack.Encoder()
 _control: msgpack.Decoder[Control] = msgpack.Decoder(Control)
-_attributes: msgpack.Decoder[Attributes | DelegateAttributes] = msgpack.Decoder(
-    Attributes | DelegateAttributes
-)
-_last_words: msgpack.Decoder[LastWords] = msgpack.Decoder(LastWords)
 _envelope: msgpack.Decoder[Envelope] = msgpack.Decoder(Envelope)
 _check_control: Final = check_of(Control)
 
@@ -324,8 +277,8 @@ def whereabouts(address: str) -> Whereabouts | None:
     return Whereabouts(parse_reachable(at), octets, parse_reachable(multicast) if multicast else None)
 
 
-def encode(message: Control | Attributes | DelegateAttributes | LastWords | Envelope) -> bytes:
-    """As it travels through the servers, in an attachment, or as a message of an aggregate."""
+def encode(message: Control | Envelope) -> bytes:
+    """As it travels through the servers, or as a message of an aggregate."""
     return _encoder.encode(message)
 
 
@@ -347,32 +300,13 @@ def is_delegate(endpoint: Endpoint) -> bool:
     return f".{DELEGATE}/{ADHOC}#" in endpoint
 
 
-def attributes_of(member: Member) -> Attributes | DelegateAttributes | None:
-    """What it brought along as a member of this kind of group; None if it is none. Anybody can attach what a
-    delegate attaches, so that counts only from where delegates speak."""
-    attributes = decode_attributes(member.meta)
+def attributes_of(member: Member) -> AnyAttributes | None:
+    """What it brought along as a member of this kind of group; None if it is of another kind. A delegate's
+    count only from where delegates speak."""
+    attributes = member.attributes
     if type(attributes) is DelegateAttributes and not is_delegate(member.endpoint):
         return None
     return attributes
-
-
-@lru_cache(maxsize=4096)
-def decode_attributes(meta: bytes) -> Attributes | DelegateAttributes | None:
-    """The same for the attachment alone. Most members of a group bring the same few bytes."""
-    try:
-        attributes = _attributes.decode(meta)
-        if isinstance(attributes, DelegateAttributes):
-            whereabouts(attributes.address)
-    except UNDECODABLE:
-        return None
-    return attributes
-
-
-def decode_last_words(meta: bytes) -> LastWords | None:
-    try:
-        return _last_words.decode(meta)
-    except UNDECODABLE:
-        return None
 
 
 def decode_envelope(data: bytes) -> Envelope | None:

@@ -10,9 +10,10 @@ as it may of somebody who left and joined again, the later one counts (C-082).
 
 from msgspec.structs import replace
 
+from rostra.groups.attributes import FifoAttributes
 from rostra.groups.members import Member, Members, unite
 from rostra.names import Endpoint
-from rostra.protocols.fifo.messages import Attributes, attributes_of
+from rostra.protocols.fifo.messages import attributes_of
 from rostra.protocols.relaxed.requests import Absolute, Joined
 
 
@@ -56,4 +57,4 @@ class Newcomers:
 
 def _only_listens(member: Member) -> bool:
     attributes = attributes_of(member)
-    return isinstance(attributes, Attributes) and not attributes.role.sends
+    return isinstance(attributes, FifoAttributes) and not attributes.role.sends

@@ -14,9 +14,10 @@ Peer sync is two exchanges that do not wait for each other: each delegate asks t
 from enum import IntEnum
 
 from rostra.core.effects import Instant
+from rostra.groups.attributes import FifoAttributes
 from rostra.groups.members import Cause, Member, Stamp
 from rostra.names import Domain, Endpoint, host_of
-from rostra.protocols.fifo.messages import Attributes, Cut, CutReply, Entry, ViewId, attributes_of
+from rostra.protocols.fifo.messages import Cut, CutReply, Entry, ViewId, attributes_of
 from rostra.protocols.fifo.relays import Relays
 from rostra.protocols.fifo.voice import Voice, delegate_of, lan_of
 from rostra.protocols.flow.messages import Epoch, Have
@@ -114,7 +115,7 @@ class Peers:
             self._relays.unpin_lan(name, cut_off=True)
             self.end_if_empty(name)
 
-    def joined(self, member: Member, attributes: Attributes, cause: Cause | None) -> None:
+    def joined(self, member: Member, attributes: FifoAttributes, cause: Cause | None) -> None:
         """A sender of another LAN."""
         who = member.endpoint
         peer = self.machine(lan_of(who))
@@ -218,7 +219,7 @@ class Peers:
                 continue
             attributes = attributes_of(member)
             if (
-                isinstance(attributes, Attributes)
+                isinstance(attributes, FifoAttributes)
                 and self.fresh.pop(who, None) == member.stamp
                 and member.stamp > self._floor(peer, who)
             ):

@@ -19,9 +19,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rostra.core.effects import Instant
+from rostra.groups.attributes import Role
 from rostra.groups.members import Stamp
 from rostra.names import Domain, Endpoint, host_of, inside
-from rostra.protocols.fifo.messages import Entry, Role
+from rostra.protocols.fifo.messages import Entry
 from rostra.protocols.fifo.senders import ENTRIES_MAX
 from rostra.protocols.fifo.spill import Spills
 from rostra.protocols.fifo.voice import Alarm, Voice, lan_of

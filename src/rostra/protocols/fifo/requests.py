@@ -5,8 +5,8 @@ Enter       Done, Denied      Credit, Ready, then messages and changes in order
 Exit        Done, Denied      Parted, once the last messages are with everybody
 """
 
+from rostra.groups.attributes import Role, Slow
 from rostra.names import Group
-from rostra.protocols.fifo.messages import Role, Slow
 from rostra.protocols.relaxed.requests import Request
 
 

@@ -20,10 +20,10 @@ from enum import IntEnum
 from msgspec import Struct
 
 from rostra.core.effects import Instant
-from rostra.groups.members import Stamp
+from rostra.groups.attributes import Role
+from rostra.groups.members import Member, Stamp
 from rostra.names import Domain, Endpoint
 from rostra.protocols.fifo.events import Delivered, Gap, Joined, Left
-from rostra.protocols.fifo.messages import Attributes, Role
 from rostra.protocols.fifo.origins import Origins
 from rostra.protocols.fifo.voice import Alarm, Voice, is_aggregate, lan_of
 from rostra.protocols.flow.early import Early
@@ -146,13 +146,15 @@ class Senders:
 
     # Membership
 
-    def announce(self, endpoint: Endpoint, stamp: Stamp, attributes: Attributes) -> None:
+    def announce(self, member: Member, role: Role) -> None:
         """Noticed, and its number has to be asked for: what comes meanwhile is kept early."""
-        self.running[endpoint] = Sender(endpoint, stamp, attributes.role, attributes.meta, Phase.ANNOUNCED)
+        endpoint, stamp = member.endpoint, member.stamp
+        self.running[endpoint] = Sender(endpoint, stamp, role, member.meta, Phase.ANNOUNCED)
 
-    def begin(self, endpoint: Endpoint, stamp: Stamp, attributes: Attributes, start: int) -> None:
+    def begin(self, member: Member, role: Role, start: int) -> None:
         """Noticed, and its number is known: the stream flows from `start` on."""
-        sender = Sender(endpoint, stamp, attributes.role, attributes.meta, Phase.ACTIVE)
+        endpoint, stamp = member.endpoint, member.stamp
+        sender = Sender(endpoint, stamp, role, member.meta, Phase.ACTIVE)
         self.running[endpoint] = sender
         resumed = False
         before = self.ended.pop(endpoint, None)
@@ -173,11 +175,11 @@ class Senders:
         self._voice.set_timer(self._config.semi_wait_s, "semi", endpoint)
         self._open(sender, _not_again(self.ended.get(endpoint), start))
 
-    def noticed(self, sender: Sender, attributes: Attributes) -> None:
+    def noticed(self, sender: Sender, meta: bytes) -> None:
         """The notice that a semi-active sender waited for: `Joined` first, what was held after it (X-017)."""
         assert sender.phase is Phase.SEMI and sender.inbound is not None
         self._voice.cancel_timer("semi", sender.endpoint)
-        sender.phase, sender.meta = Phase.ACTIVE, attributes.meta
+        sender.phase, sender.meta = Phase.ACTIVE, meta
         before = self.ended.pop(sender.endpoint, None)
         resumed = False
         if before is not None and before.cut_off and before.stamp == sender.stamp:

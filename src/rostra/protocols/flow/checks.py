@@ -7,9 +7,9 @@ are `runs.is_sound`'s.
 from typing import Final
 
 from rostra.errors import BadInput
+from rostra.groups.attributes import NUMBER_MAX
 from rostra.names.checks import check_endpoint, check_path
 from rostra.protocols.flow.messages import (
-    NUMBER_MAX,
     Below,
     Data,
     Heartbeat,

@@ -6,20 +6,17 @@ binaries, so two neighbouring runs join by joining their blocks, a program split
 its decoder, and whoever holds a run can cut it between two messages (`runs.py`).
 """
 
-from typing import Annotated, Final
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from rostra.groups.attributes import Number
 from rostra.names import Domain, Endpoint, Group
 
 Stream = Endpoint
 """All messages of one endpoint in one group. The endpoint holds its incarnation, so numbers never restart
 within a stream (TX-11)."""
 
-NUMBER_MAX: Final = 2**62
-
-Number = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
-"""Adding to it, comparing it and sending it on are safe."""
 
 Stamped = tuple[Number, Number]
 """A stamp, as another process says it."""

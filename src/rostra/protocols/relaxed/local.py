@@ -246,8 +246,8 @@ class LocalServer:
                     self._resolve(now, me, token, request, out)
                 case Join():
                     self._join(now, me, token, request, out)
-                case Leave(group, meta):
-                    self._leave(now, me, token, group, meta, out)
+                case Leave():
+                    self._leave(now, me, token, request, out)
                 case SendTo(destinations, data):
                     self._send_to(me, token, destinations, data, out)
                 case Watch(group):
@@ -318,7 +318,7 @@ class LocalServer:
                 f"{me} is in {group} already", fix="set it online or offline instead, or leave first"
             )
 
-        member = Member(me, self._stamp(), join.meta)
+        member = Member(me, self._stamp(), join.meta, join.group_kind, join.attributes)
         before = self.interest(group)
         table = self.groups.setdefault(group, LocalGroup())
         self._tell(table.followers_besides(me), Joined(group, (member,), Cause.JOIN), out)
@@ -331,14 +331,13 @@ class LocalServer:
         if table.is_followed_by(me):
             self._give_baseline(now, me, group, out)
 
-    def _leave(
-        self, now: Instant, me: Endpoint, token: int, group: Group, meta: bytes, out: list[Effect]
-    ) -> None:
+    def _leave(self, now: Instant, me: Endpoint, token: int, leave: Leave, out: list[Effect]) -> None:
+        group = leave.group
         self._check_group(group)
-        self._check_meta(meta)
+        self._check_meta(leave.meta)
         self._check_scope(group)
         self._check_member(me, group)
-        self._depart(me, group, Cause.LEAVE, meta, token, out)
+        self._depart(me, group, Cause.LEAVE, out, leave.meta, leave.last, token)
         if group in self.endpoints[me].watched:
             # It goes on following, and nobody is told about its own call: a new baseline says that it left.
             self._give_baseline(now, me, group, out)
@@ -542,7 +541,14 @@ class LocalServer:
     # Leaving, by one's own will or not
 
     def _depart(
-        self, me: Endpoint, group: Group, cause: Cause, meta: bytes, token: int | None, out: list[Effect]
+        self,
+        me: Endpoint,
+        group: Group,
+        cause: Cause,
+        out: list[Effect],
+        meta: bytes = b"",
+        last: int | None = None,
+        token: int | None = None,
     ) -> None:
         """C-105; for a leave that was asked for, `token` names the question."""
         stamp = self._stamp()
@@ -551,11 +557,11 @@ class LocalServer:
         table.remove(me)
         self.endpoints[me].groups.discard(group)
         self._stop_following(me, group)
-        self._tell(table.followers_besides(me), Left(group, me, stamp, cause, meta), out)
+        self._tell(table.followers_besides(me), Left(group, me, stamp, cause, meta, last), out)
         if token is not None:
             out.append(Answer(token, _DONE))
         if self._reaches_beyond(group):
-            self._send(EndpointLeft(self._new_id(), group, me, stamp, cause, meta), out)
+            self._send(EndpointLeft(self._new_id(), group, me, stamp, cause, meta, last), out)
         self._announce_interest(group, before, out)
         self._drop_if_empty(group)
 
@@ -589,7 +595,7 @@ class LocalServer:
         for group in sorted(presence.watched):
             self._end_watch(me, group, out)
         for group in sorted(presence.groups):
-            self._depart(me, group, cause, b"", None, out)
+            self._depart(me, group, cause, out)
         self.life.ended(me, why, out)
         del self.endpoints[me]
         del self.names[name_of(me)]
@@ -608,8 +614,8 @@ class LocalServer:
         match message:
             case EndpointsJoined(_, group, members, cause, complete_for):
                 self._pass_on(group, Joined(group, members, cause, complete_for), out)
-            case EndpointLeft(_, group, who, stamp, cause, meta):
-                self._pass_on(group, Left(group, who, stamp, cause, meta), out)
+            case EndpointLeft(_, group, who, stamp, cause, meta, last):
+                self._pass_on(group, Left(group, who, stamp, cause, meta, last), out)
             case ResolveRequest(id, group):
                 self._resolve_request(id, group, out)
             case ResolveReply(id, group, members):

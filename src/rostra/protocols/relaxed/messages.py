@@ -21,6 +21,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from rostra.groups.attributes import Number
 from rostra.groups.members import Because, Cause, Members, Part, Stamp
 from rostra.names import Domain, Endpoint, Group
 
@@ -62,6 +63,7 @@ class EndpointLeft(ServerMessage, frozen=True, tag=2):
     stamp: Stamp
     cause: Cause  # LEAVE | CRASH
     meta: bytes = b""
+    last: Number | None = None  # the last message it emitted, where it could
 
 
 class DomainFailed(ServerMessage, frozen=True, tag=3):

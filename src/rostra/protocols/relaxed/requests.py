@@ -14,6 +14,8 @@ A question that cannot be granted is answered with `Denied`, which carries a cod
 from msgspec import Struct
 
 from rostra.errors import RostraError
+from rostra.groups.attributes import AnyAttributes, Number
+from rostra.groups.kinds import GroupKind
 from rostra.groups.members import Because, Cause, Members, Part, Stamp
 from rostra.names import Domain, Endpoint, Group
 
@@ -39,11 +41,14 @@ class Join(Request, frozen=True, tag=3):
     online: bool = True
     permanent: bool = False
     meta: bytes = b""
+    group_kind: GroupKind | None = None  # this and the next come from services, never from programs
+    attributes: AnyAttributes | None = None
 
 
 class Leave(Request, frozen=True, tag=4):
     group: Group
     meta: bytes = b""
+    last: Number | None = None  # the last message that was emitted; from a service
 
 
 class Resolve(Request, frozen=True, tag=5):
@@ -195,6 +200,7 @@ class Left(Said, frozen=True, tag=18):
     stamp: Stamp
     cause: Cause
     meta: bytes = b""
+    last: Number | None = None  # the last message it emitted, where it could
 
 
 class Only(Said, frozen=True, tag=19):

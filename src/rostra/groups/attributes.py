@@ -1,0 +1,56 @@
+"""What the services behind a kind of group add to a member's record, each with a type of its own."""
+
+from enum import Enum
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+NUMBER_MAX: Final = 2**62
+Number = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
+"""Adding to it, comparing it and sending it on are safe."""
+
+ADDRESS_LENGTH_MAX: Final = 512
+
+
+class Role(Enum):
+    """What a member does in the group (X-052)."""
+
+    SEND = "send"
+    RECEIVE = "receive"
+    BOTH = "both"
+    SUBMIT = "submit"  # no member: its delegate speaks for it (X-054)
+
+    def __init__(self, word: str) -> None:
+        # Plain attributes: they are read for every member of a list, and enumerations look things up slowly.
+        self.sends: bool = word != "receive"
+        self.receives: bool = word in ("both", "receive")
+
+
+class Slow(Enum):
+    """What becomes of a receiver that does not keep up (X-091)."""
+
+    THROTTLE = "throttle"  # the senders wait for it
+    EXPEL = "expel"  # it is told so and has to join again
+    SPILL = "spill"  # its delegate keeps on disk what it has not taken; if that is full, as above
+
+
+class Attributes(Struct, frozen=True, array_like=True, tag_field="kind"):
+    pass
+
+
+class FifoAttributes(Attributes, frozen=True, tag=1, gc=False):
+    """Of a member of a group with FIFO multicast: its role, and the number of the next message it will
+    emit."""
+
+    role: Role
+    next_seq: Number
+    slow: Slow = Slow.THROTTLE
+
+
+class DelegateAttributes(Attributes, frozen=True, tag=2, gc=False):
+    """Of the delegate of a LAN there. Its epoch is the incarnation of its endpoint."""
+
+    address: Annotated[str, Meta(max_length=ADDRESS_LENGTH_MAX)] = ""  # its data channel; "": by its name
+
+
+AnyAttributes = FifoAttributes | DelegateAttributes

@@ -1,0 +1,55 @@
+"""What a group promises its members.
+
+    membership   relaxed   who is there, soon and everywhere, with causes
+                 led       one leader in each partition knows the whole list
+                 agreed    numbered, ranked views, the same for all in one partition
+    delivery     none      members know each other, and do not speak
+                 fifo      each sender's messages in its own order, without a gap
+                 atomic    all messages in one order, at all surviving members or at none
+
+The kind belongs to the group: its first member chooses it, and a joiner that asks for another one is refused.
+It travels in a field of its own beside each member; what a program attaches to its membership is decoded by
+no one but programs.
+"""
+
+from enum import Enum
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+
+class Membership(Enum):
+    RELAXED = "relaxed"
+    LED = "led"
+    AGREED = "agreed"
+
+
+class Delivery(Enum):
+    NONE = "none"
+    FIFO = "fifo"
+    ATOMIC = "atomic"
+
+
+class GroupKind(Struct, frozen=True, array_like=True, gc=False):
+    """The texts are empty where the services named above do not ask for them."""
+
+    membership: Membership = Membership.RELAXED
+    delivery: Delivery = Delivery.NONE
+    order: str = ""  # atomic: hub | negotiated | medium
+    stable: str = ""  # atomic: sent | majority | all | disk
+    survive: str = ""  # agreed: any | majority | primary | a rule
+    merge: str = ""  # agreed: a rule
+    within: str = ""  # agreed: the group that this one is a subgroup of
+    version: Annotated[int, Meta(ge=1, le=2**31)] = 1
+
+    @property
+    def is_claimed(self) -> bool:
+        """Strong kinds stand in the registry of the server of their scope."""
+        return self.membership is not Membership.RELAXED or self.delivery is Delivery.ATOMIC
+
+    def __str__(self) -> str:
+        return f"{self.membership.value}, {self.delivery.value}"
+
+
+PLAIN: Final = GroupKind()
+FIFO: Final = GroupKind(delivery=Delivery.FIFO)
