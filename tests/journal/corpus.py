@@ -237,6 +237,7 @@ async def _real(directory: Path) -> None:
             await until(lambda: len(chess.members) == 2, "they meet again")
         for again in (leader, lab["eu.h2"]):
             await until(lambda again=again: lab.inspect(again.nodes[0]), "who was started again answers")
+        await asyncio.sleep(2.0)  # and has something to do
         for process in lab.processes.values():
             process.signal(signal.SIGTERM)
         for process in lab.processes.values():
