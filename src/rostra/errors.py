@@ -13,11 +13,23 @@
     │   ├── TooLarge                    an attachment or message above its bound
     │   ├── NameInUse                   an endpoint with this name is open on the host
     │   ├── StoreFailed                 the disk has no room for what must not be lost (retriable)
-    │   └── NotAllowed
+    │   ├── NotAllowed
+    │   ├── Excluded                    the group went on without us: join again (retriable)
+    │   ├── Rejected                    a message that no member will deliver; `cause` says why
+    │   ├── NameTaken                   a group of this name exists
+    │   ├── NoSuchGroup
+    │   ├── ScopeExceeded               a group cannot reach so far
+    │   ├── ViewUnknown                 a view that is no longer, or not yet, remembered
+    │   ├── Terminated                  the group was deleted
+    │   ├── NotOwner                    another member owns this
+    │   └── NotAuthorised               whoever decides about this name said no
     ├── NotAvailable                this version cannot do it; a later one can
     ├── NotInstalled                this machine lacks something that it needs
     ├── Unreachable                 nobody answered (retriable)
-    │   └── DeadlineExceeded            the answer did not come in time
+    │   ├── DeadlineExceeded            the answer did not come in time
+    │   ├── InDoubt                     it may have been done: look before trying again
+    │   ├── AuthUnavailable             whoever decides about this name cannot be asked
+    │   └── GroupBlocked                our side of a partition stands, and the deadline has passed
     └── PeerError                   the other side broke the protocol
         ├── Malformed                   bytes that are no message
         ├── WrongWorld                  a server of another world
@@ -99,6 +111,47 @@ class NotAllowed(Refused):
     code = "NOT_ALLOWED"
 
 
+class Excluded(Refused):
+    code = "EXCLUDED"
+    retriable = True
+
+
+class Rejected(Refused):
+    code = "REJECTED"
+
+    def __init__(self, what: str, *, fix: str = "", cause: str = "") -> None:
+        super().__init__(what, fix=fix)
+        self.cause = cause
+
+
+class NameTaken(Refused):
+    code = "NAME_TAKEN"
+
+
+class NoSuchGroup(Refused):
+    code = "NO_SUCH_GROUP"
+
+
+class ScopeExceeded(Refused):
+    code = "SCOPE_EXCEEDED"
+
+
+class ViewUnknown(Refused):
+    code = "VIEW_UNKNOWN"
+
+
+class Terminated(Refused):
+    code = "TERMINATED"
+
+
+class NotOwner(Refused):
+    code = "NOT_OWNER"
+
+
+class NotAuthorised(Refused):
+    code = "NOT_AUTHORISED"
+
+
 class NotAvailable(RostraError, NotImplementedError):
     code = "NOT_AVAILABLE"
 
@@ -114,6 +167,19 @@ class Unreachable(RostraError, ConnectionError):
 
 class DeadlineExceeded(Unreachable, TimeoutError):
     code = "DEADLINE"
+
+
+class InDoubt(Unreachable):
+    code = "IN_DOUBT"
+    retriable = False
+
+
+class AuthUnavailable(Unreachable):
+    code = "AUTH_UNAVAILABLE"
+
+
+class GroupBlocked(Unreachable):
+    code = "GROUP_BLOCKED"
 
 
 class PeerError(RostraError):
@@ -152,10 +218,22 @@ BY_CODE: dict[str, type[RostraError]] = {
         NameInUse,
         StoreFailed,
         NotAllowed,
+        Excluded,
+        Rejected,
+        NameTaken,
+        NoSuchGroup,
+        ScopeExceeded,
+        ViewUnknown,
+        Terminated,
+        NotOwner,
+        NotAuthorised,
         NotAvailable,
         NotInstalled,
         Unreachable,
         DeadlineExceeded,
+        InDoubt,
+        AuthUnavailable,
+        GroupBlocked,
         PeerError,
         Malformed,
         WrongWorld,

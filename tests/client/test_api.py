@@ -93,6 +93,9 @@ def test_every_error_has_a_code_of_its_own_and_knows_if_trying_again_can_help() 
         "DeadlineExceeded",
         "NameInUse",
         "StoreFailed",
+        "Excluded",
+        "AuthUnavailable",
+        "GroupBlocked",
     }
 
 

@@ -240,5 +240,6 @@ BY_TABLE: dict[str, list[Any]] = {
     "item": ITEMS,
     "group item": GROUP_ITEMS,
     "speech": SPEECH,
+    "attributes": [member.attributes for member in MEMBERS if member.attributes is not None],
 }
 """The same names as `rostra.wire.numbers.TABLES`."""

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from support import samples
 
+from rostra.groups.attributes import Attributes
 from rostra.protocols.election.messages import SeatMessage
 from rostra.protocols.fifo.events import Item as GroupItem
 from rostra.protocols.flow.messages import DataMessage
@@ -13,7 +14,7 @@ from rostra.protocols.links.packets import Packet
 from rostra.protocols.relaxed.messages import ServerMessage
 from rostra.protocols.relaxed.requests import Request, Said
 from rostra.wire.frames import FrameKind
-from rostra.wire.numbers import TABLES
+from rostra.wire.numbers import BLOCKS, TABLES
 from rostra.wire.programs import Item, ProgramFrame
 
 GOLDEN = Path(__file__).parent / "golden" / "numbers.txt"
@@ -27,6 +28,7 @@ FAMILIES: dict[str, tuple[type[Any], ...]] = {
     "item": (Item,),
     "group item": (GroupItem,),
     "speech": (DataMessage,),
+    "attributes": (Attributes,),
 }
 
 
@@ -92,3 +94,40 @@ def test_everything_with_a_number_has_a_sample(table: str) -> None:
 def test_no_message_carries_a_level() -> None:
     fields = {field for known in TABLES.values() for cls in known.values() for field in cls.__struct_fields__}
     assert not {field for field in fields if "level" in field}
+
+
+def trespassers(table: str, numbers: dict[int, type[Any]]) -> list[str]:
+    """Messages whose number another service gives. Attributes stand in `groups/`: their names begin as the
+    service does, a delegate being one of FIFO's."""
+    found = []
+    for number, cls in numbers.items():
+        blocks = BLOCKS[table].items()
+        owner = next((name for name, block in blocks if any(number in each for each in block)), "")
+        of_owner = cls.__module__.startswith(f"rostra.protocols.{owner}.") if table != "attributes" else True
+        if not owner or not of_owner:
+            found.append(f"{table} {number} {cls.__name__}")
+    return found
+
+
+@pytest.mark.parametrize("table", BLOCKS)
+def test_every_number_is_in_the_block_of_its_service(table: str) -> None:
+    assert trespassers(table, TABLES[table]) == []
+
+
+def test_a_number_out_of_its_block_is_found() -> None:
+    message = TABLES["message"][1]
+    assert trespassers("message", {200: message, 1000: message}) == [
+        "message 200 EndpointsJoined",
+        "message 1000 EndpointsJoined",
+    ]
+
+
+@pytest.mark.parametrize("table", BLOCKS)
+def test_blocks_do_not_meet_and_every_service_to_come_has_one(table: str) -> None:
+    numbers = [number for block in BLOCKS[table].values() for each in block for number in each]
+    assert len(numbers) == len(set(numbers))
+    assert {"agreed", "atomic", "led", "access"} <= set(BLOCKS[table])
+
+
+def test_every_table_that_services_share_has_blocks() -> None:
+    assert set(TABLES) - set(BLOCKS) == {"packet", "program frame", "item"}

@@ -6,6 +6,7 @@
     Without    a domain was lost; we go on without its members
     Only       we are in a domain that lost the rest; only its members remain
     Gap        so many changes were not kept for us; a `View` follows
+    Blocked    our side of a partition must not go on in an agreed group; a `View` ends it
     Message    somebody said something, in a group with delivery
     Messages   the same for many that came together, if they were asked for in batches
 
@@ -36,9 +37,31 @@ class Numbered(Struct, frozen=True, kw_only=True):
         return f"{self.period}:{self.number}" if self.period else ""
 
 
+class ViewId(Struct, frozen=True, array_like=True):
+    """Names one agreed view: `pid` is the partition in which it was agreed."""
+
+    number: int
+    revision: int
+    pid: str
+
+
 class View(Numbered, frozen=True, repr_omit_defaults=True):
+    """Who is in the group. In an agreed group `number` is the view's, members stand in the order of their
+    ranks, and the fields after `isolated` say how it came from the view before."""
+
     members: Members
     isolated: bool = False  # only this host's part: its cluster's server cannot be reached
+    rank: int | None = None  # our own
+    id: ViewId | None = None
+    joined: tuple[Endpoint, ...] = ()
+    left: tuple[Endpoint, ...] = ()
+    failed: tuple[Endpoint, ...] = ()
+    together: tuple[Endpoint, ...] = ()  # who came with us from our last view, and so has our state
+    parts: tuple[tuple[Endpoint, ...], ...] = ()  # at a merge: who lived in which partition
+    suspects: tuple[Endpoint, ...] = ()
+    living: bool = True  # the group's rule lets this side go on
+    fence: int | None = None  # grows with every view of a group whose rule lets one side live at most
+    without: Domain | None = None  # what was lost
 
     def __str__(self) -> str:
         return f"View of {_count(len(self.members))}{', of this host alone' if self.isolated else ''}"
@@ -87,6 +110,20 @@ class Gap(Numbered, frozen=True, repr_omit_defaults=True):
     missed: int | None = None  # None: nobody counted them
     sender: Endpoint | None = None  # in a group with delivery: whose messages, from `first` on
     first: int = 0
+
+
+class Blocked(Numbered, frozen=True, repr_omit_defaults=True):
+    """In an agreed group: nothing is agreed or delivered on our side until the next `View`."""
+
+    since: float  # seconds since 1970
+    because: str  # in doubt | minority | ...
+
+
+class Receipt(Struct, frozen=True):
+    """A message of ours keeps what its group promises: its place in the one order, and the view it is in."""
+
+    position: int
+    view: int
 
 
 Change = View | Joined | Left | Without | Only | Gap

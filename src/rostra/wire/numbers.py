@@ -10,6 +10,7 @@ and goes on.
 
 from typing import Any, Final
 
+from rostra.groups.attributes import DelegateAttributes, FifoAttributes
 from rostra.protocols.election.messages import (
     Canvass,
     Declined,
@@ -105,7 +106,6 @@ PACKETS: Final[Numbers] = {
     4: Bye,
 }
 
-# Server messages share one space. Each protocol takes a block of 64: relaxed has 1 to 63, election 64 to 127.
 MESSAGES: Final[Numbers] = {
     1: EndpointsJoined,
     2: EndpointLeft,
@@ -153,7 +153,7 @@ REQUESTS: Final[Numbers] = {
     17: Exit,
 }
 
-# Answers have 1 to 15, notices 16 and more; `Absolute` is both.
+# Answers of `relaxed` have 1 to 15, its notices 16 and more; `Absolute` is both.
 SAID: Final[Numbers] = {
     1: Opened,
     2: Done,
@@ -229,6 +229,12 @@ SPEECH: Final[Numbers] = {
     12: speech.SubmitReply,
 }
 
+# What services add to a member's record.
+ATTRIBUTES: Final[Numbers] = {
+    1: FifoAttributes,
+    2: DelegateAttributes,
+}
+
 TABLES: Final[dict[str, Numbers]] = {
     "packet": PACKETS,
     "message": MESSAGES,
@@ -238,4 +244,57 @@ TABLES: Final[dict[str, Numbers]] = {
     "item": ITEMS,
     "group item": GROUP_ITEMS,
     "speech": SPEECH,
+    "attributes": ATTRIBUTES,
 }
+
+Block = tuple[range, ...]
+
+BLOCKS: Final[dict[str, dict[str, Block]]] = {
+    "message": {
+        "relaxed": (range(1, 64),),
+        "election": (range(64, 128),),
+        "fifo": (range(128, 192),),
+        "agreed": (range(192, 256),),
+        "atomic": (range(256, 320),),
+        "led": (range(320, 384),),
+        "access": (range(384, 448),),
+    },
+    "request": {
+        "relaxed": (range(1, 16), range(128, 192)),
+        "fifo": (range(16, 32),),
+        "agreed": (range(32, 48),),
+        "atomic": (range(48, 64),),
+        "led": (range(64, 80),),
+        "access": (range(80, 96),),
+    },
+    "said": {
+        "relaxed": (range(1, 32), range(128, 192)),
+        "agreed": (range(32, 48),),
+        "atomic": (range(48, 64),),
+        "led": (range(64, 80),),
+        "access": (range(80, 96),),
+    },
+    "group item": {
+        "fifo": (range(1, 32),),
+        "agreed": (range(32, 48),),
+        "atomic": (range(48, 64),),
+        "led": (range(64, 80),),
+        "access": (range(80, 96),),
+    },
+    "speech": {
+        "flow": (range(1, 32),),
+        "channel": (range(32, 48),),
+        "agreed": (range(48, 64),),
+        "atomic": (range(64, 96),),
+        "led": (range(96, 112),),
+        "access": (range(112, 128),),
+    },
+    "attributes": {
+        "fifo": (range(1, 16),),
+        "agreed": (range(16, 32),),
+        "atomic": (range(32, 48),),
+        "led": (range(48, 64),),
+        "access": (range(64, 80),),
+    },
+}
+"""Which service gives the numbers of each table. Protocols that are built side by side cannot collide."""
