@@ -62,6 +62,7 @@ from rostra.journal.bounds import Bounds
 from rostra.names import (
     ROOT,
     Domain,
+    check_not_reserved,
     child,
     domain_of_seat,
     is_reserved,
@@ -294,7 +295,7 @@ class World(Struct, frozen=True):
 
     def check_host(self, host: Domain) -> None:
         """A host's agent needs a cluster to belong to."""
-        _check_not_reserved(host)
+        check_not_reserved(host)
         if host in self.servers:
             inside = host if self.is_cluster(host) else self.clusters[0]
             raise BadInput(
@@ -403,21 +404,13 @@ def _servers(table: Mapping[str, Any]) -> dict[Domain, tuple[TcpAddress, ...]]:
     if not servers:
         raise BadInput("[servers] is empty", fix='name at least one cluster: "lab" = "127.0.0.1:7700"')
     for domain in sorted(servers):
-        _check_not_reserved(domain)
+        check_not_reserved(domain)
         if domain != ROOT and parent(domain) not in (*servers, ROOT):
             raise BadInput(
                 f"[servers] {domain} stands alone: its enclosing domain {parent(domain)} has no server",
                 fix=f'add "{parent(domain)}" = "address:port"; one process may serve both',
             )
     return servers
-
-
-def _check_not_reserved(path: Domain) -> None:
-    if is_reserved(path):
-        raise BadInput(
-            f"{path} has a label that begins with '-', as only those of the system do",
-            fix="begin it with a letter or a digit",
-        )
 
 
 def _addresses(table: Mapping[str, Any], path: str) -> tuple[TcpAddress, ...]:

@@ -207,6 +207,13 @@ def test_a_question_that_takes_too_long_says_so(cluster: Cluster) -> None:
         (["why", "a b"], "'a b' can be nobody's name"),
         (["why", ""], "write an endpoint (eu.paris.h1/ann), its name alone (ann), a host or a domain"),
         (["watch", "chess", "--"], "nothing stands after --"),
+        (["watch", "chess", "--", "-odd"], "too many words: -odd"),
+        (["join", "lounge@"], "'lounge@' has no scope after the '@'\n  write name@scope, such as"),
+        (["join", "@eu"], "'@eu' has no name before the '@'"),
+        (["join", "lounge", "--scope", ""], "the scope is empty"),
+        (["join", ""], "the group's name is empty"),
+        (["members", "x@-eu"], "-eu has a label that begins with '-': those are reserved for the system"),
+        (["tail", "x@eu.-delegate"], "those are reserved for the system"),
         (["join", "chess", "--name", "a b"], "is not an endpoint name"),
     ],
 )

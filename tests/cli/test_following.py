@@ -63,6 +63,19 @@ def test_watch_and_join_remark_if_another_name_was_probably_meant(cluster: Clust
     assert said.startswith("nobody else is in orchester@world; ") and "orchestra@world" in said
 
 
+@pytest.mark.parametrize("word", ["join", "watch"])
+def test_a_group_whose_name_begins_with_a_dash_stands_after_two(cluster: Cluster, word: str) -> None:
+    with cluster.begin(word, "-o", "jsonl", "--", "-odd") as followed:
+        assert json.loads(first(followed, "view"))["group"] == "-odd@world"
+        followed.send_signal(signal.SIGINT)
+        assert followed.wait(WITHIN_S) == 0
+    command = python("import os; print('in', os.environ['ROSTRA_GROUP'], flush=True)")
+    with cluster.begin(word, "--", "-odd", "--", *command) as followed:
+        assert first(followed, "in ") == "in -odd"
+        followed.send_signal(signal.SIGINT)
+        assert followed.wait(WITHIN_S) == 0
+
+
 def test_watch_names_members_or_only_counts_them() -> None:
     members = [{"endpoint": f"eu.h1/p{number}#1", "meta": ""} for number in range(12)]
     view = {"change": "view", "group": "g@world", "isolated": False, "count": 12, "members": members}

@@ -35,6 +35,12 @@ def test_no_storms_are_not_storms_that_held(option: str) -> None:
     assert answer.code == 2 and "at least 1" in answer.err
 
 
+@pytest.mark.parametrize("several", ["--seeds", "--first"])
+def test_one_storm_and_several_are_not_asked_for_together(several: str) -> None:
+    answer = rostra("sim", "storm", "--seed", "3", several, "4")
+    assert (answer.code, answer.out) == (2, "") and "--seed is one storm" in answer.err
+
+
 def test_a_story_without_a_trace_says_how_to_get_one(tmp_path: Path) -> None:
     file = tmp_path / "new.story"
     file.write_text(STORY.read_text().partition("----")[0])

@@ -21,6 +21,7 @@ from support.cluster import Cluster, rostra, start
 from support.lab import ROSTRA, WITHIN_S, member
 from support.privileges import without_privileges
 
+from rostra.cli import COMMANDS
 from rostra.cli.following import until_told
 from rostra.wire.frames import FrameKind
 
@@ -60,6 +61,12 @@ def test_a_mistyped_command_names_the_closest() -> None:
         (["members", "chess", "-o", "yaml"], "'yaml'", "rostra members --help"),
         (["watch", "chess", "-n", "0"], "invalid value for '--changes'", "rostra watch --help"),
         (["config", "shwo"], "there is no command 'shwo'", "closest: show"),
+        (["join", "-rare"], "no such option: -r", "stands after --: rostra join -- -NAME"),
+        (
+            ["members", "g", "-a", "http://127.0.0.1:7780"],
+            "'http://127.0.0.1:7780' is a URL",
+            "write host:port",
+        ),
         (["members", "chess", "more"], "too many words: more", "rostra members --help"),
         (["up", "--port", "99999"], "invalid value for '--port': write at most 65535", "rostra up --help"),
         (["resolve", "g", "--deadline", "x"], "'--deadline': write a number", "rostra resolve --help"),
@@ -113,6 +120,11 @@ def test_help_is_on_stdout_with_examples_and_exit_codes() -> None:
         assert (answer.code, answer.err) == (0, "")
         assert "Exit codes:" in answer.out and "Examples:" in answer.out
         assert all(len(line) <= 80 for line in answer.lines)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_every_command_has_the_same_form(name: str) -> None:
+    assert rostra(name, "--help").out.startswith(f"Usage: rostra {name}")
 
 
 def on_a_terminal(*words: str, **env: str) -> str:

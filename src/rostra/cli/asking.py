@@ -13,7 +13,7 @@ from rostra.client import Admin, Me, connect, connect_admin
 from rostra.client.known import is_own, known_names, read_group
 from rostra.client.sight import Sight, look, small_world_sockets
 from rostra.errors import BadInput, DeadlineExceeded, NotInScope
-from rostra.names import ROOT, Domain, Group, inside, make_group, parse_group
+from rostra.names import ROOT, Domain, Group, check_not_reserved, inside, make_group, parse_group
 
 CONNECT_TIMEOUT_S: Final = 5.0
 COMPLETE_WITHIN_S: Final = 0.5
@@ -64,11 +64,11 @@ async def in_time(deadline_s: float | None, work: Coroutine[Any, Any, T]) -> T:
 
 def group_of(text: str, scope: str | None) -> Group:
     """``chess``, ``chess@eu``, or ``chess`` with ``--scope eu``."""
-    if scope is None:
-        return parse_group(text)
-    if "@" in text:
+    if scope is not None and "@" in text:
         raise BadInput(f"{text!r} and --scope {scope} both say the scope", fix="leave one of them out")
-    return make_group(text, scope)
+    group = parse_group(text) if scope is None else make_group(text, scope)
+    check_not_reserved(group.scope)
+    return group
 
 
 @contextlib.asynccontextmanager

@@ -44,11 +44,16 @@ class HouseCommand(TyperCommand):
 
 
 class CommandAfter(HouseCommand):
-    """A command that takes another after ``--``: ``rostra watch chess -- notify-send``."""
+    """A command that takes another after ``--``: ``rostra watch chess -- notify-send``.
+
+    No command begins with ``-``. Before a word that does, the first ``--`` only ends the options, as
+    everywhere: ``rostra watch -- -odd`` and ``rostra watch -- -odd -- notify-send``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if "--" in args:
-            at = args.index("--")
+        at = args.index("--") if "--" in args else len(args)
+        if args[at + 1 : at + 2] and args[at + 1].startswith("-"):
+            at = args.index("--", at + 2) if "--" in args[at + 2 :] else len(args)
+        if at < len(args):
             ctx.meta[AFTER] = args[at + 1 :]
             args = args[:at]
             if not ctx.meta[AFTER]:
@@ -164,6 +169,8 @@ def _instead_of(option: str, error: Any) -> Iterator[str]:
     close = difflib.get_close_matches(option, sorted(each for each in known if each.startswith("--")), n=2)
     if close:
         yield f"closest: {', '.join(close)}"
+    elif error.ctx and any(_metavar(each) == "GROUP" for each in arguments(error.ctx.command)):
+        yield f"a group's name that begins with '-' stands after --: {error.ctx.command_path} -- -NAME"
 
 
 # Help, as text

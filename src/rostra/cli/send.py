@@ -12,6 +12,7 @@ import typer
 from rostra.cli.asking import GroupName, Scope, endpoint, group_of, within_scope
 from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.following import until_told
+from rostra.cli.house import HouseCommand
 from rostra.client import Conversation
 from rostra.client.conversation import RoleName
 from rostra.errors import BadInput
@@ -23,14 +24,14 @@ CHUNKS_MAX: Final = 16
 
 
 def register(app: typer.Typer) -> None:
-    app.command(rich_help_panel="Groups")(command(send))
+    app.command(cls=HouseCommand, rich_help_panel="Groups")(command(send))
 
 
 def send(
     group: GroupName,
     message: Annotated[
         str | None,
-        typer.Argument(metavar="[MESSAGE]", help="What to say; without it, every line of stdin."),
+        typer.Argument(metavar="MESSAGE", help="What to say; without it, every line of stdin."),
     ] = None,
     scope: Scope = None,
     name: Annotated[

@@ -40,6 +40,8 @@ SimulatedJournal = Annotated[
     ),
 ]
 
+STORMS_USUALLY: Final = 100
+
 _remarks = Plain(stderr=True, highlight=False, soft_wrap=True)
 
 
@@ -144,9 +146,17 @@ def blow_storms(
         int | None, typer.Option(metavar="NUMBER", help="One storm, by its seed.", show_default=False)
     ] = None,
     seeds: Annotated[
-        int, typer.Option(min=1, metavar="COUNT", help="So many storms, with seeds from --first on.")
-    ] = 100,
-    first: Annotated[int, typer.Option(metavar="NUMBER", help="The first seed.")] = 0,
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="COUNT",
+            help="So many storms, with seeds from --first on.",
+            show_default=f"{STORMS_USUALLY}",
+        ),
+    ] = None,
+    first: Annotated[
+        int | None, typer.Option(metavar="NUMBER", help="The first seed.", show_default="0")
+    ] = None,
     shape: Annotated[
         str | None, typer.Option(help=f"One of: {', '.join(STORMS)}; else each in turn.")
     ] = None,
@@ -166,8 +176,11 @@ def blow_storms(
     """
     if shape is not None and shape not in STORMS:
         raise BadInput(f"no shape is called {shape!r}", fix=f"one of: {', '.join(STORMS)}")
-    if seed is not None:
-        first, seeds = seed, 1
+    if seed is not None and (seeds, first) != (None, None):
+        raise BadInput(
+            "--seed is one storm, --seeds and --first are several", fix="leave out one or the other"
+        )
+    first, seeds = (first or 0, seeds or STORMS_USUALLY) if seed is None else (seed, 1)
     shapes = [shape] if shape else list(STORMS)
     plan = [(number, shapes[number % len(shapes)]) for number in range(first, first + seeds)]
     failed = comparisons = 0

@@ -16,6 +16,7 @@ from rostra.cli.asking import GroupName, Scope, endpoint, group_of, within_scope
 from rostra.cli.changes import document
 from rostra.cli.common import EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.following import told_states, until_told
+from rostra.cli.house import HouseCommand
 from rostra.cli.output import Format, Output, say, show_json
 from rostra.client import Gap, GroupItem, Message, Messages
 from rostra.groups.attributes import Slow
@@ -25,7 +26,7 @@ BATCH = 1000
 
 
 def register(app: typer.Typer) -> None:
-    app.command(rich_help_panel="Groups")(command(tail))
+    app.command(cls=HouseCommand, rich_help_panel="Groups")(command(tail))
 
 
 def tail(

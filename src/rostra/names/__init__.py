@@ -3,6 +3,7 @@
 from rostra.names.domains import (
     ROOT,
     Domain,
+    check_not_reserved,
     child,
     depth,
     enclosing,
@@ -55,6 +56,7 @@ __all__ = [
     "TransientName",
     "Tree",
     "check_group_name",
+    "check_not_reserved",
     "check_public",
     "child",
     "concerns",

@@ -53,6 +53,8 @@ def parse_scope(text: str) -> Domain:
 def _parse_path(text: str, kind: str, labels_max: int) -> Domain:
     if text in (ROOT, "."):
         return ROOT
+    if not text:
+        raise BadName(f"the {kind} is empty", fix="write its path: eu.paris")
     if len(text) > _PATH_LENGTH_MAX:
         raise BadName(f"{kind} path is {len(text)} characters long", fix=f"use at most {_PATH_LENGTH_MAX}")
     path = text.split(".")
@@ -96,6 +98,14 @@ def inside(domain: Domain, address: str) -> bool:
 def is_reserved(path: str) -> bool:
     """Has it a label that begins with ``-``? Such names are the system's: delegates, seats."""
     return path.startswith("-") or ".-" in path
+
+
+def check_not_reserved(path: Domain) -> None:
+    if is_reserved(path):
+        raise BadName(
+            f"{path} has a label that begins with '-': those are reserved for the system",
+            fix="name one that begins with a letter or a digit",
+        )
 
 
 def strictly_inside(domain: Domain, path: Domain) -> bool:

@@ -132,9 +132,11 @@ def _check_size(text: str) -> None:
         size = len(text.encode())
     except UnicodeEncodeError:
         raise BadName("group name is not valid Unicode", fix="send the name as UTF-8") from None
-    if not 1 <= size <= GROUP_NAME_BYTES_MAX:
+    if not text:
+        raise BadName("the group's name is empty", fix="write one: chess, or lounge/chess")
+    if size > GROUP_NAME_BYTES_MAX:
         raise BadName(
-            f"group name is {size} bytes long", fix=f"use 1 to {GROUP_NAME_BYTES_MAX} bytes of UTF-8"
+            f"group name is {size} bytes long", fix=f"use at most {GROUP_NAME_BYTES_MAX} bytes of UTF-8"
         )
 
 
@@ -143,6 +145,11 @@ def parse_group(text: str) -> Group:
     name, at, scope = text.rpartition("@")
     if not at:
         name, scope = text, "world"
+    elif not name or not scope:
+        raise BadName(
+            f"{quoted(text)} has no {'scope after' if name else 'name before'} the '@'",
+            fix="write name@scope, such as chess@eu.paris; a name alone reaches the whole world",
+        )
     return make_group(name, scope)
 
 

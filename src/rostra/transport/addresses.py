@@ -36,6 +36,12 @@ Address = TcpAddress | SocketPath
 
 def parse_address(text: str) -> Address:
     """Read an address as a user writes it; a slash makes it a socket's path."""
+    if "://" in text:
+        raise BadInput(
+            f"{text!r} is a URL, and not an address",
+            fix="write host:port, where the agent lets programs in (--programs-at): 10.0.0.5:7700\n"
+            f"or the path of its socket: /run/rostra/{SOCKET_NAME}",
+        )
     if "/" in text:
         return parse_socket_path(text)
     if text and ":" not in text:
