@@ -699,6 +699,26 @@ def test_what_a_lost_lan_has_not_confirmed_is_kept_for_its_return():
     assert relay.pins.lans[Domain("mit")] == (1, 10)
 
 
+@pytest.mark.spec("X-026", "X-066", "X-089")
+def test_what_a_lost_sender_of_ours_will_be_asked_for_is_not_called_stable_meanwhile():
+    """Only the control channel to its host is cut: it would hear that everybody else has its messages, and
+    forget them. When it is back, newcomers begin where it was lost."""
+    bench = with_mit()
+    bench.hear("huji.h1", data(A, 1, 9))
+    bench.hear("huji.h2", Status(READER.endpoint, ((A.endpoint, 5),)))
+    bench.without("huji.h1")
+    effects = bench.hear("huji.h2", Status(READER.endpoint, ((A.endpoint, 10),)))
+    effects += bench.hear("mit", Report((Progress(A.endpoint, Domain("mit"), 1, 10),)))
+    effects += bench.fire("announce")
+    stable = [pulse.stable for _, beat in sent(effects, Heartbeat) for pulse in beat.pulses]
+    bench.joined(A, cause=Cause.MERGE)
+    bench.joined(NTU)
+    effects = bench.message(NTU.endpoint, ViewId(G, 9, 1, 1))
+    [answer] = [message for message in controls(effects) if isinstance(message, CutReply)]
+    [start] = [each.start for each in answer.cut.entries]
+    assert max(stable, default=0) < start == 5
+
+
 @pytest.mark.spec("X-064", "X-066")
 def test_after_too_long_a_time_a_lost_lan_starts_where_we_are():
     bench = with_mit()

@@ -21,6 +21,7 @@ EVERY_SEED_THAT_EVER_FAILED = [
     5070,  # the same, with 3 kB
     53,  # a delegate that came back kept a tree of its own, which counted more than that of all others
     110204,  # a delegate that was catching up gave a LAN one start, and then a later one, which counted
+    120046,  # a sender that was cut off heard that all others had what its delegate would begin with again
     110361,  # the checker took what one said who had joined again for last words of its membership before
 ]
 

@@ -453,11 +453,12 @@ class Relays:
 
     def _settle(self, relay: Relay) -> None:
         """Somebody has more, or wants less: what does that allow? Nothing, while somebody who was given its
-        numbers by our predecessor has not said what it has (X-101)."""
+        numbers by our predecessor has not said what it has (X-101); and nothing of a stream of ours that was
+        lost: it will go on where it was then, and its sender must not forget that (X-066)."""
         if self.awaited:
             return
         if relay.lan == self._voice.lan:
-            if self.awaited_lans:
+            if self.awaited_lans or relay.stream in self.parted:
                 return
             if relay.pins.settle(relay.inbound.next):
                 relay.inbound.stable = relay.pins.stable
