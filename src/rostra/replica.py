@@ -4,7 +4,7 @@
       Lead ──────────────▶ begin: a node of the domain, with the term as its incarnation, and with the
                            neighbours and mirrors of its predecessor (C-161, C-163, X-100)
       Resign ────────────▶ end it, as if it had crashed: others lead now
-      Handed ────────────▶ while we follow: what the leader knows, for the day when it is our turn
+      StateReceived ─────▶ while we follow: what the leader knows, for the day when it is our turn
       Share ◀───────────── while we lead: mirrors of groups that speak, and who our neighbours are
       Record, Committed ◀─▶ the registry: promised when a majority has it (C-012)
 
@@ -23,7 +23,15 @@ from rostra.errors import UNDECODABLE, Unreachable
 from rostra.names import Domain
 from rostra.names.checks import check_of
 from rostra.node import Node, Output
-from rostra.protocols.election.events import Committed, Greeted, Handed, Lead, Record, Resign, Share
+from rostra.protocols.election.events import (
+    Committed,
+    FollowerLinked,
+    Lead,
+    Record,
+    Resign,
+    Share,
+    StateReceived,
+)
 from rostra.protocols.election.messages import SHARED_BYTES_MAX
 from rostra.protocols.fifo.core import ClusterCore
 from rostra.protocols.fifo.events import Appointed, Replicate, Replicated
@@ -116,9 +124,9 @@ class Replica:
                 self._lead(term)
             case Resign(_, why):
                 self._resign(why)
-            case Handed(_, data):
+            case StateReceived(_, data):
                 self._handed(now, data)
-            case Greeted():
+            case FollowerLinked():
                 self._tell_whole()
             case Committed(version):
                 kept = [answer for wanted, answer in self._promised if wanted <= version]

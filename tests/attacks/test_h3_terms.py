@@ -16,16 +16,16 @@ from rostra.names import Domain, seat_of
 from rostra.protocols.election.core import CHANGES_PER_TERM, STAND, Ballot, SeatCore
 from rostra.protocols.election.events import Begun, Clock, Follow, Lead, TermRefused
 from rostra.protocols.election.messages import (
-    Canvass,
-    Declined,
-    Keep,
-    Kept,
-    Led,
+    LeaderAnnounced,
+    PreVoteGranted,
+    PreVoteRefused,
+    PreVoteRequest,
+    RecordReplicated,
+    ReplicateRecord,
     SeatMessage,
-    Supported,
-    VoteAsked,
-    VoteGiven,
+    VoteGranted,
     VoteRefused,
+    VoteRequest,
 )
 from rostra.protocols.links.core import SESSIONS_PER_LIFE
 from rostra.protocols.links.packets import Beat, Data
@@ -39,19 +39,19 @@ NOW_MS = 1_800_000_000_000
 DAY_MS = 86_400_000
 
 LIES = [
-    Led(HIGHEST),
-    Canvass(HIGHEST, 0),
-    VoteAsked(HIGHEST, 0),
+    LeaderAnnounced(HIGHEST),
+    PreVoteRequest(HIGHEST, 0),
+    VoteRequest(HIGHEST, 0),
     VoteRefused(HIGHEST),
-    Declined(HIGHEST, ""),
-    Declined(HIGHEST, C),
-    VoteGiven(HIGHEST),
-    Supported(HIGHEST),
-    Canvass(NOW_MS, HIGHEST),
-    VoteAsked(NOW_MS + 1, HIGHEST),
-    Keep(NOW_MS, EU, HIGHEST, ("liar",)),
-    Kept(HIGHEST, HIGHEST),
-    Led(NOW_MS + 2 * DAY_MS),
+    PreVoteRefused(HIGHEST, ""),
+    PreVoteRefused(HIGHEST, C),
+    VoteGranted(HIGHEST),
+    PreVoteGranted(HIGHEST),
+    PreVoteRequest(NOW_MS, HIGHEST),
+    VoteRequest(NOW_MS + 1, HIGHEST),
+    ReplicateRecord(NOW_MS, EU, HIGHEST, ("liar",)),
+    RecordReplicated(HIGHEST, HIGHEST),
+    LeaderAnnounced(NOW_MS + 2 * DAY_MS),
 ]
 
 
@@ -86,8 +86,8 @@ class Seat:
         """With the support and the vote of C, who knows nothing of any lie."""
         self.step(TimerFired(STAND))
         term = self.core.highest + 1
-        self.hears(Supported(getattr(self.core.state, "term", term)), C)
-        self.hears(VoteGiven(getattr(self.core.state, "term", term)), C)
+        self.hears(PreVoteGranted(getattr(self.core.state, "term", term)), C)
+        self.hears(VoteGranted(getattr(self.core.state, "term", term)), C)
         return any(isinstance(effect, Lead) for effect in self.effects)
 
 
@@ -116,10 +116,10 @@ def test_a_leader_does_not_resign_because_of_one(tmp_path: Path) -> None:
 
 def test_terms_of_tomorrow_are_true_for_clocks_that_differ_by_hours(tmp_path: Path) -> None:
     seat = Seat(tmp_path)
-    seat.hears(Led(NOW_MS + DAY_MS - 1))
+    seat.hears(LeaderAnnounced(NOW_MS + DAY_MS - 1))
     assert Follow(B, NOW_MS + DAY_MS - 1) in seat.effects
     seat.step(Clock(NOW_MS + 5_000))
-    seat.hears(Led(NOW_MS + DAY_MS + 4_000), C)
+    seat.hears(LeaderAnnounced(NOW_MS + DAY_MS + 4_000), C)
     assert Follow(C, NOW_MS + DAY_MS + 4_000) in seat.effects
     seat.disk.close()
 
@@ -130,9 +130,11 @@ def test_a_domain_whose_clocks_were_ahead_and_are_right_now_goes_on(tmp_path: Pa
     disk.persist_ballot(Ballot(ahead, B))
     disk.close()
     seat = Seat(tmp_path)
-    seat.hears(Led(ahead + 1))
+    seat.hears(LeaderAnnounced(ahead + 1))
     assert Follow(B, ahead + 1) in seat.effects
-    assert any(isinstance(each, TermRefused) for each in seat.hears(Led(ahead + 2 * CHANGES_PER_TERM), C))
+    assert any(
+        isinstance(each, TermRefused) for each in seat.hears(LeaderAnnounced(ahead + 2 * CHANGES_PER_TERM), C)
+    )
     seat.disk.close()
 
 
@@ -173,7 +175,9 @@ async def test_a_stranger_in_a_replicas_place_does_not_end_elections(replicated:
     mine = (time.time_ns() // 1_000_000) * SESSIONS_PER_LIFE + 1
     async with stranger(lab, victim) as liar:
         theirs = await liar.link(absent, victim, mine // SESSIONS_PER_LIFE, mine)
-        for number, lie in enumerate((Led(HIGHEST), Canvass(HIGHEST, 0), Led(HIGHEST)), 1):
+        for number, lie in enumerate(
+            (LeaderAnnounced(HIGHEST), PreVoteRequest(HIGHEST, 0), LeaderAnnounced(HIGHEST)), 1
+        ):
             liar.say(Data(mine, theirs, number, 0, (lie,)))
         liar.say(Beat(mine, theirs, 0))
         await until(lambda: lab.counted(victim, "term_refused"), "it is refused, with a word about clocks")

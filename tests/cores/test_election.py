@@ -29,30 +29,30 @@ from rostra.protocols.election.core import STAND, Ballot, SeatCore
 from rostra.protocols.election.events import (
     Begun,
     Committed,
-    Doubt,
     Follow,
-    Greeted,
-    Handed,
+    FollowerLinked,
     Lead,
     Record,
     Resign,
     Share,
+    StallDetected,
+    StateReceived,
 )
 from rostra.protocols.election.invariants import seat_violations
 from rostra.protocols.election.messages import (
     SHARED_BYTES_MAX,
-    Canvass,
-    Declined,
-    Keep,
-    Kept,
-    Led,
+    LeaderAnnounced,
+    PreVoteGranted,
+    PreVoteRefused,
+    PreVoteRequest,
+    RecordReplicated,
+    ReplicateRecord,
     Shared,
-    Supported,
-    VoteAsked,
-    VoteGiven,
+    VoteGranted,
     VoteRefused,
+    VoteRequest,
 )
-from rostra.protocols.election.state import Canvassing, Following, Leading, Standing
+from rostra.protocols.election.state import Candidate, Following, Leading, PreCandidate
 from rostra.protocols.relaxed.registry import Registry, RegistryRecord
 from rostra.protocols.relaxed.requests import Denied, Inspect, Inspected, Register
 
@@ -110,15 +110,15 @@ class Bench:
         self.up(*voters)
         self.fires()
         for voter in voters:
-            self.hears(voter, Supported(self.core.highest + 1 if self.core.highest >= FLOOR else FLOOR))
+            self.hears(voter, PreVoteGranted(self.core.highest + 1 if self.core.highest >= FLOOR else FLOOR))
         for voter in voters:
-            self.hears(voter, VoteGiven(self.core.ballot.term))
+            self.hears(voter, VoteGranted(self.core.ballot.term))
         assert isinstance(self.core.state, Leading)
         return self.core.state.term
 
     def follows(self, leader: Domain, term: int) -> None:
         self.up(leader)
-        self.hears(leader, Led(term))
+        self.hears(leader, LeaderAnnounced(term))
         assert self.core.state == Following(leader)
 
 
@@ -155,31 +155,31 @@ def test_an_election_canvasses_then_writes_its_own_vote_down_then_asks_for_votes
     seat.up(B, C)
 
     assert seat.fires() == [
-        Send(B, Canvass(FLOOR, 1)),
-        Send(C, Canvass(FLOOR, 1)),
+        Send(B, PreVoteRequest(FLOOR, 1)),
+        Send(C, PreVoteRequest(FLOOR, 1)),
         SetTimer(STAND, 1.0),
     ]
-    assert seat.core.state == Canvassing(FLOOR, frozenset({A}))
-    assert seat.hears(B, Supported(FLOOR)) == [
+    assert seat.core.state == PreCandidate(FLOOR, frozenset({A}))
+    assert seat.hears(B, PreVoteGranted(FLOOR)) == [
         Persist(Ballot(FLOOR, A)),
-        Send(B, VoteAsked(FLOOR, 1)),
-        Send(C, VoteAsked(FLOOR, 1)),
+        Send(B, VoteRequest(FLOOR, 1)),
+        Send(C, VoteRequest(FLOOR, 1)),
         SetTimer(STAND, 1.0),
     ]
-    assert seat.core.state == Standing(FLOOR, frozenset({A}))
+    assert seat.core.state == Candidate(FLOOR, frozenset({A}))
     version = FLOOR << 10
-    assert seat.hears(C, VoteGiven(FLOOR)) == [
+    assert seat.hears(C, VoteGranted(FLOOR)) == [
         CancelTimer(STAND),
         Persist(RegistryRecord(EU, version, ("news",))),
         Lead(FLOOR),
-        Send(B, Led(FLOOR)),
-        Send(C, Led(FLOOR)),
-        Send(B, Keep(FLOOR, EU, version, ("news",))),
-        Send(C, Keep(FLOOR, EU, version, ("news",))),
-        Greeted(B),
-        Greeted(C),
+        Send(B, LeaderAnnounced(FLOOR)),
+        Send(C, LeaderAnnounced(FLOOR)),
+        Send(B, ReplicateRecord(FLOOR, EU, version, ("news",))),
+        Send(C, ReplicateRecord(FLOOR, EU, version, ("news",))),
+        FollowerLinked(B),
+        FollowerLinked(C),
     ]
-    assert seat.hears(B, VoteGiven(FLOOR)) == [Ignored("VoteGiven", "late answer")]
+    assert seat.hears(B, VoteGranted(FLOOR)) == [Ignored("VoteGranted", "late answer")]
 
 
 @pytest.mark.spec("C-161")
@@ -198,7 +198,7 @@ def test_a_term_is_above_all_that_the_seat_knows_of(ballot: Ballot, version: int
     seat = Bench(ballot=ballot, registry=known)
     seat.up(B)
 
-    assert seat.fires()[0] == Send(B, Canvass(term, version, ballot != Ballot()))
+    assert seat.fires()[0] == Send(B, PreVoteRequest(term, version, ballot != Ballot()))
 
 
 @pytest.mark.spec("C-160")
@@ -206,8 +206,8 @@ def test_an_attempt_without_an_answer_is_repeated_later_by_later_ranks() -> None
     for rank, (me, peer) in enumerate([(A, B), (B, A), (C, A)]):
         seat = Bench(me)
         seat.up(peer)
-        assert seat.fires() == [Send(peer, Canvass(FLOOR, 0)), SetTimer(STAND, 1.0 + 0.25 * rank)]
-        assert seat.fires() == [Send(peer, Canvass(FLOOR, 0)), SetTimer(STAND, 1.0 + 0.25 * rank)]
+        assert seat.fires() == [Send(peer, PreVoteRequest(FLOOR, 0)), SetTimer(STAND, 1.0 + 0.25 * rank)]
+        assert seat.fires() == [Send(peer, PreVoteRequest(FLOOR, 0)), SetTimer(STAND, 1.0 + 0.25 * rank)]
 
 
 @pytest.mark.spec("C-161")
@@ -215,11 +215,11 @@ def test_votes_that_do_not_suffice_are_followed_by_a_canvass_for_the_next_term()
     seat = Bench()
     seat.up(B, C)
     seat.fires()
-    seat.hears(B, Supported(FLOOR))
+    seat.hears(B, PreVoteGranted(FLOOR))
     assert seat.hears(B, VoteRefused(FLOOR)) == [Noted("vote refused", f"{B} knows of term {FLOOR}")]
 
-    assert seat.fires()[0] == Send(B, Canvass(FLOOR + 1, 0))
-    assert seat.hears(C, VoteGiven(FLOOR)) == [Ignored("VoteGiven", "late answer")]
+    assert seat.fires()[0] == Send(B, PreVoteRequest(FLOOR + 1, 0))
+    assert seat.hears(C, VoteGranted(FLOOR)) == [Ignored("VoteGranted", "late answer")]
 
 
 @pytest.mark.spec("C-161")
@@ -228,21 +228,24 @@ def test_a_seat_that_is_told_of_a_later_term_canvasses_again_above_it() -> None:
     seat.up(B)
     seat.fires()
 
-    assert seat.hears(B, Declined(4000, ""))[1:] == [Send(B, Canvass(4001, 0)), SetTimer(STAND, 1.0)]
-    assert seat.hears(B, Declined(4000, "")) == [Noted("declined", f"{B}: nobody leads")]
+    assert seat.hears(B, PreVoteRefused(4000, ""))[1:] == [
+        Send(B, PreVoteRequest(4001, 0)),
+        SetTimer(STAND, 1.0),
+    ]
+    assert seat.hears(B, PreVoteRefused(4000, "")) == [Noted("declined", f"{B}: nobody leads")]
 
 
 def test_who_comes_during_an_attempt_is_asked_too_and_who_goes_supports_no_more() -> None:
     seat = Bench(A, 5)
     seat.up(B, C)
     seat.fires()
-    seat.hears(B, Supported(FLOOR))
-    assert seat.up(D) == [Send(D, Canvass(FLOOR, 0))]
+    seat.hears(B, PreVoteGranted(FLOOR))
+    assert seat.up(D) == [Send(D, PreVoteRequest(FLOOR, 0))]
     seat.down(B)
-    assert seat.core.state == Canvassing(FLOOR, frozenset({A}))
-    seat.hears(C, Supported(FLOOR))
-    assert Send(D, VoteAsked(FLOOR, 0)) in seat.hears(D, Supported(FLOOR))
-    assert seat.up(E) == [Send(E, VoteAsked(FLOOR, 0))]
+    assert seat.core.state == PreCandidate(FLOOR, frozenset({A}))
+    seat.hears(C, PreVoteGranted(FLOOR))
+    assert Send(D, VoteRequest(FLOOR, 0)) in seat.hears(D, PreVoteGranted(FLOOR))
+    assert seat.up(E) == [Send(E, VoteRequest(FLOOR, 0))]
 
 
 @pytest.mark.spec("C-160")
@@ -263,8 +266,8 @@ def test_a_canvass_is_supported_and_binds_nobody() -> None:
     seat = Bench()
     seat.up(B, C)
 
-    assert seat.hears(B, Canvass(2000, 0)) == [Send(B, Supported(2000))]
-    assert seat.hears(C, Canvass(2000, 0)) == [Send(C, Supported(2000))]
+    assert seat.hears(B, PreVoteRequest(2000, 0)) == [Send(B, PreVoteGranted(2000))]
+    assert seat.hears(C, PreVoteRequest(2000, 0)) == [Send(C, PreVoteGranted(2000))]
     assert seat.core.ballot == Ballot()
 
 
@@ -273,9 +276,9 @@ def test_a_canvass_is_declined_by_who_knows_of_a_later_term_or_a_later_registry(
     seat = Bench(ballot=Ballot(2000, C), registry=registry(NEWS, CHESS))
     seat.up(B)
 
-    assert seat.hears(B, Canvass(2000, 2)) == [Send(B, Declined(2000, ""))]
-    assert seat.hears(B, Canvass(2001, 1)) == [Send(B, Declined(2000, ""))]
-    assert seat.hears(B, Canvass(2001, 2)) == [Send(B, Supported(2001))]
+    assert seat.hears(B, PreVoteRequest(2000, 2)) == [Send(B, PreVoteRefused(2000, ""))]
+    assert seat.hears(B, PreVoteRequest(2001, 1)) == [Send(B, PreVoteRefused(2000, ""))]
+    assert seat.hears(B, PreVoteRequest(2001, 2)) == [Send(B, PreVoteGranted(2001))]
 
 
 @pytest.mark.spec("C-160")
@@ -283,13 +286,13 @@ def test_a_seat_that_hears_the_leader_declines_and_so_does_the_leader() -> None:
     seat = Bench()
     seat.follows(B, 2000)
     seat.up(C)
-    assert seat.hears(C, Canvass(3000, 9)) == [Send(C, Declined(2000, B))]
-    assert seat.hears(C, VoteAsked(3000, 9)) == [Send(C, VoteRefused(3000))]
+    assert seat.hears(C, PreVoteRequest(3000, 9)) == [Send(C, PreVoteRefused(2000, B))]
+    assert seat.hears(C, VoteRequest(3000, 9)) == [Send(C, VoteRefused(3000))]
 
     leader = Bench()
     term = leader.leads(B)
-    assert leader.hears(B, Canvass(3000, 9)) == [Send(B, Declined(term, A))]
-    assert leader.hears(B, VoteAsked(3000, 9)) == [Send(B, VoteRefused(3000))]
+    assert leader.hears(B, PreVoteRequest(3000, 9)) == [Send(B, PreVoteRefused(term, A))]
+    assert leader.hears(B, VoteRequest(3000, 9)) == [Send(B, VoteRefused(3000))]
     assert leader.core.state == Leading(term)
 
 
@@ -298,12 +301,12 @@ def test_a_canvass_that_came_before_we_lost_the_leader_too_is_answered_when_we_d
     seat = Bench(A, 5)
     seat.follows(B, 2000)
     seat.up(C, D, E)
-    seat.hears(C, Canvass(2001, 0))
-    seat.hears(D, Canvass(2000, 0))
-    seat.hears(E, Canvass(2001, 0))
+    seat.hears(C, PreVoteRequest(2001, 0))
+    seat.hears(D, PreVoteRequest(2000, 0))
+    seat.hears(E, PreVoteRequest(2001, 0))
     seat.down(E)
 
-    assert seat.down(B) == [SetTimer(STAND, 0.25), Send(C, Supported(2001))]
+    assert seat.down(B) == [SetTimer(STAND, 0.25), Send(C, PreVoteGranted(2001))]
 
 
 @pytest.mark.spec("C-160")
@@ -311,18 +314,18 @@ def test_a_vote_is_on_disk_before_it_is_given_and_there_is_one_in_a_term() -> No
     seat = Bench()
     seat.up(B, C)
 
-    assert seat.hears(B, VoteAsked(2000, 0)) == [
+    assert seat.hears(B, VoteRequest(2000, 0)) == [
         Persist(Ballot(2000, B)),
         SetTimer(STAND, 1.0),
-        Send(B, VoteGiven(2000)),
+        Send(B, VoteGranted(2000)),
     ]
-    assert seat.hears(C, VoteAsked(2000, 0)) == [Send(C, VoteRefused(2000))]
-    assert seat.hears(C, VoteAsked(1999, 0)) == [Send(C, VoteRefused(2000))]
-    assert seat.hears(B, VoteAsked(2000, 0))[-1] == Send(B, VoteGiven(2000)), "the same one, once more"
+    assert seat.hears(C, VoteRequest(2000, 0)) == [Send(C, VoteRefused(2000))]
+    assert seat.hears(C, VoteRequest(1999, 0)) == [Send(C, VoteRefused(2000))]
+    assert seat.hears(B, VoteRequest(2000, 0))[-1] == Send(B, VoteGranted(2000)), "the same one, once more"
     again = Bench(ballot=seat.core.ballot)
     again.up(C)
-    assert again.hears(C, VoteAsked(2000, 0)) == [Send(C, VoteRefused(2000))], "a restart forgets no vote"
-    assert again.hears(C, VoteAsked(2001, 0))[-1] == Send(C, VoteGiven(2001))
+    assert again.hears(C, VoteRequest(2000, 0)) == [Send(C, VoteRefused(2000))], "a restart forgets no vote"
+    assert again.hears(C, VoteRequest(2001, 0))[-1] == Send(C, VoteGranted(2001))
 
 
 @pytest.mark.spec("C-160")
@@ -330,9 +333,9 @@ def test_nobody_votes_for_a_seat_whose_registry_is_older() -> None:
     seat = Bench(registry=registry(NEWS, CHESS))
     seat.up(B)
 
-    assert seat.hears(B, VoteAsked(2000, 1)) == [Send(B, VoteRefused(2000))]
+    assert seat.hears(B, VoteRequest(2000, 1)) == [Send(B, VoteRefused(2000))]
     assert seat.core.ballot == Ballot()
-    assert seat.hears(B, VoteAsked(2001, 2))[-1] == Send(B, VoteGiven(2001))
+    assert seat.hears(B, VoteRequest(2001, 2))[-1] == Send(B, VoteGranted(2001))
 
 
 @pytest.mark.spec("C-161")
@@ -340,12 +343,12 @@ def test_a_candidate_votes_for_one_of_a_later_term_and_stands_no_more() -> None:
     seat = Bench()
     seat.up(B, C)
     seat.fires()
-    seat.hears(B, Supported(FLOOR))
-    assert seat.hears(C, VoteAsked(FLOOR, 0)) == [Send(C, VoteRefused(FLOOR))], "its vote is its own"
+    seat.hears(B, PreVoteGranted(FLOOR))
+    assert seat.hears(C, VoteRequest(FLOOR, 0)) == [Send(C, VoteRefused(FLOOR))], "its vote is its own"
 
-    assert Send(C, VoteGiven(FLOOR + 1)) in seat.hears(C, VoteAsked(FLOOR + 1, 0))
+    assert Send(C, VoteGranted(FLOOR + 1)) in seat.hears(C, VoteRequest(FLOOR + 1, 0))
     assert seat.core.state == Following(None)
-    assert seat.hears(B, VoteGiven(FLOOR)) == [Ignored("VoteGiven", "late answer")]
+    assert seat.hears(B, VoteGranted(FLOOR)) == [Ignored("VoteGranted", "late answer")]
 
 
 # Leading and following
@@ -356,17 +359,21 @@ def test_whom_others_elected_is_followed_and_the_term_is_on_disk_first() -> None
     seat = Bench()
     seat.up(B)
 
-    assert seat.hears(B, Led(2000)) == [Persist(Ballot(2000, "")), CancelTimer(STAND), Follow(B, 2000)]
-    assert seat.hears(B, Led(2000)) == [Ignored("Led", "known already")]
+    assert seat.hears(B, LeaderAnnounced(2000)) == [
+        Persist(Ballot(2000, "")),
+        CancelTimer(STAND),
+        Follow(B, 2000),
+    ]
+    assert seat.hears(B, LeaderAnnounced(2000)) == [Ignored("LeaderAnnounced", "known already")]
 
 
 @pytest.mark.spec("C-161")
 def test_whom_we_elected_is_followed_without_another_write() -> None:
     seat = Bench()
     seat.up(B)
-    seat.hears(B, VoteAsked(2000, 0))
+    seat.hears(B, VoteRequest(2000, 0))
 
-    assert seat.hears(B, Led(2000)) == [CancelTimer(STAND), Follow(B, 2000)]
+    assert seat.hears(B, LeaderAnnounced(2000)) == [CancelTimer(STAND), Follow(B, 2000)]
 
 
 @pytest.mark.spec("C-161")
@@ -375,8 +382,13 @@ def test_a_leader_of_an_older_term_is_ignored_and_told_so() -> None:
     seat.follows(B, 2000)
     seat.up(C)
 
-    assert seat.hears(C, Led(1999)) == [Ignored("Led", "older term"), Send(C, VoteRefused(2000))]
-    assert seat.hears(C, Keep(1999, EU, 7, ())) == [Ignored("Keep", "not from our leader")]
+    assert seat.hears(C, LeaderAnnounced(1999)) == [
+        Ignored("LeaderAnnounced", "older term"),
+        Send(C, VoteRefused(2000)),
+    ]
+    assert seat.hears(C, ReplicateRecord(1999, EU, 7, ())) == [
+        Ignored("ReplicateRecord", "not from our leader")
+    ]
     assert seat.hears(C, Shared(b"old")) == [Ignored("Shared", "not from our leader")]
     assert seat.core.state == Following(B)
 
@@ -385,9 +397,12 @@ def test_a_leader_of_an_older_term_is_ignored_and_told_so() -> None:
 def test_a_seat_that_voted_in_a_later_term_does_not_go_back_to_an_older_one() -> None:
     seat = Bench()
     seat.up(B, C)
-    seat.hears(C, VoteAsked(3000, 0))
+    seat.hears(C, VoteRequest(3000, 0))
 
-    assert seat.hears(B, Led(2000)) == [Ignored("Led", "older term"), Send(B, VoteRefused(3000))]
+    assert seat.hears(B, LeaderAnnounced(2000)) == [
+        Ignored("LeaderAnnounced", "older term"),
+        Send(B, VoteRefused(3000)),
+    ]
     assert seat.core.state == Following(None)
 
 
@@ -396,9 +411,9 @@ def test_a_leader_that_hears_of_a_later_term_resigns_at_once() -> None:
     seat = Bench()
     term = seat.leads(B, C)
 
-    assert seat.hears(B, Led(term + 5)) == [
+    assert seat.hears(B, LeaderAnnounced(term + 5)) == [
         Resign(term, "a later term"),
-        Send(C, Declined(term, "")),
+        Send(C, PreVoteRefused(term, "")),
         SetTimer(STAND, 1.0),
         Persist(Ballot(term + 5, "")),
         CancelTimer(STAND),
@@ -408,7 +423,7 @@ def test_a_leader_that_hears_of_a_later_term_resigns_at_once() -> None:
     term = refused.leads(B)
     assert refused.hears(B, VoteRefused(term)) == [Ignored("VoteRefused", "late answer")]
     assert refused.hears(B, VoteRefused(term + 5))[0] == Resign(term, "a later term")
-    assert refused.fires()[0] == Send(B, Canvass(term + 6, 0, True))
+    assert refused.fires()[0] == Send(B, PreVoteRequest(term + 6, 0, True))
 
 
 @pytest.mark.spec("C-160")
@@ -417,7 +432,7 @@ def test_a_leader_with_fewer_than_a_majority_linked_resigns() -> None:
     term = seat.leads(B, C, D)
 
     assert seat.down(B) == []
-    assert seat.down(C) == [Resign(term, "fewer than a majority linked"), Send(D, Declined(term, ""))]
+    assert seat.down(C) == [Resign(term, "fewer than a majority linked"), Send(D, PreVoteRefused(term, ""))]
     assert seat.core.state == Following(None)
 
 
@@ -426,19 +441,19 @@ def test_a_leader_that_stood_still_resigns_before_it_says_anything() -> None:
     seat = Bench()
     term = seat.leads(B)
 
-    assert seat.step(Doubt(0.75)) == [Ignored("Doubt", "too short to matter")]
-    assert seat.step(Doubt(0.8)) == [
+    assert seat.step(StallDetected(0.75)) == [Ignored("StallDetected", "too short to matter")]
+    assert seat.step(StallDetected(0.8)) == [
         Resign(term, "stood still"),
-        Send(B, Declined(term, "")),
+        Send(B, PreVoteRefused(term, "")),
         SetTimer(STAND, 1.0),
     ]
-    assert seat.step(Doubt(0.8)) == [Ignored("Doubt", "does not lead")]
+    assert seat.step(StallDetected(0.8)) == [Ignored("StallDetected", "does not lead")]
     assert seat.step(Share(b"late")) == [Ignored("Share", "no leader")]
-    assert seat.hears(B, Led(term + 1))[-1] == Follow(B, term + 1)
+    assert seat.hears(B, LeaderAnnounced(term + 1))[-1] == Follow(B, term + 1)
 
 
 def test_a_single_seat_that_stood_still_goes_on() -> None:
-    assert Bench(seats=1).step(Doubt(60.0)) == [Ignored("Doubt", "nobody else can lead")]
+    assert Bench(seats=1).step(StallDetected(60.0)) == [Ignored("StallDetected", "nobody else can lead")]
 
 
 @pytest.mark.spec("C-160")
@@ -448,7 +463,7 @@ def test_a_follower_whose_leader_is_gone_stands_in_its_turn() -> None:
     seat.up(C)
 
     assert seat.down(A) == [SetTimer(STAND, 0.5)]
-    assert seat.fires()[0] == Send(C, Canvass(2001, 0))
+    assert seat.fires()[0] == Send(C, PreVoteRequest(2001, 0))
 
 
 @pytest.mark.spec("X-101")
@@ -464,7 +479,9 @@ def test_a_seat_that_was_restarted_and_follows_nobody_lets_the_others_go_first()
 
 @pytest.mark.spec("C-160")
 @pytest.mark.parametrize(
-    "said", [Declined(2000, ""), Declined(2500, C), Canvass(2001, 0), VoteAsked(2001, 0)], ids=str
+    "said",
+    [PreVoteRefused(2000, ""), PreVoteRefused(2500, C), PreVoteRequest(2001, 0), VoteRequest(2001, 0)],
+    ids=str,
 )
 def test_a_leader_that_says_so_or_wants_to_be_elected_leads_no_more(said: object) -> None:
     seat = Bench()
@@ -478,7 +495,7 @@ def test_a_leader_that_declines_a_canvass_still_leads() -> None:
     seat = Bench()
     seat.follows(B, 2000)
 
-    assert seat.hears(B, Declined(2000, B)) == [Ignored("Declined", "late answer")]
+    assert seat.hears(B, PreVoteRefused(2000, B)) == [Ignored("PreVoteRefused", "late answer")]
     assert seat.core.state == Following(B)
 
 
@@ -487,7 +504,11 @@ def test_a_seat_that_comes_back_is_told_who_leads_and_what_is_registered() -> No
     seat = Bench(registry=registry(NEWS))
     term = seat.leads(B)
 
-    assert seat.up(C) == [Send(C, Led(term)), Send(C, Keep(term, EU, term << 10, ("news",))), Greeted(C)]
+    assert seat.up(C) == [
+        Send(C, LeaderAnnounced(term)),
+        Send(C, ReplicateRecord(term, EU, term << 10, ("news",))),
+        FollowerLinked(C),
+    ]
 
 
 # What leader and backups tell each other
@@ -500,14 +521,14 @@ def test_the_leader_shares_with_all_or_with_one_and_a_backup_with_the_leader() -
     assert leader.step(Share(b"x", to=C)) == [Send(C, Shared(b"x"))]
     leader.down(C)
     assert leader.step(Share(b"x", to=C)) == [Ignored("Share", "that seat is down")]
-    assert leader.hears(B, Shared(b"y")) == [Handed(B, b"y")]
+    assert leader.hears(B, Shared(b"y")) == [StateReceived(B, b"y")]
 
     backup = Bench()
     assert backup.step(Share(b"x")) == [Ignored("Share", "no leader")]
     backup.follows(B, 2000)
     backup.up(C)
     assert backup.step(Share(b"x")) == [Send(B, Shared(b"x"))]
-    assert backup.hears(B, Shared(b"y")) == [Handed(B, b"y")]
+    assert backup.hears(B, Shared(b"y")) == [StateReceived(B, b"y")]
     assert backup.hears(C, Shared(b"y")) == [Ignored("Shared", "not from our leader")]
 
 
@@ -523,16 +544,18 @@ def test_a_change_of_the_registry_is_committed_when_a_majority_has_it_on_disk() 
     first = seat.registry.register(NEWS)
     assert first.version == (term << 10) + 1
 
-    kept = Keep(term, EU, first.version, ("news",))
+    kept = ReplicateRecord(term, EU, first.version, ("news",))
     assert seat.step(Record(first)) == [Send(B, kept), Send(C, kept), Send(D, kept)]
-    assert seat.hears(B, Kept(term, first.version)) == []
-    assert seat.hears(B, Kept(term, first.version)) == [], "twice is one"
-    assert seat.hears(C, Kept(term - 1, first.version)) == [Ignored("Kept", "late answer")]
+    assert seat.hears(B, RecordReplicated(term, first.version)) == []
+    assert seat.hears(B, RecordReplicated(term, first.version)) == [], "twice is one"
+    assert seat.hears(C, RecordReplicated(term - 1, first.version)) == [
+        Ignored("RecordReplicated", "late answer")
+    ]
     second = seat.registry.register(CHESS)
     seat.step(Record(second))
-    assert seat.hears(C, Kept(term, second.version)) == [Committed(first.version)]
-    assert seat.hears(D, Kept(term, first.version)) == []
-    assert seat.hears(D, Kept(term, second.version)) == [Committed(second.version)]
+    assert seat.hears(C, RecordReplicated(term, second.version)) == [Committed(first.version)]
+    assert seat.hears(D, RecordReplicated(term, first.version)) == []
+    assert seat.hears(D, RecordReplicated(term, second.version)) == [Committed(second.version)]
     assert seat.step(Record(first)) == [Ignored("Record", "older registry")]
     elsewhere = RegistryRecord(Domain("us"), 1 << 60, ())
     assert seat.step(Record(elsewhere)) == [Ignored("Record", "out of scope")]
@@ -558,12 +581,14 @@ def test_a_backup_keeps_exactly_what_its_leader_has_and_says_so_when_it_is_on_di
     seat.follows(B, 2000)
 
     record = RegistryRecord(EU, 2000 << 10, ("news",))
-    keep = Keep(2000, EU, record.version, record.names)
-    assert seat.hears(B, keep) == [Persist(record), Send(B, Kept(2000, record.version))]
+    keep = ReplicateRecord(2000, EU, record.version, record.names)
+    assert seat.hears(B, keep) == [Persist(record), Send(B, RecordReplicated(2000, record.version))]
     assert seat.registry.records() == (record,)
-    assert seat.hears(B, keep) == [Send(B, Kept(2000, record.version))], "it is on disk"
-    assert seat.hears(B, Keep(1999, EU, 1, ())) == [Ignored("Keep", "another term")]
-    assert seat.hears(B, Keep(2000, Domain("us"), 1, ())) == [Ignored("Keep", "out of scope")]
+    assert seat.hears(B, keep) == [Send(B, RecordReplicated(2000, record.version))], "it is on disk"
+    assert seat.hears(B, ReplicateRecord(1999, EU, 1, ())) == [Ignored("ReplicateRecord", "another term")]
+    assert seat.hears(B, ReplicateRecord(2000, Domain("us"), 1, ())) == [
+        Ignored("ReplicateRecord", "out of scope")
+    ]
     assert seat.registry.records() == (record,)
 
 
@@ -622,11 +647,11 @@ def test_strangers_and_strange_words_are_ignored() -> None:
 
     assert seat.up(D, A) == [Ignored("LinkUp", "not a seat")] * 2
     assert seat.down(B) == [Ignored("LinkDown", "already down")]
-    assert seat.hears(B, Led(2000)) == [Ignored("Led", "sender is not connected")]
+    assert seat.hears(B, LeaderAnnounced(2000)) == [Ignored("LeaderAnnounced", "sender is not connected")]
     seat.up(B)
     assert seat.up(B) == [Ignored("LinkUp", "already up")]
     assert seat.hears(B, "hello") == [Ignored("str", "not a message for a seat")]
-    assert seat.hears(B, Supported(5)) == [Ignored("Supported", "late answer")]
+    assert seat.hears(B, PreVoteGranted(5)) == [Ignored("PreVoteGranted", "late answer")]
     assert seat.step(TimerFired(("other",))) == [Ignored("TimerFired", "not expected by a seat")]
 
 

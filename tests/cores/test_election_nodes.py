@@ -10,7 +10,7 @@ from rostra.core.effects import CancelTimer, Event, SetTimer, TimerFired, TimerK
 from rostra.names import Domain, dials, seat_of
 from rostra.node import Node, Output
 from rostra.protocols.election.core import Ballot, SeatCore
-from rostra.protocols.election.events import Begun, Follow, Greeted, Handed, Lead, Resign, Share
+from rostra.protocols.election.events import Begun, Follow, FollowerLinked, Lead, Resign, Share, StateReceived
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.events import ChannelOpened, PacketArrived, Transmit
 from rostra.protocols.relaxed.registry import Registry
@@ -93,15 +93,15 @@ def test_three_nodes_agree_on_the_first_and_share() -> None:
     ((leader, lead),) = net.said(Lead)
     assert leader == A and isinstance(lead, Lead)
     assert net.said(Follow) == [(B, Follow(A, lead.term)), (C, Follow(A, lead.term))]
-    assert net.said(Greeted) == [(A, Greeted(B)), (A, Greeted(C))]
+    assert net.said(FollowerLinked) == [(A, FollowerLinked(B)), (A, FollowerLinked(C))]
     assert all(dials(one, other) for one, other in ((A, B), (A, C), (B, C)))
     net.step(A, Share(b"mirror"))
     net.step(B, Share(b"thanks"))
     net.run(0.1)
-    assert net.said(Handed) == [
-        (B, Handed(A, b"mirror")),
-        (C, Handed(A, b"mirror")),
-        (A, Handed(B, b"thanks")),
+    assert net.said(StateReceived) == [
+        (B, StateReceived(A, b"mirror")),
+        (C, StateReceived(A, b"mirror")),
+        (A, StateReceived(B, b"thanks")),
     ]
 
 

@@ -58,8 +58,9 @@ def seen(name: str) -> Counter[str]:
         ("fifo", "agent server JoinAsked LeaveAsked Submitted Heard Paused Resumed Deliver Cast LinkDown"),
         (
             "replicas",
-            "agent server replica Begun Inner Lead Resign Follow Handed Committed LinkMoved Awaited Deliver"
-            " Canvass VoteAsked VoteGiven Led Keep Kept Shared",
+            "agent server replica Begun Inner Lead Resign Follow StateReceived Committed LinkMoved Awaited"
+            " Deliver PreVoteRequest VoteRequest VoteGranted LeaderAnnounced ReplicateRecord"
+            " RecordReplicated Shared",
         ),
         (
             "real",

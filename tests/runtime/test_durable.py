@@ -10,7 +10,14 @@ from rostra.groups.members import Because
 from rostra.names import Domain, seat_of
 from rostra.protocols.election.core import Ballot, SeatCore
 from rostra.protocols.election.events import Begun, Follow
-from rostra.protocols.election.messages import Keep, Kept, Led, Shared, VoteAsked, VoteGiven
+from rostra.protocols.election.messages import (
+    LeaderAnnounced,
+    RecordReplicated,
+    ReplicateRecord,
+    Shared,
+    VoteGranted,
+    VoteRequest,
+)
 from rostra.protocols.relaxed.registry import RegistryRecord
 from rostra.runtime.durable import DurableSeat
 from rostra.runtime.store import Disk
@@ -71,11 +78,11 @@ def seat(tmp_path: Path) -> Seat:
 @pytest.mark.spec("C-160")
 def test_a_vote_that_cannot_be_stored_is_given_when_it_can(seat: Seat, tmp_path: Path) -> None:
     seat.fill()
-    assert seat.hear(ONE, VoteAsked(5, 0)) == [Ignored("VoteAsked", "no room on the disk")]
-    assert seat.again() == [Ignored("VoteAsked", "no room on the disk")]
+    assert seat.hear(ONE, VoteRequest(5, 0)) == [Ignored("VoteRequest", "no room on the disk")]
+    assert seat.again() == [Ignored("VoteRequest", "no room on the disk")]
     assert len(seat.refused) == 2
     seat.free()
-    assert Send(ONE, VoteGiven(5)) in seat.again()
+    assert Send(ONE, VoteGranted(5)) in seat.again()
     seat.store.close()
     assert Disk(tmp_path, ME).ballot() == Ballot(5, ONE)
 
@@ -85,21 +92,21 @@ def test_a_registry_that_cannot_be_stored_is_not_acknowledged_and_order_stays(
     seat: Seat, tmp_path: Path
 ) -> None:
     seat.fill()
-    keep = Keep(5, EU, 5 << 10, NAMES)
-    for message in (Led(5), keep, Shared(b"later")):
+    keep = ReplicateRecord(5, EU, 5 << 10, NAMES)
+    for message in (LeaderAnnounced(5), keep, Shared(b"later")):
         assert seat.hear(ONE, message) == [Ignored(type(message).__name__, "no room on the disk")]
     seat.free()
     done = seat.again()
     assert [type(each) for each in done if isinstance(each, Follow | Send)] == [Follow, Send]
-    assert Send(ONE, Kept(5, 5 << 10)) in done
+    assert Send(ONE, RecordReplicated(5, 5 << 10)) in done
     seat.store.close()
     assert Disk(tmp_path, ME).registry().records() == (RegistryRecord(EU, 5 << 10, NAMES),)
 
 
 def test_what_a_peer_said_before_its_link_ended_is_answered_to_nobody(seat: Seat) -> None:
     seat.fill()
-    seat.hear(ONE, VoteAsked(5, 0))
-    seat.hear(TWO, VoteAsked(4, 0))
+    seat.hear(ONE, VoteRequest(5, 0))
+    seat.hear(TWO, VoteRequest(4, 0))
     seat.durable.step(0.0, LinkDown(ONE, Because(ME, ONE, "silent")))
     seat.free()
-    assert [each for each in seat.again() if isinstance(each, Send)] == [Send(TWO, VoteGiven(4))]
+    assert [each for each in seat.again() if isinstance(each, Send)] == [Send(TWO, VoteGranted(4))]

@@ -33,7 +33,7 @@ from rostra.groups.members import Because
 from rostra.names import Domain, Group, seat_of
 from rostra.protocols.election.config import ElectionConfig
 from rostra.protocols.election.core import Ballot, SeatCore
-from rostra.protocols.election.events import Begun, Committed, Doubt, Follow, Lead, Record, Resign
+from rostra.protocols.election.events import Begun, Committed, Follow, Lead, Record, Resign, StallDetected
 from rostra.protocols.election.invariants import seat_violations
 from rostra.protocols.election.state import Leading
 from rostra.protocols.relaxed.registry import Registry, RegistryRecord
@@ -149,7 +149,7 @@ class SeatNet:
         if seat is None or self.now < seat.paused_until:
             return
         seat.paused_until = self.now + for_s
-        self._at(for_s, lambda: self.step(seat, Doubt(for_s)))
+        self._at(for_s, lambda: self.step(seat, StallDetected(for_s)))
         if for_s > NOTICE_S[1]:
             for peer in self.paths:
                 self._fall_silent(frozenset({path, peer}))

@@ -189,7 +189,7 @@ _SPOKEN: Final = {
         adhoc.Spilled,
         adhoc.SpilledRead,
         lead.Begun,
-        lead.Doubt,
+        lead.StallDetected,
         lead.Clock,
     )
 }

@@ -27,10 +27,16 @@ from rostra.errors import StoreFailed
 from rostra.names import Domain
 from rostra.protocols.election.core import SeatCore
 from rostra.protocols.election.events import Begun
-from rostra.protocols.election.messages import Keep, Led, Supported, VoteAsked, VoteGiven
+from rostra.protocols.election.messages import (
+    LeaderAnnounced,
+    PreVoteGranted,
+    ReplicateRecord,
+    VoteGranted,
+    VoteRequest,
+)
 from rostra.runtime.store import Store, size_on_disk
 
-_STORED: Final = (VoteAsked, VoteGiven, Supported, Led, Keep)
+_STORED: Final = (VoteRequest, VoteGranted, PreVoteGranted, LeaderAnnounced, ReplicateRecord)
 """What may lead to a ballot or a registry on disk."""
 
 
@@ -68,7 +74,7 @@ class DurableSeat:
 
     def _has_room(self, about: object) -> bool:
         # A leader's list, or our own, which we renew when we are elected.
-        kept = about if isinstance(about, Keep) else self.core.registry.record(self.core.scope)
+        kept = about if isinstance(about, ReplicateRecord) else self.core.registry.record(self.core.scope)
         try:
             self._store.make_room(0 if kept is None else size_on_disk(kept.names))
         except StoreFailed as error:

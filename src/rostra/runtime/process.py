@@ -51,12 +51,12 @@ from rostra.protocols.election.events import (
     Begun,
     Clock,
     Committed,
-    Doubt,
     Follow,
-    Greeted,
-    Handed,
+    FollowerLinked,
     Lead,
     Resign,
+    StallDetected,
+    StateReceived,
     TermRefused,
 )
 from rostra.protocols.fifo.core import ClusterCore, HostCore
@@ -231,8 +231,8 @@ class Process:
             Lead: self._seat_ordered,
             Resign: self._seat_ordered,
             Follow: self._follow,
-            Handed: self._seat_ordered,
-            Greeted: self._seat_ordered,
+            StateReceived: self._seat_ordered,
+            FollowerLinked: self._seat_ordered,
             Committed: self._seat_ordered,
             TermRefused: self._term_refused,
             Forgotten: self._forgotten,
@@ -489,7 +489,7 @@ class Process:
                 # led then must not act before it has asked itself whether it still does (C-161).
                 if self.now - before > seat.node.tick_s:
                     self._stepped[seat] = None
-                    self._take(seat, Doubt(self.now - before - seat.node.tick_s))
+                    self._take(seat, StallDetected(self.now - before - seat.node.tick_s))
 
     def _end_turn(self) -> None:
         try:

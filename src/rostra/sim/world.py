@@ -344,8 +344,8 @@ class World:
             seat.Lead: self._seat_ordered,
             seat.Resign: self._seat_ordered,
             seat.Follow: self._note,
-            seat.Handed: self._seat_ordered,
-            seat.Greeted: self._seat_ordered,
+            seat.StateReceived: self._seat_ordered,
+            seat.FollowerLinked: self._seat_ordered,
             seat.Committed: self._seat_ordered,
             seat.TermRefused: self._note,
         }

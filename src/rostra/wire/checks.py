@@ -38,16 +38,16 @@ from rostra.names.checks import good_paths as _good_paths
 from rostra.names.checks import learn as _learn
 from rostra.protocols.election.messages import (
     SHARED_BYTES_MAX,
-    Canvass,
-    Declined,
-    Keep,
-    Kept,
-    Led,
+    LeaderAnnounced,
+    PreVoteGranted,
+    PreVoteRefused,
+    PreVoteRequest,
+    RecordReplicated,
+    ReplicateRecord,
     Shared,
-    Supported,
-    VoteAsked,
-    VoteGiven,
+    VoteGranted,
     VoteRefused,
+    VoteRequest,
 )
 from rostra.protocols.fifo.messages import whereabouts
 from rostra.protocols.fifo.requests import Enter, Exit
@@ -374,16 +374,16 @@ def _report(message: Report) -> None:
 # One check for each message between the seats of a replicated server
 
 
-def _term(message: Supported | VoteGiven | VoteRefused | Led) -> None:
+def _term(message: PreVoteGranted | VoteGranted | VoteRefused | LeaderAnnounced) -> None:
     _number(message.term)
 
 
-def _term_and_version(message: Canvass | VoteAsked | Kept) -> None:
+def _term_and_version(message: PreVoteRequest | VoteRequest | RecordReplicated) -> None:
     _number(message.term)
     _number(message.version)
 
 
-def _declined(message: Declined) -> None:
+def _declined(message: PreVoteRefused) -> None:
     _number(message.term)
     if message.leader:
         _path(message.leader)
@@ -394,7 +394,7 @@ def _shared(message: Shared) -> None:
         raise BadInput(f"{len(message.data)} bytes shared at once", fix=f"send at most {SHARED_BYTES_MAX}")
 
 
-def _keep(message: Keep) -> None:
+def _keep(message: ReplicateRecord) -> None:
     _number(message.term)
     _path(message.scope)
     _number(message.version)
@@ -417,16 +417,16 @@ _MESSAGE_CHECKS: Final[dict[type, Callable[[Any], None]]] = {
     RegistryTold: _registry_told,
     Inquiry: _inquiry,
     Report: _report,
-    Canvass: _term_and_version,
-    Supported: _term,
-    Declined: _declined,
-    VoteAsked: _term_and_version,
-    VoteGiven: _term,
+    PreVoteRequest: _term_and_version,
+    PreVoteGranted: _term,
+    PreVoteRefused: _declined,
+    VoteRequest: _term_and_version,
+    VoteGranted: _term,
     VoteRefused: _term,
-    Led: _term,
+    LeaderAnnounced: _term,
     Shared: _shared,
-    Keep: _keep,
-    Kept: _term_and_version,
+    ReplicateRecord: _keep,
+    RecordReplicated: _term_and_version,
 }
 
 

@@ -12,16 +12,16 @@ from typing import Any, Final
 
 from rostra.groups.attributes import DelegateAttributes, FifoAttributes
 from rostra.protocols.election.messages import (
-    Canvass,
-    Declined,
-    Keep,
-    Kept,
-    Led,
+    LeaderAnnounced,
+    PreVoteGranted,
+    PreVoteRefused,
+    PreVoteRequest,
+    RecordReplicated,
+    ReplicateRecord,
     Shared,
-    Supported,
-    VoteAsked,
-    VoteGiven,
+    VoteGranted,
     VoteRefused,
+    VoteRequest,
 )
 from rostra.protocols.fifo import events as spoken
 from rostra.protocols.fifo.requests import Enter, Exit
@@ -121,16 +121,16 @@ MESSAGES: Final[Numbers] = {
     12: RegistryTold,
     13: Inquiry,
     14: Report,
-    64: Canvass,
-    65: Supported,
-    66: Declined,
-    67: VoteAsked,
-    68: VoteGiven,
+    64: PreVoteRequest,
+    65: PreVoteGranted,
+    66: PreVoteRefused,
+    67: VoteRequest,
+    68: VoteGranted,
     69: VoteRefused,
-    70: Led,
+    70: LeaderAnnounced,
     71: Shared,
-    72: Keep,
-    73: Kept,
+    72: ReplicateRecord,
+    73: RecordReplicated,
 }
 
 REQUESTS: Final[Numbers] = {

@@ -1,21 +1,21 @@
-"""One seat of a replicated server: at most one leads, by a majority, and in terms that only grow.
+"""One replica of a server, at its seat: at most one leads, by a majority, and in terms that only grow.
 
-                      the leader's link is down, or it says that it leads no more
+                      the leader's link is down, or it announces that it leads no more
           ┌────────────────────────────────────────────────────────────────────────┐
           ▼                                                                        │
-    Following(nobody) ── STAND fired: Canvass to all ──▶ Canvassing          Following(leader)
+    Following(None) ── STAND fired: PreVoteRequest ────▶ PreCandidate        Following(leader)
           ▲   ▲ ▲                                          │   │  ▲                ▲
-          │   │ └── VoteAsked, and our vote is given ──────┘   │  │ STAND          │  Led, of no older
-          │   │                              a majority would: │  │ fired          │  term than our
-          │   │                      Persist, VoteAsked to all ▼  │                │  ballot: Follow
-          │   └──── VoteAsked, of a later term ───────────── Standing              │
+          │   │ └── VoteRequest, and our vote is granted ──┘   │  │ STAND          │  LeaderAnnounced, of
+          │   │                 a majority granted a pre-vote: │  │ fired          │  no older term than
+          │   │                           Persist, VoteRequest ▼  │                │  our ballot: Follow
+          │   └──── VoteRequest, of a later term ────────── Candidate              │
           │                                                    │             (from every state)
-          │                                   a majority does: │
-          │                             Lead, Led, Keep to all ▼
+          │                          a majority granted votes: │
+          │             Lead, LeaderAnnounced, ReplicateRecord ▼
           └── Resign: too few linked · stood still · a ─── Leading
               later term
 
-Whoever has fewer than a majority of the seats linked, itself included, only waits. With a single seat, the
+A seat with fewer than a majority of the seats linked, itself included, only waits. With a single seat, the
 first step leads from `Begun` straight to Leading.
 
 **Votes** (C-160). A seat has one vote in each term and its `Ballot` is on disk before the vote leaves, so two
@@ -26,15 +26,15 @@ a later term neither follows nor acknowledges an older one. It says so, and the 
 with the time of day, so a term that is ahead of it by more than a day is not believed: no later one could be
 elected if it was. A domain whose clocks were ahead together, and are right now, goes on from its own terms.
 
-**Canvassing** comes first, and changes nothing anywhere: a seat that has a leader on a link that is up
-declines. So one that merely lost its own link to the leader disturbs nobody. A canvass that came before we
-noticed the same loss is not forgotten; it is answered again when we do.
+**Pre-vote** comes first, and changes no state elsewhere: a seat that has a leader on a link that is up
+refuses. So one that merely lost its own link to the leader disturbs no election. A request that came before
+we noticed the same loss is remembered, and answered again when we do.
 
-**The registry** of the domain is the one thing that outlives a leader. A leader tells it whole (`Keep`), and
-a change counts when a majority has it on disk (`Committed`). Nobody votes for a seat whose version is lower
-than its own, and any two majorities share a seat: so every later leader has what was committed. Versions of
-the leader of term t begin with ``t << 10``. Hence a larger version is of a later leader, or a later change of
-the same one, and what an older leader told to few never looks newer.
+**The registry** of the domain is the one thing that outlives a leader. A leader replicates it whole
+(`ReplicateRecord`), and a change counts when a majority has it on disk (`Committed`). No seat votes for one
+whose version is lower than its own, and any two majorities share a seat: so every later leader has what was
+committed. Versions of the leader of term t begin with ``t << 10``. Hence a larger version is of a later
+leader, or a later change of the same one, and what an older leader sent to few never looks newer.
 
 Where we differ, and why. Congress (section 7) wishes for replicated servers and gives no protocol. This is
 the election of Raft (Ongaro and Ousterhout, with the PreVote of Ongaro's thesis), with these differences:
@@ -45,7 +45,7 @@ the election of Raft (Ongaro and Ousterhout, with the PreVote of Ongaro's thesis
 - There is no log. What is replicated is one small record, always whole; soft state is the business of
   whoever uses `Share`, and a restarted seat has none.
 - A seat that is asked for its vote while it hears a leader refuses, whatever the term (it would not have
-  supported the canvass either).
+  granted the pre-vote either).
 """
 
 from collections.abc import Iterable
@@ -79,32 +79,32 @@ from rostra.protocols.election.events import (
     Begun,
     Clock,
     Committed,
-    Doubt,
     Follow,
-    Greeted,
-    Handed,
+    FollowerLinked,
     Lead,
     Record,
     Resign,
     Share,
+    StallDetected,
+    StateReceived,
     TermRefused,
 )
 from rostra.protocols.election.messages import (
     NOBODY,
     SHARED_BYTES_MAX,
-    Canvass,
-    Declined,
-    Keep,
-    Kept,
-    Led,
+    LeaderAnnounced,
+    PreVoteGranted,
+    PreVoteRefused,
+    PreVoteRequest,
+    RecordReplicated,
+    ReplicateRecord,
     SeatMessage,
     Shared,
-    Supported,
-    VoteAsked,
-    VoteGiven,
+    VoteGranted,
     VoteRefused,
+    VoteRequest,
 )
-from rostra.protocols.election.state import Canvassing, Following, Leading, Standing
+from rostra.protocols.election.state import Candidate, Following, Leading, PreCandidate
 from rostra.protocols.links.packets import AHEAD_MS_MAX
 from rostra.protocols.relaxed.registry import Registry, RegistryRecord
 from rostra.protocols.relaxed.requests import Inspect, Inspected, denied
@@ -145,7 +145,7 @@ class SeatCore:
         self.registry = registry
         self.ballot = ballot
         self.up: set[Domain] = set()  # other seats
-        self.state: Following | Canvassing | Standing | Leading = Following(None)
+        self.state: Following | PreCandidate | Candidate | Leading = Following(None)
         self.highest = ballot.term  # of all terms that anybody stood for, as far as we know
         self.waiting = False  # for STAND
         self.kept: dict[Domain, int] = {}  # while we lead: who has which version of ours
@@ -157,7 +157,7 @@ class SeatCore:
         self._floor = floor
         self._clock_ms = floor
         self._config = config if config is not None else ElectionConfig()
-        self._early: dict[Domain, Canvass] = {}  # declined, because we had a leader
+        self._early: dict[Domain, PreVoteRequest] = {}  # declined, because we had a leader
         self._effects: list[Effect] = []
 
     @property
@@ -203,16 +203,16 @@ class SeatCore:
             case TimerFired(timer) if timer == STAND and self.waiting:
                 self.waiting = False
                 self._tried = not isinstance(self.state, Following)
-                self._canvass()
+                self._ask_pre_votes()
             case Begun():
                 if len(self.seats) == 1:
-                    self._canvass()
+                    self._ask_pre_votes()
                 else:
                     self._wait(self._config.stand_s(self._place))
             case Clock(at_ms):
                 self._clock_ms = at_ms
-            case Doubt(late_s):
-                self._doubt(event, late_s)
+            case StallDetected(late_s):
+                self._stalled(event, late_s)
             case Share(data, to):
                 self._share(event, data, to)
             case Record(record):
@@ -229,40 +229,40 @@ class SeatCore:
             self._effects.append(TermRefused(sender, term - self._clock_ms))
             return
         match self.state, message:
-            case _, Canvass():
-                self._canvassed(sender, message)
-            case _, VoteAsked():
+            case _, PreVoteRequest():
+                self._pre_vote_asked(sender, message)
+            case _, VoteRequest():
                 self._vote_asked(sender, message)
-            case _, Led(term):
-                self._led(sender, term)
-            case Canvassing(term, supporters), Supported(theirs) if theirs == term:
-                self._supported(Canvassing(term, supporters | {sender}))
-            case Standing(term, votes), VoteGiven(theirs) if theirs == term:
-                self._voted(Standing(term, votes | {sender}))
-            case Following(leader), Declined(_, other) if sender == leader and other != sender:
+            case _, LeaderAnnounced(term):
+                self._leader_announced(sender, term)
+            case PreCandidate(term, granted), PreVoteGranted(theirs) if theirs == term:
+                self._pre_votes_counted(PreCandidate(term, granted | {sender}))
+            case Candidate(term, votes), VoteGranted(theirs) if theirs == term:
+                self._voted(Candidate(term, votes | {sender}))
+            case Following(leader), PreVoteRefused(_, other) if sender == leader and other != sender:
                 self._heard_of(message.term)
                 self._lose_leader()
-            case Canvassing(term), Declined(theirs, leader):
+            case PreCandidate(term), PreVoteRefused(theirs, leader):
                 self._heard_of(theirs)
                 self._effects.append(Noted("declined", f"{sender}: {leader or 'nobody'} leads"))
                 if theirs >= term and not leader:
-                    self._canvass()  # and this time above all that it knows of
+                    self._ask_pre_votes()  # and this time above all that it knows of
             case Leading(term), VoteRefused(theirs) if theirs > term:
                 self._heard_of(theirs)
                 self._resign("a later term")
-            case Standing(), VoteRefused(theirs):
+            case Candidate(), VoteRefused(theirs):
                 self._heard_of(theirs)
                 self._effects.append(Noted("vote refused", f"{sender} knows of term {theirs}"))
             case Leading(), Shared(data):
-                self._effects.append(Handed(sender, data))
+                self._effects.append(StateReceived(sender, data))
             case Following(leader), Shared(data) if sender == leader:
-                self._effects.append(Handed(sender, data))
-            case Following(leader), Keep() if sender == leader:
-                self._keep(sender, message)
-            case Leading(term), Kept(theirs, version) if theirs == term:
+                self._effects.append(StateReceived(sender, data))
+            case Following(leader), ReplicateRecord() if sender == leader:
+                self._replicate(sender, message)
+            case Leading(term), RecordReplicated(theirs, version) if theirs == term:
                 self.kept[sender] = max(version, self.kept.get(sender, 0))
                 self._commit()
-            case _, Shared() | Keep():
+            case _, Shared() | ReplicateRecord():
                 self._ignore(message, "not from our leader")
             case _, SeatMessage():
                 self._ignore(message, "late answer")
@@ -275,13 +275,13 @@ class SeatCore:
         self.up.add(peer)
         match self.state:
             case Leading(term):
-                self._send(peer, Led(term))
+                self._send(peer, LeaderAnnounced(term))
                 self._tell_registry((peer,))
-                self._effects.append(Greeted(peer))
-            case Canvassing(term):
-                self._send(peer, Canvass(term, self.version, self._behind))
-            case Standing(term):
-                self._send(peer, VoteAsked(term, self.version))
+                self._effects.append(FollowerLinked(peer))
+            case PreCandidate(term):
+                self._send(peer, PreVoteRequest(term, self.version, self._behind))
+            case Candidate(term):
+                self._send(peer, VoteRequest(term, self.version))
             case Following(None) if not self.waiting:
                 self._wait(self._config.stand_s(self._place))
 
@@ -293,11 +293,11 @@ class SeatCore:
                 self._resign("fewer than a majority linked")
             case Following(leader) if leader == peer:
                 self._lose_leader()
-            case Following(None) | Canvassing() | Standing() if not self.linked_majority:
+            case Following(None) | PreCandidate() | Candidate() if not self.linked_majority:
                 self.state = Following(None)
                 self._stop_waiting()
-            case Canvassing(term, supporters):
-                self.state = Canvassing(term, supporters - {peer})
+            case PreCandidate(term, granted):
+                self.state = PreCandidate(term, granted - {peer})
 
     def _lose_leader(self) -> None:
         self.state = Following(None)
@@ -305,44 +305,44 @@ class SeatCore:
         early, self._early = self._early, {}
         for peer in sorted(early):
             if self._would_vote(early[peer]):
-                self._send(peer, Supported(early[peer].term))
+                self._send(peer, PreVoteGranted(early[peer].term))
 
     # Who would lead, and who does
 
-    def _canvass(self) -> None:
+    def _ask_pre_votes(self) -> None:
         term = max(self.highest + 1, self._floor, self.version // CHANGES_PER_TERM + 1)
-        self._send_all(self._linked(), Canvass(term, self.version, self._behind))
-        self._supported(Canvassing(term, frozenset({self.me})))
-        if isinstance(self.state, Canvassing):
+        self._send_all(self._linked(), PreVoteRequest(term, self.version, self._behind))
+        self._pre_votes_counted(PreCandidate(term, frozenset({self.me})))
+        if isinstance(self.state, PreCandidate):
             self._wait(self._config.again_s(self._place))
 
-    def _canvassed(self, sender: Domain, message: Canvass) -> None:
+    def _pre_vote_asked(self, sender: Domain, message: PreVoteRequest) -> None:
         self._leads_no_more(sender)
         if self.leader is not None:
             if self.leader != self.me:
                 self._early[sender] = message
-            self._send(sender, Declined(self.highest, self.leader))
+            self._send(sender, PreVoteRefused(self.highest, self.leader))
         elif self._would_vote(message):
-            self._send(sender, Supported(message.term))
+            self._send(sender, PreVoteGranted(message.term))
         else:
-            self._send(sender, Declined(self.highest, NOBODY))
+            self._send(sender, PreVoteRefused(self.highest, NOBODY))
 
-    def _would_vote(self, asked: Canvass) -> bool:
+    def _would_vote(self, asked: PreVoteRequest) -> bool:
         if asked.behind and not self._behind and not self._tried:
             return False  # it is our turn first
         return asked.term > self.highest and asked.version >= self.version
 
-    def _supported(self, state: Canvassing) -> None:
+    def _pre_votes_counted(self, state: PreCandidate) -> None:
         self.state = state
-        if not self._is_majority(len(state.supporters)):
+        if not self._is_majority(len(state.granted)):
             return
         self._take_part(Ballot(state.term, self.me))
-        self._send_all(self._linked(), VoteAsked(state.term, self.version))
-        self._voted(Standing(state.term, frozenset({self.me})))
-        if isinstance(self.state, Standing):
+        self._send_all(self._linked(), VoteRequest(state.term, self.version))
+        self._voted(Candidate(state.term, frozenset({self.me})))
+        if isinstance(self.state, Candidate):
             self._wait(self._config.again_s(self._place))
 
-    def _vote_asked(self, sender: Domain, message: VoteAsked) -> None:
+    def _vote_asked(self, sender: Domain, message: VoteRequest) -> None:
         self._leads_no_more(sender)
         same = self.ballot == Ballot(message.term, sender)
         if (
@@ -357,9 +357,9 @@ class SeatCore:
             self._take_part(Ballot(message.term, sender))
         self.state = Following(None)
         self._wait(self._config.again_s(self._place))
-        self._send(sender, VoteGiven(message.term))
+        self._send(sender, VoteGranted(message.term))
 
-    def _voted(self, state: Standing) -> None:
+    def _voted(self, state: Candidate) -> None:
         self.state = state
         if not self._is_majority(len(state.votes)):
             return
@@ -372,19 +372,19 @@ class SeatCore:
         self.kept = {self.me: self.version}
         self.committed = 0
         self._effects.append(Lead(state.term))
-        self._send_all(self._linked(), Led(state.term))
+        self._send_all(self._linked(), LeaderAnnounced(state.term))
         self._tell_registry(self._linked())
-        self._effects += [Greeted(peer) for peer in self._linked()]
+        self._effects += [FollowerLinked(peer) for peer in self._linked()]
         self._commit()
 
-    def _led(self, sender: Domain, term: int) -> None:
+    def _leader_announced(self, sender: Domain, term: int) -> None:
         if term < self.ballot.term:
             # To follow it would be to acknowledge what a leader of our later term need not know of.
-            self._ignore(Led(term), "older term")
+            self._ignore(LeaderAnnounced(term), "older term")
             self._send(sender, VoteRefused(self.highest))
             return
         if self.leader is not None and term == self.ballot.term:
-            self._ignore(Led(term), "known already")
+            self._ignore(LeaderAnnounced(term), "known already")
             return
         if isinstance(self.state, Leading):
             self._resign("a later term", besides=sender)
@@ -402,7 +402,7 @@ class SeatCore:
         if self.state == Following(sender):
             self._lose_leader()
 
-    def _doubt(self, event: Event, late_s: float) -> None:
+    def _stalled(self, event: Event, late_s: float) -> None:
         if not isinstance(self.state, Leading):
             self._ignore(event, "does not lead")
         elif late_s <= self._config.doubt_after_s:
@@ -416,7 +416,9 @@ class SeatCore:
         assert isinstance(self.state, Leading)
         self._effects.append(Resign(self.state.term, why))
         # Those who still hear us would otherwise wait for us.
-        self._send_all((peer for peer in self._linked() if peer != besides), Declined(self.highest, NOBODY))
+        self._send_all(
+            (peer for peer in self._linked() if peer != besides), PreVoteRefused(self.highest, NOBODY)
+        )
         self.state = Following(None)
         self.kept = {}
         self.committed = 0
@@ -461,9 +463,11 @@ class SeatCore:
     def _tell_registry(self, peers: Iterable[Domain]) -> None:
         record = self.registry.record(self.scope)
         if record is not None:
-            self._send_all(peers, Keep(self.ballot.term, record.scope, record.version, record.names))
+            self._send_all(
+                peers, ReplicateRecord(self.ballot.term, record.scope, record.version, record.names)
+            )
 
-    def _keep(self, sender: Domain, message: Keep) -> None:
+    def _replicate(self, sender: Domain, message: ReplicateRecord) -> None:
         if message.term != self.ballot.term:
             self._ignore(message, "another term")
         elif message.scope != self.scope:
@@ -472,7 +476,7 @@ class SeatCore:
             record = RegistryRecord(message.scope, message.version, tuple(sorted(message.names)))
             if self.registry.put(record):
                 self._effects.append(Persist(record))
-            self._send(sender, Kept(message.term, message.version))
+            self._send(sender, RecordReplicated(message.term, message.version))
 
     def _commit(self) -> None:
         versions = sorted(self.kept.values(), reverse=True)

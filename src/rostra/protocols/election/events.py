@@ -1,7 +1,7 @@
 """How a driver speaks to a seat, and what a seat orders besides what every core orders.
 
-    driver ── Begun, Clock, Doubt, Share, Record ──▶ seat
-    driver ◀── Lead, Resign, Follow, Greeted, Handed, Committed, TermRefused ── seat
+    driver ── Begun, Clock, StallDetected, Share, Record ──▶ seat
+    driver ◀── Lead, Resign, Follow, FollowerLinked, StateReceived, Committed, TermRefused ── seat
 
 `Lead` and `Resign` alternate. Between them the driver runs the server of the domain; in the order of effects,
 nothing of it leaves before the one or after the other.
@@ -25,10 +25,10 @@ class Clock(Event, frozen=True):
     at_ms: int
 
 
-class Doubt(Event, frozen=True):
-    """We stood still for this much longer than planned, as our own clock shows: who knows who leads now?
+class StallDetected(Event, frozen=True):
+    """This process stood still for so much longer than planned, by its own clock: another may lead by now.
 
-    To be told before anything else that happened meanwhile.
+    Must come before every other event of the meantime.
     """
 
     late_s: float
@@ -64,20 +64,20 @@ class Resign(Effect, frozen=True):
 
 
 class Follow(Effect, frozen=True):
-    """Somebody else leads."""
+    """Another seat leads."""
 
     leader: Domain
     term: int
 
 
-class Greeted(Effect, frozen=True):
-    """We lead, and this seat has just begun to hear us: it needs to be told everything."""
+class FollowerLinked(Effect, frozen=True):
+    """We lead, and this seat has just begun to follow: it needs the whole state."""
 
     peer: Domain
 
 
-class Handed(Effect, frozen=True):
-    """What a seat shared: our leader if we follow, any if we lead."""
+class StateReceived(Effect, frozen=True):
+    """State that a seat shared: our leader if we follow, any seat if we lead."""
 
     sender: Domain
     data: bytes

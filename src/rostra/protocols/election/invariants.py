@@ -4,7 +4,7 @@ What holds for all seats of a domain together is in `tests/properties/test_elect
 """
 
 from rostra.protocols.election.core import Ballot, SeatCore
-from rostra.protocols.election.state import Canvassing, Following, Leading, Standing
+from rostra.protocols.election.state import Candidate, Following, Leading, PreCandidate
 
 
 def seat_violations(seat: SeatCore) -> list[str]:
@@ -17,11 +17,11 @@ def seat_violations(seat: SeatCore) -> list[str]:
     match seat.state:
         case Following(leader):
             rules["the leader that it follows is linked"] = leader is None or leader in seat.up
-        case Canvassing(term, supporters):
+        case PreCandidate(term, supporters):
             rules["it canvasses for a term after its ballot"] = term > seat.ballot.term
             rules["its supporters are linked"] = supporters <= seat.up | {seat.me}
             rules["with a majority of supporters it stands"] = len(supporters) * 2 <= len(seat.seats)
-        case Standing(term, votes):
+        case Candidate(term, votes):
             rules["it voted for itself"] = seat.ballot == Ballot(term, seat.me) and seat.me in votes
             rules["with a majority of votes it leads"] = len(votes) * 2 <= len(seat.seats)
         case Leading(term):

@@ -1,9 +1,9 @@
-"""What the replicas of one server say to each other, from seat to seat.
+"""Messages between the replicas of one server, from seat to seat.
 
-    seat ── Canvass ──▶ seats ── Supported | Declined ──▶       would you vote for me?
-    seat ── VoteAsked ▶ seats ── VoteGiven | VoteRefused ─▶     do, then
-    leader ── Led, Keep ──▶ seats ── Kept ──▶ leader            I lead; this is the registry
-    leader ◀── Shared ──▶ seats                                 what their servers have to say
+    seat ── PreVoteRequest ──▶ seats ── PreVoteGranted | PreVoteRefused ──▶      would you vote for me?
+    seat ── VoteRequest ─────▶ seats ── VoteGranted | VoteRefused ────────▶      do, then
+    leader ── LeaderAnnounced, ReplicateRecord ──▶ seats ── RecordReplicated ──▶ leader
+    leader ◀── Shared ──▶ seats                                                  state of their servers
 
 Links carry each of them once and in order, so none needs an id.
 """
@@ -25,33 +25,33 @@ class SeatMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
     """Message numbers live in `rostra.wire.numbers`."""
 
 
-class Canvass(SeatMessage, frozen=True, tag=64):
-    """Would you vote for me in this term? My copy of the registry has this version. Binds nobody."""
+class PreVoteRequest(SeatMessage, frozen=True, tag=64):
+    """Would you vote for me in this term? My registry has this version. The answer binds no one."""
 
     term: int
     version: int
     behind: bool = False  # I did not follow the last leader: let those first who did
 
 
-class Supported(SeatMessage, frozen=True, tag=65):
-    """I would."""
+class PreVoteGranted(SeatMessage, frozen=True, tag=65):
+    """I would vote for you."""
 
-    term: int  # of the canvass
+    term: int  # of the request
 
 
-class Declined(SeatMessage, frozen=True, tag=66):
-    """I would not. From one that led until now, unasked: it leads no more."""
+class PreVoteRefused(SeatMessage, frozen=True, tag=66):
+    """I would not vote for you. From one that led until now, unasked: it leads no more."""
 
     term: int  # the highest that this seat knows of
     leader: str  # the seat that leads as far as this one knows; or `NOBODY`
 
 
-class VoteAsked(SeatMessage, frozen=True, tag=67):
+class VoteRequest(SeatMessage, frozen=True, tag=67):
     term: int
     version: int
 
 
-class VoteGiven(SeatMessage, frozen=True, tag=68):
+class VoteGranted(SeatMessage, frozen=True, tag=68):
     """My only vote of this term is yours, and on my disk."""
 
     term: int
@@ -63,7 +63,7 @@ class VoteRefused(SeatMessage, frozen=True, tag=69):
     term: int  # the highest that this seat knows of
 
 
-class Led(SeatMessage, frozen=True, tag=70):
+class LeaderAnnounced(SeatMessage, frozen=True, tag=70):
     """I lead in this term: a majority voted for me."""
 
     term: int
@@ -75,7 +75,7 @@ class Shared(SeatMessage, frozen=True, tag=71):
     data: bytes  # at most SHARED_BYTES_MAX
 
 
-class Keep(SeatMessage, frozen=True, tag=72):
+class ReplicateRecord(SeatMessage, frozen=True, tag=72):
     """Leader to backups: the permanent groups of our domain, whole, at one version. Keep exactly these."""
 
     term: int
@@ -84,11 +84,22 @@ class Keep(SeatMessage, frozen=True, tag=72):
     names: tuple[str, ...]
 
 
-class Kept(SeatMessage, frozen=True, tag=73):
+class RecordReplicated(SeatMessage, frozen=True, tag=73):
     """That version is on my disk."""
 
     term: int
     version: int
 
 
-Message = Canvass | Supported | Declined | VoteAsked | VoteGiven | VoteRefused | Led | Shared | Keep | Kept
+Message = (
+    PreVoteRequest
+    | PreVoteGranted
+    | PreVoteRefused
+    | VoteRequest
+    | VoteGranted
+    | VoteRefused
+    | LeaderAnnounced
+    | Shared
+    | ReplicateRecord
+    | RecordReplicated
+)

@@ -6,19 +6,19 @@ from rostra.names import Domain
 
 
 class Following(Struct, frozen=True):
-    """Somebody else leads, or nobody that we can hear."""
+    """Another seat leads, or none that we are linked with."""
 
     leader: Domain | None  # a seat whose link is up
 
 
-class Canvassing(Struct, frozen=True):
-    """We ask who would vote for us. Nobody is bound by it, and nothing is on disk."""
+class PreCandidate(Struct, frozen=True):
+    """We ask who would vote for us. The answers bind no one, and nothing is on disk."""
 
     term: int
-    supporters: frozenset[Domain]  # ourselves included
+    granted: frozenset[Domain]  # ourselves included
 
 
-class Standing(Struct, frozen=True):
+class Candidate(Struct, frozen=True):
     """We ask for votes. Our own is on disk."""
 
     term: int

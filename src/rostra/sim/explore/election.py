@@ -18,9 +18,9 @@ from rostra.core.effects import Effect, Event, Persist, TimerFired
 from rostra.errors import BadInput
 from rostra.names import Domain, Group
 from rostra.protocols.election.core import STAND, Ballot, SeatCore
-from rostra.protocols.election.events import Begun, Committed, Doubt, Follow, Lead, Record, Resign
+from rostra.protocols.election.events import Begun, Committed, Follow, Lead, Record, Resign, StallDetected
 from rostra.protocols.election.invariants import seat_violations
-from rostra.protocols.election.messages import Canvass, VoteAsked
+from rostra.protocols.election.messages import PreVoteRequest, VoteRequest
 from rostra.protocols.election.state import Leading
 from rostra.protocols.relaxed.registry import Registry, RegistryRecord
 from rostra.sim.explore.model import Bounds, image, restore
@@ -71,7 +71,7 @@ class Past(Struct, frozen=True):
 class VotesTwice(SeatCore):
     """A vote for another is forgotten when a third replica asks in the same term."""
 
-    def _vote_asked(self, sender: Domain, message: VoteAsked) -> None:
+    def _vote_asked(self, sender: Domain, message: VoteRequest) -> None:
         if self.leader is None and self.ballot.vote != self.me and message.term == self.ballot.term:
             self.ballot = Ballot(message.term - 1)
         super()._vote_asked(sender, message)
@@ -80,10 +80,10 @@ class VotesTwice(SeatCore):
 class VotesForLess(SeatCore):
     """The vote goes also to a replica that knows less of the registry."""
 
-    def _would_vote(self, asked: Canvass) -> bool:
+    def _would_vote(self, asked: PreVoteRequest) -> bool:
         return super()._would_vote(replace(asked, version=max(asked.version, self.version)))
 
-    def _vote_asked(self, sender: Domain, message: VoteAsked) -> None:
+    def _vote_asked(self, sender: Domain, message: VoteRequest) -> None:
         super()._vote_asked(sender, replace(message, version=max(message.version, self.version)))
 
 
@@ -130,7 +130,7 @@ class Election(Nodes):
             found.append(Choice("stand", TimerFired(STAND), "attempts"))
         if isinstance(parts["state"], Leading):
             found.append(Choice("register", Changed(), "changes"))
-            found.append(Choice("stall", Doubt(60.0), "stalls"))
+            found.append(Choice("stall", StallDetected(60.0), "stalls"))
         return found
 
     def step(self, who: Domain, node: Seat, event: Event) -> tuple[Seat, Sequence[Effect]]:

@@ -3,7 +3,7 @@
     model    election  crashes=1  plant=unwritten-vote
     up       a b
     ...
-    deliver  b c                  # VoteGiven(term=1)
+    deliver  b c                  # VoteGranted(term=1)
     ----
          7  a leads in term 1
         15  c leads in term 1
