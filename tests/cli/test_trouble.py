@@ -327,6 +327,23 @@ def test_a_directory_that_may_not_be_written_is_named(world: Path, tmp_path: Pat
     assert lines[0] == f"error: cannot listen at {closed}/agent.sock: Permission denied"
 
 
+def test_a_state_directory_without_room_is_a_failure_and_not_wrong_use(world: Path, tmp_path: Path) -> None:
+    script = """
+import resource, sys
+from rostra.__main__ import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))  # no file may grow beyond a page
+sys.dont_write_bytecode = True
+main()
+"""
+    words = ("agent", "eu.h1", "-w", str(world), "--socket", str(tmp_path / "s"), "--state", str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words], capture_output=True, text=True, timeout=WITHIN_S
+    )
+    assert done.returncode == 1
+    first, fix = done.stderr.splitlines()[-2:]
+    assert first.startswith(f"error: cannot write {tmp_path}/eu.h1.sqlite: ") and "free some space" in fix
+
+
 # Agents that are not what they should be
 
 

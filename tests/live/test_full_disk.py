@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from support.lab import FORGIVING, Lab, until
+from support.cluster import start
+from support.lab import FORGIVING, WITHIN_S, Lab, until
 
 from rostra.client import Me, connect_admin
 from rostra.errors import StoreFailed
@@ -80,6 +81,17 @@ async def test_server_and_agent_refuse_what_needs_the_disk_and_go_on(
             assert " disk_refused node=" in lab[node].log and "Traceback" not in lab[node].log
     async with running(lab):
         assert "x" * 250 in str((await lab.inspect("eu"))["core"]["registry"])
+
+
+def test_an_agent_that_begins_on_a_full_disk_says_so_and_ends_with_1(
+    tmp_path: Path, small_disk: Path
+) -> None:
+    world = tmp_path / "world.toml"
+    world.write_text('[world]\nname = "w"\n[servers]\neu = "127.0.0.1:1"\n')
+    fill(small_disk)
+    with start("agent", "eu.h1", "-w", str(world), "--state", str(small_disk)) as agent:
+        said = agent.communicate(timeout=WITHIN_S)[1]
+    assert agent.returncode == 1 and "full" in said and said.endswith("  free some space on that disk\n")
 
 
 async def test_replicas_elect_in_the_room_that_votes_keep_and_acknowledge_no_more_than_fits(

@@ -15,6 +15,7 @@ node goes on. A write that fails without that ends the node: a crash is safe, fo
 """
 
 import contextlib
+import errno
 import sqlite3
 import time
 from collections.abc import Iterable
@@ -23,7 +24,7 @@ from typing import Annotated, Final, Protocol
 
 import msgspec
 
-from rostra.errors import UNDECODABLE, BadInput, StoreFailed
+from rostra.errors import UNDECODABLE, BadInput, RostraError, StoreFailed
 from rostra.names import Domain, parse_group_name, parse_scope
 from rostra.protocols.election.core import Ballot
 from rostra.protocols.relaxed.registry import Registry, RegistryRecord
@@ -161,6 +162,8 @@ class Disk:
             self._reserve(self._reserved)
             self._db.execute("COMMIT")
         except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+                raise self._not_started(error) from None
             raise BadInput(
                 f"cannot use {self._file}: {error}", fix="check that it is a directory we may write"
             ) from None
@@ -170,8 +173,10 @@ class Disk:
                     f"another process is running as {path} and holds {self._file}",
                     fix="stop it first, or give this one another --state directory",
                 ) from None
+            if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+                raise self._not_started(error) from None
             raise BadInput(
-                f"cannot use {self._file}: {error}", fix="check the directory's owner and space"
+                f"cannot use {self._file}: {error}", fix="check the directory's owner and mode"
             ) from None
         except (sqlite3.DatabaseError, *UNDECODABLE) as error:
             self._db.close()
@@ -181,6 +186,10 @@ class Disk:
                 f" above all earlier ones if the clock is right; then register the permanent groups of {path}"
                 " again, if it had any",
             ) from None
+
+    def _not_started(self, error: Exception) -> RostraError:
+        """Nothing was asked wrongly, and nobody refused: the disk has failed."""
+        return RostraError(f"cannot write {self._file}: {error}", fix="free some space on that disk")
 
     def reserve_above(self, number: int) -> None:
         if number + BLOCK // 2 >= self._reserved:
