@@ -26,7 +26,7 @@ async def refuses_everything(admin: Admin) -> None:
         admin.recall("eu.h1"),
         admin.recall("eu.h1", of="eu.h1"),
     ):
-        with pytest.raises(NotAllowed, match="over TCP only to those who show a token") as refused:
+        with pytest.raises(NotAllowed, match="over TCP only by those who show a token") as refused:
             await attempt
         assert "--token-file" in refused.value.fix and "--socket" in refused.value.fix
 

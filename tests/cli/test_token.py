@@ -13,7 +13,7 @@ from urllib.request import urlopen
 import msgspec
 import pytest
 from support.cluster import rostra, start
-from support.lab import WITHIN_S
+from support.lab import WITHIN_S, member
 from support.ports import free_port
 
 pytestmark = pytest.mark.live
@@ -22,20 +22,24 @@ RIGHT, WRONG = "open-sesame-7f3a", "close-sesame-9b1c"
 
 
 class Agent:
-    """One that asks for a token over TCP."""
+    """One that asks for a token over TCP; or not."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(
+        self, directory: Path, *, mode: int = 0o600, asks: bool = True, at: str = "127.0.0.1:0"
+    ) -> None:
         self.token, self.world = directory / "token", directory / "world.toml"
+        self.socket = str(directory / "s")
         self.token.write_text(f"{RIGHT}\n")
+        self.token.chmod(mode)
         self.world.write_text('[world]\nname = "w"\n[servers]\nlab = "127.0.0.1:1"\n')
         self._process = start(
-            *("agent", "lab.h1", "-w", str(self.world), "--socket", str(directory / "s")),
-            *("--programs-at", "127.0.0.1:0", "--token-file", str(self.token)),
+            *("agent", "lab.h1", "-w", str(self.world), "--socket", self.socket),
+            *("--programs-at", at, *(("--token-file", str(self.token)) if asks else ())),
         )
         assert self._process.stderr is not None
         self._stderr = self._process.stderr
         self._log = ""
-        while not (found := re.search(r"address=(127\S+)", self._log)):
+        while not (found := re.search(r"listening address=([\d.]+:\d+)", self._log)):
             line = self._stderr.readline()
             assert line, f"it ended before it listened: {self._log}"
             self._log += line
@@ -79,6 +83,56 @@ def test_a_command_shows_the_token_that_it_was_given(agent: Agent) -> None:
         "error: lab.h1 lets programs in over TCP only with its token, and was shown another",
     )
     assert "ROSTRA_TOKEN_FILE" not in os.environ  # it was for those commands only
+
+
+@pytest.fixture
+def open_agent(tmp_path: Path) -> Iterator[Agent]:
+    agent = Agent(tmp_path, asks=False)
+    yield agent
+    agent.kill()
+
+
+def test_without_a_token_members_are_shown_and_their_health_is_unknown(open_agent: Agent) -> None:
+    with member(open_agent.socket, "ann", "chess", "world"):
+        table = rostra("members", "chess", "-a", open_agent.tcp)
+        whole = rostra("members", "chess", "-a", open_agent.tcp, "-o", "json")
+        domains = rostra("domains", "-a", open_agent.tcp)
+    assert table.code == 0 and table.lines[2].split()[1:] == ["lab.h1", "unknown"]
+    assert table.err.startswith("health is unknown: lab.h1 says it over TCP only to those who show a token")
+    assert whole.json["members"][0]["health"] == "unknown"
+    assert domains.code == 3 and domains.err.startswith(
+        "error: lab.h1 is inspected and administered over TCP"
+    )
+
+
+@pytest.mark.parametrize("word", ["members", "resolve"])
+def test_without_a_token_an_empty_group_is_empty_and_no_more_is_said(open_agent: Agent, word: str) -> None:
+    answer = rostra(word, "chess", "-a", open_agent.tcp)
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err.splitlines()[-1] == "nobody is in chess@world"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            {"asks": False, "at": "0.0.0.0:0"},
+            "unprotected address=0.0.0.0:0 because='every machine that reach",
+        ),
+        ({"mode": 0o644}, "chmod 600 "),
+        ({"mode": 0o640}, None),
+        ({"asks": False}, None),
+        ({"at": "0.0.0.0:0"}, None),
+    ],
+)
+def test_a_door_or_a_token_that_is_open_to_all_is_logged(
+    tmp_path: Path, options: dict[str, Any], said: str | None
+) -> None:
+    agent = Agent(tmp_path, **options)
+    log = agent.end()
+    agent.kill()
+    assert log.count(" unprotected ") == (said is not None)
+    assert said is None or said in log
 
 
 def test_a_token_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

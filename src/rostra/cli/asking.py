@@ -12,7 +12,7 @@ import typer
 from rostra.client import Admin, Me, connect, connect_admin
 from rostra.client.known import is_own, known_names, read_group
 from rostra.client.sight import Sight, look, small_world_sockets
-from rostra.errors import BadInput, DeadlineExceeded, NotInScope
+from rostra.errors import BadInput, DeadlineExceeded, NotAllowed, NotInScope
 from rostra.names import ROOT, Domain, Group, check_not_reserved, inside, make_group, parse_group
 
 CONNECT_TIMEOUT_S: Final = 5.0
@@ -147,7 +147,10 @@ def _endpoint(member: Any) -> str:
 
 async def nobody_there(admin: Admin, address: str | None, group: Group) -> str:
     """What to say of a group that nobody is in: perhaps another was meant."""
-    sight = await look(admin, address)
+    try:
+        sight = await look(admin, address)
+    except NotAllowed:  # it shows its groups only to those who show a token
+        return f"nobody is in {group}"
     known = sorted(known_groups(sight))
     if group in known:
         return f"nobody is in {group}"

@@ -1,5 +1,6 @@
 """`rostra members`: who is in a group, and how they are."""
 
+import contextlib
 from collections.abc import Iterator
 from time import perf_counter
 from typing import Any
@@ -24,9 +25,11 @@ from rostra.cli.output import Format, Output, busy, coloured, heading, show_rows
 from rostra.client import Members
 from rostra.client.sight import Sight, look
 from rostra.client.why import seconds
+from rostra.errors import NotAllowed
 from rostra.names import Group, host_of, incarnation_of, name_of, parent
 
 ALIVE = "alive"
+UNKNOWN = "unknown"
 
 
 class Row(Struct, frozen=True):
@@ -34,7 +37,7 @@ class Row(Struct, frozen=True):
     name: str
     host: str
     incarnation: int
-    health: str  # alive, or who doubts it
+    health: str  # alive, who doubts it, or unknown: nobody could be asked
     note: str = ""
 
 
@@ -53,7 +56,8 @@ def members(
     """Show who is in a group, where, and whether anybody in sight suspects them.
 
     The members come from the servers, the health from the nodes that can be asked directly: this agent, its
-    servers, and in a world of rostra up all of them. Exit code 1 if nobody is there.
+    servers, and in a world of rostra up all of them. Over TCP they ask for a token; without it the health is
+    unknown. Exit code 1 if nobody is there.
 
     Examples:
 
@@ -79,7 +83,8 @@ async def _members(group: Group, agent: str | None, output: Output) -> int:
                 remark(f"{host} is cut off from {parent(host)}: only its own part is known")
             remark(await nobody_there(admin, agent, group))
             return EXIT_FAILED
-        with busy("asking the nodes in sight how they are"):
+        sight = None
+        with contextlib.suppress(NotAllowed), busy("asking the nodes in sight how they are"):
             sight = await look(admin, agent)
     rows = list(rows_of(answer.members, sight))
     if output is not Output.TABLE:
@@ -102,14 +107,17 @@ async def _members(group: Group, agent: str | None, output: Output) -> int:
             ),
             flexible=2,
         )
+    if sight is None:
+        remark(f"health is unknown: {host} says it over TCP only to those who show a token (--token-file)")
+    elif output is Output.TABLE:
         remark(f"health is {sight.describe()}")
     if answer.isolated:
         remark(f"{host} is cut off from {parent(host)}: only its own part is known")
     return EXIT_OK
 
 
-def rows_of(members: Members, sight: Sight) -> Iterator[Row]:
-    doubts = dict(doubted(sight))
+def rows_of(members: Members, sight: Sight | None) -> Iterator[Row]:
+    doubts, otherwise = ({}, UNKNOWN) if sight is None else (dict(doubted(sight)), ALIVE)
     for member in members:
         endpoint = member.endpoint
         host = host_of(endpoint)
@@ -118,7 +126,7 @@ def rows_of(members: Members, sight: Sight) -> Iterator[Row]:
             name_of(endpoint),
             host,
             incarnation_of(endpoint),
-            doubts.get(endpoint) or doubts.get(host) or ALIVE,
+            doubts.get(endpoint) or doubts.get(host) or otherwise,
             text_of(member.meta),
         )
 

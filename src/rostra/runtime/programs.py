@@ -461,7 +461,7 @@ class Program:
             self.answer(token, denied(BadInput(f"endpoint {number} is not open here", fix="open one first")))
             return
         if not self.administers and isinstance(request, _ADMINISTRATION):
-            self.answer(token, programs.no_administration(request))
+            self.answer(token, programs.no_administration())
             return
         if isinstance(request, _STORED) and (refusal := programs.no_room_for(request)) is not None:
             self.answer(token, refusal)
@@ -657,12 +657,11 @@ class Programs:
         self.process.record.count("program_connected")
         return program
 
-    def no_administration(self, request: Any) -> Denied:
-        verb = type(request).__name__.lower()
+    def no_administration(self) -> Denied:
         self.process.record.count("refused", NotAllowed.code)
         return denied(
             NotAllowed(
-                f"{self.resident.path} answers {verb!r} over TCP only to those who show a token",
+                f"{self.resident.path} is inspected and administered over TCP only by those who show a token",
                 fix="start it with --token-file FILE and show the same token; or use its Unix socket"
                 " (--socket) on its own machine",
             )

@@ -38,7 +38,7 @@ from rostra.runtime.spill import MB_MAX
 from rostra.runtime.store import Store, open_store
 from rostra.stacks import FifoPlan, NodePlan, SeatPlan, make_core, make_node, make_replica
 from rostra.transport.addresses import SocketPath, TcpAddress, default_socket
-from rostra.transport.tokens import read_token
+from rostra.transport.tokens import is_open_to_others, read_token
 from rostra.wire import FrameKind
 
 if TYPE_CHECKING:
@@ -264,6 +264,13 @@ class running:
     async def _open_doors(self, process: Process) -> None:
         settings = self._settings
         token = "" if settings.token_file is None else read_token(settings.token_file)
+        if settings.token_file is not None and is_open_to_others(settings.token_file):
+            self._record.note(
+                "unprotected",
+                file=str(settings.token_file),
+                because="every user of this machine may read the token",
+                fix=f"chmod 600 {settings.token_file}",
+            )
         if settings.domains:
             addresses = (
                 {settings.listen}
@@ -280,6 +287,13 @@ class running:
             await self._open(Door(process, programs), socket, settings.world.agents.socket_mode)
         if settings.programs_at is not None:
             await self._open(Door(process, programs, token=token), settings.programs_at)
+            if not token and not settings.programs_at.host.startswith(LOOPBACK):
+                self._record.note(
+                    "unprotected",
+                    address=str(settings.programs_at),
+                    because="every machine that reaches it may join, read and fill any group",
+                    fix="ask programs for a token: --token-file FILE",
+                )
 
     def _open_data(self, process: Process) -> None:
         """One UDP socket: at the address of the first cluster that is served here; an agent's is anywhere."""

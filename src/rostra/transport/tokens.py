@@ -4,6 +4,7 @@ It is read from a file, so that it stands in no list of processes and in nobody'
 never logged, printed or put into an archive; only the name of its file is.
 """
 
+import stat
 from pathlib import Path
 
 from rostra.errors import BadInput
@@ -23,3 +24,8 @@ def read_token(file: Path) -> str:
     if not token:
         raise BadInput(f"the token file {file} is empty", fix="write one line into it, the longer the better")
     return token
+
+
+def is_open_to_others(file: Path) -> bool:
+    """May users who are neither its owner nor of its group read or change it?"""
+    return bool(file.stat().st_mode & (stat.S_IROTH | stat.S_IWOTH))
