@@ -70,7 +70,7 @@ def read_shared(data: bytes) -> Around | Image | None:
     return said
 
 
-class House(Protocol):
+class ReplicaHost(Protocol):
     """What a replica needs of the driver it runs in."""
 
     def begin(self, replica: "Replica", server: Node) -> None:
@@ -96,7 +96,7 @@ class Replica:
 
     def __init__(
         self,
-        house: House,
+        house: ReplicaHost,
         domain: Domain,
         seat: Node,
         make_core: Callable[[], DomainServer | ClusterCore],

@@ -29,7 +29,7 @@ from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.domain import DomainServer
 from rostra.protocols.relaxed.local import LocalServer
 from rostra.protocols.relaxed.registry import Registry
-from rostra.replica import House, Replica
+from rostra.replica import Replica, ReplicaHost
 
 AgentCore = LocalServer | HostCore
 ServerCore = DomainServer | ClusterCore
@@ -94,7 +94,7 @@ def make_node(plan: NodePlan, core: Core, known: Iterable[Domain] = ()) -> Node:
     )
 
 
-def make_replica(house: House, plan: NodePlan, seat: SeatPlan, registry: Registry) -> Replica:
+def make_replica(house: ReplicaHost, plan: NodePlan, seat: SeatPlan, registry: Registry) -> Replica:
     """`plan` is that of the replicated server, without an incarnation: that is the term in which the replica
     leads."""
     core = SeatCore(

@@ -133,12 +133,12 @@ def test_one_that_has_done_no_harm_for_long_is_forgiven(tmp_path: Path) -> None:
     now, eu, host = 1000.0, Domain("eu"), Domain("eu.h1")
     disk = Disk(tmp_path, eu)
     disk.blame(host)
-    resident = SimpleNamespace(path=eu, store=disk, trouble={})
+    hosted = SimpleNamespace(path=eu, store=disk, trouble={})
     process: Any = SimpleNamespace(
-        loop=SimpleNamespace(time=lambda: now), residents={eu: resident}, record=Record(quiet=True)
+        loop=SimpleNamespace(time=lambda: now), hosted_nodes={eu: hosted}, record=Record(quiet=True)
     )
     blame = Blame(process)
-    blame.remember(resident)  # type: ignore[arg-type]
+    blame.remember(hosted)  # type: ignore[arg-type]
     assert blame.left_s(eu, host) == 1.0
     now += MOST_S
     blame.tick()

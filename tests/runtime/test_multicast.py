@@ -5,13 +5,13 @@ import pytest
 from rostra.names import Domain
 from rostra.names.addresses import TcpAddress
 from rostra.runtime.between import Between
-from rostra.transport.multicast import MISSED_MAX, Audience, group_address
+from rostra.transport.multicast import MISSED_MAX, ReachabilityTable, group_address
 
 H1, H2 = Domain("eu.h1"), Domain("eu.h2")
 EARLIER_LIFE = 7
 
 
-def pass_probes(audience: Audience, count: int, *calling: Domain) -> None:
+def pass_probes(audience: ReachabilityTable, count: int, *calling: Domain) -> None:
     for _ in range(count):
         audience.next_probe()
         for host in calling:
@@ -19,7 +19,7 @@ def pass_probes(audience: Audience, count: int, *calling: Domain) -> None:
 
 
 def test_a_host_hears_once_it_names_a_probe_and_no_longer_than_it_goes_on_doing_so() -> None:
-    audience = Audience(first=100)
+    audience = ReachabilityTable(first=100)
     audience.called(H1, 0, by_multicast=False)
     assert not audience.hears(H1)
     audience.called(H1, audience.probe, by_multicast=False)
@@ -31,7 +31,7 @@ def test_a_host_hears_once_it_names_a_probe_and_no_longer_than_it_goes_on_doing_
 
 
 def test_a_host_is_heard_once_it_calls_by_multicast() -> None:
-    audience = Audience()
+    audience = ReachabilityTable()
     assert audience.called(H1, 0, by_multicast=False), "news: it is here"
     assert not audience.called(H1, 0, by_multicast=False)
     assert audience.called(H1, 0, by_multicast=True), "news: and heard"
@@ -40,13 +40,13 @@ def test_a_host_is_heard_once_it_calls_by_multicast() -> None:
 
 @pytest.mark.parametrize("heard", [EARLIER_LIFE, 10**9])
 def test_probes_of_an_earlier_server_count_for_nothing(heard: int) -> None:
-    audience = Audience(first=1000)
+    audience = ReachabilityTable(first=1000)
     audience.called(H1, heard, by_multicast=False)
     assert not audience.hears(H1)
 
 
 def test_a_silent_host_is_forgotten_and_the_others_are_not() -> None:
-    audience = Audience()
+    audience = ReachabilityTable()
     for host in (H1, H2):
         audience.called(host, audience.probe, by_multicast=True)
     pass_probes(audience, 2 * MISSED_MAX + 1, H2)
@@ -54,7 +54,7 @@ def test_a_silent_host_is_forgotten_and_the_others_are_not() -> None:
 
 
 def test_a_host_that_has_just_come_has_not_failed_yet() -> None:
-    audience = Audience()
+    audience = ReachabilityTable()
     audience.called(H1, 0, by_multicast=False)
     assert not audience.was_tried(H1)
     pass_probes(audience, MISSED_MAX + 1, H1)
@@ -62,14 +62,14 @@ def test_a_host_that_has_just_come_has_not_failed_yet() -> None:
 
 
 def test_a_host_that_calls_no_more_has_left_and_not_failed() -> None:
-    audience = Audience()
+    audience = ReachabilityTable()
     audience.called(H1, audience.probe, by_multicast=True)
     pass_probes(audience, MISSED_MAX + 1)
     assert not audience.hears(H1) and not audience.was_tried(H1)
 
 
 def test_where_multicast_is_certain_nobody_is_asked() -> None:
-    audience = Audience(certain=True)
+    audience = ReachabilityTable(certain=True)
     assert audience.hears(H1) and audience.is_heard(H1)
 
 

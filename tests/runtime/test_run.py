@@ -16,16 +16,16 @@ from rostra.errors import StoreFailed
 TOLD_WHILE_OPENING = """
 import os, sys
 from rostra.cli import main
-from rostra.runtime.door import Door
+from rostra.runtime.listener import Listener
 
-number, listen = int(sys.argv.pop()), Door.listen
+number, listen = int(sys.argv.pop()), Listener.listen
 
 async def told_to_stop(door, *where):
     opened = await listen(door, *where)
     os.kill(os.getpid(), number)
     return opened
 
-Door.listen = told_to_stop
+Listener.listen = told_to_stop
 main()
 """
 

@@ -101,7 +101,7 @@ def reloaded(change: tuple[str, str], *, after: str = TEXT) -> tuple[Reloaded, P
         new = parse_world(after.replace("10.0.0.1:7700", "127.0.0.1:0").replace(*change))
         world = running(Settings(world=old, domains=(Domain("eu"),)), Record(quiet=True))
         async with world as process:
-            taken = reload(process, world.doors, new)
+            taken = reload(process, world.listeners, new)
             await process.shut_down("test over")
         return taken, process
 
@@ -111,7 +111,7 @@ def reloaded(change: tuple[str, str], *, after: str = TEXT) -> tuple[Reloaded, P
 def test_a_new_neighbour_is_met_and_an_address_is_taken_over() -> None:
     taken, process = reloaded(("[agents]", 'us = "10.0.0.2:7700"\n[agents]'))
     assert taken == Reloaded(("[servers] us",), ())
-    assert "us" in process.residents[Domain("eu")].node.links
+    assert "us" in process.hosted_nodes[Domain("eu")].node.links
     assert process.world.servers[Domain("us")] == TcpAddress("10.0.0.2", 7700)
 
 
@@ -119,10 +119,10 @@ def test_a_new_neighbour_is_met_and_an_address_is_taken_over() -> None:
 def test_the_root_is_a_neighbour_only_where_somebody_serves_it() -> None:
     """It carries no traffic and may be absent; then nobody waits for it, counts it or shows it as missing."""
     _, process = reloaded(("[agents]", "[agents]"))
-    assert list(process.residents[Domain("eu")].node.links) == []
+    assert list(process.hosted_nodes[Domain("eu")].node.links) == []
     taken, process = reloaded(("[agents]", 'world = "10.0.0.9:7700"\n[agents]'))
     assert taken == Reloaded(("[servers] world",), ())
-    assert list(process.residents[Domain("eu")].node.links) == ["world"]
+    assert list(process.hosted_nodes[Domain("eu")].node.links) == ["world"]
 
 
 @pytest.mark.parametrize(

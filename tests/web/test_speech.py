@@ -6,7 +6,7 @@ from typing import Any
 from rostra.names import Domain
 from rostra.web.observatory import Observatory
 from rostra.web.places import Known, Silent
-from rostra.web.speech import HEARINGS_MAX, Listener
+from rostra.web.speech import HEARINGS_MAX, SpeechReader
 
 HOST = Domain("eu.paris.h1")
 ANN, BOB = "eu.paris.h1/ann#1", "us.boston.h1/bob#1"
@@ -46,7 +46,7 @@ class Quiet:
 
 
 def test_two_documents_far_enough_apart_make_a_rate() -> None:
-    listener = Listener(HOST)
+    listener = SpeechReader(HOST)
     assert listener.hear(10.0, [member(100, 50)]).speakers[0].rate is None
     assert listener.hear(10.1, [member(900, 90)]).speakers[0].rate is None, "too soon to tell"
     found = listener.hear(12.0, [member(120, 70)])
@@ -59,7 +59,7 @@ def test_two_documents_far_enough_apart_make_a_rate() -> None:
 def test_a_receiver_is_behind_by_what_was_emitted_and_not_handed_to_it() -> None:
     troubles = {"paused": True, "confirmed": 5, "waiting": 2, "blocked": True}
     late = member(7, 41, emitted=60, missing=3, repaired=12, **troubles)
-    found = Listener(HOST).hear(1.0, [late])
+    found = SpeechReader(HOST).hear(1.0, [late])
     (hearing,), (speaker,) = found.hearings, found.speakers
     assert (hearing.heard, hearing.behind, hearing.missing, hearing.repaired) == (40, 20, 3, 12)
     assert hearing.paused and (hearing.sender, hearing.member) == (BOB, ANN)
@@ -67,11 +67,11 @@ def test_a_receiver_is_behind_by_what_was_emitted_and_not_handed_to_it() -> None
 
 
 def test_who_only_listens_is_no_speaker() -> None:
-    assert Listener(HOST).hear(1.0, [member(role="receive")]).speakers == ()
+    assert SpeechReader(HOST).hear(1.0, [member(role="receive")]).speakers == ()
 
 
 def test_who_submits_is_a_speaker_that_hears_nobody_and_is_marked() -> None:
-    found = Listener(HOST).hear(1.0, [member(7, role="submit", confirmed=4, hears={}), member(2)])
+    found = SpeechReader(HOST).hear(1.0, [member(7, role="submit", confirmed=4, hears={}), member(2)])
     assert [(each.sent, each.unconfirmed, each.submits) for each in found.speakers] == [
         (7, 3, True),
         (2, 0, False),
@@ -84,7 +84,7 @@ def test_those_that_are_furthest_behind_are_shown_first_and_the_rest_is_counted(
         f"us.h{n}/s#1": {"first": 1, "next": 1, "emitted": n, "missing": 0, "repaired": 0}
         for n in range(HEARINGS_MAX + 5)
     }
-    found = Listener(HOST).hear(1.0, [member(hears=hears)])
+    found = SpeechReader(HOST).hear(1.0, [member(hears=hears)])
     assert len(found.hearings) == HEARINGS_MAX and found.more == 5
     assert found.hearings[0].behind == HEARINGS_MAX + 4 and found.hearings[-1].behind == 5
 

@@ -8,7 +8,7 @@ Through sockets the kernel copies every block into and out of each of them. An a
 program decodes its messages straight out of it.
 
 **Who reads what.** An arena belongs to one group, and to those of its receivers who were there when it was
-made: each is offered a ticket, fetches the memory with it (`Door`) and says `Mapped`. Somebody new needs a
+made: each is offered a ticket, fetches the memory with it (`Listener`) and says `Mapped`. A new one needs a
 new arena, and so does a group that somebody has left. So whoever can read an arena was a receiver for as long
 as anything was written to it. The memory is sealed: programs can map it for reading only, and nobody can make
 it shorter under somebody who reads.

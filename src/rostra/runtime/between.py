@@ -17,7 +17,7 @@ from typing import Final
 from rostra.errors import BadInput
 from rostra.names import Domain
 from rostra.transport.addresses import TcpAddress
-from rostra.transport.multicast import ears, interface_to, lend_mouth
+from rostra.transport.multicast import interface_to, multicast_receiver, set_multicast_interface
 
 Place = tuple[str, int]
 
@@ -43,9 +43,9 @@ class Between:
         mouth = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
             mouth.setblocking(False)
-            lend_mouth(mouth, leaves_by, TIME_TO_LIVE)
+            set_multicast_interface(mouth, leaves_by, TIME_TO_LIVE)
             mouth.bind((leaves_by, 0))
-            self.ears[place] = ears(*place, leaves_by)
+            self.ears[place] = multicast_receiver(*place, leaves_by)
         except OSError as error:
             mouth.close()
             raise BadInput(

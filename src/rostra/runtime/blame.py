@@ -18,7 +18,7 @@ from rostra.protocols.fifo.events import Heard
 from rostra.protocols.links.events import PacketArrived
 
 if TYPE_CHECKING:
-    from rostra.runtime.process import Process, Resident
+    from rostra.runtime.process import HostedNode, Process
 
 FIRST_S: Final = 1.0
 MOST_S: Final = 600.0
@@ -38,15 +38,15 @@ class Blame:
         self._began = process.loop.time()
         self._until: dict[tuple[Domain, Domain], float] = {}
 
-    def remember(self, resident: "Resident") -> None:
+    def remember(self, hosted: "HostedNode") -> None:
         """A node begins: with what an earlier life of it wrote down."""
-        for peer, times in resident.store.blamed().items():
+        for peer, times in hosted.store.blamed().items():
             for_s = held_off_s(times)
-            until = self._until[resident.path, peer] = self._began + for_s
+            until = self._until[hosted.path, peer] = self._began + for_s
             if until > self._process.loop.time():
-                why = f"a message of it made {resident.path} fail, {times} times"
-                resident.trouble[peer] = f"held off for {for_s:g} s: {why}"
-                self._process.record.note("held_off", node=resident.path, peer=peer, for_s=for_s, because=why)
+                why = f"a message of it made {hosted.path} fail, {times} times"
+                hosted.trouble[peer] = f"held off for {for_s:g} s: {why}"
+                self._process.record.note("held_off", node=hosted.path, peer=peer, for_s=for_s, because=why)
 
     def left_s(self, node: Domain, peer: Domain) -> float:
         """How long nothing of this peer is taken yet; nearly always 0."""
@@ -58,15 +58,15 @@ class Blame:
             return False
         return self.left_s(node, peer) > 0
 
-    def failed(self, resident: "Resident", event: Event, error: Exception) -> None:
+    def failed(self, hosted: "HostedNode", event: Event, error: Exception) -> None:
         """Before the process ends: say, and write down, whose message it was."""
         peer = _sender(event)
-        if peer is None or peer in self._process.residents or isinstance(error, RostraError):
+        if peer is None or peer in self._process.hosted_nodes or isinstance(error, RostraError):
             return  # a full disk, for example, is nobody's fault
         with contextlib.suppress(StoreFailed):
-            resident.store.blame(peer)
+            hosted.store.blame(peer)
         self._process.record.note(
-            "blamed", node=resident.path, peer=peer, because=f"{type(error).__name__}: {error}"
+            "blamed", node=hosted.path, peer=peer, because=f"{type(error).__name__}: {error}"
         )
 
     def tick(self) -> None:
@@ -75,9 +75,9 @@ class Blame:
         for (node, peer), until in list(self._until.items()):
             if now > until + MOST_S:
                 del self._until[node, peer]
-                if (resident := self._process.residents.get(node)) is not None:
+                if (hosted := self._process.hosted_nodes.get(node)) is not None:
                     with contextlib.suppress(StoreFailed):
-                        resident.store.forgive(peer)
+                        hosted.store.forgive(peer)
 
 
 def _sender(event: Event) -> Domain | None:

@@ -45,12 +45,12 @@ from rostra.runtime.between import Between
 from rostra.transport.addresses import TcpAddress, parse_tcp
 from rostra.transport.multicast import (
     TRY_S,
-    Audience,
-    ears,
+    ReachabilityTable,
     group_address,
     interface_to,
     is_possible,
-    lend_mouth,
+    multicast_receiver,
+    set_multicast_interface,
 )
 from rostra.wire.datagrams import (
     ALL,
@@ -68,7 +68,7 @@ from rostra.wire.datagrams import (
 )
 
 if TYPE_CHECKING:
-    from rostra.runtime.process import Process, Resident
+    from rostra.runtime.process import HostedNode, Process
 
 BUFFER_BYTES: Final = 8 << 20
 """What the kernel may keep for us until we read it, if it lets us ask for so much (`net.core.rmem_max`,
@@ -146,7 +146,7 @@ class DataChannel:
         self._groups: dict[Domain, Place] = {}  # the multicast group of each
         self._mouth: Place | None = None  # from where we are heard by multicast
         self._between = Between()
-        self._audiences: dict[Domain, Audience] = {}  # of the clusters served here
+        self._audiences: dict[Domain, ReachabilityTable] = {}  # of the clusters served here
         self._modes: dict[Domain, str] = {}  # and how they are spoken to
         self._working: dict[Domain, bool] = {}  # hosts: does multicast work both ways, as was last noted?
         self._probe_due = 0.0
@@ -209,7 +209,7 @@ class DataChannel:
         world, sock = self.process.world, self._socket
         assert sock is not None, "opened before"
         mode = world.data_mode(cluster)
-        self._audiences[cluster] = Audience(certain=mode == "multicast", first=secrets.randbits(32))
+        self._audiences[cluster] = ReachabilityTable(certain=mode == "multicast", first=secrets.randbits(32))
         because = f"[data] says {mode}"
         if mode in ("auto", "multicast"):
             at = TcpAddress(world.data_of(cluster).host, sock.getsockname()[1])
@@ -250,9 +250,9 @@ class DataChannel:
             self.process.loop.remove_reader(before.fileno())
             before.close()
         try:
-            sock = ears(*group, interface)
+            sock = multicast_receiver(*group, interface)
             _enlarge(sock)
-            lend_mouth(self._socket, interface)
+            set_multicast_interface(self._socket, interface)
         except OSError as error:
             raise BadInput(
                 f"multicast cannot be heard at {interface}: {error.strerror or error}",
@@ -285,22 +285,22 @@ class DataChannel:
 
     # Keys
 
-    def introduce(self, resident: "Resident", peer: Domain, hello: Hello) -> Hello:
+    def introduce(self, hosted: "HostedNode", peer: Domain, hello: Hello) -> Hello:
         """Our greeting to a neighbour: a host of our LAN learns its key from it."""
-        key = self._keys.get(resident.path, b"")
-        if resident.is_agent or not key or peer == ROOT or parent(peer) != resident.path:
+        key = self._keys.get(hosted.path, b"")
+        if hosted.is_agent or not key or peer == ROOT or parent(peer) != hosted.path:
             return hello
         return replace(hello, key=key)
 
-    def met(self, resident: "Resident", hello: Hello) -> Hello:
+    def met(self, hosted: "HostedNode", hello: Hello) -> Hello:
         """A neighbour's greeting, without the key that may be in it."""
-        if resident.is_agent and hello.path == parent(resident.path):
+        if hosted.is_agent and hello.path == parent(hosted.path):
             self._keys[hello.path] = hello.key
         return replace(hello, key=b"") if hello.key else hello
 
-    def reached(self, resident: "Resident", peer: Domain, at: TcpAddress) -> None:
+    def reached(self, hosted: "HostedNode", peer: Domain, at: TcpAddress) -> None:
         """Our agent called its server there: of several replicas, that is the one that speaks for its LAN."""
-        if resident.is_agent and len(self.process.world.addresses(peer)) > 1:
+        if hosted.is_agent and len(self.process.world.addresses(peer)) > 1:
             self.locate(peer, at)
 
     def _key(self, source: Domain, to: Domain) -> bytes:
@@ -313,17 +313,17 @@ class DataChannel:
 
     # From the nodes
 
-    def cast(self, resident: "Resident", order: Cast) -> None:
+    def cast(self, hosted: "HostedNode", order: Cast) -> None:
         """To the whole LAN, in its mode."""
-        group, message, path = order.group, order.message, resident.path
-        if not resident.is_agent:
-            agent = self._own_agent(resident, group)
+        group, message, path = order.group, order.message, hosted.path
+        if not hosted.is_agent:
+            agent = self._own_agent(hosted, group)
             if agent is not None:
                 self.process.step_inside(agent, Heard(group, path, (message,)))
-            self._spread(resident, path, group, (message,))
+            self._spread(hosted, path, group, (message,))
             return
         lan = parent(path)
-        server = self.process.residents.get(lan)
+        server = self.process.hosted_nodes.get(lan)
         if server is not None:
             self._take(server, Datagram(group, path, LAN, (message,)), None)
             return
@@ -333,31 +333,31 @@ class DataChannel:
         elif (
             told is not None
             and told.mode == "fanout"
-            and all(other in self._places for other in self._others(resident, group))
+            and all(other in self._places for other in self._others(hosted, group))
         ):
-            self._queue((lan, *self._others(resident, group)), path, group, ALL, message)
+            self._queue((lan, *self._others(hosted, group)), path, group, ALL, message)
         else:  # the server knows where everybody is
             self._queue((lan,), path, group, LAN, message)
 
-    def transmit(self, resident: "Resident", order: Transmit) -> None:
-        via = parent(resident.path) if resident.is_agent else order.to
-        neighbour = self.process.residents.get(via)
+    def transmit(self, hosted: "HostedNode", order: Transmit) -> None:
+        via = parent(hosted.path) if hosted.is_agent else order.to
+        neighbour = self.process.hosted_nodes.get(via)
         if neighbour is not None:
-            self._take(neighbour, Datagram(order.group, resident.path, order.to, (order.message,)), None)
+            self._take(neighbour, Datagram(order.group, hosted.path, order.to, (order.message,)), None)
         else:
-            self._queue((via,), resident.path, order.group, order.to, order.message)
+            self._queue((via,), hosted.path, order.group, order.to, order.message)
 
-    def broadcast(self, resident: "Resident", order: Broadcast) -> None:
+    def broadcast(self, hosted: "HostedNode", order: Broadcast) -> None:
         """To servers of other clusters: once to those who hear it, and to each of the others."""
-        far = [lan for lan in order.to if lan not in self.process.residents]
-        at_once = self._between.reached(resident.path, far)
+        far = [lan for lan in order.to if lan not in self.process.hosted_nodes]
+        at_once = self._between.reached(hosted.path, far)
         if len(at_once) > 1:
-            self._queue((WIDE,), resident.path, order.group, WIDE, order.message)
+            self._queue((WIDE,), hosted.path, order.group, WIDE, order.message)
         else:
             at_once = []
         for lan in order.to:
             if lan not in at_once:
-                self.transmit(resident, Transmit(lan, order.group, order.message))
+                self.transmit(hosted, Transmit(lan, order.group, order.message))
 
     def located(self, order: Located) -> None:
         where = order.where
@@ -365,7 +365,7 @@ class DataChannel:
         self._wide_keys[order.lan] = where.key
         self._between.told(order.lan, where.multicast)
 
-    def _spread(self, server: "Resident", source: Domain, group: Group, messages: Iterable[Speech]) -> None:
+    def _spread(self, server: "HostedNode", source: Domain, group: Group, messages: Iterable[Speech]) -> None:
         """From here to every host of the LAN that has members, but the speaker's."""
         by_multicast, each = self._ways(server, group, source)
         for message in messages:
@@ -374,10 +374,10 @@ class DataChannel:
             if each:
                 self._queue(each, source, group, LAN, message)
 
-    def _ways(self, server: "Resident", group: Group, source: Domain) -> tuple[bool, tuple[Domain, ...]]:
+    def _ways(self, server: "HostedNode", group: Group, source: Domain) -> tuple[bool, tuple[Domain, ...]]:
         """Whether to say it by multicast, and to whom else, of those who are not in this process."""
         lan = server.path
-        far = [h for h in self._hosts(server, group) if h != source and h not in self.process.residents]
+        far = [h for h in self._hosts(server, group) if h != source and h not in self.process.hosted_nodes]
         if lan not in self._ears:
             return False, tuple(far)
         deaf = [host for host in far if not self._audiences[lan].hears(host)]
@@ -421,25 +421,25 @@ class DataChannel:
 
     # Where hosts are, and how their LAN is spoken to
 
-    def entered(self, resident: "Resident", group: Group) -> None:
+    def entered(self, hosted: "HostedNode", group: Group) -> None:
         """A program enters a group: its cluster's server needs to know where we are."""
-        self._call(resident, group)
+        self._call(hosted, group)
         if self._calling is None:
-            self._calling = self.process.loop.call_later(TRY_S, self._call_again, resident)
+            self._calling = self.process.loop.call_later(TRY_S, self._call_again, hosted)
 
-    def _call_again(self, resident: "Resident") -> None:
+    def _call_again(self, hosted: "HostedNode") -> None:
         self._calling = None
-        core = resident.node.core
+        core = hosted.node.core
         assert isinstance(core, HostCore)
         for group in (*core.members, *core.submitters):  # one is as good as all of them
-            self._call(resident, group)
-            self._calling = self.process.loop.call_later(TRY_S, self._call_again, resident)
+            self._call(hosted, group)
+            self._calling = self.process.loop.call_later(TRY_S, self._call_again, hosted)
             break
 
-    def _call(self, resident: "Resident", group: Group) -> None:
+    def _call(self, hosted: "HostedNode", group: Group) -> None:
         """To our server alone; and to the LAN, where we may listen, because it may be heard."""
-        lan, path = parent(resident.path), resident.path
-        if lan in self.process.residents:
+        lan, path = parent(hosted.path), hosted.path
+        if lan in self.process.hosted_nodes:
             return
         if self._socket is None and self._at is not None:
             self._try_to_open(self._at)
@@ -455,7 +455,7 @@ class DataChannel:
                 "data_channel", "data_channel", address="none", because=error.what
             )
 
-    def _called(self, server: "Resident", datagram: Datagram, call: Call, *, by_multicast: bool) -> None:
+    def _called(self, server: "HostedNode", datagram: Datagram, call: Call, *, by_multicast: bool) -> None:
         lan, host = server.path, datagram.source
         audience = self._audiences.get(lan)
         if audience is None:
@@ -481,7 +481,7 @@ class DataChannel:
         probe = Probe(self._audiences[lan].probe)
         self._send(ALL, lan, self._datagrams.word(group, lan, ALL, probe, self._key(lan, ALL)))
 
-    def _told(self, agent: "Resident", group: Group, directory: Directory) -> None:
+    def _told(self, agent: "HostedNode", group: Group, directory: Directory) -> None:
         """Our server says how to speak in this LAN."""
         lan, before = parent(agent.path), self._directory
         where = parse_tcp(directory.multicast) if directory.multicast else None
@@ -526,94 +526,94 @@ class DataChannel:
         if datagram.to == WIDE:
             self._take_wide(datagram, sender)
             return
-        resident = self._whose(datagram)
-        if resident is not None and resident.is_agent and isinstance(datagram.word, Call):
+        hosted = self._whose(datagram)
+        if hosted is not None and hosted.is_agent and isinstance(datagram.word, Call):
             return  # another host, to our server
-        if resident is None:
+        if hosted is None:
             self.process.record.count("datagrams_ignored", "not for us")
-        elif not self._believes(resident, datagram, sender):
+        elif not self._believes(hosted, datagram, sender):
             self.process.record.count("datagrams_ignored", "a stranger")
         else:
             word = datagram.word
             if word is None:
-                self._take(resident, datagram, octets)
-            elif resident.is_agent:
+                self._take(hosted, datagram, octets)
+            elif hosted.is_agent:
                 if isinstance(word, Directory):
-                    self._told(resident, datagram.group, word)
+                    self._told(hosted, datagram.group, word)
                 elif isinstance(word, Probe):
                     first, self._heard = self._heard == 0, word.number
                     if first:
-                        self._call(resident, datagram.group)
+                        self._call(hosted, datagram.group)
             elif isinstance(word, Call):
                 if not by_multicast:
                     self._places[datagram.source] = sender
-                self._called(resident, datagram, word, by_multicast=by_multicast)
+                self._called(hosted, datagram, word, by_multicast=by_multicast)
 
     def _take_wide(self, datagram: Datagram, sender: Place) -> None:
         """For every cluster that is served here and listens where the speaker speaks."""
         heard = [each for each in self._modes if each in self._between.groups and each != datagram.source]
         for cluster in heard if datagram.word is None and datagram.messages else ():
-            resident = self.process.residents[cluster]
-            if self._believes(resident, datagram, sender):
-                self.process.step_inside(resident, Heard(datagram.group, datagram.source, datagram.messages))
+            hosted = self.process.hosted_nodes[cluster]
+            if self._believes(hosted, datagram, sender):
+                self.process.step_inside(hosted, Heard(datagram.group, datagram.source, datagram.messages))
             else:
                 self.process.record.count("datagrams_ignored", "a stranger")
 
-    def _whose(self, datagram: Datagram) -> "Resident | None":
+    def _whose(self, datagram: Datagram) -> "HostedNode | None":
         """The server of the speaker's LAN; of whoever is spoken to; or the agent of a host in that LAN."""
-        residents = self.process.residents
+        hosted_nodes = self.process.hosted_nodes
         source, to = datagram.source, datagram.to
-        if source in residents:
+        if source in hosted_nodes:
             return None
-        # Only clusters speak: a server above them is in `residents` too, and is nobody's LAN.
+        # Only clusters speak: a server above them is in `hosted_nodes` too, and is nobody's LAN.
         if source != ROOT and parent(source) in self._modes:
-            return residents[parent(source)]
+            return hosted_nodes[parent(source)]
         if to in self._modes:
-            return residents[to]
+            return hosted_nodes[to]
         agent = self.process.agent
         if agent is None or to not in (LAN, ALL, agent.path):
             return None
         lan = parent(agent.path)
         return agent if source == lan or parent(source) == lan else None
 
-    def _believes(self, resident: "Resident", datagram: Datagram, sender: Place) -> bool:
+    def _believes(self, hosted: "HostedNode", datagram: Datagram, sender: Place) -> bool:
         """Its seal is right, if it needs one. But where somebody is, is only told from there: an old call
         that is said again from elsewhere must not lead a stream astray."""
         source = datagram.source
         sealed = bool(self._key(source, datagram.to)) and not isinstance(datagram.word, Call | Directory)
-        if resident.is_agent:
-            lan = parent(resident.path)
-            if not resident.node.is_up(lan) or (datagram.word is not None and source != lan):
+        if hosted.is_agent:
+            lan = parent(hosted.path)
+            if not hosted.node.is_up(lan) or (datagram.word is not None and source != lan):
                 return False  # how the LAN is spoken to, its server says, and no host
             return sealed or sender in (self._places.get(lan), self._places.get(source))
-        if parent(source) != resident.path:
+        if parent(source) != hosted.path:
             return sealed or self._places.get(source) == sender
-        channel = resident.channels.get(source)
-        if channel is None or not resident.node.is_up(source):
+        channel = hosted.channels.get(source)
+        if channel is None or not hosted.node.is_up(source):
             return False
         return sealed or channel.connection.peer_ip == sender[0]
 
-    def _take(self, resident: "Resident", datagram: Datagram, octets: memoryview | None) -> None:
+    def _take(self, hosted: "HostedNode", datagram: Datagram, octets: memoryview | None) -> None:
         """One of our nodes gets this; as the server of the speaker's LAN it passes it on, too."""
         group, source, to = datagram.group, datagram.source, datagram.to
         if not datagram.messages:
             return
-        if not resident.is_agent and parent(source) == resident.path:
-            if to in (LAN, ALL) and source not in self._hosts(resident, group):
-                self._leaving.setdefault((resident.path, group), {})[source] = self.process.now
-            if to != resident.path:
-                self._pass_on(resident, datagram, octets)
-        if resident.is_agent or to in (LAN, ALL, resident.path):
-            self.process.step_inside(resident, Heard(group, source, datagram.messages))
+        if not hosted.is_agent and parent(source) == hosted.path:
+            if to in (LAN, ALL) and source not in self._hosts(hosted, group):
+                self._leaving.setdefault((hosted.path, group), {})[source] = self.process.now
+            if to != hosted.path:
+                self._pass_on(hosted, datagram, octets)
+        if hosted.is_agent or to in (LAN, ALL, hosted.path):
+            self.process.step_inside(hosted, Heard(group, source, datagram.messages))
 
-    def _pass_on(self, server: "Resident", datagram: Datagram, octets: memoryview | None) -> None:
+    def _pass_on(self, server: "HostedNode", datagram: Datagram, octets: memoryview | None) -> None:
         group, source, to = datagram.group, datagram.source, datagram.to
         everybody = to in (LAN, ALL)
         agent = self._own_agent(server, group)
         if agent is not None and agent.path != source and (everybody or to == agent.path):
             self.process.step_inside(agent, Heard(group, source, datagram.messages))
         if not everybody:
-            if to in self.process.residents:
+            if to in self.process.hosted_nodes:
                 return
             if parent(to) != server.path:
                 self.process.record.count("datagrams_ignored", "not for us")
@@ -637,12 +637,12 @@ class DataChannel:
         for host in each:
             self._send(host, source, [octets])
 
-    def _own_agent(self, server: "Resident", group: Group) -> "Resident | None":
+    def _own_agent(self, server: "HostedNode", group: Group) -> "HostedNode | None":
         """The agent of this process, if it is of this server's LAN and has members in the group."""
         agent = self.process.agent
         return agent if agent is not None and agent.path in self._hosts(server, group) else None
 
-    def _hosts(self, server: "Resident", group: Group) -> list[Domain]:
+    def _hosts(self, server: "HostedNode", group: Group) -> list[Domain]:
         """The hosts of a server's LAN that have members in the group, found out once in a turn; and those
         whose members have left a moment ago, who wait to hear that everybody has their last words."""
         turn, hosts = self._listeners.get((server.path, group), (0, []))
@@ -655,7 +655,7 @@ class DataChannel:
             self._remember(server, group, hosts)
         return hosts
 
-    def _others(self, agent: "Resident", group: Group) -> list[Domain]:
+    def _others(self, agent: "HostedNode", group: Group) -> list[Domain]:
         """The same as an agent knows it, without itself."""
         turn, hosts = self._listeners.get((agent.path, group), (0, []))
         if turn != self.process.turn:
@@ -668,10 +668,10 @@ class DataChannel:
             self._remember(agent, group, hosts)
         return hosts
 
-    def _remember(self, resident: "Resident", group: Group, hosts: list[Domain]) -> None:
+    def _remember(self, hosted: "HostedNode", group: Group, hosts: list[Domain]) -> None:
         if len(self._listeners) >= LISTENERS_MAX:
             self._listeners.clear()
-        self._listeners[resident.path, group] = (self.process.turn, hosts)
+        self._listeners[hosted.path, group] = (self.process.turn, hosts)
 
     # As time passes
 
@@ -692,7 +692,7 @@ class DataChannel:
                     self._probe(lan, Group("rostra.probe", lan))
                     self._note_who_hears(lan, audience)
 
-    def _note_who_hears(self, lan: Domain, audience: Audience) -> None:
+    def _note_who_hears(self, lan: Domain, audience: ReachabilityTable) -> None:
         """Once for each change, and when it is certain."""
         for host in audience.hosts:
             works = audience.hears(host) and audience.is_heard(host)
@@ -717,27 +717,27 @@ class DataChannel:
             self.process.record.count("datagrams_dropped", by=dropped - before)
             self._dropped[sock.fileno()] = dropped
 
-    def document(self, resident: "Resident") -> dict[str, Any]:
+    def document(self, hosted: "HostedNode") -> dict[str, Any]:
         """How this node's data travels, for `inspect`."""
-        if resident.is_agent:
+        if hosted.is_agent:
             told = self._directory
-            return {"mode": None if told is None else _in_effect(told), "sealed": self._is_sealed(resident)}
-        audience = self._audiences.get(resident.path)
+            return {"mode": None if told is None else _in_effect(told), "sealed": self._is_sealed(hosted)}
+        audience = self._audiences.get(hosted.path)
         if audience is None:
             return {}
         return {
-            "mode": self._modes[resident.path],
-            "between": str(self.process.world.data_between(resident.path) or "tree"),
-            "sealed": self._is_sealed(resident),
+            "mode": self._modes[hosted.path],
+            "between": str(self.process.world.data_between(hosted.path) or "tree"),
+            "sealed": self._is_sealed(hosted),
             "hosts": {
                 host: {"hears_multicast": audience.hears(host), "is_heard": audience.is_heard(host)}
                 for host in audience.hosts
-                if resident.path in self._ears
+                if hosted.path in self._ears
             },
         }
 
-    def _is_sealed(self, resident: "Resident") -> bool:
-        return bool(self._keys.get(parent(resident.path) if resident.is_agent else resident.path))
+    def _is_sealed(self, hosted: "HostedNode") -> bool:
+        return bool(self._keys.get(parent(hosted.path) if hosted.is_agent else hosted.path))
 
 
 def _in_effect(directory: Directory) -> str:

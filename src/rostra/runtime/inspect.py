@@ -20,7 +20,7 @@ from rostra.protocols.flow.messages import Range
 from rostra.protocols.links.core import Link
 
 if TYPE_CHECKING:
-    from rostra.runtime.process import Process, Resident
+    from rostra.runtime.process import HostedNode, Process
 
 GATHER_S: Final = 0.05
 """From an event to the answers that waited for it. Raising it: fewer and larger documents, later news."""
@@ -56,25 +56,25 @@ class Patience:
             ask()
 
 
-def document(process: "Process", resident: "Resident", core: bytes, after: int) -> dict[str, Any]:
+def document(process: "Process", hosted: "HostedNode", core: bytes, after: int) -> dict[str, Any]:
     """`core` is what the node's core says of itself; the rest is what only the machine under it can know."""
-    node = resident.node
-    programs = process.programs[resident.path]
+    node = hosted.node
+    programs = process.programs[hosted.path]
     suspected = set(programs.suspected)
     return {
         "world": process.world.name,
         "profile": process.world.profile,
-        "node": resident.path,
-        "nodes": [path for path in process.residents if domain_of_seat(path) is None],  # of this process
+        "node": hosted.path,
+        "nodes": [path for path in process.hosted_nodes if domain_of_seat(path) is None],  # of this process
         "incarnation": node.incarnation,
         "http": process.http,
         "servers": {domain: str(address) for domain, address in process.world.servers.items()},
         "replicas": {domain: list(map(str, at)) for domain, at in process.world.replicas.items()},
         "core": msgspec.Raw(core),
-        "data": process.data.document(resident),
+        "data": process.data.document(hosted),
         "speech": _speech(node.core),
         "submitted": _submitted(node.core),
-        "links": {peer: _link(process, resident, link) for peer, link in sorted(node.links.items())},
+        "links": {peer: _link(process, hosted, link) for peer, link in sorted(node.links.items())},
         "programs": [
             {
                 "number": number,
@@ -163,8 +163,8 @@ def _size_of(ranges: list[Range]) -> int:
     return sum([last - first + 1 for first, last in ranges])
 
 
-def _link(process: "Process", resident: "Resident", link: Link) -> dict[str, Any]:
-    channel = resident.channels.get(link.peer)
+def _link(process: "Process", hosted: "HostedNode", link: Link) -> dict[str, Any]:
+    channel = hosted.channels.get(link.peer)
     evidence = link.evidence(process.now)
     return {
         "up": link.up,
@@ -175,8 +175,8 @@ def _link(process: "Process", resident: "Resident", link: Link) -> dict[str, Any
         "phi": round(min(evidence.phi, 1e6), 2),
         "expected_s": round(evidence.expected_s, 3),
         "channel": "this process"
-        if link.peer in process.residents
+        if link.peer in process.hosted_nodes
         else (channel.connection.peer if channel is not None else None),
-        "last_evidence": resident.evidence.get(link.peer),
-        "trouble": resident.trouble.get(link.peer),
+        "last_evidence": hosted.evidence.get(link.peer),
+        "trouble": hosted.trouble.get(link.peer),
     }

@@ -18,7 +18,7 @@ from rostra.journal.rows import Scribe
 from rostra.journal.schema import VERSION
 from rostra.journal.segments import Place
 from rostra.journal.writer import Part, Pen, Writer
-from rostra.runtime.process import Process, Resident
+from rostra.runtime.process import HostedNode, Process
 
 CLOSE_TIMEOUT_S: Final = 15.0
 """How long a clean end waits for the disk."""
@@ -42,10 +42,10 @@ class Journals:
         sys.setswitchinterval(SWITCH_S)
         self._pen = Pen(self._place, say=self._from_anywhere, lost=self._lost)
 
-    def open(self, resident: Resident) -> None:
+    def open(self, hosted: HostedNode) -> None:
         """Begin the epoch of one node. A place that is not ours is refused; a disk that fails is not: it may
         be better later."""
-        process, path, epoch = self._process, resident.path, resident.node.incarnation
+        process, path, epoch = self._process, hosted.path, hosted.node.incarnation
         try:
             self._place.claim(path, epoch)
         except FileExistsError:
@@ -60,21 +60,21 @@ class Journals:
             ) from None
         except OSError as error:
             self._say(f"cannot begin at {self._place.name}: {error}")
-        role: Role = "agent" if resident.is_agent else "server"
+        role: Role = "agent" if hosted.is_agent else "server"
         writer = Writer(Identity(process.world.name, path, role, epoch), self._pen, self._bounds)
         scribe = Scribe(path, role, epoch, writer.take, heartbeat_s=self._bounds.segment_s)
         scribe.turn(time.time_ns() // 1000, process.now)
-        scribe.started(_beginning(process, resident))
+        scribe.started(_beginning(process, hosted))
         self.scribes.append(scribe)
         self.writers.append(writer)
-        process.keep_journal(resident, scribe)
-        if resident.replica is None:
-            self.record(resident)
+        process.keep_journal(hosted, scribe)
+        if hosted.replica is None:
+            self.record(hosted)
 
-    def record(self, resident: Resident) -> None:
+    def record(self, hosted: HostedNode) -> None:
         """Keep every input of a node, if that is wanted. What a server is given that a replica leads is in
         the recording of the replica: it begins with what its predecessor knew."""
-        path, epoch, began = resident.path, resident.node.incarnation, resident.began
+        path, epoch, began = hosted.path, hosted.node.incarnation, hosted.began
         if not self._process.world.journal.record:
             return
         assert began is not None, f"nobody knows how {path} was made"
@@ -93,7 +93,7 @@ class Journals:
             say=ended,
         )
         self._recorders.append(recorder)
-        self._process.record_inputs(resident, recorder)
+        self._process.record_inputs(hosted, recorder)
 
     @property
     def waiting(self) -> int:
@@ -123,7 +123,7 @@ class Journals:
         self._process.record.count("journal_rows_dropped", by=rows)
 
 
-def _beginning(process: Process, resident: Resident) -> dict[str, Any]:
+def _beginning(process: Process, hosted: HostedNode) -> dict[str, Any]:
     world = process.world
     return {
         "schema": VERSION,
@@ -131,5 +131,5 @@ def _beginning(process: Process, resident: Resident) -> dict[str, Any]:
         "profile": world.profile,
         "links": world.links,
         "resolve": world.resolve,
-        "neighbours": sorted(resident.node.links),
+        "neighbours": sorted(hosted.node.links),
     }

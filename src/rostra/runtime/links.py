@@ -31,7 +31,7 @@ from rostra.transport.connection import Connection
 from rostra.wire import Arrived, FrameKind, FrameReader, Refusal
 
 if TYPE_CHECKING:
-    from rostra.runtime.process import Process, Resident
+    from rostra.runtime.process import HostedNode, Process
 
 CONNECT_TIMEOUT_S: Final = 3.0
 HANDSHAKE_TIMEOUT_S: Final = 5.0
@@ -63,10 +63,10 @@ class LinkEnd:
     """Our end of one connection to a neighbour."""
 
     def __init__(
-        self, process: "Process", resident: "Resident", peer: Domain, connection: Connection
+        self, process: "Process", hosted: "HostedNode", peer: Domain, connection: Connection
     ) -> None:
         self.process = process
-        self.resident = resident
+        self.hosted = hosted
         self.peer = peer
         self.connection = connection
         self.incarnation: int | None = None  # of the peer, from its hello
@@ -83,19 +83,19 @@ class LinkEnd:
 
     def open(self) -> None:
         """From now on this is the way to the peer; an older one is closed."""
-        channels = self.resident.channels
+        channels = self.hosted.channels
         if (older := channels.pop(self.peer, None)) is not None:
-            self.process.step(self.resident, ChannelClosed(self.peer, "replaced by a new connection"))
+            self.process.step(self.hosted, ChannelClosed(self.peer, "replaced by a new connection"))
             older.connection.close("replaced by a new connection")
         channels[self.peer] = self
         self.connection.be_quick_to_resend()
-        self.process.step(self.resident, ChannelOpened(self.peer))
+        self.process.step(self.hosted, ChannelOpened(self.peer))
 
     def send(self, packet: AnyPacket) -> None:
         if not self._packets and not self._full:
             self.process.write_at_end_of_turn(self)
         if type(packet) is Hello:
-            packet = self.process.data.introduce(self.resident, self.peer, packet)
+            packet = self.process.data.introduce(self.hosted, self.peer, packet)
         if self._full and type(packet) is Beat:
             # The latest is as good as all of them, and it must not wait for what the peer takes long to read.
             if self._packets and type(self._packets[0]) is Beat:
@@ -121,13 +121,13 @@ class LinkEnd:
                     return
                 size += len(frames[-1])
             self.connection.write(frames[0] if len(frames) == 1 else b"".join(frames))
-            if self.resident.scribe is not None:
-                self.resident.scribe.framed("sent", self.peer, len(frames), size)
+            if self.hosted.scribe is not None:
+                self.hosted.scribe.framed("sent", self.peer, len(frames), size)
 
     # From the connection
 
     def arrived(self, items: list[Arrived]) -> None:
-        step, resident, peer = self.process.step, self.resident, self.peer
+        step, hosted, peer = self.process.step, self.hosted, self.peer
         for packet in items:
             if self.incarnation is None or type(packet) is Hello:
                 if error := self._why_not(packet):
@@ -135,11 +135,11 @@ class LinkEnd:
                     return
                 assert isinstance(packet, Hello)
                 self.incarnation = packet.incarnation
-                packet = self.process.data.met(self.resident, packet)
+                packet = self.process.data.met(self.hosted, packet)
                 if self.called is not None:
-                    self.process.data.reached(self.resident, self.peer, self.called)
-            step(resident, PacketArrived(peer, packet))  # type: ignore[arg-type]  # the reader allows packets only
-            if not self._trusted and resident.node.is_up(peer):
+                    self.process.data.reached(self.hosted, self.peer, self.called)
+            step(hosted, PacketArrived(peer, packet))  # type: ignore[arg-type]  # the reader allows packets only
+            if not self._trusted and hosted.node.is_up(peer):
                 self._trusted = True
                 self.connection.trust(self.process.half_received_of_neighbours)
 
@@ -149,7 +149,7 @@ class LinkEnd:
             self.process.record.note_rarely(
                 f"{self.peer} {refusal.code}",
                 "link_refused",
-                node=self.resident.path,
+                node=self.hosted.path,
                 peer=self.peer,
                 address=self.connection.peer,
                 code=refusal.code,
@@ -157,9 +157,9 @@ class LinkEnd:
             )
 
     def lost(self, why: str) -> None:
-        if self.resident.channels.get(self.peer) is self:
-            del self.resident.channels[self.peer]
-            self.process.step(self.resident, ChannelClosed(self.peer, why))
+        if self.hosted.channels.get(self.peer) is self:
+            del self.hosted.channels[self.peer]
+            self.process.step(self.hosted, ChannelClosed(self.peer, why))
         if not self.closed.done():
             self.closed.set_result(why)
 
@@ -179,42 +179,42 @@ class LinkEnd:
                 f"we called {self.peer} and {packet.path} answered",
                 fix=f"check the address of {self.peer} under [servers]",
             )
-        return from_the_future(self.process, self.resident, packet) or of_an_older_life(self.resident, packet)
+        return from_the_future(self.process, self.hosted, packet) or of_an_older_life(self.hosted, packet)
 
 
-def let_in(process: "Process", hello: Hello) -> "Resident | RostraError":
+def let_in(process: "Process", hello: Hello) -> "HostedNode | RostraError":
     """Whom of this process a caller reaches, or why nobody: the accepting side of the handshake."""
-    resident = process.residents.get(hello.to)
-    if resident is None and hello.to in process.world.replicas:
+    hosted = process.hosted_nodes.get(hello.to)
+    if hosted is None and hello.to in process.world.replicas:
         return NotAllowed(
             f"this replica of the server of {hello.to} does not lead", fix="call the others in turn"
         )
-    if resident is None:
-        here = ", ".join(process.residents)
+    if hosted is None:
+        here = ", ".join(process.hosted_nodes)
         return NotAllowed(
             f"{hello.path} looks for {hello.to or 'nobody'} and found {here}",
             fix=f"check the address of {hello.to} under [servers]",
         )
-    if not process.accepts(resident, hello.path):
+    if not process.accepts(hosted, hello.path):
         return NotAllowed(
-            f"{hello.path} is no neighbour of {resident.path}",
+            f"{hello.path} is no neighbour of {hosted.path}",
             fix="a child's path is one label longer than its parent's; siblings, and children that are no"
             " hosts, stand in the same world file",
         )
-    if left_s := process.blame.left_s(resident.path, hello.path):
+    if left_s := process.blame.left_s(hosted.path, hello.path):
         return Unreachable(
-            f"{hello.path} is held off for {left_s:.0f} s: a message of it made {resident.path} fail",
-            fix=f"the log of {resident.path} says how; it may be of another version",
+            f"{hello.path} is held off for {left_s:.0f} s: a message of it made {hosted.path} fail",
+            fix=f"the log of {hosted.path} says how; it may be of another version",
         )
-    if not resident.node.has_room_for(hello.path):
+    if not hosted.node.has_room_for(hello.path):
         return Unreachable(
-            f"{resident.path} has as many children as it takes",
+            f"{hosted.path} has as many children as it takes",
             fix="try again when some are gone; if strangers invent hosts, keep them off its port",
         )
-    if (error := from_the_future(process, resident, hello)) is not None:
+    if (error := from_the_future(process, hosted, hello)) is not None:
         return error
-    present = resident.channels.get(hello.path)
-    link = resident.node.links.get(hello.path)
+    present = hosted.channels.get(hello.path)
+    link = hosted.node.links.get(hello.path)
     if (
         present is not None
         and link is not None
@@ -229,24 +229,24 @@ def let_in(process: "Process", hello: Hello) -> "Resident | RostraError":
             f"{hello.path} is served by another process, at {present.connection.peer}, which is alive",
             fix="stop one of the two, or give this one another path",
         )
-    return of_an_older_life(resident, hello) or resident
+    return of_an_older_life(hosted, hello) or hosted
 
 
-def from_the_future(process: "Process", resident: "Resident", hello: Hello) -> RostraError | None:
+def from_the_future(process: "Process", hosted: "HostedNode", hello: Hello) -> RostraError | None:
     """Such numbers are not believed: see `links.packets`."""
     if (ahead_ms := hello.ahead_ms(process.wall_clock_ms())) <= AHEAD_MS_MAX:
         return None
     return NotAllowed(
-        f"numbers of {hello.path} are {long_time(ahead_ms)} ahead of the clock of {resident.path}",
+        f"numbers of {hello.path} are {long_time(ahead_ms)} ahead of the clock of {hosted.path}",
         fix="set both clocks: numbers come from them",
     )
 
 
-def of_an_older_life(resident: "Resident", hello: Hello) -> RostraError | None:
+def of_an_older_life(hosted: "HostedNode", hello: Hello) -> RostraError | None:
     """A peer whose clock went back, and that had no disk to remember its numbers by, is told so, and waits
     until its earlier life is forgotten."""
-    peer, me = hello.path, resident.path
-    link = resident.node.links.get(peer)
+    peer, me = hello.path, hosted.path
+    link = hosted.node.links.get(peer)
     why = None if link is None else link.refusal(hello)
     if link is None or why is None:
         return None
@@ -261,7 +261,7 @@ def of_an_older_life(resident: "Resident", hello: Hello) -> RostraError | None:
             fix=fix,
         )
     if why == WE_ARE_OLDER:
-        behind = long_time(hello.yours // SESSIONS_PER_LIFE - resident.node.incarnation)
+        behind = long_time(hello.yours // SESSIONS_PER_LIFE - hosted.node.incarnation)
         return NotAllowed(
             f"{peer} met a later life of {me}, by {behind}: the clock of {me} went back",
             fix=fix,
@@ -281,10 +281,10 @@ class Dialler:
     """Calls one neighbour, for ever."""
 
     def __init__(
-        self, process: "Process", resident: "Resident", peer: Domain, addresses: tuple[TcpAddress, ...]
+        self, process: "Process", hosted: "HostedNode", peer: Domain, addresses: tuple[TcpAddress, ...]
     ) -> None:
         self._process = process
-        self._resident = resident
+        self._hosted = hosted
         self._peer = peer
         self.addresses = addresses  # where to call, in turn
         self.task: asyncio.Task[None] | None = None
@@ -318,8 +318,8 @@ class Dialler:
         settings = self._process.world.links
         delay_s = settings.reconnect_backoff_s
         while True:
-            await asyncio.sleep(self._process.blame.left_s(self._resident.path, self._peer))
-            end = None if self._peer in self._process.residents else await self._call()
+            await asyncio.sleep(self._process.blame.left_s(self._hosted.path, self._peer))
+            end = None if self._peer in self._process.hosted_nodes else await self._call()
             if end is not None and end.incarnation is not None:
                 delay_s = settings.reconnect_backoff_s
                 self._lost(end.closed.result() if end.closed.done() else "")
@@ -340,7 +340,7 @@ class Dialler:
             reader = FrameReader(self._process.world.name, FrameKind.LINK, trusted=False)
             connection = Connection(self._process, reader)
             connection.count_in(self._process.half_received_of_strangers)
-            ends.append(LinkEnd(self._process, self._resident, self._peer, connection))
+            ends.append(LinkEnd(self._process, self._hosted, self._peer, connection))
             ends[0].called = self.address
             connection.role = ends[0]
             return connection
@@ -379,12 +379,12 @@ class Dialler:
         text = str(trouble)
         if text == self._trouble or self._turn % len(self.addresses) < len(self.addresses) - 1:
             return  # of several replicas all but one say that they do not lead: only a whole round is trouble
-        self._trouble = self._resident.trouble[self._peer] = text
+        self._trouble = self._hosted.trouble[self._peer] = text
         event = "link_refused" if isinstance(trouble, RostraError) else "link_unreachable"
         code = trouble.code if isinstance(trouble, PeerError | RostraError) else ""
         self._process.record.note(
             event,
-            node=self._resident.path,
+            node=self._hosted.path,
             peer=self._peer,
             address=str(self.address),
             code=code,

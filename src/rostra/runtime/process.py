@@ -92,11 +92,11 @@ from rostra.replica import Replica
 from rostra.runtime.arenas import MB_EACH
 from rostra.runtime.blame import Blame
 from rostra.runtime.data import DataChannel
-from rostra.runtime.door import Door
 from rostra.runtime.durable import DurableSeat
 from rostra.runtime.inspect import Patience, document
 from rostra.runtime.lag import Lag
 from rostra.runtime.links import LINK_DOWN, Dialler, LinkEnd, long_time
+from rostra.runtime.listener import Listener
 from rostra.runtime.programs import WATCH_TICK_S, Programs
 from rostra.runtime.record import Record
 from rostra.runtime.spill import SpillDisk
@@ -126,7 +126,7 @@ class Writes(Protocol):
     def write(self) -> None: ...
 
 
-class Resident:
+class HostedNode:
     """A node of this process, and what it needs of the machine."""
 
     def __init__(self, node: Node, store: Store, *, is_agent: bool, began: Began | None = None) -> None:
@@ -174,27 +174,27 @@ class Process:
         self.adhoc = FifoConfig()
         self.arena_bytes = MB_EACH << 20  # of memory shared with programs, for each group; 0: none
         self.data = DataChannel(self)
-        self.residents: dict[Domain, Resident] = {}
+        self.hosted_nodes: dict[Domain, HostedNode] = {}
         self.blame = Blame(self)
-        self.agent: Resident | None = None  # if there is one
+        self.agent: HostedNode | None = None  # if there is one
         self.programs: dict[Domain, Programs] = {}
         self._disks: dict[Domain, SpillDisk] = {}  # for backlogs, of the clusters served here
         self.turn = 0
         self.now = self.clock()
         self.failed: asyncio.Future[BaseException] = self.loop.create_future()
         self.lag = Lag(self.loop, record)
-        self.doors: list[Door] = []
+        self.listeners: list[Listener] = []
         self.half_received_of_strangers = HalfReceived(STRANGERS_BYTES_MAX)  # and of links that are not up
         self.half_received_of_neighbours = HalfReceived(NEIGHBOURS_BYTES_MAX)
         self.half_received_of_programs = HalfReceived(PROGRAMS_BYTES_MAX)
         self.files_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.http: str | None = None  # where health, metrics and the dashboard are
         self.secret = secrets.token_urlsafe()  # what the dashboard of this process shows to it; nobody else's
-        self._seats: list[Resident] = []
+        self._seats: list[HostedNode] = []
         self._diallers: dict[tuple[Domain, Domain], Dialler] = {}  # by node and peer
         self._in_turn = False
-        self._stepped: dict[Resident, None] = {}  # may have something to say to their neighbours
-        self._inner: deque[tuple[Resident, Event]] = deque()  # between nodes of this process
+        self._stepped: dict[HostedNode, None] = {}  # may have something to say to their neighbours
+        self._inner: deque[tuple[HostedNode, Event]] = deque()  # between nodes of this process
         self._writers: list[Writes] = []
         self._resume: list[Connection] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -203,7 +203,7 @@ class Process:
         self._disks_due = self.now  # when to try again what a disk did not take
         self._witnesses: list[Scribe | Recorder] = []
         self._paced: list[tuple[Programs, Link]] = []  # an agent's programs wait for its link to the domain
-        self._do: dict[type, Callable[[Resident, Any], None]] = {
+        self._do: dict[type, Callable[[HostedNode, Any], None]] = {
             Tell: self._tell,
             Answer: self._answer,
             Transmit: self._transmit,
@@ -248,15 +248,15 @@ class Process:
 
     # The nodes
 
-    def host(self, resident: Resident) -> None:
-        self.residents[resident.path] = resident
-        self.blame.remember(resident)
-        self.programs[resident.path] = programs = self._programs_of(resident)
-        if resident.is_seat:
-            self._seats.append(resident)
-        if resident.is_agent:
-            self.agent = resident
-            self._paced.append((programs, resident.node.links[parent(resident.path)]))
+    def host(self, hosted: HostedNode) -> None:
+        self.hosted_nodes[hosted.path] = hosted
+        self.blame.remember(hosted)
+        self.programs[hosted.path] = programs = self._programs_of(hosted)
+        if hosted.is_seat:
+            self._seats.append(hosted)
+        if hosted.is_agent:
+            self.agent = hosted
+            self._paced.append((programs, hosted.node.links[parent(hosted.path)]))
 
     def knows_secret(self, shown: str) -> bool:
         """Is this caller a part of this very process?"""
@@ -264,11 +264,11 @@ class Process:
 
     def keep_backlogs(self, cluster: Domain, state: Path | None, bytes_max: int) -> None:
         """What slow receivers of this cluster have not taken may be kept there."""
-        resident = self.residents[cluster]
+        hosted = self.hosted_nodes[cluster]
 
         def answer(event: Spilled | SpilledRead) -> None:
             if not self._stopped:
-                self.step(resident, event)
+                self.step(hosted, event)
 
         self._disks[cluster] = SpillDisk(state, cluster, self.record, answer, bytes_max)
 
@@ -276,71 +276,71 @@ class Process:
         for disk in self._disks.values():
             disk.close()
 
-    def keep_journal(self, resident: Resident, scribe: Scribe) -> None:
+    def keep_journal(self, hosted: HostedNode, scribe: Scribe) -> None:
         """Show this scribe everything that the node sees and orders, from now on."""
-        resident.scribe = scribe
+        hosted.scribe = scribe
         self._witnesses.append(scribe)
 
-    def record_inputs(self, resident: Resident, recorder: Recorder) -> None:
+    def record_inputs(self, hosted: HostedNode, recorder: Recorder) -> None:
         """Show this recorder everything that the node is given, from its beginning."""
-        resident.recorder = recorder
+        hosted.recorder = recorder
         self._witnesses.append(recorder)
 
-    def _programs_of(self, resident: Resident) -> Programs:
-        return Programs(self, resident)
+    def _programs_of(self, hosted: HostedNode) -> Programs:
+        return Programs(self, hosted)
 
     def start(self) -> None:
         """Set the nodes going: timers, links inside the process, calls to the neighbours outside."""
         self._begin_turn()
-        for resident in self.residents.values():
-            self._start(resident)
-        for resident in list(self.residents.values()):
-            for other in self.residents:
-                if other != resident.path and self.accepts(resident, other):
-                    self.step(resident, ChannelOpened(other))
-            for peer in list(resident.node.links):
-                self._dial(resident, peer)
+        for hosted in self.hosted_nodes.values():
+            self._start(hosted)
+        for hosted in list(self.hosted_nodes.values()):
+            for other in self.hosted_nodes:
+                if other != hosted.path and self.accepts(hosted, other):
+                    self.step(hosted, ChannelOpened(other))
+            for peer in list(hosted.node.links):
+                self._dial(hosted, peer)
         for seat in self._seats:
             self.step(seat, Begun())
         self.spawn(self._watch_programs())
         self.lag.start()
 
-    def _start(self, resident: Resident) -> None:
-        if resident.recorder is not None:
-            resident.recorder.given(STARTED)
-        self._carry_out(resident, None, resident.node.start(self.now))
+    def _start(self, hosted: HostedNode) -> None:
+        if hosted.recorder is not None:
+            hosted.recorder.given(STARTED)
+        self._carry_out(hosted, None, hosted.node.start(self.now))
         self.record.note(
             "node_started",
-            node=resident.path,
+            node=hosted.path,
             world=self.world.name,
-            incarnation=resident.node.incarnation,
+            incarnation=hosted.node.incarnation,
         )
 
     # Replicas: a node that begins and ends while the others run
 
-    def let_lead(self, resident: Resident) -> None:
+    def let_lead(self, hosted: HostedNode) -> None:
         """From now on this replica is the server of its domain. It was hosted just now."""
-        self._start(resident)
-        for other in list(self.residents.values()):
-            if other is not resident and self.accepts(resident, other.path):
-                self.step_inside(resident, ChannelOpened(other.path))
-                self.step_inside(other, ChannelOpened(resident.path))
-        for peer in list(resident.node.links):
-            self._dial(resident, peer)
+        self._start(hosted)
+        for other in list(self.hosted_nodes.values()):
+            if other is not hosted and self.accepts(hosted, other.path):
+                self.step_inside(hosted, ChannelOpened(other.path))
+                self.step_inside(other, ChannelOpened(hosted.path))
+        for peer in list(hosted.node.links):
+            self._dial(hosted, peer)
 
-    def let_go(self, resident: Resident, why: str) -> None:
+    def let_go(self, hosted: HostedNode, why: str) -> None:
         """Another replica is the server of that domain. Not a word of this one leaves any more."""
-        path = resident.path
-        resident.gone = True
-        del self.residents[path]
-        self._stepped.pop(resident, None)
-        for timer in resident.timers.values():
+        path = hosted.path
+        hosted.gone = True
+        del self.hosted_nodes[path]
+        self._stepped.pop(hosted, None)
+        for timer in hosted.timers.values():
             timer.cancel()
         for key in [key for key in self._diallers if key[0] == path]:
             self._diallers.pop(key).stop()
-        for channel in list(resident.channels.values()):
+        for channel in list(hosted.channels.values()):
             channel.connection.abort(why)
-        for other in list(self.residents.values()):
+        for other in list(self.hosted_nodes.values()):
             if path in other.node.links and path not in other.channels:
                 self.step_inside(other, ChannelClosed(path, why))
         programs = self.programs.pop(path)
@@ -350,22 +350,22 @@ class Process:
             program.connection.close(why)
         if (disk := self._disks.pop(path, None)) is not None:
             disk.close()
-        if resident.scribe is not None:
-            resident.scribe.closing(why)
-            self._witnesses.remove(resident.scribe)
+        if hosted.scribe is not None:
+            hosted.scribe.closing(why)
+            self._witnesses.remove(hosted.scribe)
 
-    def _seat_ordered(self, resident: Resident, order: Any) -> None:
-        assert resident.replica is not None
-        resident.replica.seat_ordered(self.now, order)
+    def _seat_ordered(self, hosted: HostedNode, order: Any) -> None:
+        assert hosted.replica is not None
+        hosted.replica.seat_ordered(self.now, order)
 
-    def _follow(self, resident: Resident, order: Follow) -> None:
-        self.record.note("following", node=resident.path, leader=order.leader, term=order.term)
+    def _follow(self, hosted: HostedNode, order: Follow) -> None:
+        self.record.note("following", node=hosted.path, leader=order.leader, term=order.term)
 
-    def _term_refused(self, resident: Resident, order: TermRefused) -> None:
+    def _term_refused(self, hosted: HostedNode, order: TermRefused) -> None:
         self.record.note_rarely(
             f"{order.sender} term",
             "term_refused",
-            node=resident.path,
+            node=hosted.path,
             peer=order.sender,
             because=f"a term {long_time(order.ahead_ms)} ahead of our clock; set both clocks",
         )
@@ -376,21 +376,21 @@ class Process:
         self._begin_turn()
         for (_, peer), dialler in self._diallers.items():
             dialler.addresses = world.addresses(peer) or dialler.addresses
-        for resident in self.residents.values():
-            if not resident.is_agent and not resident.is_seat:
-                above = (parent(resident.path),) if world.has_parent(resident.path) else ()
-                for peer in (*above, *world.siblings(resident.path)):
-                    if resident.recorder is not None:
-                        resident.recorder.given(Met(peer))
-                    if resident.node.meet(peer):
-                        self._dial(resident, peer)
+        for hosted in self.hosted_nodes.values():
+            if not hosted.is_agent and not hosted.is_seat:
+                above = (parent(hosted.path),) if world.has_parent(hosted.path) else ()
+                for peer in (*above, *world.siblings(hosted.path)):
+                    if hosted.recorder is not None:
+                        hosted.recorder.given(Met(peer))
+                    if hosted.node.meet(peer):
+                        self._dial(hosted, peer)
 
-    def _dial(self, resident: Resident, peer: Domain) -> None:
+    def _dial(self, hosted: HostedNode, peer: Domain) -> None:
         addresses = self.world.addresses(peer)
-        may_be_elsewhere = peer not in self.residents or len(addresses) > 1
-        if addresses and may_be_elsewhere and dials(resident.path, peer):
-            dialler = Dialler(self, resident, peer, addresses)
-            self._diallers[resident.path, peer] = dialler
+        may_be_elsewhere = peer not in self.hosted_nodes or len(addresses) > 1
+        if addresses and may_be_elsewhere and dials(hosted.path, peer):
+            dialler = Dialler(self, hosted, peer, addresses)
+            self._diallers[hosted.path, peer] = dialler
             dialler.task = self.spawn(dialler.run())
 
     @property
@@ -401,48 +401,48 @@ class Process:
     def is_draining(self) -> bool:
         return any(programs.draining for programs in self.programs.values())
 
-    def accepts(self, resident: Resident, path: Domain) -> bool:
+    def accepts(self, hosted: HostedNode, path: Domain) -> bool:
         """Is a server of this path a neighbour of that node?"""
-        if path in resident.node.links:
+        if path in hosted.node.links:
             return True
-        return not resident.is_agent and self.world.may_be_below(resident.path, path)
+        return not hosted.is_agent and self.world.may_be_below(hosted.path, path)
 
-    def default_resident(self) -> Resident:
+    def default_node(self) -> HostedNode:
         """Whom a program meets that names nobody: the agent, or the lowest domain server."""
         return max(
-            self.residents.values(),
-            key=lambda resident: (resident.is_agent, not resident.is_seat, resident.path.count(".")),
+            self.hosted_nodes.values(),
+            key=lambda hosted: (hosted.is_agent, not hosted.is_seat, hosted.path.count(".")),
         )
 
     @property
     def connections(self) -> int:
         """How many there are, of all kinds."""
         return (
-            sum(len(door.strangers) + len(door.turned) for door in self.doors)
+            sum(len(listener.pending) + len(listener.rejected) for listener in self.listeners)
             + sum(len(programs.by_number) for programs in self.programs.values())
-            + sum(len(resident.channels) for resident in self.residents.values())
+            + sum(len(hosted.channels) for hosted in self.hosted_nodes.values())
         )
 
-    def inspect(self, resident: Resident, core: bytes, after: int) -> bytes:
-        return msgspec.json.encode(document(self, resident, core, after), enc_hook=str)
+    def inspect(self, hosted: HostedNode, core: bytes, after: int) -> bytes:
+        return msgspec.json.encode(document(self, hosted, core, after), enc_hook=str)
 
     # A turn
 
-    def step(self, resident: Resident, event: Event) -> None:
+    def step(self, hosted: HostedNode, event: Event) -> None:
         if not self._in_turn:
             self._begin_turn()
-        self._stepped[resident] = None
+        self._stepped[hosted] = None
         try:
-            self._take(resident, event)
+            self._take(hosted, event)
         except Exception as error:
             self._fail(error)
             raise
 
-    def step_inside(self, resident: Resident, event: Event) -> None:
+    def step_inside(self, hosted: HostedNode, event: Event) -> None:
         """In this turn, and after what is being done now: what a node of this process says to another."""
         self._begin_turn()
-        self._stepped[resident] = None
-        self._inner.append((resident, event))
+        self._stepped[hosted] = None
+        self._inner.append((hosted, event))
 
     def write_at_end_of_turn(self, writer: Writes) -> None:
         if not self._in_turn:
@@ -514,144 +514,144 @@ class Process:
         """Let the nodes of this process talk until they have nothing left to say to each other."""
         while self._stepped:
             stepped, self._stepped = self._stepped, {}
-            for resident in stepped:
-                if resident.gone:
+            for hosted in stepped:
+                if hosted.gone:
                     continue
-                if resident.recorder is not None:
-                    resident.recorder.given(FLUSHED)
-                self._carry_out(resident, None, resident.node.flush(self.now))
+                if hosted.recorder is not None:
+                    hosted.recorder.given(FLUSHED)
+                self._carry_out(hosted, None, hosted.node.flush(self.now))
             while self._inner:
-                resident, event = self._inner.popleft()
-                self._stepped[resident] = None
-                self._take(resident, event)
+                hosted, event = self._inner.popleft()
+                self._stepped[hosted] = None
+                self._take(hosted, event)
 
-    def _take(self, resident: Resident, event: Event) -> None:
-        if resident.gone:
+    def _take(self, hosted: HostedNode, event: Event) -> None:
+        if hosted.gone:
             return
-        if self.blame.holds_off(resident.path, event):
+        if self.blame.holds_off(hosted.path, event):
             self.record.count("messages_held_off")
             return
-        if resident.recorder is not None:
-            resident.recorder.given(event)
+        if hosted.recorder is not None:
+            hosted.recorder.given(event)
         try:
-            self._carry_out(resident, event, resident.node.step(self.now, event))
+            self._carry_out(hosted, event, hosted.node.step(self.now, event))
         except Exception as error:
-            self.blame.failed(resident, event, error)
+            self.blame.failed(hosted, event, error)
             raise
 
-    def _carry_out(self, resident: Resident, event: Event | None, outputs: Sequence[Output]) -> None:
-        if resident.scribe is not None and (outputs or event is not None):
-            resident.scribe.saw(event, outputs)
-        if resident.recorder is not None:
-            resident.recorder.gave(outputs)
-        if resident.replica is not None and not resident.is_seat:
-            outputs = resident.replica.server_ordered(outputs)
+    def _carry_out(self, hosted: HostedNode, event: Event | None, outputs: Sequence[Output]) -> None:
+        if hosted.scribe is not None and (outputs or event is not None):
+            hosted.scribe.saw(event, outputs)
+        if hosted.recorder is not None:
+            hosted.recorder.gave(outputs)
+        if hosted.replica is not None and not hosted.is_seat:
+            outputs = hosted.replica.server_ordered(outputs)
         do = self._do
         for output in outputs:
-            do[type(output)](resident, output)
+            do[type(output)](hosted, output)
 
-    def perform(self, resident: Resident, output: Output) -> None:
+    def perform(self, hosted: HostedNode, output: Output) -> None:
         """An order that waited."""
-        self._do[type(output)](resident, output)
+        self._do[type(output)](hosted, output)
 
     # Orders
 
-    def _tell(self, resident: Resident, tell: Tell) -> None:
-        self.programs[resident.path].tell(tell)
+    def _tell(self, hosted: HostedNode, tell: Tell) -> None:
+        self.programs[hosted.path].tell(tell)
 
-    def _answer(self, resident: Resident, answer: Answer) -> None:
-        self.programs[resident.path].answer(answer)
+    def _answer(self, hosted: HostedNode, answer: Answer) -> None:
+        self.programs[hosted.path].answer(answer)
 
-    def _deliver(self, resident: Resident, deliver: Deliver) -> None:
-        self.programs[resident.path].deliver(deliver)
+    def _deliver(self, hosted: HostedNode, deliver: Deliver) -> None:
+        self.programs[hosted.path].deliver(deliver)
 
-    def _located(self, resident: Resident, order: Located) -> None:
+    def _located(self, hosted: HostedNode, order: Located) -> None:
         self.data.located(order)
 
-    def _spill(self, resident: Resident, order: Spill) -> None:
-        self._disks[resident.path].keep(order)
+    def _spill(self, hosted: HostedNode, order: Spill) -> None:
+        self._disks[hosted.path].keep(order)
 
-    def _read_spilled(self, resident: Resident, order: ReadSpilled) -> None:
-        self._disks[resident.path].read(order)
+    def _read_spilled(self, hosted: HostedNode, order: ReadSpilled) -> None:
+        self._disks[hosted.path].read(order)
 
-    def _forget_spilled(self, resident: Resident, order: ForgetSpilled) -> None:
-        self._disks[resident.path].forget(order)
+    def _forget_spilled(self, hosted: HostedNode, order: ForgetSpilled) -> None:
+        self._disks[hosted.path].forget(order)
 
-    def _tuned(self, resident: Resident, order: Tuned) -> None:
+    def _tuned(self, hosted: HostedNode, order: Tuned) -> None:
         """The servers' drivers say it themselves, and more often: see `runtime/data.py`."""
 
-    def _transmit(self, resident: Resident, transmit: Transmit) -> None:
-        neighbour = self.residents.get(transmit.to)
+    def _transmit(self, hosted: HostedNode, transmit: Transmit) -> None:
+        neighbour = self.hosted_nodes.get(transmit.to)
         if neighbour is not None:
-            self._inner.append((neighbour, PacketArrived(resident.path, transmit.packet)))
+            self._inner.append((neighbour, PacketArrived(hosted.path, transmit.packet)))
             return
-        channel = resident.channels.get(transmit.to)
+        channel = hosted.channels.get(transmit.to)
         if channel is not None:
             channel.send(transmit.packet)
         else:
             self.record.count("packets_without_channel")
 
-    def _set_timer(self, resident: Resident, order: SetTimer) -> None:
-        if (running := resident.timers.pop(order.timer, None)) is not None:
+    def _set_timer(self, hosted: HostedNode, order: SetTimer) -> None:
+        if (running := hosted.timers.pop(order.timer, None)) is not None:
             running.cancel()
-        resident.timers[order.timer] = self.loop.call_later(
-            order.after_s, self._timer_fired, resident, order.timer
+        hosted.timers[order.timer] = self.loop.call_later(
+            order.after_s, self._timer_fired, hosted, order.timer
         )
 
-    def _cancel_timer(self, resident: Resident, order: CancelTimer) -> None:
-        if (running := resident.timers.pop(order.timer, None)) is not None:
+    def _cancel_timer(self, hosted: HostedNode, order: CancelTimer) -> None:
+        if (running := hosted.timers.pop(order.timer, None)) is not None:
             running.cancel()
 
-    def _timer_fired(self, resident: Resident, timer: TimerKey) -> None:
-        resident.timers.pop(timer, None)
+    def _timer_fired(self, hosted: HostedNode, timer: TimerKey) -> None:
+        hosted.timers.pop(timer, None)
         if not self._stopped:
-            self.step(resident, TimerFired(timer))
+            self.step(hosted, TimerFired(timer))
 
-    def _persist(self, resident: Resident, order: Persist) -> None:
+    def _persist(self, hosted: HostedNode, order: Persist) -> None:
         record = order.record
         if isinstance(record, Ballot):
-            resident.store.persist_ballot(record)
-        elif record.scope == resident.path or resident.is_seat:
-            resident.store.persist(record)
+            hosted.store.persist_ballot(record)
+        elif record.scope == hosted.path or hosted.is_seat:
+            hosted.store.persist(record)
         else:
             # A copy of a list that a server above us keeps: what matters can wait for the disk.
-            resident.unwritten[record.scope] = record
-            self._write_down(resident)
+            hosted.unwritten[record.scope] = record
+            self._write_down(hosted)
 
-    def _write_down(self, resident: Resident) -> None:
-        for scope, record in list(resident.unwritten.items()):
+    def _write_down(self, hosted: HostedNode) -> None:
+        for scope, record in list(hosted.unwritten.items()):
             try:
-                resident.store.persist(record)
+                hosted.store.persist(record)
             except StoreFailed as error:
-                self.no_room(resident, "registry", error)
+                self.no_room(hosted, "registry", error)
                 return
-            del resident.unwritten[scope]
+            del hosted.unwritten[scope]
 
-    def no_room(self, resident: Resident, what: str, error: StoreFailed) -> None:
+    def no_room(self, hosted: HostedNode, what: str, error: StoreFailed) -> None:
         """The disk did not take this. Whoever needs it is refused, or waits; the node goes on."""
-        if resident.is_seat and isinstance(resident.recorder, Recorder):
-            resident.recorder.end("what the replica did next was decided by its disk, which was full")
+        if hosted.is_seat and isinstance(hosted.recorder, Recorder):
+            hosted.recorder.end("what the replica did next was decided by its disk, which was full")
         self.record.count("disk_refused", what)
         self.record.note_rarely(
-            f"disk {resident.path}", "disk_refused", node=resident.path, what=what, because=error.what
+            f"disk {hosted.path}", "disk_refused", node=hosted.path, what=what, because=error.what
         )
 
-    def _ignored(self, resident: Resident, ignored: Ignored) -> None:
+    def _ignored(self, hosted: HostedNode, ignored: Ignored) -> None:
         self.record.count("ignored", ignored.why)
 
-    def _noted(self, resident: Resident, noted: Noted) -> None:
+    def _noted(self, hosted: HostedNode, noted: Noted) -> None:
         self.record.count("noted", noted.what)
 
     # Reports about neighbours
 
-    def _link_up(self, resident: Resident, report: LinkUp) -> None:
-        resident.evidence.pop(report.peer, None)
-        resident.trouble.pop(report.peer, None)
-        met = resident.met.get(report.peer)
-        resident.met[report.peer] = report.incarnation
+    def _link_up(self, hosted: HostedNode, report: LinkUp) -> None:
+        hosted.evidence.pop(report.peer, None)
+        hosted.trouble.pop(report.peer, None)
+        met = hosted.met.get(report.peer)
+        hosted.met[report.peer] = report.incarnation
         self.record.note(
             "link_up",
-            node=resident.path,
+            node=hosted.path,
             peer=report.peer,
             incarnation=report.incarnation,
             because="first contact"
@@ -661,74 +661,74 @@ class Process:
             else "heard again",
         )
 
-    def _awaited(self, resident: Resident, report: Awaited) -> None:
-        self.record.note("link_awaited", node=resident.path, peer=report.peer, because=report.what)
-        self._end_connection(resident, report.peer, report.what)
+    def _awaited(self, hosted: HostedNode, report: Awaited) -> None:
+        self.record.note("link_awaited", node=hosted.path, peer=report.peer, because=report.what)
+        self._end_connection(hosted, report.peer, report.what)
 
-    def _link_moved(self, resident: Resident, report: LinkMoved) -> None:
-        resident.evidence.pop(report.peer, None)
-        resident.trouble.pop(report.peer, None)
-        resident.met[report.peer] = report.incarnation
+    def _link_moved(self, hosted: HostedNode, report: LinkMoved) -> None:
+        hosted.evidence.pop(report.peer, None)
+        hosted.trouble.pop(report.peer, None)
+        hosted.met[report.peer] = report.incarnation
         self.record.count("links_moved")
         self.record.note(
             "link_moved",
-            node=resident.path,
+            node=hosted.path,
             peer=report.peer,
             incarnation=report.incarnation,
             because="another replica leads",
         )
 
-    def _link_down(self, resident: Resident, report: LinkDown) -> None:
+    def _link_down(self, hosted: HostedNode, report: LinkDown) -> None:
         because = report.because
         self.record.count("links_down", because.what)
         self.record.note(
-            "link_down", node=resident.path, peer=report.peer, because=because.what, accuser=because.accuser
+            "link_down", node=hosted.path, peer=report.peer, because=because.what, accuser=because.accuser
         )
-        self._end_connection(resident, report.peer, because.what)
+        self._end_connection(hosted, report.peer, because.what)
 
-    def _end_connection(self, resident: Resident, peer: Domain, what: str) -> None:
-        channel = resident.channels.get(peer)
+    def _end_connection(self, hosted: HostedNode, peer: Domain, what: str) -> None:
+        channel = hosted.channels.get(peer)
         if channel is not None and what in ("silent", "overflow"):
             # The connection may be as good as dead, and TCP would take minutes to say so. Our last words
             # still go out on it, in case the peer can hear us.
             self.loop.call_soon(channel.connection.close, f"{LINK_DOWN}{what}")
 
-    def _suspected(self, resident: Resident, report: Suspected) -> None:
-        resident.evidence[report.peer] = report.evidence
+    def _suspected(self, hosted: HostedNode, report: Suspected) -> None:
+        hosted.evidence[report.peer] = report.evidence
         self.record.count("links_suspected")
         self.record.note(
             "link_suspected",
-            node=resident.path,
+            node=hosted.path,
             peer=report.peer,
             because="overdue",
             **_grounds(report.evidence),
         )
 
-    def _trusted(self, resident: Resident, report: Trusted) -> None:
-        resident.evidence.pop(report.peer, None)
+    def _trusted(self, hosted: HostedNode, report: Trusted) -> None:
+        hosted.evidence.pop(report.peer, None)
         self.record.note(
             "link_trusted",
-            node=resident.path,
+            node=hosted.path,
             peer=report.peer,
             because="heard again",
             after_s=report.after_s,
         )
 
-    def _removed(self, resident: Resident, report: Removed) -> None:
-        resident.evidence[report.because.accused] = report.evidence
+    def _removed(self, hosted: HostedNode, report: Removed) -> None:
+        hosted.evidence[report.because.accused] = report.evidence
         self.record.note(
             "link_removed",
-            node=resident.path,
+            node=hosted.path,
             peer=report.because.accused,
             because=report.because.what,
             **_grounds(report.evidence),
         )
 
-    def _forgotten(self, resident: Resident, report: Forgotten) -> None:
+    def _forgotten(self, hosted: HostedNode, report: Forgotten) -> None:
         self.record.count("links_forgotten")
-        for memory in (resident.evidence, resident.trouble, resident.met):
+        for memory in (hosted.evidence, hosted.trouble, hosted.met):
             memory.pop(report.peer, None)
-        if (channel := resident.channels.get(report.peer)) is not None:
+        if (channel := hosted.channels.get(report.peer)) is not None:
             channel.connection.abort("nothing was heard for long")
 
     # The end
@@ -744,10 +744,10 @@ class Process:
         await self._drained()
         goodbye = self.encoder.to_program(Goodbye(why))
         self._begin_turn()
-        for resident in self.residents.values():
-            if resident.recorder is not None:
-                resident.recorder.given(Stopped(why))
-            self._carry_out(resident, None, resident.node.stop(self.now, why))
+        for hosted in self.hosted_nodes.values():
+            if hosted.recorder is not None:
+                hosted.recorder.given(Stopped(why))
+            self._carry_out(hosted, None, hosted.node.stop(self.now, why))
         self._stopped = True
         self.ended = why
         for programs in self.programs.values():
@@ -762,12 +762,12 @@ class Process:
         self.close_disks()
         for programs in self.programs.values():
             programs.arenas.close()
-        for resident in self.residents.values():
-            for channel in list(resident.channels.values()):
+        for hosted in self.hosted_nodes.values():
+            for channel in list(hosted.channels.values()):
                 channel.connection.close(why)
-            for timer in resident.timers.values():
+            for timer in hosted.timers.values():
                 timer.cancel()
-            resident.store.close()
+            hosted.store.close()
         self.record.note("stopped", because=why)
 
     async def _drained(self) -> None:
@@ -776,9 +776,9 @@ class Process:
         while True:
             await asyncio.sleep(DRAIN_LOOK_S)
             undrained = [
-                f"{resident.path}-{peer}"
-                for resident in self.residents.values()
-                for peer, link in resident.node.links.items()
+                f"{hosted.path}-{peer}"
+                for hosted in self.hosted_nodes.values()
+                for peer, link in hosted.node.links.items()
                 if not link.drained
             ]
             if not undrained:
@@ -811,23 +811,23 @@ class Process:
             self.tick()
 
     def tick(self) -> None:
-        """Look at the programs, and at who is at the door."""
+        """Look at the programs, and at callers that have not said who they are."""
         self._begin_turn()
         for programs in self.programs.values():
             programs.tick()
-        for door in self.doors:
-            door.tick()
+        for listener in self.listeners:
+            listener.tick()
         for seat in self._seats:
             self.step(seat, Clock(self.wall_clock_ms()))
         self.blame.tick()
         self.data.tick()
         if self.now >= self._disks_due:
             self._disks_due = self.now + DISK_AGAIN_S
-            for resident in list(self.residents.values()):
-                self._write_down(resident)
-                if isinstance(resident.node.core, DurableSeat):
-                    for event in resident.node.core.take_waiting():
-                        self.step(resident, event)
+            for hosted in list(self.hosted_nodes.values()):
+                self._write_down(hosted)
+                if isinstance(hosted.node.core, DurableSeat):
+                    for event in hosted.node.core.take_waiting():
+                        self.step(hosted, event)
 
 
 def _grounds(evidence: Evidence) -> dict[str, Any]:

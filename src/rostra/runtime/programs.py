@@ -128,7 +128,7 @@ from rostra.wire import (
 from rostra.wire.checks import SUBMIT_MESSAGES_MAX
 
 if TYPE_CHECKING:
-    from rostra.runtime.process import Process, Resident
+    from rostra.runtime.process import HostedNode, Process
 
 BACKLOG_MAX: Final = 1024
 """Messages that the domain may owe an acknowledgement for before programs have to wait. Of the largest kind
@@ -334,7 +334,7 @@ class Program:
             self._missed = {}
             self._programs.process.record.note(
                 "program_fell_behind",
-                node=self._programs.resident.path,
+                node=self._programs.hosted.path,
                 program=self.name,
                 number=self.number,
                 because="it reads too slowly",
@@ -417,7 +417,7 @@ class Program:
     def refused(self, refusal: Refusal) -> None:
         programs = self._programs
         programs.process.record.note(
-            "program_refused_us", node=programs.resident.path, program=self.name, because=refusal.what
+            "program_refused_us", node=programs.hosted.path, program=self.name, because=refusal.what
         )
 
     def lost(self, why: str) -> None:
@@ -453,7 +453,7 @@ class Program:
         if programs.draining and (endpoint is None or isinstance(request, _NEW_WORK)):
             # We closed its endpoints ourselves: that is no mistake of the program's.
             leaving = Unreachable(
-                f"{programs.resident.path} is shutting down", fix="try again, or another agent"
+                f"{programs.hosted.path} is shutting down", fix="try again, or another agent"
             )
             self.answer(token, denied(leaving))
             return
@@ -612,9 +612,9 @@ class _Route(NamedTuple):
 class Programs:
     """All programs of one node."""
 
-    def __init__(self, process: "Process", resident: "Resident") -> None:
+    def __init__(self, process: "Process", hosted: "HostedNode") -> None:
         self.process = process
-        self.resident = resident
+        self.hosted = hosted
         self.draining = False
         self.held_back = False  # nobody is read: the domain does not keep up
         self.by_number: dict[int, Program] = {}
@@ -628,12 +628,12 @@ class Programs:
         self._numbered = NODES_OWN_TOKEN
         self._asked_by_us = 0
         self._tick_due = process.now + WATCH_TICK_S
-        host = resident.node.core
+        host = hosted.node.core
         window_bytes = host.config.window_bytes if isinstance(host, HostCore) else 0
         self.joined_bytes_max = min(JOINED_BYTES_MAX, window_bytes // JOINED_SHARE)
-        self.arenas = Arenas(self, process.arena_bytes if resident.is_agent else 0)
-        core = resident.membership
-        self.watches = Watches(resident.path, core.config) if isinstance(core, LocalServer) else None
+        self.arenas = Arenas(self, process.arena_bytes if hosted.is_agent else 0)
+        core = hosted.membership
+        self.watches = Watches(hosted.path, core.config) if isinstance(core, LocalServer) else None
         self._own: Endpoint | None = None  # the endpoint with which we follow groups
         self._own_names = 0
         self._plain: Members = ()  # a list in which nobody speaks
@@ -652,7 +652,7 @@ class Programs:
         if self.held_back:
             connection.hold(Hold.PACE)
         self._carry_out(self._watch.step(self.process.now, ProgramOpened(program.number)))
-        node = self.resident.node
+        node = self.hosted.node
         program.say(self.process.encoder.to_program(ProgramWelcome(node.world, node.path, node.incarnation)))
         self.process.record.count("program_connected")
         return program
@@ -661,7 +661,7 @@ class Programs:
         self.process.record.count("refused", NotAllowed.code)
         return denied(
             NotAllowed(
-                f"{self.resident.path} is inspected and administered over TCP only by those who show a token",
+                f"{self.hosted.path} is inspected and administered over TCP only by those who show a token",
                 fix="start it with --token-file FILE and show the same token; or use its Unix socket"
                 " (--socket) on its own machine",
             )
@@ -676,7 +676,7 @@ class Programs:
         if refusal is None:
             return None
         self.process.record.count("over_share", "programs")
-        return Unreachable(f"{self.resident.path} has no place: {refusal.what}", fix=refusal.fix)
+        return Unreachable(f"{self.hosted.path} has no place: {refusal.what}", fix=refusal.fix)
 
     def take_share(self, program: Program, endpoint: Endpoint, request: Any) -> bool | Denied:
         """Let this user hold what it asks for: True if that is new to it. Or why it may not."""
@@ -724,7 +724,7 @@ class Programs:
 
     def no_room_for(self, request: Open | Register | Unregister) -> Denied | None:
         """Make room on the disk for what this request changes; why it is refused, if there is none."""
-        core, store = self.resident.membership, self.resident.store
+        core, store = self.hosted.membership, self.hosted.store
         try:
             if not isinstance(request, Open):
                 if isinstance(core, LocalServer | DomainServer):
@@ -734,18 +734,18 @@ class Programs:
             elif isinstance(core, LocalServer):
                 self._reserve(core.next_number)
         except StoreFailed as error:
-            self.process.no_room(self.resident, type(request).__name__.lower(), error)
+            self.process.no_room(self.hosted, type(request).__name__.lower(), error)
             return denied(error)
         return None
 
     def _reserve(self, number: int) -> None:
         """On disk before anybody hears of it: no later life may hand out this number again."""
         try:
-            self.resident.store.reserve_above(number)
+            self.hosted.store.reserve_above(number)
         except StoreFailed as error:
-            if not self.resident.store.has_reserved(number):
+            if not self.hosted.store.has_reserved(number):
                 raise
-            self.process.no_room(self.resident, "numbers", error)
+            self.process.no_room(self.hosted, "numbers", error)
 
     def keep_pace(self, backlog: int) -> None:
         """Read programs only as fast as the domain takes what they cause: nothing is dropped, and no queue
@@ -815,7 +815,7 @@ class Programs:
             self._place(result.endpoint, (program, number))
         elif type(result) is Inspected:
             after = self.read_until.pop(program.number, 0)
-            result = Inspected(self.process.inspect(self.resident, result.document, after))
+            result = Inspected(self.process.inspect(self.hosted, result.document, after))
         elif type(result) is Absolute and result.members is not self._plain:
             if result is not self._listed[0]:  # mostly it is asked for again
                 seen = shown(result.members)
@@ -861,13 +861,13 @@ class Programs:
         if endpoints:
             self.process.record.note(
                 "program_gone",
-                node=self.resident.path,
+                node=self.hosted.path,
                 program=program.name,
                 endpoints=len(endpoints),
                 because=why,
             )
         for endpoint in endpoints:
-            self.process.step(self.resident, EndpointGone(endpoint, why, program.given_up))
+            self.process.step(self.hosted, EndpointGone(endpoint, why, program.given_up))
 
     def close_all(self, program: Program) -> None:
         """Leave every group on its behalf, so that others hear of a leave and not of a crash."""
@@ -883,26 +883,26 @@ class Programs:
             if place is None:
                 continue
             groups = tuple(sorted(what.groups))
-            if self.resident.scribe is not None:
-                self.resident.scribe.gap(endpoint, what.notices, (*groups, *sorted(what.watched)))
+            if self.hosted.scribe is not None:
+                self.hosted.scribe.gap(endpoint, what.notices, (*groups, *sorted(what.watched)))
             if what.messages:
                 program.tell((place[1],), Gap(what.messages, ()))
             if what.notices:
                 program.tell((place[1],), Gap(what.notices, groups))
-                self.process.step(self.resident, FellBehind(endpoint, groups))
+                self.process.step(self.hosted, FellBehind(endpoint, groups))
             for group, number in sorted(what.watched.items()):
                 assert self.watches is not None
                 self._carry_out(self.watches.skipped(endpoint, group, number))
         self.process.record.note(
             "program_caught_up",
-            node=self.resident.path,
+            node=self.hosted.path,
             program=program.name,
             missed=program.missed_total,
             because="it reads again",
         )
 
     def followed_by(self, endpoint: Endpoint) -> list[Group]:
-        core = self.resident.membership
+        core = self.hosted.membership
         if not isinstance(core, LocalServer) or endpoint not in core.endpoints:
             return []
         presence = core.endpoints[endpoint]
@@ -911,7 +911,7 @@ class Programs:
     # What is said in groups
 
     def step(self, event: Event) -> None:
-        self.process.step(self.resident, event)
+        self.process.step(self.hosted, event)
 
     def step_soon(self, event: Event) -> None:
         """Not now: somebody is being written to."""
@@ -938,14 +938,14 @@ class Programs:
         """Let it in if the group is one with delivery, or nobody's yet: the choice is the group's. It joins
         while we ask (`admission.py`)."""
         group = enter.group
-        if not isinstance(self.resident.node.core, HostCore):
+        if not isinstance(self.hosted.node.core, HostCore):
             refusal = NotAvailable(
-                f'{self.resident.path} has no delivery="fifo"', fix="connect to the agent of a real host"
+                f'{self.hosted.path} has no delivery="fifo"', fix="connect to the agent of a real host"
             )
             self.settled(program, endpoint, enter, denied(refusal), is_new=is_new)
             program.answer(token, denied(refusal))
             return
-        if group.scope == self.resident.path:
+        if group.scope == self.hosted.path:
             # Who is owed what is kept by the cluster's server, which is outside of such a group.
             alone = NotAllowed(
                 f'{group} is a group of one host, and those have no delivery="fifo"',
@@ -970,13 +970,13 @@ class Programs:
         admission = Admission(group, endpoint, answer, leave)
         self._ask_ourselves(endpoint, Resolve(group.name, group.scope, KIND_WITHIN_S), admission.listed)
         program.enters(endpoint, group)
-        self.process.data.entered(self.resident, group)
+        self.process.data.entered(self.hosted, group)
         luck, our_token = secrets.randbits(64), self._expect(admission.joined)
         self.step(JoinAsked(endpoint, our_token, group, luck, enter.role, enter.slow, enter.meta))
 
     def is_spoken_in(self, group: Group) -> Denied | None:
         """Why nobody can join this group without delivery, as far as is known on this host."""
-        core = self.resident.node.core
+        core = self.hosted.node.core
         if not isinstance(core, HostCore) or group not in core.members:
             return None
         return denied(
@@ -1002,8 +1002,8 @@ class Programs:
                 self.settled(program, watcher, watch, result, is_new=is_new)
                 program.answer(token, result)
             if type(result) is Done:
-                if self.resident.scribe is not None:
-                    self.resident.scribe.watched(watcher, watch.group)
+                if self.hosted.scribe is not None:
+                    self.hosted.scribe.watched(watcher, watch.group)
                 self._carry_out(self.watches.watch(watcher, watch.group, (watch.period, watch.number)))
                 if watcher not in self._places:  # it died while we asked
                     self._stop_watching(watcher)
@@ -1016,8 +1016,8 @@ class Programs:
             self.watches.unwatch(self.process.now, watcher, group)
         except NotMember as error:
             return denied(error)
-        if self.resident.scribe is not None:
-            self.resident.scribe.unwatched(watcher, group)
+        if self.hosted.scribe is not None:
+            self.hosted.scribe.unwatched(watcher, group)
         return Done()
 
     def _open_own(self) -> None:
@@ -1052,13 +1052,13 @@ class Programs:
     def _stop_watching(self, watcher: Endpoint) -> None:
         if self.watches is not None:
             self.watches.gone(self.process.now, watcher)
-        if self.resident.scribe is not None:
-            self.resident.scribe.unwatched(watcher)
+        if self.hosted.scribe is not None:
+            self.hosted.scribe.unwatched(watcher)
 
     def _ask_ourselves(
         self, endpoint: Endpoint, request: Any, hear: Callable[[Any], None] | None = None
     ) -> None:
-        self.process.step(self.resident, Asked(endpoint, self._expect(hear), request))
+        self.process.step(self.hosted, Asked(endpoint, self._expect(hear), request))
 
     def _expect(self, hear: Callable[[Any], None] | None) -> int:
         """Our name for a question of our own, and who hears the answer."""
@@ -1089,8 +1089,8 @@ class Programs:
         return self._watch.suspected
 
     def _carry_out(self, effects: Sequence[Effect]) -> None:
-        record, node = self.process.record, self.resident.path
-        scribe = self.resident.scribe
+        record, node = self.process.record, self.hosted.path
+        scribe = self.hosted.scribe
         for effect in effects:
             match effect:
                 case Tell():

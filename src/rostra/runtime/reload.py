@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rostra.config import World
-from rostra.runtime.door import Door
+from rostra.runtime.listener import Listener
 from rostra.runtime.process import Process
 
 
@@ -23,7 +23,7 @@ class Reloaded(Struct, frozen=True):
     needs_restart: tuple[str, ...]
 
 
-def reload(process: Process, doors: Iterable[Door], new: World) -> Reloaded:
+def reload(process: Process, listeners: Iterable[Listener], new: World) -> Reloaded:
     old = process.world
     changed: list[str] = []
     restart: list[str] = []
@@ -50,21 +50,21 @@ def reload(process: Process, doors: Iterable[Door], new: World) -> Reloaded:
         if domain not in new.servers:
             restart.append(f"[servers] {domain}: no longer there")
         elif new.servers[domain] != old.servers.get(domain):
-            if domain in process.residents:
+            if domain in process.hosted_nodes:
                 restart.append(f"[servers] {domain}: where we listen ourselves")
             else:
                 changed.append(f"[servers] {domain}")
     restart += [
         f"[servers] {domain}: {'holds hosts' if new.is_cluster(domain) else 'holds domains'} now"
-        for domain in process.residents
+        for domain in process.hosted_nodes
         if domain in old.servers
         and domain in new.servers
         and old.is_cluster(domain) != new.is_cluster(domain)
     ]
     if new.agents.socket_mode != old.agents.socket_mode:
         changed.append("[agents] socket_mode")
-        for door in doors:
-            door.set_mode(new.agents.socket_mode)
+        for listener in listeners:
+            listener.set_mode(new.agents.socket_mode)
     process.take_over(_with_what_counts(old, new))
     return Reloaded(tuple(changed), tuple(restart))
 

@@ -17,7 +17,7 @@ from rostra.node import Node, Output
 from rostra.protocols.election.core import SeatCore
 from rostra.replica import Replica
 from rostra.runtime.durable import DurableSeat
-from rostra.runtime.process import Process, Resident
+from rostra.runtime.process import HostedNode, Process
 from rostra.runtime.store import Store
 
 if TYPE_CHECKING:
@@ -36,12 +36,12 @@ class Replicas:
         self._process = process
         self._serve = serve  # whatever a domain's server needs besides its node
         self._journals = journals
-        self._seats: dict[Domain, Resident] = {}  # by domain
-        self._servers: dict[Domain, Resident] = {}  # of those that lead
+        self._seats: dict[Domain, HostedNode] = {}  # by domain
+        self._servers: dict[Domain, HostedNode] = {}  # of those that lead
         self._unwritten: dict[Domain, tuple[Domain, ...]] = {}  # neighbours that the disk is not told of yet
 
     def host(self, replica: Replica, store: Store, began: Began) -> None:
-        seat = Resident(replica.seat, store, is_agent=False, began=began)
+        seat = HostedNode(replica.seat, store, is_agent=False, began=began)
         seat.replica = replica
         core = replica.seat.core
         assert isinstance(core, SeatCore)
@@ -53,22 +53,22 @@ class Replicas:
 
     def begin(self, replica: Replica, server: Node) -> None:
         seat = self._seats[replica.domain]
-        resident = Resident(server, seat.store, is_agent=False)
-        resident.replica = replica
-        self._servers[replica.domain] = resident
+        hosted = HostedNode(server, seat.store, is_agent=False)
+        hosted.replica = replica
+        self._servers[replica.domain] = hosted
         self._process.record.note("leading", node=seat.path, domain=replica.domain, term=server.incarnation)
-        self._process.host(resident)
+        self._process.host(hosted)
         self._serve(replica.domain)
         if (journals := self._journals()) is not None:
-            journals.open(resident)
+            journals.open(hosted)
         if isinstance(seat.recorder, Recorder):
-            resident.recorder = seat.recorder.of_server()
-        self._process.let_lead(resident)
+            hosted.recorder = seat.recorder.of_server()
+        self._process.let_lead(hosted)
 
     def end(self, replica: Replica, server: Node, why: str) -> None:
-        resident = self._servers.pop(replica.domain)
+        hosted = self._servers.pop(replica.domain)
         self._process.record.note("resigned", node=self._seats[replica.domain].path, because=why)
-        self._process.let_go(resident, why)
+        self._process.let_go(hosted, why)
         self._process.data.serve_no_longer(replica.domain)
 
     def step_seat(self, replica: Replica, event: Event) -> None:
@@ -96,5 +96,5 @@ class Replicas:
             del self._unwritten[domain]
 
     def perform(self, replica: Replica, output: Output) -> None:
-        if (resident := self._servers.get(replica.domain)) is not None:
-            self._process.perform(resident, output)
+        if (hosted := self._servers.get(replica.domain)) is not None:
+            self._process.perform(hosted, output)

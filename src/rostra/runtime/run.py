@@ -28,9 +28,9 @@ from rostra.names import Domain, parent
 from rostra.protocols.fifo.messages import Channel
 from rostra.runtime.arenas import MB_EACH
 from rostra.runtime.data import DataChannel, fitted
-from rostra.runtime.door import Door
+from rostra.runtime.listener import Listener
 from rostra.runtime.notify import Systemd
-from rostra.runtime.process import Process, Resident
+from rostra.runtime.process import HostedNode, Process
 from rostra.runtime.record import Record
 from rostra.runtime.reload import reload
 from rostra.runtime.replicas import Replicas
@@ -116,13 +116,13 @@ def run(
 async def _main(
     settings: Settings, record: Record, read_again: Callable[[], World] | None, beside: Beside | None
 ) -> int:
-    stop = _told_to_stop()  # from now on: whoever is told so while its doors open has something to clean up
-    process_and_doors = running(settings, record)
-    async with process_and_doors as process, _nothing() if beside is None else beside(process):
+    stop = _told_to_stop()  # from now on: a process may be stopped while its listeners open
+    process_and_listeners = running(settings, record)
+    async with process_and_listeners as process, _nothing() if beside is None else beside(process):
         process.loop.set_exception_handler(partial(_unhandled, process))
         systemd = Systemd()
         if read_again is not None:
-            again = partial(_reload, process_and_doors, process, read_again, systemd)
+            again = partial(_reload, process_and_listeners, process, read_again, systemd)
             process.loop.add_signal_handler(signal.SIGHUP, again)
         record.note("configured", **settings.told)  # whoever reads this may send SIGHUP
         # All that was made up to here is here to stay. Looking for garbage in it again and again takes far
@@ -168,12 +168,12 @@ async def _nothing() -> AsyncIterator[None]:
 
 
 def _reload(
-    process_and_doors: "running", process: Process, read_again: Callable[[], World], systemd: Systemd
+    process_and_listeners: "running", process: Process, read_again: Callable[[], World], systemd: Systemd
 ) -> None:
     record = process.record
     systemd.reloading()
     try:
-        taken = reload(process, process_and_doors.doors, read_again())
+        taken = reload(process, process_and_listeners.listeners, read_again())
     except RostraError as error:
         record.note("reload_failed", because=str(error))
     else:
@@ -187,7 +187,7 @@ def _reload(
 
 
 def _status(process: Process) -> str:
-    return f"{', '.join(process.residents)} of world {process.world.name}"
+    return f"{', '.join(process.hosted_nodes)} of world {process.world.name}"
 
 
 def _on_signal(stop: "asyncio.Future[str]", number: signal.Signals) -> None:
@@ -197,14 +197,14 @@ def _on_signal(stop: "asyncio.Future[str]", number: signal.Signals) -> None:
 
 
 class running:
-    """A process with its doors open: ``async with running(settings, record) as process``."""
+    """A process with its listeners open: ``async with running(settings, record) as process``."""
 
     def __init__(self, settings: Settings, record: Record) -> None:
         self._settings = settings
         self._record = record
         self._journals: Journals | None = None
         self._replicas: Replicas | None = None
-        self.doors: list[Door] = []
+        self.listeners: list[Listener] = []
 
     async def __aenter__(self) -> Process:
         settings = self._settings = replace(
@@ -219,11 +219,11 @@ class running:
                 else:
                     store = open_store(settings.state, domain)
                     plan = _server_plan(settings.world, domain, store.incarnation, process.data)
-                    process.host(_resident(plan, store))
+                    process.host(_hosted(plan, store))
                     process.keep_backlogs(domain, settings.state, settings.spill_mb << 20)
             if settings.host is not None:
                 store = open_store(settings.state, settings.host)
-                process.host(_resident(_agent_plan(settings.world, settings.host, store.incarnation), store))
+                process.host(_hosted(_agent_plan(settings.world, settings.host, store.incarnation), store))
             if settings.world.journal.at is not None:
                 self._journals = _journals(settings.world.journal.at, process)
             await self._open_doors(process)
@@ -235,8 +235,8 @@ class running:
         return process
 
     async def __aexit__(self, *_: object) -> None:
-        for door in self.doors:
-            door.close()
+        for listener in self.listeners:
+            listener.close()
         if self._journals is not None:
             await self._journals.close()
 
@@ -278,15 +278,15 @@ class running:
                 else {settings.world.servers[d] for d in settings.domains}
             )
             for address in sorted(addresses):
-                await self._open(Door(process, FrameKind.LINK, FrameKind.TO_AGENT, token=token), address)
+                await self._open(Listener(process, FrameKind.LINK, FrameKind.TO_AGENT, token=token), address)
         programs = FrameKind.TO_AGENT
         socket = (
             default_socket() if settings.socket is None and settings.host is not None else settings.socket
         )
         if socket is not None:
-            await self._open(Door(process, programs), socket, settings.world.agents.socket_mode)
+            await self._open(Listener(process, programs), socket, settings.world.agents.socket_mode)
         if settings.programs_at is not None:
-            await self._open(Door(process, programs, token=token), settings.programs_at)
+            await self._open(Listener(process, programs, token=token), settings.programs_at)
             if not token and not settings.programs_at.host.startswith(LOOPBACK):
                 self._record.note(
                     "unprotected",
@@ -315,18 +315,18 @@ class running:
         if settings.host is not None:
             process.data.locate(parent(settings.host), world.data_of(parent(settings.host)))
 
-    async def _open(self, door: Door, address: TcpAddress | SocketPath, mode: int = 0o660) -> None:
-        where = await door.listen(address, mode)
-        self.doors.append(door)
+    async def _open(self, listener: Listener, address: TcpAddress | SocketPath, mode: int = 0o660) -> None:
+        where = await listener.listen(address, mode)
+        self.listeners.append(listener)
         self._record.note("listening", address=str(where))
 
     def _close(self, process: Process) -> None:
         process.data.close()
-        for door in self.doors:
-            door.close()
+        for listener in self.listeners:
+            listener.close()
         process.close_disks()
-        for resident in process.residents.values():
-            resident.store.close()
+        for hosted in process.hosted_nodes.values():
+            hosted.store.close()
 
 
 def _journals(at: str, process: Process) -> "Journals":
@@ -334,18 +334,18 @@ def _journals(at: str, process: Process) -> "Journals":
     from rostra.runtime.journal import Journals
 
     journals = Journals(at, process.world.journal.bounds, process)
-    for resident in process.residents.values():
-        if resident.is_seat:
-            journals.record(resident)
+    for hosted in process.hosted_nodes.values():
+        if hosted.is_seat:
+            journals.record(hosted)
         else:
-            journals.open(resident)
+            journals.open(hosted)
     return journals
 
 
-def _resident(plan: NodePlan, store: Store) -> Resident:
+def _hosted(plan: NodePlan, store: Store) -> HostedNode:
     registry = store.registry()
     began = Began(FORMAT, plan, registry.records())
-    return Resident(make_node(plan, make_core(plan, registry)), store, is_agent=plan.is_agent, began=began)
+    return HostedNode(make_node(plan, make_core(plan, registry)), store, is_agent=plan.is_agent, began=began)
 
 
 def _server_plan(world: World, domain: Domain, incarnation: int, data: DataChannel) -> NodePlan:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from rostra.names import ROOT, Domain, parent
 from rostra.protocols.relaxed.domain import DomainServer
 from rostra.protocols.relaxed.local import LocalServer
-from rostra.runtime.process import Process, Resident
+from rostra.runtime.process import HostedNode, Process
 
 RELATIONS: Final = ("parent", "sibling", "child")
 
@@ -59,7 +59,7 @@ def vitals_of(process: Process) -> Vitals:
         world=process.world.name,
         profile=process.world.profile,
         draining=process.is_draining,
-        nodes=tuple(_node(process, resident) for resident in process.residents.values()),
+        nodes=tuple(_node(process, hosted) for hosted in process.hosted_nodes.values()),
         counters=dict(process.record.counters),
         forgotten=process.record.forgotten,
         turns=process.turn,
@@ -69,9 +69,9 @@ def vitals_of(process: Process) -> Vitals:
     )
 
 
-def _node(process: Process, resident: Resident) -> NodeVitals:
-    programs = process.programs[resident.path]
-    core = resident.membership
+def _node(process: Process, hosted: HostedNode) -> NodeVitals:
+    programs = process.programs[hosted.path]
+    core = hosted.membership
     groups = endpoints = questions = unsynced = 0
     if isinstance(core, LocalServer):
         groups, endpoints, questions = len(core.groups), len(core.endpoints), len(core.open)
@@ -79,11 +79,11 @@ def _node(process: Process, resident: Resident) -> NodeVitals:
         groups, questions = len(core.table.rows), len(core.collections)
         unsynced = len(core.neighbours.unsynced)
     return NodeVitals(
-        path=resident.path,
-        is_agent=resident.is_agent,
-        incarnation=resident.node.incarnation,
-        links=_links(process, resident),
-        wanting=_wanting(process, resident),
+        path=hosted.path,
+        is_agent=hosted.is_agent,
+        incarnation=hosted.node.incarnation,
+        links=_links(process, hosted),
+        wanting=_wanting(process, hosted),
         programs=len(programs.by_number),
         programs_suspected=len(programs.suspected),
         programs_behind=sum(program.is_behind for program in programs.by_number.values()),
@@ -94,11 +94,11 @@ def _node(process: Process, resident: Resident) -> NodeVitals:
     )
 
 
-def _links(process: Process, resident: Resident) -> dict[str, LinkVitals]:
+def _links(process: Process, hosted: HostedNode) -> dict[str, LinkVitals]:
     known, up, suspected = (dict.fromkeys(RELATIONS, 0) for _ in range(3))
     silence_s = dict.fromkeys(RELATIONS, 0.0)
-    for peer, link in resident.node.links.items():
-        relation = _relation(resident.path, peer)
+    for peer, link in hosted.node.links.items():
+        relation = _relation(hosted.path, peer)
         known[relation] += 1
         if link.up:
             up[relation] += 1
@@ -107,12 +107,12 @@ def _links(process: Process, resident: Resident) -> dict[str, LinkVitals]:
     return {r: LinkVitals(known[r], up[r], suspected[r], silence_s[r]) for r in RELATIONS}
 
 
-def _wanting(process: Process, resident: Resident) -> dict[Domain, str]:
+def _wanting(process: Process, hosted: HostedNode) -> dict[Domain, str]:
     """The neighbours that the world file names. A host that is down is no lack: hosts come and go."""
     wanting: dict[Domain, str] = {}
-    for peer, link in sorted(resident.node.links.items()):
+    for peer, link in sorted(hosted.node.links.items()):
         if peer in process.world.servers and not link.up:
-            evidence, trouble = resident.evidence.get(peer), resident.trouble.get(peer)
+            evidence, trouble = hosted.evidence.get(peer), hosted.trouble.get(peer)
             seen = (
                 "never seen"
                 if evidence is None

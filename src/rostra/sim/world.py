@@ -164,7 +164,7 @@ class DidNotSettle(RostraError):
     code = "DID_NOT_SETTLE"
 
 
-class Listener(Protocol):
+class Observer(Protocol):
     """Somebody who wants to hear everything: the trace, a tap, a test."""
 
     def told(self, at: float, program: Program, notice: AnyNotice, reports: list[Report]) -> None: ...
@@ -174,7 +174,7 @@ class Listener(Protocol):
     def noted(self, at: float, server: Domain, what: Output) -> None: ...
 
 
-class Door(Protocol):
+class AgentPort(Protocol):
     """Where programs that are not the world's own reach the agent of a host: see `rostra.testing`."""
 
     def tell(self, tell: Tell) -> None: ...
@@ -273,7 +273,7 @@ class World:
         history: bool = True,
         stagger: bool = False,
         watching: Callable[[Domain, Core], Core] | None = None,
-        listeners: Iterable[Listener] = (),
+        listeners: Iterable[Observer] = (),
         journal: "str | Path | SimJournal | None" = None,
         fifo: FifoConfig | bool = False,
         data: LinkModel | None = None,
@@ -289,9 +289,9 @@ class World:
         self.now = 0.0
         self.luck = Random(seed)
         self.history: History | None = [] if history else None
-        self.listeners: list[Listener] = list(listeners)
+        self.listeners: list[Observer] = list(listeners)
         self.programs: list[Program] = []
-        self.doors: dict[Domain, Door] = {}
+        self.doors: dict[Domain, AgentPort] = {}
         self.events = 0  # handled since the beginning
         self.packets = 0
         self.bytes = 0

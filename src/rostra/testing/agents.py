@@ -19,8 +19,8 @@ from rostra import config
 from rostra.core.effects import Answer, Asked, Event, Tell
 from rostra.names import Domain
 from rostra.node import Node
-from rostra.runtime.door import Door
-from rostra.runtime.process import Process, Resident
+from rostra.runtime.listener import Listener
+from rostra.runtime.process import HostedNode, Process
 from rostra.runtime.programs import WATCH_TICK_S, Programs
 from rostra.runtime.record import Record
 from rostra.runtime.store import Memory
@@ -33,8 +33,8 @@ from rostra.wire import FrameKind
 
 
 class TracedPrograms(Programs):
-    def __init__(self, process: Process, resident: Resident, trace: Trace) -> None:
-        super().__init__(process, resident)
+    def __init__(self, process: Process, hosted: HostedNode, trace: Trace) -> None:
+        super().__init__(process, hosted)
         self._trace = trace
 
     def tell(self, tell: Tell) -> None:
@@ -52,15 +52,15 @@ class AgentProcess(Process):
         super().__init__(config.World(WORLD_NAME, {}, detect=detect), Record(quiet=True))
         self.path = node.path
         self.files_max = sys.maxsize  # whatever this machine allows us, the pretended one has no files
-        self.host(Resident(node, Memory(), is_agent=True))
-        self._door = Door(self, FrameKind.TO_AGENT)
+        self.host(HostedNode(node, Memory(), is_agent=True))
+        self._door = Listener(self, FrameKind.TO_AGENT)
         self._ends: list[pipes.PipeEnd] = []
         self._moving = asyncio.Event()
         self._moving.set()
         self.spawn(self._watch_programs())
 
-    def _programs_of(self, resident: Resident) -> Programs:
-        return TracedPrograms(self, resident, self._trace)
+    def _programs_of(self, hosted: HostedNode) -> Programs:
+        return TracedPrograms(self, hosted, self._trace)
 
     def clock(self) -> float:
         return self._sim.now
@@ -75,7 +75,7 @@ class AgentProcess(Process):
 
     # To and from the node
 
-    def step(self, resident: Resident, event: Event) -> None:
+    def step(self, hosted: HostedNode, event: Event) -> None:
         self._begin_turn()
         if isinstance(event, Asked):
             event = replace(event, token=OUTSIDE + event.token)

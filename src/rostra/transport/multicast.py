@@ -73,7 +73,7 @@ def is_possible(at: TcpAddress) -> bool:
     return True
 
 
-def ears(group: str, port: int, interface: str) -> socket.socket:
+def multicast_receiver(group: str, port: int, interface: str) -> socket.socket:
     """A socket that hears what is said to the group, and nothing else. Others on this machine may have one
     too, and each hears everything."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -89,7 +89,7 @@ def ears(group: str, port: int, interface: str) -> socket.socket:
     return sock
 
 
-def lend_mouth(sock: socket.socket, interface: str, time_to_live: int = 1) -> None:
+def set_multicast_interface(sock: socket.socket, interface: str, time_to_live: int = 1) -> None:
     """What this socket says to a group leaves by that interface, and goes no farther than its LAN, or than so
     many routers less one."""
     sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(interface))
@@ -97,7 +97,7 @@ def lend_mouth(sock: socket.socket, interface: str, time_to_live: int = 1) -> No
     sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)  # for others on this machine
 
 
-class Audience:
+class ReachabilityTable:
     """The hosts of one LAN, as its server knows them. Without sockets and clock, so it can be tried out.
 
     `certain` is somebody's word that multicast works: nobody is asked. `first` is where probes begin to be

@@ -100,10 +100,10 @@ def _asking(process: Process) -> Ask:
 def _places(process: Process, own: Address) -> list[ClientPlace]:
     """Ourselves, then the servers, the nearest first. Of a server with replicas, whichever leads."""
     world = process.world
-    own_nodes = [path for path in process.residents if path not in world.replicas]
+    own_nodes = [path for path in process.hosted_nodes if path not in world.replicas]
     secret = process.secret if isinstance(own, TcpAddress) else None
     here = [ClientPlace(path, str(own), token=secret) for path in own_nodes if domain_of_seat(path) is None]
-    start = process.default_resident()
+    start = process.default_node()
     near = domain_of_seat(start.path) or start.path
     others = [domain for domain in world.servers if domain not in own_nodes]
     others.sort(key=lambda domain: (_distance(near, domain, start.is_agent), domain))

@@ -31,7 +31,7 @@ from rostra.names import Domain, Group, host_of, inside, name_of
 from rostra.web.lab import Lab, LabState
 from rostra.web.picture import End, Picture, Report, draw, ends_of
 from rostra.web.places import OURS, AnyNews, Forgotten, Happened, Known, Place, Seen, Silent, Unseen
-from rostra.web.speech import Listener, Speech
+from rostra.web.speech import Speech, SpeechReader
 from rostra.web.timeline import Entry, Timeline
 
 FRAMES_KEPT: Final = 2_000
@@ -124,7 +124,7 @@ class _Station:
         self.reasons: dict[Domain, str] = {}  # why its peers were given up
         self.views: dict[Group, View] = {}
         self.hosts: dict[Group, Counter[Domain]] = {}  # how many members of each host it sees
-        self.listener = Listener(place.path)
+        self.listener = SpeechReader(place.path)
         self.speech: Speech | None = None  # what its members say and hear, if they do
 
     @property
@@ -298,7 +298,7 @@ class Observatory:
         for group in list(station.views):
             self._drop_view(station, group)
         self._tell_speech(station, Speech(before.path, news.at))
-        station.listener = Listener(before.path)
+        station.listener = SpeechReader(before.path)
         self._look_again()
 
     def _seen(self, station: _Station, news: Seen) -> None:

@@ -54,7 +54,7 @@ class Speech(Struct, frozen=True):
     more: int = 0  # pairs that are not shown
 
 
-class Listener:
+class SpeechReader:
     """Makes `Speech` of one place's documents, one after the other."""
 
     def __init__(self, place: Domain) -> None:

@@ -1,4 +1,4 @@
-"""Where strangers come in: listening sockets, and what happens until a caller has said who it is.
+"""Listening sockets, and what happens until a caller has said who it is.
 
 A caller that says nothing for a few seconds, talks nonsense or is of another world is shown out with a
 reason. However many of them come, they cannot take the place of those who have been let in, nor the files
@@ -26,7 +26,7 @@ from rostra.wire import Arrived, FrameKind, FrameReader, ProgramHello, Refusal
 if TYPE_CHECKING:
     from rostra.runtime.process import Process
 
-STRANGERS_MAX: Final = 1024
+PENDING_MAX: Final = 1024
 """Callers that have not said who they are. Raising it costs a few KB for each, for as long as a handshake may
 take."""
 
@@ -34,23 +34,23 @@ FILES_KEPT_LEAST: Final = 64
 """Files that connections may not take, an eighth of all that the process may open or these: for the disk, for
 HTTP, for our own calls to neighbours, and for telling callers that there is no room."""
 
-TURNED_TIMEOUT_S: Final = 1.0
+REJECTED_TIMEOUT_S: Final = 1.0
 """How long a caller for whom there is no room may take to say something."""
 
 BACKLOG: Final = 4096
 
 
-class Stranger:
+class PendingConnection:
     """A caller that has not said who it is."""
 
-    __slots__ = ("_connection", "_door", "_ticks", "name")
+    __slots__ = ("_connection", "_listener", "_ticks", "name")
 
-    def __init__(self, door: "Door", connection: Connection) -> None:
-        self._door = door
+    def __init__(self, listener: "Listener", connection: Connection) -> None:
+        self._listener = listener
         self._connection = connection
         self._ticks = 0
         self.name = ""
-        door.strangers[self] = None
+        listener.pending[self] = None
 
     def arrived(self, items: list[Arrived]) -> None:
         first, *rest = items
@@ -67,11 +67,11 @@ class Stranger:
             self._connection.refuse(Malformed(f"{type(first).__name__} before the handshake"))
 
     def refused(self, refusal: Refusal) -> None:
-        self._door.process.record.count("callers_refused_us", refusal.code)
+        self._listener.process.record.count("callers_refused_us", refusal.code)
 
     def lost(self, why: str) -> None:
         self._gone()
-        self._door.process.record.count("callers_gone")
+        self._listener.process.record.count("callers_gone")
 
     def full(self) -> None:
         self._connection.abort("it does not read")
@@ -80,42 +80,46 @@ class Stranger:
         pass
 
     def _let_neighbour_in(self, hello: Hello, items: list[Arrived]) -> None:
-        process = self._door.process
-        resident = let_in(process, hello)
-        if isinstance(resident, RostraError):
-            self._connection.refuse(resident)
+        process = self._listener.process
+        hosted = let_in(process, hello)
+        if isinstance(hosted, RostraError):
+            self._connection.refuse(hosted)
             return
-        end = LinkEnd(process, resident, hello.path, self._connection)
+        end = LinkEnd(process, hosted, hello.path, self._connection)
         self._gone()
         self._connection.role = end
         end.open()
         end.arrived(items)
 
     def _let_program_in(self, hello: ProgramHello, rest: list[Arrived]) -> None:
-        process = self._door.process
-        resident = process.residents.get(hello.to) if hello.to else process.default_resident()
-        if resident is None:
-            here = ", ".join(process.residents)
+        process = self._listener.process
+        hosted = process.hosted_nodes.get(hello.to) if hello.to else process.default_node()
+        if hosted is None:
+            here = ", ".join(process.hosted_nodes)
             self._connection.refuse(NotAllowed(f"{hello.to} is not served here", fix=f"here are: {here}"))
             return
         shown, is_ours = hello.secret.encode(), process.knows_secret(hello.secret)
-        if self._door.token and not is_ours and not hmac.compare_digest(shown, self._door.token.encode()):
+        if (
+            self._listener.token
+            and not is_ours
+            and not hmac.compare_digest(shown, self._listener.token.encode())
+        ):
             self._connection.refuse(
                 NotAllowed(
-                    f"{resident.path} lets programs in over TCP only with its token"
+                    f"{hosted.path} lets programs in over TCP only with its token"
                     + (", and was shown another" if hello.secret else ""),
                     fix="connect(address, token=...), $ROSTRA_TOKEN, or --token-file FILE after a command",
                 )
             )
             return
-        programs = process.programs[resident.path]
+        programs = process.programs[hosted.path]
         if programs.draining:
-            self._connection.refuse(Unreachable(f"{resident.path} is shutting down", fix="try again later"))
+            self._connection.refuse(Unreachable(f"{hosted.path} is shutting down", fix="try again later"))
             return
-        if (refusal := programs.has_no_place(self._connection, self._door.places_left + 1)) is not None:
+        if (refusal := programs.has_no_place(self._connection, self._listener.places_left + 1)) is not None:
             self._connection.refuse(refusal)
             return
-        administers = not self._door.over_tcp or bool(self._door.token) or is_ours
+        administers = not self._listener.over_tcp or bool(self._listener.token) or is_ours
         program = programs.welcome(hello, self._connection, administers=administers)
         self._gone()
         self._connection.count_in(process.half_received_of_programs)
@@ -125,7 +129,7 @@ class Stranger:
 
     def _hand_over_arena(self, ticket: bytes) -> None:
         """A program that we know fetches memory: it has shown us a ticket that we gave it."""
-        process = self._door.process
+        process = self._listener.process
         files = [programs.arenas.fetch(ticket) for programs in process.programs.values()]
         file = next((each for each in files if each is not None), None)
         if file is None or not self._connection.hand_over(file):
@@ -142,40 +146,40 @@ class Stranger:
             )
 
     def _gone(self) -> None:
-        self._door.strangers.pop(self, None)
+        self._listener.pending.pop(self, None)
 
 
-class Turned:
+class RejectedConnection:
     """A caller for whom there is no room. It is told so once it has said something, not before: who writes to
     a socket that is closed already hears of a broken pipe, and not why."""
 
-    __slots__ = ("_connection", "_door", "_ticks", "_why", "name")
+    __slots__ = ("_connection", "_listener", "_ticks", "_why", "name")
 
-    def __init__(self, door: "Door", connection: Connection, why: RostraError) -> None:
+    def __init__(self, listener: "Listener", connection: Connection, why: RostraError) -> None:
         self.name = ""
-        self._door = door
+        self._listener = listener
         self._connection = connection
         self._why = why
         self._ticks = 0
-        door.turned[self] = None
+        listener.rejected[self] = None
 
     def tick(self) -> None:
         self._ticks += 1
-        if self._ticks * WATCH_TICK_S > TURNED_TIMEOUT_S:
+        if self._ticks * WATCH_TICK_S > REJECTED_TIMEOUT_S:
             self._connection.refuse(self._why)
 
     def arrived(self, items: list[Arrived]) -> None:
         self._connection.refuse(self._why)
 
     def lost(self, why: str) -> None:
-        self._door.turned.pop(self, None)
+        self._listener.rejected.pop(self, None)
 
     def refused(self, refusal: Refusal) -> None: ...
     def full(self) -> None: ...
     def drained(self) -> None: ...
 
 
-class Unheard:
+class DroppedConnection:
     """A caller for whom there is not even room to be told so."""
 
     name = ""
@@ -187,7 +191,7 @@ class Unheard:
     def drained(self) -> None: ...
 
 
-class Door:
+class Listener:
     """One listening socket. With a token, programs must show it; neighbours need none. Over TCP, only who has
     shown one may administer and look inside."""
 
@@ -197,14 +201,14 @@ class Door:
         self.token = token
         self.over_tcp = False
         self.name = ""
-        self.strangers: dict[Stranger, None] = {}
-        self.turned: dict[Turned, None] = {}
+        self.pending: dict[PendingConnection, None] = {}
+        self.rejected: dict[RejectedConnection, None] = {}
         self._server: asyncio.Server | None = None
         self._socket_file: Path | None = None
-        process.doors.append(self)
+        process.listeners.append(self)
 
     async def listen(self, address: TcpAddress | SocketPath, mode: int = 0o660) -> TcpAddress | SocketPath:
-        """Open the door; the answer is where, with the real number if a free port was asked for."""
+        """Open the socket; the answer is where, with the real number if a free port was asked for."""
         self.name = str(address)
         if isinstance(address, SocketPath):
             await self._listen_local(Path(address.path), mode)
@@ -255,7 +259,7 @@ class Door:
                 self._socket_file.unlink()
 
     def tick(self) -> None:
-        callers: list[Stranger | Turned] = [*self.strangers, *self.turned]
+        callers: list[PendingConnection | RejectedConnection] = [*self.pending, *self.rejected]
         for caller in callers:
             caller.tick()
 
@@ -266,14 +270,14 @@ class Door:
         connection.count_in(process.half_received_of_strangers)
         why = self._no_room()
         if why is None:
-            connection.role = Stranger(self, connection)
+            connection.role = PendingConnection(self, connection)
             return connection
         process.record.count("callers_turned_away")
         process.record.note_rarely(why.what, "callers_turned_away", door=self.name, because=why.what)
-        if len(self.turned) < files_kept(process.files_max) // 2:
-            connection.role = Turned(self, connection, why)
+        if len(self.rejected) < files_kept(process.files_max) // 2:
+            connection.role = RejectedConnection(self, connection, why)
         else:
-            connection.role = Unheard()
+            connection.role = DroppedConnection()
             connection.abort(why.what)
         return connection
 
@@ -287,13 +291,13 @@ class Door:
         process = self.process
         if self.places_left <= 0:
             return Unreachable(
-                f"{process.default_resident().path} has no room for more callers:"
+                f"{process.default_node().path} has no room for more callers:"
                 f" it may open {process.files_max} files",
                 fix="raise that (LimitNOFILE= in its unit, or ulimit -n), or use another agent",
             )
-        if len(self.strangers) >= STRANGERS_MAX:
+        if len(self.pending) >= PENDING_MAX:
             return Unreachable(
-                f"too many callers wait at the door of {process.default_resident().path}",
+                f"too many callers wait at the door of {process.default_node().path}",
                 fix="try again in a moment",
             )
         return None
