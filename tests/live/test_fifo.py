@@ -107,6 +107,30 @@ async def test_who_has_left_sends_no_more(lab: Lab) -> None:
             await ann.send(b"wait")
 
 
+@pytest.mark.spec("TX-11")
+async def test_numbers_go_on_when_the_same_endpoint_joins_again_and_begin_at_1_elsewhere(lab: Lab) -> None:
+    async with (
+        speaking(lab, "eu.h2", "bob", "again") as bob,
+        speaking(lab, "eu.h2", "cid", "elsewhere") as cid,
+        lab.program("eu.h1", "ann") as ann,
+    ):
+        for group in ("again", "again", "elsewhere"):
+            async with ann.join(group, delivery="fifo", role="send") as talk:
+                await talk.ready(deadline_s=WITHIN_S)
+                await talk.send_many([b"one", b"two"])
+        assert await numbers(bob, 4) == [1, 2, 3, 4]
+        assert await numbers(cid, 2) == [1, 2]
+
+
+async def numbers(talk: Conversation, count: int) -> list[int]:
+    got: list[int] = []
+    async with asyncio.timeout(WITHIN_S):
+        while len(got) < count:
+            item = await anext(talk.items())
+            got += [item.number] if isinstance(item, rostra.Message) else []
+    return got
+
+
 @pytest.mark.spec("X-047")
 @pytest.mark.parametrize("host", ["eu.h1", "us.h1"])
 async def test_who_leaves_hears_that_everybody_has_its_last_words(lab: Lab, host: str) -> None:

@@ -59,6 +59,9 @@ wait; a quarter of it and it may go on. Raising these: more memory, longer pause
 QUEUED_BYTES_MAX: Final = 8 << 20
 """What a program may have handed over that its agent has not emitted."""
 
+LOST_MAX: Final = 10_000
+"""Members that were lost with a domain, of whom it is remembered so that their return is told as one."""
+
 RoleName = Literal["both", "send", "receive", "submit"]
 SlowName = Literal["throttle", "expel", "spill"]
 
@@ -84,6 +87,7 @@ class Conversation:
         "_flushing",
         "_handed",
         "_left",
+        "_lost",
         "_members",
         "_outgoing",
         "_parted",
@@ -110,6 +114,7 @@ class Conversation:
         self.role, self.slow = role, slow
         self.meta = meta
         self._members: dict[Endpoint, Member] = {}
+        self._lost: dict[Endpoint, None] = {}  # with a domain; they may come back
         self._left: RostraError | None = None  # we said so
         self._ended: RostraError | None = None  # or it was done to us
         self._parted: asyncio.Future[told.Parted] | None = None
@@ -385,11 +390,14 @@ class Conversation:
         match item:
             case told.Ready(members):
                 self._members = {endpoint: Member(endpoint, (0, 0), meta) for endpoint, _, meta in members}
+                self._lost.clear()
                 self._ready.set()
                 return View(self.members)
             case told.Joined(endpoint, _, meta, resumed):
                 member = self._members[endpoint] = Member(endpoint, (0, 0), meta)
-                return Joined((member,), Cause.MERGE if resumed else Cause.JOIN)
+                is_back = endpoint in self._lost or resumed  # not resumed: something was missed (X-064)
+                self._lost.pop(endpoint, None)
+                return Joined((member,), Cause.MERGE if is_back else Cause.JOIN)
             case told.Left(endpoint, why, _):
                 self._members.pop(endpoint, None)
                 return Left((endpoint,), _CAUSES[why])
@@ -408,6 +416,9 @@ class Conversation:
         news."""
         for endpoint in lost:
             del self._members[endpoint]
+            self._lost[endpoint] = None
+        for oldest in list(self._lost)[:-LOST_MAX]:
+            del self._lost[oldest]
         return tuple(sorted(lost))
 
     def lose(self) -> None:
