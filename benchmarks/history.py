@@ -42,6 +42,7 @@ from rich.table import Table
 from rostra.history import session
 from rostra.history.progress import progress, waiting
 from rostra.history.sample import BEGAN_US, sample
+from rostra.journal.segments import Place
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -265,6 +266,8 @@ class Bench:
 
             with progress(self.spark, f"{rows:,} rows: ingest"), self.watched(rows, "ingest", "Spark"):
                 Ingest(self.spark, str(journal), str(tables)).once()
+            if options.segment_rows:
+                self.small_segments(rows, journal, where, options.segment_rows)
         if options.tables:
             archive, files = Archive(self.spark, tables=str(tables)), tables / "events" / "*" / "*.parquet"
         else:
@@ -279,6 +282,25 @@ class Bench:
             else:
                 self.ask(rows, name, partial(_reduced, ask, archive.events, digest))
         self.audits(rows, archive.events, options.only)
+
+    def small_segments(self, rows: int, journal: Path, where: Path, segment_rows: int) -> None:
+        """The same rows in segments of so many, after the same once more in large ones: Java is warm."""
+        from rostra.history.ingest import Ingest
+        from rostra.history.source import FORMAT, register
+
+        register(self.spark)
+        small = where / "small"
+        with waiting(f"cutting {rows:,} rows into segments of {segment_rows}"):
+            cut(journal, small, segment_rows)
+        for named, each in (("large", journal), ("small", small)):
+            with self.watched(rows, f"ingest, {named}", "Spark"):
+                Ingest(self.spark, str(each), str(where / f"tables of {named}")).once()
+            with self.watched(rows, f"format, {named}", "Spark") as digest:
+                read = self.spark.read.format(FORMAT).load(str(each))
+                [row] = read.selectExpr("count(1)", "sum(seq)", "count(member)").collect()
+                digest += [int(value) for value in row]
+        if self.figures[-1].digest != self.figures[-3].digest:
+            raise SystemExit(f"large segments say {self.figures[-3].digest}, small {self.figures[-1].digest}")
 
     def repeated(self, call: Callable[[], None]) -> None:
         """Some calls become one figure: the one that needed least, and the first."""
@@ -369,6 +391,20 @@ class Bench:
     @property
     def jvm(self) -> int:
         return int(self.spark.sparkContext._gateway.proc.pid)  # type: ignore[union-attr]
+
+
+def cut(journal: Path, into: Path, segment_rows: int) -> None:
+    """The same rows in smaller segments."""
+    place = Place(into)
+    for path in sorted(journal.glob("date=*/*.parquet")):
+        file = pq.ParquetFile(path)
+        said = {name: value for name, value in file.metadata.metadata.items() if name.startswith(b"rostra.")}
+        rows = file.read()
+        for at in range(0, rows.num_rows, segment_rows):
+            part = rows.slice(at, segment_rows)
+            numbers = {b"rostra.first": part["seq"][0], b"rostra.last": part["seq"][-1]}
+            said |= {name: str(number).encode() for name, number in numbers.items()}
+            place.write(part.replace_schema_metadata(said))
 
 
 def show(console: Console, figures: list[Figure]) -> None:
@@ -479,6 +515,9 @@ def main(arguments: list[str]) -> int:
         help="a sample of 30 days that is there already (may be repeated)",
     )
     parser.add_argument("--no-ingest", action="store_true", help="only the questions")
+    parser.add_argument(
+        "--segment-rows", type=int, default=0, help="ingest and read it in segments of so many rows, too"
+    )
     parser.add_argument("--tables", action="store_true", help="ask the tables that ingest made")
     options = parser.parse_args(arguments)
     if options.tables and options.no_ingest:

@@ -234,7 +234,6 @@ def test_tables_may_be_on_any_file_system_that_arrow_knows(
         return far, str(where).removeprefix("far://")
 
     monkeypatch.setattr("rostra.history.files.open_files", open_far)
-    monkeypatch.setattr("rostra.history.shares.open_files", open_far)
     journal = Journal()
     journal.sees("eu.h1", "joined", "us.h1/p1#1")
     journal.sees("eu.h1", "left", "us.h1/p1#1")

@@ -20,9 +20,20 @@ from rostra.history.archive import Archive, views
 from rostra.history.ingest import Ingest
 from rostra.history.journals import read_journal, segments
 from rostra.history.questions.stays import stays
+from rostra.history.runs import Key, Piece, Run
 from rostra.history.schemas import EVENTS
 from rostra.history.session import PUSHDOWN, given_up
-from rostra.history.source import Condition, JournalReader, JournalStream, Parts, Wanted, register
+from rostra.history.source import (
+    Condition,
+    JournalReader,
+    JournalStream,
+    Part,
+    Parts,
+    Wanted,
+    register,
+    rows_of,
+    tasks,
+)
 from rostra.history.tables import Tables
 from rostra.sim.journal import journal_of
 from rostra.sim.world import World
@@ -152,6 +163,51 @@ def test_the_format_has_what_an_archive_has_of_newer_writers_and_of_broken_files
         session.read.format("rostra").load(str(tmp_path)).collect()
     reader = session.read.format("rostra").option("ignoreCorruptFiles", "true")
     assert keys(reader.load(str(tmp_path))) == keys_of(rows[:6])
+
+
+def test_small_segments_are_handed_over_in_groups(tmp_path: Path) -> None:
+    mine = steady(90)
+    newer = SCHEMA.append(pa.field("mood", pa.string()))
+    for first in range(0, 60, 3):
+        send(tmp_path, mine[first : first + 3])
+    for first in range(60, 90, 3):
+        send(tmp_path, [{**row, "mood": "good"} for row in mine[first : first + 3]], schema=newer)
+    schema = Wanted().survey(str(tmp_path)).schema
+    reader = JournalReader(str(tmp_path), Wanted(), schema)
+    [task] = reader.partitions()
+    read = [batch.to_pylist() for batch in reader.read(task)]
+    assert [len(batch) for batch in read] == [60, 30]  # thirty segments; not all have the same columns
+    assert [(row["seq"], row["mood"]) for batch in read for row in batch] == [
+        (row["seq"], "good" if row["seq"] > 60 else None) for row in mine
+    ]
+
+
+def test_a_group_has_the_wanted_rows_of_each_segment_and_a_broken_one_is_left_out_whole(
+    tmp_path: Path,
+) -> None:
+    mine = steady(12)
+    paths = [send(tmp_path, mine[first : first + 4]) for first in (0, 4, 8)]
+    damage(paths[1])
+    parts = [
+        Part(str(path), first, last) for path, first, last in zip(paths, (2, 5, 9), (4, 8, 11), strict=True)
+    ]
+    wanted = [Condition("seq", ">", 2)]
+    read = [batch.to_pylist() for batch in rows_of(parts, wanted, EVENTS, skips=True)]
+    assert [[row["seq"] for row in batch] for batch in read] == [[3, 4, 9, 10, 11]]
+    with pytest.raises(OSError, match=paths[1].name):
+        list(rows_of(parts, wanted, EVENTS, skips=False))
+
+
+def test_segments_of_one_row_are_worth_several_tasks() -> None:
+    """To open a file takes longer than to read a row."""
+    key = Key("w", "eu.h1", 1)
+    pieces = [
+        Piece(Run(key, seq, seq, 1, 0, 0, "agent", closing=False, source=f"/j/{seq:04}.parquet"), seq, seq)
+        for seq in range(1, 1202)
+    ]
+    made = [task.parts for task in tasks(pieces, []) if isinstance(task, Parts)]
+    assert [part.first for parts in made for part in parts] == list(range(1, 1202))
+    assert len(made) == 3
 
 
 def test_a_stream_goes_on_with_the_next_row_and_waits_behind_a_hole(tmp_path: Path, rows: list[Row]) -> None:

@@ -18,6 +18,8 @@ from rostra.errors import BadInput
 HIDDEN: Final = (".", "_")
 """Names that begin so are nobody's rows."""
 
+AT_ONCE: Final = 1 << 20
+"""Bytes of a file that is read as a whole."""
 
 DAMAGED: Final = re.compile(r"OSError: cannot read (.*)|error while reading file (\S+?)\.? ")
 """What Spark makes of a file that a task of ours, or its own reader, finds damaged."""
@@ -44,6 +46,17 @@ def open_files(where: str | Path) -> tuple[pafs.FileSystem, str]:
             f"cannot read {text}: {error}", fix="name a directory, or a URI that Arrow knows"
         ) from None
     return files, path
+
+
+def open_file(where: str) -> pa.NativeFile:
+    """To be read from here and there. A small file is fetched at once: Parquet asks for each column apart,
+    and of a segment with a few hundred rows that is most of the time."""
+    files, path = open_files(where)
+    opened = files.open_input_file(path)
+    if opened.size() > AT_ONCE:
+        return opened
+    with opened:
+        return pa.BufferReader(opened.read_buffer())
 
 
 class Directory:

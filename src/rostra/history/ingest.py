@@ -66,7 +66,7 @@ from rostra.history.tables import APPENDED, CHECKPOINT, COMMITS, SET_ASIDE, WRIT
 from rostra.history.tasks import run
 from rostra.journal.schema import SIGHT, Type
 
-FILES_PER_BATCH: Final = 1000
+FILES_PER_BATCH: Final = 5000
 HOLE_AFTER_S: Final = 600.0
 EVERY_S: Final = 5.0
 

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from rostra.errors import BadInput
-from rostra.history.files import Directory, is_seen, open_files
+from rostra.history.files import Directory, is_seen, open_file
 from rostra.history.look import ARROW, KNOWN, OTHER_ROWS, Seen, extra_columns, look
 from rostra.history.runs import Key, Piece, Run, plan
 from rostra.history.schemas import widened
@@ -93,9 +93,8 @@ def other_rows(key: Key, where: str) -> str:
 
 def rows_between(path: str, first: int, last: int) -> pa.Table | None:
     """None if they cannot be read, which whoever needs them will find out."""
-    files, inside = open_files(path)
     try:
-        with files.open_input_file(inside) as opened:
+        with open_file(path) as opened:
             rows = pq.ParquetFile(opened, page_checksum_verification=True).read()
     except (pa.ArrowException, OSError):
         return None
@@ -142,9 +141,9 @@ def segments(journal: str) -> list[str]:
 
 def glance(path: str) -> Seen:
     """By its footer alone, if that says everything; else a look."""
-    files, inside = open_files(path)
     try:
-        footer = pq.read_metadata(inside, filesystem=files)
+        with open_file(path) as opened:
+            footer = pq.read_metadata(opened)
         said = footer.metadata or {}
         first, last = int(said[b"rostra.first"]), int(said[b"rostra.last"])
         key = Key(said[b"rostra.world"].decode(), said[b"rostra.writer"].decode(), int(said[b"rostra.epoch"]))
@@ -154,7 +153,7 @@ def glance(path: str) -> Seen:
         return look(path)
     role = said.get(b"rostra.role", b"").decode()
     try:
-        extra = extra_columns(footer.schema.to_arrow_schema())
+        extra = extra_columns(footer.schema.to_arrow_schema().remove_metadata())
     except ValueError:
         return look(path)
     run = Run(key, first, last, footer.num_rows, 0, 0, role, closing=False, source=path)

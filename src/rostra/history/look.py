@@ -6,6 +6,7 @@ Spark's own workers, and it says exactly which rows are new before one of them i
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from msgspec import Struct
 
-from rostra.history.files import open_files
+from rostra.history.files import open_file
 from rostra.history.runs import Key, Run
 from rostra.journal.schema import COLUMNS, Type
 
@@ -73,14 +74,13 @@ def look(path: str, world: str | None = None) -> Seen:
 
 
 def look_closely(path: str, world: str | None) -> Seen:
-    files, inside = open_files(path)
-    with files.open_input_file(inside) as source:
+    with open_file(path) as source:
         footer = pq.read_metadata(source)
-        extra = extra_columns(footer.schema.to_arrow_schema())
+        extra = extra_columns(footer.schema.to_arrow_schema().remove_metadata())
         names = [name for name in LOOKED_AT if name in footer.schema.names]
         words = [*WORDS]  # not spelled out, row by row
         file = pq.ParquetFile(source, metadata=footer, read_dictionary=words, page_checksum_verification=True)
-        table = file.read(columns=names)
+        table = file.read(columns=names, use_threads=False)
     if table.num_rows == 0:
         return Seen(path, extra=extra)
     key = Key(*(_only(table, name) for name in ("world", "writer", "epoch")))
@@ -95,8 +95,9 @@ def look_closely(path: str, world: str | None) -> Seen:
     )
 
 
+@lru_cache(maxsize=64)
 def extra_columns(schema: pa.Schema) -> dict[str, Type]:
-    """Columns that we do not know, of types that we do."""
+    """Columns that we do not know, of types that we do. Segments of one version have one schema."""
     extra: dict[str, Type] = {}
     for field in schema:
         found = type_of(field.type)

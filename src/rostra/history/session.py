@@ -49,6 +49,9 @@ SETTINGS: Final = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     PUSHDOWN: "true",
+    # Segments of some hundred rows are listed and read in groups, and not each by a task of its own.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "32",
+    "spark.sql.files.openCostInBytes": str(128 << 10),
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # not the old INT96
     "spark.driver.host": "127.0.0.1",

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 
 from rostra.history.arrow import STAYS_IN_ARROW, Writer, shaped_as, table_in_arrow, words_of
-from rostra.history.files import Directory, open_files, parquet_in
+from rostra.history.files import Directory, open_file, parquet_in
 from rostra.history.runs import Key
 from rostra.history.schemas import KINDS_OF
 from rostra.history.spells import Ending, by_life, counted, end, fold, sight, stretches
@@ -257,8 +257,7 @@ def row_groups(
     path: str, schema: pa.Schema, wanted: Callable[[Any], bool] = lambda group: True
 ) -> Iterator[pa.Table]:
     """A file, bit by bit, with these columns. Words are not spelled out."""
-    files, inside = open_files(path)
-    with files.open_input_file(inside) as opened:
+    with open_file(path) as opened:
         footer = pq.read_metadata(opened)
         there = {footer.schema.column(nth).path for nth in range(footer.num_columns)}
         words = [name for name in words_of(schema) if name in there]

@@ -33,7 +33,6 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
@@ -53,12 +52,12 @@ from pyspark.sql.types import StructType
 
 from rostra.errors import BadInput
 from rostra.history.arrow import in_arrow, spelled
-from rostra.history.files import damaged, open_files
+from rostra.history.files import damaged, open_file
 from rostra.history.journals import Survey, chosen, segments, survey
-from rostra.history.look import ARROW
+from rostra.history.look import ARROW, KNOWN
 from rostra.history.runs import Epoch, Key, Piece, Plan, Run, plan
 from rostra.history.session import fit
-from rostra.journal.schema import COLUMNS
+from rostra.history.straight import FILE_WEIGHT
 from rostra.names import ROOT, Domain, inside, parse_domain, parse_group
 
 FORMAT: Final = "rostra"
@@ -66,7 +65,6 @@ FORMAT: Final = "rostra"
 ROWS_PER_TASK: Final = 1_000_000
 BATCH_ROWS: Final = 65_536
 OPTIONS: Final = ("path", "asOf", "seenFrom", "group", "ignoreCorruptFiles", "failOnDataLoss")
-CHECKED: Final = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
 
 SKIPPED_BY: Final = frozenset({"world", "writer", "kind", "group", "domain", "at", "epoch", "member"})
 
@@ -378,7 +376,7 @@ def tasks(pieces: Iterable[Piece], wanted: Sequence[Condition]) -> list[InputPar
         if wanted and not may_have(piece.run.source, wanted):
             continue
         together.append(Part(piece.run.source, piece.first, piece.last))
-        rows += piece.last - piece.first + 1
+        rows += piece.last - piece.first + 1 + FILE_WEIGHT
         if rows >= ROWS_PER_TASK:
             made.append(Parts(together))
             together, rows = [], 0
@@ -392,8 +390,8 @@ def may_have(path: str, wanted: Sequence[Condition]) -> bool:
 
     Our own reading of them, because Arrow keeps whatever has an empty cell in a column that is asked about.
     """
-    files, name = open_files(path)
-    footer = pq.read_metadata(name, filesystem=files)
+    with open_file(path) as opened:
+        footer = pq.read_metadata(opened)
     place = {footer.schema.column(nth).path: nth for nth in range(footer.num_columns)}
     return any(
         all(_may_hold(footer.row_group(group), place, each) for each in wanted)
@@ -415,38 +413,85 @@ def _may_hold(group: Any, place: Mapping[str, int], wanted: Condition) -> bool:
 def rows_of(
     parts: Sequence[Part], wanted: Sequence[Condition], schema: StructType, *, skips: bool
 ) -> Iterator[pa.RecordBatch]:
+    """Segments may be small: they are picked from and handed over in groups. What is left out is left out
+    whole, so a segment joins its group when all of it has been read."""
+    group = Group(wanted, schema)
     for part in parts:
         try:
-            rows = _rows_of(part, wanted, schema)
-            # What is left out is left out whole: a segment is handed over when all of it has been read.
-            yield from list(rows) if skips else rows
+            rows = segment_rows(part, wanted, group.columns)
         except (pa.ArrowException, OSError) as error:
             if not skips:
                 raise damaged(part.path, error) from None
+            continue
+        if not group.has_room(rows):
+            yield from group.handed_over()
+        group.add(rows)
+    yield from group.handed_over()
 
 
-def _rows_of(part: Part, wanted: Sequence[Condition], schema: StructType) -> Iterator[pa.RecordBatch]:
-    handed_over = pa.schema(
-        [
-            pa.field(
-                field.name, spelled(in_arrow(StructType([field])).field(0).type), nullable=field.nullable
-            )
-            for field in schema
+class Group:
+    """Rows of several segments, on their way to Spark."""
+
+    def __init__(self, wanted: Sequence[Condition], schema: StructType) -> None:
+        self._names = schema.names
+        fields = [
+            pa.field(name, spelled(in_arrow(StructType([field])).field(0).type), nullable=field.nullable)
+            for name, field in zip(schema.names, schema, strict=True)
         ]
-    )
-    # Conditions may be on columns that nobody asked for.
-    asked = [(column.name, ARROW[column.type]) for column in COLUMNS if column.name not in schema.names]
-    files, name = open_files(part.path)
-    numbers = (pc.field("seq") >= part.first) & (pc.field("seq") <= part.last)
-    picked = reduce(and_, (each.picks() for each in wanted), numbers)
-    fragment = ds.ParquetFileFormat().make_fragment(name, files)
-    for batch in fragment.to_batches(
-        schema=pa.schema([*((field.name, field.type) for field in handed_over), *asked]),
-        columns=schema.names,
-        filter=picked,
-        batch_size=BATCH_ROWS,
-        fragment_scan_options=CHECKED,
-    ):
-        if batch.num_rows:
-            arrays = [batch.column(field.name).cast(field.type) for field in handed_over]
-            yield pa.RecordBatch.from_arrays(arrays, schema=handed_over)
+        # Conditions may be on columns that nobody asked for.
+        asked = {each.column for each in wanted} - set(schema.names)
+        fields += [pa.field(name, ARROW[KNOWN[name].type]) for name in sorted(asked)]
+        self._schema = pa.schema(fields)
+        self._picked = reduce(and_, (each.picks() for each in wanted)) if wanted else None
+        self._tables: list[pa.Table] = []
+        self._rows = 0
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self._schema.names)
+
+    def has_room(self, rows: pa.Table) -> bool:
+        """Only what has the same columns is put together, and only so much."""
+        return not self._tables or (
+            self._rows + rows.num_rows <= BATCH_ROWS and self._tables[0].schema.equals(rows.schema)
+        )
+
+    def add(self, rows: pa.Table) -> None:
+        if rows.num_rows:
+            self._tables.append(rows)
+            self._rows += rows.num_rows
+
+    def handed_over(self) -> Iterator[pa.RecordBatch]:
+        if not self._tables:
+            return
+        rows = pa.concat_tables(self._tables).combine_chunks()
+        self._tables, self._rows = [], 0
+        columns = [
+            rows[field.name].cast(field.type)
+            if field.name in rows.column_names
+            else pa.nulls(rows.num_rows, field.type)
+            for field in self._schema
+        ]
+        shaped = pa.table(columns, schema=self._schema)
+        if self._picked is not None:
+            shaped = shaped.filter(self._picked)
+        yield from shaped.select(self._names).to_batches(max_chunksize=BATCH_ROWS)
+
+
+def segment_rows(part: Part, wanted: Sequence[Condition], columns: Sequence[str]) -> pa.Table:
+    """These columns of it, as far as it has them, without groups of rows in which nothing can be wanted."""
+    with open_file(part.path) as opened:
+        file = pq.ParquetFile(opened, page_checksum_verification=True)
+        footer = file.metadata
+        place = {footer.schema.column(nth).path: nth for nth in range(footer.num_columns)}
+        groups = [
+            group
+            for group in range(footer.num_row_groups)
+            if all(_may_hold(footer.row_group(group), place, each) for each in wanted)
+        ]
+        there = set(file.schema_arrow.names)
+        asked = [name for name in dict.fromkeys((*columns, "seq")) if name in there]
+        rows = file.read_row_groups(groups, columns=asked, use_threads=False).replace_schema_metadata()
+    numbers = rows["seq"].to_numpy()
+    is_taken = (numbers >= part.first) & (numbers <= part.last)
+    return rows if is_taken.all() else rows.filter(pa.array(is_taken))

@@ -30,7 +30,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from rostra.history.arrow import shaped_as, spelled, table_in_arrow, words_of
-from rostra.history.files import damaged, open_files
+from rostra.history.files import damaged, open_file, open_files
 from rostra.history.look import Seen
 from rostra.history.runs import Key, Piece
 
@@ -128,9 +128,8 @@ def read(strand: Strand, columns: tuple[str, ...]) -> Iterator[pa.Table]:
 
 def _row_groups(path: str, wanted: tuple[str, ...]) -> Iterator[pa.Table]:
     schema = _schema(wanted)
-    files, inside = open_files(path)
     try:
-        with files.open_input_file(inside) as opened:
+        with open_file(path) as opened:
             words = words_of(schema)
             file = pq.ParquetFile(opened, read_dictionary=words, page_checksum_verification=True)
             known = set(file.schema_arrow.names)

@@ -44,7 +44,7 @@ def ingest(
     ] = 600.0,
     files: Annotated[
         int, typer.Option("--files", metavar="N", min=1, help="At most so many segments in a batch.")
-    ] = 1000,
+    ] = 5000,
     every: Annotated[
         float, typer.Option("--every", metavar="SECONDS", min=0.1, help="With --follow: look so often.")
     ] = 5.0,
