@@ -163,6 +163,103 @@ def test_once_it_has_caught_up_it_is_a_receiver_like_any_other():
     assert net.programs[laggard].numbers[a][-1][0] - before < 0.06
 
 
+def far_behind(at: tuple[str, ...], *, lan_loss: float = 0.0) -> tuple[Net, Endpoint, list[Endpoint]]:
+    """Receivers that have not read for 5000 messages, 1000 a second, which go on. A datagram holds one, a
+    part of the window 32; what they may ask for is more than the window."""
+    config = FifoConfig(window_messages=1024, held_messages=1024, window_bytes=8 * 32 * 1000)
+    net = Net(1, {"huji": 1, "mit": 2}, config=config, lan_loss=lan_loss)
+    net.size = 1000
+    a = net.join("huji.h1/a", role=Role.SEND)
+    slow = [net.join(name, role=Role.RECEIVE, slow=Slow.SPILL) for name in at]
+    net.run(2.0)
+    for who in slow:
+        net.step(who.partition("/")[0], ev.Paused(who, G))
+    net.stream(a, every_s=0.01, batch=10)
+    net.run(5.0)
+    net.counts.clear()
+    net.ignored.clear()
+    return net, a, slow
+
+
+def last(net: Net, who: Endpoint, sender: Endpoint) -> int:
+    return net.programs[who].last.get(sender, 0)
+
+
+def read_back(net: Net) -> int:
+    """Messages that came from disk: all others are sent to every host of a LAN, or between LANs."""
+    kinds = ("Data", "Repair")
+    return sum(net.counts.get(f"transmit {each}", 0) - net.counts.get(f"wan {each}", 0) for each in kinds)
+
+
+@pytest.mark.spec("X-091")
+def test_a_backlog_is_read_once_and_in_parts_and_not_by_a_question_per_message():
+    net, a, [laggard] = far_behind(("mit.h1/laggard",))
+    had = last(net, laggard, a)
+    reads(net, laggard)
+    net.run(1.0)
+    assert last(net, laggard, a) >= net.sent[a] - 100  # what is on its way from huji
+    missed = net.sent[a] - had
+    assert missed > 5000
+    assert net.counts["cast Nak"] <= 2 + missed / net.config.held_messages
+    assert read_back(net) <= missed
+    assert net.counts["disk ReadSpilled"] <= missed / 32 + 8
+    assert net.ignored.get(("Data", "no room for what is on disk"), 0) == 0
+
+
+@pytest.mark.spec("X-091")
+def test_of_a_backlog_only_what_was_lost_is_read_again():
+    net, a, [laggard] = far_behind(("mit.h1/laggard",), lan_loss=0.05)
+    had = last(net, laggard, a)
+    reads(net, laggard)
+    net.run(6.0)
+    assert last(net, laggard, a) >= net.sent[a] - 200
+    assert read_back(net) <= 1.1 * (net.sent[a] - had)
+
+
+@pytest.mark.spec("X-091")
+def test_what_is_only_late_is_not_read_again():
+    net, a, [laggard] = far_behind(("mit.h1/laggard",))
+    net.programs[a].silent = True
+    net.run(1.0)
+    had, net.lan_s = last(net, laggard, a), 0.08  # its host is busy, and takes so long to come to it
+    net.counts.clear()
+    reads(net, laggard)
+    net.run(15.0)
+    assert last(net, laggard, a) == net.sent[a]
+    assert read_back(net) <= net.sent[a] - had
+    assert shelves(net) == 0
+
+
+@pytest.mark.spec("X-091")
+@pytest.mark.parametrize("reader", [0, 1])
+def test_a_receiver_catches_up_whatever_another_slow_one_of_its_host_does(reader):
+    net, a, slow = far_behind(("mit.h1/one", "mit.h1/two"))
+    had = last(net, slow[reader], a)
+    reads(net, slow[reader])
+    net.run(1.0)
+    assert last(net, slow[reader], a) >= net.sent[a] - 100
+    assert read_back(net) <= net.sent[a] - had
+    reads(net, slow[1 - reader])
+    net.run(1.0)
+    assert last(net, slow[1 - reader], a) >= net.sent[a] - 100
+    net.programs[a].silent = True
+    net.run(1.0)
+    assert [last(net, who, a) for who in slow] == [net.sent[a]] * 2
+    assert shelves(net) == 0
+
+
+@pytest.mark.spec("X-091")
+def test_what_a_quick_receiver_asks_for_does_not_touch_the_disk_of_a_slow_one_of_its_host():
+    net, a, _ = far_behind(("mit.h1/laggard",), lan_loss=0.05)
+    quick = net.join("mit.h1/quick", role=Role.RECEIVE)
+    net.run(1.0)
+    net.counts.clear()
+    net.run(3.0)
+    assert last(net, quick, a) >= net.sent[a] - 200
+    assert net.counts["cast Nak"] > 10
+    assert net.counts.get("disk ReadSpilled", 0) == 0
+
+
 @pytest.mark.spec("X-091", "X-048")
 def test_the_last_words_of_one_who_left_are_read_from_disk_however_long_it_takes():
     net, a, quick, laggard = world(Slow.SPILL)

@@ -375,6 +375,7 @@ class Net:
             case ev.Spill():
                 self.at(self.disk_s, lambda: self.step(node, self.shelf(node).keep(effect)))
             case ev.ReadSpilled():
+                self._count("disk", effect)
                 self.at(self.disk_s, lambda: self.step(node, self.shelf(node).read(effect)))
             case ev.ForgetSpilled():
                 self.at(self.disk_s, lambda: self.shelf(node).forget(effect))

@@ -718,7 +718,9 @@ class Relays:
         again for little is answered twice: it has lost a round trip already, on a way that loses answers
         too."""
         relay = self.running.get(nak.stream)
-        on_disk = bool(nak.ranges) and self.spills.asked(nak.asker, nak.stream, nak.ranges[0][0])
+        lowest = relay.lowest if relay is not None and relay.known else None
+        is_gone = bool(nak.ranges) and (lowest is None or nak.ranges[0][0] < lowest)
+        on_disk = is_gone and self.spills.asked(nak)
         if relay is None or not relay.known:
             if not on_disk:
                 self._voice.ignore("Nak", "stream is not known")

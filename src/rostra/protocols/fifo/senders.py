@@ -362,6 +362,8 @@ class Senders:
         if data.repair and sender.promises.promises:
             sender.promises.heard(*places_of(data))
         pieces = inbound.take(run, self._config.held_messages)
+        if self._is_read_back(inbound):
+            inbound.holes.follows(run.end, self._voice.now + self._config.nak_wait_max_s)
         if data.repair:
             sender.repaired += sum([piece.count for piece in pieces])
         inbound.hear_high(data.high)
@@ -436,11 +438,17 @@ class Senders:
         return self.paused or self.listing is not None
 
     def _look_for_holes(self, sender: Sender) -> None:
-        assert sender.inbound is not None
-        config = self._config
-        wait = self._voice.luck.between(config.nak_wait_min_s, config.nak_wait_max_s)
-        sender.inbound.look_for_holes(config.held_messages, self._voice.now + wait)
+        inbound, config = sender.inbound, self._config
+        assert inbound is not None
+        if not (self._is_read_back(inbound) and inbound.holes.is_open):
+            wait = self._voice.luck.between(config.nak_wait_min_s, config.nak_wait_max_s)
+            inbound.look_for_holes(config.held_messages, self._voice.now + wait)
         self._watch(sender)
+
+    def _is_read_back(self, inbound: Inbound) -> bool:
+        """Is what we need next on our delegate's disk? All of it is, and comes as we confirm it: to ask for
+        each number as soon as there is room for it would be a question per message."""
+        return self._spilled and inbound.next <= inbound.stable
 
     def _has_enough(self, inbound: Inbound) -> bool:
         """Nobody waits for one whose backlog is on disk, so nobody but us bounds what it keeps in memory."""

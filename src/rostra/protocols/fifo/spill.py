@@ -5,9 +5,10 @@
                   │ need            │ kept: here it is pinned             │ next
 
 When a receiver is half a window behind, what it has not taken is written to disk, and as soon as the disk has
-it, the receiver counts as having it: its senders go on. It is read back as the receiver takes it, by its own
-questions for what it misses, and then without being asked, part by part, as it confirms them. Once it has
-everything that is on disk, it is a receiver like any other.
+it, the receiver counts as having it: its senders go on. Its first question for what it misses has it read
+back, part by part, as the receiver confirms them. Of what it asks for afterwards, only that is read again
+which something later has overtaken: the rest is on its way. Once it has everything that is on disk, it is a
+receiver like any other.
 
 When the disk is full or fails, the receiver has to go, as under `expel`. What is only on disk dies with the
 delegate: a successor says that it does not have it, and the receiver is told so, by `Excluded`, or by a `Gap`
@@ -18,20 +19,27 @@ if it was parted from the group meanwhile (TX-13, X-064). The disk belongs to th
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from rostra.core.effects import Instant
-from rostra.names import Domain, Endpoint, host_of
+from rostra.names import Endpoint, host_of
 from rostra.protocols.fifo.events import ForgetSpilled, ReadSpilled, Spill, Spilled, SpilledRead
 from rostra.protocols.fifo.slow import is_behind, is_worth
 from rostra.protocols.fifo.voice import Alarm, Voice
-from rostra.protocols.flow.messages import Data, Stream
+from rostra.protocols.flow.fragments import NUMBER, held, place, places
+from rostra.protocols.flow.messages import Data, Nak, Range, Run, Stream
+from rostra.protocols.flow.recovery import Recent
+from rostra.protocols.flow.streams import Store
 
 if TYPE_CHECKING:
     from rostra.protocols.fifo.relays import Relay
 
 PARTS: Final = 8
 """A window is written and read in so many parts. Raising it: more and smaller writes, less in flight."""
+
+PATIENCE: Final = 4
+"""After so many times `status_s` the last that was read back must have come, however busy the receiver is.
+Raising it: fewer duplicates on a busy machine, a longer wait if that is lost."""
 
 
 class Backlog(Struct):
@@ -46,6 +54,9 @@ class Backlog(Struct):
     high: int = 0  # the last number emitted, as far as was known
     flying: list[tuple[int, int]] = []  # what was sent and not taken: up to which number, how many bytes
     reading: bool = False
+    again: bool = False  # and what is being read was sent before
+    wanted: list[Range] = []  # what was lost of that, from place to place (`fragments.py`)
+    recent: Recent = field(default_factory=Recent)
     until: Instant | None = None  # its receiver was lost from sight, and may come back until then
 
 
@@ -140,31 +151,55 @@ class Spills:
             self._read(backlog)
         return True
 
-    def asked(self, asker: Domain, stream: Stream, first: int) -> bool:
-        """A host misses numbers from this one on. Are they on disk for one of its receivers?"""
-        for backlog in self._sorted():
-            if (
-                backlog.stream == stream
-                and host_of(backlog.receiver) == asker
-                and backlog.need <= first < backlog.kept
-            ):
-                on_its_way = backlog.sent_at + self._config.status_s > self._voice.now
-                if not backlog.reading and not (first < backlog.sent and on_its_way):
-                    backlog.sent, backlog.flying = first, []
-                    self._read(backlog)
-                return True
-        return False
+    def asked(self, nak: Nak) -> bool:
+        """A host misses something. Is it on disk for one of its receivers? If for several, the one that has
+        taken most below it is taken for the asker."""
+        first = nak.ranges[0][0]
+        backlog = max(
+            [
+                each
+                for each in self._sorted()
+                if each.stream == nak.stream
+                and host_of(each.receiver) == nak.asker
+                and each.need <= first < each.kept
+            ],
+            key=lambda each: each.need,
+            default=None,
+        )
+        if backlog is None:
+            return False
+        is_late = self._voice.now >= backlog.sent_at + PATIENCE * self._config.status_s
+        if not backlog.sent:
+            backlog.sent = first
+        elif first >= backlog.sent and is_late:
+            backlog.flying = []  # it came, and is not taken yet
+        elif not backlog.wanted:
+            # Of what was sent last nothing later has come: it is on its way.
+            last = place(backlog.sent) - 1
+            lost = [(low, min(high, last)) for low, high in places(nak) if low <= last]
+            if not is_late:
+                lost = [each for each in lost if each[1] < last]
+            backlog.wanted = backlog.recent.fresh(self._voice.now, lost, self._config.status_s)
+        self._read(backlog)
+        return True
 
     def _read(self, backlog: Backlog) -> None:
-        """The next part, if the receiver has room for it."""
-        config = self._config
-        first = backlog.sent = max(backlog.sent, backlog.need)
-        end = min(backlog.kept, backlog.need + config.window_messages)
-        flying = sum([size for _, size in backlog.flying])
-        if not backlog.reading and first < end and flying < config.window_bytes // 2:
+        """What was lost, or the next part, if the receiver has room for it."""
+        if backlog.reading:
+            return
+        config, need = self._config, place(backlog.need)
+        backlog.wanted = [(max(low, need), high) for low, high in backlog.wanted if high >= need]
+        backlog.sent = max(backlog.sent, backlog.need)
+        backlog.again = bool(backlog.wanted)
+        if backlog.again:
+            first, end = backlog.wanted[0][0] >> NUMBER, (backlog.wanted[-1][1] >> NUMBER) + 1
+        else:
+            first, end = backlog.sent, min(backlog.kept, backlog.need + config.window_messages)
+            if sum([size for _, size in backlog.flying]) >= config.window_bytes // 2:
+                return
+        if first < end:
             backlog.reading = True
-            part = config.window_bytes // PARTS
-            end = min(end, first + config.status_messages)
+            end, part = min(end, first + config.status_messages), config.window_bytes // PARTS
             self._voice.effects.append(ReadSpilled(self._voice.group, backlog.number, first, end, part))
 
     def read(self, event: SpilledRead) -> tuple[Endpoint, str] | None:
@@ -179,12 +214,26 @@ class Spills:
         high, stable = backlog.high, backlog.kept - 1
         if relay is not None:
             high, stable = relay.inbound.high, relay.pins.stable
-        for run in event.runs:
-            voice.transmit(host_of(backlog.receiver), Data(backlog.stream, run, high, stable))
-            backlog.flying.append((run.end, len(run.block)))
-        backlog.sent, backlog.sent_at = event.runs[-1].end, voice.now
+        for run, offset, size in self._asked_for(backlog, event.runs):
+            data = Data(backlog.stream, run, high, stable, backlog.again, 0, offset, size)
+            voice.transmit(host_of(backlog.receiver), data)
+        if not backlog.again:
+            backlog.flying += [(run.end, len(run.block)) for run in event.runs]
+            backlog.sent = event.runs[-1].end
+        backlog.sent_at = voice.now
         self._read(backlog)
         return None
+
+    def _asked_for(self, backlog: Backlog, runs: tuple[Run, ...]) -> list[tuple[Run, int, int]]:
+        """All of it, or what was lost; each with its offset and size, if it is a part."""
+        if not backlog.again:
+            return [(run, 0, 0) for run in runs]
+        store, config, upto = Store(), self._config, place(runs[-1].end)
+        for run in runs:
+            store.append(run)
+        found = list(held(store, backlog.wanted, config.datagram_bytes, config.repair_bytes))
+        backlog.wanted = [(max(low, upto), high) for low, high in backlog.wanted if high >= upto]
+        return found
 
     # Coming and going
 
@@ -195,7 +244,7 @@ class Spills:
         if backlog is None:
             return None
         if needs is not None and backlog.need <= needs <= backlog.kept and relay.lowest <= backlog.kept:
-            backlog.until, backlog.sent, backlog.flying = None, 0, []
+            backlog.until, backlog.sent, backlog.flying, backlog.wanted = None, 0, [], []
             return backlog.kept
         self._end(backlog)
         return None

@@ -102,6 +102,18 @@ class Holes:
         if not holes:
             self._queue.clear()
 
+    @property
+    def is_open(self) -> bool:
+        """Has nothing come of the last that was looked at?"""
+        return bool(self.holes) and self.holes[-1].last == self.upto
+
+    def follows(self, number: int, due: Instant) -> None:
+        """What is before this number came: a hole that begins with it is being filled, and is not asked for
+        before then."""
+        hole = self.at(number)
+        if hole is not None and hole.first == number:
+            hole.asked, hole.due = 0, max(hole.due, due)
+
     def at(self, number: int) -> Hole | None:
         """The hole that this number is in."""
         place = bisect_left(self.holes, number, key=_last)
