@@ -20,7 +20,11 @@ def main() -> int:
     began = time.process_time()
     soak = Soak(chosen.seed, for_s=3600 * chosen.hours)
     try:
+        print(f"{chosen.hours:g} h of virtual time, with seed {chosen.seed}", file=sys.stderr, flush=True)
         outcome = soak.soak()
+    except KeyboardInterrupt:
+        print(f"stopped at {soak.world.now:.0f} s; no promise was broken until then", file=sys.stderr)
+        return 130
     except AssertionError as error:
         print(f"seed {chosen.seed}, at {soak.world.now:.1f} s: {error}", file=sys.stderr)
         return 1

@@ -509,6 +509,7 @@ def main() -> None:
             replay(options.replay)
             return
         seed = int(time.time()) if options.seed is None else options.seed
+        print(f"{options.seconds:g} s, with seed {seed}", file=sys.stderr, flush=True)
         at = time.monotonic()
         endings = run(seed, seconds=options.seconds / 2, reached=reached)
         behind_at = time.monotonic()
@@ -516,6 +517,9 @@ def main() -> None:
     except Broken as broken:
         print(f"\nerror: {broken}", file=sys.stderr)
         raise SystemExit(1) from None
+    except KeyboardInterrupt:
+        print("\nstopped; no promise was broken until then", file=sys.stderr)
+        raise SystemExit(130) from None
     end = time.monotonic()
     thrown = seen.pop(behind.THROWN)
     print(f"\nseed {seed}: every promise held", file=sys.stderr)
