@@ -85,6 +85,34 @@ def test_nobody_there_is_remarked(cluster: Cluster) -> None:
     assert sent.code == 0 and sent.err == "nobody else is in empty-room@world: nobody has heard it\n"
 
 
+def test_listeners_that_have_left_meanwhile_are_not_taken_for_none(cluster: Cluster) -> None:
+    with (
+        cluster.begin("tail", "emptied", "--count", "1") as tail,
+        cluster.begin("send", "emptied", "--wait", "1", stdin=subprocess.PIPE) as send,
+    ):
+        assert send.stdin is not None and tail.stdout is not None
+        send.stdin.write("heard\n")
+        send.stdin.flush()
+        assert tail.stdout.readline() == "heard\n" and tail.wait(WITHIN_S) == 0
+        _, remarks = send.communicate("not heard\n", timeout=WITHIN_S)
+        assert send.returncode == 0
+    assert remarks.splitlines()[-1] == (
+        "all others have left emptied@world: nobody has heard what was sent after that"
+    )
+
+
+def test_what_is_submitted_to_nobody_is_remarked(cluster: Cluster) -> None:
+    sent = cluster.run("send", "empty-room", "hello?", "--submit")
+    assert sent.err == "nobody is in empty-room@world now: perhaps nobody has heard it\n"
+
+
+@pytest.mark.parametrize("more", [[], ["--submit"]])
+def test_an_empty_stdin_is_not_something_that_nobody_heard(cluster: Cluster, more: list[str]) -> None:
+    with cluster.begin("send", "nothing", *more, stdin=subprocess.DEVNULL) as send:
+        assert send.communicate(timeout=WITHIN_S)[1] == "nothing was sent: no line came on stdin\n"
+        assert send.returncode == 0
+
+
 def test_a_group_without_delivery_is_refused_by_what_it_is(cluster: Cluster) -> None:
     with cluster.begin("join", "quiet") as join:
         assert join.stderr is not None and "is in quiet@world" in join.stderr.readline()

@@ -84,6 +84,7 @@ def send(
 async def _send(
     group: Group, message: str | None, name: str, wait: int, role: RoleName, agent: str | None
 ) -> int:
+    sent, was_alone = 0, True
     async with (
         endpoint(agent, name) as me,
         me.join(group.name, group.scope, delivery="fifo", role=role) as talk,
@@ -91,18 +92,28 @@ async def _send(
         async with until_told():
             await talk.ready()
             await _until_there(talk, wait)
-            if message is not None:
-                await talk.send(message.encode())
-            else:
-                async for lines in _lines():
-                    await talk.send_many(lines)
+            async for lines in _lines() if message is None else _once(message):
+                was_alone = was_alone and len(talk.members) < 2
+                sent += len(lines)
+                await talk.send_many(lines)
         members = (await me.resolve(group.name, group.scope)).members if role == "submit" else talk.members
-        if len(members) < 2:  # the speaker is one of them: we, or our cluster's
-            remark(f"nobody else is in {group}: nobody has heard it")
+        if not sent:
+            remark("nothing was sent: no line came on stdin")
+        elif len(members) < 2:  # the speaker is one of them: we, or our cluster's
+            remark(_unheard(group, role, was_alone))
     if talk.unconfirmed:
         remark(f"not everybody has confirmed the last {talk.unconfirmed} of it: some may not have heard them")
         return EXIT_FAILED
     return EXIT_OK
+
+
+def _unheard(group: Group, role: RoleName, was_alone: bool) -> str:
+    """What to say when nobody else is there in the end."""
+    if role == "submit":
+        return f"nobody is in {group} now: perhaps nobody has heard it"
+    if was_alone:
+        return f"nobody else is in {group}: nobody has heard it"
+    return f"all others have left {group}: nobody has heard what was sent after that"
 
 
 async def _until_there(talk: Conversation, count: int) -> None:
@@ -111,6 +122,10 @@ async def _until_there(talk: Conversation, count: int) -> None:
         async for _ in talk:
             if len(talk.members) > count:
                 return
+
+
+async def _once(message: str) -> AsyncIterator[list[bytes]]:
+    yield [message.encode()]
 
 
 async def _lines() -> AsyncIterator[list[bytes]]:
