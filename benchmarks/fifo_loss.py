@@ -17,13 +17,13 @@ from rostra.names import ROOT, Domain, Group
 from rostra.protocols.fifo.events import Delivered, Item
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
-from rostra.sim.network import Constant, LinkModel, Quality
-from rostra.sim.programs import Program
+from rostra.sim.network import Constant, LineQuality, LinkModel
+from rostra.sim.programs import SimProgram
 from rostra.sim.world import World
 
 G: Final = Group("table", ROOT)
 ONE_WAY_S: Final = 0.02
-LAN: Final = Quality(Constant(0.0002))
+LAN: Final = LineQuality(Constant(0.0002))
 RATES: Final = {100: 100.0, 3_000: 100.0, 60_000: 10.0, 1 << 20: 0.5}
 LOSSES: Final = (0.0, 0.02, 0.05, 0.1, 0.2)
 PATIENCE_S: Final = 30.0
@@ -53,7 +53,7 @@ class Steady(Struct, frozen=True):
 class _Ear:
     """When a receiver was given what, and how long it waited for it."""
 
-    def __init__(self, program: Program, began: float, every_s: float) -> None:
+    def __init__(self, program: SimProgram, began: float, every_s: float) -> None:
         self.began, self.every_s = began, every_s
         self.delivered, self.longest_s, self._at = 0, 0.0, began
         program.talk(G).hearer = self.hear
@@ -70,8 +70,8 @@ def steady(size: int, loss: float, for_s: float, *, rate: float | None = None, s
     world = World(
         seed,
         domains={"s1": 1, "s2": 2},
-        links=LinkModel(LAN, Quality(Constant(ONE_WAY_S))),
-        data=LinkModel(LAN, Quality(Constant(ONE_WAY_S), loss=loss)),
+        links=LinkModel(LAN, LineQuality(Constant(ONE_WAY_S))),
+        data=LinkModel(LAN, LineQuality(Constant(ONE_WAY_S), loss=loss)),
         timers=LinkConfig.wan().over_datagrams(),
         fifo=FifoConfig(),
         history=False,

@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rostra.names import Domain, Endpoint, Group, enclosing, inside, parent
-from rostra.sim import LAN, Program, World, even
+from rostra.sim import LAN, SimProgram, World, even
 
 SHAPES = {1_000: (2, 1, 1, 5), 10_000: (2, 5, 1, 10), 100_000: (4, 5, 5, 10)}
 PER_HOST = 100
@@ -74,11 +74,11 @@ def scope_for(cluster: Domain, nth: int) -> Domain:
     return around[0] if nth % 100 < 90 else around[-2] if nth % 100 < 99 else around[-1]
 
 
-def build(endpoints: int) -> tuple[World, dict[Group, list[Program]]]:
+def build(endpoints: int) -> tuple[World, dict[Group, list[SimProgram]]]:
     world = World(seed=1, tree=even(SHAPES[endpoints]), links=LAN, history=False, stagger=True)
     world.run(5.0)
     joined: dict[Domain, int] = defaultdict(int)
-    groups: dict[Group, list[Program]] = defaultdict(list)
+    groups: dict[Group, list[SimProgram]] = defaultdict(list)
     for nth in range(PER_HOST):
         for host in world.tree.hosts:
             scope = scope_for(parent(host), nth)
@@ -91,7 +91,7 @@ def build(endpoints: int) -> tuple[World, dict[Group, list[Program]]]:
     return world, groups
 
 
-def check(world: World, groups: dict[Group, list[Program]], lost: Domain | None = None) -> None:
+def check(world: World, groups: dict[Group, list[SimProgram]], lost: Domain | None = None) -> None:
     """Every endpoint sees exactly those of its group that are on its side of the cut."""
     for group, programs in groups.items():
         sides: dict[bool, tuple[Endpoint, ...]] = {}

@@ -54,13 +54,13 @@ from rostra.protocols.fifo.core import ClusterCore, HostCore
 from rostra.protocols.fifo.events import Delivered, Gap, Item, Ready
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
-from rostra.sim.network import Constant, LinkModel, Quality
-from rostra.sim.programs import Program
+from rostra.sim.network import Constant, LineQuality, LinkModel
+from rostra.sim.programs import SimProgram
 from rostra.sim.world import World
 
 G: Final = Group("table", ROOT)
 ONE_WAY_S: Final = {("huji", "mit"): 0.115, ("mit", "ntu"): 0.115, ("huji", "ntu"): 0.195}
-LAN: Final = Quality(Constant(0.0002))
+LAN: Final = LineQuality(Constant(0.0002))
 TREES: Final = {
     "star": FifoConfig(root=Domain("huji")),
     "chain": FifoConfig(root=Domain("huji"), fanout=1),
@@ -71,13 +71,13 @@ def sites(seed: int, loss: float, config: FifoConfig, *, hosts: int = 6) -> Worl
     world = World(
         seed,
         domains={"huji": hosts, "mit": 2, "ntu": 2},
-        links=LinkModel(LAN, Quality(Constant(0.115))),
+        links=LinkModel(LAN, LineQuality(Constant(0.115))),
         timers=_patient(LinkConfig.wan().over_datagrams()),
         fifo=config,
         history=False,
     )
     for (a, b), delay_s in ONE_WAY_S.items():
-        world.make(f"{a} | {b}", Quality(Constant(delay_s)))
+        world.make(f"{a} | {b}", LineQuality(Constant(delay_s)))
     world.settle()
     _lose(world, loss)
     return world
@@ -100,7 +100,7 @@ def _lose(world: World, loss: float) -> None:
 class _Times:
     """When a joiner's machine changed its state, and when it heard whom first."""
 
-    def __init__(self, world: World, program: Program) -> None:
+    def __init__(self, world: World, program: SimProgram) -> None:
         self.world, self.program = world, program
         self.asked_at = world.now
         self.states: list[tuple[float, str]] = []
@@ -239,7 +239,7 @@ def _steady(
     sender.stream(G, PERIOD_S, count=round(for_s / PERIOD_S))
     luck, began = Random(f"smooth {seed}"), world.now
     before = _counts(world)
-    others: list[Program] = []
+    others: list[SimProgram] = []
     hosts = ("huji.h2", "huji.h3", "huji.h4", "huji.h5", "ntu.h1")
     for second in range(round(for_s)):
         if loss is None:
@@ -294,7 +294,7 @@ def continuous(seed: int, minutes: int, *, alone: bool = False) -> Continuous:
     receiver.talk(G).hearer = hear
     sender.stream(G, PERIOD_S, count=minutes * 600)
     hosts = ("huji.h2", "huji.h3", "huji.h4", "ntu.h1")
-    present: dict[str, Program] = {}
+    present: dict[str, SimProgram] = {}
     changes = named = 0
     kept: Counter[str] = Counter()
     for half in range(minutes * 120):
@@ -363,7 +363,7 @@ def grown(site_count: int, receivers: int, *, hosts: int = 4) -> Grown:
     world = World(
         1,
         domains={f"s{n + 1}": hosts for n in range(site_count)},
-        links=LinkModel(LAN, Quality(Constant(0.04))),
+        links=LinkModel(LAN, LineQuality(Constant(0.04))),
         fifo=True,
         history=False,
     )
@@ -372,7 +372,7 @@ def grown(site_count: int, receivers: int, *, hosts: int = 4) -> Grown:
     sender.join_fifo(G)
     world.run(2.0)
     asked_at, ready_at = world.now, 0.0
-    listeners: list[Program] = []
+    listeners: list[SimProgram] = []
 
     def hear(at: float, item: Item) -> None:
         nonlocal ready_at

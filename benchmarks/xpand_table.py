@@ -52,7 +52,7 @@ from benchmarks.xpand_sheets import (
 from benchmarks.xpand_sim import drift
 from rostra.errors import RostraError
 from rostra.lab import Lab, load_plan
-from rostra.lab.plan import Plan
+from rostra.lab.plan import LabPlan
 from rostra.lab.probe import probe
 from rostra.lab.urgency import urgently
 from rostra.lab.world import LabWorld
@@ -118,7 +118,7 @@ async def measure(size: Size, found: Figures, console: Console, keep: Keep) -> N
 
 
 async def _at(
-    loss: float, plan: Plan, size: Size, luck: Random, found: Figures, console: Console, keep: Keep
+    loss: float, plan: LabPlan, size: Size, luck: Random, found: Figures, console: Console, keep: Keep
 ) -> None:
     """Everything at one loss rate, in a lab of its own, so that none inherits the other's troubles."""
     title = f"{loss:.0%} loss"
@@ -168,7 +168,7 @@ async def _smooth(world: LabWorld, loss: str, for_s: float, found: Figures, keep
     found.smooth.append(xpand_live.compared(loss, among, alone, more))
 
 
-async def _drifting(plan: Plan, size: Size, found: Figures, keep: Keep) -> None:
+async def _drifting(plan: LabPlan, size: Size, found: Figures, keep: Keep) -> None:
     async with Lab(_losing(plan, 0.01)) as lab:
         world = await LabWorld(lab, detect=PATIENCE, urgent=True).start()
 
@@ -187,9 +187,9 @@ async def _drifting(plan: Plan, size: Size, found: Figures, keep: Keep) -> None:
             wandering.cancel()
 
 
-def _losing(plan: Plan, loss: float) -> Plan:
+def _losing(plan: LabPlan, loss: float) -> LabPlan:
     ways = tuple((source, to, quality.but(loss=loss)) for source, to, quality in plan.ways)
-    return Plan(plan.name, plan.sites, ways, plan.seed)
+    return LabPlan(plan.name, plan.sites, ways, plan.seed)
 
 
 def _sent(lab: Lab) -> dict[str, int]:

@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from rostra.protocols.relaxed.config import RelaxedConfig
-from rostra.sim import STEADY, T_REF, WILD, LinkModel, Program, World
+from rostra.sim import STEADY, T_REF, WILD, LinkModel, SimProgram, World
 from rostra.sim.taps import Tally, tapped
 
 KINDS: Final = {
@@ -47,13 +47,13 @@ class Bench:
         self.counted: list[Counted] = []
         self._names = 0
 
-    def program(self, host: str) -> Program:
+    def program(self, host: str) -> SimProgram:
         self._names += 1
         program = self.world.program(host, f"p{self._names}")
         self.world.settle()
         return program
 
-    def everywhere(self, group: str) -> list[Program]:
+    def everywhere(self, group: str) -> list[SimProgram]:
         programs = [self.program(host) for host in T_REF.hosts]
         for program in programs:
             program.join(group)

@@ -21,7 +21,7 @@ from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.domain import DomainServer
 from rostra.protocols.relaxed.requests import AnyNotice
 from rostra.protocols.relaxed.view import Report
-from rostra.sim import T_REF, WAN, Call, Constant, LinkModel, Program, Quality, World, even
+from rostra.sim import T_REF, WAN, Constant, LineQuality, LinkModel, SimCall, SimProgram, World, even
 from rostra.sim.taps import Tally, tapped
 from rostra.sim.twin import path
 
@@ -297,7 +297,7 @@ def convergence(scale: Scale) -> Experiment:
     rows = []
     for levels in scale.depths:
         for delay_s in scale.delays_s:
-            quality = Quality(Constant(delay_s))
+            quality = LineQuality(Constant(delay_s))
             ups = _Ups()
             world = World(
                 1, even([2] * levels + [2]), links=LinkModel(quality, quality), history=False, listeners=[ups]
@@ -354,10 +354,10 @@ class _Ups:
         self.up_at = 0.0
         self.down_at = 0.0
 
-    def told(self, at: float, program: Program, notice: AnyNotice, reports: list[Report]) -> None:
+    def told(self, at: float, program: SimProgram, notice: AnyNotice, reports: list[Report]) -> None:
         pass
 
-    def answered(self, at: float, call: Call) -> None:
+    def answered(self, at: float, call: SimCall) -> None:
         pass
 
     def noted(self, at: float, server: Domain, what: Output) -> None:
@@ -368,7 +368,7 @@ class _Ups:
                 self.down_at = at
 
 
-def _changes(world: World, programs: list[Program], ups: _Ups) -> dict[str, float]:
+def _changes(world: World, programs: list[SimProgram], ups: _Ups) -> dict[str, float]:
     """How long each kind of change takes to be seen by all, in seconds."""
     *others, last = programs
     without, everybody = (tuple(sorted(p.address for p in some)) for some in (others, programs))
@@ -559,15 +559,15 @@ def _crashes_and_stalls(patience_s: float, for_s: float) -> tuple[float, int]:
 # Shared
 
 
-def _all_see(programs: Iterable[Program], members: tuple[Any, ...]) -> bool:
+def _all_see(programs: Iterable[SimProgram], members: tuple[Any, ...]) -> bool:
     return all(program.members("g@world") == members for program in programs)
 
 
-def _answered(call: Call) -> bool:
+def _answered(call: SimCall) -> bool:
     return call.answered_at is not None
 
 
-def _has_list(program: Program, group: Group) -> bool:
+def _has_list(program: SimProgram, group: Group) -> bool:
     return bool(program.members(group))
 
 

@@ -172,7 +172,7 @@ class DataSettings(Struct, frozen=True):
     between: str | None = None
 
 
-class World(Struct, frozen=True):
+class WorldConfig(Struct, frozen=True):
     name: str
     servers: dict[Domain, TcpAddress]
     profile: str = "wan"
@@ -196,7 +196,7 @@ class World(Struct, frozen=True):
         """The replicas of a domain's server, in the order of their ranks."""
         return tuple([seat_of(domain, rank + 1) for rank in range(len(self.replicas.get(domain, ())))])
 
-    def at_replica(self, rank: int | None) -> "World":
+    def at_replica(self, rank: int | None) -> "WorldConfig":
         """The same world as the replica of that rank sees it: its own address is the domain's."""
         if rank is None:
             return self
@@ -331,13 +331,13 @@ class WorldFile(Struct, frozen=True):
 
     path: Path
     tables: dict[str, dict[str, Any]]
-    world: World
+    world: WorldConfig
 
     def says(self, table: str, key: str) -> bool:
         return key in self.tables.get(table, {})
 
 
-def load_world(path: Path) -> World:
+def load_world(path: Path) -> WorldConfig:
     return read_world(path).world
 
 
@@ -358,7 +358,7 @@ def read_world(path: Path) -> WorldFile:
         raise BadInput(f"world file {path}: {error.what}", fix=error.fix) from None
 
 
-def parse_world(text: str) -> World:
+def parse_world(text: str) -> WorldConfig:
     return _world(_tables(text))
 
 
@@ -371,7 +371,7 @@ def _tables(text: str) -> dict[str, Any]:
         ) from None
 
 
-def _world(file: dict[str, Any]) -> World:
+def _world(file: dict[str, Any]) -> WorldConfig:
     _known(file, "the file", ("world", "servers", "agents", "http", "data", "detect", "journal", "logs"))
     world = _table(file, "world")
     _known(world, "[world]", ("name", "profile"))
@@ -381,7 +381,7 @@ def _world(file: dict[str, Any]) -> World:
             f"{name!r} is not a world's name", fix=f"use 1 to {WORLD_NAME_LENGTH_MAX} printable characters"
         )
     servers = _servers(_table(file, "servers"))
-    described = World(
+    described = WorldConfig(
         name,
         {domain: addresses[0] for domain, addresses in servers.items()},
         placed("[world] profile", parse_profile, _text(world, "world", "profile", default="wan")),
@@ -502,7 +502,7 @@ def _data_of(path: str, said: Any) -> DataSettings:
     )
 
 
-def _check_data(world: World, domain: Domain, said: DataSettings) -> None:
+def _check_data(world: WorldConfig, domain: Domain, said: DataSettings) -> None:
     inside = [cluster for cluster in world.clusters if cluster == domain or strictly_inside(domain, cluster)]
     if not inside or (said.at is not None and inside != [domain]):
         raise BadInput(

@@ -18,7 +18,7 @@ from support.lab import FORGIVING, WITHIN_S, Lab, until
 from rostra.names import Domain
 from rostra.runtime.blame import MOST_S, Blame, held_off_s
 from rostra.runtime.record import Record
-from rostra.runtime.store import BLAMED_MAX, Disk, Memory
+from rostra.runtime.store import BLAMED_MAX, Disk, MemoryStore
 
 FAILS = """
 from rostra.protocols.relaxed.domain import DomainServer
@@ -150,7 +150,7 @@ def test_one_that_has_done_no_harm_for_long_is_forgiven(tmp_path: Path) -> None:
 
 
 def test_without_a_directory_nobody_is_remembered() -> None:
-    memory = Memory()
+    memory = MemoryStore()
     memory.blame(Domain("eu.h1"))
     assert memory.blamed() == {}
 

@@ -7,18 +7,18 @@ from rostra.names import Domain, Endpoint
 from rostra.protocols.relaxed.messages import LifeTold, MessageId, Report, Undeliverable
 from rostra.protocols.relaxed.requests import Life, NotDelivered, Recall, Recalled
 from rostra.sim import World
-from rostra.sim.history import Told
-from rostra.sim.programs import Program
+from rostra.sim.history import NoticeRecord
+from rostra.sim.programs import SimProgram
 
 VICTIM, WATCHER, ATTACKER = Domain("eu.h1"), Domain("us.h1"), Domain("eu.h2")
 
 
-def told(simulated: World, program: Program, kind: type) -> list[object]:
+def told(simulated: World, program: SimProgram, kind: type) -> list[object]:
     records = simulated.history or ()
     return [
         r.notice
         for r in records
-        if isinstance(r, Told) and r.endpoint == program.endpoint and isinstance(r.notice, kind)
+        if isinstance(r, NoticeRecord) and r.endpoint == program.endpoint and isinstance(r.notice, kind)
     ]
 
 
@@ -37,17 +37,17 @@ def simulated() -> World:
 
 
 @pytest.fixture
-def victim(simulated: World) -> Program:
+def victim(simulated: World) -> SimProgram:
     return simulated.program(VICTIM, "victim")
 
 
 @pytest.fixture
-def watcher(simulated: World) -> Program:
+def watcher(simulated: World) -> SimProgram:
     return simulated.program(WATCHER, "watcher")
 
 
 def test_the_life_of_an_endpoint_on_another_host_is_not_ended(
-    simulated: World, victim: Program, watcher: Program
+    simulated: World, victim: SimProgram, watcher: SimProgram
 ) -> None:
     watcher.watch_life(victim)
     simulated.settle()
@@ -62,7 +62,7 @@ def test_the_life_of_an_endpoint_on_another_host_is_not_ended(
 
 
 def test_a_message_to_another_host_is_not_called_undeliverable(
-    simulated: World, victim: Program, watcher: Program
+    simulated: World, victim: SimProgram, watcher: SimProgram
 ) -> None:
     watcher.send(b"hello", victim)
     simulated.settle()
@@ -71,7 +71,7 @@ def test_a_message_to_another_host_is_not_called_undeliverable(
     assert told(simulated, watcher, NotDelivered) == []
 
 
-def test_the_memory_of_another_server_is_not_forged(simulated: World, watcher: Program) -> None:
+def test_the_memory_of_another_server_is_not_forged(simulated: World, watcher: SimProgram) -> None:
     simulated.settle()
     simulated.hold("link eu.h1 > eu")  # the true answer is on its way
     asked = watcher.ask(Recall("eu.h1", VICTIM))
@@ -85,7 +85,7 @@ def test_the_memory_of_another_server_is_not_forged(simulated: World, watcher: P
     assert isinstance(asked.result, Recalled) and b"lies" not in asked.result.document
 
 
-def test_an_agent_believes_nobody_else_about_its_own_endpoints(simulated: World, victim: Program) -> None:
+def test_an_agent_believes_nobody_else_about_its_own_endpoints(simulated: World, victim: SimProgram) -> None:
     """Not even its own server."""
     other = simulated.program(VICTIM, "other")
     other.watch_life(victim)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from support.tref import T_REF
 
-from rostra.client.why import Explanation, Memory, seconds, tell
+from rostra.client.why import Explanation, NodeMemory, seconds, tell
 from rostra.core.effects import EndpointGone
 from rostra.names import Domain, Endpoint, host_of, route
 from rostra.protocols.detect.programs import ProgramEvidence
@@ -39,12 +39,12 @@ class Tale:
         way = route(Domain(asker), host_of(Endpoint(about)))
         calls = {node: self.world.administer(asker, Recall(about, node)) for node in way}
         self.world.run(for_s=3.0)
-        memories: dict[Domain, Memory] = {}
+        memories: dict[Domain, NodeMemory] = {}
         unseen: dict[Domain, str] = {}
         for node, call in calls.items():
             if isinstance(call.result, Recalled):
                 heard_at = (call.answered_at or 0.0) + late.get(node, 0.0)
-                memories[node] = Memory(msgspec.json.decode(call.result.document), heard_at)
+                memories[node] = NodeMemory(msgspec.json.decode(call.result.document), heard_at)
             else:
                 unseen[node] = call.result.what.removeprefix(f"{node} is out of sight: ")
         return tell(about, way, memories, unseen)

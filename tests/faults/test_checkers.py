@@ -11,7 +11,7 @@ from rostra.groups.members import Because, Cause, Member
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.relaxed.requests import Absolute, Gap, Joined, Left, Only, Resolve, Without
 from rostra.sim.checkers import (
-    Verdict,
+    CheckVerdict,
     both_sides_told,
     heals_alone,
     per_source_order,
@@ -19,15 +19,15 @@ from rostra.sim.checkers import (
     watch_complete,
 )
 from rostra.sim.history import (
-    Answered,
+    AnswerRecord,
     AnyRecord,
     Detected,
     History,
     LineChanged,
     MembershipChanged,
+    NoticeRecord,
     ServerChanged,
     Settled,
-    Told,
 )
 
 G = Group("g", Domain("world"))
@@ -48,7 +48,7 @@ def fine() -> History:
     return peaceful()
 
 
-CHECKS: dict[str, Callable[[History], Verdict]] = {
+CHECKS: dict[str, Callable[[History], CheckVerdict]] = {
     "per-source-order": per_source_order,
     "stable-truth": stable_truth,
     "watch-complete": watch_complete,
@@ -72,7 +72,9 @@ def find(history: History, wanted: Callable[[AnyRecord], bool], nth: int = 0) ->
 
 def told(endpoint: str, kind: type) -> Callable[[AnyRecord], bool]:
     return lambda record: (
-        isinstance(record, Told) and record.endpoint.startswith(endpoint) and isinstance(record.notice, kind)
+        isinstance(record, NoticeRecord)
+        and record.endpoint.startswith(endpoint)
+        and isinstance(record.notice, kind)
     )
 
 
@@ -102,7 +104,7 @@ def an_older_leave_after_the_newer_join(history: History) -> tuple[History, int]
 
 
 def an_older_answer_after_the_newer(history: History) -> tuple[History, int]:
-    place = find(history, lambda r: isinstance(r, Answered))
+    place = find(history, lambda r: isinstance(r, AnswerRecord))
     answer = history[place]
     old = replace(answer.result, members=tuple(replace(m, stamp=(1, 1)) for m in answer.result.members))
     return [*history[: place + 1], replace(answer, result=old), *history[place + 1 :]], place + 1
@@ -134,7 +136,7 @@ def no_snapshot_at_all(history: History) -> tuple[History, int]:
 
 
 def a_wrong_answer(history: History) -> tuple[History, int]:
-    place = find(history, lambda r: isinstance(r, Answered) and isinstance(r.request, Resolve))
+    place = find(history, lambda r: isinstance(r, AnswerRecord) and isinstance(r.request, Resolve))
     answer = history[place]
     return changed(history, place, result=replace(answer.result, members=answer.result.members[1:])), place
 
@@ -307,8 +309,8 @@ def test_a_gap_is_mended_by_a_snapshot(fine):
 
 def test_a_verdict_reads_like_a_sentence():
     because = Because(Domain("haifa"), Domain("paris"), "silent")
-    record = Told(1.0, 7, Endpoint("haifa.a/app#1000"), Only(Domain("haifa"), because))
-    verdict = Verdict("both-sides-told", "no", "told twice", record)
+    record = NoticeRecord(1.0, 7, Endpoint("haifa.a/app#1000"), Only(Domain("haifa"), because))
+    verdict = CheckVerdict("both-sides-told", "no", "told twice", record)
     assert str(verdict) == "both-sides-told: no (told twice)"
     assert verdict.broken and not verdict.ok
-    assert str(Verdict("stable-truth", "yes")) == "stable-truth: yes"
+    assert str(CheckVerdict("stable-truth", "yes")) == "stable-truth: yes"

@@ -14,17 +14,17 @@ from rostra.errors import BadInput
 from rostra.protocols.election.core import STAND
 from rostra.sim.explore import MODELS, model_named
 from rostra.sim.explore.election import FIXED, Election, ElectionBounds
-from rostra.sim.explore.links import Links, LinksBounds
-from rostra.sim.explore.model import Bounds, image, renamed, restore
+from rostra.sim.explore.links import LinksBounds, LinksModel
+from rostra.sim.explore.model import SearchBounds, image, renamed, restore
 from rostra.sim.explore.played import story_of
-from rostra.sim.explore.search import Progress, explore
+from rostra.sim.explore.search import SearchProgress, explore
 from rostra.sim.story import Story, tell
 
 
 class Cups:
     """Two cups of 3 and 5 measures; what is wrong with four measures in one of them?"""
 
-    name, about, plants, plant, bounds = "cups", "", {}, None, Bounds()
+    name, about, plants, plant, bounds = "cups", "", {}, None, SearchBounds()
 
     def __init__(self, wanted: int = 4) -> None:
         self.wanted = wanted
@@ -92,7 +92,7 @@ def test_all_states_are_seen_if_nothing_is_wrong() -> None:
 def test_a_search_that_is_stopped_says_that_it_saw_less() -> None:
     assert not explore(model_named("election", {}), states_max=2000).exhausted
 
-    def ctrl_c(progress: Progress) -> None:
+    def ctrl_c(progress: SearchProgress) -> None:
         if progress.states > 3000:
             raise KeyboardInterrupt
 
@@ -129,7 +129,7 @@ def test_no_order_of_events_breaks_an_election(bounds: ElectionBounds) -> None:
     ids=str,
 )
 def test_no_order_of_events_loses_doubles_or_reorders_a_message_of_an_epoch(bounds: LinksBounds) -> None:
-    found = explore(Links(bounds))
+    found = explore(LinksModel(bounds))
     assert found.exhausted and found.violations == ()
 
 
@@ -185,7 +185,7 @@ def test_every_plant_is_looked_for() -> None:
     [
         lambda: Election(ElectionBounds(attempts=1, crashes=1, suspicions=0)),
         lambda: Election(ElectionBounds(attempts=1, crashes=0, suspicions=1)),
-        lambda: Links(LinksBounds(messages=1, ticks=0, losses=1, doubles=1, resets=0, restarts=1)),
+        lambda: LinksModel(LinksBounds(messages=1, ticks=0, losses=1, doubles=1, resets=0, restarts=1)),
     ],
 )
 def test_states_that_differ_in_names_alone_are_one_and_no_others(make: Callable[[], Any]) -> None:

@@ -10,7 +10,7 @@ from support.seeds import seeds
 
 from benchmarks.xpand_sim import ONE_WAY_S, PERIOD_S, TREES, G, sites
 from rostra.protocols.fifo.events import Delivered, Excluded, Gap, Item
-from rostra.sim.programs import Program
+from rostra.sim.programs import SimProgram
 from rostra.sim.world import World
 
 JOINS_THAT_EVER_FAILED = [
@@ -21,7 +21,7 @@ JOINS_THAT_EVER_FAILED = [
 ]
 
 
-def speaks(world: World, host: str, name: str, losses: list[tuple[str, Item]]) -> Program:
+def speaks(world: World, host: str, name: str, losses: list[tuple[str, Item]]) -> SimProgram:
     program = world.program(host, name)
     program.join_fifo(G)
 

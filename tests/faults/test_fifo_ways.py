@@ -9,10 +9,10 @@ from rostra.protocols.fifo.core import ClusterCore
 from rostra.protocols.fifo.events import Gap, Left
 from rostra.sim import World
 from rostra.sim.checkers import fifo_gap_free
-from rostra.sim.history import Handed
-from rostra.sim.network import Constant, LinkModel, Quality
+from rostra.sim.history import DeliveryRecord
+from rostra.sim.network import Constant, LineQuality, LinkModel
 
-NETWORK = LinkModel(lan=Quality(Constant(0.0002)), wan=Quality(Constant(0.05)))
+NETWORK = LinkModel(lan=LineQuality(Constant(0.0002)), wan=LineQuality(Constant(0.05)))
 
 
 class Notes:
@@ -70,7 +70,7 @@ def test_streams_go_around_a_way_that_carries_no_data(cut):
     b.hush("g")
     world.run(3.0)
     assert world.history is not None and fifo_gap_free(world.history, complete=True).ok
-    items = [record.item for record in world.history if isinstance(record, Handed)]
+    items = [record.item for record in world.history if isinstance(record, DeliveryRecord)]
     assert not [item for item in items if isinstance(item, Left | Gap)]
 
 

@@ -10,16 +10,16 @@ from rostra.protocols.flow.messages import Data, Run
 from rostra.protocols.flow.runs import block_of
 from rostra.sim import World
 from rostra.sim.checkers import fifo_gap_free
-from rostra.sim.datagrams import Datagrams
-from rostra.sim.history import Handed, Said
-from rostra.sim.network import STEADY, Constant, Quality
-from rostra.sim.programs import Program
+from rostra.sim.datagrams import DatagramNetwork
+from rostra.sim.history import DeliveryRecord, SubmissionRecord
+from rostra.sim.network import STEADY, Constant, LineQuality
+from rostra.sim.programs import SimProgram
 
 G = Group("g", Domain("world"))
 SITES = {"huji": 2, "mit": 1, "ntu": 1}
 
 
-def talking(seed: int = 1, **settings: object) -> tuple[World, list[Program]]:
+def talking(seed: int = 1, **settings: object) -> tuple[World, list[SimProgram]]:
     world = World(seed, domains=SITES, fifo=True, **settings)
     world.settle()
     programs = [world.program(host) for host in world.tree.hosts]
@@ -58,7 +58,7 @@ def test_what_becomes_of_a_message_does_not_depend_on_what_else_is_said():
     huji, mit = Domain("huji"), Domain("mit")
 
     def fates(*, others: bool) -> list[int]:
-        data = Datagrams(3, STEADY.losing(0.2).duplicating(0.2), (huji, mit))
+        data = DatagramNetwork(3, STEADY.losing(0.2).duplicating(0.2), (huji, mit))
         way, found = data.way(huji, mit), []
         for number in range(1, 101):
             if others:
@@ -91,14 +91,14 @@ def test_a_cut_of_one_channel_leaves_the_other():
     assert not [item for item in items(world, c) if isinstance(item, Left)]
 
 
-def items(world: World, program: Program) -> list[object]:
+def items(world: World, program: SimProgram) -> list[object]:
     assert world.history is not None
-    return [r.item for r in world.history if isinstance(r, Handed) and r.endpoint == program.address]
+    return [r.item for r in world.history if isinstance(r, DeliveryRecord) and r.endpoint == program.address]
 
 
 def test_ways_are_made_to_measure_and_have_a_rate():
     world, (a, _, c, _) = talking()
-    world.make("huji | mit", Quality(Constant(0.5)), only="data")
+    world.make("huji | mit", LineQuality(Constant(0.5)), only="data")
     came: list[float] = []
     c.talk("g").hearer = lambda at, item: came.append(at)
     a.say("g", b"x")
@@ -173,7 +173,7 @@ def test_numbers_go_on_after_a_leave_and_what_was_never_sent_has_none():
     world.run(3.0)
     assert b.talk("g").last[a.address] == 2
     assert world.history is not None
-    said = [record.run.first for record in world.history if isinstance(record, Said)]
+    said = [record.run.first for record in world.history if isinstance(record, SubmissionRecord)]
     assert said == [1, 2, 2]
 
 

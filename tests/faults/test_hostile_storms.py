@@ -14,7 +14,7 @@ from rostra.protocols.fifo import events as talk
 from rostra.protocols.relaxed import domain, neighbours, routing
 from rostra.protocols.relaxed.requests import Absolute, Joined, Left
 from rostra.sim.harm import harm_stays_below
-from rostra.sim.history import Detected, Handed, History, Settled, Told, WorldMade
+from rostra.sim.history import DeliveryRecord, Detected, History, NoticeRecord, Settled, WorldMade
 from rostra.sim.history import FollowingChanged as Following
 from rostra.sim.history import MembershipChanged as Membership
 from rostra.sim.history import ServerChanged as Server
@@ -123,7 +123,7 @@ def history(*records: Callable[[float, int], object]) -> History:
 
 
 def told(notice: object) -> Callable[[float, int], object]:
-    return lambda at, number: Told(at, number, ANN, notice)  # type: ignore[arg-type]
+    return lambda at, number: NoticeRecord(at, number, ANN, notice)  # type: ignore[arg-type]
 
 
 settled = Settled
@@ -139,7 +139,7 @@ settled = Settled
         ((told(Joined(CHESS, (Member(Endpoint("eu.h2/ghost#1"), (1, 1)),), Cause.JOIN)),), "no"),
         ((lambda at, number: Detected(at, number, Domain("eu"), US, "down"),), "yes"),
         ((lambda at, number: Detected(at, number, Domain("eu"), HOSTS[0], "down"),), "no"),
-        ((lambda at, number: Handed(at, number, ANN, CHESS, talk.Gap(BOB, 1, 2)),), "no"),
+        ((lambda at, number: DeliveryRecord(at, number, ANN, CHESS, talk.Gap(BOB, 1, 2)),), "no"),
     ],
 )
 def test_harm_is_what_others_are_told_of_others(records: tuple[object, ...], answer: str) -> None:

@@ -11,7 +11,7 @@ from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.requests import Done, Join, Leave, Left, Only, Without
 from rostra.sim import World
 from rostra.sim.checkers import fifo_gap_free
-from rostra.sim.programs import Program
+from rostra.sim.programs import SimProgram
 
 G = Group("g", Domain("world"))
 NEWS = Group("news", Domain("huji"))
@@ -28,7 +28,7 @@ class Ears:
         self.filters: list[object] = []
         self.left: list[tuple[float, str, str]] = []
 
-    def told(self, at: float, program: Program, notice: object, reports: object) -> None:
+    def told(self, at: float, program: SimProgram, notice: object, reports: object) -> None:
         if isinstance(notice, Only | Without):
             self.filters.append((at, program.host, notice))
         elif isinstance(notice, Left):
@@ -39,11 +39,11 @@ class Ears:
     def noted(self, *_: object) -> None: ...
 
 
-def members(program: Program, group: Group = G) -> list[str]:
+def members(program: SimProgram, group: Group = G) -> list[str]:
     return sorted(member.endpoint for member in program.views.groups[group].members)
 
 
-def meeting(seed: int = 1, **more: object) -> tuple[World, list[Program], Ears]:
+def meeting(seed: int = 1, **more: object) -> tuple[World, list[SimProgram], Ears]:
     """Everybody is in a group; huji and mit have three servers each."""
     ears = Ears()
     world = World(seed, domains=SITES, replicas={"huji": 3, "mit": 3}, timers=LAN, listeners=[ears], **more)
@@ -213,7 +213,7 @@ def test_what_no_majority_has_is_not_promised() -> None:
 # Groups that speak
 
 
-def conversation(seed: int, loss: float = 0.0) -> tuple[World, list[Program], list[object]]:
+def conversation(seed: int, loss: float = 0.0) -> tuple[World, list[SimProgram], list[object]]:
     world = World(seed, domains=SITES, replicas={"huji": 3, "mit": 3}, timers=LAN, fifo=True)
     world.run(3.0)
     programs = [world.program(host) for host in world.tree.hosts]
@@ -222,7 +222,7 @@ def conversation(seed: int, loss: float = 0.0) -> tuple[World, list[Program], li
     world.run(3.0)
     worries: list[object] = []
 
-    def hear(at: float, program: Program, group: Group, item: talk.Item) -> None:
+    def hear(at: float, program: SimProgram, group: Group, item: talk.Item) -> None:
         if isinstance(item, WORRYING):
             worries.append((at, program.host, item))
 
@@ -232,7 +232,7 @@ def conversation(seed: int, loss: float = 0.0) -> tuple[World, list[Program], li
     return world, programs, worries
 
 
-def heard_all(programs: list[Program], count: int) -> bool:
+def heard_all(programs: list[SimProgram], count: int) -> bool:
     return all(
         program.talk("g").last == {other.address: count for other in programs if other is not program}
         for program in programs
@@ -338,7 +338,7 @@ def told_after_a_standstill(replicas: dict[str, int], stands_s: float) -> tuple[
     world.run(3.0)
     told: dict[str, list[str]] = {}
 
-    def hear(at: float, program: Program, group: Group, item: talk.Item) -> None:
+    def hear(at: float, program: SimProgram, group: Group, item: talk.Item) -> None:
         if isinstance(item, (*WORRYING, talk.Joined, talk.Parted)):
             about = item.endpoint.partition("/")[0] if isinstance(item, talk.Left | talk.Joined) else ""
             why = f" {item.why}" if isinstance(item, talk.Left) else ""

@@ -18,11 +18,19 @@ from rostra.protocols.flow.runs import block_of
 from rostra.protocols.links.config import LinkConfig
 from rostra.sim import World
 from rostra.sim.checkers import fifo_gap_free, fifo_live, smooth_join
-from rostra.sim.history import AnyRecord, DataChanged, Handed, History, LineChanged, Said, TalkChanged
-from rostra.sim.network import Constant, LinkModel, Quality
+from rostra.sim.history import (
+    AnyRecord,
+    DataChanged,
+    DeliveryRecord,
+    History,
+    LineChanged,
+    SubmissionRecord,
+    TalkChanged,
+)
+from rostra.sim.network import Constant, LineQuality, LinkModel
 
 G = Group("g", Domain("world"))
-NETWORK = LinkModel(lan=Quality(Constant(0.0002)), wan=Quality(Constant(0.05)))
+NETWORK = LinkModel(lan=LineQuality(Constant(0.0002)), wan=LineQuality(Constant(0.05)))
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +69,7 @@ def fine() -> History:
 def test_a_peaceful_history_is_gap_free_and_complete(fine):
     verdict = fifo_gap_free(fine, complete=True)
     assert verdict.ok and verdict.promise == "fifo-gap-free", verdict
-    kinds = {type(record.item) for record in fine if isinstance(record, Handed)}
+    kinds = {type(record.item) for record in fine if isinstance(record, DeliveryRecord)}
     assert {Ready, Joined, Left, Gap, Delivered} <= kinds, "everything that can be said is in it"
 
 
@@ -73,7 +81,7 @@ def find(history: History, who: str, kind: type, nth: int = 0, **fields: object)
     return [
         place
         for place, record in enumerate(history)
-        if isinstance(record, Handed)
+        if isinstance(record, DeliveryRecord)
         and record.endpoint.startswith(who)
         and isinstance(record.item, kind)
         and all(getattr(record.item, name) == value for name, value in fields.items())
@@ -132,7 +140,9 @@ def other_bytes(history: History) -> tuple[History, int]:
 def a_number_that_nobody_said(history: History) -> tuple[History, int]:
     place = find(history, "paris.c", Delivered, 3)
     said = next(
-        n for n, r in enumerate(history) if isinstance(r, Said) and r.endpoint == history[place].item.stream
+        n
+        for n, r in enumerate(history)
+        if isinstance(r, SubmissionRecord) and r.endpoint == history[place].item.stream
     )
     return moved(history, place, said), said
 
@@ -163,7 +173,7 @@ def a_gap_that_is_not_told(history: History) -> tuple[History, int]:
 
 def _brings(record: AnyRecord, me: str, who: str) -> bool:
     return (
-        isinstance(record, Handed)
+        isinstance(record, DeliveryRecord)
         and record.endpoint.startswith(me)
         and isinstance(record.item, Delivered)
         and record.item.stream == who
@@ -173,7 +183,7 @@ def _brings(record: AnyRecord, me: str, who: str) -> bool:
 def a_leaver_not_heard_to_the_end(history: History) -> tuple[History, int]:
     left = find(history, "haifa.a", Left, 0, why="left")
     who = history[left].item.endpoint
-    record = next(r for r in history if isinstance(r, Said) and r.endpoint == who)
+    record = next(r for r in history if isinstance(r, SubmissionRecord) and r.endpoint == who)
     more = replace(record, run=Run(2, 1, block_of([b"unheard"]), 0.0))
     said = history.index(record)
     return [*history[: said + 1], more, *history[said + 1 :]], left + 1
@@ -183,10 +193,10 @@ def joined_again(history: History) -> History:
     """Before `a` is told that `b` left, `b` is back and speaks."""
     left = find(history, "haifa.a", Left, 0, why="left")
     who = history[left].item.endpoint
-    said = [r.run.end for r in history[:left] if isinstance(r, Said) and r.endpoint == who]
+    said = [r.run.end for r in history[:left] if isinstance(r, SubmissionRecord) and r.endpoint == who]
     at = history[left].at
     back = TalkChanged(at, 0, who, G, "joined")
-    more = Said(at, 0, who, G, Run(said[-1], 1, block_of([b"again"]), at))
+    more = SubmissionRecord(at, 0, who, G, Run(said[-1], 1, block_of([b"again"]), at))
     return [*history[:left], back, more, *history[left:]]
 
 
@@ -256,7 +266,7 @@ def test_a_lost_last_message_is_found_once_the_history_is_complete(fine):
 
 def test_silence_and_half_a_history_tell_nothing(fine):
     assert fifo_gap_free([]).answer == "cannot tell"
-    said = [record for record in fine if isinstance(record, Said)]
+    said = [record for record in fine if isinstance(record, SubmissionRecord)]
     assert fifo_gap_free(said[1:]).answer == "cannot tell"
 
 
@@ -296,7 +306,7 @@ def without(history: History, who: str, *, since: float, upto: float = 1e9) -> H
         record
         for record in history
         if not (
-            isinstance(record, Handed)
+            isinstance(record, DeliveryRecord)
             and record.endpoint.startswith(who)
             and isinstance(record.item, Delivered)
             and since <= record.at < upto
@@ -419,7 +429,7 @@ def test_others_come_and_go_and_nobody_waits(loss):
 def test_a_core_that_stalls_at_a_join_is_found():
     verdict = smooth_join(stream(joins=True, stall_s=0.12), stream(joins=False, stall_s=0.12))
     assert verdict.broken and "ms more for haifa.h1/app" in verdict.why, verdict
-    assert isinstance(verdict.where, Handed) and verdict.where.endpoint.startswith("paris.h1/")
+    assert isinstance(verdict.where, DeliveryRecord) and verdict.where.endpoint.startswith("paris.h1/")
 
 
 @pytest.mark.spec("X-002")
@@ -427,7 +437,7 @@ def test_a_message_that_only_the_disturbed_lost_is_found():
     alone, among = stream(joins=False), stream(joins=True)
     last = find(among, "paris.h1", Delivered, -1)
     assert smooth_join([*among[:last], *among[last + 1 :]], alone).broken
-    nothing = [r for r in among if not (isinstance(r, Handed) and isinstance(r.item, Delivered))]
+    nothing = [r for r in among if not (isinstance(r, DeliveryRecord) and isinstance(r.item, Delivered))]
     assert smooth_join(nothing, alone).broken
 
 

@@ -17,16 +17,16 @@ from rostra.sim import (
     WILD,
     Constant,
     DidNotSettle,
+    LineQuality,
     LinkModel,
     Lognormal,
-    Quality,
     Uniform,
     World,
     clusters,
     even,
     shape,
 )
-from rostra.sim.history import Answered, Detected, ServerChanged, Told
+from rostra.sim.history import AnswerRecord, Detected, NoticeRecord, ServerChanged
 from rostra.sim.taps import OneCopy, RuleBroken, Scopes, Tally, tapped
 from rostra.sim.trace import Names, Trace
 from rostra.sim.twin import Twin, path
@@ -78,7 +78,7 @@ def test_a_share_above_one_is_refused():
 
 def test_a_line_keeps_its_order_unless_told_otherwise():
     """Early packets would be kept back by the links, so nothing is ever early on a line in order."""
-    wild = LinkModel(lan=Quality(Uniform(0.0, 0.5)), wan=Quality(Uniform(0.0, 0.5)))
+    wild = LinkModel(lan=LineQuality(Uniform(0.0, 0.5)), wan=LineQuality(Uniform(0.0, 0.5)))
     arrived: list[int] = []
 
     def numbers(links: LinkModel) -> list[int]:
@@ -332,7 +332,7 @@ def test_a_deaf_program_is_told_of_the_gap_and_gets_a_snapshot():
     assert a.members("chess") == (a.address,)
     w.undeafen(a)
     w.settle()
-    told = [r.notice for r in w.history or () if isinstance(r, Told) and r.endpoint == a.address]
+    told = [r.notice for r in w.history or () if isinstance(r, NoticeRecord) and r.endpoint == a.address]
     assert [type(notice) for notice in told[-2:]] == [Gap, Absolute]
     assert a.members("chess") == (a.address, c.address)
 
@@ -522,6 +522,6 @@ def test_resolves_of_a_stranger_are_answered_and_written_down():
     w.settle()
     call = w.program("paris.c").resolve("chess")
     w.settle()
-    (record,) = [r for r in w.history or () if isinstance(r, Answered)]
+    (record,) = [r for r in w.history or () if isinstance(r, AnswerRecord)]
     assert record.result == call.result and isinstance(call.result, Absolute)
     assert not isinstance(call.result, Joined)

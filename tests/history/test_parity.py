@@ -29,7 +29,7 @@ from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.requests import Joined, Left, Without
 from rostra.sim import World, checkers
-from rostra.sim.network import Constant, LinkModel, Quality
+from rostra.sim.network import Constant, LineQuality, LinkModel
 from rostra.sim.storm import TALK
 
 BOUND_S = 3.0
@@ -49,7 +49,7 @@ def two_sites(seed: int, journal: Path) -> World:
     return World(
         seed,
         domains={"haifa": ("a", "b"), "paris": ("c", "d")},
-        links=LinkModel(lan=Quality(Constant(0.0002)), wan=Quality(Constant(0.05))),
+        links=LinkModel(lan=LineQuality(Constant(0.0002)), wan=LineQuality(Constant(0.05))),
         timers=LinkConfig.lan().over_datagrams(),
         fifo=FifoConfig(resume_s=1.0),
         journal=journal,
@@ -104,7 +104,7 @@ def coming_and_going(journal: Path | None, stall_s: float) -> World:
     world = World(
         3,
         domains={"haifa": 3, "paris": 1},
-        links=LinkModel(lan=Quality(Constant(0.0002)), wan=Quality(Constant(0.05))),
+        links=LinkModel(lan=LineQuality(Constant(0.0002)), wan=LineQuality(Constant(0.05))),
         fifo=True,
         watching=watching,
         journal=journal,

@@ -7,7 +7,7 @@ from rostra.groups.members import Because, Cause, Member, Part
 from rostra.journal.fold import JOINED, LEFT, Sight
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.relaxed.requests import Absolute, Joined, Left, Only, Without
-from rostra.sim.checkers import Report
+from rostra.sim.checkers import CheckReport
 
 CHESS, GO = Group("chess", Domain("world")), Group("go", Domain("eu"))
 ME, YOU = Endpoint("eu.fr.h1/me#1"), Endpoint("eu.fr.h1/you#2")
@@ -42,7 +42,7 @@ def member(endpoint: Endpoint, stamp: int = 1) -> Member:
 
 @given(st.lists(notices, max_size=20))
 def test_sight_is_what_the_obvious_fold_gives(script) -> None:
-    sight, reports = Sight(), {CHESS: Report(), GO: Report()}
+    sight, reports = Sight(), {CHESS: CheckReport(), GO: CheckReport()}
     for group in reports:
         sight.follow(ME, group)
     for notice in script:

@@ -62,7 +62,7 @@ def test_runs_are_without_hole_or_copy_from_the_beginning_of_each_stream_to_its_
     assert len(handed) == 4 * 3
     heard: dict[tuple[str, str], int] = defaultdict(int)
     for record in world.history or ():
-        if type(record).__name__ == "Handed" and type(record.item).__name__ == "Delivered":
+        if type(record).__name__ == "DeliveryRecord" and type(record.item).__name__ == "Delivered":
             heard[record.endpoint, record.item.stream] += record.item.run.count
     assert handed == heard
 

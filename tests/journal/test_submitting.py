@@ -13,7 +13,7 @@ from rostra.names import host_of
 from rostra.protocols.fifo.events import Aggregated, Gap
 from rostra.sim import World
 from rostra.sim.checkers import fifo_gap_free
-from rostra.sim.history import AnyRecord, Handed
+from rostra.sim.history import AnyRecord, DeliveryRecord
 from rostra.sim.journal import SimJournal
 from rostra.sim.replay import recordings, replay
 
@@ -40,7 +40,11 @@ def told(tmp_path_factory) -> tuple[Path, World]:
 
 
 def given(history: list[AnyRecord], kind: type) -> list[int]:
-    return [n for n, each in enumerate(history) if isinstance(each, Handed) and isinstance(each.item, kind)]
+    return [
+        n
+        for n, each in enumerate(history)
+        if isinstance(each, DeliveryRecord) and isinstance(each.item, kind)
+    ]
 
 
 @pytest.mark.spec("X-055", "X-102", "X-005")

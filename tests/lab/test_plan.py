@@ -3,7 +3,7 @@
 import pytest
 
 from rostra.errors import BadInput
-from rostra.lab import THREE_SITES, Quality, load_plan, parse_plan
+from rostra.lab import THREE_SITES, WayQuality, load_plan, parse_plan
 
 TWO = '[sites]\nmit = 2\nntu = 0\n[[links]]\nbetween = ["mit", "ntu"]\n'
 
@@ -27,7 +27,7 @@ def test_a_file_speaks_in_milliseconds_megabits_and_kibibytes() -> None:
     )
     (_, _, there), (_, _, back) = plan.ways
     assert there == back
-    assert there == Quality(
+    assert there == WayQuality(
         delay_s=0.04,
         jitter_s=0.002,
         loss=0.05,

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rostra.errors import BadInput
-from rostra.lab.ways import ON_THE_WAY_BYTES_MAX, Counts, Quality, Wan, Way
+from rostra.lab.ways import ON_THE_WAY_BYTES_MAX, Counts, LabWay, Wan, WayQuality
 
 MIT, NTU, HUJI = bytes((10, 78, 2)), bytes((10, 78, 3)), bytes((10, 78, 1))
 
 
-def way(seed: int = 1, **quality: object) -> Way:
-    return Way("mit", "ntu", Quality().but(**quality), seed)
+def way(seed: int = 1, **quality: object) -> LabWay:
+    return LabWay("mit", "ntu", WayQuality().but(**quality), seed)
 
 
 def packet(to: bytes, body: bytes = b"") -> bytes:
@@ -60,7 +60,7 @@ def test_a_packet_that_is_held_back_is_overtaken() -> None:
 def test_a_link_that_was_made_faster_lets_nobody_overtake() -> None:
     faster = way(delay_s=0.2)
     faster.offer(0.0, 100)
-    faster.change(Quality(delay_s=0.01))
+    faster.change(WayQuality(delay_s=0.01))
     assert faster.offer(0.05, 100) == (0.2,)
     assert faster.offer(0.3, 100) == (0.31,)
 
@@ -103,7 +103,7 @@ def test_loss_is_as_often_as_it_was_asked_for(share: float) -> None:
 
 
 def test_a_drifting_loss_goes_there_and_back() -> None:
-    drifting = Quality(loss=(0.05, 0.25), drift_s=100.0)
+    drifting = WayQuality(loss=(0.05, 0.25), drift_s=100.0)
     assert [round(drifting.loss_at(at), 3) for at in (0, 25, 50, 75, 100, 125)] == [
         *(0.05, 0.15, 0.25),
         *(0.15, 0.05, 0.15),
@@ -119,7 +119,7 @@ def test_the_luck_of_a_packet_does_not_depend_on_the_settings() -> None:
 
 
 def test_the_two_ways_of_a_link_have_luck_of_their_own() -> None:
-    there, back = Way("mit", "ntu", Quality(loss=0.5), 1), Way("ntu", "mit", Quality(loss=0.5), 1)
+    there, back = LabWay("mit", "ntu", WayQuality(loss=0.5), 1), LabWay("ntu", "mit", WayQuality(loss=0.5), 1)
     assert [there.offer(n, 9) for n in range(50)] != [back.offer(n, 9) for n in range(50)]
 
 
@@ -146,7 +146,7 @@ def test_jitter_has_the_delay_as_its_mean() -> None:
 )
 def test_a_quality_that_cannot_be_is_refused_with_a_way_out(settings: dict[str, object], word: str) -> None:
     with pytest.raises(BadInput, match=word):
-        Quality(delay_s=0.1).but(**settings)
+        WayQuality(delay_s=0.1).but(**settings)
 
 
 # All ways together
@@ -154,7 +154,7 @@ def test_a_quality_that_cannot_be_is_refused_with_a_way_out(settings: dict[str, 
 
 def wan(**quality: object) -> Wan:
     pairs = [("mit", "ntu"), ("ntu", "mit"), ("mit", "huji")]
-    ways = [Way(source, to, Quality().but(**quality)) for source, to in pairs]
+    ways = [LabWay(source, to, WayQuality().but(**quality)) for source, to in pairs]
     return Wan(ways, {MIT: "mit", NTU: "ntu", HUJI: "huji"})
 
 
@@ -180,7 +180,7 @@ def test_what_is_for_no_way_is_counted() -> None:
 
 
 QUALITIES = st.builds(
-    Quality,
+    WayQuality,
     delay_s=st.floats(0.02, 0.5),
     jitter_s=st.floats(0.0, 0.02),
     loss=st.floats(0, 0.5),
@@ -194,9 +194,9 @@ SIZES = st.integers(20, 1500)
 
 @given(QUALITIES, GAPS, st.integers(), st.data())
 def test_without_reordering_packets_arrive_in_the_order_they_were_sent(
-    quality: Quality, gaps: list[float], seed: int, data: st.DataObject
+    quality: WayQuality, gaps: list[float], seed: int, data: st.DataObject
 ) -> None:
-    one = Way("a", "b", quality, seed)
+    one = LabWay("a", "b", quality, seed)
     now, arrived = 0.0, []
     for gap in gaps:
         now += gap
@@ -206,9 +206,9 @@ def test_without_reordering_packets_arrive_in_the_order_they_were_sent(
 
 @given(QUALITIES, GAPS, st.integers())
 def test_a_packet_takes_at_least_the_least_delay_and_at_most_the_queue_more(
-    quality: Quality, gaps: list[float], seed: int
+    quality: WayQuality, gaps: list[float], seed: int
 ) -> None:
-    one = Way("a", "b", quality, seed)
+    one = LabWay("a", "b", quality, seed)
     queue_s = quality.queue_bytes * 8 / quality.rate_bps if quality.rate_bps else 0.0
     now = 0.0
     for gap in gaps:
@@ -220,10 +220,10 @@ def test_a_packet_takes_at_least_the_least_delay_and_at_most_the_queue_more(
 
 @given(QUALITIES, st.floats(0, 1), GAPS, st.integers(), st.lists(st.booleans(), max_size=60))
 def test_every_packet_is_accounted_for(
-    quality: Quality, reorder: float, gaps: list[float], seed: int, cuts: list[bool]
+    quality: WayQuality, reorder: float, gaps: list[float], seed: int, cuts: list[bool]
 ) -> None:
     """What was offered, and its copies, has arrived or was dropped, once nothing is under way."""
-    one = Way("mit", "ntu", quality.but(reorder=reorder), seed)
+    one = LabWay("mit", "ntu", quality.but(reorder=reorder), seed)
     net = Wan([one], {NTU: "ntu"})
     now, handed_over = 0.0, 0
     for number, gap in enumerate(gaps):
@@ -239,9 +239,9 @@ def test_every_packet_is_accounted_for(
 
 
 @given(QUALITIES, GAPS, st.integers())
-def test_the_same_seed_gives_the_same_arrivals(quality: Quality, gaps: list[float], seed: int) -> None:
+def test_the_same_seed_gives_the_same_arrivals(quality: WayQuality, gaps: list[float], seed: int) -> None:
     def run() -> list[tuple[float, ...]]:
-        one, now, found = Way("a", "b", quality, seed), 0.0, []
+        one, now, found = LabWay("a", "b", quality, seed), 0.0, []
         for gap in gaps:
             now += gap
             found.append(one.offer(now, 100))

@@ -24,10 +24,10 @@ from benchmarks.xpand_sheets import Figures, draw
 from benchmarks.xpand_table import Size, measure
 from rostra.client import Joined, View, Without
 from rostra.errors import BadInput, Unreachable
-from rostra.lab import Lab, Plan, load_plan, parse_plan
+from rostra.lab import Lab, LabPlan, load_plan, parse_plan
 from rostra.lab import probe as probing
 from rostra.lab.home import BASE, sweep
-from rostra.lab.lab import WAN_QUEUE_PACKETS, Place
+from rostra.lab.lab import WAN_QUEUE_PACKETS, LabPlace
 from rostra.lab.namespaces import MOUNTED, check_possible
 from rostra.lab.probe import Probed, probe
 from rostra.lab.router import TOO_SLOW
@@ -83,14 +83,14 @@ def _as_planned(lab: Lab) -> None:
 
 
 @contextlib.contextmanager
-def listening(place: Place, port: int = PORT) -> Iterator[socket.socket]:
+def listening(place: LabPlace, port: int = PORT) -> Iterator[socket.socket]:
     with place.socket() as ear:
         ear.settimeout(2.0)
         ear.bind((place.address, port))
         yield ear
 
 
-def say(source: Place, to: Place, what: bytes) -> None:
+def say(source: LabPlace, to: LabPlace, what: bytes) -> None:
     with source.socket() as mouth:
         mouth.sendto(what, (to.address, PORT))
 
@@ -443,11 +443,11 @@ def test_the_lab_of_the_page_can_be_built() -> None:
     assert {quality.delay_s for _, _, quality in plan.ways} == {0.12}
 
 
-def three_sites(loss: float) -> Plan:
+def three_sites(loss: float) -> LabPlan:
     plan = load_plan()
     text = "\n".join(f"{site.name} = 1" for site in plan.sites)
     sites = parse_plan(f"[sites]\n{text}").sites
-    return Plan(plan.name, sites, tuple((a, b, way.but(loss=loss)) for a, b, way in plan.ways))
+    return LabPlan(plan.name, sites, tuple((a, b, way.but(loss=loss)) for a, b, way in plan.ways))
 
 
 async def test_a_group_spans_three_sites_is_parted_and_merges(possible: None) -> None:

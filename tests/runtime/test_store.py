@@ -11,7 +11,7 @@ from rostra.names import Domain, Group, seat_of
 from rostra.protocols.election.core import Ballot
 from rostra.protocols.relaxed.registry import RegistryRecord
 from rostra.runtime import store as stores
-from rostra.runtime.store import BLOCK, Disk, Memory, size_on_disk
+from rostra.runtime.store import BLOCK, Disk, MemoryStore, size_on_disk
 
 HOST = Domain("eu.h1")
 
@@ -62,7 +62,7 @@ def test_a_lost_state_directory_is_no_reason_to_start_again_from_one(tmp_path: P
     first = lived(tmp_path / "before")
     clock.ms += 60_000
     assert lived(tmp_path / "after") > first + BLOCK
-    assert Memory().incarnation == clock.ms
+    assert MemoryStore().incarnation == clock.ms
 
 
 @pytest.mark.spec("C-012")
@@ -204,4 +204,4 @@ def test_the_neighbours_of_a_replica_survive_a_restart(tmp_path: Path) -> None:
 
 def test_without_a_state_directory_nobody_votes() -> None:
     with pytest.raises(StoreFailed, match="cannot vote"):
-        Memory().persist_ballot(Ballot(7, ""))
+        MemoryStore().persist_ballot(Ballot(7, ""))

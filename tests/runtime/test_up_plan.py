@@ -11,7 +11,7 @@ from rostra.config import parse_world
 from rostra.errors import BadInput
 from rostra.names import Domain
 from rostra.transport.addresses import TcpAddress
-from rostra.up.home import Home
+from rostra.up.home import WorldHome
 from rostra.up.plan import PLACES, PROCESSES_MAX, of_file, of_shape
 from rostra.up.programs import NAMES, people_of
 from rostra.up.world import NOWHERE, world_file
@@ -97,7 +97,7 @@ def test_a_home_leaves_nothing_and_sweeps_up_after_those_who_could_not(runtime_d
     left = runtime_directory / "rostra" / "up-1"
     (left / "logs").mkdir(parents=True)
     (left / "lock").touch()
-    home = Home.make()
+    home = WorldHome.make()
     assert not left.exists()
     assert home.path == runtime_directory / "rostra" / f"up-{os.getpid()}"
     assert home.path.stat().st_mode & 0o777 == 0o700
@@ -112,7 +112,7 @@ def test_sockets_of_deep_worlds_have_short_names_instead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    home = Home.make()
+    home = WorldHome.make()
     deep = [Domain(".".join(["x" * 60] * 4 + [name])) for name in ("h1", "h2")]
     assert [home.socket(node).name for node in (*deep, deep[0])] == ["1.sock", "2.sock", "1.sock"]
     home.remove()

@@ -9,7 +9,7 @@ import pytest
 from rostra.names import Domain
 from rostra.testing.loop import PretendLoop
 from rostra.up import world as small
-from rostra.up.home import Home
+from rostra.up.home import WorldHome
 from rostra.up.plan import of_shape
 from rostra.up.world import NotUp, SmallWorld, Starting
 
@@ -17,14 +17,14 @@ PLAN = of_shape("1x1x2")  # eu, eu.paris and two hosts
 
 
 @pytest.fixture
-def home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+def home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorldHome]:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
-    made = Home.make()
+    made = WorldHome.make()
     yield made
     made.remove()
 
 
-def waits(home: Home, grow: Callable[[Starting], Coroutine[Any, Any, None]]) -> tuple[list[str], float]:
+def waits(home: WorldHome, grow: Callable[[Starting], Coroutine[Any, Any, None]]) -> tuple[list[str], float]:
     """What is said while a world comes up in this way, and how long it took."""
     said: list[str] = []
 
@@ -63,7 +63,7 @@ async def half_way(starting: Starting) -> None:
 
 
 def test_a_world_that_comes_up_slowly_is_waited_for_and_told_of(
-    home: Home, monkeypatch: pytest.MonkeyPatch
+    home: WorldHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(small, "busy", lambda: "")
     said, took_s = waits(home, slowly)
@@ -73,7 +73,7 @@ def test_a_world_that_comes_up_slowly_is_waited_for_and_told_of(
 
 
 def test_a_world_that_stands_still_is_given_up_with_what_is_missing_and_its_last_words(
-    home: Home, monkeypatch: pytest.MonkeyPatch
+    home: WorldHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(small, "busy", lambda: "this machine is busy: load 21 on 2 processors")
     with pytest.raises(NotUp) as given_up:

@@ -27,13 +27,13 @@ from rostra.protocols.links.events import Evidence, Removed, Suspected, Trusted
 from rostra.protocols.relaxed import requests
 from rostra.protocols.relaxed.requests import AnyNotice, Inspect
 from rostra.protocols.relaxed.view import Report, ViewChanged
-from rostra.sim.programs import Call, Program
+from rostra.sim.programs import SimCall, SimProgram
 from rostra.sim.world import World
 from rostra.transport.addresses import TcpAddress
 from rostra.web.api import dashboard
-from rostra.web.lab import Cut, LabState
+from rostra.web.lab import LabCut, LabState
 from rostra.web.observatory import Observatory
-from rostra.web.places import Happened, Hear, Known, Seen, Silent, Unseen
+from rostra.web.places import Happened, Hear, Silent, StateKnown, Unseen, ViewSeen
 from rostra.web.serve import serving
 
 STEP_S = 0.05
@@ -57,7 +57,7 @@ class PretendPlace:
         self.address = f".rostra/{path}"
         self._pretend = pretend
         self._wanted: frozenset[Group] = frozenset()
-        self._program: Program | None = None
+        self._program: SimProgram | None = None
         self._hear: Hear | None = None
         self._numbers = itertools.count(1)
 
@@ -91,7 +91,7 @@ class PretendPlace:
                     self.follow(wanted)
                 if world.now - said_at >= FRESH_S or self._pretend.touched.pop(self.path, None):
                     said_at = world.now
-                    hear(Known(self._pretend.now, self._document()))
+                    hear(StateKnown(self._pretend.now, self._document()))
             await self._pretend.turn()
 
     def _document(self) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class PretendPlace:
         if self._hear is not None:
             self._hear(Happened(self._pretend.now, next(self._numbers), event, {"node": self.path, **values}))
 
-    def told(self, program: Program, reports: list[Report]) -> None:
+    def told(self, program: SimProgram, reports: list[Report]) -> None:
         if program is not self._program or self._hear is None:
             return
         for report in reports:
@@ -143,7 +143,7 @@ class PretendPlace:
                 members = program.views.groups[report.group].members
                 isolated = getattr(report.why, "isolated", False)
                 for change in _changes(report):
-                    self._hear(Seen(self._pretend.now, report.group, members, isolated, change))
+                    self._hear(ViewSeen(self._pretend.now, report.group, members, isolated, change))
 
 
 def _changes(report: ViewChanged) -> list[Any]:
@@ -172,8 +172,8 @@ class PretendLab:
 
     async def cut(
         self, here: Domain, there: Domain | None = None, *, one_way: bool = False, link_only: bool = False
-    ) -> Cut:
-        cut = Cut(next(self._numbers), here, there, one_way, link_only)
+    ) -> LabCut:
+        cut = LabCut(next(self._numbers), here, there, one_way, link_only)
         self._world.cut(str(cut))
         self._change(cuts=(*self.state.cuts, cut))
         return cut
@@ -224,7 +224,7 @@ class Pretend:
         self.places = {path: PretendPlace(self, path) for path in self.world.processes} if places else {}
         self.evidence: dict[tuple[Domain, Domain], Evidence] = {}
         self.touched: dict[Domain, bool] = {}
-        self.programs: dict[str, Program] = {}
+        self.programs: dict[str, SimProgram] = {}
         self._began = time.time() - self.world.now
         self._turned = asyncio.Event()
 
@@ -235,7 +235,7 @@ class Pretend:
     async def turn(self) -> None:
         await self._turned.wait()
 
-    def join(self, member: str, group: str, meta: bytes = b"") -> Program:
+    def join(self, member: str, group: str, meta: bytes = b"") -> SimProgram:
         """``join("eu.paris.h1/ann", "chess@world")``"""
         host, _, name = member.partition("/")
         program = self.programs.get(member)
@@ -255,11 +255,11 @@ class Pretend:
 
     # For the world: what happened
 
-    def told(self, at: float, program: Program, notice: AnyNotice, reports: list[Report]) -> None:
+    def told(self, at: float, program: SimProgram, notice: AnyNotice, reports: list[Report]) -> None:
         if program.host in self.places:
             self.places[program.host].told(program, reports)
 
-    def answered(self, at: float, call: Call) -> None:
+    def answered(self, at: float, call: SimCall) -> None:
         if call.program is not None:
             self.touched[call.program.host] = True
 

@@ -5,7 +5,7 @@ from support.seeds import seeds
 
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.requests import AnyNotice
-from rostra.sim import T_REF, LinkModel, Program, Quality, Uniform, World
+from rostra.sim import T_REF, LineQuality, LinkModel, SimProgram, Uniform, World
 from rostra.sim.checkers import (
     both_sides_told,
     heals_alone,
@@ -13,7 +13,7 @@ from rostra.sim.checkers import (
     stable_truth,
     watch_complete,
 )
-from rostra.sim.history import Told
+from rostra.sim.history import NoticeRecord
 from rostra.sim.rest import Comparison
 from rostra.sim.taps import Invariants, OneCopy, Scopes, Tally, tapped
 
@@ -27,7 +27,7 @@ HEALS_WITHIN_S = 12.0
 """The longest wait between two attempts, another one if a packet was on its way, and a merge over slow
 links."""
 
-DELAYS = LinkModel(lan=Quality(Uniform(0.0002, 0.002)), wan=Quality(Uniform(0.001, 0.15)))
+DELAYS = LinkModel(lan=LineQuality(Uniform(0.0002, 0.002)), wan=LineQuality(Uniform(0.001, 0.15)))
 
 
 class Scene:
@@ -66,10 +66,10 @@ class Scene:
         for verdict in verdicts:
             assert not verdict.broken, f"{verdict} {verdict.where}"
 
-    def program(self, host: str, name: str = "app") -> Program:
+    def program(self, host: str, name: str = "app") -> SimProgram:
         return self.world.program(host, name)
 
-    def member(self, host: str, group: str = "g", *, online: bool = True, name: str = "app") -> Program:
+    def member(self, host: str, group: str = "g", *, online: bool = True, name: str = "app") -> SimProgram:
         program = self.program(host, name)
         program.join(group, online=online)
         return program
@@ -79,13 +79,13 @@ class Scene:
         assert self.world.history is not None
         self._mark = len(self.world.history)
 
-    def told(self, program: Program) -> list[AnyNotice]:
+    def told(self, program: SimProgram) -> list[AnyNotice]:
         """What this program was told since the mark."""
         assert self.world.history is not None
         return [
             record.notice
             for record in self.world.history[self._mark :]
-            if isinstance(record, Told) and record.endpoint == program.endpoint
+            if isinstance(record, NoticeRecord) and record.endpoint == program.endpoint
         ]
 
     def run(self, up_to_s: float) -> None:

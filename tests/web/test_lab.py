@@ -5,11 +5,11 @@ from support.tref import T_REF, UNEVEN
 
 from rostra.names import Domain, Tree
 from rostra.sim.world import World
-from rostra.web.lab import Cut, LabState
+from rostra.web.lab import LabCut, LabState
 
 
-def cut(here: str, there: str | None = None, *, one_way: bool = False, link_only: bool = False) -> Cut:
-    return Cut(1, Domain(here), None if there is None else Domain(there), one_way, link_only)
+def cut(here: str, there: str | None = None, *, one_way: bool = False, link_only: bool = False) -> LabCut:
+    return LabCut(1, Domain(here), None if there is None else Domain(there), one_way, link_only)
 
 
 @pytest.mark.parametrize("tree", [T_REF, UNEVEN], ids=["T-REF", "uneven"])
@@ -30,7 +30,7 @@ def cut(here: str, there: str | None = None, *, one_way: bool = False, link_only
     ],
     ids=str,
 )
-def test_a_cut_loses_exactly_what_the_simulator_loses(tree: Tree, order: Cut) -> None:
+def test_a_cut_loses_exactly_what_the_simulator_loses(tree: Tree, order: LabCut) -> None:
     world = World(1, tree, history=False)
     theirs = {(line.sender, line.to) for line in world.lines(str(order))}
     ways = [way for a, b in tree.links() for way in ((a, b), (b, a))]

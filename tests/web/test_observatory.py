@@ -13,7 +13,7 @@ from rostra.names import Domain, Endpoint, Group, make_group
 from rostra.testing.loop import PretendLoop
 from rostra.web import observatory as module
 from rostra.web.observatory import LINGER_S, Observatory, TooManySubscribers
-from rostra.web.places import AnyNews, Happened, Hear, Known, Seen, Silent, Unseen
+from rostra.web.places import AnyNews, Happened, Hear, Silent, StateKnown, Unseen, ViewSeen
 
 CHESS, WEB = make_group("chess", "world"), make_group("web", "eu.paris")
 PARIS, BOSTON = Domain("eu.paris.h1"), Domain("us.boston.h1")
@@ -102,9 +102,9 @@ def kinds(frames: list[module.Frame] | None) -> list[str]:
 async def test_a_subscriber_gets_a_snapshot_and_then_every_change_once() -> None:
     async with Watched() as watched, watched.observatory.subscribe() as subscriber:
         assert kinds(await subscriber.next(1.0)) == ["snapshot"]
-        watched.say(PARIS, Known(1.0, document(PARIS, {"chess@world": table((ANN,))})))
-        watched.say(PARIS, Seen(2.0, CHESS, (member(),), False))
-        watched.say(PARIS, Seen(3.0, CHESS, (), False, Joined((member(),), Cause.JOIN)))
+        watched.say(PARIS, StateKnown(1.0, document(PARIS, {"chess@world": table((ANN,))})))
+        watched.say(PARIS, ViewSeen(2.0, CHESS, (member(),), False))
+        watched.say(PARIS, ViewSeen(3.0, CHESS, (), False, Joined((member(),), Cause.JOIN)))
         frames = await subscriber.next(1.0)
         assert kinds(frames) == ["place", "world", "groups", "view", "view", "entry"]
         assert [frame.number for frame in frames or ()] == list(range(1, 7))
@@ -113,7 +113,7 @@ async def test_a_subscriber_gets_a_snapshot_and_then_every_change_once() -> None
 async def test_who_comes_back_is_given_what_it_missed() -> None:
     async with Watched() as watched:
         observatory = watched.observatory
-        watched.say(PARIS, Known(1.0, document(PARIS)))
+        watched.say(PARIS, StateKnown(1.0, document(PARIS)))
         last = observatory.snapshot()["number"]
         watched.say(PARIS, Happened(2.0, 1, "link_up", {"node": PARIS, "peer": "eu.paris"}))
         async with observatory.subscribe(after=f"{observatory.life}-{last}") as subscriber:
@@ -133,12 +133,12 @@ async def test_who_reads_too_slowly_gets_a_new_snapshot(monkeypatch: pytest.Monk
     async with Watched() as watched, watched.observatory.subscribe() as subscriber:
         await subscriber.next(1.0)
         for number in range(20):
-            watched.say(PARIS, Seen(float(number), CHESS, (member(f"eu.paris.h1/p#{number}"),), False))
+            watched.say(PARIS, ViewSeen(float(number), CHESS, (member(f"eu.paris.h1/p#{number}"),), False))
         frames = await subscriber.next(1.0)
         assert kinds(frames) == ["snapshot"]
         snapshot = json.loads((frames or [])[0].data)
         assert snapshot["views"][0]["members"][0]["endpoint"] == "eu.paris.h1/p#19"
-        watched.say(PARIS, Seen(21.0, CHESS, (), False))
+        watched.say(PARIS, ViewSeen(21.0, CHESS, (), False))
         assert kinds(await subscriber.next(1.0)) == ["view"]
 
 
@@ -152,9 +152,10 @@ async def test_only_so_many_may_subscribe(monkeypatch: pytest.MonkeyPatch) -> No
 
 async def test_groups_are_followed_from_the_places_inside_their_scope() -> None:
     async with Watched() as watched:
-        watched.say(BOSTON, Known(1.0, document(BOSTON)))
+        watched.say(BOSTON, StateKnown(1.0, document(BOSTON)))
         watched.say(
-            PARIS, Known(1.0, document(PARIS, {"chess@world": table((ANN,)), "web@eu.paris": table((ANN,))}))
+            PARIS,
+            StateKnown(1.0, document(PARIS, {"chess@world": table((ANN,)), "web@eu.paris": table((ANN,))})),
         )
         assert watched.places[PARIS].followed == {CHESS, WEB}
         assert watched.places[BOSTON].followed == {CHESS}
@@ -162,37 +163,37 @@ async def test_groups_are_followed_from_the_places_inside_their_scope() -> None:
 
 async def test_a_group_that_only_we_follow_is_let_go() -> None:
     async with Watched() as watched:
-        watched.say(PARIS, Known(1.0, document(PARIS, {"chess@world": table((ANN,))})))
+        watched.say(PARIS, StateKnown(1.0, document(PARIS, {"chess@world": table((ANN,))})))
         ours = {"chess@world": table(watchers=("eu.paris.h1/dashboard-12#9",))}
-        watched.say(PARIS, Known(2.0, document(PARIS, ours)))
+        watched.say(PARIS, StateKnown(2.0, document(PARIS, ours)))
         assert watched.places[PARIS].followed == set() and watched.observatory.groups == {}
 
 
 async def test_a_group_that_somebody_looks_at_is_followed_while_they_look() -> None:
     async with Watched() as watched:
-        watched.say(PARIS, Known(1.0, document(PARIS)))
+        watched.say(PARIS, StateKnown(1.0, document(PARIS)))
         async with watched.observatory.subscribe(group=WEB):
             assert watched.places[PARIS].followed == {WEB} and WEB in watched.observatory.groups
-        watched.say(PARIS, Known(2.0, document(PARIS)))
+        watched.say(PARIS, StateKnown(2.0, document(PARIS)))
         assert watched.places[PARIS].followed == set()
 
 
 async def test_a_place_that_falls_silent_takes_its_views_with_it() -> None:
     async with Watched() as watched:
-        watched.say(PARIS, Known(1.0, document(PARIS)))
-        watched.say(PARIS, Seen(2.0, CHESS, (member(),), False))
+        watched.say(PARIS, StateKnown(1.0, document(PARIS)))
+        watched.say(PARIS, ViewSeen(2.0, CHESS, (member(),), False))
         watched.say(PARIS, Silent(3.0, "refused"))
         shown = watched.observatory.places[PARIS]
         assert (shown.state, shown.since, shown.at, shown.why) == ("silent", 3.0, 1.0, "refused")
         assert watched.observatory.views_of(CHESS) == {}
         assert [entry.kind for entry in watched.observatory.timeline] == ["silent"]
-        watched.say(PARIS, Known(9.0, document(PARIS)))
+        watched.say(PARIS, StateKnown(9.0, document(PARIS)))
         assert [entry.kind for entry in watched.observatory.timeline] == ["silent", "answers"]
 
 
 async def test_a_group_that_cannot_be_followed_is_not_shown() -> None:
     async with Watched() as watched:
-        watched.say(PARIS, Seen(2.0, CHESS, (member(),), False))
+        watched.say(PARIS, ViewSeen(2.0, CHESS, (member(),), False))
         watched.say(PARIS, Unseen(3.0, CHESS, "outside its scope"))
         assert watched.observatory.views_of(CHESS) == {}
 
@@ -201,15 +202,15 @@ async def test_members_are_counted_in_full_and_shown_in_part(monkeypatch: pytest
     monkeypatch.setattr(module, "MEMBERS_SHOWN_MAX", 3)
     async with Watched() as watched:
         everybody = tuple(member(f"eu.paris.h1/p#{number}") for number in range(10))
-        watched.say(PARIS, Seen(1.0, CHESS, everybody, False))
+        watched.say(PARIS, ViewSeen(1.0, CHESS, everybody, False))
         view = watched.observatory.views_of(CHESS)[PARIS]
         assert (view.total, len(view.members)) == (10, 3)
 
 
 async def test_how_long_a_member_is_seen_survives_other_changes() -> None:
     async with Watched() as watched:
-        watched.say(PARIS, Seen(1.0, CHESS, (member(),), False))
-        watched.say(PARIS, Seen(5.0, CHESS, (member(), member("us.boston.h1/bob#2")), False))
+        watched.say(PARIS, ViewSeen(1.0, CHESS, (member(),), False))
+        watched.say(PARIS, ViewSeen(5.0, CHESS, (member(), member("us.boston.h1/bob#2")), False))
         ann, bob = watched.observatory.views_of(CHESS)[PARIS].members
         assert (ann.since, bob.since) == (1.0, 5.0)
 
@@ -219,18 +220,18 @@ async def test_how_long_a_member_is_seen_survives_other_changes() -> None:
 )
 async def test_an_attachment_is_shown_as_text_or_as_bytes(meta: bytes, shown: str) -> None:
     async with Watched() as watched:
-        watched.say(PARIS, Seen(1.0, CHESS, (member(meta=meta),), False))
+        watched.say(PARIS, ViewSeen(1.0, CHESS, (member(meta=meta),), False))
         assert watched.observatory.views_of(CHESS)[PARIS].members[0].meta == shown
 
 
 async def test_who_sees_whose_members() -> None:
     async with Watched() as watched:
         for path in (PARIS, BOSTON):
-            watched.say(path, Known(1.0, document(path)))
+            watched.say(path, StateKnown(1.0, document(path)))
         bob = member("us.boston.h1/bob#2")
-        watched.say(PARIS, Seen(1.0, CHESS, (member(),), False))
-        watched.say(BOSTON, Seen(1.0, CHESS, (member(), bob), False))
-        watched.say(PARIS, Seen(1.0, WEB, (member(),), False))
+        watched.say(PARIS, ViewSeen(1.0, CHESS, (member(),), False))
+        watched.say(BOSTON, ViewSeen(1.0, CHESS, (member(), bob), False))
+        watched.say(PARIS, ViewSeen(1.0, WEB, (member(),), False))
         assert watched.observatory.sightings() == {
             "hosts": [PARIS, BOSTON],
             "sees": {PARIS: {PARIS: (2, 2), BOSTON: (0, 1)}, BOSTON: {PARIS: (1, 1), BOSTON: (1, 1)}},
@@ -256,11 +257,11 @@ async def test_it_sleeps_until_somebody_looks_and_a_while_after() -> None:
 async def test_a_group_that_nobody_followed_can_be_asked_about_once() -> None:
     async with Watched() as watched:
         for path in (PARIS, BOSTON):
-            watched.say(path, Known(1.0, document(path)))
+            watched.say(path, StateKnown(1.0, document(path)))
         asking = asyncio.create_task(watched.observatory.look_at(WEB))
         await asyncio.sleep(0.01)
         assert watched.places[PARIS].followed == {WEB} and not asking.done()
-        watched.say(PARIS, Seen(2.0, WEB, (member(),), False))
+        watched.say(PARIS, ViewSeen(2.0, WEB, (member(),), False))
         assert (await asking).keys() == {PARIS}, "Boston is outside its scope"
 
 
@@ -271,5 +272,5 @@ async def test_who_asks_once_waits_for_the_first_words() -> None:
         asking = asyncio.create_task(observatory.awake())
         await asyncio.sleep(0.02)
         assert not asking.done() and place.hear is not None
-        place.hear(Known(1.0, document(PARIS)))
+        place.hear(StateKnown(1.0, document(PARIS)))
         await asking

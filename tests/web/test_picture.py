@@ -5,36 +5,38 @@ from typing import Any
 import pytest
 
 from rostra.names import Domain
-from rostra.web.picture import End, Report, draw, ends_of
+from rostra.web.picture import PictureEnd, PlaceReport, draw, ends_of
 
-UP = End("up", silence_s=0.1, heard_s=0.1, expected_s=0.2, phi=0.1)
-SUSPECTED = End("suspected", silence_s=3.0, heard_s=3.0, expected_s=0.2, phi=9.0)
-DOWN = End("down", silence_s=9.0, heard_s=9.0, expected_s=0.2, because="silent")
-UNSEEN = End("unseen")
+UP = PictureEnd("up", silence_s=0.1, heard_s=0.1, expected_s=0.2, phi=0.1)
+SUSPECTED = PictureEnd("suspected", silence_s=3.0, heard_s=3.0, expected_s=0.2, phi=9.0)
+DOWN = PictureEnd("down", silence_s=9.0, heard_s=9.0, expected_s=0.2, because="silent")
+UNSEEN = PictureEnd("unseen")
 
 
-def agent(path: str, **links: End) -> Report:
+def agent(path: str, **links: PictureEnd) -> PlaceReport:
     return place(path, {"server": "agent"}, links)
 
 
-def server(path: str, *, cluster: bool = False, **links: End) -> Report:
+def server(path: str, *, cluster: bool = False, **links: PictureEnd) -> PlaceReport:
     return place(path, {"server": path, "cluster": cluster}, links)
 
 
-def place(path: str, core: dict[str, Any], links: dict[str, End], *, answers: bool = True) -> Report:
+def place(
+    path: str, core: dict[str, Any], links: dict[str, PictureEnd], *, answers: bool = True
+) -> PlaceReport:
     ends = {Domain(peer.replace("_", ".")): end for peer, end in links.items()}
-    return Report(Domain(path), answers, {"core": core}, "" if answers else "refused", ends)
+    return PlaceReport(Domain(path), answers, {"core": core}, "" if answers else "refused", ends)
 
 
-def silent(report: Report) -> Report:
-    return Report(report.path, False, report.document, "Connection refused", {})
+def silent(report: PlaceReport) -> PlaceReport:
+    return PlaceReport(report.path, False, report.document, "Connection refused", {})
 
 
-def states(*reports: Report) -> dict[str, str]:
+def states(*reports: PlaceReport) -> dict[str, str]:
     return {each.path: each.state for each in draw(reports).servers}
 
 
-def link(a: str, b: str, *reports: Report) -> Any:
+def link(a: str, b: str, *reports: PlaceReport) -> Any:
     (found,) = [each for each in draw(reports).links if (each.a, each.b) == (a, b)]
     return found
 
@@ -105,7 +107,7 @@ def test_a_server_that_still_hears_one_above_is_not_cut_off() -> None:
 
 
 def test_what_never_answered_and_nobody_heard_of_is_unseen() -> None:
-    never = Report(Domain("eu.h2"), False, None, "no agent there")
+    never = PlaceReport(Domain("eu.h2"), False, None, "no agent there")
     assert states(never, server("eu", cluster=True))["eu.h2"] == "unseen"
 
 
@@ -115,25 +117,25 @@ def test_a_link_that_one_end_does_not_hear_is_one_way_while_it_is_up() -> None:
 
 
 def test_a_cut_in_both_directions_is_not_one_way_because_one_end_is_later() -> None:
-    late = End("up", silence_s=2.5, heard_s=2.5, expected_s=0.2)
+    late = PictureEnd("up", silence_s=2.5, heard_s=2.5, expected_s=0.2)
     assert link("eu", "us", server("eu", us=SUSPECTED), server("us", eu=late)).state == "suspected"
 
 
 def test_a_link_that_is_down_is_one_way_if_hellos_still_arrive_at_one_end() -> None:
-    hears = End("down", silence_s=9.0, heard_s=0.3, expected_s=0.2, because="ended by peer")
+    hears = PictureEnd("down", silence_s=9.0, heard_s=0.3, expected_s=0.2, because="ended by peer")
     found = link("eu", "us", server("eu", us=DOWN), server("us", eu=hears))
     assert (found.state, found.deaf) == ("one way", "eu")
 
 
 def test_an_end_that_was_left_while_it_heard_its_peer_shows_who_was_deaf() -> None:
-    left = End("down", silence_s=9.0, heard_s=9.0, expected_s=0.2, because="ended by peer")
+    left = PictureEnd("down", silence_s=9.0, heard_s=9.0, expected_s=0.2, because="ended by peer")
     found = link("eu", "us", server("eu", us=left), server("us", eu=DOWN))
     assert (found.state, found.deaf) == ("one way", "us")
 
 
 @pytest.mark.parametrize("other", [UP, DOWN, SUSPECTED])
-def test_the_last_words_of_a_silent_place_count_no_more(other: End) -> None:
-    dead = Report(
+def test_the_last_words_of_a_silent_place_count_no_more(other: PictureEnd) -> None:
+    dead = PlaceReport(
         Domain("us"), False, {"core": {"server": "us", "cluster": False}}, "gone", {Domain("eu"): other}
     )
     found = link("eu", "us", server("eu", us=DOWN), dead)

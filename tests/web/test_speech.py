@@ -5,7 +5,7 @@ from typing import Any
 
 from rostra.names import Domain
 from rostra.web.observatory import Observatory
-from rostra.web.places import Known, Silent
+from rostra.web.places import Silent, StateKnown
 from rostra.web.speech import HEARINGS_MAX, SpeechReader
 
 HOST = Domain("eu.paris.h1")
@@ -92,8 +92,8 @@ def test_those_that_are_furthest_behind_are_shown_first_and_the_rest_is_counted(
 async def test_subscribers_hear_of_speech_and_of_its_end() -> None:
     async with Observatory([Quiet()]) as observatory, observatory.subscribe() as news:
         await news.next(0.1)
-        observatory.hear(HOST, Known(1.0, document()))
-        observatory.hear(HOST, Known(2.0, document(member(5))))
+        observatory.hear(HOST, StateKnown(1.0, document()))
+        observatory.hear(HOST, StateKnown(2.0, document(member(5))))
         observatory.hear(HOST, Silent(3.0, "gone"))
         kinds = [frame.kind for frame in await news.next(1.0) or ()]
         assert kinds.count("speech") == 2, "none for a host that never spoke"

@@ -6,7 +6,7 @@ import pytest
 
 from rostra.client import Because, Cause, Joined, Left, Member, Only, Without
 from rostra.names import Domain, Endpoint, make_group
-from rostra.web.timeline import ENTRIES_MAX, OPEN_S, Entry, Timeline, common_domain
+from rostra.web.timeline import ENTRIES_MAX, OPEN_S, Timeline, TimelineEntry, common_domain
 
 CHESS, NEWS = make_group("chess", "world"), make_group("news", "world")
 PARIS1, PARIS2, ROME, BOSTON = (
@@ -25,7 +25,9 @@ def texts(timeline: Timeline) -> list[str]:
     return [entry.text for entry in timeline]
 
 
-def recorded(timeline: Timeline, at: float, place: str, event: str, peer: str, **values: Any) -> list[Entry]:
+def recorded(
+    timeline: Timeline, at: float, place: str, event: str, peer: str, **values: Any
+) -> list[TimelineEntry]:
     return timeline.recorded(at, Domain(place), event, {"node": place, "peer": peer, **values})
 
 
@@ -209,7 +211,7 @@ def test_who_gave_up_whom_stands_before_what_was_lost(ahead_s: float, evidence_f
     timeline = Timeline()
     lost = Without(Domain("us"), (BOB,), SILENT)
     recorded(timeline, 1.0 + ahead_s, "eu", "link_suspected", "us", **GROUNDS)
-    sent: list[Entry] = []
+    sent: list[TimelineEntry] = []
     if not evidence_first:
         timeline.changed(1.6, PARIS1, CHESS, lost)
     sent += recorded(timeline, 1.5 + ahead_s, "eu", "link_removed", "us", because="silent", **GROUNDS)

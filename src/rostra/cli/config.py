@@ -10,7 +10,7 @@ from msgspec import Struct
 from rostra.cli.common import EXIT_OK, WorldFile, command
 from rostra.cli.house import HouseCommand, HouseGroup
 from rostra.cli.output import Format, Output, say, show_json, show_rows, show_table
-from rostra.config import World, read_world
+from rostra.config import WorldConfig, read_world
 from rostra.names import Domain, Tree, child
 from rostra.runtime.settings import SETTINGS, Choices, Role, settle
 
@@ -83,14 +83,14 @@ def validate(
     return EXIT_OK
 
 
-def facts(world: World) -> dict[str, Any]:
+def facts(world: WorldConfig) -> dict[str, Any]:
     return {
         "profile": world.profile,
         "servers": {domain: _places(world, domain) for domain in sorted(world.servers)},
     }
 
 
-def describe(world: World) -> str:
+def describe(world: WorldConfig) -> str:
     """The tree in a few words, and how long failures take to be noticed in it."""
     tree = Tree.of(child(cluster, "host") for cluster in world.clusters)
     processes = len({address for domain in world.servers for address in world.addresses(domain)})
@@ -105,7 +105,7 @@ def describe(world: World) -> str:
     )
 
 
-def _places(world: World, domain: Domain) -> str:
+def _places(world: WorldConfig, domain: Domain) -> str:
     return ", ".join(map(str, world.addresses(domain)))
 
 
@@ -124,7 +124,7 @@ def example() -> int:
     return EXIT_OK
 
 
-class Row(Struct, frozen=True):
+class SettingRow(Struct, frozen=True):
     setting: str
     value: Any
     origin: str
@@ -169,23 +169,25 @@ def show(
     return EXIT_OK
 
 
-def rows_of(choices: Choices) -> Iterator[Row]:
+def rows_of(choices: Choices) -> Iterator[SettingRow]:
     for setting in SETTINGS:
         value = choices[setting.name]
         plain = value if isinstance(value, bool | int | float) or value is None else str(value)
         if setting.name == "socket_mode":
             plain = f"{value:04o}"
-        yield Row(setting.name, plain, choices.chosen[setting.name].origin, setting.variable, setting.flag)
+        yield SettingRow(
+            setting.name, plain, choices.chosen[setting.name].origin, setting.variable, setting.flag
+        )
     for domain in sorted(choices.world.servers):
-        yield Row(f"servers.{domain}", _places(choices.world, domain), "world file", "", "")
+        yield SettingRow(f"servers.{domain}", _places(choices.world, domain), "world file", "", "")
     for cluster in choices.world.clusters:
         mode, at = choices.world.data_mode(cluster), choices.world.data_of(cluster)
         says = "world file" if choices.world.data else "default"
         place = "the address of whichever replica leads" if cluster in choices.world.replicas else f"udp {at}"
-        yield Row(f"data.{cluster}", f"{mode} at {place}", says, "", "")
+        yield SettingRow(f"data.{cluster}", f"{mode} at {place}", says, "", "")
 
 
-def _shown(row: Row) -> str:
+def _shown(row: SettingRow) -> str:
     return (
         "none"
         if row.value is None

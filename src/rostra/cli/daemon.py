@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from rostra.config import World, read_world
+from rostra.config import WorldConfig, read_world
 from rostra.names import Domain
 from rostra.runtime.record import Record
 from rostra.runtime.run import Beside, Settings, run
@@ -41,7 +41,7 @@ def run_daemon(
     settings.check()
     record = Record(json=choices["json_logs"])
 
-    def read_again() -> World:
+    def read_again() -> WorldConfig:
         return settle(read_world(world), role, flags).world.at_replica(replica)
 
     return run(settings, record, read_again=read_again, beside=_http(choices["http"], settings))

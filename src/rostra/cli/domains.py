@@ -8,7 +8,7 @@ from rostra.cli.house import HouseCommand
 from rostra.cli.output import Format, Output, busy, coloured, show_rows, show_table
 from rostra.client.sight import Sight, look
 from rostra.names import ROOT, Domain, depth
-from rostra.web.picture import Picture, Report, draw, ends_of
+from rostra.web.picture import Picture, PlaceReport, draw, ends_of
 
 
 def register(app: typer.Typer) -> None:
@@ -76,10 +76,10 @@ async def _domains(agent: str | None, output: Output) -> int:
 
 def picture_of(sight: Sight) -> Picture:
     reports = [
-        Report(path, True, document, "", ends_of(document, reasons_of(document)))
+        PlaceReport(path, True, document, "", ends_of(document, reasons_of(document)))
         for path, document in sight.documents.items()
     ]
-    reports += [Report(path, False, None, why) for path, why in sight.unseen.items()]
+    reports += [PlaceReport(path, False, None, why) for path, why in sight.unseen.items()]
     return draw(reports)
 
 

@@ -17,8 +17,8 @@ from rostra.cli.output import remarks, say
 from rostra.errors import BadInput
 
 if TYPE_CHECKING:
-    from rostra.sim.explore.model import Bounds
-    from rostra.sim.explore.search import Progress
+    from rostra.sim.explore.model import SearchBounds
+    from rostra.sim.explore.search import SearchProgress
 
 
 def register(sim: typer.Typer) -> None:
@@ -107,11 +107,11 @@ def _list() -> None:
             say(f"  plant   {plant}: {what}")
 
 
-def _bounds(bounds: "Bounds") -> str:
+def _bounds(bounds: "SearchBounds") -> str:
     return "  ".join(f"{name}={number}" for name, number in asdict(bounds).items())
 
 
-def _figures(progress: "Progress", took_s: float) -> str:
+def _figures(progress: "SearchProgress", took_s: float) -> str:
     memory_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
     return (
         f"{progress.states:,} states, {progress.transitions:,} transitions, {progress.depth} steps deep; "
@@ -128,12 +128,12 @@ def _bound(text: str) -> tuple[str, str]:
 
 
 @contextmanager
-def _progress(what: str) -> Iterator[Callable[["Progress"], None]]:
+def _progress(what: str) -> Iterator[Callable[["SearchProgress"], None]]:
     """That it has begun; and on a terminal how many, how deep, how fast."""
     began, begun = monotonic(), False
     with remarks().status("exploring", spinner="dots") if sys.stderr.isatty() else nullcontext() as status:
 
-        def tell(progress: "Progress") -> None:
+        def tell(progress: "SearchProgress") -> None:
             nonlocal begun
             if not begun:
                 begun = True

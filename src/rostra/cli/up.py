@@ -17,7 +17,7 @@ from rostra.cli.house import HouseCommand
 from rostra.cli.output import Plain, say
 from rostra.config import load_world
 from rostra.errors import BadInput
-from rostra.up.plan import SHAPE, Plan, of_file, of_shape
+from rostra.up.plan import SHAPE, WorldPlan, of_file, of_shape
 
 if TYPE_CHECKING:
     from rostra.up.run import Up
@@ -66,9 +66,9 @@ def up(
       rostra up --journal /tmp/journal
     """
     # Only who needs an HTTP server waits for its import.
-    from rostra.up.run import Settings, run
+    from rostra.up.run import UpSettings, run
 
-    settings = Settings(
+    settings = UpSettings(
         plan=_plan(shape, world, hosts),
         port=port,
         seed=seed,
@@ -84,7 +84,7 @@ def _absolute(journal: str) -> str:
     return journal if "://" in journal else str(Path(journal).absolute())
 
 
-def _plan(shape: str | None, world: Path | None, hosts: int) -> Plan:
+def _plan(shape: str | None, world: Path | None, hosts: int) -> WorldPlan:
     if world is None:
         return of_shape(shape or SHAPE)
     if shape is not None:

@@ -22,7 +22,7 @@ from msgspec import Struct
 from rostra.client.arenas import Loan, ReadArenas
 from rostra.client.copies import Copies
 from rostra.client.streams import again
-from rostra.client.watched import Memory, Watched
+from rostra.client.watched import Watched, WatchMemory
 from rostra.errors import BY_CODE, NotAllowed, PeerError, Refused, RostraError, Unreachable
 from rostra.names import Domain, Group, incarnation_of
 from rostra.protocols.fifo.events import Item as GroupItem
@@ -114,7 +114,7 @@ class AgentConnection:
         self.arenas = ReadArenas(where, self.say)
         self.world = ""
         self.path = Domain("")
-        self.memory = Memory(Domain(""), 0)
+        self.memory = WatchMemory(Domain(""), 0)
         self.ended: RostraError | None = None
         self.missed_answers = 0
         self._dialler = dialler()
@@ -395,7 +395,7 @@ class AgentConnection:
     def _welcome(self, welcome: ProgramWelcome) -> None:
         if not self._welcomed.done():
             self.world, self.path = welcome.world, welcome.path
-            self.memory = Memory(welcome.path, welcome.incarnation)
+            self.memory = WatchMemory(welcome.path, welcome.incarnation)
             self.encoder = Encoder(welcome.world)
             self._welcomed.set_result(None)
 

@@ -45,14 +45,14 @@ def is_own(endpoint: str) -> bool:
     return any(mark in endpoint for mark in OWN_ENDPOINTS)
 
 
-class Known(Struct, frozen=True):
+class KnownGroup(Struct, frozen=True):
     paths: frozenset[Domain] = frozenset()  # domains and hosts
     endpoints: frozenset[Endpoint] = frozenset()  # of programs, with their numbers
 
-    def and_endpoints(self, more: Iterable[str]) -> "Known":
+    def and_endpoints(self, more: Iterable[str]) -> "KnownGroup":
         endpoints = self.endpoints | {Endpoint(each) for each in more if not is_own(each)}
         paths = self.paths | {path for each in endpoints for path in enclosing(host_of(each))}
-        return Known(paths, endpoints)
+        return KnownGroup(paths, endpoints)
 
     def called(self, name: str) -> list[str]:
         """Endpoints of that name, without their numbers."""
@@ -87,7 +87,7 @@ def _unnumbered(endpoint: str) -> str:
     return endpoint.partition("#")[0]
 
 
-async def known_names(admin: Admin, sight: Sight, host: Domain | None = None) -> Known:
+async def known_names(admin: Admin, sight: Sight, host: Domain | None = None) -> KnownGroup:
     """All names in sight; and those that are remembered here, and on that host."""
     known = known_of(sight.documents.values())
     for node in dict.fromkeys((admin.path, host or admin.path)):
@@ -101,7 +101,7 @@ async def known_names(admin: Admin, sight: Sight, host: Domain | None = None) ->
     return known
 
 
-def known_of(documents: Iterable[Mapping[str, Any]]) -> Known:
+def known_of(documents: Iterable[Mapping[str, Any]]) -> KnownGroup:
     """The names in what these nodes say of themselves."""
     paths: set[Domain] = set()
     endpoints: list[str] = []
@@ -109,7 +109,7 @@ def known_of(documents: Iterable[Mapping[str, Any]]) -> Known:
         for path in (*document["nodes"], *document["links"], *document.get("servers", ())):
             paths.update(enclosing(Domain(path)))
         endpoints += document["core"].get("endpoints", ())
-    return Known(frozenset(paths)).and_endpoints(endpoints)
+    return KnownGroup(frozenset(paths)).and_endpoints(endpoints)
 
 
-__all__ = ["OWN_ENDPOINTS", "Known", "is_own", "known_names", "known_of"]
+__all__ = ["OWN_ENDPOINTS", "KnownGroup", "is_own", "known_names", "known_of"]

@@ -15,7 +15,7 @@ from rostra.client.group import Entering, Membership, Watch, Watching
 from rostra.client.session import OnLost, OnState, Session, within
 from rostra.client.states import Lost, State
 from rostra.client.streams import Stream, again
-from rostra.client.watched import Place, WatchFollow, parse_token
+from rostra.client.watched import WatchFollow, WatchPlace, parse_token
 from rostra.errors import AlreadyMember, BadInput, RostraError, Unreachable
 from rostra.groups.attributes import Role, Slow
 from rostra.groups.items import Gap, Life, Message, NotDelivered, Resolution
@@ -490,7 +490,7 @@ class Me:
             self._look_up(group)
             await self._connection.settle(done)
 
-    async def _watch(self, group: Group, resume: Place | None) -> Watch:
+    async def _watch(self, group: Group, resume: WatchPlace | None) -> Watch:
         self._check_open()
         follow = self._watched.follow(group, self._number)
         self._watches[group] = follow

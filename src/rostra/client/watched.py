@@ -22,7 +22,7 @@ from rostra.protocols.relaxed import requests
 from rostra.protocols.relaxed.requests import Changed, Snapshot
 
 
-class Memory(Struct, frozen=True):
+class WatchMemory(Struct, frozen=True):
     """Whose numbers they are: one life of one agent."""
 
     host: Domain
@@ -32,27 +32,27 @@ class Memory(Struct, frozen=True):
         return f"{self.host}:{self.life}:{number}"
 
 
-class Place(Struct, frozen=True):
+class WatchPlace(Struct, frozen=True):
     """How far a watcher has read."""
 
-    memory: Memory
+    memory: WatchMemory
     period: int
     number: int
 
-    def gap_since(self, before: "Place") -> Gap:
+    def gap_since(self, before: "WatchPlace") -> Gap:
         """How much lies between the two, if anybody counted."""
         same = (before.memory, before.period) == (self.memory, self.period)
         return Gap(self.number - before.number if same and before.number < self.number else None)
 
 
-def parse_token(token: str) -> Place:
+def parse_token(token: str) -> WatchPlace:
     host, *numbers = token.split(":")
     if not host or len(numbers) != 3 or not all(each.isascii() and each.isdigit() for each in numbers):
         raise BadInput(
             f"{quoted(token)} is not a resume token", fix="pass the `token` of a change, as it was"
         )
     life, period, number = map(int, numbers)
-    return Place(Memory(Domain(host), life), period, number)
+    return WatchPlace(WatchMemory(Domain(host), life), period, number)
 
 
 class WatchCopy:
@@ -110,7 +110,7 @@ class WatchFollow(Follow):
     def __init__(self, group: Group, copy: WatchCopy) -> None:
         super().__init__(group)
         self._copy = copy
-        self._place: Place | None = None  # up to where the readers were told; None: they begin
+        self._place: WatchPlace | None = None  # up to where the readers were told; None: they begin
         self._catching_up = False
 
     @property
@@ -127,7 +127,7 @@ class WatchFollow(Follow):
             return None
         return View(copy.members, copy.isolated, number=copy.number, period=copy.period)
 
-    def stream_from(self, place: Place) -> Stream[Item]:
+    def stream_from(self, place: WatchPlace) -> Stream[Item]:
         """For a reader that knows everything up to there, perhaps from an earlier life of this program."""
         if self._place is None and self.reasons == 1:
             self._place = place
@@ -143,7 +143,7 @@ class WatchFollow(Follow):
             stream.put(view)
         return stream
 
-    def place_in(self, memory: Memory) -> tuple[int, int]:
+    def place_in(self, memory: WatchMemory) -> tuple[int, int]:
         """From where the agent with that memory should go on: a period and a number."""
         if self._place is None or self._place.memory != memory:
             return (0, 0)
@@ -155,9 +155,9 @@ class WatchFollow(Follow):
             stream.miss(1)  # half of a story is none: it begins with the list that is on its way
         return stream
 
-    def begin(self, snapshot: Snapshot, memory: Memory) -> None:
+    def begin(self, snapshot: Snapshot, memory: WatchMemory) -> None:
         """The list is here: the first, or one that ends the changes we were behind by."""
-        before, self._place = self._place, Place(memory, snapshot.period, snapshot.number)
+        before, self._place = self._place, WatchPlace(memory, snapshot.period, snapshot.number)
         self._catching_up = False
         self.is_ready()
         view = self.view()
@@ -179,7 +179,7 @@ class WatchFollow(Follow):
                 fix="report this, with the agent's log",
             )
         self._catching_up = not self.known
-        self._place = Place(place.memory, place.period, change.number)
+        self._place = WatchPlace(place.memory, place.period, change.number)
         self.tell((news,))
 
     def lose(self) -> None:
@@ -201,7 +201,7 @@ class Watched(Following[WatchCopy, WatchFollow]):
             for follow in copy.followers.values():
                 follow.lose()
 
-    def told(self, numbers: tuple[int, ...], notice: Snapshot | Changed, memory: Memory) -> None:
+    def told(self, numbers: tuple[int, ...], notice: Snapshot | Changed, memory: WatchMemory) -> None:
         copy = self._copies.get(notice.group)
         if copy is None:
             return

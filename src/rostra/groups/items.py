@@ -37,7 +37,7 @@ class Numbered(Struct, frozen=True, kw_only=True):
         return f"{self.period}:{self.number}" if self.period else ""
 
 
-class ViewId(Struct, frozen=True, array_like=True):
+class AgreedViewId(Struct, frozen=True, array_like=True):
     """Names one agreed view: `pid` is the partition in which it was agreed."""
 
     number: int
@@ -52,7 +52,7 @@ class View(Numbered, frozen=True, repr_omit_defaults=True):
     members: Members
     isolated: bool = False  # only this host's part: its cluster's server cannot be reached
     rank: int | None = None  # our own
-    id: ViewId | None = None
+    id: AgreedViewId | None = None
     joined: tuple[Endpoint, ...] = ()
     left: tuple[Endpoint, ...] = ()
     failed: tuple[Endpoint, ...] = ()

@@ -18,13 +18,13 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 
-class Membership(Enum):
+class MembershipKind(Enum):
     RELAXED = "relaxed"
     LED = "led"
     AGREED = "agreed"
 
 
-class Delivery(Enum):
+class DeliveryKind(Enum):
     NONE = "none"
     FIFO = "fifo"
     ATOMIC = "atomic"
@@ -33,8 +33,8 @@ class Delivery(Enum):
 class GroupKind(Struct, frozen=True, array_like=True, gc=False):
     """The texts are empty where the services named above do not ask for them."""
 
-    membership: Membership = Membership.RELAXED
-    delivery: Delivery = Delivery.NONE
+    membership: MembershipKind = MembershipKind.RELAXED
+    delivery: DeliveryKind = DeliveryKind.NONE
     order: str = ""  # atomic: hub | negotiated | medium
     stable: str = ""  # atomic: sent | majority | all | disk
     survive: str = ""  # agreed: any | majority | primary | a rule
@@ -45,11 +45,11 @@ class GroupKind(Struct, frozen=True, array_like=True, gc=False):
     @property
     def is_claimed(self) -> bool:
         """Strong kinds stand in the registry of the server of their scope."""
-        return self.membership is not Membership.RELAXED or self.delivery is Delivery.ATOMIC
+        return self.membership is not MembershipKind.RELAXED or self.delivery is DeliveryKind.ATOMIC
 
     def __str__(self) -> str:
         return f"{self.membership.value}, {self.delivery.value}"
 
 
 PLAIN: Final = GroupKind()
-FIFO: Final = GroupKind(delivery=Delivery.FIFO)
+FIFO: Final = GroupKind(delivery=DeliveryKind.FIFO)

@@ -15,7 +15,7 @@ world.py        servers and agents in it
 """
 
 from rostra.lab.lab import Lab
-from rostra.lab.plan import THREE_SITES, Plan, load_plan, parse_plan
-from rostra.lab.ways import Quality
+from rostra.lab.plan import THREE_SITES, LabPlan, load_plan, parse_plan
+from rostra.lab.ways import WayQuality
 
-__all__ = ["THREE_SITES", "Lab", "Plan", "Quality", "load_plan", "parse_plan"]
+__all__ = ["THREE_SITES", "Lab", "LabPlan", "WayQuality", "load_plan", "parse_plan"]

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from rostra.errors import UNDECODABLE, BadInput, Unreachable
-from rostra.lab.ways import Counts, Quality
+from rostra.lab.ways import Counts, WayQuality
 
 PACKET_MAX: Final = 1 << 20
 TIMEOUT_S: Final = 5.0
@@ -29,7 +29,7 @@ class Ask(Struct, frozen=True, tag=True):
 class WayNow(Struct, frozen=True):
     source: str
     to: str
-    quality: Quality
+    quality: WayQuality
     is_cut: bool
     loss: float  # at this moment; it may drift
     counts: Counts

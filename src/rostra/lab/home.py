@@ -29,7 +29,7 @@ PREFIX: Final = "rostra-lab"
 NAMESPACES_NAME: Final = "namespaces"
 
 
-class Home:
+class LabHome:
     def __init__(self, path: Path, lock: int | None = None) -> None:
         """Without its lock it is somebody else's, to look at."""
         self.path = path
@@ -37,7 +37,7 @@ class Home:
         self._made: list[str] = []
 
     @classmethod
-    def make(cls) -> "Home":
+    def make(cls) -> "LabHome":
         BASE.mkdir(mode=0o755, parents=True, exist_ok=True)
         sweep()
         number = 1

@@ -23,9 +23,9 @@ from typing import Any, Final
 
 from rostra.errors import BadInput, Unreachable
 from rostra.lab.control import Control, Now
-from rostra.lab.home import Home
+from rostra.lab.home import LabHome
 from rostra.lab.namespaces import TOOLS_PATH, check_possible, inside, ip, ip_batch
-from rostra.lab.plan import NETWORK, Plan, Site, load_plan
+from rostra.lab.plan import NETWORK, LabPlan, Site, load_plan
 from rostra.lab.router import READY, WAN, Order
 
 LAN: Final = "lan0"
@@ -34,7 +34,7 @@ END_S: Final = 5.0
 CARRIER_S: Final = 10.0
 
 
-class Place:
+class LabPlace:
     """Where processes run: a site's own machine, or one of its hosts. Each is a namespace with an address."""
 
     def __init__(self, lab: "Lab", name: str, namespace: str, address: str) -> None:
@@ -64,13 +64,13 @@ class Place:
             return socket.socket(family, kind)
 
 
-class SitePlace(Place):
+class SitePlace(LabPlace):
     def __init__(self, lab: "Lab", site: Site, namespace: str) -> None:
         super().__init__(lab, site.name, namespace, site.address)
         self.site = site
-        self.hosts: dict[str, Place] = {}
+        self.hosts: dict[str, LabPlace] = {}
 
-    def host(self, name: str) -> Place:
+    def host(self, name: str) -> LabPlace:
         try:
             return self.hosts[name]
         except KeyError:
@@ -79,7 +79,7 @@ class SitePlace(Place):
             ) from None
 
 
-class Link:
+class LabLink:
     """Some ways that are changed together: both of a link, or one."""
 
     def __init__(self, control: Control, ways: list[tuple[str, str]]) -> None:
@@ -100,12 +100,12 @@ class Link:
 class Lab:
     """``async with Lab() as lab:`` the paper's three sites, or what a plan says."""
 
-    def __init__(self, plan: Plan | None = None) -> None:
+    def __init__(self, plan: LabPlan | None = None) -> None:
         self.plan = plan or load_plan()
         self.processes: list[subprocess.Popen[Any]] = []
         self.router: subprocess.Popen[bytes] | None = None
         self._sites: dict[str, SitePlace] = {}
-        self._home: Home | None = None
+        self._home: LabHome | None = None
         self._control: Control | None = None
 
     @classmethod
@@ -116,7 +116,7 @@ class Lab:
         except FileNotFoundError:
             raise Unreachable(f"the lab in {directory} is not up yet, or no more") from None
         lab = cls(order.plan)
-        lab._home = Home(directory)
+        lab._home = LabHome(directory)
         for site in lab.plan.sites:
             lab._place(site)
         lab._control = Control(Path(order.control))
@@ -127,7 +127,7 @@ class Lab:
     def open(self) -> "Lab":
         """In the main thread: the kernel ends what a lab started together with the thread that did."""
         check_possible()
-        self._home = Home.make()
+        self._home = LabHome.make()
         try:
             for site in self.plan.sites:
                 self._build(site)
@@ -193,7 +193,7 @@ class Lab:
         place = self._sites[site.name] = SitePlace(self, site, self.home.namespace(site.name))
         for host in site.host_names:
             path = f"{site.name}.{host}"
-            place.hosts[host] = Place(self, path, self.home.namespace(path), site.host_address(host))
+            place.hosts[host] = LabPlace(self, path, self.home.namespace(path), site.host_address(host))
         return place
 
     def _start_router(self) -> None:
@@ -235,7 +235,7 @@ class Lab:
     # Sites
 
     @property
-    def home(self) -> Home:
+    def home(self) -> LabHome:
         if self._home is None:
             raise BadInput("this lab is not open", fix="async with Lab() as lab: ...")
         return self._home
@@ -264,28 +264,28 @@ class Lab:
         self.plan.site(name)
         return self._sites[name]
 
-    def host(self, path: str) -> Place:
+    def host(self, path: str) -> LabPlace:
         """``lab.host("mit.h1")``."""
         site, _, name = path.partition(".")
         return self.site(site).host(name)
 
     # The network between them
 
-    def link(self, a: str, b: str) -> Link:
+    def link(self, a: str, b: str) -> LabLink:
         """Both ways between two sites."""
-        return Link(self.control, [(a, b), (b, a)])
+        return LabLink(self.control, [(a, b), (b, a)])
 
-    def way(self, source: str, to: str) -> Link:
+    def way(self, source: str, to: str) -> LabLink:
         """One way only."""
-        return Link(self.control, [(source, to)])
+        return LabLink(self.control, [(source, to)])
 
     def cut(self, *sites: str) -> None:
         """``cut("ntu")``: from everybody else. ``cut("ntu", "mit")``: from each other."""
-        Link(self.control, self._between(*sites)).cut()
+        LabLink(self.control, self._between(*sites)).cut()
 
     def heal(self, *sites: str) -> None:
         """The same the other way round; without a name, everything."""
-        Link(self.control, self._between(*sites)).heal()
+        LabLink(self.control, self._between(*sites)).heal()
 
     def now(self) -> Now:
         """How all ways stand, and what they counted."""

@@ -32,7 +32,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from rostra.errors import BadInput, RostraError
-from rostra.lab.ways import Quality, Way
+from rostra.lab.ways import LabWay, WayQuality
 from rostra.names import ROOT, Domain, parse_domain
 
 THREE_SITES: Final = Path(__file__).with_name("three_sites.toml")
@@ -83,10 +83,10 @@ class Site(Struct, frozen=True):
         return self.address_of(10 + int(host.removeprefix("h")))
 
 
-class Plan(Struct, frozen=True):
+class LabPlan(Struct, frozen=True):
     name: str
     sites: tuple[Site, ...]
-    ways: tuple[tuple[str, str, Quality], ...]  # from, to, how good
+    ways: tuple[tuple[str, str, WayQuality], ...]  # from, to, how good
     seed: int = 1
 
     def site(self, name: str) -> Site:
@@ -97,11 +97,11 @@ class Plan(Struct, frozen=True):
             f"this lab has no site {name!r}", fix=f"it has: {', '.join(site.name for site in self.sites)}"
         )
 
-    def new_ways(self) -> list[Way]:
-        return [Way(source, to, quality, self.seed) for source, to, quality in self.ways]
+    def new_ways(self) -> list[LabWay]:
+        return [LabWay(source, to, quality, self.seed) for source, to, quality in self.ways]
 
 
-def load_plan(path: Path = THREE_SITES) -> Plan:
+def load_plan(path: Path = THREE_SITES) -> LabPlan:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -112,7 +112,7 @@ def load_plan(path: Path = THREE_SITES) -> Plan:
         raise BadInput(f"{path}: {error.what}", fix=error.fix) from None
 
 
-def parse_plan(text: str) -> Plan:
+def parse_plan(text: str) -> LabPlan:
     try:
         file = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -124,7 +124,7 @@ def parse_plan(text: str) -> Plan:
     links = file.get("links", [])
     if not isinstance(links, list):
         raise BadInput("links is not a list of tables", fix="begin every link with [[links]]")
-    ways: dict[tuple[str, str], Quality] = {}
+    ways: dict[tuple[str, str], WayQuality] = {}
     for number, link in enumerate(links, 1):
         where = f"link {number}"
         for pair, quality in _link(_table(link, where), where, {site.name for site in sites}):
@@ -134,7 +134,7 @@ def parse_plan(text: str) -> Plan:
     name, seed = about.get("name", "lab"), about.get("seed", 1)
     if not isinstance(name, str) or not isinstance(seed, int):
         raise BadInput("[lab] name is a text and seed a whole number", fix='name = "lab", seed = 1')
-    return Plan(name, sites, tuple((*pair, quality) for pair, quality in ways.items()), seed)
+    return LabPlan(name, sites, tuple((*pair, quality) for pair, quality in ways.items()), seed)
 
 
 def _sites(table: Mapping[str, Any]) -> tuple[Site, ...]:
@@ -151,7 +151,9 @@ def _sites(table: Mapping[str, Any]) -> tuple[Site, ...]:
     return tuple(sites)
 
 
-def _link(link: Mapping[str, Any], where: str, sites: set[Domain]) -> list[tuple[tuple[str, str], Quality]]:
+def _link(
+    link: Mapping[str, Any], where: str, sites: set[Domain]
+) -> list[tuple[tuple[str, str], WayQuality]]:
     _known(link, where, LINK_KEYS)
     match link.get("between"):
         case [str(a), str(b)] if a != b and {a, b} <= sites:
@@ -171,7 +173,7 @@ def _link(link: Mapping[str, Any], where: str, sites: set[Domain]) -> list[tuple
     if "queue_bytes" in said:
         said["queue_bytes"] = int(said["queue_bytes"])
     try:
-        quality = Quality(loss=_loss(link.get("loss", 0.0)), **said)
+        quality = WayQuality(loss=_loss(link.get("loss", 0.0)), **said)
     except BadInput as error:
         raise BadInput(f"{where}: {error.what}", fix=error.fix) from None
     return [(pair, quality) for pair in pairs]

@@ -26,9 +26,9 @@ import msgspec
 from rostra.errors import UNDECODABLE, BadInput
 from rostra.lab.control import PACKET_MAX, Answer, Change, Denied, Now, Question, WayNow, questions
 from rostra.lab.namespaces import TUN, inside
-from rostra.lab.plan import Plan
+from rostra.lab.plan import LabPlan
 from rostra.lab.urgency import become_urgent
-from rostra.lab.ways import Wan, Way
+from rostra.lab.ways import LabWay, Wan
 
 WAN: Final = "wan0"
 READY: Final = "ready"
@@ -46,7 +46,7 @@ _IFF_TUN, _IFF_NO_PI = 0x0001, 0x1000
 class Order(msgspec.Struct, frozen=True):
     """What a router is told at its start."""
 
-    plan: Plan
+    plan: LabPlan
     namespaces: dict[str, str]  # of each site
     control: str
 
@@ -58,7 +58,7 @@ class Order(msgspec.Struct, frozen=True):
         (directory / ORDER_NAME).write_bytes(msgspec.json.encode(self))
 
 
-class Router:
+class LabRouter:
     def __init__(self, order: Order) -> None:
         self._wan = Wan(order.plan.new_ways(), {site.network: site.name for site in order.plan.sites})
         self._device = {site: _open_device(name) for site, name in order.namespaces.items()}
@@ -162,7 +162,7 @@ class Router:
             if change.cut is not None:
                 way.is_cut = change.cut
 
-    def _way(self, source: str, to: str) -> Way:
+    def _way(self, source: str, to: str) -> LabWay:
         try:
             return self._wan.ways[source, to]
         except KeyError:
@@ -197,7 +197,7 @@ def _open_device(namespace: str) -> int:
 
 
 def main() -> None:
-    router = Router(Order.read(Path(sys.argv[1])))
+    router = LabRouter(Order.read(Path(sys.argv[1])))
     # Nothing here makes cycles, and a collection in between would be heard as a late packet.
     gc.freeze()
     gc.disable()

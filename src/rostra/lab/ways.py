@@ -2,7 +2,7 @@
 
     offer(now, size) ──▶ cut? ──▶ queue and rate ──▶ lost? ──▶ delay, jitter, held back? ──▶ arrivals
 
-Every link between two sites is two **ways**, one in each direction, each with a `Quality` of its own. What a
+Every link between two sites is two **ways**, one in each direction, each with its own `WayQuality`. What a
 way does to its n-th packet depends on its seed, and not on its settings: three throws for every packet,
 whether they matter or not. Two runs with the same seed and the same packets lose the same ones.
 
@@ -31,7 +31,7 @@ ON_THE_WAY_BYTES_MAX: Final = 64 << 20
 CUT, QUEUE, LOSS, FULL, KERNEL = "cut", "queue", "loss", "full", "kernel"
 
 
-class Quality(Struct, frozen=True, kw_only=True):
+class WayQuality(Struct, frozen=True, kw_only=True):
     """How good one way is. Times in seconds; shares of packets from 0 to 1.
 
     `delay_s`, `jitter_s`
@@ -81,7 +81,7 @@ class Quality(Struct, frozen=True, kw_only=True):
         phase = now_s / self.drift_s % 1.0
         return first + (second - first) * (1.0 - abs(1.0 - 2.0 * phase))
 
-    def but(self, **changes: Any) -> "Quality":
+    def but(self, **changes: Any) -> "WayQuality":
         """This quality with some things changed, by name."""
         unknown = [name for name in changes if name not in QUALITY]
         if unknown:
@@ -92,10 +92,10 @@ class Quality(Struct, frozen=True, kw_only=True):
             numbers = value if name == "loss" and isinstance(value, tuple) and len(value) == 2 else (value,)
             if not all(isinstance(each, int | float) and not isinstance(each, bool) for each in numbers):
                 raise BadInput(f"{name} is {value!r}", fix="use a number; loss may be two, to drift between")
-        return Quality(**{**asdict(self), **changes})
+        return WayQuality(**{**asdict(self), **changes})
 
 
-QUALITY: Final = tuple(each.name for each in fields(Quality))
+QUALITY: Final = tuple(each.name for each in fields(WayQuality))
 
 
 def _check_share(name: str, share: float) -> None:
@@ -120,7 +120,7 @@ class Counts(Struct):
         return sum(self.dropped.values())
 
 
-class Way:
+class LabWay:
     """One direction of one link."""
 
     __slots__ = (
@@ -137,7 +137,7 @@ class Way:
         "to",
     )
 
-    def __init__(self, source: str, to: str, quality: Quality, seed: int | str = 1) -> None:
+    def __init__(self, source: str, to: str, quality: WayQuality, seed: int | str = 1) -> None:
         self.source = source
         self.to = to
         self.quality = quality
@@ -150,7 +150,7 @@ class Way:
         self._behind = 0.0  # when the last packet that keeps its place arrives
         self._on_the_way = 0
 
-    def change(self, quality: Quality) -> None:
+    def change(self, quality: WayQuality) -> None:
         """From now on it is this good; what is on its way already is not touched."""
         self.quality = quality
         self._wander = (-1, 0.0, 0.0)
@@ -226,12 +226,12 @@ class Way:
 class Wan:
     """All the ways between some sites, and what is under way on them."""
 
-    def __init__(self, ways: Iterable[Way], networks: Mapping[bytes, str]) -> None:
+    def __init__(self, ways: Iterable[LabWay], networks: Mapping[bytes, str]) -> None:
         """`networks`: which site has which addresses, by their first three bytes."""
         self.ways = {(way.source, way.to): way for way in ways}
         self.strays: dict[str, int] = {}  # packets that were for no way, by reason
         self._networks = dict(networks)
-        self._under_way: list[tuple[float, int, Way, bytes]] = []
+        self._under_way: list[tuple[float, int, LabWay, bytes]] = []
         self._number = 0
 
     def send(self, now_s: float, source: str, packet: bytes) -> None:
@@ -255,7 +255,7 @@ class Wan:
         """When the next packet is due."""
         return self._under_way[0][0] if self._under_way else None
 
-    def due(self, now_s: float) -> Iterator[tuple[float, Way, bytes]]:
+    def due(self, now_s: float) -> Iterator[tuple[float, LabWay, bytes]]:
         """The packets that have arrived by now, in order: when each was due, on which way, and what it is."""
         while self._under_way and self._under_way[0][0] <= now_s:
             due_s, _, way, packet = heapq.heappop(self._under_way)

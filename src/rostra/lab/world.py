@@ -17,7 +17,7 @@ from typing import Any, Final
 from rostra.client import connect_admin
 from rostra.config import parse_world
 from rostra.errors import RostraError, Unreachable
-from rostra.lab.lab import Lab, Place, end
+from rostra.lab.lab import Lab, LabPlace, end
 from rostra.transport.addresses import TcpAddress
 
 PORT: Final = 7700
@@ -88,7 +88,7 @@ class LabWorld:
         return self.lab.home.path / f"{node}.log"
 
     @property
-    def hosts(self) -> list[Place]:
+    def hosts(self) -> list[LabPlace]:
         return [host for site in self.lab.sites for host in site.hosts.values()]
 
     def ended(self) -> list[str]:
@@ -137,7 +137,7 @@ class LabWorld:
         parse_world(text)  # what cannot be right is said here, and not in the logs of every process
         self.world_file.write_text(text)
 
-    def _start(self, place: Place, words: list[str]) -> None:
+    def _start(self, place: LabPlace, words: list[str]) -> None:
         with self.log(place.name).open("ab") as log:
             self.processes[place.name] = place.popen(
                 [

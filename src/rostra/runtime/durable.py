@@ -34,7 +34,7 @@ from rostra.protocols.election.messages import (
     VoteGranted,
     VoteRequest,
 )
-from rostra.runtime.store import Store, size_on_disk
+from rostra.runtime.store import DiskStore, size_on_disk
 
 _STORED: Final = (VoteRequest, VoteGranted, PreVoteGranted, LeaderAnnounced, ReplicateRecord)
 """What may lead to a ballot or a registry on disk."""
@@ -43,7 +43,7 @@ _STORED: Final = (VoteRequest, VoteGranted, PreVoteGranted, LeaderAnnounced, Rep
 class DurableSeat:
     """Around a `SeatCore`. `no_room` is told whenever the disk took nothing."""
 
-    def __init__(self, core: SeatCore, store: Store, no_room: Callable[[StoreFailed], None]) -> None:
+    def __init__(self, core: SeatCore, store: DiskStore, no_room: Callable[[StoreFailed], None]) -> None:
         self.core = core
         self._store = store
         self._no_room = no_room

@@ -26,7 +26,7 @@ GATHER_S: Final = 0.05
 """From an event to the answers that waited for it. Raising it: fewer and larger documents, later news."""
 
 
-class Patience:
+class InspectPatience:
     """Questions that wait for something to be recorded: one of each asker, for its own time at most."""
 
     def __init__(self, process: "Process") -> None:

@@ -145,7 +145,7 @@ class LinkEnd:
 
     def refused(self, refusal: Refusal) -> None:
         self.refusal = refusal
-        if self.called is None:  # else it is for our `Dialler` to say
+        if self.called is None:  # else it is for our `LinkDialler` to say
             self.process.record.note_rarely(
                 f"{self.peer} {refusal.code}",
                 "link_refused",
@@ -277,7 +277,7 @@ def long_time(ms: int) -> str:
     return f"{ms / 1000:g} s"
 
 
-class Dialler:
+class LinkDialler:
     """Calls one neighbour, for ever."""
 
     def __init__(

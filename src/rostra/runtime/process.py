@@ -24,7 +24,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from rostra.config import World
+from rostra.config import WorldConfig
 from rostra.core.effects import (
     Answer,
     CancelTimer,
@@ -93,14 +93,14 @@ from rostra.runtime.arenas import MB_EACH
 from rostra.runtime.blame import Blame
 from rostra.runtime.data import DataChannel
 from rostra.runtime.durable import DurableSeat
-from rostra.runtime.inspect import Patience, document
+from rostra.runtime.inspect import InspectPatience, document
 from rostra.runtime.lag import Lag
-from rostra.runtime.links import LINK_DOWN, Dialler, LinkEnd, long_time
+from rostra.runtime.links import LINK_DOWN, LinkDialler, LinkEnd, long_time
 from rostra.runtime.listener import Listener
 from rostra.runtime.programs import WATCH_TICK_S, Programs
 from rostra.runtime.record import Record
 from rostra.runtime.spill import SpillDisk
-from rostra.runtime.store import Store
+from rostra.runtime.store import DiskStore
 from rostra.transport.connection import Connection, HalfReceived
 from rostra.wire import Encoder, Goodbye
 
@@ -129,7 +129,7 @@ class Writes(Protocol):
 class HostedNode:
     """A node of this process, and what it needs of the machine."""
 
-    def __init__(self, node: Node, store: Store, *, is_agent: bool, began: Began | None = None) -> None:
+    def __init__(self, node: Node, store: DiskStore, *, is_agent: bool, began: Began | None = None) -> None:
         self.node = node
         self.began = began  # how it was made; none of a server that a replica leads, whose seat was
         self.path = node.path
@@ -165,12 +165,12 @@ class HostedNode:
 
 
 class Process:
-    def __init__(self, world: World, record: Record) -> None:
+    def __init__(self, world: WorldConfig, record: Record) -> None:
         self.world = world
         self.record = record
         self.loop = asyncio.get_running_loop()
         self.encoder = Encoder(world.name)
-        self.patience = Patience(self)
+        self.patience = InspectPatience(self)
         self.adhoc = FifoConfig()
         self.arena_bytes = MB_EACH << 20  # of memory shared with programs, for each group; 0: none
         self.data = DataChannel(self)
@@ -191,7 +191,7 @@ class Process:
         self.http: str | None = None  # where health, metrics and the dashboard are
         self.secret = secrets.token_urlsafe()  # what the dashboard of this process shows to it; nobody else's
         self._seats: list[HostedNode] = []
-        self._diallers: dict[tuple[Domain, Domain], Dialler] = {}  # by node and peer
+        self._diallers: dict[tuple[Domain, Domain], LinkDialler] = {}  # by node and peer
         self._in_turn = False
         self._stepped: dict[HostedNode, None] = {}  # may have something to say to their neighbours
         self._inner: deque[tuple[HostedNode, Event]] = deque()  # between nodes of this process
@@ -370,7 +370,7 @@ class Process:
             because=f"a term {long_time(order.ahead_ms)} ahead of our clock; set both clocks",
         )
 
-    def take_over(self, world: World) -> None:
+    def take_over(self, world: WorldConfig) -> None:
         """The world file was read again: call neighbours where they are now, and meet new ones."""
         self.world = world
         self._begin_turn()
@@ -389,7 +389,7 @@ class Process:
         addresses = self.world.addresses(peer)
         may_be_elsewhere = peer not in self.hosted_nodes or len(addresses) > 1
         if addresses and may_be_elsewhere and dials(hosted.path, peer):
-            dialler = Dialler(self, hosted, peer, addresses)
+            dialler = LinkDialler(self, hosted, peer, addresses)
             self._diallers[hosted.path, peer] = dialler
             dialler.task = self.spawn(dialler.run())
 

@@ -31,7 +31,7 @@ LABELS_MAX: Final = 256
 """Labels of one counter; the rest shares one. What a peer calls something may become a label."""
 
 
-class Recent(msgspec.Struct, frozen=True, gc=False):
+class RecentEvents(msgspec.Struct, frozen=True, gc=False):
     at: str  # wall clock, UTC, for people
     event: str
     values: dict[str, Any]
@@ -40,18 +40,18 @@ class Recent(msgspec.Struct, frozen=True, gc=False):
 class Record:
     def __init__(self, *, json: bool = False, quiet: bool = False, stream: TextIO | None = None) -> None:
         self.counters: Counter[tuple[str, str]] = Counter()
-        self.recent: deque[Recent] = deque(maxlen=RECENT_MAX)
+        self.recent: deque[RecentEvents] = deque(maxlen=RECENT_MAX)
         self.forgotten = 0  # events that fell out of the ring: the memory is bounded and says so
         self.on_note: Callable[[], None] = lambda: None
         self._noted_at: dict[str, dict[str, float]] = {}  # by event
         self._labels: Counter[str] = Counter()  # of each counter
         self._stream = stream
         self._quiet = quiet
-        self._format: Callable[[Recent], str] = _as_json if json else _as_text
+        self._format: Callable[[RecentEvents], str] = _as_json if json else _as_text
 
     def note(self, event: str, **values: Any) -> None:
         """Something happened: keep it, count it, and write a line."""
-        recent = Recent(
+        recent = RecentEvents(
             _utc_now(), event, {name: value for name, value in values.items() if value not in ("", None)}
         )
         if len(self.recent) == RECENT_MAX:
@@ -84,7 +84,7 @@ class Record:
         """The number of the latest event; the first of a life is 1."""
         return self.forgotten + len(self.recent)
 
-    def since(self, number: int) -> list[Recent]:
+    def since(self, number: int) -> list[RecentEvents]:
         """What was recorded after that number and is still remembered."""
         new = min(self.recorded - number, len(self.recent))
         return list(islice(self.recent, len(self.recent) - new, None)) if new > 0 else []
@@ -106,13 +106,13 @@ class Record:
         }
 
 
-def _as_text(recent: Recent) -> str:
+def _as_text(recent: RecentEvents) -> str:
     return f"{recent.at} {recent.event} " + " ".join(
         f"{name}={_word(v)}" for name, v in recent.values.items()
     )
 
 
-def _as_json(recent: Recent) -> str:
+def _as_json(recent: RecentEvents) -> str:
     line: Mapping[str, Any] = {"at": recent.at, "event": recent.event, **recent.values}
     return msgspec.json.encode(line, enc_hook=str).decode()
 

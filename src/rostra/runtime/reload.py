@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rostra.config import World
+from rostra.config import WorldConfig
 from rostra.runtime.listener import Listener
 from rostra.runtime.process import Process
 
@@ -23,7 +23,7 @@ class Reloaded(Struct, frozen=True):
     needs_restart: tuple[str, ...]
 
 
-def reload(process: Process, listeners: Iterable[Listener], new: World) -> Reloaded:
+def reload(process: Process, listeners: Iterable[Listener], new: WorldConfig) -> Reloaded:
     old = process.world
     changed: list[str] = []
     restart: list[str] = []
@@ -69,7 +69,7 @@ def reload(process: Process, listeners: Iterable[Listener], new: World) -> Reloa
     return Reloaded(tuple(changed), tuple(restart))
 
 
-def _with_what_counts(old: World, new: World) -> World:
+def _with_what_counts(old: WorldConfig, new: WorldConfig) -> WorldConfig:
     """The new servers, and everything else as it was."""
     agents = replace(old.agents, socket_mode=new.agents.socket_mode)
     return replace(old, servers={**old.servers, **new.servers}, agents=agents)

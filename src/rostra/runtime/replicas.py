@@ -18,7 +18,7 @@ from rostra.protocols.election.core import SeatCore
 from rostra.replica import Replica
 from rostra.runtime.durable import DurableSeat
 from rostra.runtime.process import HostedNode, Process
-from rostra.runtime.store import Store
+from rostra.runtime.store import DiskStore
 
 if TYPE_CHECKING:
     from rostra.runtime.journal import Journals
@@ -40,7 +40,7 @@ class Replicas:
         self._servers: dict[Domain, HostedNode] = {}  # of those that lead
         self._unwritten: dict[Domain, tuple[Domain, ...]] = {}  # neighbours that the disk is not told of yet
 
-    def host(self, replica: Replica, store: Store, began: Began) -> None:
+    def host(self, replica: Replica, store: DiskStore, began: Began) -> None:
         seat = HostedNode(replica.seat, store, is_agent=False, began=began)
         seat.replica = replica
         core = replica.seat.core

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rostra.config import LOOPBACK, World
+from rostra.config import LOOPBACK, WorldConfig
 from rostra.errors import BadInput, RostraError
 from rostra.journal.inputs import FORMAT, Began
 from rostra.names import Domain, parent
@@ -35,7 +35,7 @@ from rostra.runtime.record import Record
 from rostra.runtime.reload import reload
 from rostra.runtime.replicas import Replicas
 from rostra.runtime.spill import MB_MAX
-from rostra.runtime.store import Store, open_store
+from rostra.runtime.store import DiskStore, open_store
 from rostra.stacks import FifoPlan, NodePlan, SeatPlan, make_core, make_node, make_replica
 from rostra.transport.addresses import SocketPath, TcpAddress, default_socket
 from rostra.transport.tokens import is_open_to_others, read_token
@@ -51,7 +51,7 @@ EXIT_FAILED: Final = 1
 class Settings(Struct, frozen=True, kw_only=True):
     """What one process is to be."""
 
-    world: World
+    world: WorldConfig
     domains: tuple[Domain, ...] = ()  # to serve
     host: Domain | None = None  # to be the agent of
     socket: SocketPath | None = None  # for programs and administrators; none: an agent's usual place
@@ -104,7 +104,7 @@ def run(
     settings: Settings,
     record: Record,
     *,
-    read_again: Callable[[], World] | None = None,
+    read_again: Callable[[], WorldConfig] | None = None,
     beside: Beside | None = None,
 ) -> int:
     """Run until told to stop; the answer is the exit code."""
@@ -114,7 +114,7 @@ def run(
 
 
 async def _main(
-    settings: Settings, record: Record, read_again: Callable[[], World] | None, beside: Beside | None
+    settings: Settings, record: Record, read_again: Callable[[], WorldConfig] | None, beside: Beside | None
 ) -> int:
     stop = _told_to_stop()  # from now on: a process may be stopped while its listeners open
     process_and_listeners = running(settings, record)
@@ -168,7 +168,10 @@ async def _nothing() -> AsyncIterator[None]:
 
 
 def _reload(
-    process_and_listeners: "running", process: Process, read_again: Callable[[], World], systemd: Systemd
+    process_and_listeners: "running",
+    process: Process,
+    read_again: Callable[[], WorldConfig],
+    systemd: Systemd,
 ) -> None:
     record = process.record
     systemd.reloading()
@@ -342,13 +345,13 @@ def _journals(at: str, process: Process) -> "Journals":
     return journals
 
 
-def _hosted(plan: NodePlan, store: Store) -> HostedNode:
+def _hosted(plan: NodePlan, store: DiskStore) -> HostedNode:
     registry = store.registry()
     began = Began(FORMAT, plan, registry.records())
     return HostedNode(make_node(plan, make_core(plan, registry)), store, is_agent=plan.is_agent, began=began)
 
 
-def _server_plan(world: World, domain: Domain, incarnation: int, data: DataChannel) -> NodePlan:
+def _server_plan(world: WorldConfig, domain: Domain, incarnation: int, data: DataChannel) -> NodePlan:
     cluster, fifo = world.is_cluster(domain), None
     if cluster:
         fifo = FifoPlan(
@@ -373,7 +376,7 @@ def _server_plan(world: World, domain: Domain, incarnation: int, data: DataChann
     )
 
 
-def _agent_plan(world: World, host: Domain, incarnation: int) -> NodePlan:
+def _agent_plan(world: WorldConfig, host: Domain, incarnation: int) -> NodePlan:
     return NodePlan(
         world.name,
         host,
@@ -390,7 +393,7 @@ def _agent_plan(world: World, host: Domain, incarnation: int) -> NodePlan:
     )
 
 
-def _address(world: World, domain: Domain, data: DataChannel) -> str:
+def _address(world: WorldConfig, domain: Domain, data: DataChannel) -> str:
     """What other clusters need to know: where its data is taken, what seals it, and where multicast is."""
     between = world.data_between(domain)
     key = data.make_keys(domain)

@@ -23,7 +23,7 @@ from rostra.config import (
     LIMITS,
     JournalSettings,
     Limits,
-    World,
+    WorldConfig,
     WorldFile,
     parse_http,
     parse_limit,
@@ -49,7 +49,7 @@ class Setting(Struct, frozen=True):
     what: str
     parse: Callable[[str], Any]
     in_file: tuple[str, str] | None = None  # table and key; for HTTP the key depends on the role
-    from_file: Callable[[World], Any] = lambda world: None
+    from_file: Callable[[WorldConfig], Any] = lambda world: None
     default: Callable[[], Any] = lambda: None
     flag: str = ""  # none: no flag says this
 
@@ -217,7 +217,7 @@ class Choices(Struct, frozen=True):
     """What counts for one daemon, and who said so."""
 
     chosen: dict[str, Chosen]
-    world: World  # with what flags and variables changed about it
+    world: WorldConfig  # with what flags and variables changed about it
 
     def __getitem__(self, name: str) -> Any:
         return self.chosen[name].value
@@ -283,7 +283,7 @@ def _parse(setting: Setting, origin: str, text: str) -> Any:
     return placed(origin, setting.parse, text)
 
 
-def _from_file(setting: Setting, world: World, table: str, key: str) -> Any:
+def _from_file(setting: Setting, world: WorldConfig, table: str, key: str) -> Any:
     if table == "http":
         return getattr(world.http, key)
     if table == "detect":

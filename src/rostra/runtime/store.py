@@ -43,7 +43,7 @@ BLAMED_MAX: Final = 256
 """Peers that are remembered because a message of theirs made us fail; the latest."""
 
 
-class Store(Protocol):
+class DiskStore(Protocol):
     incarnation: int
 
     def reserve_above(self, number: int) -> None:
@@ -82,7 +82,7 @@ class Store(Protocol):
     def close(self) -> None: ...
 
 
-class Memory:
+class MemoryStore:
     """No state directory: numbers from the wall clock, permanent groups relearnt from the servers above."""
 
     def __init__(self) -> None:
@@ -298,7 +298,7 @@ class Disk:
         self._db.execute("DELETE FROM numbers")
         self._db.execute("INSERT INTO numbers (reserved) VALUES (?)", (number,))
 
-    def _write(self, change: "Change") -> None:
+    def _write(self, change: "StoreChange") -> None:
         try:
             self._db.execute("BEGIN IMMEDIATE")
             change()
@@ -336,7 +336,7 @@ class _Vote(msgspec.Struct, array_like=True):
         return Ballot(self.term, parse_scope(self.vote) if self.vote else "")
 
 
-class Change(Protocol):
+class StoreChange(Protocol):
     def __call__(self) -> object: ...
 
 
@@ -345,8 +345,8 @@ def size_on_disk(names: Iterable[str]) -> int:
     return sum([len(name.encode()) * 2 + 3 for name in names])
 
 
-def open_store(directory: Path | None, path: Domain) -> Store:
-    return Memory() if directory is None else Disk(directory, path)
+def open_store(directory: Path | None, path: Domain) -> DiskStore:
+    return MemoryStore() if directory is None else Disk(directory, path)
 
 
 def _wall_clock_ms() -> int:

@@ -18,8 +18,8 @@
 `docs/simulator.md` has the language of stories and a worked example.
 """
 
-from rostra.sim.network import LAN, STEADY, WAN, WILD, Constant, LinkModel, Lognormal, Quality, Uniform
-from rostra.sim.programs import Call, Program
+from rostra.sim.network import LAN, STEADY, WAN, WILD, Constant, LineQuality, LinkModel, Lognormal, Uniform
+from rostra.sim.programs import SimCall, SimProgram
 from rostra.sim.shapes import T_REF, clusters, even, shape
 from rostra.sim.world import DidNotSettle, World
 
@@ -29,13 +29,13 @@ __all__ = [
     "T_REF",
     "WAN",
     "WILD",
-    "Call",
     "Constant",
     "DidNotSettle",
+    "LineQuality",
     "LinkModel",
     "Lognormal",
-    "Program",
-    "Quality",
+    "SimCall",
+    "SimProgram",
     "Uniform",
     "World",
     "clusters",

@@ -30,25 +30,25 @@ from rostra.protocols.fifo.voice import is_aggregate
 from rostra.protocols.flow.runs import payloads
 from rostra.protocols.relaxed.requests import Absolute, AnyNotice, Gap, Joined, Left, Only, Resolve, Without
 from rostra.sim.history import (
-    Answered,
+    AnswerRecord,
     AnyRecord,
     DataChanged,
+    DeliveryRecord,
     Detected,
     FollowingChanged,
-    Handed,
     LineChanged,
     MembershipChanged,
-    Said,
+    NoticeRecord,
     ServerChanged,
     Settled,
+    SubmissionRecord,
     TalkChanged,
-    Told,
     WorldMade,
 )
 from rostra.sim.twin import Twin
 
 
-class Verdict(Struct, frozen=True):
+class CheckVerdict(Struct, frozen=True):
     promise: str
     answer: Literal["yes", "no", "cannot tell"]
     why: str = ""
@@ -72,16 +72,16 @@ class _Broken(Exception):
         self.why, self.where = why, where
 
 
-def _judge(promise: str, check: Callable[[], str]) -> Verdict:
+def _judge(promise: str, check: Callable[[], str]) -> CheckVerdict:
     """Run a check that raises at the first offence, and otherwise says why it cannot tell, or nothing."""
     try:
         why_not = check()
     except _Broken as broken:
-        return Verdict(promise, "no", broken.why, broken.where)
-    return Verdict(promise, "cannot tell", why_not) if why_not else Verdict(promise, "yes")
+        return CheckVerdict(promise, "no", broken.why, broken.where)
+    return CheckVerdict(promise, "cannot tell", why_not) if why_not else CheckVerdict(promise, "yes")
 
 
-class Report:
+class CheckReport:
     """What one observer was told about one group, folded into a list, in the plain words of C-139."""
 
     def __init__(self) -> None:
@@ -111,43 +111,43 @@ class _Reports:
 
     def __init__(self, *, answers: bool = True) -> None:
         self._answers = answers  # do those to questions count?
-        self.of: dict[Endpoint, dict[Group, Report]] = {}
+        self.of: dict[Endpoint, dict[Group, CheckReport]] = {}
         self._since: dict[tuple[Endpoint, Group], float] = {}
 
     def take(self, record: AnyRecord) -> None:
         match record:
             case FollowingChanged(endpoint=endpoint, group=group, follows=True):
-                self.of.setdefault(endpoint, {})[group] = Report()
+                self.of.setdefault(endpoint, {})[group] = CheckReport()
                 self._since[endpoint, group] = record.at
             case FollowingChanged(endpoint=endpoint, group=group):
                 self.of.get(endpoint, {}).pop(group, None)
             case ServerChanged(server=server, change="crashed"):
                 for endpoint in [x for x in self.of if host_of(x) == server]:
                     del self.of[endpoint]
-            case Told(
+            case NoticeRecord(
                 endpoint=endpoint,
                 notice=Absolute(group=group) | Joined(group=group) | Left(group=group) as notice,
             ):
                 if (report := self.of.get(endpoint, {}).get(group)) is not None:
                     report.fold(notice)
-            case Told(endpoint=endpoint, notice=Only() | Without() as notice):
+            case NoticeRecord(endpoint=endpoint, notice=Only() | Without() as notice):
                 for report in self.of.get(endpoint, {}).values():
                     report.fold(notice)
-            case Answered(endpoint=endpoint, request=Resolve(), result=Absolute(group=group) as notice) if (
-                self._answers
-            ):
+            case AnswerRecord(
+                endpoint=endpoint, request=Resolve(), result=Absolute(group=group) as notice
+            ) if self._answers:
                 # An answer counts as a snapshot only for one who followed already when asking.
                 report = self.of.get(endpoint, {}).get(group)
                 if report is not None and record.asked_at >= self._since[endpoint, group]:
                     report.fold(notice)
 
-    def __iter__(self) -> Iterator[tuple[Endpoint, Group, Report]]:
+    def __iter__(self) -> Iterator[tuple[Endpoint, Group, CheckReport]]:
         for endpoint, groups in self.of.items():
             for group, report in groups.items():
                 yield endpoint, group, report
 
 
-def per_source_order(history: Iterable[AnyRecord], *, answers: bool = True) -> Verdict:
+def per_source_order(history: Iterable[AnyRecord], *, answers: bool = True) -> CheckVerdict:
     """C-067: stamps about one source never go back in what one observer is told, nor in what it is answered;
     and what a detector says of one neighbour alternates (C-027). Without `answers` those to questions are
     passed over, as by whoever has only the journal."""
@@ -158,9 +158,11 @@ def per_source_order(history: Iterable[AnyRecord], *, answers: bool = True) -> V
         compared = 0
         for record in history:
             match record:
-                case Told(endpoint=observer, notice=Absolute() | Joined() | Left() as notice):
+                case NoticeRecord(endpoint=observer, notice=Absolute() | Joined() | Left() as notice):
                     stream = "told"
-                case Answered(endpoint=observer, request=Resolve(), result=Absolute() as notice) if answers:
+                case AnswerRecord(endpoint=observer, request=Resolve(), result=Absolute() as notice) if (
+                    answers
+                ):
                     stream = "answered"
                 case Detected(server=server, peer=peer, change="up" | "down" as change):
                     if ((server, peer) in up) == (change == "up"):
@@ -186,7 +188,7 @@ def per_source_order(history: Iterable[AnyRecord], *, answers: bool = True) -> V
     return _judge("per-source-order", check)
 
 
-def stable_truth(history: Iterable[AnyRecord], *, answers: bool = True) -> Verdict:
+def stable_truth(history: Iterable[AnyRecord], *, answers: bool = True) -> CheckVerdict:
     """C-070..C-073: at every `Settled`, whoever follows a group has been told its true membership; and so is
     whoever asks between a `Settled` and the next change, unless `answers` are passed over."""
 
@@ -218,7 +220,9 @@ def stable_truth(history: Iterable[AnyRecord], *, answers: bool = True) -> Verdi
                             raise _Broken(f"{observer} was told a wrong {group}: {told}", record)
                 case ServerChanged() | LineChanged() | MembershipChanged():
                     settled_at = None
-                case Answered(endpoint=observer, request=Resolve(), result=Absolute() as answer) if answers:
+                case AnswerRecord(endpoint=observer, request=Resolve(), result=Absolute() as answer) if (
+                    answers
+                ):
                     if settled_at is not None and record.asked_at >= settled_at:
                         compared += 1
                         truth = twin.seen_from(host_of(observer), answer.group)
@@ -230,7 +234,7 @@ def stable_truth(history: Iterable[AnyRecord], *, answers: bool = True) -> Verdi
     return _judge("stable-truth", check)
 
 
-def watch_complete(history: Iterable[AnyRecord]) -> Verdict:
+def watch_complete(history: Iterable[AnyRecord]) -> CheckVerdict:
     """While no server or line fails between two `Settled`, whoever follows is told each change of each
     source once and in order; whoever got a `Gap` gets a new snapshot before the world settles again."""
 
@@ -252,12 +256,12 @@ def watch_complete(history: Iterable[AnyRecord]) -> Verdict:
                 return "the history does not begin with its world"
             twin.take(record)
             match record:
-                case Told(endpoint=observer, notice=Gap(groups=groups)):
+                case NoticeRecord(endpoint=observer, notice=Gap(groups=groups)):
                     for group in groups:
                         if group in reports.of.get(observer, {}):
                             owed.setdefault((observer, group), record)
                             gapped.add((observer, group))
-                case Told(endpoint=observer, notice=notice):
+                case NoticeRecord(endpoint=observer, notice=notice):
                     followed = reports.of.get(observer, {})
                     named = getattr(notice, "group", None)
                     before = {g: set(r.members) for g, r in followed.items() if named in (None, g)}
@@ -311,7 +315,7 @@ def watch_complete(history: Iterable[AnyRecord]) -> Verdict:
     return _judge("watch-complete", check)
 
 
-def both_sides_told(history: Iterable[AnyRecord], *, bound_s: float) -> Verdict:
+def both_sides_told(history: Iterable[AnyRecord], *, bound_s: float) -> CheckVerdict:
     """C-060..C-064: who loses sight of members is told so within `bound_s`, by domain and not member by
     member, and once per failure."""
 
@@ -330,14 +334,14 @@ def both_sides_told(history: Iterable[AnyRecord], *, bound_s: float) -> Verdict:
                         f"{observer} was not told within {bound_s} s that it lost {source} in {group}", cut
                     )
             match record:
-                case Told(
+                case NoticeRecord(
                     endpoint=observer,
                     notice=Only(domain=domain, because=why) | Without(domain=domain, because=why),
                 ):
                     filters[observer, domain, why.accuser, why.accused] += 1
                     if filters[observer, domain, why.accuser, why.accused] > downs[why.accuser, why.accused]:
                         raise _Broken(f"{observer} was told twice of one failure of {why.accused}", record)
-                case Told(endpoint=observer, notice=Left(group=group, endpoint=source)):
+                case NoticeRecord(endpoint=observer, notice=Left(group=group, endpoint=source)):
                     if (observer, group, source) in due and (source, group) not in left:
                         raise _Broken(f"{observer} was told of {source} alone, not of its domain", record)
                 case Detected(server=server, peer=peer, change="down"):
@@ -361,11 +365,11 @@ def both_sides_told(history: Iterable[AnyRecord], *, bound_s: float) -> Verdict:
                         if not twin.sees(host_of(observer), host_of(source))
                     }
                     due = {key: due.get(key, (record.at + bound_s, record)) for key in sorted(lost)}
-                case Told() | Answered() | FollowingChanged() if due:
+                case NoticeRecord() | AnswerRecord() | FollowingChanged() if due:
                     still = {
                         key: by for key, by in due.items() if key[2] in _members(reports, key[0], key[1])
                     }
-                    kept += len(due) - len(still) if isinstance(record, Told) else 0
+                    kept += len(due) - len(still) if isinstance(record, NoticeRecord) else 0
                     due = still
         if due:
             return "the history ends before everybody must have been told"
@@ -374,7 +378,7 @@ def both_sides_told(history: Iterable[AnyRecord], *, bound_s: float) -> Verdict:
     return _judge("both-sides-told", check)
 
 
-def heals_alone(history: Iterable[AnyRecord], *, bound_s: float) -> Verdict:
+def heals_alone(history: Iterable[AnyRecord], *, bound_s: float) -> CheckVerdict:
     """C-035, C-060: once what failed works again, and nothing else fails, whoever follows a group is told
     of every member that it can see again within `bound_s`."""
 
@@ -407,7 +411,7 @@ def heals_alone(history: Iterable[AnyRecord], *, bound_s: float) -> Verdict:
                         if source not in report.members
                     }
                     due = dict.fromkeys(sorted(missing), (record.at + bound_s, record))
-                case MembershipChanged() | FollowingChanged() | Told() | Answered() if due:
+                case MembershipChanged() | FollowingChanged() | NoticeRecord() | AnswerRecord() if due:
                     still = {
                         key: by
                         for key, by in due.items()
@@ -416,7 +420,7 @@ def heals_alone(history: Iterable[AnyRecord], *, bound_s: float) -> Verdict:
                         and key[1] in reports.of[key[0]]
                         and key[2] in twin.members.get(key[1], ())
                     }
-                    healed += len(due) - len(still) if isinstance(record, Told) else 0
+                    healed += len(due) - len(still) if isinstance(record, NoticeRecord) else 0
                     due = still
         if due:
             return "the history ends before everybody must have been seen again"
@@ -467,7 +471,7 @@ class _Listener:
         self.origins: dict[Endpoint, int] = {}  # of those who speak through aggregates: what comes next
         self.lost: set[Domain] = set()  # LANs whose aggregate was lost from sight
 
-    def take(self, record: Handed, spoken: _Spoken, calm: bool) -> int:
+    def take(self, record: DeliveryRecord, spoken: _Spoken, calm: bool) -> int:
         """How many messages it was given; raises at the first that it should not have been."""
         me, item = record.endpoint, record.item
         match item:
@@ -523,7 +527,7 @@ class _Listener:
 
     def _messages(
         self,
-        record: Handed,
+        record: DeliveryRecord,
         who: Endpoint,
         first: int,
         bodies: list[bytes],
@@ -545,7 +549,7 @@ class _Listener:
 
     def _are_said(
         self,
-        record: Handed,
+        record: DeliveryRecord,
         who: Endpoint,
         first: int,
         bodies: list[bytes],
@@ -560,7 +564,7 @@ class _Listener:
                 raise _Broken(f"{me} got {who} {number} with other bytes than were said", record)
 
 
-def fifo_gap_free(history: Iterable[AnyRecord], *, complete: bool = False) -> Verdict:
+def fifo_gap_free(history: Iterable[AnyRecord], *, complete: bool = False) -> CheckVerdict:
     """X-004..X-006, IX-1..IX-3: what a receiver is given of a stream has consecutive numbers and the bytes
     that were said; nothing before `Joined`, nothing after `Left`; and a `Gap` only in a stream that was lost
     from sight. Whoever leaves in calm weather is heard to the end (X-048). With `complete`, the history ends
@@ -574,12 +578,12 @@ def fifo_gap_free(history: Iterable[AnyRecord], *, complete: bool = False) -> Ve
         record: AnyRecord | None = None
         for record in history:
             match record:
-                case Said(endpoint=who, group=group, run=run):
+                case SubmissionRecord(endpoint=who, group=group, run=run):
                     said = spoken[who, group].said
                     if run.first != len(said) + 1:
                         return "the history lacks some of what was said"
                     said += payloads(run)
-                case Handed(endpoint=me, group=group, item=item):
+                case DeliveryRecord(endpoint=me, group=group, item=item):
                     listener = listeners.get((me, group))
                     if listener is None:
                         raise _Broken(f"{me} was given {type(item).__name__} and is not in {group}", record)
@@ -662,7 +666,7 @@ class _Owed:
         self.since: float | None = None
 
 
-def fifo_live(history: Iterable[AnyRecord], *, within_s: float, until: float = 0.0) -> Verdict:
+def fifo_live(history: Iterable[AnyRecord], *, within_s: float, until: float = 0.0) -> CheckVerdict:
     """X-005, X-084: while nothing fails and everybody reads, a receiver that is owed a message is given the
     next one, a `Gap`, or the end of the stream, within this time. A stream that goes on slowly goes on; one
     that stands still is broken, however much of it came before. Of a sender that is new to it a receiver is
@@ -696,7 +700,7 @@ def fifo_live(history: Iterable[AnyRecord], *, within_s: float, until: float = 0
                     receivers.pop(me, None)
 
         for record in history:
-            if isinstance(record, Handed) and isinstance(record.item, talk.Delivered):
+            if isinstance(record, DeliveryRecord) and isinstance(record.item, talk.Delivered):
                 who, run = record.item.stream, record.item.run
                 stream = owed.get((record.group, who), {}).get(record.endpoint)
                 if stream is not None:
@@ -710,12 +714,12 @@ def fifo_live(history: Iterable[AnyRecord], *, within_s: float, until: float = 0
                 judge_all(record, record.at)
                 peace.since = after
             match record:
-                case Said(endpoint=who, group=group, run=run):
+                case SubmissionRecord(endpoint=who, group=group, run=run):
                     said[who, group] = run.end - 1
                     for stream in owed.get((group, who), {}).values():
                         if stream.since is None:
                             stream.since = record.at
-                case Handed(endpoint=me, group=group, item=item):
+                case DeliveryRecord(endpoint=me, group=group, item=item):
                     if isinstance(item, talk.Ready):
                         end(me, group)
                         if any(each == me and not role.receives for each, role, _ in item.members):
@@ -756,7 +760,7 @@ def _begun(item: talk.Item, me: Endpoint) -> list[Endpoint]:
 
 def smooth_join(
     history: Iterable[AnyRecord], undisturbed: Iterable[AnyRecord], *, within_s: float = 0.005
-) -> Verdict:
+) -> CheckVerdict:
     """X-002, of two runs with one seed: in `history` others join and leave, in `undisturbed` they do not. No
     time between two messages that somebody in both was given of somebody in both grows by more than
     `within_s`."""
@@ -792,11 +796,13 @@ def smooth_join(
     return _judge("smooth-join", check)
 
 
-def _arrivals(history: Iterable[AnyRecord]) -> dict[tuple[Endpoint, Group, Endpoint], dict[int, Handed]]:
+def _arrivals(
+    history: Iterable[AnyRecord],
+) -> dict[tuple[Endpoint, Group, Endpoint], dict[int, DeliveryRecord]]:
     """Per receiver, group and sender: what brought each number."""
-    found: dict[tuple[Endpoint, Group, Endpoint], dict[int, Handed]] = {}
+    found: dict[tuple[Endpoint, Group, Endpoint], dict[int, DeliveryRecord]] = {}
     for record in history:
-        if isinstance(record, Handed) and isinstance(record.item, talk.Delivered):
+        if isinstance(record, DeliveryRecord) and isinstance(record.item, talk.Delivered):
             run = record.item.run
             numbers = found.setdefault((record.endpoint, record.group, record.item.stream), {})
             numbers.update(dict.fromkeys(range(run.first, run.end), record))

@@ -19,7 +19,7 @@ from msgspec import msgpack
 
 from rostra.names import Domain
 from rostra.protocols.flow.messages import Data, Heartbeat, Nak, Numbered, Report, Speech, Status
-from rostra.sim.network import Constant, LinkModel, Quality
+from rostra.sim.network import Constant, LineQuality, LinkModel
 
 QUEUE_S: Final = 0.5
 """With a rate, so much is kept waiting for its turn on a way; what comes on top is lost, as in a router."""
@@ -27,13 +27,13 @@ QUEUE_S: Final = 0.5
 _encoder = msgpack.Encoder()
 
 
-class Part(Protocol):
+class DatagramPart(Protocol):
     """Some of the ways."""
 
     def covers(self, sender: Domain, to: Domain) -> bool: ...
 
 
-class Way:
+class DatagramPath:
     """One direction between two places, and what is being done to it at the moment."""
 
     __slots__ = (
@@ -53,7 +53,7 @@ class Way:
         "wide",
     )
 
-    def __init__(self, sender: Domain, to: Domain, quality: Quality, *, wide: bool) -> None:
+    def __init__(self, sender: Domain, to: Domain, quality: LineQuality, *, wide: bool) -> None:
         self.sender = sender
         self.to = to
         self.quality = quality
@@ -75,29 +75,31 @@ class Way:
         return not (self.loss or quality.duplicate or quality.reorder) and type(quality.delay) is Constant
 
 
-class Datagrams:
+class DatagramNetwork:
     """All ways of one world."""
 
     def __init__(self, seed: int, links: LinkModel, sites: Iterable[Domain]) -> None:
-        self.ways: dict[tuple[Domain, Domain], Way] = {}
+        self.ways: dict[tuple[Domain, Domain], DatagramPath] = {}
         self._seed = seed
         self._links = links
         self._sites = frozenset(sites)
-        self._faults: list[tuple[Part | None, dict[str, Any]]] = []  # for ways that are yet to be made
+        self._faults: list[
+            tuple[DatagramPart | None, dict[str, Any]]
+        ] = []  # for ways that are yet to be made
         self._luck = Random()
 
-    def way(self, sender: Domain, to: Domain) -> Way:
+    def way(self, sender: Domain, to: Domain) -> DatagramPath:
         way = self.ways.get((sender, to))
         if way is None:
             wide = sender in self._sites and to in self._sites
-            way = Way(sender, to, self._links.wan if wide else self._links.lan, wide=wide)
+            way = DatagramPath(sender, to, self._links.wan if wide else self._links.lan, wide=wide)
             self.ways[sender, to] = way
             for part, values in self._faults:
                 if part is None or part.covers(sender, to):
                     _change(way, values)
         return way
 
-    def change(self, part: Part | None, **values: Any) -> None:
+    def change(self, part: DatagramPart | None, **values: Any) -> None:
         """From now on these ways are so: `cut`, `loss`, `least_s`, `rate`, `quality`. None: all of them."""
         if part is None:
             names = values.keys()
@@ -108,7 +110,7 @@ class Datagrams:
             if part is None or part.covers(way.sender, way.to):
                 _change(way, values)
 
-    def arrivals(self, now: float, way: Way, message: Speech) -> tuple[float, ...]:
+    def arrivals(self, now: float, way: DatagramPath, message: Speech) -> tuple[float, ...]:
         """When it arrives: never, once or twice."""
         if way.wide:
             way.datagrams[kind_of(message)] += 1
@@ -137,7 +139,7 @@ class Datagrams:
         copies = 2 if quality.duplicate and luck.random() < quality.duplicate else 1
         return tuple([self._arrival(departs, way) for _ in range(copies)])
 
-    def _arrival(self, departs: float, way: Way) -> float:
+    def _arrival(self, departs: float, way: DatagramPath) -> float:
         quality = way.quality
         arrives = departs + max(quality.delay.draw(self._luck), way.least_s)
         if not (quality.reorder and self._luck.random() < quality.reorder):
@@ -170,7 +172,7 @@ def _what(message: Speech, now: float) -> str:
             return f"{type(message).__name__} {getattr(message, 'stream', '')} {now:.3f}"
 
 
-def _change(way: Way, values: dict[str, Any]) -> None:
+def _change(way: DatagramPath, values: dict[str, Any]) -> None:
     for name, value in values.items():
         setattr(way, name, value)
         if name == "quality":

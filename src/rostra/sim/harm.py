@@ -16,27 +16,27 @@ from msgspec.structs import replace
 from rostra.names import Domain, Endpoint, inside
 from rostra.protocols.fifo import events as talk
 from rostra.protocols.relaxed import requests as told
-from rostra.sim.checkers import Verdict, fifo_gap_free, per_source_order, stable_truth, watch_complete
+from rostra.sim.checkers import CheckVerdict, fifo_gap_free, per_source_order, stable_truth, watch_complete
 from rostra.sim.history import (
-    Answered,
+    AnswerRecord,
     AnyRecord,
+    DeliveryRecord,
     Detected,
-    Handed,
     History,
     LineChanged,
+    NoticeRecord,
     ServerChanged,
-    Told,
 )
 
 PROMISE: Final = "harm-stays-below"
 
 
-def harm_stays_below(history: Iterable[AnyRecord], below: Domain, *, complete: bool = False) -> Verdict:
+def harm_stays_below(history: Iterable[AnyRecord], below: Domain, *, complete: bool = False) -> CheckVerdict:
     """`complete`: the history ends in peace, and long after the last word, as for `fifo_gap_free`."""
     rest = outside(history, below)
     for record in rest:
         if why := _loss(record):
-            return Verdict(PROMISE, "no", why, record)
+            return CheckVerdict(PROMISE, "no", why, record)
     verdicts = (
         per_source_order(rest),
         stable_truth(rest),
@@ -45,10 +45,10 @@ def harm_stays_below(history: Iterable[AnyRecord], below: Domain, *, complete: b
     )
     for verdict in verdicts:
         if verdict.broken:
-            return Verdict(PROMISE, "no", str(verdict), verdict.where)
+            return CheckVerdict(PROMISE, "no", str(verdict), verdict.where)
     if any(verdict.ok for verdict in verdicts):
-        return Verdict(PROMISE, "yes")
-    return Verdict(PROMISE, "cannot tell", "nothing happened outside")
+        return CheckVerdict(PROMISE, "yes")
+    return CheckVerdict(PROMISE, "cannot tell", "nothing happened outside")
 
 
 def outside(history: Iterable[AnyRecord], below: Domain) -> History:
@@ -61,11 +61,11 @@ def _loss(record: AnyRecord) -> str:
     match record:
         case Detected(server=server, peer=peer, change="down"):
             return f"{server} gave {peer} up"
-        case Handed(endpoint=me, item=talk.Gap(endpoint=who)):
+        case DeliveryRecord(endpoint=me, item=talk.Gap(endpoint=who)):
             return f"{me} missed something of {who}"
-        case Handed(endpoint=me, item=talk.Excluded(reason=reason)):
+        case DeliveryRecord(endpoint=me, item=talk.Excluded(reason=reason)):
             return f"{me} was put out of its group: {reason}"
-        case Handed(endpoint=me, item=talk.Left(endpoint=who, why="disconnected")):
+        case DeliveryRecord(endpoint=me, item=talk.Left(endpoint=who, why="disconnected")):
             return f"{me} lost {who}"
     return ""
 
@@ -76,13 +76,13 @@ def _outside(record: AnyRecord, below: Domain) -> AnyRecord | None:
             return None if inside(below, path) else record
         case LineChanged(sender=a, to=b) | Detected(server=a, peer=b):
             return None if inside(below, a) or inside(below, b) else record
-        case Told(endpoint=endpoint, notice=notice):
+        case NoticeRecord(endpoint=endpoint, notice=notice):
             rest = None if inside(below, endpoint) else _notice(notice, below)
             return None if rest is None else replace(record, notice=rest)
-        case Answered(endpoint=endpoint, result=result):
+        case AnswerRecord(endpoint=endpoint, result=result):
             rest = None if inside(below, endpoint) else _notice(result, below)
             return None if rest is None else replace(record, result=rest)
-        case Handed(endpoint=endpoint, item=item):
+        case DeliveryRecord(endpoint=endpoint, item=item):
             rest = None if inside(below, endpoint) else _item(item, below)
             return None if rest is None else replace(record, item=rest)
     whose: Endpoint | None = getattr(record, "endpoint", None)

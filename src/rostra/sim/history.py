@@ -20,7 +20,7 @@ from rostra.protocols.flow.messages import Run
 from rostra.protocols.relaxed.requests import AnyAnswer, AnyNotice, AnyRequest
 
 
-class Record(Struct, frozen=True, tag_field="record"):
+class HistoryRecord(Struct, frozen=True, tag_field="record"):
     at: float  # seconds since the world began
     number: int  # place in the history: orders records of one instant
 
@@ -28,18 +28,18 @@ class Record(Struct, frozen=True, tag_field="record"):
 # The truth
 
 
-class WorldMade(Record, frozen=True, tag="world-made"):
+class WorldMade(HistoryRecord, frozen=True, tag="world-made"):
     hosts: tuple[Domain, ...]
 
 
-class ServerChanged(Record, frozen=True, tag="server"):
+class ServerChanged(HistoryRecord, frozen=True, tag="server"):
     """A crash of a host's agent is a crash of the host: its programs die with it (C-022)."""
 
     server: Domain
     change: Literal["started", "crashed", "paused", "continued"]
 
 
-class LineChanged(Record, frozen=True, tag="line"):
+class LineChanged(HistoryRecord, frozen=True, tag="line"):
     """One direction of a link stopped or began to carry packets."""
 
     sender: Domain
@@ -47,7 +47,7 @@ class LineChanged(Record, frozen=True, tag="line"):
     change: Literal["cut", "healed"]
 
 
-class DataChanged(Record, frozen=True, tag="data"):
+class DataChanged(HistoryRecord, frozen=True, tag="data"):
     """Ways of the data channel became bad, or good again. `where`: as the fault named it; empty: all."""
 
     where: str
@@ -55,7 +55,7 @@ class DataChanged(Record, frozen=True, tag="data"):
     bad: bool
 
 
-class MembershipChanged(Record, frozen=True, tag="membership"):
+class MembershipChanged(HistoryRecord, frozen=True, tag="membership"):
     """An agent accepted a join or a leave, or a program died."""
 
     endpoint: Endpoint
@@ -63,7 +63,7 @@ class MembershipChanged(Record, frozen=True, tag="membership"):
     change: Literal["joined", "left", "crashed"]
 
 
-class FollowingChanged(Record, frozen=True, tag="following"):
+class FollowingChanged(HistoryRecord, frozen=True, tag="following"):
     """An endpoint is to be told of a group's changes from now on (as online member or watcher), or no
     longer."""
 
@@ -72,7 +72,7 @@ class FollowingChanged(Record, frozen=True, tag="following"):
     follows: bool
 
 
-class TalkChanged(Record, frozen=True, tag="talk"):
+class TalkChanged(HistoryRecord, frozen=True, tag="talk"):
     """As `MembershipChanged`, in a group with `delivery="fifo"`. Apart from it, because such a group has
     members that are no programs: the delegates. And whether a program reads."""
 
@@ -81,7 +81,7 @@ class TalkChanged(Record, frozen=True, tag="talk"):
     change: Literal["joined", "left", "crashed", "paused", "resumed"]
 
 
-class Said(Record, frozen=True, tag="said"):
+class SubmissionRecord(HistoryRecord, frozen=True, tag="said"):
     """A program handed over messages; the run's numbers are those of its stream."""
 
     endpoint: Endpoint
@@ -89,7 +89,7 @@ class Said(Record, frozen=True, tag="said"):
     run: Run
 
 
-class Settled(Record, frozen=True, tag="settled"):
+class Settled(HistoryRecord, frozen=True, tag="settled"):
     """Nothing was in flight, and nothing had changed for long enough: promises due at stability are due
     now."""
 
@@ -97,7 +97,7 @@ class Settled(Record, frozen=True, tag="settled"):
 # What was said
 
 
-class Detected(Record, frozen=True, tag="detected"):
+class Detected(HistoryRecord, frozen=True, tag="detected"):
     """What the detector of a server's link reported about a neighbour."""
 
     server: Domain
@@ -106,12 +106,12 @@ class Detected(Record, frozen=True, tag="detected"):
     because: Because | None = None
 
 
-class Told(Record, frozen=True, tag="told"):
+class NoticeRecord(HistoryRecord, frozen=True, tag="told"):
     endpoint: Endpoint
     notice: AnyNotice
 
 
-class Handed(Record, frozen=True, tag="handed"):
+class DeliveryRecord(HistoryRecord, frozen=True, tag="handed"):
     """What a program was given by a group that speaks, messages and all."""
 
     endpoint: Endpoint
@@ -119,7 +119,7 @@ class Handed(Record, frozen=True, tag="handed"):
     item: Item
 
 
-class Answered(Record, frozen=True, tag="answered"):
+class AnswerRecord(HistoryRecord, frozen=True, tag="answered"):
     endpoint: Endpoint
     request: AnyRequest
     result: AnyAnswer
@@ -134,12 +134,12 @@ AnyRecord = (
     | MembershipChanged
     | FollowingChanged
     | TalkChanged
-    | Said
+    | SubmissionRecord
     | Settled
     | Detected
-    | Told
-    | Handed
-    | Answered
+    | NoticeRecord
+    | DeliveryRecord
+    | AnswerRecord
 )
 
 History = list[AnyRecord]

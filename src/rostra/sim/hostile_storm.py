@@ -21,12 +21,12 @@ from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.domain import DomainServer
 from rostra.protocols.relaxed.requests import AnyNotice, Done, Life, Message, NotDelivered
 from rostra.protocols.relaxed.view import Report
-from rostra.sim.checkers import Verdict
+from rostra.sim.checkers import CheckVerdict
 from rostra.sim.harm import harm_stays_below, outside
 from rostra.sim.history import AnyRecord, Settled
 from rostra.sim.lies import Lies
-from rostra.sim.network import LinkModel, Quality, Uniform
-from rostra.sim.programs import Call, Program
+from rostra.sim.network import LineQuality, LinkModel, Uniform
+from rostra.sim.programs import SimCall, SimProgram
 from rostra.sim.rest import PROBE, Comparison
 from rostra.sim.taps import Invariants, tapped
 from rostra.sim.world import World
@@ -56,7 +56,7 @@ class HostileOutcome(Struct, frozen=True):
     events: int
     comparisons: int
     lies: int
-    verdict: Verdict
+    verdict: CheckVerdict
 
 
 class HostileStorm:
@@ -64,8 +64,8 @@ class HostileStorm:
         luck = self.luck = Random(f"hostile {seed}")
         self.seed = seed
         tree = luck.choice(TREES)
-        lan = Quality(Uniform(0.0001, 0.002))
-        wan = Quality(Uniform(0.005, luck.choice((0.01, 0.1))))
+        lan = LineQuality(Uniform(0.0001, 0.002))
+        wan = LineQuality(Uniform(0.005, luck.choice((0.01, 0.1))))
         self.below = ROOT
         outer = tapped(Invariants(every=16))
 
@@ -90,7 +90,7 @@ class HostileStorm:
         self.comparison = _Comparison(self.world, self.below)
         self.lied = 0
         self.comparisons = 0
-        self.calls: list[Call] = []
+        self.calls: list[SimCall] = []
         self._sent: set[tuple[Endpoint, bytes]] = set()
         self._named = 0
 
@@ -147,7 +147,7 @@ class HostileStorm:
                 getattr(self, f"_{self.luck.choice(CHURN)}")()
             self.world.run(self.luck.choice((0.0, 0.001, 0.05, 0.4)))
 
-    def _alive(self, *, speaks: bool = False) -> list[Program]:
+    def _alive(self, *, speaks: bool = False) -> list[SimProgram]:
         return [
             program
             for program in self.world.programs
@@ -157,7 +157,7 @@ class HostileStorm:
             and (not speaks or (CHAT in program.talks and program.talks[CHAT].state in ("joining", "in")))
         ]
 
-    def _some(self, *, speaks: bool = False) -> Program | None:
+    def _some(self, *, speaks: bool = False) -> SimProgram | None:
         alive = self._alive(speaks=speaks)
         return self.luck.choice(alive) if alive else None
 
@@ -221,7 +221,7 @@ class HostileStorm:
 
     # What others are told, at once: the storm listens to its world
 
-    def told(self, at: float, program: Program, notice: AnyNotice, reports: list[Report]) -> None:
+    def told(self, at: float, program: SimProgram, notice: AnyNotice, reports: list[Report]) -> None:
         if inside(self.below, program.host):
             return
         match notice:
@@ -239,7 +239,7 @@ class HostileStorm:
             each.alive and each.endpoint == endpoint for each in self.world.programs
         )
 
-    def answered(self, at: float, call: Call) -> None: ...
+    def answered(self, at: float, call: SimCall) -> None: ...
 
     def noted(self, at: float, server: Domain, what: "Output") -> None: ...
 

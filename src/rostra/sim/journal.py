@@ -43,7 +43,7 @@ SIMULATOR: Final = "the_simulator"
 """No server can be called that."""
 
 
-class Pages:
+class JournalPages:
     """The rows of one writer that are not written yet."""
 
     def __init__(self, place: Place, who: Identity) -> None:
@@ -81,7 +81,7 @@ class SimJournal:
             raise BadInput(
                 f"{directory} holds the journal of another run", fix="name an empty directory"
             ) from None
-        self._pages: list[Pages] = []
+        self._pages: list[JournalPages] = []
         self._scribes: dict[Domain, Scribe] = {}
         self._closed = False
         self.truth = Truth(self._page(SIMULATOR, "sim", 1).take, virtual=True)
@@ -177,8 +177,8 @@ class SimJournal:
         recorder = Recorder(began, put, part_s=inf, bytes_max=sys.maxsize, say=lambda why: None)
         return recorder
 
-    def _page(self, writer: str, role: Role, epoch: int) -> Pages:
-        pages = Pages(self._place, Identity(self.world, writer, role, epoch))
+    def _page(self, writer: str, role: Role, epoch: int) -> JournalPages:
+        pages = JournalPages(self._place, Identity(self.world, writer, role, epoch))
         self._pages.append(pages)
         return pages
 

@@ -2,7 +2,7 @@
 
 Every link is two **lines**, one in each direction, so a link can be cut, slowed or held one way only. A
 line delays each packet by a draw from its distribution, and may lose it, double it, or let it overtake the
-one before. What it does in good times is its `Quality`; a `LinkModel` says which quality the links of a
+one before. What it does in good times is its `LineQuality`; a `LinkModel` says which quality the links of a
 world have; faults change a line while the world runs.
 
 The network behaves like datagrams: packets vanish without a word, and the links above it resend. A line
@@ -51,7 +51,7 @@ class Lognormal(Struct, frozen=True):
         return max(self.least_s, self.median_s * math.exp(luck.gauss(0.0, self.sigma)))
 
 
-class Quality(Struct, frozen=True):
+class LineQuality(Struct, frozen=True):
     """What a line does to packets while nobody interferes."""
 
     delay: Delay
@@ -69,8 +69,8 @@ class Quality(Struct, frozen=True):
 class LinkModel(Struct, frozen=True):
     """The network of a world: `lan` between a host and its cluster's server, `wan` between domain servers."""
 
-    lan: Quality
-    wan: Quality
+    lan: LineQuality
+    wan: LineQuality
 
     def losing(self, share: float) -> "LinkModel":
         return LinkModel(replace(self.lan, loss=share), replace(self.wan, loss=share))
@@ -82,20 +82,20 @@ class LinkModel(Struct, frozen=True):
         return LinkModel(replace(self.lan, reorder=share), replace(self.wan, reorder=share))
 
 
-STEADY = LinkModel(lan=Quality(Constant(0.001)), wan=Quality(Constant(0.040)))
+STEADY = LinkModel(lan=LineQuality(Constant(0.001)), wan=LineQuality(Constant(0.040)))
 """No chance in it: for stories, where every line of the trace should be easy to explain."""
 
-LAN = LinkModel(lan=Quality(Uniform(0.0001, 0.0005)), wan=Quality(Uniform(0.0002, 0.002)))
+LAN = LinkModel(lan=LineQuality(Uniform(0.0001, 0.0005)), wan=LineQuality(Uniform(0.0002, 0.002)))
 """A whole world in one building."""
 
-WAN = LinkModel(lan=Quality(Uniform(0.0002, 0.001)), wan=Quality(Lognormal(0.040, 0.5, 0.005)))
+WAN = LinkModel(lan=LineQuality(Uniform(0.0002, 0.001)), wan=LineQuality(Lognormal(0.040, 0.5, 0.005)))
 """Sites far apart."""
 
-WILD = LinkModel(lan=Quality(Uniform(0.0001, 0.2)), wan=Quality(Uniform(0.0001, 0.6)))
+WILD = LinkModel(lan=LineQuality(Uniform(0.0001, 0.2)), wan=LineQuality(Uniform(0.0001, 0.6)))
 """Delays over four orders of magnitude: a race that can happen does, in some seed."""
 
 
-class Line:
+class SimLine:
     """One direction of one link, and what is being done to it at the moment."""
 
     __slots__ = (
@@ -111,7 +111,7 @@ class Line:
         "to",
     )
 
-    def __init__(self, sender: Domain, to: Domain, quality: Quality) -> None:
+    def __init__(self, sender: Domain, to: Domain, quality: LineQuality) -> None:
         self.sender = sender
         self.to = to
         self.quality = quality

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from rostra.sim.world import World
 
 
-class Call:
+class SimCall:
     """One question and, once it is there, its answer."""
 
     __slots__ = ("answered_at", "asked_at", "asked_in", "program", "request", "result")
 
-    def __init__(self, program: Program | None, request: Any, asked_at: float) -> None:
+    def __init__(self, program: SimProgram | None, request: Any, asked_at: float) -> None:
         self.program = program
         self.request = request
         self.asked_at = asked_at
@@ -44,13 +44,13 @@ class Call:
         self.result: Any = None
 
 
-class Program:
+class SimProgram:
     def __init__(self, world: World, host: Domain, name: str) -> None:
         self.host = host
         self.name = name
         self.alive = True
         self.endpoint: Endpoint | None = None
-        self.waiting: list[Call] = []  # asked before the agent had opened the endpoint
+        self.waiting: list[SimCall] = []  # asked before the agent had opened the endpoint
         self.online: dict[Group, bool] = {}  # groups that this program is in, and whether it wants updates
         self.watching: set[Group] = set()
         self.following: set[Group] = set()  # online in them, or watching them
@@ -61,10 +61,10 @@ class Program:
 
     def join(
         self, group: str | Group, *, online: bool = True, permanent: bool = False, meta: bytes = b""
-    ) -> Call:
+    ) -> SimCall:
         return self.ask(Join(_group(group), online, permanent, meta))
 
-    def leave(self, group: str | Group, *, meta: bytes = b"") -> Call:
+    def leave(self, group: str | Group, *, meta: bytes = b"") -> SimCall:
         key = _group(group)
         if key in self.talks:
             self.talks[key].state = "leaving"
@@ -80,7 +80,7 @@ class Program:
         role: Role = Role.BOTH,
         slow: Slow = Slow.THROTTLE,
         meta: bytes = b"",
-    ) -> Call:
+    ) -> SimCall:
         """Join with `delivery="fifo"`."""
         if self._world.fifo is None:
             raise BadInput("nobody can speak in this world", fix="make it with fifo=True")
@@ -125,42 +125,42 @@ class Program:
             raise BadInput(f"{self} does not speak in {key.name}", fix="join with delivery=fifo first")
         return self.talks[key]
 
-    def resolve(self, group: str | Group, *, deadline_s: float | None = None) -> Call:
+    def resolve(self, group: str | Group, *, deadline_s: float | None = None) -> SimCall:
         key = _group(group)
         return self.ask(Resolve(key.name, key.scope, deadline_s))
 
-    def resolve_everywhere(self, name: str) -> Call:
+    def resolve_everywhere(self, name: str) -> SimCall:
         """Every group of this name around the host (C-037)."""
         return self.ask(Resolve(make_group(name, "world").name, None))
 
-    def go_online(self, group: str | Group) -> Call:
+    def go_online(self, group: str | Group) -> SimCall:
         return self.ask(SetOnline(_group(group), online=True))
 
-    def go_offline(self, group: str | Group) -> Call:
+    def go_offline(self, group: str | Group) -> SimCall:
         return self.ask(SetOnline(_group(group), online=False))
 
-    def watch(self, group: str | Group) -> Call:
+    def watch(self, group: str | Group) -> SimCall:
         return self.ask(Watch(_group(group)))
 
-    def unwatch(self, group: str | Group) -> Call:
+    def unwatch(self, group: str | Group) -> SimCall:
         return self.ask(Unwatch(_group(group)))
 
-    def send(self, data: bytes, *to: Program) -> Call:
+    def send(self, data: bytes, *to: SimProgram) -> SimCall:
         return self.ask(SendTo(tuple(sorted(other.address for other in to)), data))
 
-    def watch_life(self, other: Program) -> Call:
+    def watch_life(self, other: SimProgram) -> SimCall:
         return self.ask(WatchLife(other.address))
 
-    def unwatch_life(self, other: Program) -> Call:
+    def unwatch_life(self, other: SimProgram) -> SimCall:
         return self.ask(UnwatchLife(other.address))
 
-    def close(self) -> Call:
+    def close(self) -> SimCall:
         return self.ask(Close())
 
     def kill(self) -> None:
         self._world.kill(self)
 
-    def ask(self, request: Any) -> Call:
+    def ask(self, request: Any) -> SimCall:
         return self._world.ask(self, request)
 
     def members(self, group: str | Group) -> tuple[Endpoint, ...]:

@@ -177,7 +177,7 @@ def replay(recording: Recording, progress: Callable[[int], None] = lambda inputs
 # One setting changed
 
 
-class Change(Struct, frozen=True):
+class SettingChange(Struct, frozen=True):
     """Something that would have been different."""
 
     at: int
@@ -193,7 +193,7 @@ class _Fact(Struct, frozen=True):
 
 def what_if(
     recording: Recording, changes: Mapping[str, str], progress: Callable[[int], None] = lambda inputs: None
-) -> list[Change]:
+) -> list[SettingChange]:
     """What would have come out differently with these settings, as far as the recording can tell."""
     began = recording.began()
     sides = (Again(began), Again(changed(began, changes)))
@@ -287,7 +287,7 @@ def _many(endpoints: tuple[Any, ...]) -> str:
     return f"{len(endpoints)} endpoint{'' if len(endpoints) == 1 else 's'}"
 
 
-def _compared(recorded: list[_Fact], changed: list[_Fact]) -> Iterator[Change]:
+def _compared(recorded: list[_Fact], changed: list[_Fact]) -> Iterator[SettingChange]:
     """Subject by subject, up to the first difference that the world would have noticed."""
     for about in dict.fromkeys(fact.about for fact in (*recorded, *changed)):
         was = [fact for fact in recorded if fact.about == about]
@@ -295,14 +295,14 @@ def _compared(recorded: list[_Fact], changed: list[_Fact]) -> Iterator[Change]:
         for a, b in zip_longest(was, would):
             if a is not None and b is not None and a.text == b.text:
                 if a.at != b.at:
-                    yield Change(
+                    yield SettingChange(
                         a.at, about, f"would have {b.text} at {clock(b.at)} and not at {clock(a.at)}"
                     )
                 continue
             if a is not None:
-                yield Change(a.at, about, f"would not have {a.text} at {clock(a.at)}")
+                yield SettingChange(a.at, about, f"would not have {a.text} at {clock(a.at)}")
             if b is not None:
-                yield Change(b.at, about, f"would have {b.text} at {clock(b.at)}")
+                yield SettingChange(b.at, about, f"would have {b.text} at {clock(b.at)}")
             break
 
 

@@ -20,14 +20,14 @@ from rostra.node import Node, Output
 from rostra.protocols.election.core import Ballot
 from rostra.protocols.relaxed.registry import Registry, RegistryRecord
 from rostra.replica import Replica
-from rostra.sim.network import Line
+from rostra.sim.network import SimLine
 from rostra.stacks import SeatPlan, make_replica
 
 if TYPE_CHECKING:
-    from rostra.sim.world import Process, World
+    from rostra.sim.world import SimProcess, World
 
 
-class Known(Struct, frozen=True):
+class KnownNeighbours(Struct, frozen=True):
     """What a seat's disk has of its server's neighbours."""
 
     neighbours: tuple[Domain, ...]
@@ -55,13 +55,13 @@ class Seats:
             for a in seats:
                 for b in seats:
                     if a != b:
-                        world.processes[a].lines[b] = Line(a, b, world.links.lan)
+                        world.processes[a].lines[b] = SimLine(a, b, world.links.lan)
 
-    def replica_of(self, process: "Process") -> Replica | None:
+    def replica_of(self, process: "SimProcess") -> Replica | None:
         """Of a seat, or of the server that it leads."""
         return self.replicas.get(self.leaders.get(process.path, process.path))
 
-    def in_one(self, process: "Process") -> list["Process"]:
+    def in_one(self, process: "SimProcess") -> list["SimProcess"]:
         """The server and the seat that leads it are one process, whichever of them is named."""
         domain = process.path if process.path in self.of else self.domain_of(process.path)
         leader = self.leaders.get(domain) if domain is not None else None
@@ -69,12 +69,12 @@ class Seats:
             return [process]
         return [self._world.processes[leader], self._world.processes[domain]]
 
-    def start(self, process: "Process", domain: Domain) -> Node:
+    def start(self, process: "SimProcess", domain: Domain) -> Node:
         """A seat begins to live."""
         world, seats = self._world, self.of[domain]
         registry = Registry.of([each for each in process.disk if isinstance(each, RegistryRecord)])
         ballots = [each for each in process.disk if isinstance(each, Ballot)]
-        known = [each for each in process.disk if isinstance(each, Known)]
+        known = [each for each in process.disk if isinstance(each, KnownNeighbours)]
         plan = world.plan_of(domain, 0)
         if plan.fifo is not None:
             luck = world.luck_of(process.path, process.incarnation)
@@ -123,7 +123,7 @@ class Seats:
             self._world.give(self._world.processes[replica.domain], event)
 
     def remember(self, replica: Replica, neighbours: tuple[Domain, ...]) -> None:
-        self._world.processes[replica.seat.path].disk.append(Known(neighbours))
+        self._world.processes[replica.seat.path].disk.append(KnownNeighbours(neighbours))
 
     def perform(self, replica: Replica, output: Output) -> None:
         self._world.perform(self._world.processes[replica.domain], output)

@@ -14,8 +14,8 @@ from rostra.protocols.relaxed.local import LocalServer
 from rostra.protocols.relaxed.messages import Interest
 from rostra.protocols.relaxed.neighbours import Relation
 from rostra.protocols.relaxed.requests import Absolute, Joined
-from rostra.sim.history import AnyRecord, MembershipChanged, Told
-from rostra.sim.programs import Call, Program
+from rostra.sim.history import AnyRecord, MembershipChanged, NoticeRecord
+from rostra.sim.programs import SimCall, SimProgram
 from rostra.sim.twin import Twin
 from rostra.sim.world import World
 
@@ -33,7 +33,7 @@ class Comparison:
         self.twin = Twin(world.tree.hosts)
         self.groups: set[Group] = set()  # everything that anybody ever joined
         self._joined_at: dict[tuple[Group, Endpoint], float] = {}
-        self._probes: dict[Domain, Program] = {}
+        self._probes: dict[Domain, SimProgram] = {}
         self._read = 0
 
     def check(self) -> None:
@@ -57,7 +57,7 @@ class Comparison:
                 self._joined_at.setdefault((record.group, record.endpoint), record.at)
         for record in fresh:
             match record:
-                case Told(
+                case NoticeRecord(
                     notice=Absolute(group=group, members=members) | Joined(group=group, members=members)
                 ):
                     self._nobody_is_invented(record, group, members)
@@ -66,7 +66,7 @@ class Comparison:
         """Of the newest records, those that count."""
         return records
 
-    def _nobody_is_invented(self, record: Told, group: Group, members: Members) -> None:
+    def _nobody_is_invented(self, record: NoticeRecord, group: Group, members: Members) -> None:
         """C-075: whoever is named as a member has joined."""
         for member in members:
             joined_at = self._joined_at.get((group, member.endpoint))
@@ -84,7 +84,7 @@ class Comparison:
 
     def _answers_are_true(self) -> None:
         """C-071: whoever asks, from wherever, member or not, gets the truth."""
-        asked: list[tuple[Program, Group, Call]] = []
+        asked: list[tuple[SimProgram, Group, SimCall]] = []
         for host in self.world.tree.hosts:
             if not self.world.processes[host].works:
                 continue

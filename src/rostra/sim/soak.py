@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from rostra.sim.history import Said
+from rostra.sim.history import SubmissionRecord
 from rostra.sim.talk_storm import CHURN, FAULTS, TalkOutcome, TalkStorm
 
 LOSS: Final = 0.05
@@ -76,4 +76,4 @@ class Soak(TalkStorm):
 
     def _said(self) -> int:
         assert self.world.history is not None
-        return sum(record.run.count for record in self.world.history if isinstance(record, Said))
+        return sum(record.run.count for record in self.world.history if isinstance(record, SubmissionRecord))

@@ -22,14 +22,14 @@ from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.domain import DomainServer
 from rostra.protocols.relaxed.local import LocalServer
 from rostra.sim.checkers import (
-    Verdict,
+    CheckVerdict,
     per_source_order,
     stable_truth,
     watch_complete,
 )
 from rostra.sim.hostile_storm import HostileStorm
 from rostra.sim.network import WILD, LinkModel, Uniform
-from rostra.sim.programs import Call, Program
+from rostra.sim.programs import SimCall, SimProgram
 from rostra.sim.rest import PROBE, Comparison
 from rostra.sim.shapes import SHAPES, shape
 from rostra.sim.talk_storm import TalkStorm
@@ -69,7 +69,7 @@ class Outcome(Struct, frozen=True):
     virtual_s: float
     events: int
     comparisons: int
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[CheckVerdict, ...]
 
 
 def replay_command(seed: int, shape_name: str) -> str:
@@ -182,8 +182,8 @@ class _Storm:
         self.servers = tree.servers
         self.comparison = Comparison(self.world)
         self.registered: set[Group] = set()
-        self.cast: dict[Domain, Program] = {}
-        self.calls: list[Call] = []
+        self.cast: dict[Domain, SimProgram] = {}
+        self.calls: list[SimCall] = []
         self.comparisons = 0
         self._named = 0
 
@@ -228,14 +228,14 @@ class _Storm:
             if self.luck.random() < 0.7:
                 self.world.run(self.luck.expovariate(1.0 / pace_s))
 
-    def _alive(self) -> list[Program]:
+    def _alive(self) -> list[SimProgram]:
         return [
             program
             for program in self.world.programs
             if program.alive and program.endpoint is not None and program.name != PROBE
         ]
 
-    def _some(self) -> Program | None:
+    def _some(self) -> SimProgram | None:
         alive = self._alive()
         return self.luck.choice(alive) if alive else None
 
@@ -245,7 +245,7 @@ class _Storm:
             self._named += 1
             self._join(self.world.program(self.luck.choice(running), f"p{self._named}"))
 
-    def _join(self, program: Program | None = None) -> None:
+    def _join(self, program: SimProgram | None = None) -> None:
         program = program or self._some()
         if program is not None:
             self.calls.append(
@@ -276,7 +276,7 @@ class _Storm:
         if (program := self._some()) and program.online:
             self.calls.append(program.leave(self.luck.choice(sorted(program.online))))
 
-    def _switch(self, program: Program | None = None) -> None:
+    def _switch(self, program: SimProgram | None = None) -> None:
         program = program or self._some()
         if program is not None and program.online:
             group = self.luck.choice(sorted(program.online))
@@ -439,7 +439,7 @@ class _Storm:
                 truth = group in self.registered and inside(domain, path)
                 assert process.core.registry.is_permanent(group) == truth, f"{path} is wrong about {group}"
 
-    def _verdicts(self) -> tuple[Verdict, ...]:
+    def _verdicts(self) -> tuple[CheckVerdict, ...]:
         history = self.world.history
         assert history is not None
         verdicts = (per_source_order(history), stable_truth(history), watch_complete(history))

@@ -39,8 +39,8 @@ from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.sim.explore.played import Played
-from rostra.sim.network import LAN, STEADY, WAN, WILD, Constant, LinkModel, Lognormal, Quality, Uniform
-from rostra.sim.programs import Program
+from rostra.sim.network import LAN, STEADY, WAN, WILD, Constant, LineQuality, LinkModel, Lognormal, Uniform
+from rostra.sim.programs import SimProgram
 from rostra.sim.shapes import shape
 from rostra.sim.trace import DEFAULT_PROGRAM, Detail, Names, Trace
 from rostra.sim.world import Channel, World
@@ -165,7 +165,7 @@ class _Teller:
         self._world: World | None = None
         self._trace: Trace | None = None
         self._played: Played | None = None
-        self._programs: dict[tuple[Domain, str], Program] = {}
+        self._programs: dict[tuple[Domain, str], SimProgram] = {}
 
     def section(self, section: Section) -> list[str]:
         if self._trace is not None:
@@ -214,7 +214,7 @@ class _Teller:
             raise BadInput(f"{name!r} may be {' or '.join(found)}", fix="write the whole path")
         raise BadInput(f"no server is called {name!r}", fix=f"one of: {' '.join(servers)}")
 
-    def program(self, name: str) -> Program:
+    def program(self, name: str) -> SimProgram:
         """A program by its host and name, `a/web`; started if it does not run. `a` alone means `a/app`."""
         host_name, _, program_name = name.partition("/")
         host, program_name = self.server(host_name), program_name or DEFAULT_PROGRAM
@@ -223,7 +223,7 @@ class _Teller:
             program = self._programs[host, program_name] = self.world.program(host, program_name)
         return program
 
-    def programs(self, names: Iterable[str]) -> list[Program]:
+    def programs(self, names: Iterable[str]) -> list[SimProgram]:
         found = [self.program(name) for name in names]
         if not found:
             raise BadInput("nobody is named")
@@ -331,18 +331,18 @@ class _Teller:
                 program.resolve(self.group(text), deadline_s=deadline_s)
 
     def online(self, args: list[str]) -> None:
-        self._each(args, Program.go_online)
+        self._each(args, SimProgram.go_online)
 
     def offline(self, args: list[str]) -> None:
-        self._each(args, Program.go_offline)
+        self._each(args, SimProgram.go_offline)
 
     def watch(self, args: list[str]) -> None:
-        self._each(args, Program.watch)
+        self._each(args, SimProgram.watch)
 
     def unwatch(self, args: list[str]) -> None:
-        self._each(args, Program.unwatch)
+        self._each(args, SimProgram.unwatch)
 
-    def _each(self, args: list[str], ask: Callable[[Program, Group], object]) -> None:
+    def _each(self, args: list[str], ask: Callable[[SimProgram, Group], object]) -> None:
         group = self.group(_first(args, "a group"))
         for program in self.programs(args[1:]):
             ask(program, group)
@@ -530,7 +530,7 @@ def _links(options: dict[str, str]) -> LinkModel:
     return model
 
 
-def _with_delay(quality: Quality, text: str) -> Quality:
+def _with_delay(quality: LineQuality, text: str) -> LineQuality:
     """80ms always, 20ms..200ms evenly, ~80ms mostly near it."""
     delay: Constant | Uniform | Lognormal
     if ".." in text:
@@ -540,7 +540,7 @@ def _with_delay(quality: Quality, text: str) -> Quality:
         delay = Lognormal(_seconds(text[1:]))
     else:
         delay = Constant(_seconds(text))
-    return Quality(delay, quality.loss, quality.duplicate, quality.reorder)
+    return LineQuality(delay, quality.loss, quality.duplicate, quality.reorder)
 
 
 def _settings(options: dict[str, str], seed: int | None) -> dict[str, Any]:

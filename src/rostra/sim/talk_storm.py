@@ -21,10 +21,10 @@ from rostra.protocols.fifo.core import HostCore
 from rostra.protocols.fifo.events import Gap
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
-from rostra.sim.checkers import Verdict, fifo_gap_free, fifo_live
-from rostra.sim.history import Handed
-from rostra.sim.network import LinkModel, Quality, Uniform
-from rostra.sim.programs import Program
+from rostra.sim.checkers import CheckVerdict, fifo_gap_free, fifo_live
+from rostra.sim.history import DeliveryRecord
+from rostra.sim.network import LineQuality, LinkModel, Uniform
+from rostra.sim.programs import SimProgram
 from rostra.sim.taps import Invariants, tapped
 from rostra.sim.world import World
 
@@ -53,7 +53,7 @@ class TalkOutcome(Struct, frozen=True):
     events: int
     given: int  # messages, over all receivers
     gaps: int
-    verdict: Verdict
+    verdict: CheckVerdict
 
 
 class TalkStorm:
@@ -70,13 +70,13 @@ class TalkStorm:
         self.seed = seed
         self.faults = luck.choice((0.0, 0.15, 0.4)) if faults is None else faults
         sites = luck.choice((2, 3, 3, 4))
-        wan = Quality(
+        wan = LineQuality(
             Uniform(0.02, luck.choice((0.03, 0.1, 0.3))),
             loss=luck.choice((0.0, 0.05, 0.2)),
             duplicate=luck.choice((0.0, 0.02)),
             reorder=luck.choice((0.0, 0.05)),
         )
-        lan = Quality(Uniform(0.0001, 0.001), loss=luck.choice((0.0, 0.0, 0.02, 0.1)))
+        lan = LineQuality(Uniform(0.0001, 0.001), loss=luck.choice((0.0, 0.0, 0.02, 0.1)))
         control = LinkModel(replace(lan, loss=0.0), replace(wan, loss=min(wan.loss, 0.05)))
         self.world = World(
             seed,
@@ -110,7 +110,7 @@ class TalkStorm:
         history = self.world.history
         assert history is not None
         verdict = fifo_gap_free(history, complete=True)
-        handed = [record.item for record in history if isinstance(record, Handed)]
+        handed = [record.item for record in history if isinstance(record, DeliveryRecord)]
         gaps = sum(isinstance(item, Gap) for item in handed)
         given = sum(item.run.count for item in handed if hasattr(item, "run"))
         # Whoever spoke may have gone before anybody listened: then there is nothing to judge.
@@ -121,21 +121,21 @@ class TalkStorm:
 
     # What members do
 
-    def _talking(self, *states: str) -> list[Program]:
+    def _talking(self, *states: str) -> list[SimProgram]:
         return [
             program
             for program in self.world.programs
             if program.alive and G in program.talks and (not states or program.talks[G].state in states)
         ]
 
-    def _some(self, *states: str) -> Program | None:
+    def _some(self, *states: str) -> SimProgram | None:
         found = self._talking(*states)
         return self.luck.choice(found) if found else None
 
     def _hosts(self) -> list[Domain]:
         return [host for host in self.world.tree.hosts if self.world.processes[host].node is not None]
 
-    def _join(self, program: Program | None = None) -> None:
+    def _join(self, program: SimProgram | None = None) -> None:
         if len(self._talking("joining", "in")) >= MEMBERS_MAX or not self._hosts():
             return
         if program is None:
@@ -254,7 +254,9 @@ class TalkStorm:
             self._has_everything(program, everybody, members)
             self._keeps_nothing(program)
 
-    def _has_everything(self, program: Program, everybody: set[Endpoint], members: list[Program]) -> None:
+    def _has_everything(
+        self, program: SimProgram, everybody: set[Endpoint], members: list[SimProgram]
+    ) -> None:
         talk = program.talk(G)
         seen = set(talk.members)
         assert seen == everybody, f"{program} sees {sorted(seen)}, not {sorted(everybody)}"
@@ -264,7 +266,7 @@ class TalkStorm:
                 last = talk.last.get(other.address, 0)
                 assert last == said.said, f"{program} has {other} up to {last} of {said.said}"
 
-    def _keeps_nothing(self, program: Program) -> None:
+    def _keeps_nothing(self, program: SimProgram) -> None:
         """Everybody has it, and everybody knows."""
         door = self.world.processes[program.host].door
         assert isinstance(door, HostCore)

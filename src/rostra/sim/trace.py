@@ -36,7 +36,7 @@ from rostra.protocols.relaxed.requests import (
     Without,
 )
 from rostra.protocols.relaxed.view import Report, ViewChanged
-from rostra.sim.programs import Call, Program
+from rostra.sim.programs import SimCall, SimProgram
 from rostra.sim.talks import QUIET
 
 DEFAULT_PROGRAM = "app"
@@ -122,7 +122,7 @@ class Trace:
 
     # What the world reports
 
-    def told(self, at: float, program: Program, notice: AnyNotice, reports: list[Report]) -> None:
+    def told(self, at: float, program: SimProgram, notice: AnyNotice, reports: list[Report]) -> None:
         who = self.names.endpoint(program.address)
         views = [self._view(program, report) for report in reports if isinstance(report, ViewChanged)]
         names = self.names
@@ -158,7 +158,7 @@ class Trace:
                 about = ", ".join(map(names.group, groups))
                 self.write(at, who, f"missed {missed} notices", f"of {about}" if about else "")
 
-    def heard(self, at: float, program: Program, group: Group, item: talk.Item) -> None:
+    def heard(self, at: float, program: SimProgram, group: Group, item: talk.Item) -> None:
         """What a program is given by a group that speaks."""
         who, names = self.names.endpoint(program.address), self.names
         name = names.group(group)
@@ -210,7 +210,7 @@ class Trace:
         if numbers is not None:
             self.write(at, who, f"heard {self.names.endpoint(stream)} {numbers[0]}-{numbers[1]}")
 
-    def answered(self, at: float, call: Call) -> None:
+    def answered(self, at: float, call: SimCall) -> None:
         if call.program is None:
             if isinstance(call.result, Denied):
                 self.write(at, "admin", f"refused: {call.result.code}", call.result.what)
@@ -247,7 +247,7 @@ class Trace:
             case Ignored(what=event, why=why) if "notes" in self.show:
                 self.write(at, who, f"ignored {event}", why)
 
-    def _view(self, program: Program, report: ViewChanged) -> str:
+    def _view(self, program: SimProgram, report: ViewChanged) -> str:
         members = program.views.groups[report.group].members
         return f"{self.names.group(report.group)} is {{{self.names.members(members)}}}"
 

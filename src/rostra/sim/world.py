@@ -109,25 +109,25 @@ from rostra.protocols.relaxed.requests import (
     Watch,
 )
 from rostra.protocols.relaxed.view import Report
-from rostra.sim.datagrams import Datagrams, Way
+from rostra.sim.datagrams import DatagramNetwork, DatagramPath
 from rostra.sim.history import (
-    Answered,
+    AnswerRecord,
     DataChanged,
+    DeliveryRecord,
     Detected,
     FollowingChanged,
-    Handed,
     History,
     LineChanged,
     MembershipChanged,
-    Said,
+    NoticeRecord,
     ServerChanged,
     Settled,
+    SubmissionRecord,
     TalkChanged,
-    Told,
     WorldMade,
 )
-from rostra.sim.network import STEADY, Line, LinkModel, Quality
-from rostra.sim.programs import Call, Program
+from rostra.sim.network import STEADY, LineQuality, LinkModel, SimLine
+from rostra.sim.programs import SimCall, SimProgram
 from rostra.sim.replicas import Seats
 from rostra.sim.shapes import clusters
 from rostra.sim.shelf import Shelf
@@ -154,7 +154,7 @@ OUTSIDE: Final = 1 << 62
 Channel = Literal["control", "data"]
 """What travels on lines between neighbours; what groups that speak send around them."""
 
-Hearer = Callable[[float, Program, Group, talk.Item], None]
+Hearer = Callable[[float, SimProgram, Group, talk.Item], None]
 """Somebody who wants to hear what programs hear in groups that speak."""
 
 
@@ -167,9 +167,9 @@ class DidNotSettle(RostraError):
 class Observer(Protocol):
     """Somebody who wants to hear everything: the trace, a tap, a test."""
 
-    def told(self, at: float, program: Program, notice: AnyNotice, reports: list[Report]) -> None: ...
+    def told(self, at: float, program: SimProgram, notice: AnyNotice, reports: list[Report]) -> None: ...
 
-    def answered(self, at: float, call: Call) -> None: ...
+    def answered(self, at: float, call: SimCall) -> None: ...
 
     def noted(self, at: float, server: Domain, what: Output) -> None: ...
 
@@ -182,7 +182,7 @@ class AgentPort(Protocol):
     def answer(self, answer: Answer) -> None: ...
 
 
-class Process:
+class SimProcess:
     """What one server's node runs in: its life and death, its inbox, its clock, its timers, its disk."""
 
     __slots__ = (
@@ -221,15 +221,15 @@ class Process:
         self.timers: dict[TimerKey, int] = {}
         self.disk: list[Any] = []  # survives crashes
         self.shelf = Shelf()  # does not: backlogs of slow receivers
-        self.lines: dict[Domain, Line] = {}
-        self.programs: dict[Endpoint, Program] = {}
+        self.lines: dict[Domain, SimLine] = {}
+        self.programs: dict[Endpoint, SimProgram] = {}
 
     @property
     def works(self) -> bool:
         return self.node is not None and not self.paused
 
 
-class Where(Struct, frozen=True):
+class Whereabout(Struct, frozen=True):
     """Some of the lines, or of the ways, by the words of a story or a test."""
 
     a: Domain
@@ -290,7 +290,7 @@ class World:
         self.luck = Random(seed)
         self.history: History | None = [] if history else None
         self.listeners: list[Observer] = list(listeners)
-        self.programs: list[Program] = []
+        self.programs: list[SimProgram] = []
         self.doors: dict[Domain, AgentPort] = {}
         self.events = 0  # handled since the beginning
         self.packets = 0
@@ -298,7 +298,7 @@ class World:
         self.notes: Counter[tuple[str, str]] = Counter()  # (Ignored or Noted, its label)
         self.journal = _opened(journal) if isinstance(journal, str | Path) else journal
         self.fifo = (FifoConfig() if fifo else None) if isinstance(fifo, bool) else fifo
-        self.data = Datagrams(seed, data if data is not None else links, self.tree.clusters)
+        self.data = DatagramNetwork(seed, data if data is not None else links, self.tree.clusters)
         self.hearers: list[Hearer] = []
         self.name = WORLD_NAME
         self.lead = ElectionConfig()
@@ -307,15 +307,15 @@ class World:
         self._wire = _Wire() if wire else None
         self._heap: list[tuple[float, int, Callable[[Any, Any], None], Any, Any]] = []
         self._turn = 0
-        self._dirty: dict[Process, None] = {}
-        self._inner: deque[tuple[Process, Node, Event]] = deque()  # between the halves of replicas
+        self._dirty: dict[SimProcess, None] = {}
+        self._inner: deque[tuple[SimProcess, Node, Event]] = deque()  # between the halves of replicas
         self._carrying_out = False
         self._running = False
-        self._calls: dict[int, Call] = {}
+        self._calls: dict[int, SimCall] = {}
         self._token = 0
         self._busy_at = 0.0
         self._in_flight = 0
-        self._carry: dict[type, Callable[[Process, Any], None]] = {
+        self._carry: dict[type, Callable[[SimProcess, Any], None]] = {
             Transmit: self._transmit,
             SetTimer: self._set_timer,
             CancelTimer: self._cancel_timer,
@@ -349,14 +349,14 @@ class World:
             seat.Committed: self._seat_ordered,
             seat.TermRefused: self._note,
         }
-        self.processes: dict[Domain, Process] = {path: Process(path) for path in self.tree.servers}
+        self.processes: dict[Domain, SimProcess] = {path: SimProcess(path) for path in self.tree.servers}
         hosts = set(self.tree.hosts)
         for a, b in self.tree.links():
             quality = links.lan if a in hosts or b in hosts else links.wan
-            self.processes[a].lines[b] = Line(a, b, quality)
-            self.processes[b].lines[a] = Line(b, a, quality)
+            self.processes[a].lines[b] = SimLine(a, b, quality)
+            self.processes[b].lines[a] = SimLine(b, a, quality)
         for seats in self.seats.of.values():
-            self.processes |= {path: Process(path) for path in seats}
+            self.processes |= {path: SimProcess(path) for path in seats}
         self.seats.lines()
         if self.history is not None:
             self.history.append(WorldMade(0.0, 0, self.tree.hosts))
@@ -449,7 +449,7 @@ class World:
         self._turn += 1
         heapq.heappush(self._heap, (when, self._turn, what, whom, about))
 
-    def _step(self, process: Process, event: Event) -> None:
+    def _step(self, process: SimProcess, event: Event) -> None:
         """Something happened to a server: it handles it now, or when it gets to it."""
         node = process.node
         if node is None:
@@ -470,11 +470,11 @@ class World:
                 self._given(process, FLUSHED)
                 self._carry_out(process, None, process.node.flush(self.now + process.skew_s))
 
-    def _given(self, process: Process, what: Event | Word) -> None:
+    def _given(self, process: SimProcess, what: Event | Word) -> None:
         if self.journal is not None:
             self.journal.given(self.now, self.now + process.skew_s, process.path, what)
 
-    def _carry_out(self, process: Process, event: Event | None, outputs: list[Output]) -> None:
+    def _carry_out(self, process: SimProcess, event: Event | None, outputs: list[Output]) -> None:
         if self.journal is not None:
             self.journal.saw(self.now, process.path, event, outputs)
         if process.path in self.seats.leaders and (replica := self.seats.replica_of(process)) is not None:
@@ -495,27 +495,27 @@ class World:
         finally:
             self._carrying_out = False
 
-    def _seat_ordered(self, process: Process, order: Any) -> None:
+    def _seat_ordered(self, process: SimProcess, order: Any) -> None:
         replica = self.seats.replica_of(process)
         assert replica is not None
         replica.seat_ordered(self.now + process.skew_s, order)
 
-    def perform(self, process: Process, output: Output) -> None:
+    def perform(self, process: SimProcess, output: Output) -> None:
         """An order that waited."""
         self._carry[type(output)](process, output)
 
-    def give(self, process: Process, event: Event) -> None:
+    def give(self, process: SimProcess, event: Event) -> None:
         """What one half of a replica has for the other: now, and after what is being done."""
         if process.node is not None:
             self._inner.append((process, process.node, event))
 
-    def _wake(self, process: Process) -> None:
+    def _wake(self, process: SimProcess) -> None:
         """See to it that a server with a full inbox turns to it when it can."""
         if process.inbox and not process.paused and not process.waking:
             process.waking = True
             self._at(max(self.now, process.busy_until), self._catch_up, process, process.life)
 
-    def _catch_up(self, process: Process, life: int) -> None:
+    def _catch_up(self, process: SimProcess, life: int) -> None:
         if process.life != life or process.node is None:
             return
         process.waking = False
@@ -533,7 +533,7 @@ class World:
 
     # What nodes order
 
-    def _transmit(self, process: Process, order: Transmit) -> None:
+    def _transmit(self, process: SimProcess, order: Transmit) -> None:
         line = process.lines[order.to]
         packet: Any = order.packet
         if type(packet) is Data and any(type(m) not in _ROUTINE for m in packet.messages):
@@ -554,7 +554,7 @@ class World:
         if quality.duplicate and luck.random() < quality.duplicate:
             self._put_on(line, packet)
 
-    def _put_on(self, line: Line, packet: Any) -> None:
+    def _put_on(self, line: SimLine, packet: Any) -> None:
         quality, luck = line.quality, self.luck
         arrives = self.now + max(quality.delay.draw(luck), line.least_s)
         if not (quality.reorder and luck.random() < quality.reorder):
@@ -564,7 +564,7 @@ class World:
         self._turn += 1
         heapq.heappush(self._heap, (arrives, self._turn, self._arrive, line, packet))
 
-    def _arrive(self, line: Line, packet: Any) -> None:
+    def _arrive(self, line: SimLine, packet: Any) -> None:
         if type(packet) is Data:
             self._in_flight -= 1
         if line.dead:
@@ -573,26 +573,26 @@ class World:
             packet = self._wire.decode(packet)
         self._step(self.processes[line.to], PacketArrived(line.sender, packet))
 
-    def _set_timer(self, process: Process, order: SetTimer) -> None:
+    def _set_timer(self, process: SimProcess, order: SetTimer) -> None:
         self._turn += 1
         process.timers[order.timer] = self._turn
         heapq.heappush(
             self._heap, (self.now + order.after_s, self._turn, self._fire, process, (order.timer, self._turn))
         )
 
-    def _cancel_timer(self, process: Process, order: CancelTimer) -> None:
+    def _cancel_timer(self, process: SimProcess, order: CancelTimer) -> None:
         process.timers.pop(order.timer, None)
 
-    def _fire(self, process: Process, armed: tuple[TimerKey, int]) -> None:
+    def _fire(self, process: SimProcess, armed: tuple[TimerKey, int]) -> None:
         timer, turn = armed
         if process.timers.get(timer) == turn:
             del process.timers[timer]
             self._step(process, TimerFired(timer))
 
-    def _persist(self, process: Process, order: Persist) -> None:
+    def _persist(self, process: SimProcess, order: Persist) -> None:
         process.disk.append(order.record)
 
-    def _cast(self, process: Process, order: talk.Cast) -> None:
+    def _cast(self, process: SimProcess, order: talk.Cast) -> None:
         """To whoever else in this LAN listens to the group now, as multicast would."""
         here, group = process.path, order.group
         lan = here if here in self.tree.children else parent(here)
@@ -603,10 +603,10 @@ class World:
         if lan != here:
             self._say(here, lan, group, order.message)
 
-    def _say_to(self, process: Process, order: talk.Transmit) -> None:
+    def _say_to(self, process: SimProcess, order: talk.Transmit) -> None:
         self._say(process.path, order.to, order.group, order.message)
 
-    def _say_to_all(self, process: Process, order: talk.Broadcast) -> None:
+    def _say_to_all(self, process: SimProcess, order: talk.Broadcast) -> None:
         for lan in order.to:
             self._say(process.path, lan, order.group, order.message)
 
@@ -615,29 +615,29 @@ class World:
         for arrives in self.data.arrivals(self.now, way, message):
             self._at(arrives, self._hear_speech, way, talk.Heard(group, sender, (message,)))
 
-    def _hear_speech(self, way: Way, heard: talk.Heard) -> None:
+    def _hear_speech(self, way: DatagramPath, heard: talk.Heard) -> None:
         self._step(self.processes[way.to], heard)
 
-    def _spill(self, process: Process, order: talk.Spill) -> None:
+    def _spill(self, process: SimProcess, order: talk.Spill) -> None:
         self._inject(process, process.shelf.keep(order))
 
-    def _read_spilled(self, process: Process, order: talk.ReadSpilled) -> None:
+    def _read_spilled(self, process: SimProcess, order: talk.ReadSpilled) -> None:
         self._inject(process, process.shelf.read(order))
 
-    def _forget_spilled(self, process: Process, order: talk.ForgetSpilled) -> None:
+    def _forget_spilled(self, process: SimProcess, order: talk.ForgetSpilled) -> None:
         process.shelf.forget(order)
 
-    def _known_already(self, process: Process, order: Output) -> None:
+    def _known_already(self, process: SimProcess, order: Output) -> None:
         """Where delegates and LANs listen: here names are addresses."""
 
-    def _note(self, process: Process, note: Output) -> None:
+    def _note(self, process: SimProcess, note: Output) -> None:
         match note:
             case Ignored(why=label) | Noted(what=label):
                 self.notes[type(note).__name__, label] += 1
         for listener in self.listeners:
             listener.noted(self.now, process.path, note)
 
-    def _link_changed(self, process: Process, change: Output) -> None:
+    def _link_changed(self, process: SimProcess, change: Output) -> None:
         if isinstance(change, LinkUp | LinkDown | LinkMoved):
             self._busy_at = self.now
         if self.history is not None:
@@ -658,34 +658,34 @@ class World:
 
     # Programs
 
-    def program(self, host: str, name: str = "app") -> Program:
+    def program(self, host: str, name: str = "app") -> SimProgram:
         """Start a program on a host; it opens its endpoint as soon as the agent answers."""
         process = self._process(host)
         if process.path in self.tree.children:
             raise BadInput(f"{process.path} is not a host", fix=f"one of: {_some(self.tree.hosts)}")
         if process.node is None:
             raise BadInput(f"{process.path} is down, nothing can start there", fix="restart it first")
-        program = Program(self, process.path, parse_endpoint_name(name))
+        program = SimProgram(self, process.path, parse_endpoint_name(name))
         self.programs.append(program)
         self._ask(process, program, Open(name), Endpoint(""))
         return program
 
-    def ask(self, program: Program, request: Any) -> Call:
+    def ask(self, program: SimProgram, request: Any) -> SimCall:
         process = self.processes[program.host]
         if program.endpoint is None:
-            call = Call(program, request, self.now)
+            call = SimCall(program, request, self.now)
             program.waiting.append(call)
             return call
         return self._ask(process, program, request, program.endpoint)
 
-    def administer(self, server: str, request: Any) -> Call:
+    def administer(self, server: str, request: Any) -> SimCall:
         """Ask a server something on nobody's behalf: `Register`, `Unregister`, `Inspect`."""
         return self._ask(self._process(server), None, request, Endpoint(""))
 
-    def register(self, group: Group) -> Call:
+    def register(self, group: Group) -> SimCall:
         return self.administer(group.scope, Register(group))
 
-    def unregister(self, group: Group) -> Call:
+    def unregister(self, group: Group) -> SimCall:
         return self.administer(group.scope, Unregister(group))
 
     def enter(self, host: Domain, event: Event) -> None:
@@ -693,7 +693,7 @@ class World:
         self._busy_at = self.now
         self._inject(self.processes[host], event)
 
-    def kill(self, program: Program) -> None:
+    def kill(self, program: SimProgram) -> None:
         """The program dies; its agent notices at once (C-034)."""
         if not program.alive:
             return
@@ -702,13 +702,13 @@ class World:
             self.processes[program.host].programs.pop(program.endpoint, None)
             self._inject(self.processes[program.host], EndpointGone(program.endpoint))
 
-    def deafen(self, program: Program) -> None:
+    def deafen(self, program: SimProgram) -> None:
         """The program stops reading; notices that it is told from now on are not kept for it. Messages of
         groups that speak are: they wait, and their senders with them."""
         program.missed = 0
         self._pause_talks(program, paused=True)
 
-    def undeafen(self, program: Program) -> None:
+    def undeafen(self, program: SimProgram) -> None:
         """It reads again: it learns what it missed as a `Gap`, and gets fresh snapshots."""
         missed, program.missed = program.missed, None
         self._pause_talks(program, paused=False)
@@ -719,12 +719,14 @@ class World:
             self._hear(program, Gap(missed, groups))
             self._inject(self.processes[program.host], FellBehind(program.endpoint, groups))
 
-    def _ask(self, process: Process, program: Program | None, request: Any, endpoint: Endpoint) -> Call:
-        call = Call(program, request, self.now)
+    def _ask(
+        self, process: SimProcess, program: SimProgram | None, request: Any, endpoint: Endpoint
+    ) -> SimCall:
+        call = SimCall(program, request, self.now)
         self._put(process, call, endpoint)
         return call
 
-    def _put(self, process: Process, call: Call, endpoint: Endpoint) -> None:
+    def _put(self, process: SimProcess, call: SimCall, endpoint: Endpoint) -> None:
         self._token += 1
         self._calls[self._token] = call
         if call.program is not None and isinstance(call.request, Resolve) and call.request.scope is not None:
@@ -739,14 +741,14 @@ class World:
             case _:
                 self._inject(process, Asked(endpoint, self._token, call.request))
 
-    def _inject(self, process: Process, event: Event) -> None:
+    def _inject(self, process: SimProcess, event: Event) -> None:
         """From outside the network: at once, or in its turn if the world is in the middle of something."""
         if self._running:
             self._at(self.now, self._step, process, event)
         else:
             self._step(process, event)
 
-    def _answer(self, process: Process, answer: Answer) -> None:
+    def _answer(self, process: SimProcess, answer: Answer) -> None:
         self._busy_at = self.now
         if answer.token >= OUTSIDE:
             if process.path in self.doors:
@@ -760,7 +762,7 @@ class World:
         for listener in self.listeners:
             listener.answered(self.now, call)
 
-    def _take_answer(self, process: Process, program: Program, call: Call) -> None:
+    def _take_answer(self, process: SimProcess, program: SimProgram, call: SimCall) -> None:
         match call.request, call.result:
             case Open(), Opened(endpoint=endpoint) if not program.alive:
                 self._inject(process, EndpointGone(endpoint))  # killed before the agent had answered
@@ -799,17 +801,17 @@ class World:
                 process.programs.pop(program.address, None)
                 self._forget(program, "left")
             case Resolve(), Absolute():
-                self._write(Answered, program.address, call.request, call.result, call.asked_at)
+                self._write(AnswerRecord, program.address, call.request, call.result, call.asked_at)
                 program.views.answered(call.result, call.asked_in)
 
-    def _follow(self, program: Program, group: Group) -> None:
+    def _follow(self, program: SimProgram, group: Group) -> None:
         """Write down whether the program is to be told of this group's changes, if that is new."""
         wants = program.online.get(group, False) or group in program.watching
         if wants != (group in program.following):
             program.follow(group, wants)
             self._write(FollowingChanged, program.address, group, wants)
 
-    def _forget(self, program: Program, how: str) -> None:
+    def _forget(self, program: SimProgram, how: str) -> None:
         for group in sorted(program.following):
             self._write(FollowingChanged, program.address, group, False)
         for group in sorted(program.online):
@@ -820,14 +822,14 @@ class World:
 
     # Groups that speak
 
-    def speak(self, program: Program, group: Group, payloads: Iterable[bytes]) -> None:
+    def speak(self, program: SimProgram, group: Group, payloads: Iterable[bytes]) -> None:
         """Hand messages to the agent, as many as it will have; the others wait for their turn."""
         current = program.talk(group)
         current.waiting.extend(payloads)
         self._hand_over(program, current)
 
     def stream(
-        self, program: Program, group: Group, every_s: float, count: int | None, phase_s: float, size: int
+        self, program: SimProgram, group: Group, every_s: float, count: int | None, phase_s: float, size: int
     ) -> None:
         current = program.talk(group)
         current.streams += 1
@@ -836,7 +838,9 @@ class World:
             first_at, self._stream, program, (current, current.streams, first_at, every_s, 0, count, size)
         )
 
-    def _stream(self, program: Program, plan: tuple[Talk, int, float, float, int, int | None, int]) -> None:
+    def _stream(
+        self, program: SimProgram, plan: tuple[Talk, int, float, float, int, int | None, int]
+    ) -> None:
         current, number, first_at, every_s, done, count, size = plan
         over = current.state in ("leaving", "over") or done == count
         if over or not program.alive or number != current.streams:
@@ -847,13 +851,15 @@ class World:
         due = first_at + (done + 1) * every_s
         self._at(due, self._stream, program, (current, number, first_at, every_s, done + 1, count, size))
 
-    def _hand_over(self, program: Program, current: Talk) -> None:
+    def _hand_over(self, program: SimProgram, current: Talk) -> None:
         while payloads := current.due():
             endpoint, count = program.address, len(payloads)
             block = block_of(payloads)
             if self.history is not None:
                 run = Run(current.said + 1, count, block, self.now)
-                self.history.append(Said(self.now, len(self.history), endpoint, current.group, run))
+                self.history.append(
+                    SubmissionRecord(self.now, len(self.history), endpoint, current.group, run)
+                )
             current.said += count
             current.submitted += count
             self._inject(
@@ -861,7 +867,7 @@ class World:
                 talk.Submitted(endpoint, current.group, count, block, self.now),
             )
 
-    def _deliver(self, process: Process, order: talk.Deliver) -> None:
+    def _deliver(self, process: SimProcess, order: talk.Deliver) -> None:
         program = process.programs.get(order.endpoint)
         if program is None:
             return
@@ -870,18 +876,20 @@ class World:
             return
         item = order.item
         if self.history is not None and not isinstance(item, talk.Credit | talk.Sent):
-            self.history.append(Handed(self.now, len(self.history), order.endpoint, order.group, item))
+            self.history.append(
+                DeliveryRecord(self.now, len(self.history), order.endpoint, order.group, item)
+            )
         current.take(self.now, item)
         for hearer in self.hearers:
             hearer(self.now, program, order.group, item)
         if isinstance(item, talk.Credit):
             self._hand_over(program, current)
 
-    def _pause_talks(self, program: Program, *, paused: bool) -> None:
+    def _pause_talks(self, program: SimProgram, *, paused: bool) -> None:
         for group in sorted(program.talks):
             self.pause_talk(program, group, paused=paused)
 
-    def pause_talk(self, program: Program, group: Group, *, paused: bool) -> None:
+    def pause_talk(self, program: SimProgram, group: Group, *, paused: bool) -> None:
         current = program.talk(group)
         if current.paused != paused and current.state != "over":
             current.paused = paused
@@ -895,7 +903,7 @@ class World:
         text = " ".join(map(str, (self.seed, *about))).encode()
         return crc32(text) << 32 | crc32(text[::-1])
 
-    def _tell(self, process: Process, order: Tell) -> None:
+    def _tell(self, process: SimProcess, order: Tell) -> None:
         self._busy_at = self.now
         programs, notice = process.programs, order.notice
         for endpoint in order.endpoints:
@@ -905,12 +913,12 @@ class World:
         if process.path in self.doors:
             self.doors[process.path].tell(order)
 
-    def _hear(self, program: Program, notice: AnyNotice) -> None:
+    def _hear(self, program: SimProgram, notice: AnyNotice) -> None:
         if program.missed is not None:
             program.missed += 1
             return
         if self.history is not None:
-            self.history.append(Told(self.now, len(self.history), program.address, notice))
+            self.history.append(NoticeRecord(self.now, len(self.history), program.address, notice))
         reports = program.views.apply(notice)
         for listener in self.listeners:
             listener.told(self.now, program, notice, reports)
@@ -945,21 +953,21 @@ class World:
         self._write(ServerChanged, process.path, "crashed")
         return self
 
-    def _forget_process(self, process: Process) -> None:
+    def _forget_process(self, process: SimProcess) -> None:
         process.node = process.core = process.door = None
         process.inbox, process.paused, process.step_s = None, False, 0.0
         process.timers = {}
         process.programs = {}
         self._dirty.pop(process, None)
 
-    def drop(self, process: Process) -> None:
+    def drop(self, process: SimProcess) -> None:
         """The server of a domain, as neighbours know it, ends: the seat that led it leads no more."""
         self._forget_process(process)
         if self.journal is not None:
             self.journal.crashed(process.path)
             self.journal.happened(self.now, ServerChanged, process.path, "crashed")
 
-    def let_lead(self, process: Process, node: Node, leader: Domain) -> None:
+    def let_lead(self, process: SimProcess, node: Node, leader: Domain) -> None:
         """A seat leads: its node is the domain's server from now on."""
         process.life += 1
         process.shelf = Shelf()
@@ -1020,7 +1028,7 @@ class World:
             process.skew_s += by_s
         return self
 
-    def _start(self, process: Process, _: None) -> None:
+    def _start(self, process: SimProcess, _: None) -> None:
         if process.node is not None:
             return
         process.life += 1
@@ -1057,7 +1065,7 @@ class World:
         for peer in process.lines:
             self._step(process, ChannelOpened(peer))
 
-    def _detail(self, process: Process) -> dict[str, Any]:
+    def _detail(self, process: SimProcess) -> dict[str, Any]:
         return {"links": self.timers, "resolve": self.config, "neighbours": sorted(process.lines)}
 
     def plan_of(self, path: Domain, incarnation: int) -> NodePlan:
@@ -1114,7 +1122,7 @@ class World:
         self._change_data("delay", where, only, least_s > 0, least_s=least_s)
         return self
 
-    def make(self, where: str, quality: Quality, only: Channel | None = None) -> "World":
+    def make(self, where: str, quality: LineQuality, only: Channel | None = None) -> "World":
         """These lines are of another make than the others of the world."""
         for line in self._control(where, only):
             line.quality, line.loss = quality, quality.loss
@@ -1126,7 +1134,7 @@ class World:
         self._change_data("rate", where, "data", bytes_per_s is not None, rate=bytes_per_s)
         return self
 
-    def _control(self, where: str, only: Channel | None) -> Iterator[Line]:
+    def _control(self, where: str, only: Channel | None) -> Iterator[SimLine]:
         return iter(()) if only == "data" else self.lines(where)
 
     def _change_data(self, what: str, where: str, only: Channel | None, bad: bool, **values: Any) -> None:
@@ -1156,13 +1164,13 @@ class World:
                 process = self.processes[here]
                 old = process.lines[there]
                 old.dead = True
-                line = process.lines[there] = Line(here, there, old.quality)
+                line = process.lines[there] = SimLine(here, there, old.quality)
                 line.cut, line.loss, line.least_s = old.cut, old.loss, old.least_s
                 self._inject(process, ChannelClosed(there, "reset"))
                 self._at(self.now + away_s, self._step, process, ChannelOpened(there))
         return self
 
-    def lines(self, where: str = "") -> Iterator[Line]:
+    def lines(self, where: str = "") -> Iterator[SimLine]:
         """The lines that a story or a test means by these words; all of them if it says nothing."""
         part = self._where(where) if where else None
         for process in self.processes.values():
@@ -1170,7 +1178,7 @@ class World:
                 if part is None or part.covers(line.sender, line.to):
                     yield line
 
-    def _where(self, text: str) -> Where:
+    def _where(self, text: str) -> Whereabout:
         exact, sides = text.startswith("link "), text.removeprefix("link ")
         one_way = ">" in sides
         here, sign, there = sides.partition(">" if one_way else "|")
@@ -1178,7 +1186,7 @@ class World:
         b = self._path(there.strip()) if sign else None
         if exact and (b is None or b not in self.processes[a].lines):
             raise BadInput(f"there is no link {sides!r}", fix="name two neighbours: link eu | us")
-        return Where(a, b, one_way, exact)
+        return Whereabout(a, b, one_way, exact)
 
     def _path(self, name: str) -> Domain:
         path = parse_scope(name)
@@ -1186,7 +1194,7 @@ class World:
             raise BadInput(f"{name!r} is no server of this world", fix=f"one of: {_some(self.tree.servers)}")
         return path
 
-    def _process(self, name: str) -> Process:
+    def _process(self, name: str) -> SimProcess:
         return self.processes[self._path(name)]
 
 

@@ -23,17 +23,17 @@ from rostra.runtime.listener import Listener
 from rostra.runtime.process import HostedNode, Process
 from rostra.runtime.programs import WATCH_TICK_S, Programs
 from rostra.runtime.record import Record
-from rostra.runtime.store import Memory
+from rostra.runtime.store import MemoryStore
 from rostra.sim.world import OUTSIDE, WORLD_NAME
 from rostra.sim.world import World as Sim
 from rostra.testing import pipes
-from rostra.testing.trace import Trace
+from rostra.testing.trace import TestTrace
 from rostra.transport.connection import Connection
 from rostra.wire import FrameKind
 
 
 class TracedPrograms(Programs):
-    def __init__(self, process: Process, hosted: HostedNode, trace: Trace) -> None:
+    def __init__(self, process: Process, hosted: HostedNode, trace: TestTrace) -> None:
         super().__init__(process, hosted)
         self._trace = trace
 
@@ -45,14 +45,14 @@ class TracedPrograms(Programs):
 class AgentProcess(Process):
     """One life of one host's agent."""
 
-    def __init__(self, sim: Sim, node: Node, trace: Trace) -> None:
+    def __init__(self, sim: Sim, node: Node, trace: TestTrace) -> None:
         self._sim = sim
         self._trace = trace
         detect: dict[str, Any] = asdict(sim.timers.detect)
-        super().__init__(config.World(WORLD_NAME, {}, detect=detect), Record(quiet=True))
+        super().__init__(config.WorldConfig(WORLD_NAME, {}, detect=detect), Record(quiet=True))
         self.path = node.path
         self.files_max = sys.maxsize  # whatever this machine allows us, the pretended one has no files
-        self.host(HostedNode(node, Memory(), is_agent=True))
+        self.host(HostedNode(node, MemoryStore(), is_agent=True))
         self._door = Listener(self, FrameKind.TO_AGENT)
         self._ends: list[pipes.PipeEnd] = []
         self._moving = asyncio.Event()
@@ -117,7 +117,7 @@ class AgentProcess(Process):
             self.tick()
 
 
-def new_agent(sim: Sim, host: Domain, trace: Trace) -> AgentProcess | None:
+def new_agent(sim: Sim, host: Domain, trace: TestTrace) -> AgentProcess | None:
     """The agent that lives on this host now, if one does."""
     node = sim.processes[host].node
     if node is None:

@@ -35,7 +35,7 @@ LINES_MAX: Final = 10_000
 AGENTS_OWN: Final = "rostra.watch"
 
 
-class Trace:
+class TestTrace:
     def __init__(self, sim: Sim) -> None:
         self._sim = sim
         self._names = Names(sim.tree)

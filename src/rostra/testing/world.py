@@ -25,7 +25,7 @@ from rostra.sim import WAN, LinkModel
 from rostra.sim.world import World as Sim
 from rostra.testing.agents import AgentProcess, new_agent
 from rostra.testing.loop import HOST, DidNotFinish, PretendLoop
-from rostra.testing.trace import Trace
+from rostra.testing.trace import TestTrace
 from rostra.transport.connection import Connection
 from rostra.transport.dialler import name_like
 
@@ -64,7 +64,7 @@ class World:
         self._agents: dict[Domain, AgentProcess] = {}
         self._programs: list[tuple[Domain, asyncio.Task[Any]]] = []
         self.sim.settle(quiet_s=QUIET_S)
-        self._trace = Trace(self.sim)
+        self._trace = TestTrace(self.sim)
         self.loop.world = self.sim
         self.loop.rostra_dialler = _Dialler(self)
 

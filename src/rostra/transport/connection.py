@@ -2,10 +2,10 @@
 
 Reading goes through one buffer that all connections of the process share, so an idle connection costs no
 buffer of its own. A peer that sends more than its share in one turn waits for the next one; a peer that does
-not read fills a bounded buffer, after which its `Role` decides what to give up.
+not read fills a bounded buffer, after which its `ConnectionRole` decides what to give up.
 
-A connection begins with nobody knowing who calls. The first item decides which `Role` takes over: the far end
-of a link, or a program.
+A connection begins unidentified. Its first item decides which `ConnectionRole` takes over: the far end of a
+link, or a program.
 """
 
 import asyncio
@@ -102,7 +102,7 @@ class Hold(IntFlag):
     TURN = 4  # it has asked more than is looked at in one turn
 
 
-class Role(Protocol):
+class ConnectionRole(Protocol):
     """What a connection is for, once that is known."""
 
     @property
@@ -154,7 +154,7 @@ class Connection(asyncio.BufferedProtocol):
         "role",
     )
 
-    role: Role
+    role: ConnectionRole
 
     def __init__(self, turns: Turns, reader: FrameReader) -> None:
         self.peer = ""  # for people: where the other end is

@@ -31,7 +31,7 @@ ON_THE_WAY_BYTES_MAX: Final = 1 << 20
 CONNECT_TIMEOUT_S: Final = 3.0
 
 
-class Way(Struct, frozen=True):
+class CableWay(Struct, frozen=True):
     """What one direction of a cable does with what is said on it."""
 
     lost: bool = False
@@ -44,9 +44,9 @@ class Cable:
     def __init__(self, links: Iterable[tuple[Domain, Domain]], target: TcpAddress) -> None:
         self.links = tuple(links)  # what runs over it, each as (dialling node, server)
         self.target = target
-        self.there = Way()  # from the dialling side to the server
-        self.back = Way()
-        self.calls: set[Call] = set()
+        self.there = CableWay()  # from the dialling side to the server
+        self.back = CableWay()
+        self.calls: set[CableCall] = set()
         self._server: asyncio.Server | None = None
         self._connecting: set[asyncio.Task[None]] = set()
 
@@ -55,7 +55,7 @@ class Cable:
         self._server = await asyncio.get_running_loop().create_server(self._answer, LOOPBACK, 0)
         return TcpAddress(LOOPBACK, self._server.sockets[0].getsockname()[1])
 
-    def lay(self, there: Way, back: Way) -> None:
+    def lay(self, there: CableWay, back: CableWay) -> None:
         """From now on its ways are these."""
         self.there, self.back = there, back
         for call in list(self.calls):
@@ -69,18 +69,18 @@ class Cable:
         for call in list(self.calls):
             call.break_off()
 
-    def _answer(self) -> "End":
-        call = Call(self)
+    def _answer(self) -> "CableEnd":
+        call = CableCall(self)
         self.calls.add(call)
         return call.near
 
-    def reach(self, call: "Call") -> None:
+    def reach(self, call: "CableCall") -> None:
         """Connect a call to the server."""
         task = asyncio.get_running_loop().create_task(self._reach(call))
         self._connecting.add(task)
         task.add_done_callback(self._connecting.discard)
 
-    async def _reach(self, call: "Call") -> None:
+    async def _reach(self, call: "CableCall") -> None:
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 await asyncio.get_running_loop().create_connection(
@@ -90,17 +90,17 @@ class Cable:
             call.break_off()
 
 
-class Call:
+class CableCall:
     """One connection over a cable: the end that dialled, and the end that we dialled for it."""
 
     def __init__(self, cable: Cable) -> None:
         self.cable = cable
-        self.near = End(self, lambda: cable.there)
-        self.far = End(self, lambda: cable.back)
+        self.near = CableEnd(self, lambda: cable.there)
+        self.far = CableEnd(self, lambda: cable.back)
         self.near.other, self.far.other = self.far, self.near
 
     @property
-    def _ends(self) -> "tuple[End, End]":
+    def _ends(self) -> "tuple[CableEnd, CableEnd]":
         return self.near, self.far
 
     def began(self) -> None:
@@ -126,12 +126,12 @@ class Call:
             self.cable.calls.discard(self)
 
 
-class End(asyncio.Protocol):
+class CableEnd(asyncio.Protocol):
     """One of the two connections of a call, and the way that begins here."""
 
-    other: "End"
+    other: "CableEnd"
 
-    def __init__(self, call: Call, way: Callable[[], Way]) -> None:
+    def __init__(self, call: CableCall, way: Callable[[], CableWay]) -> None:
         self._call = call
         self._way = way
         self._transport: asyncio.Transport | None = None
@@ -144,7 +144,7 @@ class End(asyncio.Protocol):
         self._other_is_full = False
 
     @property
-    def way(self) -> Way:
+    def way(self) -> CableWay:
         return self._way()
 
     # From the connection

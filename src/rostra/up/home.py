@@ -41,7 +41,7 @@ class About(msgspec.Struct, frozen=True):
     dashboard: str
 
 
-class Home:
+class WorldHome:
     def __init__(self, path: Path, lock: int) -> None:
         self.path = path
         self._lock = lock
@@ -50,7 +50,7 @@ class Home:
             (path / name).mkdir()
 
     @classmethod
-    def make(cls) -> "Home":
+    def make(cls) -> "WorldHome":
         base = _base()
         _sweep(base)
         # Nobody sweeps away what is not called a world yet; once it is, its lock is held.

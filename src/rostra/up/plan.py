@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rostra.config import World
+from rostra.config import WorldConfig
 from rostra.errors import BadInput
 from rostra.names import ROOT, Domain, Tree, child, dials, parse_host
 from rostra.transport.addresses import TcpAddress
@@ -32,7 +32,7 @@ SHAPE: Final = "2x2x2"
 WORLD_NAME: Final = "small-world"
 
 
-class Plan(Struct, frozen=True):
+class WorldPlan(Struct, frozen=True):
     name: str
     profile: str
     processes: tuple[tuple[Domain, ...], ...]  # domain servers, then one agent each
@@ -93,7 +93,7 @@ class Plan(Struct, frozen=True):
         return ", ".join(f"{number} {word}{'s' * (number != 1)}" for number, word in reversed(levels))
 
 
-def of_shape(text: str) -> Plan:
+def of_shape(text: str) -> WorldPlan:
     """``2x2x2``: regions, clusters in each, hosts in each of those."""
     matched = re.fullmatch(r"([1-9]\d{0,2})[x×]([1-9]\d{0,2})[x×]([1-9]\d{0,2})", text.strip().lower())
     if matched is None:
@@ -116,7 +116,7 @@ def of_shape(text: str) -> Plan:
     return _plan(WORLD_NAME, "lan", [(server,) for server in servers], lowest, hosts)
 
 
-def of_file(world: World, hosts_per_cluster: int) -> Plan:
+def of_file(world: WorldConfig, hosts_per_cluster: int) -> WorldPlan:
     """The world that a file describes, on this machine: same domains, same processes, same patience. The file
     does not say which hosts there are, so every cluster gets some."""
     at: dict[TcpAddress, list[Domain]] = {}
@@ -133,13 +133,13 @@ def _plan(
     processes: Iterable[tuple[Domain, ...]],
     clusters: Iterable[Domain],
     hosts_per_cluster: int,
-) -> Plan:
+) -> WorldPlan:
     hosts = tuple(
         parse_host(child(cluster, f"h{number}"))
         for cluster in clusters
         for number in range(1, hosts_per_cluster + 1)
     )
-    return Plan(name, profile, (*processes, *((host,) for host in hosts)), hosts)
+    return WorldPlan(name, profile, (*processes, *((host,) for host in hosts)), hosts)
 
 
 def _label(names: Sequence[str], number: int, letter: str) -> str:

@@ -47,7 +47,7 @@ def people_of(number: int) -> tuple[str, ...]:
     return tuple(NAMES[(first + each) % len(NAMES)] for each in range(PEOPLE_PER_HOST))
 
 
-class Pace:
+class TrafficPace:
     """How long things take, in seconds: a seed's luck, the same for every run."""
 
     def __init__(self, seed: str) -> None:
@@ -60,7 +60,7 @@ class Pace:
         return self._luck.random() < chance
 
 
-async def person(me: Me, name: str, pace: Pace) -> None:
+async def person(me: Me, name: str, pace: TrafficPace) -> None:
     """Comes to the lounge, plays a game now and then, goes, and comes back as a new incarnation."""
     region = labels(me.host)[0]
     while True:
@@ -73,7 +73,7 @@ async def person(me: Me, name: str, pace: Pace) -> None:
         await pace.between(4, 20)
 
 
-async def web_server(me: Me, pace: Pace) -> None:
+async def web_server(me: Me, pace: TrafficPace) -> None:
     """Serves its cluster; is replaced every few minutes."""
     while True:
         async with me.open("web-1") as self, self.join(WEB, scope=parent(me.host)):
@@ -81,7 +81,7 @@ async def web_server(me: Me, pace: Pace) -> None:
         await pace.between(2, 5)
 
 
-async def chat(me: Me, name: str, pace: Pace) -> None:
+async def chat(me: Me, name: str, pace: TrafficPace) -> None:
     """Talks and listens, a few sentences at a time; goes now and then, or is lost, and comes back."""
     while True:
         with contextlib.suppress(RostraError):
@@ -106,10 +106,10 @@ async def live(host: Domain, socket: str, seed: str, people: tuple[str, ...]) ->
     while True:
         try:
             async with rostra.connect(socket, name="concierge") as me, asyncio.TaskGroup() as lives:
-                lives.create_task(web_server(me, Pace(f"{seed} {host} web")))
-                lives.create_task(chat(me, f"{people[0]}-talks", Pace(f"{seed} {host} chat")))
+                lives.create_task(web_server(me, TrafficPace(f"{seed} {host} web")))
+                lives.create_task(chat(me, f"{people[0]}-talks", TrafficPace(f"{seed} {host} chat")))
                 for name in people:
-                    lives.create_task(person(me, name, Pace(f"{seed} {host} {name}")))
+                    lives.create_task(person(me, name, TrafficPace(f"{seed} {host} {name}")))
         except* RostraError:
             pass  # the agent is not there, or went away: its host is starting, or crashed
         await asyncio.sleep(ASK_AGAIN_S)

@@ -17,15 +17,15 @@ from msgspec import Struct
 from rostra.names import Domain
 from rostra.transport.addresses import SocketPath, find_agent
 from rostra.up.dashboard import dashboard_of
-from rostra.up.home import About, Home, others
-from rostra.up.plan import Plan
+from rostra.up.home import About, WorldHome, others
+from rostra.up.plan import WorldPlan
 from rostra.up.world import SmallWorld, Starting
 
 EXIT_OK: Final = 0
 
 
-class Settings(Struct, frozen=True, kw_only=True):
-    plan: Plan
+class UpSettings(Struct, frozen=True, kw_only=True):
+    plan: WorldPlan
     port: int | None = None  # of the dashboard; none: the first free one from 7780 on
     seed: str = "1"
     wan_delay_s: float = 0.0
@@ -36,11 +36,11 @@ class Settings(Struct, frozen=True, kw_only=True):
 class Up(Struct, frozen=True):
     """What there is to say about a world that is up."""
 
-    plan: Plan
+    plan: WorldPlan
     took_s: float
     people: int
     dashboard: str
-    home: Home
+    home: WorldHome
     is_found: bool  # commands and programs that are told nothing find this world
     others: tuple[About, ...]
 
@@ -58,7 +58,7 @@ class Screen(Protocol):
     def ending(self) -> None: ...
 
 
-async def run(settings: Settings, screen: Screen) -> int:
+async def run(settings: UpSettings, screen: Screen) -> int:
     began = time.monotonic()
     with _home() as home:
         world = SmallWorld(
@@ -85,7 +85,7 @@ async def run(settings: Settings, screen: Screen) -> int:
     return EXIT_OK
 
 
-def _up(plan: Plan, world: SmallWorld, dashboard: str, took_s: float) -> Up:
+def _up(plan: WorldPlan, world: SmallWorld, dashboard: str, took_s: float) -> Up:
     """Say where this world is, to the user and to whoever finds its directory."""
     earlier = tuple(others())
     world.home.tell(About(os.getpid(), dashboard))
@@ -129,8 +129,8 @@ def _told_to_stop(world: SmallWorld) -> Iterator[asyncio.Event]:
 
 
 @contextlib.contextmanager
-def _home() -> Iterator[Home]:
-    home = Home.make()
+def _home() -> Iterator[WorldHome]:
+    home = WorldHome.make()
     try:
         yield home
     finally:

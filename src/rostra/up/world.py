@@ -25,12 +25,12 @@ from rostra.client import connect, connect_admin
 from rostra.errors import BadInput, RostraError
 from rostra.names import Domain, host_of, inside, parent
 from rostra.transport.addresses import TcpAddress
-from rostra.up.cables import LOOPBACK, Cable, Way
+from rostra.up.cables import LOOPBACK, Cable, CableWay
 from rostra.up.children import Child, in_words
-from rostra.up.home import Home
-from rostra.up.plan import Plan
+from rostra.up.home import WorldHome
+from rostra.up.plan import WorldPlan
 from rostra.up.programs import LOUNGE, PEOPLE_PER_HOST, people_of
-from rostra.web.lab import Cut, LabState
+from rostra.web.lab import LabCut, LabState
 
 if TYPE_CHECKING:
     from rostra.up.journal import LabJournal
@@ -96,8 +96,8 @@ def busy() -> str:
 class SmallWorld:
     def __init__(
         self,
-        plan: Plan,
-        home: Home,
+        plan: WorldPlan,
+        home: WorldHome,
         *,
         say: Callable[[str], None],
         complain: Callable[[str], None],
@@ -116,7 +116,7 @@ class SmallWorld:
         self._complain = complain  # what nobody ordered
         self._ports: dict[tuple[Domain, ...], socket.socket] = {}
         self._cables: list[Cable] = []
-        self._cuts: dict[int, Cut] = {}
+        self._cuts: dict[int, LabCut] = {}
         self._cut_numbers = itertools.count(1)
         self._listeners: list[Callable[[LabState], None]] = []
         self._is_up = False
@@ -348,7 +348,7 @@ class SmallWorld:
 
     async def cut(
         self, here: Domain, there: Domain | None = None, *, one_way: bool = False, link_only: bool = False
-    ) -> Cut:
+    ) -> LabCut:
         self._check_up()
         for path in (here, there):
             if path is not None and not any(inside(path, node) for node in self.plan.nodes):
@@ -356,7 +356,7 @@ class SmallWorld:
         for same in self._cuts.values():
             if (same.here, same.there, same.one_way, same.link_only) == (here, there, one_way, link_only):
                 return same
-        new = Cut(next(self._cut_numbers), here, there, one_way, link_only)
+        new = LabCut(next(self._cut_numbers), here, there, one_way, link_only)
         if not any(new.loses(a, b) or new.loses(b, a) for cable in self._cables for a, b in cable.links):
             raise BadInput(
                 f"no cable runs between {here} and {there or 'the rest of the world'}",
@@ -432,8 +432,8 @@ class SmallWorld:
         cuts = self._cuts.values()
         for cable in self._cables:
             cable.lay(
-                Way(any(cut.loses(a, b) for cut in cuts for a, b in cable.links), self._delay_s(cable)),
-                Way(any(cut.loses(b, a) for cut in cuts for a, b in cable.links), self._delay_s(cable)),
+                CableWay(any(cut.loses(a, b) for cut in cuts for a, b in cable.links), self._delay_s(cable)),
+                CableWay(any(cut.loses(b, a) for cut in cuts for a, b in cable.links), self._delay_s(cable)),
             )
         if self._journal is not None:
             ends = [ends for cable in self._cables for a, b in cable.links for ends in ((a, b), (b, a))]
@@ -468,7 +468,7 @@ def _journal(at: str, world: str) -> "LabJournal":
 
 
 def world_file(
-    plan: Plan, servers: Mapping[Domain, TcpAddress], data: Mapping[Domain, TcpAddress] | None = None
+    plan: WorldPlan, servers: Mapping[Domain, TcpAddress], data: Mapping[Domain, TcpAddress] | None = None
 ) -> str:
     """The world as one process is to see it."""
     lines = [

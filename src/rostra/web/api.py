@@ -31,7 +31,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rostra.errors import UNDECODABLE, BadInput, NotAllowed, RostraError
 from rostra.names import Domain, Group, make_group, parse_group, parse_scope
-from rostra.web.lab import Lab
+from rostra.web.lab import LabClient
 from rostra.web.observatory import Frame, Observatory
 from rostra.web.timeline import TOPICS
 
@@ -295,7 +295,7 @@ class ServerOrder(Struct, forbid_unknown_fields=True):
 class _LabApi:
     """What can be broken and mended, where there is a lab."""
 
-    def __init__(self, observatory: Observatory, lab: Lab) -> None:
+    def __init__(self, observatory: Observatory, lab: LabClient) -> None:
         self._observatory = observatory
         self._lab = lab
         self.orders: dict[str, Callable[[Request], Awaitable[Response]]] = {

@@ -20,7 +20,7 @@ from msgspec import Struct
 from rostra.names import Domain, inside
 
 
-class Cut(Struct, frozen=True):
+class LabCut(Struct, frozen=True):
     """A break in the network, until healed."""
 
     number: int  # names it in `heal`
@@ -55,7 +55,7 @@ class Cut(Struct, frozen=True):
 class LabState(Struct, frozen=True):
     """What is broken on purpose at this moment."""
 
-    cuts: tuple[Cut, ...] = ()
+    cuts: tuple[LabCut, ...] = ()
     crashed: tuple[Domain, ...] = ()
     paused: tuple[Domain, ...] = ()
 
@@ -64,7 +64,7 @@ class LabState(Struct, frozen=True):
         return not (self.cuts or self.crashed or self.paused)
 
 
-class Lab(Protocol):
+class LabClient(Protocol):
     """What whoever runs the world must be able to do.
 
     Each order is carried out when its call returns; what cannot be done is a `BadInput` that says why. After
@@ -78,7 +78,7 @@ class Lab(Protocol):
 
     async def cut(
         self, here: Domain, there: Domain | None = None, *, one_way: bool = False, link_only: bool = False
-    ) -> Cut: ...
+    ) -> LabCut: ...
 
     async def heal(self, number: int | None = None) -> None:
         """Mend this cut, or all of them. Crashed and paused servers stay as they are."""

@@ -28,11 +28,21 @@ from msgspec import Struct
 from rostra.client.known import read_group
 from rostra.errors import Unreachable
 from rostra.names import Domain, Group, host_of, inside, name_of
-from rostra.web.lab import Lab, LabState
-from rostra.web.picture import End, Picture, Report, draw, ends_of
-from rostra.web.places import OURS, AnyNews, Forgotten, Happened, Known, Place, Seen, Silent, Unseen
+from rostra.web.lab import LabClient, LabState
+from rostra.web.picture import Picture, PictureEnd, PlaceReport, draw, ends_of
+from rostra.web.places import (
+    OURS,
+    AnyNews,
+    EventsForgotten,
+    Happened,
+    ObservedPlace,
+    Silent,
+    StateKnown,
+    Unseen,
+    ViewSeen,
+)
 from rostra.web.speech import Speech, SpeechReader
-from rostra.web.timeline import Entry, Timeline
+from rostra.web.timeline import Timeline, TimelineEntry
 
 FRAMES_KEPT: Final = 2_000
 """Frames that a subscriber may have missed and still be given, rather than a new snapshot."""
@@ -78,7 +88,7 @@ class PlaceShown(Struct, frozen=True):
     why: str = ""
     is_agent: bool = False
     incarnation: int | None = None
-    links: Mapping[Domain, End] = {}
+    links: Mapping[Domain, PictureEnd] = {}
     programs: tuple[Mapping[str, Any], ...] = ()
     refused: tuple[str, ...] = ()  # names of groups that it knows, and that our rules refuse
 
@@ -91,7 +101,7 @@ class MemberShown(Struct, frozen=True):
     meta: str = ""
 
 
-class View(Struct, frozen=True):
+class PlaceView(Struct, frozen=True):
     """A group as one place sees it."""
 
     place: Domain
@@ -113,7 +123,7 @@ class GroupShown(Struct, frozen=True):
 class _Station:
     """One place and what it said."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ObservedPlace) -> None:
         self.place = place
         self.forget()
 
@@ -122,15 +132,15 @@ class _Station:
         self.shown = PlaceShown(place.path, place.address, "waiting")
         self.document: Mapping[str, Any] | None = None
         self.reasons: dict[Domain, str] = {}  # why its peers were given up
-        self.views: dict[Group, View] = {}
+        self.views: dict[Group, PlaceView] = {}
         self.hosts: dict[Group, Counter[Domain]] = {}  # how many members of each host it sees
         self.listener = SpeechReader(place.path)
         self.speech: Speech | None = None  # what its members say and hear, if they do
 
     @property
-    def report(self) -> Report:
+    def report(self) -> PlaceReport:
         shown = self.shown
-        return Report(shown.path, shown.state == "answers", self.document, shown.why, shown.links)
+        return PlaceReport(shown.path, shown.state == "answers", self.document, shown.why, shown.links)
 
     def can_see(self, group: Group) -> bool:
         shown = self.shown
@@ -143,7 +153,9 @@ class TooManySubscribers(Unreachable):
 
 
 class Observatory:
-    def __init__(self, places: Iterable[Place], *, lab: Lab | None = None, stays_awake: bool = False) -> None:
+    def __init__(
+        self, places: Iterable[ObservedPlace], *, lab: LabClient | None = None, stays_awake: bool = False
+    ) -> None:
         self.life = _new_life()  # numbers of another life mean nothing here
         self.lab = lab
         self.timeline = Timeline()
@@ -227,22 +239,22 @@ class Observatory:
     def hear(self, path: Domain, news: AnyNews) -> None:
         station = self._stations[path]
         match news:
-            case Known():
+            case StateKnown():
                 self._known(station, news)
             case Happened(at, _, event, values):
                 if event == "link_down":
                     station.reasons[Domain(str(values.get("peer", "")))] = str(values.get("because", ""))
                 self._publish_entries(self.timeline.recorded(at, path, event, values))
-            case Forgotten(at, count):
+            case EventsForgotten(at, count):
                 self._publish_entries(self.timeline.forgot(at, path, count))
-            case Seen():
+            case ViewSeen():
                 self._seen(station, news)
             case Unseen(_, group):
                 self._drop_view(station, group)
             case Silent():
                 self._silent(station, news)
 
-    def _known(self, station: _Station, news: Known) -> None:
+    def _known(self, station: _Station, news: StateKnown) -> None:
         document, before = news.document, station.shown
         was_silent = before.state == "silent"
         # All of it is read before any of it is shown: what cannot be read has not answered.
@@ -301,7 +313,7 @@ class Observatory:
         station.listener = SpeechReader(before.path)
         self._look_again()
 
-    def _seen(self, station: _Station, news: Seen) -> None:
+    def _seen(self, station: _Station, news: ViewSeen) -> None:
         path = station.place.path
         before = station.views.get(news.group)
         known = {member.endpoint: member for member in before.members} if before is not None else {}
@@ -316,7 +328,7 @@ class Observatory:
             )
             for member in news.members[:MEMBERS_SHOWN_MAX]
         )
-        view = View(path, str(news.group), news.at, news.isolated, len(news.members), shown)
+        view = PlaceView(path, str(news.group), news.at, news.isolated, len(news.members), shown)
         station.views[news.group] = view
         station.hosts[news.group] = Counter(host_of(member.endpoint) for member in news.members)
         self._publish("view", view)
@@ -424,7 +436,7 @@ class Observatory:
 
     # Frames
 
-    def _publish_entries(self, entries: Iterable[Entry]) -> None:
+    def _publish_entries(self, entries: Iterable[TimelineEntry]) -> None:
         for entry in entries:
             self._publish("entry", entry)
 
@@ -467,10 +479,10 @@ class Observatory:
         station = self._stations.get(path)
         return None if station is None else station.document
 
-    def views_of(self, group: Group) -> dict[Domain, View]:
+    def views_of(self, group: Group) -> dict[Domain, PlaceView]:
         return {path: each.views[group] for path, each in self._stations.items() if group in each.views}
 
-    async def look_at(self, group: Group) -> dict[Domain, View]:
+    async def look_at(self, group: Group) -> dict[Domain, PlaceView]:
         """A group as each place inside its scope sees it, although nobody may have followed it before."""
         async with self.subscribe(group=group) as news:
             with contextlib.suppress(TimeoutError):

@@ -32,7 +32,7 @@ HEARD_LATELY_BEATS: Final = 4.0
 HEARD_LATELY_LEAST_S: Final = 1.0
 
 
-class End(Struct, frozen=True):
+class PictureEnd(Struct, frozen=True):
     """One server's end of a link: how it sees its peer."""
 
     state: EndState
@@ -53,10 +53,10 @@ class End(Struct, frozen=True):
         return latest <= max(HEARD_LATELY_LEAST_S, HEARD_LATELY_BEATS * (self.expected_s or 0.0))
 
 
-UNKNOWN: Final = End("unknown")
+UNKNOWN: Final = PictureEnd("unknown")
 
 
-class Link(Struct, frozen=True):
+class PictureLink(Struct, frozen=True):
     """A link between two neighbours, `a` the smaller name; what each end thinks, and what that comes to."""
 
     a: Domain
@@ -67,7 +67,7 @@ class Link(Struct, frozen=True):
     deaf: Domain | None = None  # of a link that is one way: the end that does not hear
 
 
-class Server(Struct, frozen=True):
+class PictureServer(Struct, frozen=True):
     path: Domain
     kind: Kind
     state: ServerState
@@ -76,39 +76,39 @@ class Server(Struct, frozen=True):
 
 
 class Picture(Struct, frozen=True):
-    servers: tuple[Server, ...] = ()  # every domain and host, parents before children
-    links: tuple[Link, ...] = ()
+    servers: tuple[PictureServer, ...] = ()  # every domain and host, parents before children
+    links: tuple[PictureLink, ...] = ()
 
 
-class Report(Struct, frozen=True):
+class PlaceReport(Struct, frozen=True):
     """What is known of one place: the last thing it said, and whether it still answers."""
 
     path: Domain
     answers: bool
     document: Mapping[str, Any] | None = None
     silent_why: str = ""
-    ends: Mapping[Domain, End] = {}  # by peer
+    ends: Mapping[Domain, PictureEnd] = {}  # by peer
 
     @property
     def is_agent(self) -> bool:
         return self.document is not None and self.document["core"].get("server") == "agent"
 
 
-def ends_of(document: Mapping[str, Any], reasons: Mapping[Domain, str]) -> dict[Domain, End]:
+def ends_of(document: Mapping[str, Any], reasons: Mapping[Domain, str]) -> dict[Domain, PictureEnd]:
     """A node's own view of its links. `reasons`: why each peer was given up, as far as recorded."""
     return {
         Domain(peer): _end(link, reasons.get(Domain(peer), "")) for peer, link in document["links"].items()
     }
 
 
-def _end(link: Mapping[str, Any], because: str) -> End:
+def _end(link: Mapping[str, Any], because: str) -> PictureEnd:
     if link["up"]:
         state: EndState = "suspected" if link["suspected"] else "up"
     elif link.get("last_evidence") is not None:
         state = "down"
     else:
-        return End("unseen", heard_s=link.get("heard_s"))
-    return End(
+        return PictureEnd("unseen", heard_s=link.get("heard_s"))
+    return PictureEnd(
         state,
         silence_s=link["silence_s"],
         heard_s=link.get("heard_s"),
@@ -118,7 +118,7 @@ def _end(link: Mapping[str, Any], because: str) -> End:
     )
 
 
-def draw(reports: Iterable[Report]) -> Picture:
+def draw(reports: Iterable[PlaceReport]) -> Picture:
     """The whole picture from all reports."""
     by_path = {report.path: report for report in reports}
     pairs = sorted({(min(p, q), max(p, q)) for p, report in by_path.items() for q in report.ends})
@@ -134,12 +134,12 @@ def _in_order(path: Domain) -> tuple[bool, tuple[str, ...]]:
     return path != ROOT, tuple(path.split("."))
 
 
-def _end_at(by_path: Mapping[Domain, Report], me: Domain, peer: Domain) -> End:
+def _end_at(by_path: Mapping[Domain, PlaceReport], me: Domain, peer: Domain) -> PictureEnd:
     report = by_path.get(me)
     return UNKNOWN if report is None or not report.answers else report.ends.get(peer, UNKNOWN)
 
 
-def _kinds(paths: Iterable[Domain], by_path: Mapping[Domain, Report]) -> dict[Domain, Kind]:
+def _kinds(paths: Iterable[Domain], by_path: Mapping[Domain, PlaceReport]) -> dict[Domain, Kind]:
     """What each path is. Those that speak say it; the rest follows from their neighbours and their depth."""
     kinds: dict[Domain, Kind] = {}
     for path in paths:
@@ -159,7 +159,7 @@ def _kinds(paths: Iterable[Domain], by_path: Mapping[Domain, Report]) -> dict[Do
     return kinds
 
 
-def _link(a: Domain, b: Domain, at_a: End, at_b: End) -> Link:
+def _link(a: Domain, b: Domain, at_a: PictureEnd, at_b: PictureEnd) -> PictureLink:
     ends = {at_a.state, at_b.state}
     deaf = _deaf(a, b, at_a, at_b)
     state: LinkState
@@ -173,10 +173,10 @@ def _link(a: Domain, b: Domain, at_a: End, at_b: End) -> Link:
         state = "up"
     else:
         state = "unseen"
-    return Link(a, b, state, at_a.state, at_b.state, deaf)
+    return PictureLink(a, b, state, at_a.state, at_b.state, deaf)
 
 
-def _deaf(a: Domain, b: Domain, at_a: End, at_b: End) -> Domain | None:
+def _deaf(a: Domain, b: Domain, at_a: PictureEnd, at_b: PictureEnd) -> Domain | None:
     """The end that does not hear a peer which hears it.
 
     While the link is up its silences tell: in a two-way cut both grow together. Once it is down, so do hellos
@@ -194,7 +194,7 @@ def _deaf(a: Domain, b: Domain, at_a: End, at_b: End) -> Domain | None:
     return None
 
 
-def _server(path: Domain, kind: Kind, by_path: Mapping[Domain, Report]) -> Server:
+def _server(path: Domain, kind: Kind, by_path: Mapping[Domain, PlaceReport]) -> PictureServer:
     own = by_path.get(path)
     seen = {
         report.path: report.ends[path]
@@ -203,16 +203,16 @@ def _server(path: Domain, kind: Kind, by_path: Mapping[Domain, Report]) -> Serve
     }
     if own is None and not _is_peer(path, by_path):
         why = "the root has no server of its own" if path == ROOT else "no server of its own"
-        return Server(path, kind, "none", why, speaks=False)
+        return PictureServer(path, kind, "none", why, speaks=False)
     state, why = _judge(own, seen)
-    return Server(path, kind, state, why, speaks=own is not None)
+    return PictureServer(path, kind, state, why, speaks=own is not None)
 
 
-def _is_peer(path: Domain, by_path: Mapping[Domain, Report]) -> bool:
+def _is_peer(path: Domain, by_path: Mapping[Domain, PlaceReport]) -> bool:
     return any(path in report.ends for report in by_path.values())
 
 
-def _judge(own: Report | None, seen: Mapping[Domain, End]) -> tuple[ServerState, str]:
+def _judge(own: PlaceReport | None, seen: Mapping[Domain, PictureEnd]) -> tuple[ServerState, str]:
     by_state: dict[EndState, list[Domain]] = {}
     for peer in sorted(seen):
         by_state.setdefault(seen[peer].state, []).append(peer)

@@ -51,7 +51,7 @@ class News(Struct, frozen=True):
     at: float
 
 
-class Known(News, frozen=True):
+class StateKnown(News, frozen=True):
     """The node answers, and this is what it knows (`runtime/inspect.py`), its memory of events left out."""
 
     document: Mapping[str, Any]
@@ -65,13 +65,13 @@ class Happened(News, frozen=True):
     values: Mapping[str, Any]
 
 
-class Forgotten(News, frozen=True):
+class EventsForgotten(News, frozen=True):
     """So many events fell out of the node's memory before we could read them."""
 
     count: int
 
 
-class Seen(News, frozen=True):
+class ViewSeen(News, frozen=True):
     """The members of a group as this place sees them now; `change` is how that came, if step by step."""
 
     group: Group
@@ -93,11 +93,11 @@ class Silent(News, frozen=True):
     why: str
 
 
-AnyNews = Known | Happened | Forgotten | Seen | Unseen | Silent
+AnyNews = StateKnown | Happened | EventsForgotten | ViewSeen | Unseen | Silent
 Hear = Callable[[AnyNews], None]
 
 
-class Place(Protocol):
+class ObservedPlace(Protocol):
     @property
     def path(self) -> Domain: ...
 
@@ -206,10 +206,10 @@ def _tell(document: dict[str, Any], after: int, hear: Hear) -> int:
     recent = document.pop("recent")
     first = document["recorded"] - len(recent) + 1
     if after and first > after + 1:
-        hear(Forgotten(time.time(), first - after - 1))
+        hear(EventsForgotten(time.time(), first - after - 1))
     for number, event in enumerate(recent, first):
         hear(Happened(_seconds(event["at"]), number, event["event"], event["values"]))
-    hear(Known(time.time(), document))
+    hear(StateKnown(time.time(), document))
     return int(document["recorded"])
 
 
@@ -220,7 +220,7 @@ async def _watch(me: Me, group: Group, hear: Hear) -> None:
             async for change in watch:
                 isolated = change.isolated if isinstance(change, View) else isolated
                 step = None if isinstance(change, View | Gap) else change
-                hear(Seen(time.time(), group, watch.members, isolated, step))
+                hear(ViewSeen(time.time(), group, watch.members, isolated, step))
     except Refused as refusal:
         # Outside the group's scope, say: true of this group and no reason to stop following the others.
         hear(Unseen(time.time(), group, refusal.what))

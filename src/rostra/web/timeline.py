@@ -59,7 +59,7 @@ TOPICS: Final[Mapping[str, Topic]] = {
 }
 
 
-class Entry(Struct):
+class TimelineEntry(Struct):
     """One thing that happened. It is sent again, under its number, when more is known about it."""
 
     number: int
@@ -79,7 +79,7 @@ class Entry(Struct):
 class _Open(Struct):
     """An entry that may still grow."""
 
-    entry: Entry
+    entry: TimelineEntry
     told: set[tuple[Domain, str]]  # which place has told of which group
     members: dict[str, set[str]]  # by group
 
@@ -89,20 +89,20 @@ Key = tuple[str, ...]
 
 class Timeline:
     def __init__(self) -> None:
-        self._entries: deque[Entry] = deque(maxlen=ENTRIES_MAX)
+        self._entries: deque[TimelineEntry] = deque(maxlen=ENTRIES_MAX)
         self._open: dict[Key, _Open] = {}
         self._numbered = 0
         self._grounds: dict[tuple[Domain, Domain], str] = {}  # why each server last gave up each of its peers
-        self._suspicions: dict[tuple[Domain, Domain], Entry] = {}  # the latest, of whom by whom
+        self._suspicions: dict[tuple[Domain, Domain], TimelineEntry] = {}  # the latest, of whom by whom
         self._was_whole = True  # nothing was ever lost: whoever is seen is seen for the first time
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[TimelineEntry]:
         """The oldest first."""
         return iter(self._entries)
 
     # What places saw of groups
 
-    def changed(self, at: float, place: Domain, group: Group, change: Change) -> list[Entry]:
+    def changed(self, at: float, place: Domain, group: Group, change: Change) -> list[TimelineEntry]:
         match change:
             case Joined(members, Cause.MERGE):
                 by_domain: dict[Domain, list[Endpoint]] = {}
@@ -127,12 +127,12 @@ class Timeline:
 
     def _merge(
         self, at: float, place: Domain, group: Group, domain: Domain, endpoints: Iterable[Endpoint]
-    ) -> list[Entry]:
+    ) -> list[TimelineEntry]:
         merged = self._add(("merged", domain), at, place, str(group), endpoints, about=(domain,))
         links = [each.entry for key, each in self._open.items() if key[0] == "linked" and domain in key]
         return [merged, *(link for link in links if _put_before(link, merged))]
 
-    def _member(self, kind: str, at: float, place: Domain, group: Group, endpoint: Endpoint) -> Entry:
+    def _member(self, kind: str, at: float, place: Domain, group: Group, endpoint: Endpoint) -> TimelineEntry:
         # A crash takes an endpoint out of all its groups at once; a join or a leave is of one group.
         key = (kind, endpoint) if kind == "crashed" else (kind, endpoint, str(group))
         because = {"crashed": "its process ended without saying goodbye"}.get(kind, "")
@@ -150,7 +150,7 @@ class Timeline:
         domain: Domain,
         endpoints: Iterable[Endpoint],
         because: Because,
-    ) -> list[Entry]:
+    ) -> list[TimelineEntry]:
         self._was_whole = False
         for key in [key for key in self._open if key[0] == "merged"]:
             self._close(key)  # what is seen again after this is another merge
@@ -169,7 +169,9 @@ class Timeline:
 
     # What nodes recorded
 
-    def recorded(self, at: float, place: Domain, event: str, values: Mapping[str, Any]) -> list[Entry]:
+    def recorded(
+        self, at: float, place: Domain, event: str, values: Mapping[str, Any]
+    ) -> list[TimelineEntry]:
         """An event of a node's flight recorder; nothing if it is not worth a line here."""
         node = Domain(str(values.get("node", place)))
         peer = Domain(str(values.get("peer", "")))
@@ -232,7 +234,7 @@ class Timeline:
                 return [self._noted("noted", at, place, f"{place}: {words}", values)]
         return []
 
-    def _explain(self, accuser: Domain, accused: Domain) -> list[Entry]:
+    def _explain(self, accuser: Domain, accused: Domain) -> list[TimelineEntry]:
         """Losses that were told before their evidence came."""
         explained = [
             each.entry
@@ -243,7 +245,7 @@ class Timeline:
             entry.because = self._accusation(accuser, accused)
         return explained
 
-    def _blame(self, parted: Entry, losses: Iterable[Entry]) -> list[Entry]:
+    def _blame(self, parted: TimelineEntry, losses: Iterable[TimelineEntry]) -> list[TimelineEntry]:
         """What came before what; those whose time had to change."""
         changed = [parted for loss in losses if _put_before(parted, loss)][:1]
         peer, node = parted.about
@@ -255,25 +257,27 @@ class Timeline:
     def _accusation(self, accuser: Domain, accused: Domain, what: str = "") -> str:
         return f"{accuser} gave up {accused}: {self._grounds.get((accuser, accused), what)}"
 
-    def _noted(self, kind: str, at: float, place: Domain, text: str, values: Mapping[str, Any]) -> Entry:
+    def _noted(
+        self, kind: str, at: float, place: Domain, text: str, values: Mapping[str, Any]
+    ) -> TimelineEntry:
         because = str(values.get("because", "")) or _unanswered(values)
         return self._add((kind, text), at, place, about=(place,), because=because, text=text, once=True)
 
     # What the observatory and the lab know themselves
 
-    def forgot(self, at: float, place: Domain, count: int) -> list[Entry]:
+    def forgot(self, at: float, place: Domain, count: int) -> list[TimelineEntry]:
         """Events that a node had to forget before anybody read them."""
         return [self._noted("noted", at, place, f"{place}: {count} events were forgotten unread", {})]
 
-    def silent(self, at: float, place: Domain, why: str) -> list[Entry]:
+    def silent(self, at: float, place: Domain, why: str) -> list[TimelineEntry]:
         self._close(("answers", place))
         return [self._add(("silent", place), at, place, about=(place,), because=why)]
 
-    def answers(self, at: float, place: Domain) -> list[Entry]:
+    def answers(self, at: float, place: Domain) -> list[TimelineEntry]:
         self._close(("silent", place))
         return [self._add(("answers", place), at, place, about=(place,), once=True)]
 
-    def lab(self, at: float, text: str, about: Iterable[str]) -> list[Entry]:
+    def lab(self, at: float, text: str, about: Iterable[str]) -> list[TimelineEntry]:
         return [self._add(("lab", text), at, None, about=tuple(about), text=text, once=True)]
 
     # One thing, once
@@ -291,7 +295,7 @@ class Timeline:
         command: str = "",
         text: str = "",
         once: bool = False,
-    ) -> Entry:
+    ) -> TimelineEntry:
         """`once`: each report is a thing of its own."""
         kind, members = key[0], tuple(members)
         open_ = None if once else self._open.get(key)
@@ -301,7 +305,9 @@ class Timeline:
             open_ = None
         if open_ is None:
             self._numbered += 1
-            entry = Entry(self._numbered, kind, TOPICS[kind], at, at, text, because, about, command=command)
+            entry = TimelineEntry(
+                self._numbered, kind, TOPICS[kind], at, at, text, because, about, command=command
+            )
             self._entries.append(entry)
             open_ = _Open(entry, set(), {})
             if not once:
@@ -344,7 +350,7 @@ _PROGRAMS: Final = {
 }
 
 
-def _words(entry: Entry, key: Key) -> str:
+def _words(entry: TimelineEntry, key: Key) -> str:
     match key:
         case ("joined", endpoint, group):
             return f"{endpoint} joined {group}"
@@ -381,7 +387,7 @@ def _words(entry: Entry, key: Key) -> str:
     raise AssertionError(f"no words for {key}")
 
 
-def _put_before(cause: Entry, effect: Entry) -> bool:
+def _put_before(cause: TimelineEntry, effect: TimelineEntry) -> bool:
     """Was it said to be younger than what it caused? Then it is a little older."""
     if not 0 <= cause.at - effect.at < CLOCKS_APART_S:
         return False
@@ -435,4 +441,4 @@ def _seconds(value: Any) -> str:
     return f"{value:.0f} s" if value >= 100 else f"{value:.2f}".rstrip("0").rstrip(".") + " s"
 
 
-__all__ = ["ENTRIES_MAX", "OPEN_S", "ROOT", "TOPICS", "Entry", "Timeline", "Topic", "common_domain"]
+__all__ = ["ENTRIES_MAX", "OPEN_S", "ROOT", "TOPICS", "Timeline", "TimelineEntry", "Topic", "common_domain"]

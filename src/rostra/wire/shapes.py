@@ -84,7 +84,7 @@ class LoneAnswer(Struct, array_like=True, tag_field="kind", tag=4):
     items: tuple[LooseAnswered]
 
 
-class Numbered(Struct, array_like=True):
+class NumberedShape(Struct, array_like=True):
     """All that is common to everything with a number."""
 
     kind: int
@@ -101,7 +101,7 @@ ITEM: Final = Decoder(Answered | Told)
 ANSWER: Final = Decoder(AnyAnswer)
 NOTICE: Final = Decoder(AnyNotice)
 
-NUMBERED: Final = Decoder(Numbered)
+NUMBERED: Final = Decoder(NumberedShape)
 LOOSE_DATA: Final = Decoder(LooseData)
 LOOSE_ASKS: Final = Decoder(LooseAsks)
 LOOSE_ASK: Final = Decoder(LooseAsk)

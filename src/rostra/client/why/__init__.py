@@ -29,8 +29,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from rostra.client.why.grounds import Setting
-from rostra.client.why.recalled import Memory
+from rostra.client.why.grounds import GroundSetting
+from rostra.client.why.recalled import NodeMemory
 from rostra.client.why.steps import Step
 from rostra.client.why.story import Explanation, Verdict, tell
 from rostra.client.why.words import seconds
@@ -49,12 +49,12 @@ async def explain(
     and hosts that there are, whether or not anybody remembers them."""
     subject = parse_subject(about)
     way = route(start, host_of(Endpoint(subject)), from_host=from_host)
-    memories: dict[Domain, Memory] = {}
+    memories: dict[Domain, NodeMemory] = {}
     unseen: dict[Domain, str] = {}
 
     async def ask(node: Domain) -> None:
         try:
-            memories[node] = Memory(await recall(node), time.time())
+            memories[node] = NodeMemory(await recall(node), time.time())
         except RostraError as error:
             unseen[node] = error.what.removeprefix(f"{node} is out of sight: ")
 
@@ -67,4 +67,14 @@ async def explain(
     return replace(story, directly=directly)
 
 
-__all__ = ["Explanation", "Memory", "Recall", "Setting", "Step", "Verdict", "explain", "seconds", "tell"]
+__all__ = [
+    "Explanation",
+    "GroundSetting",
+    "NodeMemory",
+    "Recall",
+    "Step",
+    "Verdict",
+    "explain",
+    "seconds",
+    "tell",
+]

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from rostra.client.why.recalled import Break, Recalled
+from rostra.client.why.recalled import Break, NodeMemories
 from rostra.client.why.steps import AFTER_S, BEFORE_S
 from rostra.client.why.words import seconds
 from rostra.names import Domain
@@ -15,7 +15,7 @@ ON_TIME_S: Final = 0.05
 """A loop that is late by less than this is not worth a word."""
 
 
-class Setting(Struct, frozen=True):
+class GroundSetting(Struct, frozen=True):
     """What would have changed the outcome."""
 
     name: str  # as in the world file
@@ -23,7 +23,7 @@ class Setting(Struct, frozen=True):
     text: str
 
 
-def grounds(recalled: Recalled, broken: Break, evidence: Mapping[str, Any] | None) -> str:
+def grounds(recalled: NodeMemories, broken: Break, evidence: Mapping[str, Any] | None) -> str:
     accuser, accused = broken.accuser, broken.accused
     match broken.what:
         case "silent" if evidence is not None:
@@ -46,7 +46,7 @@ def grounds(recalled: Recalled, broken: Break, evidence: Mapping[str, Any] | Non
             return f"{accuser} gave up {accused}: {other}"
 
 
-def _other_side(recalled: Recalled, broken: Break) -> str:
+def _other_side(recalled: NodeMemories, broken: Break) -> str:
     """Who was left by its peer asks that peer why."""
     accused = recalled.memories.get(broken.accused)
     for at, note in reversed(accused.link(broken.accuser) if accused is not None else []):
@@ -59,7 +59,7 @@ def _other_side(recalled: Recalled, broken: Break) -> str:
     return ""
 
 
-def health(recalled: Recalled, broken: Break, evidence: Mapping[str, Any] | None) -> dict[Domain, str]:
+def health(recalled: NodeMemories, broken: Break, evidence: Mapping[str, Any] | None) -> dict[Domain, str]:
     health: dict[Domain, str] = {}
     if evidence is not None:
         late_s = float(evidence["own_lateness_s"])
@@ -73,7 +73,7 @@ def health(recalled: Recalled, broken: Break, evidence: Mapping[str, Any] | None
     return health
 
 
-def health_of_home(recalled: Recalled, at: float) -> dict[Domain, str]:
+def health_of_home(recalled: NodeMemories, at: float) -> dict[Domain, str]:
     return (
         {recalled.host: _own_health(recalled, recalled.host, at, BEFORE_S)}
         if recalled.home is not None
@@ -81,7 +81,7 @@ def health_of_home(recalled: Recalled, at: float) -> dict[Domain, str]:
     )
 
 
-def _own_health(recalled: Recalled, node: Domain, at: float, before_s: float) -> str:
+def _own_health(recalled: NodeMemories, node: Domain, at: float, before_s: float) -> str:
     memory = recalled.memories.get(node)
     if memory is None:
         return f"not known: {recalled.unseen.get(node, 'it was not asked')}"
@@ -92,14 +92,14 @@ def _own_health(recalled: Recalled, node: Domain, at: float, before_s: float) ->
 
 
 def settings(
-    recalled: Recalled, broken: Break, evidence: Mapping[str, Any] | None, silence_s: float | None
-) -> tuple[Setting, ...]:
+    recalled: NodeMemories, broken: Break, evidence: Mapping[str, Any] | None, silence_s: float | None
+) -> tuple[GroundSetting, ...]:
     """What was measured, against which limit; `silence_s`: how long the silence was, if it has ended."""
     accuser = recalled.memories.get(broken.accuser)
     if broken.what == "overflow" and accuser is not None:
         bound = accuser.document["queue_messages_max"]
         text = f"{bound} messages may wait for a neighbour; it reads more slowly than that"
-        return (Setting("links.queue_messages_max", bound, text),)
+        return (GroundSetting("links.queue_messages_max", bound, text),)
     if broken.what != "silent" or evidence is None:
         return ()
     bound = float(evidence["down_after_s"])
@@ -109,12 +109,12 @@ def settings(
             f"the limit is {seconds(bound)}, and {broken.accused} has been silent for "
             f"{seconds(so_far_s)} until now; a higher limit would have removed it later, and not kept it"
         )
-        return (Setting("detect.down_after_s", bound, text),)
+        return (GroundSetting("detect.down_after_s", bound, text),)
     profiles = ""
     if bound < silence_s < DetectConfig.wan().down_after_s:
         profiles = f"; the wan profile has {seconds(DetectConfig.wan().down_after_s)}"
     return (
-        Setting(
+        GroundSetting(
             "detect.down_after_s",
             bound,
             f"the limit was {seconds(bound)}, and {broken.accused} was silent for {seconds(silence_s)}; "

@@ -12,7 +12,7 @@ SAME_S: Final = 1.0
 """Two memories of one event lie no farther apart than this: it takes a detector longer to find the next."""
 
 
-class Memory:
+class NodeMemory:
     """What one node said, its ages turned into times of our own clock."""
 
     def __init__(self, document: Mapping[str, Any], heard_at: float) -> None:
@@ -65,14 +65,14 @@ class Break(Struct, frozen=True):
         return self.accuser, self.accused
 
 
-class Recalled:
+class NodeMemories:
     """Everybody's memories about one endpoint, host or domain."""
 
     def __init__(
         self,
         about: str,
         way: tuple[Domain, ...],
-        memories: Mapping[Domain, Memory],
+        memories: Mapping[Domain, NodeMemory],
         unseen: Mapping[Domain, str],
         known: Collection[Domain],
     ) -> None:

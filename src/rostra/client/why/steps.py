@@ -7,7 +7,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rostra.client.why.recalled import Break, Memory, Recalled
+from rostra.client.why.recalled import Break, NodeMemories, NodeMemory
 from rostra.client.why.words import passed, seconds
 from rostra.names import Domain
 
@@ -28,7 +28,7 @@ class Step(Struct, frozen=True):
     text: str
 
 
-class Trace(Struct, frozen=True):
+class StepTrace(Struct, frozen=True):
     """A step, and what tells which other step caused it."""
 
     step: Step
@@ -37,7 +37,7 @@ class Trace(Struct, frozen=True):
     late_s: float = 0.0  # of those whose topic is that
 
 
-def steps(recalled: Recalled, *moments: float, broken: Break | None = None) -> tuple[Step, ...]:
+def steps(recalled: NodeMemories, *moments: float, broken: Break | None = None) -> tuple[Step, ...]:
     """What happened around these moments: to the endpoint itself, and of this break."""
     traces = [
         trace
@@ -49,10 +49,10 @@ def steps(recalled: Recalled, *moments: float, broken: Break | None = None) -> t
     return _in_order(list(_with_lates_in_one(traces)))
 
 
-def _with_lates_in_one(traces: Sequence[Trace]) -> Iterator[Trace]:
+def _with_lates_in_one(traces: Sequence[StepTrace]) -> Iterator[StepTrace]:
     """A node of a busy machine is late again and again. It says so once, where it was late the longest: what
     matters must not be looked for between its excuses."""
-    lates: dict[Domain, list[Trace]] = {}
+    lates: dict[Domain, list[StepTrace]] = {}
     for trace in traces:
         if trace.topic == LATE:
             lates.setdefault(trace.step.node, []).append(trace)
@@ -65,7 +65,9 @@ def _with_lates_in_one(traces: Sequence[Trace]) -> Iterator[Trace]:
             yield replace(trace, step=replace(trace.step, text=text))
 
 
-def _traces_of(recalled: Recalled, node: Domain, memory: Memory, broken: Break | None) -> Iterator[Trace]:
+def _traces_of(
+    recalled: NodeMemories, node: Domain, memory: NodeMemory, broken: Break | None
+) -> Iterator[StepTrace]:
     if broken is not None:
         yield from _traces_of_break(node, memory, broken)
     for at, note in memory.notes("departures"):
@@ -73,16 +75,16 @@ def _traces_of(recalled: Recalled, node: Domain, memory: Memory, broken: Break |
             verb = "left" if note["cause"] == "leave" else "is gone"
             why = f" ({note['why']})" if note["why"] else ""
             step = Step(at, node, "told", f"{passed(note)}: it {verb}{why}")
-            yield Trace(step, f"{note['cause']} of {recalled.about}", _heard_from(note))
+            yield StepTrace(step, f"{note['cause']} of {recalled.about}", _heard_from(note))
     for at, note in memory.notes("late"):
         step = Step(at, node, LATE, f"found that it had stood still for {seconds(note['late_s'])}")
-        yield Trace(step, LATE, late_s=note["late_s"])
+        yield StepTrace(step, LATE, late_s=note["late_s"])
     for at, note in memory.notes("refusals"):
         if recalled.is_own(note):
-            yield Trace(Step(at, node, "refused", f"refused {note['asked']}: {note['what']}"), "refused")
+            yield StepTrace(Step(at, node, "refused", f"refused {note['asked']}: {note['what']}"), "refused")
 
 
-def _traces_of_break(node: Domain, memory: Memory, broken: Break) -> Iterator[Trace]:
+def _traces_of_break(node: Domain, memory: NodeMemory, broken: Break) -> Iterator[StepTrace]:
     if node in broken.between:
         peer = broken.accused if node == broken.accuser else broken.accuser
         notes = memory.link(peer)
@@ -90,19 +92,19 @@ def _traces_of_break(node: Domain, memory: Memory, broken: Break) -> Iterator[Tr
         for at, note in notes:
             if at > began:
                 left = peer if note["because"] == "ended by peer" else None
-                yield Trace(_link_step(at, node, peer, note), note["what"], left)
+                yield StepTrace(_link_step(at, node, peer, note), note["what"], left)
     for at, note in memory.notes("failures"):
         because = note["because"]
         if (because["accuser"], because["accused"]) == broken.between:
             loss = f"only {note['domain']} remains" if note["keep"] else f"{note['domain']} is lost"
-            yield Trace(Step(at, node, "told", f"{passed(note)}: {loss}"), "loss", _heard_from(note))
+            yield StepTrace(Step(at, node, "told", f"{passed(note)}: {loss}"), "loss", _heard_from(note))
     for at, note in memory.notes("returns"):
         if at > broken.at:
             text = f"heard from {note['heard_from']} that all {note['part']} is back"
-            yield Trace(Step(at, node, "up", text), "up", Domain(note["heard_from"]))
+            yield StepTrace(Step(at, node, "up", text), "up", Domain(note["heard_from"]))
 
 
-def _in_order(traces: Sequence[Trace]) -> tuple[Step, ...]:
+def _in_order(traces: Sequence[StepTrace]) -> tuple[Step, ...]:
     """By time, and everything below what caused it.
 
     What one node remembers happened in its own order. What it heard from another was caused by what that one

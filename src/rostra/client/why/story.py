@@ -6,8 +6,8 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rostra.client.why.grounds import Setting, grounds, health, health_of_home, settings
-from rostra.client.why.recalled import Break, Memory, Recalled
+from rostra.client.why.grounds import GroundSetting, grounds, health, health_of_home, settings
+from rostra.client.why.recalled import Break, NodeMemories, NodeMemory
 from rostra.client.why.steps import Step, steps
 from rostra.client.why.words import listed, refused_words, seconds
 from rostra.names import Domain, parent
@@ -27,7 +27,7 @@ class Explanation(Struct, frozen=True):
     evidence: Mapping[str, Any] | None = None
     steps: tuple[Step, ...] = ()
     health: Mapping[Domain, str] = {}
-    settings: tuple[Setting, ...] = ()
+    settings: tuple[GroundSetting, ...] = ()
     now: str = ""
     unseen: Mapping[Domain, str] = {}  # whose memory could not be asked, and why
     way: tuple[Domain, ...] = ()  # the unique path from here, over which everybody was asked
@@ -39,16 +39,16 @@ class Explanation(Struct, frozen=True):
 def tell(
     about: str,
     way: Sequence[Domain],
-    memories: Mapping[Domain, Memory],
+    memories: Mapping[Domain, NodeMemory],
     unseen: Mapping[Domain, str],
     known: Collection[Domain] = (),
 ) -> Explanation:
     """The story, from these memories. Pure: the same memories give the same story."""
-    return _Story(Recalled(about, tuple(way), memories, unseen, known)).told()
+    return _Story(NodeMemories(about, tuple(way), memories, unseen, known)).told()
 
 
 class _Story:
-    def __init__(self, recalled: Recalled) -> None:
+    def __init__(self, recalled: NodeMemories) -> None:
         self.recalled = recalled
         self.about, self.way, self.unseen = recalled.about, recalled.way, recalled.unseen
         self.host, self.home = recalled.host, recalled.home
@@ -81,7 +81,7 @@ class _Story:
     def _departed(
         self, at: float, node: Domain, note: Mapping[str, Any], behind: Break | None
     ) -> Explanation:
-        settings: tuple[Setting, ...] = ()
+        settings: tuple[GroundSetting, ...] = ()
         evidence = note["evidence"]
         verdict: Verdict
         if note["cause"] == "leave":
@@ -94,7 +94,7 @@ class _Story:
                 f"{seconds(evidence['unanswered_s'])}, and {seconds(evidence['down_after_s'])} is allowed"
             )
             settings = (
-                Setting(
+                GroundSetting(
                     "detect.program_down_after_s",
                     evidence["down_after_s"],
                     f"above the time that the program stood still, it would have been kept; "

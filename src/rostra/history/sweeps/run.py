@@ -16,7 +16,7 @@ from rostra.errors import RostraError
 from rostra.history.sweeps.plan import NETWORKS, Run
 from rostra.names import ROOT, Group
 from rostra.protocols.relaxed.requests import AnyNotice, Join, Without
-from rostra.sim.history import Detected, Told
+from rostra.sim.history import Detected, NoticeRecord
 from rostra.sim.world import World
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _live(world: World, run: Run) -> dict[str, Any]:
     world.crash(victim).run(patience)
     since = world.history[began:]
     downs = [r.at for r in since if isinstance(r, Detected) and (r.change, r.peer) == ("down", victim)]
-    told = [r.at for r in since if isinstance(r, Told) and _lost(r.notice) == victim]
+    told = [r.at for r in since if isinstance(r, NoticeRecord) and _lost(r.notice) == victim]
     began, restarted_at = len(world.history), world.now
     world.restart(victim).run(patience)
     ups = [

@@ -12,11 +12,11 @@ from msgspec.structs import fields
 
 from rostra.errors import BadInput
 from rostra.sim.explore.election import Election, ElectionBounds
-from rostra.sim.explore.links import Links, LinksBounds
-from rostra.sim.explore.model import Bounds, Model
+from rostra.sim.explore.links import LinksBounds, LinksModel
+from rostra.sim.explore.model import Model, SearchBounds
 
-MODELS: Final[Mapping[str, tuple[type[Any], type[Bounds]]]] = {
-    kind.name: (kind, bounds) for kind, bounds in ((Election, ElectionBounds), (Links, LinksBounds))
+MODELS: Final[Mapping[str, tuple[type[Any], type[SearchBounds]]]] = {
+    kind.name: (kind, bounds) for kind, bounds in ((Election, ElectionBounds), (LinksModel, LinksBounds))
 }
 
 

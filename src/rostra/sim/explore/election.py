@@ -23,8 +23,8 @@ from rostra.protocols.election.invariants import seat_violations
 from rostra.protocols.election.messages import PreVoteRequest, VoteRequest
 from rostra.protocols.election.state import Leading
 from rostra.protocols.relaxed.registry import Registry, RegistryRecord
-from rostra.sim.explore.model import Bounds, image, restore
-from rostra.sim.explore.nodes import Choice, Nodes
+from rostra.sim.explore.model import SearchBounds, image, restore
+from rostra.sim.explore.nodes import FaultChoice, Nodes
 
 NAMES: Final = "abcde"
 DOMAIN: Final = Domain("eu")
@@ -32,7 +32,7 @@ FIXED: Final = ("me", "seats", "scope", "_rank", "_majority", "_floor", "_config
 """Of a replica, what never changes; and the list of effects, which belongs to the step."""
 
 
-class ElectionBounds(Bounds, frozen=True, kw_only=True):
+class ElectionBounds(SearchBounds, frozen=True, kw_only=True):
     """`replicas` in all; what may happen in one run, at any of them, in any order.
 
     `attempts`: a replica that has waited long enough asks for support. Terms grow by one attempt at a time,
@@ -48,7 +48,7 @@ class ElectionBounds(Bounds, frozen=True, kw_only=True):
     changes: int = 0
 
 
-class Changed(Event, frozen=True):
+class RegistryChanged(Event, frozen=True):
     """The server on a leader takes one more permanent group."""
 
 
@@ -123,19 +123,19 @@ class Election(Nodes):
         assert not effects, "a replica without links has nothing to say"
         return seat
 
-    def choices(self, node: Seat) -> list[Choice]:
+    def choices(self, node: Seat) -> list[FaultChoice]:
         found = []
         parts = dict(node.core.parts)
         if parts["waiting"]:
-            found.append(Choice("stand", TimerFired(STAND), "attempts"))
+            found.append(FaultChoice("stand", TimerFired(STAND), "attempts"))
         if isinstance(parts["state"], Leading):
-            found.append(Choice("register", Changed(), "changes"))
-            found.append(Choice("stall", StallDetected(60.0), "stalls"))
+            found.append(FaultChoice("register", RegistryChanged(), "changes"))
+            found.append(FaultChoice("stall", StallDetected(60.0), "stalls"))
         return found
 
     def step(self, who: Domain, node: Seat, event: Event) -> tuple[Seat, Sequence[Effect]]:
         core: SeatCore = restore(node.core, self._made[who])
-        if not isinstance(event, Changed):
+        if not isinstance(event, RegistryChanged):
             return self._after(who, node, core, core.step(0.0, event))
         name = f"{node.term}.{core.version}"
         record = core.registry.register(Group(name, DOMAIN))

@@ -34,7 +34,7 @@ from rostra.protocols.links.events import ChannelClosed, ChannelOpened, PacketAr
 from rostra.protocols.links.invariants import broken
 from rostra.protocols.links.packets import NOBODY, AnyPacket, Hello
 from rostra.protocols.links.state import Apart, Together
-from rostra.sim.explore.model import Bounds, Image, Numbers, Words, image, renamed, restore, shown
+from rostra.sim.explore.model import Numbers, SearchBounds, StateImage, Words, image, renamed, restore, shown
 
 NAMES: Final = (Domain("a"), Domain("b"))
 SWAP: Final = {"a": "b", "b": "a"}
@@ -49,7 +49,7 @@ NOW: Final = 1000.0
 """Late enough for everything to be due that an end put off at the beginning of time."""
 
 
-class LinksBounds(Bounds, frozen=True, kw_only=True):
+class LinksBounds(SearchBounds, frozen=True, kw_only=True):
     """What may happen in one run, at either end, in any order: `messages` submitted, `ticks`, packets lost
     (`losses`), doubled (`doubles`) and overtaken (`overtakes`), `resets` of the channel, `suspicions` of an
     end that lives, `restarts`, and numbers of the other end forgotten (`forgets`)."""
@@ -65,8 +65,8 @@ class LinksBounds(Bounds, frozen=True, kw_only=True):
     forgets: int = 0
 
 
-class End(Struct, frozen=True):
-    link: Image
+class ModelEnd(Struct, frozen=True):
+    link: StateImage
     linked: bool = False  # it has opened the present channel
     submitted: int = 0  # in this epoch
     handed_up: int = 0
@@ -113,7 +113,7 @@ class KeepsItsSession(Link):
         return reports
 
 
-class Links:
+class LinksModel:
     name = "links"
     about = "two ends of a link lose packets, reconnect and restart"
     plants: ClassVar = {
@@ -140,7 +140,7 @@ class Links:
 
     def initial(self) -> LinksState:
         number = self._numbers.of
-        first, second = [number(End(_image(link))) for link in self._made]
+        first, second = [number(ModelEnd(_image(link))) for link in self._made]
         return first, second, number(()), number(()), number((0,) * len(self._limits)), number(())
 
     def actions(self, state: LinksState) -> list[Do]:
@@ -148,7 +148,7 @@ class Links:
         spent = dict(zip(self._limits, self._numbers[state[4]], strict=True))
         left = {bound for bound, limit in self._limits.items() if spent[bound] < limit}
         for end in (0, 1):
-            me: End = self._numbers[state[end]]
+            me: ModelEnd = self._numbers[state[end]]
             parts = dict(me.link.parts)
             up = parts["state"].kind is Together
             lane = self._numbers[state[2 + end]]
@@ -235,7 +235,7 @@ class Links:
         verb, end = action
         world = list(state)
         numbers = self._numbers
-        me: End = numbers[world[end]]
+        me: ModelEnd = numbers[world[end]]
         lane: tuple[AnyPacket, ...] = numbers[world[2 + end]]
         peer = NAMES[1 - end]
         event: Event | str
@@ -253,7 +253,7 @@ class Links:
             case "restart":
                 self._pay(world, "restarts")
                 incarnation = dict(me.link.parts)["_incarnation"] + 1
-                world[end] = numbers.of(End(_image(self._make(end, incarnation))))
+                world[end] = numbers.of(ModelEnd(_image(self._make(end, incarnation))))
                 return self._state(world), ()
             case "open":
                 world[end] = numbers.of(replace(me, linked=True))
@@ -300,7 +300,7 @@ class Links:
         return found
 
     def _step_anew(
-        self, end: int, me: End, event: Event | str
+        self, end: int, me: ModelEnd, event: Event | str
     ) -> tuple[int, tuple[Any, ...], tuple[str, ...]]:
         link, who = self._link(end, me), NAMES[end]
         submitted, handed_up, left, wrong = me.submitted, me.handed_up, me.left, []
@@ -336,7 +336,7 @@ class Links:
                         wrong.append(f"{who} gets a message of another epoch")
                     elif number != handed_up:
                         wrong.append(f"{who} gets message {number} where {handed_up} is due")
-        after = End(_image(link), me.linked, submitted, handed_up, left)
+        after = ModelEnd(_image(link), me.linked, submitted, handed_up, left)
         return self._numbers.of(after), reports, tuple(wrong)
 
     def _looked_at(self, end: int, number: int) -> Look:
@@ -349,7 +349,7 @@ class Links:
             self._looks[end, number] = found
         return found
 
-    def _link(self, end: int, me: End) -> Link:
+    def _link(self, end: int, me: ModelEnd) -> Link:
         link: Link = restore(me.link, self._made[end])
         link._detector = Detector(CONFIG.detect)
         link._detector.begin(NOW)
@@ -373,12 +373,12 @@ class Links:
         return first, second, to_first, to_second, spent, trouble
 
 
-def _image(link: Link) -> Image:
+def _image(link: Link) -> StateImage:
     """All but time."""
     match link.state:
         case Apart() as apart:
             apart.since, apart.hello_at, apart.backoff_s = NOW, 0.0, CONFIG.reconnect_backoff_s
         case Together() as together:
             together.sent_at = together.progress_at = 0.0
-    found: Image = image(link, FIXED)
+    found: StateImage = image(link, FIXED)
     return found

@@ -25,7 +25,7 @@ Words = tuple[str, ...]
 """One action, as a line of a story: a verb, then names."""
 
 
-class Bounds(Struct, frozen=True, kw_only=True):
+class SearchBounds(Struct, frozen=True, kw_only=True):
     """How often each thing may happen in one run, in all. Fields are whole numbers."""
 
 
@@ -35,7 +35,7 @@ class Model(Protocol[State, Action]):
     name: ClassVar[str]
     about: ClassVar[str]  # in a line
     plants: ClassVar[Mapping[str, str]]  # bugs that can be planted, to see that they are found
-    bounds: Bounds
+    bounds: SearchBounds
     plant: str | None
 
     def initial(self) -> State: ...
@@ -81,7 +81,7 @@ class Numbers:
         return number
 
 
-class Image(NamedTuple):
+class StateImage(NamedTuple):
     """A frozen copy of something that changes."""
 
     kind: type
@@ -101,25 +101,25 @@ def image(thing: Any, besides: Iterable[str] = ()) -> Any:
         case frozenset():
             return thing
         case set():
-            return Image(set, frozenset(thing))
+            return StateImage(set, frozenset(thing))
         case dict():
-            return Image(dict, frozenset([(key, image(each)) for key, each in thing.items()]))
+            return StateImage(dict, frozenset([(key, image(each)) for key, each in thing.items()]))
         case list() | deque():
-            return Image(type(thing), tuple([image(each) for each in thing]))
+            return StateImage(type(thing), tuple([image(each) for each in thing]))
         case Struct() if thing.__struct_config__.frozen:
             return thing
     names = [name for name in _attributes(thing) if name not in besides]
-    return Image(type(thing), tuple([(name, image(getattr(thing, name))) for name in names]))
+    return StateImage(type(thing), tuple([(name, image(getattr(thing, name))) for name in names]))
 
 
 def restore(copy: Any, like: Any = None) -> Any:
     """What `image` took a copy of. What was left out is taken over from `like`."""
     match copy:
-        case Image(kind, parts) if kind in (set, list, deque):
+        case StateImage(kind, parts) if kind in (set, list, deque):
             return kind(restore(each) for each in parts)
-        case Image(kind, parts) if kind is dict:
+        case StateImage(kind, parts) if kind is dict:
             return {key: restore(each) for key, each in sorted(parts)}
-        case Image(kind, parts):
+        case StateImage(kind, parts):
             made: Any = object.__new__(kind)
             if like is not None:
                 for name in _attributes(like):
@@ -144,8 +144,8 @@ def renamed(value: Any, names: Mapping[str, str]) -> Any:
     match value:
         case str():
             return names.get(value, value)
-        case Image(kind, parts):
-            return Image(kind, renamed(parts, names))
+        case StateImage(kind, parts):
+            return StateImage(kind, renamed(parts, names))
         case tuple():
             return tuple([renamed(each, names) for each in value])
         case frozenset():

@@ -28,7 +28,7 @@ from msgspec.structs import asdict, replace
 from rostra.core.effects import Effect, Event, LinkDown, LinkUp, Received, Send
 from rostra.groups.members import Because
 from rostra.names import Domain
-from rostra.sim.explore.model import Bounds, Numbers, Words, renamed, shown
+from rostra.sim.explore.model import Numbers, SearchBounds, Words, renamed, shown
 
 NodesState = tuple[int, ...]
 """Numbers of: every node, every lane, what is spent of the bounds, history, trouble."""
@@ -48,7 +48,7 @@ class Lane(Struct, frozen=True):
     messages: tuple[Any, ...] = ()
 
 
-class Choice(Struct, frozen=True):
+class FaultChoice(Struct, frozen=True):
     """Something that a node may do on its own."""
 
     verb: str
@@ -77,7 +77,7 @@ class Nodes:
     plants: ClassVar[Mapping[str, str]] = {}
     symmetric: ClassVar[bool] = True
 
-    def __init__(self, names: Sequence[str], bounds: Bounds, plant: str | None = None) -> None:
+    def __init__(self, names: Sequence[str], bounds: SearchBounds, plant: str | None = None) -> None:
         self.names = tuple([Domain(name) for name in names])
         self.bounds = bounds
         self.plant = plant
@@ -99,7 +99,7 @@ class Nodes:
         self._restarted: dict[tuple[int, int], int] = {}
         self._watched: dict[tuple[int, int, int, int], int] = {}
         self._wrong: dict[tuple[int, int], tuple[str, ...]] = {}
-        self._possible: dict[int, tuple[Choice, ...]] = {}
+        self._possible: dict[int, tuple[FaultChoice, ...]] = {}
         self._affordable: dict[tuple[int, str], int | None] = {}
         orders = list(permutations(range(count))) if self.symmetric else [tuple(range(count))]
         self._orders = {order: number for number, order in enumerate(orders)}
@@ -122,7 +122,7 @@ class Nodes:
         """A pure function. If the core has a bug, an assertion in it may fail."""
         raise NotImplementedError
 
-    def choices(self, node: Any) -> Sequence[Choice]:
+    def choices(self, node: Any) -> Sequence[FaultChoice]:
         return ()
 
     def history(self) -> Hashable:
@@ -367,7 +367,7 @@ class Nodes:
             self._wrong[node, number] = found
         return found
 
-    def _choices(self, number: int) -> tuple[Choice, ...]:
+    def _choices(self, number: int) -> tuple[FaultChoice, ...]:
         found = self._possible.get(number)
         if found is None:
             found = self._possible[number] = tuple(self.choices(self._numbers[number]))

@@ -21,7 +21,7 @@ TELL_EVERY = 1_000
 _encode = msgpack.Encoder().encode
 
 
-class Progress(Struct):
+class SearchProgress(Struct):
     """How far a search is, and how it ended."""
 
     states: int = 0
@@ -42,10 +42,10 @@ def explore(
     model: Model[Any, Any],
     *,
     states_max: int | None = None,
-    tell: Callable[[Progress], None] = lambda progress: None,
-) -> Progress:
+    tell: Callable[[SearchProgress], None] = lambda progress: None,
+) -> SearchProgress:
     """All states, or until a violation, `states_max`, or Ctrl-C."""
-    progress = Progress()
+    progress = SearchProgress()
     with suppress(KeyboardInterrupt):
         _search(model, states_max, progress, tell)
     return progress
@@ -54,8 +54,8 @@ def explore(
 def _search(
     model: Model[Any, Any],
     states_max: int | None,
-    progress: Progress,
-    tell: Callable[[Progress], None],
+    progress: SearchProgress,
+    tell: Callable[[SearchProgress], None],
 ) -> None:
     first = model.canonical(model.initial())
     seen = {_digest(first)}
