@@ -100,16 +100,16 @@ def test_files_that_cannot_matter_are_not_opened_by_any_task(journal: Path) -> N
     from_ny = files_read(JournalReader(str(journal), Wanted.of({"seenFrom": "us"}), EVENTS))
     assert everything - from_ny and from_ny
     assert all("us.ny.h1" in path for path in from_ny if "again" not in path)
-    early = files_read(JournalReader(str(journal), Wanted(as_of=clock(5)), EVENTS))
-    assert len(early) < len(everything) / 2
+    by_five = files_read(JournalReader(str(journal), Wanted(as_of=clock(5)), EVENTS))
+    assert len(by_five) < len(everything) / 2
     from pyspark.sql.datasource import EqualTo, LessThan
 
     asks = JournalReader(str(journal), Wanted(), EVENTS)
     left = list(asks.pushFilters([EqualTo(("kind",), "closing"), LessThan(("at",), clock(30))]))
     assert len(left) == 2  # Spark checks them too
     assert len(files_read(asks)) < len(everything) / 2
-    nobody = JournalReader(str(journal), Wanted(group="nobody@world"), EVENTS)
-    assert nobody.partitions() == []
+    early = JournalReader(str(journal), Wanted(group="go@eu", as_of=clock(-100)), EVENTS)
+    assert early.partitions() == []
 
 
 def test_a_name_is_enough_to_pass_over_a_segment() -> None:
@@ -142,6 +142,15 @@ def test_a_misspelt_option_is_refused_with_the_closest_one() -> None:
     assert refused.value.fix == "did you mean seenFrom?"
     with pytest.raises(BadInput, match="true or false"):
         Wanted.of({"ignoreCorruptFiles": "yes"})
+
+
+def test_a_misspelt_group_is_refused_with_the_closest_one_and_a_stream_waits_for_it(journal: Path) -> None:
+    for named in ("ches@world", "zzz@world"):
+        with pytest.raises(BadInput, match=f"no group '{named}' is in this journal") as refused:
+            JournalReader(str(journal), Wanted(group=named), EVENTS).partitions()
+        assert "chess@world" in refused.value.fix
+    stream = JournalStream(str(journal), Wanted(group="ches@world"), EVENTS)
+    assert rows_between(stream, {}, stream.latestOffset({}, None)) == []
 
 
 def test_the_format_has_what_an_archive_has_of_newer_writers_and_of_broken_files(
@@ -223,6 +232,47 @@ def test_a_stream_goes_on_with_the_next_row_and_waits_behind_a_hole(tmp_path: Pa
     assert list(stream.partitions(then, then)) == []
 
 
+def test_a_stream_takes_as_many_rows_or_segments_as_a_batch_may_have(tmp_path: Path) -> None:
+    for writer in ("eu.h1", "us.h1"):
+        mine = steady(10, writer)
+        for first in range(0, 10, 2):
+            send(tmp_path, mine[first : first + 2])
+
+    def batches(**options: str) -> list[list[tuple[str, int]]]:
+        stream = JournalStream(str(tmp_path), Wanted.of(options), EVENTS)
+        start, read = stream.initialOffset(), []
+        while (end := stream.latestOffset(start, stream.getDefaultReadLimit())) != start:
+            tasks = stream.partitions(start, end)
+            rows = [row for task in tasks for batch in stream.read(task) for row in batch.to_pylist()]
+            read.append(sorted((row["writer"], row["seq"]) for row in rows))
+            start = end
+        return read
+
+    [everything] = batches()
+    assert len(everything) == 20
+    by_rows, by_files = batches(maxRowsPerTrigger="3"), batches(maxFilesPerTrigger="4")
+    assert [len(batch) for batch in by_rows] == [3, 3, 3, 3, 3, 3, 2]
+    assert [len(batch) for batch in by_files] == [8, 8, 4]
+    assert {writer for writer, _ in by_files[0]} == {"eu.h1", "us.h1"}
+    for read in (by_rows, by_files):
+        assert sorted(row for batch in read for row in batch) == everything
+    for wrong in ({"maxRowsPerTrigger": "0"}, {"maxRowsPerTrigger": "1", "maxFilesPerTrigger": "1"}):
+        with pytest.raises(BadInput):
+            Wanted.of(wrong)
+
+
+def test_a_stream_of_what_is_there_now_takes_nothing_that_comes_later(tmp_path: Path) -> None:
+    mine = steady(4)
+    send(tmp_path, mine[:2])
+    stream = JournalStream(str(tmp_path), Wanted(max_rows=1), EVENTS)
+    stream.prepareForTriggerAvailableNow()
+    send(tmp_path, mine[2:])
+    first = stream.latestOffset({}, stream.getDefaultReadLimit())
+    second = stream.latestOffset(first, stream.getDefaultReadLimit())
+    assert rows_between(stream, {}, first) + rows_between(stream, first, second) == [1, 2]
+    assert stream.latestOffset(second, stream.getDefaultReadLimit()) == second
+
+
 def rows_between(stream: JournalStream, start: dict[str, int], end: dict[str, int]) -> list[int]:
     """Their numbers."""
     batches = (batch for task in stream.partitions(start, end) for batch in stream.read(task))
@@ -277,6 +327,7 @@ def test_a_stream_is_read_to_its_end_by_spark(
     query = (
         session.readStream.format("rostra")
         .option("seenFrom", "us")
+        .option("maxFilesPerTrigger", "3")
         .load(str(journal))
         .writeStream.format("parquet")
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
@@ -285,6 +336,7 @@ def test_a_stream_is_read_to_its_end_by_spark(
         .start()
     )
     query.awaitTermination()
+    assert len(list((tmp_path / "checkpoint" / "commits").glob("[0-9]*"))) > 1  # as many batches as it takes
     assert keys(session.read.parquet(str(tmp_path / "out"))) == keys_of(
         [row for row in rows if row["writer"].startswith("us.")]
     )

@@ -11,6 +11,8 @@
 | `seenFrom` | rows that writers inside this domain wrote |
 | `group` | rows about this group, `name@scope` |
 | `ignoreCorruptFiles` | `true` leaves out segments that cannot be read; else they are an error |
+| `maxFilesPerTrigger` | a stream reads at most so many segments in a batch |
+| `maxRowsPerTrigger` | or at most so many rows, before `group` and the like are applied |
 | `failOnDataLoss` | `false` lets a stream go on where rows were deleted before it read them; else it fails |
 
 What is not wanted is skipped as early as it can be told: a segment by the writer and day in its name, by the
@@ -24,8 +26,10 @@ may be deleted. Rows behind a missing segment wait for it, for ever; `rostra his
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import reduce
+from itertools import zip_longest
 from operator import and_
 from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple
@@ -48,6 +52,13 @@ from pyspark.sql.datasource import (
     LessThan,
     LessThanOrEqual,
 )
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxFiles,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 from pyspark.sql.types import StructType
 
 from rostra.errors import BadInput
@@ -64,7 +75,10 @@ FORMAT: Final = "rostra"
 
 ROWS_PER_TASK: Final = 1_000_000
 BATCH_ROWS: Final = 65_536
-OPTIONS: Final = ("path", "asOf", "seenFrom", "group", "ignoreCorruptFiles", "failOnDataLoss")
+OPTIONS: Final = (
+    *("path", "asOf", "seenFrom", "group", "ignoreCorruptFiles", "failOnDataLoss"),
+    *("maxFilesPerTrigger", "maxRowsPerTrigger"),
+)
 
 SKIPPED_BY: Final = frozenset({"world", "writer", "kind", "group", "domain", "at", "epoch", "member"})
 
@@ -155,6 +169,8 @@ class Wanted(msgspec.Struct, frozen=True):
     group: str | None = None
     skips: bool = False  # files that cannot be read
     fails_on_loss: bool = True
+    max_files: int | None = None  # in a batch of a stream
+    max_rows: int | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> "Wanted":
@@ -166,6 +182,11 @@ class Wanted(msgspec.Struct, frozen=True):
                 fix = f"did you mean {known[close[0]]}?" if close else f"one of: {', '.join(OPTIONS)}"
                 raise BadInput(f"the format rostra has no option {name!r}", fix=fix)
         given = {known[name.lower()]: value for name, value in options.items()}
+        max_files, max_rows = (
+            at_least_one(name, given) for name in ("maxFilesPerTrigger", "maxRowsPerTrigger")
+        )
+        if max_files is not None and max_rows is not None:
+            raise BadInput("maxFilesPerTrigger or maxRowsPerTrigger, not both", fix="leave out one of them")
         as_of, seen_from, group = (given.get(name) for name in ("asOf", "seenFrom", "group"))
         return cls(
             None if as_of is None else time_of(as_of),
@@ -173,6 +194,8 @@ class Wanted(msgspec.Struct, frozen=True):
             None if group is None else str(parse_group(group)),
             is_true("ignoreCorruptFiles", given),
             is_true("failOnDataLoss", given, "true"),
+            max_files,
+            max_rows,
         )
 
     def survey(self, journal: str) -> Survey:
@@ -221,6 +244,15 @@ def is_true(name: str, options: Mapping[str, str], otherwise: str = "false") -> 
     if value.lower() not in ("true", "false"):
         raise BadInput(f"{name} is true or false, and not {value!r}", fix="leave it out for the default")
     return value.lower() == "true"
+
+
+def at_least_one(name: str, options: Mapping[str, str]) -> int | None:
+    value = options.get(name)
+    if value is None:
+        return None
+    if not value.isdecimal() or int(value) < 1:
+        raise BadInput(f"{name} is a number from 1 on, and not {value!r}", fix="leave it out for no limit")
+    return int(value)
 
 
 def time_of(text: str) -> datetime:
@@ -282,7 +314,11 @@ class JournalReader(DataSourceReader):
             yield each
 
     def partitions(self) -> Sequence[InputPartition]:
-        return tasks(chosen(self.wanted.survey(self.journal).good), self.conditions())
+        made = tasks(chosen(self.wanted.survey(self.journal).good), self.conditions())
+        if self.wanted.group is not None:
+            first = [part.path for task in made if isinstance(task, Parts) for part in task.parts]
+            require_group(self.wanted.group, [*first, *segments(self.journal)])
+        return made
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Parts)
@@ -292,18 +328,27 @@ class JournalReader(DataSourceReader):
         return [*self.wanted.conditions(), *self.pushed]
 
 
-class JournalStream(DataSourceStreamReader):
+class JournalStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Offsets are ``{"world writer epoch": last row}``."""
 
     def __init__(self, journal: str, wanted: Wanted, schema: StructType) -> None:
         self.journal, self.wanted, self.schema = journal, wanted, schema
+        self.among: frozenset[str] | None = None  # these segments, and none that came later
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self.among = frozenset(segments(self.journal))
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        if self.wanted.max_files is not None:
+            return ReadMaxFiles(self.wanted.max_files)
+        return ReadAllAvailable() if self.wanted.max_rows is None else ReadMaxRows(self.wanted.max_rows)
 
     def initialOffset(self) -> dict[str, int]:
         return {}
 
     def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:
-        made = self._after(start)
-        return {**start, **{offset_of(key): epoch.frontier for key, epoch in made.epochs.items()}}
+        taken = limited(self._after(start).accepted, limit)
+        return {**start, **{offset_of(piece.run.key): piece.last for piece in taken}}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         made = self._after(start)
@@ -326,7 +371,8 @@ class JournalStream(DataSourceStreamReader):
     def _after(self, start: dict[str, int]) -> Plan:
         """What can be read from there on: every row that follows on one that was read, or that is the first
         of its epoch; where old days were deleted, the first that is there."""
-        runs = [run for each in self.wanted.survey(self.journal).good for run in each.runs]
+        good = self.wanted.survey(self.journal).good
+        runs = [run for each in good if self.among is None or each.path in self.among for run in each.runs]
         read = {key_of(offset): Epoch("", last, 0, 0) for offset, last in start.items()}
         there: dict[Key, Run] = {}
         for run in runs:
@@ -348,6 +394,48 @@ class JournalStream(DataSourceStreamReader):
                 f"rows {first} to {last} of {key.writer} #{key.epoch} were deleted before they were read",
                 fix='put their segments back, or go on without them:  .option("failOnDataLoss", "false")',
             )
+
+
+def limited(pieces: Iterable[Piece], limit: Any) -> list[Piece]:
+    """As many as a batch may have: of every life its first, then of every life its second, so that no writer
+    waits for all that another wrote."""
+    by_key: dict[Key, list[Piece]] = {}
+    for piece in sorted(pieces, key=lambda piece: piece.first):
+        by_key.setdefault(piece.run.key, []).append(piece)
+    in_turn = [
+        piece
+        for some in zip_longest(*(by_key[key] for key in sorted(by_key)))
+        for piece in some
+        if piece is not None
+    ]
+    match limit:
+        case ReadMaxFiles(most):
+            return in_turn[:most]
+        case ReadMaxRows(most):
+            taken = []
+            for piece in in_turn:
+                if most > 0:
+                    taken.append(msgspec.structs.replace(piece, last=min(piece.last, piece.first + most - 1)))
+                most -= piece.last - piece.first + 1
+            return taken
+    return in_turn
+
+
+def require_group(group: str, paths: Iterable[str]) -> None:
+    """It is in one of these segments, or they name no group at all; else it was misspelt. A stream may wait
+    for a group that nobody joined yet."""
+    known: set[str] = set()
+    for path in dict.fromkeys(paths):
+        with suppress(pa.ArrowException, OSError), open_file(path) as opened:
+            file = pq.ParquetFile(opened, read_dictionary=["group"], page_checksum_verification=True)
+            known.update(pc.unique(file.read(columns=["group"], use_threads=False)["group"]).to_pylist())
+        if group in known:
+            return
+    known.discard(None)
+    if known:
+        close = difflib.get_close_matches(group, known, n=1, cutoff=0.4)
+        fix = f"did you mean {close[0]}?" if close else f"one of: {', '.join(sorted(known)[:8])}"
+        raise BadInput(f"no group {group!r} is in this journal", fix=fix)
 
 
 def offset_of(key: Key) -> str:
