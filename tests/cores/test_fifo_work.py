@@ -24,6 +24,7 @@ from rostra.core.effects import TimerFired
 from rostra.names import Domain
 from rostra.protocols.fifo import events as ev
 from rostra.protocols.fifo.messages import CutReply, ViewId
+from rostra.protocols.fifo.slow import is_behind
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.messages import Heartbeat, Nak, Pulse
 
@@ -118,3 +119,19 @@ def test_to_catch_up_costs_as_much_for_each_message_however_many_there_are(kind)
         return lines(lambda: [at.hear(data(at.sender, n, repair=True)) for n in range(1, at.last, 2)]) / holes
 
     assert catches_up(MUCH) < 1.5 * catches_up(LITTLE)
+
+
+@pytest.mark.spec("X-091")
+def test_whether_a_receiver_is_behind_costs_as_much_however_much_is_held():
+    """A delegate looks at it with every datagram, for each receiver that may not wait."""
+    config = FifoConfig(window_messages=100_000, held_messages=100_000, window_bytes=1000)
+
+    def looks(held: int) -> int:
+        at = Delegate(0)
+        for number in range(1, held + 1):
+            at.hear(data(at.sender, number))
+        relay = at.core.relays.running[at.sender.endpoint]
+        assert relay.inbound.store.messages == held
+        return lines(lambda: is_behind(relay, 1, config))
+
+    assert 3 < looks(MUCH) < looks(LITTLE) + 10

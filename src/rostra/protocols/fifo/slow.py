@@ -29,10 +29,7 @@ def is_worth(relay: "Relay", since: int, config: FifoConfig, part: int) -> bool:
     if inbound.next - since >= max(1, config.window_messages // part):
         return True
     enough = config.window_bytes // part
-    return (
-        inbound.store.bytes >= enough
-        and sum([len(run.block) for run in inbound.store.get(since, inbound.next - 1)]) >= enough
-    )
+    return inbound.store.bytes >= enough and inbound.store.bytes_between(since, inbound.next) >= enough
 
 
 def is_behind(relay: "Relay", next: int, config: FifoConfig) -> bool:

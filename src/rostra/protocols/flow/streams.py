@@ -12,12 +12,16 @@ it they are the same.
 A run that continues the stream costs the same whether it holds one message or a thousand.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from operator import attrgetter
+from typing import Final
 
 from rostra.core.effects import Instant
 from rostra.protocols.flow.messages import Range, Run
 from rostra.protocols.flow.recovery import Holes
 from rostra.protocols.flow.runs import cut
+
+_block: Final = attrgetter("block")
 
 
 class Store:
@@ -84,6 +88,11 @@ class Store:
                 found.append(cut(run, max(first, run.first), min(last + 1, run.end)))
             place += 1
         return found
+
+    def bytes_between(self, first: int, end: int) -> int:
+        """How much is held in the runs that begin in this range."""
+        low, high = bisect_left(self.firsts, first), bisect_left(self.firsts, end)
+        return sum(map(len, map(_block, self.runs[low:high])))
 
     def end_of(self, number: int) -> int:
         """Where the unbroken stretch that begins with this number ends; itself if it is not held."""
