@@ -12,6 +12,7 @@ one `image` takes a frozen copy and `restore` makes the core again.
 
 from collections import deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from types import FunctionType
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -94,7 +95,7 @@ def image(thing: Any, besides: Iterable[str] = ()) -> Any:
     The order of a dictionary is not kept: no core may act on it.
     """
     match thing:
-        case None | bool() | int() | float() | str() | bytes() | type():
+        case None | bool() | int() | float() | str() | bytes() | type() | FunctionType():
             return thing
         case tuple():
             return tuple([image(each) for each in thing])
