@@ -22,13 +22,13 @@
     │   ├── ViewUnknown                 a view that is no longer, or not yet, remembered
     │   ├── Terminated                  the group was deleted
     │   ├── NotOwner                    another member owns this
-    │   └── NotAuthorised               whoever decides about this name said no
+    │   └── NotAuthorised               the authority of this name refused
     ├── NotAvailable                this version cannot do it; a later one can
     ├── NotInstalled                this machine lacks something that it needs
     ├── Unreachable                 nobody answered (retriable)
     │   ├── DeadlineExceeded            the answer did not come in time
     │   ├── InDoubt                     it may have been done: look before trying again
-    │   ├── AuthUnavailable             whoever decides about this name cannot be asked
+    │   ├── AuthUnavailable             the authority of this name cannot be asked
     │   └── GroupBlocked                our side of a partition stands, and the deadline has passed
     └── PeerError                   the other side broke the protocol
         ├── Malformed                   bytes that are no message

@@ -229,7 +229,7 @@ class SimProcess:
         return self.node is not None and not self.paused
 
 
-class Whereabout(Struct, frozen=True):
+class FaultTarget(Struct, frozen=True):
     """Some of the lines, or of the ways, by the words of a story or a test."""
 
     a: Domain
@@ -1178,7 +1178,7 @@ class World:
                 if part is None or part.covers(line.sender, line.to):
                     yield line
 
-    def _where(self, text: str) -> Whereabout:
+    def _where(self, text: str) -> FaultTarget:
         exact, sides = text.startswith("link "), text.removeprefix("link ")
         one_way = ">" in sides
         here, sign, there = sides.partition(">" if one_way else "|")
@@ -1186,7 +1186,7 @@ class World:
         b = self._path(there.strip()) if sign else None
         if exact and (b is None or b not in self.processes[a].lines):
             raise BadInput(f"there is no link {sides!r}", fix="name two neighbours: link eu | us")
-        return Whereabout(a, b, one_way, exact)
+        return FaultTarget(a, b, one_way, exact)
 
     def _path(self, name: str) -> Domain:
         path = parse_scope(name)

@@ -1,4 +1,4 @@
-"""What enters the doors of `adhoc` and what leaves them, besides the words that every core shares.
+"""Events and effects of FIFO multicast, besides those that every core shares.
 
     driver ── JoinAsked, LeaveAsked, Submitted, Paused, Resumed, Heard, TimerFired ──▶ HostCore, ClusterCore
     driver ◀── Deliver, Cast, Transmit, Broadcast, Located, Tuned, SetTimer, Ignored, Noted ── both
@@ -68,7 +68,7 @@ class Resumed(Event, frozen=True):
     group: Group
 
 
-# Between a door and the machines behind it
+# Between the core of a host or cluster and its state machines
 
 
 class Told(Event, frozen=True):

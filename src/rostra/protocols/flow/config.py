@@ -1,4 +1,4 @@
-"""Every timer and bound of `adhoc`."""
+"""Every timer and bound of FIFO multicast and of the streams below it."""
 
 from typing import Final
 

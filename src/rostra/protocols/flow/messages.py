@@ -3,7 +3,7 @@
 **Runs.** Messages travel in runs: consecutive numbers of one stream with their payloads in one block, encoded
 once by the sender's program and forwarded unparsed. A block is the concatenation of `count` MessagePack
 binaries, so two neighbouring runs join by joining their blocks, a program splits one with a single call into
-its decoder, and whoever holds a run can cut it between two messages (`runs.py`).
+its decoder, and any holder can cut a run between two messages (`runs.py`).
 """
 
 from typing import Annotated
@@ -31,7 +31,7 @@ Range = tuple[Number, Number]
 """Sequence numbers, or bytes of a message, from the first to the second, both included."""
 
 Moment = Annotated[float, Meta(ge=0, le=1e12)]
-"""Seconds since 1970, on the clock of whoever says it."""
+"""Seconds since 1970, on the sender's clock."""
 
 
 class Run(Struct, frozen=True, array_like=True, gc=False):

@@ -1,4 +1,4 @@
-"""Every timer and bound of `resolve`."""
+"""Every timer and bound of relaxed membership."""
 
 from msgspec import Struct
 

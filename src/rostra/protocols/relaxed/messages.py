@@ -1,4 +1,4 @@
-"""What the servers of `resolve` say to each other.
+"""Messages between the servers of relaxed membership.
 
 Congress packs several meanings into one `registration_update`, with fields that are valid for some of them
 only; here each meaning is a message of its own, so one with the wrong fields cannot be written down (C-077).
