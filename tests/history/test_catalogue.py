@@ -1,5 +1,6 @@
 """Tables answer as their journal does, from what ingest keeps: without the events, or without Spark."""
 
+import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,11 @@ from support.calm import calm_world
 from rostra.errors import BadInput
 from rostra.history.archive import Archive
 from rostra.history.ingest import Ingest
-from rostra.history.narrow import groups_in, open_ends, places_in, reach
+from rostra.history.narrow import around_removal, groups_in, open_ends, places_in, reach
 from rostra.history.questions.lives import lives
 from rostra.history.questions.stays import memberships
 from rostra.history.questions.who import followers, who, who_stayed
+from rostra.history.questions.why import why
 from rostra.journal.segments import read
 
 GROUP = "g@world"
@@ -70,6 +72,29 @@ def test_who_is_told_from_stays_as_it_is_from_events(both: tuple[Archive, Archiv
             assert found == rows_of(who(journal.events, GROUP, at, seen_from))
             seen.add(tuple(found))
     assert len(seen) >= 3 and all(seen)
+
+
+def test_why_is_told_from_the_minute_around_a_removal_as_it_is_from_all_events(
+    both: tuple[Archive, Archive], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("narrow", "questions.why"):  # this world has not lived for a minute
+        for name in ("BEFORE_S", "AFTER_S"):
+            monkeypatch.setattr(sys.modules[f"rostra.history.{module}"], name, 1.0)
+    journal, tables = both
+    rows = read(place / "journal").to_pylist()
+    cut = max(row["at"] for row in rows if row["kind"] == "without")
+    [left, *_] = (row["member"] for row in rows if row["kind"] == "left" and row["news"])
+    for subject, at in (
+        ("paris", cut),
+        ("haifa.a", cut),
+        (left.partition("#")[0], cut),
+        ("paris", rows[0]["at"]),
+    ):
+        told = rows_of(why(journal.events, subject, at))
+        for archive in both:
+            assert rows_of(why(around_removal(archive, subject, at, "world"), subject, at)) == told
+        assert bool(told) == (at == cut), subject
+    assert around_removal(tables, "paris", cut, "world").count() < len(rows)
 
 
 def test_what_the_catalogue_knows_is_told_without_spark(place: Path) -> None:

@@ -54,8 +54,7 @@ def test_an_ingest_on_two_workers_of_which_one_is_killed_has_each_row_once(
         command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as ingest:
         assert ingest.stderr is not None
-        line = ingest.stderr.readline()
-        assert line.startswith("batch 0: "), line + ingest.stderr.read()
+        assert any(line.startswith("batch 0: ") for line in ingest.stderr), "it ended before its first batch"
         executors = cluster.kill(0)
         assert executors, "nothing ran on the worker that was killed"
         said, told = ingest.communicate(timeout=400)

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -13,12 +14,14 @@ import pytest
 from history.test_ingest import steady
 from pyspark.sql import SparkSession
 from support.segments import send
+from support.spark import java_of
 from typer.testing import CliRunner
 
 from rostra.cli import application
 from rostra.history import warm
 from rostra.history.answers import Answer, cell
 from rostra.history.ingest import Ingest
+from rostra.history.session import GONE_FIX
 
 
 def rostra(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -179,3 +182,36 @@ def test_a_process_that_only_has_the_number_of_a_keeper_is_left_alone(
     )
     assert warm.find() is None
     assert warm.stop() is None
+
+
+def test_java_that_dies_under_an_ingest_is_one_line_and_the_next_call_goes_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    journal, tables, rows = tmp_path / "journal", tmp_path / "tables", steady(30)
+    send(journal, rows[:10])
+    words = ("history", "ingest", "-j", str(journal), "-t", str(tables), "--follow")
+    home = {"ROSTRA_HISTORY_HOME": str(tmp_path), "SPARK_DRIVER_MEMORY": "1g"}
+    with subprocess.Popen(
+        (sys.executable, "-m", "rostra", *words),
+        env={**os.environ, **home},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as follows:
+        try:
+            while not any((tables / "_commits").glob("[0-9]*.json")):
+                assert follows.poll() is None, follows.communicate()
+                time.sleep(0.05)
+            os.kill(java_of(follows.pid), signal.SIGKILL)
+            _, told = follows.communicate(timeout=300)
+        finally:
+            follows.kill()
+    assert (follows.returncode, told.splitlines()[-2:]) == (
+        4,
+        ["error: Spark's Java ended in the middle of it", f"  {GONE_FIX}"],
+    )
+    assert "Traceback" not in told
+
+    send(journal, rows[10:])
+    Ingest(spark, journal, tables).once()
+    events = pq.read_table(tables / "events", columns=["seq"])
+    assert sorted(events["seq"].to_pylist()) == [row["seq"] for row in rows]

@@ -97,12 +97,13 @@ except KeyboardInterrupt:
 
 
 def test_ctrl_c_while_spark_starts_leaves_no_java_behind(tmp_path: Path) -> None:
-    """This one presses Ctrl-C itself, and goes on for ever unless somebody ends it."""
+    """This one presses Ctrl-C itself, again each second, and goes on for ever unless somebody ends it. Python
+    loses one that comes just while it forks: its hooks of that moment ignore what is raised in them."""
     program(tmp_path / "java" / "bin" / "java", 'openjdk version "17.0.1"')
     submit = program(tmp_path / "spark" / "bin" / "spark-submit", "")
     submit.write_text(
         f"#!/bin/sh\nexec >/dev/null 2>&1\necho $$ >{tmp_path}/pid\n"
-        "kill -INT $PPID\nwhile :; do sleep 1; done\n"
+        "while :; do kill -INT $PPID; sleep 1; done\n"
     )
     places = {
         "JAVA_HOME": tmp_path / "java",
@@ -141,6 +142,20 @@ def test_a_java_that_ends_while_progress_is_shown_is_nobodys_traceback(
         for thread in set(threading.enumerate()) - before:
             thread.join(60)
     assert told == []
+
+
+def test_what_takes_long_says_so_once_where_nothing_can_be_drawn(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = progress.Line("asking Spark")
+    line.say("1 of 2 tasks")
+    assert capsys.readouterr().err == ""  # it may be over before anybody wonders
+    monkeypatch.setattr(progress, "QUIET_FOR_S", 0.0)
+    line.say("1 of 2 tasks")
+    line.say("2 of 2 tasks")
+    line.end()
+    line.say()
+    assert capsys.readouterr() == ("", "asking Spark ...\n")
 
 
 def test_workers_run_our_python_in_utc(spark: SparkSession) -> None:

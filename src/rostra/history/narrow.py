@@ -1,7 +1,7 @@
 """What a history is asked before a question: which groups and places are in it, when it ends; and the small
 filters that commands put around answers."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
 from pyspark.sql import DataFrame
@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from rostra.history import places
 from rostra.history.archive import Archive
 from rostra.history.questions.lives import lives
-from rostra.history.questions.why import concerns
+from rostra.history.questions.why import AFTER_S, BEFORE_S, concerns, removals
 from rostra.names import Domain, enclosing
 
 Frame: TypeAlias = DataFrame
@@ -76,6 +76,25 @@ def narrowed(
     if until is not None:
         events = events.where(F.col("at") < F.lit(until))
     return events
+
+
+def around_removal(archive: Archive, subject: str, at: datetime, seen_from: str) -> Frame:
+    """All events that `why` needs for the same question: the removal is looked up first, among what programs
+    were told, so that of all others only the minute around it is read."""
+    last = (
+        removals(archive.table("notices"), subject, at, seen_from)
+        .groupBy("world")
+        .agg(F.max("at").alias("at"))
+    )
+    [row] = last.agg(
+        F.unix_micros(F.min("at")).alias("first"), F.unix_micros(F.max("at")).alias("last")
+    ).collect()
+    if row["first"] is None:
+        return archive.events.where(F.lit(False))
+    epoch = datetime.fromtimestamp(0, UTC)
+    since = epoch + timedelta(microseconds=row["first"], seconds=-BEFORE_S)
+    until = epoch + timedelta(microseconds=row["last"] + 1, seconds=AFTER_S)
+    return narrowed(archive.events, since=since, until=until)
 
 
 def few(answer: Frame) -> tuple[Frame, int]:

@@ -1,13 +1,13 @@
 """Something is said about anything that takes more than two seconds: how far Spark is, on one line.
 
-Spark Connect tells its clients by itself; a session of our own is asked from a thread. In a pipe nothing is
-drawn.
+Spark Connect tells its clients by itself; a session of our own is asked from a thread. Where nothing can be
+drawn, in a pipe or a log, it is said once.
 """
 
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,14 +24,14 @@ EVERY_S: Final = 0.25
 
 
 class Line:
-    """One line on a terminal, drawn from the third second on."""
+    """One line, from the third second on: on a terminal it is drawn again and again."""
 
     def __init__(self, doing: str) -> None:
         self._doing, self._began = doing, time.monotonic()
         self._console = Console(file=sys.stderr, highlight=False, markup=False, emoji=False)
         self._status: Status | None = None
         self._lock = threading.Lock()
-        self._over = not self._console.is_terminal
+        self._over = False
 
     def say(self, how_far: str = "") -> None:
         with self._lock:
@@ -39,7 +39,10 @@ class Line:
             if self._over or took < QUIET_FOR_S:
                 return
             text = f"{self._doing}  {took:.0f} s  {how_far}".rstrip()
-            if self._status is None:
+            if not self._console.is_terminal:
+                print(f"{self._doing} ...", file=sys.stderr, flush=True)
+                self._over = True
+            elif self._status is None:
                 self._status = self._console.status(text, spinner="dots")
                 self._status.start()
             else:
@@ -53,14 +56,16 @@ class Line:
 
 
 @contextmanager
-def waiting(doing: str) -> Iterator[Line]:
-    """For what says nothing of itself, such as the start of Spark."""
+def waiting(doing: str, how_far: Callable[[], str] = str) -> Iterator[Line]:
+    """Draw it from time to time; for what says nothing of itself, such as the start of Spark, without how far
+    it is."""
     line = Line(doing)
     over = threading.Event()
 
     def tick() -> None:
-        while not over.wait(EVERY_S):
-            line.say()
+        with suppress(Exception):  # a Java that has ended does not answer; whoever works with it says so
+            while not over.wait(EVERY_S):
+                line.say(how_far())
 
     thread = threading.Thread(target=tick, daemon=True)
     thread.start()
@@ -75,36 +80,25 @@ def waiting(doing: str) -> Iterator[Line]:
 @contextmanager
 def progress(spark: "SparkSession", doing: str) -> Iterator[None]:
     """While Spark works: so many of its tasks are done."""
-    line = Line(doing)
-    over = threading.Event()
-    told = how_far_here if is_here(spark) else None
+    if is_here(spark):
+        with waiting(doing, lambda: how_far_here(spark)):
+            yield
+        return
+    done_of = [0, 0]
 
     def hear(stages: Any, inflight_tasks: int, operation_id: Any, done: bool) -> None:
-        total = sum(stage.num_tasks for stage in stages or ())
-        ready = sum(stage.num_completed_tasks for stage in stages or ())
-        line.say(f"{ready} of {total} tasks" if total else "")
+        done_of[:] = (
+            sum(stage.num_completed_tasks for stage in stages or ()),
+            sum(stage.num_tasks for stage in stages or ()),
+        )
 
     handler: Any = hear
-
-    def ask() -> None:
-        with suppress(Exception):  # a Java that has ended does not answer; whoever works with it says so
-            while not over.wait(EVERY_S):
-                line.say(told(spark) if told else "")
-
-    if told is None:
-        spark.registerProgressHandler(handler)
-    thread = threading.Thread(target=ask, daemon=True)
-    if told is not None:
-        thread.start()
+    spark.registerProgressHandler(handler)
     try:
-        yield
+        with waiting(doing, lambda: tasks_done(*done_of)):
+            yield
     finally:
-        over.set()
-        line.end()
-        if told is None:
-            spark.removeProgressHandler(handler)
-        else:
-            thread.join(1)
+        spark.removeProgressHandler(handler)
 
 
 def how_far_here(spark: "SparkSession") -> str:
@@ -112,4 +106,8 @@ def how_far_here(spark: "SparkSession") -> str:
     stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
     total = sum(stage.numTasks for stage in stages if stage)
     done = sum(stage.numCompletedTasks for stage in stages if stage)
+    return tasks_done(done, total)
+
+
+def tasks_done(done: int, total: int) -> str:
     return f"{done} of {total} tasks" if total else ""

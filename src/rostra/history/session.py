@@ -9,6 +9,7 @@ settings are read; when it fails, the end of that log is what the user is shown.
 """
 
 import contextlib
+import hashlib
 import logging
 import os
 import re
@@ -17,11 +18,13 @@ import signal
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from importlib import resources
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from rostra.errors import NotInstalled, RostraError, Unreachable
 from rostra.history.files import DAMAGED
@@ -37,6 +40,10 @@ JAVA_FIX: Final = "apt-get install -y openjdk-17-jre-headless    (or set JAVA_HO
 SPARK_FIX: Final = "pip install 'rostra[spark]'"
 
 LOG_LINES_SHOWN: Final = 12
+
+GONE: Final = re.compile("UNAVAILABLE|RETRIES_EXCEEDED")
+GONE_FIX: Final = "run the command again; if that ends so too, give it more memory: SPARK_DRIVER_MEMORY=4g"
+"""Whatever a command was at, the next one goes on with."""
 
 PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
 """Of conditions, to what `spark.read.format("rostra")` reads."""
@@ -147,7 +154,28 @@ def start(
     except Exception as error:
         raise Unreachable(f"Spark did not start on {master}", fix=why_not(log, error)) from None
     session.sparkContext.setLogLevel("WARN")
+    _remember_names(session)
     return session
+
+
+class _Remembered:
+    """A Java class, of which each member is looked up once."""
+
+    def __init__(self, java: Any) -> None:
+        self._java = java
+
+    def __getattr__(self, name: str) -> Any:
+        member = getattr(self._java, name)
+        setattr(self, name, member)
+        return member
+
+
+def _remember_names(session: "SparkSession") -> None:
+    """Whenever a column is written down py4j asks Java for the class that makes it, and for classes of that
+    name in every package and jar: a tenth of what it takes to plan an audit."""
+    java: Any = session.sparkContext._jvm
+    for name in ("functions", "org.apache.spark.sql.functions", "PythonUtils", "PythonSQLUtils"):
+        setattr(java, name, _Remembered(getattr(java, name)))
 
 
 def connect(remote: "str | DefaultChannelBuilder", *, tries: int | None = None) -> "SparkSession":
@@ -172,10 +200,14 @@ def connect(remote: "str | DefaultChannelBuilder", *, tries: int | None = None) 
         if tries is not None:
             from pyspark.sql.connect.client.retries import DefaultPolicy
 
+            # That they were not enough is an error, and one is enough of it.
+            warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")
             session.client.set_retry_policies([DefaultPolicy(max_retries=tries, max_backoff=1000)])
         session.conf.set("spark.sql.session.timeZone", "UTC")
         fit(session)
     except PySparkException as error:
+        if tries is not None:
+            raise given_up(error) from None  # it answered a moment ago
         raise Unreachable(
             f"no Spark Connect server answers at {remote}", fix=str(error).splitlines()[0]
         ) from None
@@ -225,7 +257,7 @@ def lent(session: "SparkSession") -> Iterator["SparkSession"]:
     except (KeyboardInterrupt, SystemExit):
         interrupt(session)
         raise
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, ConnectionError) as error:
         raise given_up(error) from None
     finally:
         end(session)
@@ -234,12 +266,26 @@ def lent(session: "SparkSession") -> Iterator["SparkSession"]:
 def given_up(error: Exception) -> RostraError:
     """What Spark complains of, in one line."""
     said = str(error).strip()
-    if "UNAVAILABLE" in said:
-        return Unreachable("Spark ended while it was asked", fix="ask again")
+    if isinstance(error, ConnectionError) or GONE.search(said) is not None or _has_ended(error):
+        return Unreachable("Spark's Java ended in the middle of it", fix=GONE_FIX)
     if (found := DAMAGED.search(said)) is not None:
         fix = "put a good copy in its place, or move it away; then ask again"
         return RostraError(f"cannot read {found[1] or found[2]}", fix=fix)
     return RostraError(f"Spark gave up: {said.splitlines()[0]}", fix="its log says more")
+
+
+def _has_ended(error: Exception) -> bool:
+    """Is it an error of the bridge to a Java machine of ours that is no more? Which one depends on what was
+    under way."""
+    from py4j.protocol import Py4JError, Py4JJavaError
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None or not isinstance(error, Py4JError) or isinstance(error, Py4JJavaError):
+        return False
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(1)
+    return process.poll() is not None
 
 
 @contextlib.contextmanager
@@ -280,6 +326,20 @@ def prepare_environment(*, local: bool = True) -> None:
     os.environ.pop("SPARK_REMOTE", None)  # it would turn a session in this process into a client
 
 
+def classes() -> Path:
+    """Where Java finds the classes that a Spark has loaded before, checked and laid out: half of what the
+    start of Spark takes. Another Java or Spark has others."""
+    spark = find_spec("pyspark")
+    installed = os.stat(spark.origin).st_mtime_ns if spark is not None and spark.origin else 0
+    of = (java(), java_version(java() or ""), version("pyspark"), installed)
+    return home() / f"classes-{hashlib.sha256(repr(of).encode()).hexdigest()[:16]}.jsa"
+
+
+def with_classes() -> str:
+    """For Java, which looks at every jar again, and does without where one has changed."""
+    return f"-XX:SharedArchiveFile={classes()} -Xlog:disable" if classes().exists() else ""
+
+
 def log4j2() -> Path:
     return Path(str(resources.files("rostra.history") / "log4j2.properties"))
 
@@ -298,8 +358,9 @@ def default_log() -> Path:
 
 
 def log_into(log: Path) -> None:
-    """What libraries on our own side of the bridge have to say goes where the other side's words go."""
-    for logger in (logging.getLogger("py4j"), logging.getLogger("pyspark")):
+    """What libraries on our own side of the bridge have to say goes where the other side's words go. py4j
+    tells the root logger of a Java that has ended, which prints it if nobody else takes it."""
+    for logger in (logging.getLogger("py4j"), logging.getLogger("pyspark"), logging.getLogger()):
         if not logger.handlers:
             logger.addHandler(logging.FileHandler(log, delay=True))
             logger.propagate = False

@@ -43,6 +43,9 @@ LOOK_EVERY_S: Final = 2.0
 TRIES: Final = 6
 """A keeper that is gone does not come back: so often, for some seconds, it is asked again."""
 
+WRITTEN_WITHIN_S: Final = 300.0
+"""The classes of Spark, for the next one: by then nobody waits."""
+
 FORGET_S: Final = 60.0
 """After so long without a question nothing is kept for anybody: whoever kept it may have been killed."""
 
@@ -201,10 +204,13 @@ def keep(idle_s: float = IDLE_S) -> None:
     token = os.environ.setdefault(TOKEN, secrets.token_urlsafe(32))
     os.umask(0o077)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    classes = sessions.classes()
+    part = None if classes.exists() else classes.with_suffix(f".{os.getpid()}")
+    known = sessions.with_classes() if part is None else f"-XX:ArchiveClassesAtExit={part} -Xlog:disable"
     spark = sessions.start(
         app="rostra history (warm)",
         settings={
-            "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+            "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} {known}",
             "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
             "spark.connect.grpc.binding.address": "127.0.0.1",
             "spark.connect.grpc.binding.port": "0",
@@ -228,6 +234,27 @@ def keep(idle_s: float = IDLE_S) -> None:
         spark.stop()
         if other_loopback is not None:
             other_loopback.close()
+        if part is not None:
+            _keep_classes(part, classes)
+
+
+def _keep_classes(part: Path, classes: Path) -> None:
+    """When Java has ended and written them down; half of them would be worse than none."""
+    from pyspark import SparkContext
+
+    process: Any = getattr(SparkContext._gateway, "proc", None)
+    if process is None:
+        return
+    try:
+        process.stdin.close()  # that is how Java hears of it
+        if process.wait(WRITTEN_WITHIN_S) == 0:
+            for old in classes.parent.glob(f"classes-*{classes.suffix}"):
+                old.unlink()
+            part.rename(classes)
+    except (OSError, subprocess.TimeoutExpired):
+        process.kill()  # the next one tries again
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def hold(port: int) -> socket.socket | None:

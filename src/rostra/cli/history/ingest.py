@@ -82,7 +82,11 @@ def ingest(
     from rostra.history.progress import progress, waiting
 
     with waiting("starting Spark"):
-        spark = session.start(master or session.HERE, app="rostra history ingest")
+        spark = session.start(
+            master or session.HERE,
+            app="rostra history ingest",
+            settings={"spark.driver.extraJavaOptions": session.with_classes()},
+        )
     from rostra.history.ingest import Ingest
 
     stop = threading.Event()
@@ -100,15 +104,13 @@ def ingest(
     # What a batch had begun is written anew by the next call: nothing is half done.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    try:
+    with session.lent(spark):
         if follow:
             remark(f"following {journal}; Ctrl-C ends it, and the next call goes on from there")
             work.follow(every_s=every)
         else:
             with progress(spark, "reading"):
                 work.once()
-    finally:
-        session.end(spark)
     if stop.is_set() and not follow:
         return EXIT_INTERRUPTED
     return EXIT_OK if follow else show_status(_tables(tables), output)

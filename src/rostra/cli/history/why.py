@@ -47,12 +47,13 @@ def why(
     """
 
     def question(archive: "Archive") -> "Frame":
+        from rostra.history.narrow import around_removal
         from rostra.history.questions.why import why as ask
 
         about = parse_subject(subject)
         place, then = the_place(archive, seen_from), the_time(archive, at)
         remark(CLOCKS)
-        return ask(archive.events, about, then, place)
+        return ask(around_removal(archive, about, then, place), about, then, place)
 
     return answer(
         question,
