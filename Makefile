@@ -16,7 +16,7 @@ READY := .venv/ready-to-work
 RUNS  := .venv/ready-to-run
 
 .DEFAULT_GOAL := help
-.PHONY: help up lab test fresh fmt lint types unit live browser fuzz storm explore soak storm-history parity-history cluster-history spec-coverage corpus goldens bench bench-history crowd congress-report xpand-table xpand-growth clean
+.PHONY: help up lab test fresh fmt lint types unit live browser fuzz storm explore soak storm-history parity-history cluster-history spec-coverage corpus goldens bench bench-history crowd watchers congress-report xpand-table xpand-growth clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,7 @@ storm: $(READY)  ## random worlds, churn, crashes and cuts, checked: SEEDS=1000
 explore: $(READY)  ## every order of messages and faults in small worlds: minutes, 700 MB (ARGS="--states 100000")
 	@$(BIN)/rostra sim explore election $(ARGS)
 	@$(BIN)/rostra sim explore election --set suspicions=0 --set crashes=1 --set changes=1 $(ARGS)
+	@$(BIN)/rostra sim explore election --set replicas=2 --set attempts=3 --set changes=2 --set removals=1 $(ARGS)
 	@$(BIN)/rostra sim explore links $(ARGS)
 
 soak: $(READY)  ## HOURS=1 of virtual time: churn, cuts, dead servers, 5 % lost, messages of 16 B to 100 kB
@@ -91,7 +92,10 @@ bench: $(READY)  ## real processes beside Redis and a bare echo, as ratios (ARGS
 bench-history: $(READY)  ## questions and audits of made-up months, beside DuckDB (EVENTS="1000000 10000000")
 	@$(BIN)/python -m benchmarks.history $(addprefix --events ,$(EVENTS)) $(ARGS)
 
-crowd: $(READY)  ## ten thousand programs that watch through one agent (ARGS="--watchers 2000")
+crowd: $(READY)  ## a thousand programs join one group at once, against the bars (ARGS="--programs 300")
+	@$(BIN)/python -m benchmarks.crowd $(ARGS)
+
+watchers: $(READY)  ## ten thousand programs that watch through one agent (ARGS="--watchers 2000")
 	@$(BIN)/python -m benchmarks.watchers $(ARGS)
 
 congress-report: $(READY)  ## the paper's claims, measured in the simulator: report/congress.html

@@ -50,7 +50,8 @@ from rostra.core.effects import Noted
 from rostra.groups.attributes import Role
 from rostra.names import ROOT, Domain, Endpoint, Group
 from rostra.node import Output
-from rostra.protocols.fifo.core import ClusterCore, HostCore
+from rostra.protocols.fifo.cluster import CLUSTER
+from rostra.protocols.fifo.core import HOST
 from rostra.protocols.fifo.events import Delivered, Gap, Item, Ready
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
@@ -338,16 +339,16 @@ def _kept(world: World) -> Counter[str]:
     ended, or may come back, one of them remembers."""
     found: Counter[str] = Counter()
     for process in world.processes.values():
-        if isinstance(door := process.door, HostCore):
-            for member in door.members.get(G, {}).values():
+        if (host := process.stack.find(HOST)) is not None:
+            for member in host.members.get(G, {}).values():
                 held = [
                     each.inbound.store.messages for each in member.senders.running.values() if each.inbound
                 ]
                 found["sender"] = max(found["sender"], member.sending.last_seq - member.sending.stable)
                 found["receiver"] = max(found["receiver"], *held, 0)
                 found["remembered"] = max(found["remembered"], len(member.senders.ended))
-        elif isinstance(door, ClusterCore) and G in door.groups:
-            relays = door.groups[G].relays
+        elif (cluster := process.stack.find(CLUSTER)) is not None and G in cluster.groups:
+            relays = cluster.groups[G].relays
             held = [each.inbound.store.messages for each in relays.running.values()]
             found["delegate"] = max(found["delegate"], *held, 0)
             found["remembered"] = max(found["remembered"], len(relays.parted))
@@ -394,10 +395,8 @@ def grown(site_count: int, receivers: int, *, hosts: int = 4) -> Grown:
     world.run(15.0)
     assert all(program.talk(G).last == {sender.address: 100} for program in listeners), "a message is missing"
     ways = [way for way in world.data.ways.values() if way.wide]
-    door = world.processes[Domain("s2")].door
-    assert isinstance(door, ClusterCore)
     gc.unfreeze()
-    delegate = door.groups[G]
+    delegate = world.processes[Domain("s2")].stack[CLUSTER].groups[G]
     elsewhere = [m for m in delegate.view.members if not m.endpoint.startswith("s2.")]
     return Grown(
         site_count,

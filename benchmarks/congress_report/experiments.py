@@ -18,7 +18,7 @@ from rostra.names import ROOT, Domain, Group, depth, enclosing, host_of, inside,
 from rostra.node import Output
 from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.links.config import LinkConfig
-from rostra.protocols.relaxed.domain import DomainServer
+from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.requests import AnyNotice
 from rostra.protocols.relaxed.view import Report
 from rostra.sim import T_REF, WAN, Constant, LineQuality, LinkModel, SimCall, SimProgram, World, even
@@ -200,10 +200,9 @@ def memory(scale: Scale) -> Experiment:
                     program.join(f"g{group}@world")
             joined = members
             world.settle()
-            core = world.processes[watched].core
-            assert isinstance(core, DomainServer)
-            rows[groups].append(len(core.table.rows))
-            entries[groups].append(sum(len(row.entries) for row in core.table.rows.values()))
+            table = world.processes[watched].stack[SERVER].table
+            rows[groups].append(len(table.rows))
+            entries[groups].append(sum(len(row.entries) for row in table.rows.values()))
     figure, axes = _axes("rows in the table of eu.fr", "members per group inside eu.fr")
     for groups, colour in zip(group_counts, (SEA, MOSS, RUST), strict=True):
         axes.plot(scale.members, rows[groups], marker="o", color=colour, label=f"{groups} groups")

@@ -3,7 +3,8 @@
 one agent            groups of host scope: the agent answers alone
 agent with server    agent and cluster server in one process; groups of cluster scope
 agent and server     the same in two processes, over TCP
-two agents           two hosts' agents and their cluster's server, three processes; members on both hosts
+two agents           two hosts' agents and their cluster's server, three processes; members on both hosts; or
+                     as many agents as there are `places`
 """
 
 import asyncio
@@ -58,13 +59,14 @@ class RostraService(Service):
         journal: bool = False,
         record: bool = False,
         note: str = "",
+        places: int | None = None,
     ) -> None:
         self._deployment = deployment
         self._journal = journal
         self._record = record
         self._profile = profile
         self._separate = separate  # every member on a connection of its own, instead of one per process
-        self.places = 2 if deployment is Deployment.TWO_AGENTS else 1
+        self.places = places or (2 if deployment is Deployment.TWO_AGENTS else 1)
         self.label = deployment.value + (f", {note}" if note else "")
         self._processes: dict[str, asyncio.subprocess.Process] = {}
 

@@ -1,10 +1,9 @@
-"""One server's stack, top to bottom.
+"""One server: its stack of services, and its links.
 
     programs                (an agent's only)
        │  Asked ▼                        ▲ Tell, Answer
     ┌──┴─────────────────────────────────┴──┐
-    │ core      LocalServer or DomainServer │   who is in which group, and who must hear of it;
-    │           (in HostCore, ClusterCore)  │   around that, in clusters: what is said in groups
+    │ stack     its services                │   what is said in groups; who is in which group
     ├───────────────────────────────────────┤
     │ links     one per neighbour           │   once and in order, or the epoch ends; is it alive?
     ├───────────────────────────────────────┤
@@ -19,6 +18,9 @@ has not given us up either, the core hears `LinkMoved` instead of `LinkDown` (C-
 place of another begins in the same way, with all neighbours of its predecessor (C-163). If only one side
 waited, both hear of the end: a server that gave up an agent which stood still has told others so, and the
 agent's core must know.
+
+A server that has replicas itself says nothing that rests on a record before a majority of them has it: what
+follows `Secure` waits (`core/secure.py`).
 
 **Children** are not listed: any server one label below ours may come. So there is a bound on their number,
 and one that is down and not heard of for ten minutes is forgotten.
@@ -35,7 +37,6 @@ from rostra.core.effects import (
     Answer,
     Asked,
     CancelTimer,
-    Core,
     Effect,
     Event,
     Ignored,
@@ -44,13 +45,16 @@ from rostra.core.effects import (
     LinkMoved,
     LinkUp,
     Received,
+    Secure,
+    Secured,
     Send,
     SetTimer,
     TimerFired,
 )
+from rostra.core.secure import WaitingEffects
+from rostra.core.stack import Stack
 from rostra.groups.members import Because
 from rostra.names import ROOT, Domain, is_reserved, parent
-from rostra.protocols.fifo.core import HostCore
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.core import Link
 from rostra.protocols.links.events import (
@@ -65,7 +69,7 @@ from rostra.protocols.links.events import (
     Ticked,
 )
 from rostra.protocols.links.packets import SESSIONS_PER_LIFE
-from rostra.protocols.relaxed.local import LocalServer
+from rostra.protocols.relaxed.local import AGENT
 from rostra.protocols.relaxed.messages import Inquiry, Report, weight
 from rostra.protocols.relaxed.requests import Recall, Recalled
 from rostra.protocols.relaxed.trail import Trail
@@ -82,13 +86,13 @@ Output = Effect | LinkUp | LinkDown | LinkMoved
 
 
 class Node:
-    """The stack of one agent (its path is a host's) or one domain server (its path is a domain's)."""
+    """One agent (its path is a host's) or one domain server (its path is a domain's)."""
 
     def __init__(
         self,
         world: str,
         path: Domain,
-        core: Core,
+        stack: Stack,
         *,
         incarnation: int,
         config: LinkConfig,
@@ -98,10 +102,11 @@ class Node:
         replicated: Iterable[Domain] = (),  # neighbours whose servers have replicas
         known: Iterable[Domain] = (),  # neighbours of the one whose place we take
         luck: int = 0,  # so that strangers cannot guess our sessions
+        is_replica: bool = False,  # there are others of us: what is to be secured waits for a majority
     ) -> None:
         self.world = world
         self.path = path
-        self.core = core
+        self.stack = stack
         self.incarnation = incarnation
         self.links: dict[Domain, Link] = {}
         self.trail = Trail(path, config)
@@ -115,6 +120,7 @@ class Node:
         self._luck = luck
         self._children: dict[Domain, Instant] = {}  # that came by themselves, and when
         self._sessions_spent = 0  # by links that were forgotten: a later one goes on above them
+        self.waiting = WaitingEffects(replicated=is_replica)
         self._held: dict[Domain, list[Removed | LinkDown]] = {}  # what the core is told when the grace ends
         above = (parent(path),) if has_parent and path != ROOT else ()
         for peer in (*above, *sorted(siblings)):
@@ -138,6 +144,9 @@ class Node:
         if self._stopped:
             return [Ignored(type(event).__name__, why="stopped")]
         outputs: list[Output] = []
+        if (lane := self.stack.lanes.get(type(event))) is not None:
+            self._perform(lane(now, event), outputs)
+            return outputs
         match event:
             case PacketArrived(peer) | ChannelOpened(peer):
                 link = self.links.get(peer) or self._adopt(now, peer, outputs)
@@ -163,6 +172,8 @@ class Node:
                 self._give_up(now, Domain(str(peer)), outputs)
             case Asked(_, token, Recall(about, of)) if of == self.path:
                 outputs.append(Answer(token, Recalled(self._recall(now, about, self.path))))
+            case Secured(version):
+                self._perform(self.waiting.secured(version), outputs)
             case _:
                 self._drive(now, event, outputs)
         return outputs
@@ -216,6 +227,7 @@ class Node:
                 case LinkDown(peer):
                     # What was still waiting to be said belonged to the epoch that has just ended.
                     self._outbox.pop(peer, None)
+                    self.waiting.forget(peer)
                     if peer in self._held:
                         self._held[peer].append(report)
                     else:
@@ -252,21 +264,27 @@ class Node:
             self._pass_up(now, report, outputs)
 
     def _drive(self, now: Instant, event: Event, outputs: list[Output]) -> None:
-        effects = self.core.step(now, event)
+        effects = self.stack.step(now, event)
         self.trail.saw(now, event, effects)
         self._perform(effects, outputs)
 
     def _recall(self, now: Instant, about: str, asker: Domain) -> bytes:
-        present = self.core.present(about) if isinstance(self.core, LocalServer | HostCore) else ()
+        agent = self.stack.find(AGENT)
+        present = agent.present(about) if agent is not None else ()
         return self.trail.about(now, about, asker, self.links, present)
 
     def _perform(self, effects: Iterable[Effect], outputs: list[Output]) -> None:
-        for effect in effects:
+        for effect in (rest := iter(effects)):
             if type(effect) is Send:
                 if self._held and effect.to in self._held:
                     outputs.append(Ignored(type(effect.message).__name__, why="waiting for a replica"))
                 else:
                     self._outbox.setdefault(effect.to, []).append(effect.message)
+            elif type(effect) is Secure:
+                if self.waiting.must_write(effect):
+                    outputs.append(effect)
+                if self.waiting.must_wait(effect):
+                    outputs += self.waiting.wait(effect, rest)
             else:
                 outputs.append(effect)
 

@@ -6,7 +6,7 @@
       Resign ────────────▶ end it, as if it had crashed: others lead now
       StateReceived ─────▶ while we follow: what the leader knows, for the day when it is our turn
       Share ◀───────────── while we lead: mirrors of groups that speak, and who our neighbours are
-      Record, Committed ◀─▶ the registry: promised when a majority has it (C-012)
+      Record, Committed ◀─▶ records: what follows `Secure` is said when a majority has them (C-012)
 
 Both are nodes like any other; what is here only carries words between them, and is as sans-IO as they are.
 Drivers give it every output of the two nodes and carry out the rest.
@@ -18,7 +18,19 @@ from typing import Annotated, Final, Protocol
 import msgspec
 from msgspec import Meta
 
-from rostra.core.effects import Answer, Effect, Event, Instant, LinkDown, LinkMoved, LinkUp, Noted, Persist
+from rostra.core.effects import (
+    Answer,
+    Effect,
+    Event,
+    Instant,
+    LinkDown,
+    LinkMoved,
+    LinkUp,
+    Noted,
+    Secure,
+    Secured,
+)
+from rostra.core.stack import Stack
 from rostra.errors import UNDECODABLE, Unreachable
 from rostra.names import Domain
 from rostra.names.checks import check_of
@@ -33,11 +45,10 @@ from rostra.protocols.election.events import (
     StateReceived,
 )
 from rostra.protocols.election.messages import SHARED_BYTES_MAX
-from rostra.protocols.fifo.core import ClusterCore
+from rostra.protocols.fifo.cluster import CLUSTER
 from rostra.protocols.fifo.events import Appointed, Replicate, Replicated
 from rostra.protocols.fifo.messages import Mirror, MirrorAsked, decode_control, encode
-from rostra.protocols.relaxed.domain import DomainServer
-from rostra.protocols.relaxed.registry import RegistryRecord
+from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.requests import denied
 
 NEIGHBOURS_MAX: Final = 100_000
@@ -91,26 +102,25 @@ class ReplicaHost(Protocol):
 
 
 class Replica:
-    """`make_core` makes the domain's core, as a backup; `make_node` a node around it, for a term and with the
-    neighbours that are known."""
+    """`make_stack` makes the services of the domain's server, as a backup's; `make_node` a node of them, for
+    a term and with the neighbours that are known."""
 
     def __init__(
         self,
         house: ReplicaHost,
         domain: Domain,
         seat: Node,
-        make_core: Callable[[], DomainServer | ClusterCore],
-        make_node: Callable[[DomainServer | ClusterCore, int, tuple[Domain, ...]], Node],
+        make_stack: Callable[[], Stack],
+        make_node: Callable[[Stack, int, tuple[Domain, ...]], Node],
         known: Iterable[Domain] = (),
     ) -> None:
         self.domain = domain
         self.seat = seat
         self.server: Node | None = None  # while we lead
         self._house = house
-        self._make_core, self._make_node = make_core, make_node
-        self._core = make_core()
+        self._make_stack, self._make_node = make_stack, make_node
+        self._stack = make_stack()
         self._known = tuple(known)  # whom the leader was linked with when it last said so
-        self._promised: list[tuple[int, Answer]] = []  # when a majority has the registry of that version
 
     @property
     def leads(self) -> bool:
@@ -129,24 +139,18 @@ class Replica:
             case FollowerLinked():
                 self._tell_whole()
             case Committed(version):
-                kept = [answer for wanted, answer in self._promised if wanted <= version]
-                self._promised = [each for each in self._promised if each[0] > version]
-                for answer in kept:
-                    self._house.perform(self, answer)
+                self._house.step_server(self, Secured(version))
 
     def _lead(self, term: int) -> None:
-        core = self._core
-        server = core.server if isinstance(core, ClusterCore) else core
-        server.incarnation = term
-        self.server = self._make_node(core, term, self._known)
+        self._stack[SERVER].take_over(term)
+        self.server = self._make_node(self._stack, term, self._known)
         self._house.begin(self, self.server)
-        if isinstance(core, ClusterCore):
+        if CLUSTER in self._stack:
             self._house.step_server(self, Appointed(term))
 
     def _resign(self, why: str) -> None:
         server, self.server = self.server, None
         assert server is not None, "who resigns has led"
-        self._house.end(self, server, why)
         refusal = denied(
             Unreachable(
                 f"another replica of the server of {self.domain} leads now, and whether it has kept this is"
@@ -154,10 +158,10 @@ class Replica:
                 fix="look, and ask again",
             )
         )
-        promised, self._promised = self._promised, []
-        for _, answer in promised:
-            self._house.perform(self, Answer(answer.token, refusal))
-        self._core = self._make_core()
+        for token in server.waiting.unanswered():
+            self._house.perform(self, Answer(token, refusal))
+        self._house.end(self, server, why)
+        self._stack = self._make_stack()
 
     def _handed(self, now: Instant, data: bytes) -> None:
         match read_shared(data):
@@ -165,34 +169,27 @@ class Replica:
                 self._learn(neighbours)
             case Image(octets):
                 message = decode_control(octets)
-                if not isinstance(message, Mirror | MirrorAsked) or not isinstance(self._core, ClusterCore):
+                if not isinstance(message, Mirror | MirrorAsked) or CLUSTER not in self._stack:
                     return
                 event = Replicated(message.group, message)
                 if self.server is not None:
                     self._house.step_server(self, event)
                 else:
-                    self._share_images(self._core.step(now, event))
+                    self._share_images(self._stack.step(now, event))
 
     # What the server orders
 
     def server_ordered(self, outputs: Iterable[Output]) -> list[Output]:
         """Of its outputs, those that may be carried out now."""
         now: list[Output] = []
-        promised: int | None = None
         moved = False
         for output in outputs:
             match output:
                 case Replicate():
                     self._share_images([output])
                     continue
-                case Persist(RegistryRecord(scope, version) as record) if scope == self.domain:
-                    promised = version
-                    now.append(output)
+                case Secure(record):
                     self._house.step_seat(self, Record(record))
-                    continue
-                case Answer() if promised is not None:
-                    self._promised.append((promised, output))
-                    continue
                 case LinkUp() | LinkDown() | LinkMoved():
                     moved = True
             now.append(output)
@@ -205,14 +202,13 @@ class Replica:
     def _tell_whole(self) -> None:
         """Somebody follows us from now on, and knows nothing."""
         self._tell_around()
-        if isinstance(self._core, ClusterCore):
-            for group in sorted(self._core.groups):
+        if (cluster := self._stack.find(CLUSTER)) is not None:
+            for group in sorted(cluster.groups):
                 self._house.step_server(self, Replicated(group, MirrorAsked(group, self.domain)))
 
     def _tell_around(self) -> None:
-        core = self._core.server if isinstance(self._core, ClusterCore) else self._core
         links = {} if self.server is None else self.server.links
-        around = tuple([peer for peer in sorted(core.neighbours.up) if peer in links])
+        around = tuple([peer for peer in sorted(self._stack[SERVER].neighbours.up) if peer in links])
         self._learn(around)
         self._share(Around(around))
 

@@ -1,9 +1,9 @@
-"""How nodes are made: the only place where cores are put together.
+"""How nodes are made: the only place where services are put together.
 
-    agent             Node ─ HostCore ─ LocalServer        (without FIFO groups: Node ─ LocalServer)
-    cluster's server  Node ─ ClusterCore ─ DomainServer    (without FIFO groups: Node ─ DomainServer)
-    domain's server   Node ─ DomainServer
-    replica           Node ─ SeatCore, and while it leads a server of the kinds above
+    agent             HostCore, ClaimAgent, LocalServer        (without FIFO groups: the last two)
+    cluster's server  ClusterCore, ClaimServer, DomainServer   (without FIFO groups: the last two)
+    domain's server   ClaimServer, DomainServer
+    replica           SeatCore, and while it leads a server of the kinds above
 
 A driver describes the node it wants as a value, a `NodePlan`. Runtime, simulator and replay hand such a plan
 to the same functions. A recording begins with it, so a replayed node is made exactly as the recorded one was.
@@ -12,16 +12,20 @@ to the same functions. A recording begins with it, so a replayed node is made ex
 from collections.abc import Iterable
 from hashlib import blake2b
 from itertools import count
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rostra.core.effects import Core
+from rostra.core.stack import Stack
 from rostra.names import Domain
 from rostra.node import Node
+from rostra.protocols.claims.agent import ClaimAgent
+from rostra.protocols.claims.server import ClaimServer
 from rostra.protocols.election.config import ElectionConfig
 from rostra.protocols.election.core import Ballot, SeatCore
-from rostra.protocols.fifo.core import ClusterCore, HostCore
+from rostra.protocols.fifo.cluster import ClusterCore
+from rostra.protocols.fifo.core import HostCore
 from rostra.protocols.fifo.messages import Channel
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
@@ -31,8 +35,7 @@ from rostra.protocols.relaxed.local import LocalServer
 from rostra.protocols.relaxed.registry import Registry
 from rostra.replica import Replica, ReplicaHost
 
-AgentCore = LocalServer | HostCore
-ServerCore = DomainServer | ClusterCore
+SERVICES: Final = (HostCore, ClusterCore, ClaimAgent, ClaimServer, LocalServer, DomainServer, SeatCore)
 
 
 class FifoPlan(Struct, frozen=True, array_like=True):
@@ -73,16 +76,18 @@ class SeatPlan(Struct, frozen=True, array_like=True):
     known: tuple[Domain, ...] = ()  # neighbours of the replica that led last
 
 
-def make_core(plan: NodePlan, registry: Registry) -> AgentCore | ServerCore:
-    return _agent_core(plan, registry) if plan.is_agent else _server_core(plan, registry)
+def make_stack(plan: NodePlan, registry: Registry) -> Stack:
+    return _agent(plan, registry) if plan.is_agent else _server(plan, registry)
 
 
-def make_node(plan: NodePlan, core: Core, known: Iterable[Domain] = ()) -> Node:
+def make_node(
+    plan: NodePlan, stack: Stack, known: Iterable[Domain] = (), *, is_replica: bool = False
+) -> Node:
     """`known` are the neighbours of the replica that led before."""
     return Node(
         plan.world,
         plan.path,
-        core,
+        stack,
         incarnation=plan.incarnation,
         config=plan.links,
         siblings=plan.siblings,
@@ -91,6 +96,7 @@ def make_node(plan: NodePlan, core: Core, known: Iterable[Domain] = ()) -> Node:
         replicated=plan.replicated,
         known=known,
         luck=plan.luck,
+        is_replica=is_replica,
     )
 
 
@@ -102,14 +108,14 @@ def make_replica(house: ReplicaHost, plan: NodePlan, seat: SeatPlan, registry: R
         seat.seats,
         floor=seat.incarnation,
         ballot=seat.ballot,
-        registry=registry,
+        records=registry.own,
         scope=plan.path,
         config=seat.config,
     )
     node = Node(
         plan.world,
         seat.path,
-        core,
+        Stack(core),
         incarnation=seat.incarnation,
         config=plan.links,
         siblings=[each for each in seat.seats if each != seat.path],
@@ -118,14 +124,14 @@ def make_replica(house: ReplicaHost, plan: NodePlan, seat: SeatPlan, registry: R
     )
     times = count()
 
-    def server_core() -> ServerCore:
+    def server() -> Stack:
         fifo = plan.fifo and replace(plan.fifo, luck=_luck_of(plan.fifo.luck, next(times)), backup=True)
-        return _server_core(replace(plan, fifo=fifo), registry)
+        return _server(replace(plan, fifo=fifo), registry)
 
-    def server_node(core: ServerCore, term: int, known: tuple[Domain, ...]) -> Node:
-        return make_node(replace(plan, incarnation=term), core, known)
+    def server_node(stack: Stack, term: int, known: tuple[Domain, ...]) -> Node:
+        return make_node(replace(plan, incarnation=term), stack, known, is_replica=True)
 
-    return Replica(house, plan.path, node, server_core, server_node, seat.known)
+    return Replica(house, plan.path, node, server, server_node, seat.known)
 
 
 def _luck_of(luck: int, time: int) -> int:
@@ -136,12 +142,15 @@ def _luck_of(luck: int, time: int) -> int:
     return int.from_bytes(drawn)
 
 
-def _agent_core(plan: NodePlan, registry: Registry) -> AgentCore:
+def _agent(plan: NodePlan, registry: Registry) -> Stack:
     local = LocalServer(plan.path, incarnation=plan.incarnation, config=plan.resolve, registry=registry)
-    return local if plan.fifo is None else HostCore(local, plan.fifo.config)
+    claims = ClaimAgent(plan.path, registry)
+    if plan.fifo is None:
+        return Stack(claims, local)
+    return Stack(HostCore(plan.path, plan.fifo.config), claims, local)
 
 
-def _server_core(plan: NodePlan, registry: Registry) -> ServerCore:
+def _server(plan: NodePlan, registry: Registry) -> Stack:
     server = DomainServer(
         plan.path,
         cluster=plan.cluster,
@@ -150,10 +159,12 @@ def _server_core(plan: NodePlan, registry: Registry) -> ServerCore:
         registry=registry,
     )
     fifo = plan.fifo
+    claims = ClaimServer(plan.path, registry)
     if fifo is None:
-        return server
-    return ClusterCore(
-        server,
+        return Stack(claims, server)
+    assert plan.cluster, "only clusters have delegates"
+    delegate = ClusterCore(
+        plan.path,
         fifo.config,
         luck=fifo.luck,
         channel=fifo.channel,
@@ -161,3 +172,4 @@ def _server_core(plan: NodePlan, registry: Registry) -> ServerCore:
         replicas=fifo.backup,
         backup=fifo.backup,
     )
+    return Stack(delegate, claims, server)

@@ -11,6 +11,7 @@ from support.lab import FORGIVING, Lab, until
 from support.strangers import stranger
 
 from rostra.core.effects import LinkUp, Persist, Received, TimerFired
+from rostra.core.records import KeyedRecord, RecordSet
 from rostra.errors import StoreFailed
 from rostra.names import Domain, seat_of
 from rostra.protocols.election.core import CHANGES_PER_TERM, STAND, Ballot, SeatCore
@@ -21,6 +22,7 @@ from rostra.protocols.election.messages import (
     PreVoteRefused,
     PreVoteRequest,
     RecordReplicated,
+    ReplicateAll,
     ReplicateRecord,
     SeatMessage,
     VoteGranted,
@@ -49,7 +51,8 @@ LIES = [
     PreVoteGranted(HIGHEST),
     PreVoteRequest(NOW_MS, HIGHEST),
     VoteRequest(NOW_MS + 1, HIGHEST),
-    ReplicateRecord(NOW_MS, EU, HIGHEST, ("liar",)),
+    ReplicateRecord(NOW_MS, KeyedRecord("liar", HIGHEST)),
+    ReplicateAll(NOW_MS, HIGHEST, ()),
     RecordReplicated(HIGHEST, HIGHEST),
     LeaderAnnounced(NOW_MS + 2 * DAY_MS),
 ]
@@ -61,7 +64,7 @@ class Seat:
     def __init__(self, directory: Path) -> None:
         self.disk = Disk(directory, A)
         self.core = SeatCore(
-            A, SEATS, floor=NOW_MS, ballot=self.disk.ballot(), registry=self.disk.registry(), scope=EU
+            A, SEATS, floor=NOW_MS, ballot=self.disk.ballot(), records=self.disk.registry().own, scope=EU
         )
         self.effects: list[object] = []
         self.step(Clock(NOW_MS), Begun(), LinkUp(B, 1), LinkUp(C, 1))
@@ -74,7 +77,7 @@ class Seat:
             match effect:
                 case Persist(Ballot() as ballot):
                     self.disk.persist_ballot(ballot)
-                case Persist(RegistryRecord() as record):
+                case Persist(KeyedRecord() | RecordSet() as record):
                     self.disk.persist(record)
         self.effects += new
         return new
@@ -145,6 +148,8 @@ def test_the_disk_refuses_what_it_cannot_hold_as_any_other_failure(number: int, 
         disk.persist_ballot(Ballot(number, B))
     with pytest.raises(StoreFailed):
         disk.persist(RegistryRecord(EU, number, ()))
+    with pytest.raises(StoreFailed):
+        disk.persist(KeyedRecord("key", number, b""))
     disk.persist_ballot(Ballot(7, B))
     disk.close()
     again = Disk(tmp_path, A)

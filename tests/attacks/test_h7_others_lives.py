@@ -4,6 +4,7 @@ import pytest
 
 from rostra.core.effects import Send
 from rostra.names import Domain, Endpoint
+from rostra.protocols.relaxed.local import AGENT
 from rostra.protocols.relaxed.messages import LifeTold, MessageId, Report, Undeliverable
 from rostra.protocols.relaxed.requests import Life, NotDelivered, Recall, Recalled
 from rostra.sim import World
@@ -75,10 +76,8 @@ def test_the_memory_of_another_server_is_not_forged(simulated: World, watcher: S
     simulated.settle()
     simulated.hold("link eu.h1 > eu")  # the true answer is on its way
     asked = watcher.ask(Recall("eu.h1", VICTIM))
-    agent = simulated.processes[WATCHER].node
-    assert agent is not None
     simulated.run(0.5)
-    (id,) = agent.core.inquiries.open  # type: ignore[attr-defined]
+    (id,) = simulated.processes[WATCHER].stack[AGENT].inquiries.open
     forge(simulated, Report(id, WATCHER, VICTIM, b'{"all": "lies"}'))
     simulated.release()
     simulated.settle()

@@ -13,6 +13,7 @@ from support.strangers import stranger
 from rostra import node as nodes
 from rostra.config import parse_world
 from rostra.core.effects import Effect, Event, Ignored, TimerFired
+from rostra.core.stack import Service, ServiceName, Stack
 from rostra.errors import BadInput
 from rostra.names import Domain, Group
 from rostra.node import TICK, Node
@@ -105,13 +106,16 @@ async def test_below_a_domain_that_is_no_cluster_only_listed_servers_are_let_in(
 # Hosts without number
 
 
-class Quiet:
+class Quiet(Service):
+    name = ServiceName("any")
+
     def step(self, now: float, event: Event) -> list[Effect]:
         return []
 
 
 def server(**more: object) -> Node:
-    made = Node("sim", PARIS, Quiet(), incarnation=1, config=LinkConfig.lan(), accepts_children=True, **more)  # type: ignore[arg-type]
+    stack, links = Stack(Quiet()), LinkConfig.lan()
+    made = Node("sim", PARIS, stack, incarnation=1, config=links, accepts_children=True, **more)  # type: ignore[arg-type]
     made.start(0.0)
     return made
 

@@ -9,8 +9,9 @@ from support.bystanders import unnoticed
 from support.lab import Lab, until
 
 from rostra.names import ROOT, Domain, Endpoint, Group
+from rostra.protocols.channel.messages import LAN, Datagram, Unreadable
 from rostra.protocols.flow.messages import Data, Run
-from rostra.wire.datagrams import LAN, Datagram, Datagrams, Unreadable
+from rostra.wire.datagrams import Datagrams
 
 CHESS = Group("chess", ROOT)
 HOST, ANN = Domain("eu.h1"), Endpoint("eu.h1/ann#1")

@@ -12,9 +12,10 @@ from support.lab import FORGIVING, Lab, until
 from support.strangers import stranger
 
 from rostra.names import Domain, Group
+from rostra.protocols.channel.messages import Call, Datagram, Directory, Word
 from rostra.protocols.links.core import SESSIONS_PER_LIFE
 from rostra.protocols.links.packets import Beat, Hello
-from rostra.wire.datagrams import Call, Datagram, Datagrams, Directory, Word
+from rostra.wire.datagrams import Datagrams
 
 LAN, LIAR, VICTIM = Domain("eu"), Domain("eu.liar"), Domain("eu.h1")
 GROUP = Group("m2", LAN)

@@ -25,9 +25,9 @@ from rostra.groups.attributes import DelegateAttributes
 from rostra.journal.segments import read
 from rostra.journal.veil import stand_in, without_keys
 from rostra.journal.writer import INPUTS, unpacked
+from rostra.protocols.channel.messages import KEY_BYTES
 from rostra.protocols.fifo.messages import encode
 from rostra.sim.replay import recordings, replay
-from rostra.wire.datagrams import KEY_BYTES
 
 TOKEN = "open-sesame-m5"
 

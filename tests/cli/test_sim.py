@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -134,8 +135,12 @@ def test_ctrl_c_ends_storms_that_several_processes_blow(tmp_path: Path) -> None:
         try:
             while not list(tmp_path.iterdir()):
                 assert storms.poll() is None
-            storms.send_signal(signal.SIGINT)
-            assert storms.wait(30) == 130
+            for _ in range(6):  # Python loses one that comes just while it forks
+                storms.send_signal(signal.SIGINT)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    storms.wait(5)
+                    break
+            assert storms.poll() == 130
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(storms.pid, signal.SIGKILL)

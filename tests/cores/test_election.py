@@ -21,9 +21,11 @@ from rostra.core.effects import (
     SetTimer,
     TimerFired,
 )
+from rostra.core.records import NO_KEY, KeyedRecord, Records, RecordSet
 from rostra.errors import BadInput
 from rostra.groups.members import Because
 from rostra.names import Domain, Endpoint, Group, seat_of
+from rostra.protocols.election import messages
 from rostra.protocols.election.config import ElectionConfig
 from rostra.protocols.election.core import STAND, Ballot, SeatCore
 from rostra.protocols.election.events import (
@@ -46,6 +48,7 @@ from rostra.protocols.election.messages import (
     PreVoteRefused,
     PreVoteRequest,
     RecordReplicated,
+    ReplicateAll,
     ReplicateRecord,
     Shared,
     VoteGranted,
@@ -53,12 +56,10 @@ from rostra.protocols.election.messages import (
     VoteRequest,
 )
 from rostra.protocols.election.state import Candidate, Following, Leading, PreCandidate
-from rostra.protocols.relaxed.registry import Registry, RegistryRecord
 from rostra.protocols.relaxed.requests import Denied, Inspect, Inspected, Register
 
 EU = Domain("eu")
 A, B, C, D, E = (seat_of(EU, rank) for rank in range(1, 6))
-NEWS, CHESS = Group("news", EU), Group("chess", EU)
 FLOOR = 1000
 PROGRAM = Endpoint("eu.h1/p#1")
 CONFIG = ElectionConfig(stand_after_s=0.25, again_after_s=1.0, doubt_after_s=0.75)
@@ -73,15 +74,15 @@ class Bench:
         seats: int = 3,
         *,
         ballot: Ballot | None = None,
-        registry: Registry | None = None,
+        records: Records | None = None,
     ) -> None:
-        self.registry = registry if registry is not None else Registry()
+        self.records = records if records is not None else Records()
         self.core = SeatCore(
             me,
             tuple(seat_of(EU, rank) for rank in range(1, seats + 1)),
             floor=FLOOR,
             ballot=ballot or Ballot(),
-            registry=self.registry,
+            records=self.records,
             scope=EU,
             config=CONFIG,
         )
@@ -122,10 +123,10 @@ class Bench:
         assert self.core.state == Following(leader)
 
 
-def registry(*groups: Group) -> Registry:
-    made = Registry()
-    for group in groups:
-        made.register(group)
+def records(*keys: str) -> Records:
+    made = Records()
+    for key in keys:
+        made.put(key, b"data")
     return made
 
 
@@ -151,7 +152,7 @@ def test_seats_stand_in_the_order_of_their_ranks_once_they_have_a_majority_to_ta
 
 @pytest.mark.spec("C-160", "C-161")
 def test_an_election_canvasses_then_writes_its_own_vote_down_then_asks_for_votes_then_leads() -> None:
-    seat = Bench(registry=registry(NEWS))
+    seat = Bench(records=records("news"))
     seat.up(B, C)
 
     assert seat.fires() == [
@@ -170,12 +171,12 @@ def test_an_election_canvasses_then_writes_its_own_vote_down_then_asks_for_votes
     version = FLOOR << 10
     assert seat.hears(C, VoteGranted(FLOOR)) == [
         CancelTimer(STAND),
-        Persist(RegistryRecord(EU, version, ("news",))),
+        Persist(KeyedRecord(NO_KEY, version)),
         Lead(FLOOR),
         Send(B, LeaderAnnounced(FLOOR)),
         Send(C, LeaderAnnounced(FLOOR)),
-        Send(B, ReplicateRecord(FLOOR, EU, version, ("news",))),
-        Send(C, ReplicateRecord(FLOOR, EU, version, ("news",))),
+        Send(B, ReplicateAll(FLOOR, version, (KeyedRecord("news", 1, b"data"),))),
+        Send(C, ReplicateAll(FLOOR, version, (KeyedRecord("news", 1, b"data"),))),
         FollowerLinked(B),
         FollowerLinked(C),
     ]
@@ -194,8 +195,7 @@ def test_an_election_canvasses_then_writes_its_own_vote_down_then_asks_for_votes
     ids=["its floor", "its floor again", "after its ballot", "after the versions in use"],
 )
 def test_a_term_is_above_all_that_the_seat_knows_of(ballot: Ballot, version: int, term: int) -> None:
-    known = Registry.of([RegistryRecord(EU, version, ())]) if version else None
-    seat = Bench(ballot=ballot, registry=known)
+    seat = Bench(ballot=ballot, records=Records.of([RecordSet(version)]))
     seat.up(B)
 
     assert seat.fires()[0] == Send(B, PreVoteRequest(term, version, ballot != Ballot()))
@@ -273,7 +273,7 @@ def test_a_canvass_is_supported_and_binds_nobody() -> None:
 
 @pytest.mark.spec("C-160", "C-161")
 def test_a_canvass_is_declined_by_who_knows_of_a_later_term_or_a_later_registry() -> None:
-    seat = Bench(ballot=Ballot(2000, C), registry=registry(NEWS, CHESS))
+    seat = Bench(ballot=Ballot(2000, C), records=records("news", "chess"))
     seat.up(B)
 
     assert seat.hears(B, PreVoteRequest(2000, 2)) == [Send(B, PreVoteRefused(2000, ""))]
@@ -330,7 +330,7 @@ def test_a_vote_is_on_disk_before_it_is_given_and_there_is_one_in_a_term() -> No
 
 @pytest.mark.spec("C-160")
 def test_nobody_votes_for_a_seat_whose_registry_is_older() -> None:
-    seat = Bench(registry=registry(NEWS, CHESS))
+    seat = Bench(records=records("news", "chess"))
     seat.up(B)
 
     assert seat.hears(B, VoteRequest(2000, 1)) == [Send(B, VoteRefused(2000))]
@@ -386,7 +386,7 @@ def test_a_leader_of_an_older_term_is_ignored_and_told_so() -> None:
         Ignored("LeaderAnnounced", "older term"),
         Send(C, VoteRefused(2000)),
     ]
-    assert seat.hears(C, ReplicateRecord(1999, EU, 7, ())) == [
+    assert seat.hears(C, ReplicateRecord(1999, KeyedRecord("news", 7))) == [
         Ignored("ReplicateRecord", "not from our leader")
     ]
     assert seat.hears(C, Shared(b"old")) == [Ignored("Shared", "not from our leader")]
@@ -500,13 +500,13 @@ def test_a_leader_that_declines_a_canvass_still_leads() -> None:
 
 
 @pytest.mark.spec("C-160")
-def test_a_seat_that_comes_back_is_told_who_leads_and_what_is_registered() -> None:
-    seat = Bench(registry=registry(NEWS))
+def test_a_seat_that_comes_back_is_told_who_leads_and_what_was_recorded() -> None:
+    seat = Bench(records=records("news"))
     term = seat.leads(B)
 
     assert seat.up(C) == [
         Send(C, LeaderAnnounced(term)),
-        Send(C, ReplicateRecord(term, EU, term << 10, ("news",))),
+        Send(C, ReplicateAll(term, term << 10, (KeyedRecord("news", 1, b"data"),))),
         FollowerLinked(C),
     ]
 
@@ -538,78 +538,127 @@ def test_sharing_more_than_fits_is_our_own_bug() -> None:
 
 
 @pytest.mark.spec("C-160")
-def test_a_change_of_the_registry_is_committed_when_a_majority_has_it_on_disk() -> None:
+def test_a_change_of_a_record_is_committed_when_a_majority_has_it_on_disk() -> None:
     seat = Bench(A, 5)
     term = seat.leads(B, C, D)
-    first = seat.registry.register(NEWS)
-    assert first.version == (term << 10) + 1
+    first = seat.records.put("news", b"data")
+    assert first.version == term << 10
 
-    kept = ReplicateRecord(term, EU, first.version, ("news",))
-    assert seat.step(Record(first)) == [Send(B, kept), Send(C, kept), Send(D, kept)]
+    everything = ReplicateAll(term, first.version, (first,))
+    assert seat.step(Record(first)) == [Send(peer, everything) for peer in (B, C, D)]
     assert seat.hears(B, RecordReplicated(term, first.version)) == []
     assert seat.hears(B, RecordReplicated(term, first.version)) == [], "twice is one"
     assert seat.hears(C, RecordReplicated(term - 1, first.version)) == [
         Ignored("RecordReplicated", "late answer")
     ]
-    second = seat.registry.register(CHESS)
-    seat.step(Record(second))
+    second = seat.records.put("news", None)
+    change = ReplicateRecord(term, KeyedRecord("news", first.version + 1))
+    assert seat.step(Record(second)) == [Send(peer, change) for peer in (B, C, D)]
     assert seat.hears(C, RecordReplicated(term, second.version)) == [Committed(first.version)]
     assert seat.hears(D, RecordReplicated(term, first.version)) == []
     assert seat.hears(D, RecordReplicated(term, second.version)) == [Committed(second.version)]
-    assert seat.step(Record(first)) == [Ignored("Record", "older registry")]
-    elsewhere = RegistryRecord(Domain("us"), 1 << 60, ())
-    assert seat.step(Record(elsewhere)) == [Ignored("Record", "out of scope")]
+    assert seat.step(Record(first)) == [Ignored("Record", "older record")]
 
 
 @pytest.mark.spec("C-160")
 def test_with_one_seat_a_change_is_committed_at_once() -> None:
-    seat = Bench(seats=1, registry=registry(NEWS))
+    seat = Bench(seats=1, records=records("news"))
     version = FLOOR << 10
     assert seat.begun[-2:] == [Lead(FLOOR), Committed(version)]
 
-    assert seat.step(Record(seat.registry.register(CHESS))) == [Committed(version + 1)]
+    assert seat.step(Record(seat.records.put("chess", b""))) == [Committed(version + 1)]
 
 
 def test_who_does_not_lead_has_no_changes_to_tell() -> None:
-    assert Bench().step(Record(RegistryRecord(EU, 1, ()))) == [Ignored("Record", "does not lead")]
+    assert Bench().step(Record(KeyedRecord("news", 1))) == [Ignored("Record", "does not lead")]
 
 
 @pytest.mark.spec("C-160")
 def test_a_backup_keeps_exactly_what_its_leader_has_and_says_so_when_it_is_on_disk() -> None:
-    leftover = Registry.of([RegistryRecord(EU, 9000 << 10, ("chess",))])
-    seat = Bench(registry=leftover)
+    seat = Bench(records=Records.of([RecordSet(9000 << 10, (KeyedRecord("chess", 9000 << 10, b"x"),))]))
     seat.follows(B, 2000)
+    version = 2000 << 10
+    news, golf = KeyedRecord("news", 5, b"data"), KeyedRecord("golf", version + 1, b"more")
 
-    record = RegistryRecord(EU, 2000 << 10, ("news",))
-    keep = ReplicateRecord(2000, EU, record.version, record.names)
-    assert seat.hears(B, keep) == [Persist(record), Send(B, RecordReplicated(2000, record.version))]
-    assert seat.registry.records() == (record,)
-    assert seat.hears(B, keep) == [Send(B, RecordReplicated(2000, record.version))], "it is on disk"
-    assert seat.hears(B, ReplicateRecord(1999, EU, 1, ())) == [Ignored("ReplicateRecord", "another term")]
-    assert seat.hears(B, ReplicateRecord(2000, Domain("us"), 1, ())) == [
-        Ignored("ReplicateRecord", "out of scope")
+    assert seat.hears(B, ReplicateRecord(2000, golf)) == [Ignored("ReplicateRecord", "out of order")]
+    everything = ReplicateAll(2000, version, (news,))
+    replicated = Send(B, RecordReplicated(2000, version))
+    assert seat.hears(B, everything) == [Persist(RecordSet(version, (news,))), replicated]
+    assert seat.records.all() == RecordSet(version, (news,)), "and chess is gone"
+    assert seat.hears(B, ReplicateAll(1999, 1, ())) == [Ignored("ReplicateAll", "another term")]
+    assert seat.hears(B, ReplicateRecord(1999, golf)) == [Ignored("ReplicateRecord", "another term")]
+
+    replicated = Send(B, RecordReplicated(2000, version + 1))
+    assert seat.hears(B, ReplicateRecord(2000, golf)) == [Persist(golf), replicated]
+    assert seat.hears(B, ReplicateRecord(2000, golf)) == [Ignored("ReplicateRecord", "out of order")]
+    gone = KeyedRecord("news", version + 2)
+    seat.hears(B, ReplicateRecord(2000, gone))
+    assert seat.records.all() == RecordSet(version + 2, (golf,))
+    skipped = ReplicateRecord(2000, KeyedRecord("golf", version + 4))
+    assert seat.hears(B, skipped) == [Ignored("ReplicateRecord", "out of order")]
+
+
+@pytest.mark.spec("C-160")
+def test_all_records_come_in_parts_and_count_with_the_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(messages, "PART_BYTES", 200)
+    leader = Bench(records=records(*[f"key-{number}" for number in range(7)]))
+    term = leader.leads(B, C)
+    kept = leader.records.all()
+    parts = list(messages.in_parts(term, kept))
+    assert [len(part.records) for part in parts] == [2, 2, 2, 1]
+    assert [(part.is_first, part.is_last) for part in parts] == [
+        (True, False),
+        (False, False),
+        (False, False),
+        (False, True),
     ]
-    assert seat.registry.records() == (record,)
+
+    follower = Bench(B, records=records("old"))
+    follower.follows(A, term)
+    assert follower.hears(A, parts[1]) == [Ignored("ReplicateAll", "out of order")]
+    for part in (parts[0], parts[1], *parts[:3]):  # a leader that begins anew begins with the first
+        assert follower.hears(A, part) == []
+    assert [record.key for record in follower.records.all().records] == ["old"]
+    assert follower.hears(A, parts[3]) == [Persist(kept), Send(A, RecordReplicated(term, kept.version))]
+    assert follower.records.all() == kept
+
+    follower.hears(A, parts[0])
+    follower.down(A)
+    follower.follows(A, term + 1)
+    assert follower.hears(A, messages.ReplicateAll(term + 1, 1, (), False, True)) == [
+        Ignored("ReplicateAll", "out of order")
+    ], "parts of one leader are not completed by another"
+
+
+def test_more_than_fits_into_memory_is_not_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rostra.protocols.election.core.RECORDS_BYTES_MAX", 200)
+    seat = Bench()
+    seat.follows(B, 2000)
+    part = ReplicateAll(2000, 2000 << 10, (KeyedRecord("news", 5, bytes(80)),), True, False)
+    assert seat.hears(B, part) == []
+    more = ReplicateAll(2000, 2000 << 10, (KeyedRecord("golf", 5, bytes(80)),), False, False)
+    assert seat.hears(B, more) == [Ignored("ReplicateAll", "too large")]
 
 
 @pytest.mark.spec("C-161")
 def test_what_was_promised_to_few_is_below_all_that_the_next_leader_says() -> None:
     old = Bench(A)
     old.leads(B)
-    promised = old.registry.register(NEWS)
+    promised = old.records.put("news", b"")
 
-    new = Bench(B, registry=registry(CHESS), ballot=old.core.ballot)
+    new = Bench(B, records=records("chess"), ballot=old.core.ballot)
     term = new.leads(C)
 
-    record = new.registry.record(EU)
-    assert record is not None and record.version == term << 10 > promised.version
+    assert new.core.version == term << 10 > promised.version
 
 
 # The rest
 
 
 def test_a_seat_tells_people_what_it_knows() -> None:
-    seat = Bench(registry=registry(NEWS))
+    seat = Bench(records=records("news"))
     seat.follows(B, 2000)
 
     (answer,) = seat.step(Asked(PROGRAM, 7, Inspect()))
@@ -623,13 +672,13 @@ def test_a_seat_tells_people_what_it_knows() -> None:
         "leader": B,
         "term": 2000,
         "seats": {A: "up", B: "up", C: "down"},
-        "registry": [{"scope": "eu", "version": 1, "names": ["news"]}],
+        "records": {"version": 1, "keys": ["news"]},
     }
 
 
 def test_who_asks_a_backup_is_told_who_leads() -> None:
     def refusal(seat: Bench) -> Denied:
-        (answer,) = seat.step(Asked(PROGRAM, 7, Register(NEWS)))
+        (answer,) = seat.step(Asked(PROGRAM, 7, Register(Group("news", EU))))
         assert isinstance(answer, Answer) and isinstance(answer.result, Denied)
         return answer.result
 

@@ -7,13 +7,14 @@ from collections.abc import Callable
 import pytest
 
 from rostra.core.effects import CancelTimer, Event, SetTimer, TimerFired, TimerKey
+from rostra.core.records import Records
+from rostra.core.stack import Stack
 from rostra.names import Domain, dials, seat_of
 from rostra.node import Node, Output
 from rostra.protocols.election.core import Ballot, SeatCore
 from rostra.protocols.election.events import Begun, Follow, FollowerLinked, Lead, Resign, Share, StateReceived
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.events import ChannelOpened, PacketArrived, Transmit
-from rostra.protocols.relaxed.registry import Registry
 
 EU = Domain("eu")
 A, B, C = SEATS = tuple(seat_of(EU, rank) for rank in (1, 2, 3))
@@ -36,10 +37,16 @@ class Nodes:
 
     def start(self, path: Domain) -> None:
         incarnation = 1 + int(self.now * 1000)
-        core = SeatCore(path, SEATS, floor=incarnation, ballot=Ballot(), registry=Registry(), scope=EU)
+        core = SeatCore(path, SEATS, floor=incarnation, ballot=Ballot(), records=Records(), scope=EU)
         others = [peer for peer in SEATS if peer != path]
         node = self.nodes[path] = Node(
-            "earth", path, core, incarnation=incarnation, config=LINKS, siblings=others, has_parent=False
+            "earth",
+            path,
+            Stack(core),
+            incarnation=incarnation,
+            config=LINKS,
+            siblings=others,
+            has_parent=False,
         )
         self._carry_out(path, node.start(self.now))
         for event in (Begun(), *map(ChannelOpened, others)):

@@ -20,7 +20,7 @@ from support.fifobench import (
 
 from rostra.groups.attributes import DelegateAttributes, Role
 from rostra.groups.members import Cause
-from rostra.names import Domain, Endpoint
+from rostra.names import Domain, Endpoint, host_of
 from rostra.protocols.fifo import events as ev
 from rostra.protocols.fifo.delegate import Backup, In, Joining, Lingering, Out
 from rostra.protocols.fifo.messages import (
@@ -57,7 +57,7 @@ from rostra.protocols.flow.messages import (
 from rostra.protocols.relaxed.requests import Join, Leave, Resolve
 
 A = user("huji.h1/a")
-B = user("huji.h2/b")
+B = user("huji.h3/b")
 READER = user("huji.h2/reader", role=Role.RECEIVE)
 FAR = user("mit.h1/far")
 MIT, NTU = delegate("mit"), delegate("ntu")
@@ -147,8 +147,8 @@ def test_a_member_is_given_its_numbers_in_the_step_that_asked_and_pinned_there()
     [reply] = controls(sync(bench, B))
     [own] = reply.cuts
     assert own.complete and [(each.endpoint, each.start) for each in own.entries] == [(A.endpoint, 7)]
-    assert bench.core.relays.running[A.endpoint].pins.local[B.endpoint] == 7
-    assert dict(own.floors) == {"huji.h1": (1, 1), "huji.h2": (1, 1)}
+    assert bench.core.relays.running[A.endpoint].pins.local[host_of(B.endpoint)] == 7
+    assert dict(own.floors) == {"huji.h1": (1, 1), "huji.h2": (1, 1), "huji.h3": (1, 1)}
 
 
 @pytest.mark.spec("X-012")
@@ -267,8 +267,8 @@ def test_a_lan_is_asked_once_its_delegate_is_there():
     effects = bench.message(MIT.endpoint, CutReply(G, 1, 1, cut("mit", entry(FAR, 12), h1=1)))
     assert noted(effects, "stream begins") == [f"{FAR.endpoint} at 12"]
     assert bench.core.relays.running[FAR.endpoint].pins.local == {
-        A.endpoint: 12,
-        READER.endpoint: 12,
+        host_of(A.endpoint): 12,
+        host_of(READER.endpoint): 12,
     }
 
 

@@ -517,6 +517,23 @@ def test_what_a_leaver_says_when_it_is_back_is_not_delivered_before_it_has_joine
     assert numbers(bench.hear("huji.h2", data(NEAR, 4))) == [4]
 
 
+@pytest.mark.spec("X-006", "X-121")
+def test_a_sender_that_is_back_to_receive_only_has_left_before_it_joins():
+    """It was lost with its LAN, left there, and joined again without sending. Its end was told two seconds
+    after that: for the others it was gone."""
+    bench = MemberBench()
+    bench.active(cut("mit", entry(FAR, 1), h1=1), members=(FAR, MIT))
+    bench.hear("mit", data(FAR, 1))
+    bench.hear("mit", Heartbeat((Pulse(FAR.endpoint, 3, 0, False),)))
+    bench.without("mit")
+    back = user("mit.h1/far", role=Role.RECEIVE, stamp=7)
+    told = [
+        each for each in items(bench.joined(MIT, back, cause=Cause.MERGE)) if each.endpoint == FAR.endpoint
+    ]
+    assert told == [ev.Left(FAR.endpoint, "disconnected", 1), ev.Joined(FAR.endpoint, Role.RECEIVE)]
+    assert items(bench.fire("drain", FAR.endpoint)) == []
+
+
 @pytest.mark.spec("X-006", "X-048")
 def test_the_last_words_of_a_leaver_are_waited_for_no_longer_once_its_lan_is_lost():
     bench = MemberBench()
@@ -725,7 +742,7 @@ def test_one_who_is_leaving_hears_nothing_more_and_holds_nobody_up():
     bench.step(ev.LeaveAsked(bench.me.endpoint, 2, G))
     assert items(bench.joined(user("mit.h1/new"))) == []
     bench.step(ev.Paused(bench.me.endpoint, G))
-    assert not bench.core.senders.paused
+    assert not bench.core.paused
 
 
 @pytest.mark.spec("X-047")

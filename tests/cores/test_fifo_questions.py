@@ -20,7 +20,7 @@ from support.fifobench import (
 )
 
 from rostra.groups.attributes import Role
-from rostra.names import Domain
+from rostra.names import Domain, host_of
 from rostra.protocols.fifo import events as ev
 from rostra.protocols.fifo.messages import CutReply, CutRequest, StartSync, ViewId
 from rostra.protocols.flow.config import FifoConfig
@@ -68,7 +68,7 @@ def test_a_member_that_asks_again_is_owed_what_it_was_told_at_first():
     first = starts(bench.message(READER.endpoint, question))
     bench.hear("mit", data(FAR, 5, 9))
     assert starts(bench.message(READER.endpoint, question)) == first
-    assert bench.core.relays.running[FAR.endpoint].pins.local[READER.endpoint] == first[0]
+    assert bench.core.relays.running[FAR.endpoint].pins.local[host_of(READER.endpoint)] == first[0]
 
 
 @pytest.mark.spec("X-070", "X-083")

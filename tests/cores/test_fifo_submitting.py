@@ -22,6 +22,8 @@ from rostra.groups.members import Member
 from rostra.names import Domain, Endpoint
 from rostra.protocols.fifo import events as ev
 from rostra.protocols.fifo.aggregate import Aggregate
+from rostra.protocols.fifo.audience import HostVoice
+from rostra.protocols.fifo.member import MemberCore
 from rostra.protocols.fifo.messages import (
     Channel,
     Envelope,
@@ -32,7 +34,6 @@ from rostra.protocols.fifo.messages import (
 )
 from rostra.protocols.fifo.origins import Origins
 from rostra.protocols.fifo.submitter import Asking, Closing, Over, Submitter, Submitting
-from rostra.protocols.fifo.voice import Voice
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.messages import Data, Heartbeat, Nak, Pulse, Run, StartSubmit, SubmitReply
 from rostra.protocols.flow.runs import block_of, payloads
@@ -58,7 +59,7 @@ def transmit(to: Domain, message: object) -> ev.Transmit:
 
 
 def key(of: Endpoint, what: str) -> tuple[str, ...]:
-    return ("adhoc", "g", "world", of, what, "")
+    return ("fifo", "g", "world", of, what, "")
 
 
 # The submitter
@@ -419,7 +420,10 @@ class Ears:
     """`mit.h1/eve`, to whom aggregates bring things."""
 
     def __init__(self) -> None:
-        self.voice = Voice(G, Endpoint("mit.h1/eve#1"), FifoConfig(), 1)
+        eve = MemberCore(G, Endpoint("mit.h1/eve#1"), FifoConfig(), luck=1)
+        eve.ready = True
+        self.voice = HostVoice(G, eve.me, FifoConfig(), 1)
+        self.voice.audience.read(eve)
         self.core = Origins(self.voice)
 
     def brought(self, by: Endpoint, number: int, *envelopes: Envelope) -> list[Effect]:

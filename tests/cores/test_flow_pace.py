@@ -264,7 +264,7 @@ def test_what_a_way_is_judged_by_is_forgotten_where_nothing_is_asked_for():
     for number in range(1, 2000):
         for part in large(number, parts=3):
             pace.send(number / 10, G, part)
-    assert len(pace._outset.parts) < 100 and len(pace._outset.said[G, A]) < 100
+    assert len(pace._probe.parts) < 100 and len(pace._probe.sent_units[G, A]) < 100
 
 
 @pytest.mark.spec("X-090", "X-092")
@@ -300,3 +300,51 @@ def test_a_way_that_was_cut_for_a_moment_may_be_said_all_of_it_again():
         if now > 4.0 and number % 10 == 0:  # cut since 3.5 s
             ask(pace, now, max(700, number - 200), number)
     assert pace.rate is not None and pace.rate >= 0.9 * 200 * 500
+
+
+@pytest.mark.spec("X-090")
+def test_a_lost_frame_with_many_messages_is_one_loss_and_not_many():
+    """300 short messages that a program said at once leave in a few frames. Counted one by one, two lost
+    frames outweighed seventeen that arrived, and streams were eleven seconds late on a way that lost a
+    fifth."""
+    pace, first = Pace(1200), 1
+    for nth in range(1, 20):
+        count = 100 if nth in (3, 4, 5) else 1
+        pace.send(nth / 50, G, Data(A, Run(first, count, b"x" * 300), first, 0))
+        first += count
+    ask(pace, 0.6, 3, 202)
+    ask(pace, 3.0, 3, 202)
+    assert pace.rate is None
+
+
+@pytest.mark.spec("X-090")
+def test_a_way_that_has_begun_to_lose_a_little_is_soon_fast_again():
+    """It lost nothing while it was unlimited. Then each loss slowed it down: half a minute for a second's
+    backlog, on a way that lost one frame in twenty."""
+    pace, turn = narrow(), 0
+
+    def arrives(now: float) -> bool:
+        nonlocal turn
+        turn += 1
+        return turn % 20 != 0
+
+    paced(pace, 0.2, arrives, 5.0)
+    assert pace.rate is not None and pace.rate > 75_000.0
+
+
+@pytest.mark.spec("X-090")
+def test_a_rate_that_was_once_too_fast_is_passed_and_forgotten():
+    """By bad luck a paced way lost two of eight frames. What was too fast then grew as the rate did, by a
+    tenth at a time: it was never passed, and a backlog of a thousand frames was not sent in half a minute."""
+    pace = narrow()
+    turn = 0
+
+    def arrives(now: float) -> bool:
+        nonlocal turn
+        turn += 1
+        return turn not in (5, 6, 7, 8)
+
+    now = paced(pace, 0.2, arrives, 3.0)
+    assert pace.rate is not None and pace.rate < 5000.0 < 2 * pace._too_fast, "slower, for a reason"
+    paced(pace, now, arrives, 20.0)
+    assert pace.rate > 50_000.0

@@ -226,7 +226,7 @@ def test_a_merge_that_nobody_waits_for_any_more_is_dropped() -> None:
     agent.link_up()
     agent.kill(ann.endpoint)
 
-    assert agent.core.open == {}
+    assert agent.core.resolves.open == {}
     assert agent.receive(ResolveReply(own_id(4), CHESS, (), Interest.ALL)) == [
         Ignored("ResolveReply", why="late reply")
     ]
@@ -243,7 +243,7 @@ def test_a_question_never_shares_a_merge() -> None:
 
     assert sent(asked) == [ResolveRequest(own_id(5), CHESS)]
     assert [type(effect).__name__ for effect in answered] == ["Answer"]
-    assert [entry.kind.value for entry in agent.core.open.values()] == ["merge"]
+    assert [entry.kind.value for entry in agent.core.resolves.open.values()] == ["merge"]
 
 
 # Link down
@@ -272,7 +272,7 @@ def test_merges_are_discarded_when_the_link_breaks_again() -> None:
     agent.link_up()
 
     assert agent.link_down() == [Tell((ann.endpoint,), Only(HOST, BECAUSE))]
-    assert agent.core.open == {}
+    assert agent.core.resolves.open == {}
 
 
 @pytest.mark.spec("C-115", "C-045")

@@ -20,6 +20,7 @@ from support.agents import (
 from rostra.core.effects import Answer, Asked, FellBehind, Ignored, Tell
 from rostra.groups.members import Cause, Member
 from rostra.names import Endpoint, Group
+from rostra.protocols.relaxed.events import JoinsBegin, JoinsEnd
 from rostra.protocols.relaxed.messages import (
     EndpointLeft,
     EndpointsJoined,
@@ -119,6 +120,40 @@ def test_a_second_member_is_announced_to_the_others_here_first() -> None:
     ]
 
 
+@pytest.mark.spec("C-104", "C-047", "C-066")
+def test_joins_of_one_turn_share_one_notice_and_one_question() -> None:
+    agent = Agent()
+    ann = agent.member("ann")
+    agent.settle()
+    newcomers = [agent.open(name) for name in ("bob", "eve", "mia")]
+    assert agent.step(JoinsBegin()) == []
+    for each in newcomers:
+        assert agent.ask(each, Join(CHESS), same_instant=True) == [Answer(agent.token, Done())]
+
+    effects = agent.step(JoinsEnd(), same_instant=True)
+
+    records = tuple([agent.core.groups[CHESS].members[each] for each in newcomers])
+    assert effects[0] == Tell((ann.endpoint,), Joined(CHESS, records, Cause.JOIN))
+    assert [type(message) for message in sent(effects)] == [EndpointsJoined, ResolveRequest]
+    assert sent(effects)[0].members == records
+
+
+@pytest.mark.spec("C-104")
+def test_whatever_comes_between_gathered_joins_comes_after_their_notice() -> None:
+    agent = Agent()
+    ann = agent.member("ann")
+    agent.settle()
+    bob = agent.open("bob")
+    agent.step(JoinsBegin())
+    agent.ask(bob, Join(CHESS))
+
+    effects = agent.ask(bob, Leave(CHESS))
+
+    assert [type(each.notice) for each in effects if isinstance(each, Tell)] == [Joined, Left]
+    assert {each.endpoints for each in effects if isinstance(each, Tell)} == {(ann.endpoint,)}
+    assert agent.step(JoinsEnd()) == []
+
+
 @pytest.mark.spec("C-104", "C-093", "C-046")
 def test_an_offline_member_is_announced_and_asks_nothing() -> None:
     agent = Agent()
@@ -188,7 +223,7 @@ def test_a_joiner_is_told_one_absolute_with_itself_and_those_here_at_that_moment
 
     everybody = (FAR_ANN, ann, me)
     assert effects == [Tell((me.endpoint, ann.endpoint), Absolute(CHESS, everybody))]
-    assert agent.core.open == {}
+    assert agent.core.resolves.open == {}
 
 
 @pytest.mark.spec("C-048")
@@ -269,7 +304,7 @@ def test_a_leave_cancels_what_was_promised_for_this_group_and_answers_every_call
     agent.ask(me.endpoint, Resolve("golf", GOLF.scope))
     golf_call = agent.token
     agent.ask(me.endpoint, Leave(CHESS))
-    chess_id, golf_id = [entry.id for entry in agent.core.open.values()]
+    chess_id, golf_id = [entry.id for entry in agent.core.resolves.open.values()]
 
     chess = agent.receive(ResolveReply(chess_id, CHESS, (FAR_ANN,), Interest.ALL))
     golf = agent.receive(ResolveReply(golf_id, GOLF, (), Interest.NONE))
@@ -286,7 +321,7 @@ def test_a_baseline_that_nobody_waits_for_is_dropped_and_its_reply_is_late() -> 
     me = agent.member("me")
     agent.ask(me.endpoint, Leave(CHESS))
 
-    assert agent.core.open == {}
+    assert agent.core.resolves.open == {}
     assert agent.receive(ResolveReply(own_id(4), CHESS, (FAR_ANN,), Interest.ALL)) == [
         Ignored("ResolveReply", why="late reply")
     ]
@@ -324,8 +359,8 @@ def test_a_crash_in_three_groups_is_three_leaves_and_no_stray_answer() -> None:
         to_gms(InterestChanged(own_id(15), GOLF, Interest.NONE)),
         Tell((ann.endpoint,), Left(HOME, me.endpoint, stamp(7), Cause.CRASH)),
     ]
-    assert agent.core.open == {}
-    assert agent.core.questions == {}
+    assert agent.core.resolves.open == {}
+    assert agent.core.resolves.questions == {}
 
 
 @pytest.mark.spec("C-114")
@@ -337,7 +372,7 @@ def test_the_death_of_a_stranger_is_ignored() -> None:
 def test_a_crash_leaves_the_other_waiters_of_a_shared_request_alone() -> None:
     agent = Agent()
     me, ann = agent.member("me"), agent.member("ann")
-    [entry] = agent.core.open.values()
+    [entry] = agent.core.resolves.open.values()
     assert list(entry.waiters) == [(me.endpoint, None), (ann.endpoint, None)]
 
     agent.kill(me.endpoint)
@@ -375,7 +410,7 @@ def test_going_offline_lowers_interest_and_cancels_the_baseline() -> None:
         Answer(agent.token, Done()),
         to_gms(InterestChanged(own_id(5), CHESS, Interest.RESOLVE)),
     ]
-    assert agent.core.open == {}
+    assert agent.core.resolves.open == {}
     assert agent.receive(EndpointsJoined(their_id(), CHESS, (FAR_ANN,), Cause.JOIN)) == [
         Ignored("Joined", why="no follower")
     ]
@@ -469,7 +504,7 @@ def test_unwatching_withdraws_interest_and_cancels_the_baseline() -> None:
         to_gms(InterestChanged(own_id(4), CHESS, Interest.NONE)),
     ]
     assert agent.core.groups == {}
-    assert agent.core.open == {}
+    assert agent.core.resolves.open == {}
 
 
 def test_a_watchers_death_withdraws_interest_without_any_leave() -> None:

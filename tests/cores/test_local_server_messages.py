@@ -33,7 +33,7 @@ from rostra.protocols.relaxed.requests import (
 FAR = Endpoint("eu.de.c2.h1/far#3")
 NEAR = Endpoint("eu.fr.c1.h2/near#4")
 FAR_HOST = Domain("eu.de.c2.h1")
-REFRESH = ("life",)
+REFRESH = ("relaxed", "life")
 CONFIG = RelaxedConfig(life_refresh_s=10.0, life_missed_max=1, life_forget_s=60.0)
 
 

@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 from support.agents import CHESS, EU, GOLF, HOME, HOST, US, Agent
 
-from rostra.core.effects import Answer, Persist
+from rostra.core.effects import Answer, Secure
+from rostra.core.records import KeyedRecord
 from rostra.errors import BY_CODE
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.messages import SyncDone
-from rostra.protocols.relaxed.registry import Registry, RegistryRecord
+from rostra.protocols.relaxed.registry import Registry, RegistryRecord, encode_names
 from rostra.protocols.relaxed.requests import (
     Denied,
     Done,
@@ -257,7 +258,10 @@ def test_registering_under_a_live_group_evicts_nobody_and_counts_for_later_joins
     registered = agent.ask(Endpoint(""), Register(HOME))
     again = agent.ask(Endpoint(""), Register(HOME))
 
-    assert registered == [Persist(RegistryRecord(HOST, 1, ("home",))), Answer(agent.token - 1, Done())]
+    assert registered == [
+        Secure(KeyedRecord("registry", 1, encode_names(["home"]))),
+        Answer(agent.token - 1, Done()),
+    ]
     assert again == [Answer(agent.token, Done())]
     assert agent.core.groups[HOME].records() == (me,)
     assert refusal(agent, later, Join(HOME)).code == "GROUP_IS_PERMANENT"
@@ -275,7 +279,9 @@ def test_a_permanent_group_outlives_its_members_until_it_is_unregistered() -> No
     [empty] = agent.ask(me, Resolve("home", HOST))
     assert empty.result.members == ()  # type: ignore[attr-defined]
     assert agent.core.registry.is_permanent(HOME)
-    assert agent.ask(Endpoint(""), Unregister(HOME))[0] == Persist(RegistryRecord(HOST, 2, ()))
+    assert agent.ask(Endpoint(""), Unregister(HOME))[0] == Secure(
+        KeyedRecord("registry", 2, encode_names([]))
+    )
     assert refusal(agent, me, Join(HOME, permanent=True)).code == "NO_SUCH_PERMANENT_GROUP"
 
 

@@ -77,7 +77,7 @@ def test_a_group_without_anybody_resolves_to_nobody() -> None:
 def test_of_two_records_of_one_endpoint_the_later_one_counts() -> None:
     agent = Agent()
     me = agent.member("me")
-    [entry] = agent.core.open.values()
+    [entry] = agent.core.resolves.open.values()
     older = Member(me.endpoint, (1, 1), b"old")
 
     effects = agent.receive(ResolveReply(entry.id, CHESS, (older,), Interest.ALL))
@@ -151,7 +151,7 @@ def test_an_online_joiner_does_not_share_a_request_made_before_the_interest_rose
     effects = agent.ask(joiner, Join(CHESS), same_instant=True)
 
     assert [type(m) for m in sent(effects)].count(ResolveRequest) == 1
-    assert [entry.fresh for entry in agent.core.open.values()] == [False, True]
+    assert [entry.fresh for entry in agent.core.resolves.open.values()] == [False, True]
 
 
 @pytest.mark.spec("C-110")
@@ -163,7 +163,7 @@ def test_a_request_is_no_longer_fresh_when_interest_fell_and_rose_again() -> Non
     agent.ask(me.endpoint, SetOnline(CHESS, False))
     agent.ask(me.endpoint, SetOnline(CHESS, True))
 
-    assert [entry.fresh for entry in agent.core.open.values()] == [False, True]
+    assert [entry.fresh for entry in agent.core.resolves.open.values()] == [False, True]
 
 
 @pytest.mark.spec("C-041", "C-109", "C-069")
@@ -192,7 +192,7 @@ def test_an_answer_settles_nothing_of_another_group() -> None:
 
     agent.receive(ResolveReply(own_id(3), CHESS, (), Interest.NONE))
 
-    assert [entry.group for entry in agent.core.open.values()] == [GOLF]
+    assert [entry.group for entry in agent.core.resolves.open.values()] == [GOLF]
 
 
 # Without a scope
@@ -263,12 +263,12 @@ def test_a_deadline_that_passes_ends_the_question_with_nothing_partial() -> None
 
     asked = agent.ask(me, Resolve("chess", None, deadline_s=2.5))
     agent.receive(ResolveReply(own_id(2), Group("chess", GMS), (), Interest.NONE))
-    [answer] = agent.fire("deadline", agent.token)
+    [answer] = agent.fire("relaxed", "deadline", agent.token)
 
-    assert asked[-1] == SetTimer(("deadline", agent.token), 2.5)
+    assert asked[-1] == SetTimer(("relaxed", "deadline", agent.token), 2.5)
     assert answer == Answer(agent.token, answer.result)  # type: ignore[attr-defined]
     assert (answer.result.code, answer.result.retriable) == ("DEADLINE", True)  # type: ignore[attr-defined]
-    assert agent.core.open == {}
+    assert agent.core.resolves.open == {}
 
 
 @pytest.mark.spec("C-185")
@@ -279,10 +279,12 @@ def test_an_answer_in_time_cancels_the_deadline() -> None:
     effects = agent.receive(ResolveReply(own_id(2), CHESS, (), Interest.NONE))
 
     assert effects == [
-        CancelTimer(("deadline", agent.token)),
+        CancelTimer(("relaxed", "deadline", agent.token)),
         Answer(agent.token, Absolute(CHESS, ())),
     ]
-    assert agent.fire("deadline", agent.token) == [Ignored("TimerFired", why="nothing waits for it")]
+    assert agent.fire("relaxed", "deadline", agent.token) == [
+        Ignored("TimerFired", why="nothing waits for it")
+    ]
 
 
 @pytest.mark.spec("C-185")
@@ -292,7 +294,7 @@ def test_one_impatient_caller_does_not_end_the_question_of_the_others() -> None:
     agent.settle()
     agent.ask(me.endpoint, IN_EU)
     agent.ask(me.endpoint, Resolve("chess", EU, deadline_s=1.0))
-    agent.fire("deadline", agent.token)
+    agent.fire("relaxed", "deadline", agent.token)
 
     effects = agent.receive(ResolveReply(own_id(5), CHESS, (), Interest.NONE))
 
@@ -303,7 +305,7 @@ def test_one_impatient_caller_does_not_end_the_question_of_the_others() -> None:
 def test_a_default_deadline_can_be_set_for_everybody() -> None:
     agent = Agent(config=RelaxedConfig(resolve_deadline_s=9.0))
 
-    assert agent.ask(agent.open("me"), IN_EU)[-1] == SetTimer(("deadline", agent.token), 9.0)
+    assert agent.ask(agent.open("me"), IN_EU)[-1] == SetTimer(("relaxed", "deadline", agent.token), 9.0)
 
 
 @pytest.mark.spec("C-185", "C-114")
@@ -312,7 +314,7 @@ def test_a_deadline_ends_with_its_endpoint(end: str) -> None:
     agent = Agent()
     me = agent.open("me")
     agent.ask(me, Resolve("chess", EU, deadline_s=1.0))
-    timer = ("deadline", agent.token)
+    timer = ("relaxed", "deadline", agent.token)
 
     effects = agent.ask(me, Close()) if end == "closes" else agent.kill(me)
 
@@ -364,7 +366,7 @@ def test_open_questions_are_answered_from_here_after_the_filter_when_the_link_br
     assert effects == [
         Tell((me.endpoint,), Only(HOST, BECAUSE)),
         Answer(agent.token - 2, Absolute(CHESS, (me,), isolated=True)),
-        CancelTimer(("deadline", agent.token)),
+        CancelTimer(("relaxed", "deadline", agent.token)),
         Answer(agent.token, Absolute(GOLF, (), isolated=True)),
     ]
-    assert agent.core.open == {}
+    assert agent.core.resolves.open == {}

@@ -88,7 +88,7 @@ def test_every_event_of_the_paper_and_of_the_services_above_is_handled(event: ob
         (Received(GMS, ResolveReply(ID, CHESS, (), Interest.NONE)), "late reply"),
         (Received(GMS, LifeTold(ID, HOST, FAR, True)), "not watched"),
         (LinkUp(GMS, 2), "not a neighbour"),
-        (TimerFired(("deadline", 12)), "nothing waits for it"),
+        (TimerFired(("relaxed", "deadline", 12)), "nothing waits for it"),
         (TimerFired(("unheard-of",)), "nothing waits for it"),
         (EndpointGone(FAR), "no such endpoint"),
         (FellBehind(FAR, (CHESS,)), "no follower"),
@@ -118,8 +118,8 @@ def test_an_agent_remembers_nothing_of_groups_that_nobody_here_is_in() -> None:
         agent.settle()
 
     assert agent.core.groups == {}
-    assert agent.core.open_of == {}
-    assert agent.core.questions == {}
+    assert agent.core.resolves.of_group == {}
+    assert agent.core.resolves.questions == {}
 
 
 @pytest.mark.spec("C-151")
@@ -132,7 +132,7 @@ def test_an_attachment_travels_with_the_address_wherever_it_appears() -> None:
     record = agent.core.groups[CHESS].members[me]
     reply = agent.receive(ResolveRequest(ID, CHESS))
     agent.ask(follower, Resolve("chess", CHESS.scope))
-    [entry] = agent.core.open.values()
+    [entry] = agent.core.resolves.open.values()
     answer = agent.receive(ResolveReply(entry.id, CHESS, (), Interest.NONE))
 
     assert record.meta == b"\x00port 7000\xff"

@@ -19,6 +19,7 @@ from rostra.core.effects import (
     Tell,
     TimerFired,
 )
+from rostra.core.stack import Service, ServiceName, Stack
 from rostra.groups.members import Because, Cause, Part
 from rostra.journal.entries import Entry
 from rostra.journal.rows import Scribe
@@ -171,7 +172,7 @@ def test_a_question_that_was_open_is_asked_again_and_answered_in_full() -> None:
     ann = agent.member("ann")
     agent.settle()
     agent.ask(ann.endpoint, Resolve("golf", GMS))
-    token, (id,) = agent.token, agent.core.open
+    token, (id,) = agent.token, agent.core.resolves.open
 
     effects = agent.step(LinkMoved(GMS, 2))
 
@@ -199,7 +200,9 @@ def test_the_new_baseline_says_who_left_meanwhile() -> None:
 # At a node
 
 
-class Core:
+class Core(Service):
+    name = ServiceName("any")
+
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.says: list[Effect] = []
@@ -218,7 +221,7 @@ class Place:
         self.node = Node(
             "earth",
             Domain("fr.paris"),
-            self.core,
+            Stack(self.core),
             incarnation=1,
             config=self.config,
             siblings=[LEFT],

@@ -18,6 +18,7 @@ from rostra.core.effects import (
     SetTimer,
     TimerFired,
 )
+from rostra.core.stack import Service, ServiceName, Stack
 from rostra.groups.members import Because
 from rostra.names import ROOT, Domain
 from rostra.node import TICK, Node, Output
@@ -30,8 +31,10 @@ FR, PARIS, LYON, HOST = Domain("fr"), Domain("fr.paris"), Domain("fr.lyon"), Dom
 Reaction = Callable[[Event], list[Effect]]
 
 
-class Recorder:
+class Recorder(Service):
     """A core that writes down what it is told, and answers by a rule."""
+
+    name = ServiceName("any")
 
     def __init__(self, reaction: Reaction = lambda event: []) -> None:
         self.events: list[Event] = []
@@ -46,7 +49,12 @@ def make_node(
     path: Domain, core: Recorder, config: LinkConfig | None = None, *, children: bool = False
 ) -> Node:
     return Node(
-        "earth", path, core, incarnation=1, config=config or LinkConfig.lan(), accepts_children=children
+        "earth",
+        path,
+        Stack(core),
+        incarnation=1,
+        config=config or LinkConfig.lan(),
+        accepts_children=children,
     )
 
 
@@ -237,9 +245,8 @@ def test_an_agent_adopts_nobody() -> None:
 
 @pytest.mark.spec("C-018")
 def test_a_node_knows_its_parent_and_siblings_from_the_start_and_its_children_by_their_call() -> None:
-    node = Node(
-        "earth", PARIS, Recorder(), incarnation=1, config=LinkConfig(), siblings=[LYON], accepts_children=True
-    )
+    stack, config = Stack(Recorder()), LinkConfig()
+    node = Node("earth", PARIS, stack, incarnation=1, config=config, siblings=[LYON], accepts_children=True)
     assert list(node.links) == [FR, LYON]
     node.step(0.0, ChannelOpened(HOST))
     assert list(node.links) == [FR, LYON, HOST]

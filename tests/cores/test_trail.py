@@ -235,10 +235,10 @@ def test_a_question_that_is_not_answered_is_denied_in_time():
     inquiry = effects[0].message
     assert effects == [
         Send(GMS, Inquiry(inquiry.id, HOST, Domain("us"), "us")),
-        SetTimer((INQUIRY, agent.token), 2.0),
+        SetTimer((*INQUIRY, agent.token), 2.0),
     ]
 
-    (late,) = agent.step(TimerFired((INQUIRY, agent.token)))
+    (late,) = agent.step(TimerFired((*INQUIRY, agent.token)))
     assert (late.token, late.result.code) == (agent.token, "DEADLINE")
     assert agent.step(Received(GMS, Report(inquiry.id, HOST, Domain("us"), b"{}"))) == [
         Ignored("Report", "late reply")
@@ -252,7 +252,7 @@ def test_a_report_of_somebody_else_is_no_answer():
         Ignored("Report", "late reply")
     ]
     assert agent.step(Received(GMS, Report(inquiry.id, HOST, Domain("us"), b"{}"))) == [
-        CancelTimer((INQUIRY, agent.token)),
+        CancelTimer((*INQUIRY, agent.token)),
         Answer(agent.token, Recalled(b"{}")),
     ]
 

@@ -11,6 +11,7 @@ from support.scene import Scene
 
 from rostra.groups.members import Cause, Part
 from rostra.names import Group, inside
+from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.requests import (
     Absolute,
     Denied,
@@ -84,7 +85,7 @@ def test_a_leave_is_announced_and_the_last_one_leaves_nothing_behind(scene):
     a.leave("g")
     b.leave("g")
     scene.rest()
-    assert all(not scene.world.processes[domain].core.table.rows for domain in T_REF.domains)
+    assert all(not scene.world.processes[domain].stack[SERVER].table.rows for domain in T_REF.domains)
 
 
 @pytest.mark.spec("A-04", "C-007", "C-009", "C-037", "C-148")

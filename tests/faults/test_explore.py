@@ -107,7 +107,8 @@ def test_a_search_that_is_stopped_says_that_it_saw_less() -> None:
         ElectionBounds(attempts=1, crashes=2, suspicions=1),
         ElectionBounds(attempts=2, crashes=0, suspicions=0, stalls=1),
         ElectionBounds(attempts=1, crashes=1, suspicions=0, changes=1),
-        ElectionBounds(replicas=2, attempts=3, crashes=2, suspicions=1, changes=1),
+        ElectionBounds(attempts=1, crashes=0, suspicions=0, changes=1, removals=1),
+        ElectionBounds(replicas=2, attempts=3, crashes=2, suspicions=1, changes=1, removals=1),
     ],
     ids=str,
 )
@@ -142,7 +143,19 @@ def test_no_order_of_events_loses_doubles_or_reorders_a_message_of_an_epoch(boun
             "election",
             "vote-for-less",
             "crashes=1 suspicions=0 changes=1",
-            "the leader of term 2 lacks a change of term 1 that counted",
+            "the leader of term 2 lacks a change of term 1 that was committed",
+        ),
+        (
+            "election",
+            "commit-early",
+            "crashes=1 suspicions=0 changes=1",
+            "the leader of term 2 lacks a change of term 1 that was committed",
+        ),
+        (
+            "election",
+            "removed-returns",
+            "replicas=2 crashes=1 suspicions=0 changes=1 removals=1",
+            "two replicas differ in version 2048",
         ),
         ("links", "resume-too-late", "", "a counts packet 1 as received; b has received up to 0"),
         (
@@ -213,7 +226,7 @@ def test_a_core_is_what_its_image_says() -> None:
             copy = restore(image(seat.core, FIXED), seat.core)
             again = restore(image(seat.core))
             assert image(copy) == image(again) == image(seat.core)
-            assert copy.up is not seat.core.up and copy.registry is not seat.core.registry
+            assert copy.up is not seat.core.up and copy.records is not seat.core.records
             before = image(seat.core)
             assert copy.step(net.now, TimerFired(STAND)) == again.step(net.now, TimerFired(STAND))
             assert image(seat.core) == before, "a copy shares nothing that changes"

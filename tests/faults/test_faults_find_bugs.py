@@ -8,7 +8,7 @@ from faults import test_acceptance as scenarios
 from support.scene import Scene
 
 from rostra.protocols.links import core as links
-from rostra.protocols.relaxed import collection, domain, interest, local, local_state, neighbours, view
+from rostra.protocols.relaxed import collection, domain, interest, local, neighbours, resolves, view
 from rostra.sim.storm import StormFailed, storm
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -84,9 +84,7 @@ def ends_epochs_for_one_side_only(patch: pytest.MonkeyPatch) -> None:
 
 def shares_any_open_question(patch: pytest.MonkeyPatch) -> None:
     """T-19."""
-    patch.setattr(
-        local_state.OpenResolve, "can_be_shared", lambda self, now: self.kind is local_state.Kind.RESOLVE
-    )
+    patch.setattr(resolves.OpenResolve, "can_be_shared", lambda self, now: self.kind is resolves.Kind.RESOLVE)
 
 
 def counts_those_who_still_owe_their_answer(patch: pytest.MonkeyPatch) -> None:

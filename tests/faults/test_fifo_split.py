@@ -14,6 +14,7 @@ from support.fifonet import G, Net
 from support.seeds import seeds
 
 from rostra.core.effects import CancelTimer, LinkDown, SetTimer, TimerFired
+from rostra.core.stack import Stack
 from rostra.groups.members import Because
 from rostra.names import Domain
 from rostra.protocols.fifo import events as ev
@@ -35,7 +36,7 @@ class SplitNet(Net):
         self.nodes[LAN] = new
         self._have_backup(LAN, server)
         self.epochs[LAN] = self.epochs.get(LAN, 1) + 1
-        old.server = deepcopy(server)
+        Stack(old, deepcopy(server, {id(server.stack): None}))
         super().step(LAN, LinkDown(old.host, Because(LAN, old.host, "silent")))
         super().step(LAN, ev.Appointed(self.epochs[LAN]))
 
@@ -45,7 +46,7 @@ class SplitNet(Net):
             self._step_rival(event)
 
     def _step_rival(self, event: Any) -> None:
-        for effect in self.rival.step(self.now, event):
+        for effect in self.rival.stack.step(self.now, event):
             if isinstance(effect, HEARD):
                 self.rival_data += isinstance(getattr(effect, "message", None), Data)
                 self._perform(LAN, effect)

@@ -5,10 +5,10 @@ import pytest
 
 from rostra.core.effects import Noted
 from rostra.names import Domain
-from rostra.protocols.fifo.core import ClusterCore
+from rostra.protocols.fifo.cluster import CLUSTER
 from rostra.protocols.fifo.events import Gap, Left
 from rostra.sim import World
-from rostra.sim.checkers import fifo_gap_free
+from rostra.sim.fifo_checkers import fifo_gap_free
 from rostra.sim.history import DeliveryRecord
 from rostra.sim.network import Constant, LineQuality, LinkModel
 
@@ -44,9 +44,7 @@ def speaking(sites: int):
 
 
 def links(world: World):
-    door = world.processes[Domain("huji")].door
-    assert isinstance(door, ClusterCore)
-    [delegate] = door.groups.values()
+    [delegate] = world.processes[Domain("huji")].stack[CLUSTER].groups.values()
     assert delegate.forwarding.tree is not None
     return delegate.forwarding.tree.links
 

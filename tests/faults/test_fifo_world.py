@@ -4,13 +4,16 @@ import pytest
 
 from rostra.errors import BadInput
 from rostra.groups.attributes import Role
-from rostra.names import Domain, Endpoint, Group
+from rostra.names import ROOT, Domain, Endpoint, Group
+from rostra.protocols.fifo.cluster import CLUSTER
+from rostra.protocols.fifo.core import HOST
 from rostra.protocols.fifo.events import Delivered, Joined, Left
 from rostra.protocols.flow.messages import Data, Run
 from rostra.protocols.flow.runs import block_of
+from rostra.protocols.relaxed.requests import Resolved
 from rostra.sim import World
-from rostra.sim.checkers import fifo_gap_free
 from rostra.sim.datagrams import DatagramNetwork
+from rostra.sim.fifo_checkers import fifo_gap_free
 from rostra.sim.history import DeliveryRecord, SubmissionRecord
 from rostra.sim.network import STEADY, Constant, LineQuality
 from rostra.sim.programs import SimProgram
@@ -40,6 +43,41 @@ def test_everybody_hears_everybody_through_a_fifth_of_all_datagrams_lost():
         others = {other.address: 50 for other in programs if other is not program}
         assert program.talk("g").last == others
     assert sum(way.lost for way in world.data.ways.values()) > 100
+
+
+@pytest.mark.parametrize(
+    "ask", [lambda asker: asker.resolve("g"), lambda asker: asker.resolve_everywhere("g")]
+)
+def test_answers_do_not_list_delegates(ask):
+    """Their records hold keys. The agent of the runtime once left them out, and the simulator's did not."""
+    world, programs = talking()
+    for asker in (world.program("mit.h1", "asker"), programs[0]):
+        call = ask(asker)
+        world.run(1.0)
+        lists = dict(call.result.parts) if isinstance(call.result, Resolved) else {ROOT: call.result.members}
+        assert [each.endpoint for each in lists[ROOT]] == [program.address for program in programs]
+
+
+def test_a_fellow_that_left_before_anybody_was_listed_has_only_joined_when_it_is_back():
+    """Members of one host share what they receive. One that came and went at once was told to have left when
+    it came back."""
+    world = World(1, domains=SITES, fifo=True)
+    world.settle()
+    here, other = world.program("huji.h1", "here"), world.program("huji.h1", "other")
+    here.join_fifo("g")
+    other.join_fifo("g")
+    here.leave("g")
+    world.run(3.0)
+    here.join_fifo("g")
+    world.run(3.0)
+    told = [
+        type(record.item)
+        for record in world.history
+        if isinstance(record, DeliveryRecord)
+        and record.endpoint == other.address
+        and getattr(record.item, "endpoint", None) == here.address
+    ]
+    assert told == [Joined]
 
 
 @pytest.mark.spec("X-110")
@@ -190,7 +228,8 @@ def test_joining_wrongly_is_refused_with_what_to_do():
 
 def test_a_plain_world_has_no_doors():
     world = World(1, domains=SITES)
-    assert all(process.door is None for process in world.processes.values())
+    stacks = [process.stack for process in world.processes.values()]
+    assert not any(HOST in stack or CLUSTER in stack for stack in stacks)
 
 
 @pytest.mark.spec("X-052")

@@ -8,9 +8,11 @@ from support.seeds import seeds
 from rostra.names import Domain, Group
 from rostra.protocols.fifo import events as talk
 from rostra.protocols.links.config import LinkConfig
-from rostra.protocols.relaxed.requests import Done, Join, Leave, Left, Only, Without
+from rostra.protocols.relaxed.domain import SERVER
+from rostra.protocols.relaxed.local import AGENT
+from rostra.protocols.relaxed.requests import Denied, Done, Join, Leave, Left, Only, Without
 from rostra.sim import World
-from rostra.sim.checkers import fifo_gap_free
+from rostra.sim.fifo_checkers import fifo_gap_free
 from rostra.sim.programs import SimProgram
 
 G = Group("g", Domain("world"))
@@ -192,7 +194,7 @@ def test_a_permanent_group_outlives_the_leader_that_promised_it() -> None:
         old = world.seats.leaders[HUJI]
         world.crash("huji").run(5.0)
         leader = world.seats.replicas[world.seats.leaders[HUJI]]
-        assert leader.seat.core.registry.is_permanent(NEWS)  # type: ignore[attr-defined]
+        assert leader._stack[SERVER].registry.is_permanent(NEWS)
         world.restart(old).run(2.0)
 
 
@@ -208,6 +210,29 @@ def test_what_no_majority_has_is_not_promised() -> None:
     assert call.result is None, "neither yes nor no, as long as nobody else has it"
     world.release().run(0.5)
     assert isinstance(call.result, Done), "and yes when they have"
+
+
+@pytest.mark.spec("C-012", "C-160")
+def test_what_no_majority_has_is_told_to_no_child_and_refused_when_another_leads() -> None:
+    world, _, _ = meeting()
+    leader = world.seats.leaders[HUJI]
+    for seat in world.seats.of[HUJI]:
+        if seat != leader:
+            world.hold(f"{leader} | {seat}")
+    call = world.register(NEWS)
+    world.run(0.3)
+    agents = [world.processes[host].stack[AGENT] for host in world.tree.hosts if host.startswith("huji.")]
+    assert agents and not any(agent.registry.is_permanent(NEWS) for agent in agents)
+    world.pause(leader).run(6.0)
+    assert world.seats.leaders[HUJI] != leader
+    world.resume(leader).run(2.0)
+    assert isinstance(call.result, Denied) and call.result.code == "UNREACHABLE"
+    world.release().run(5.0)
+    assert not any(agent.registry.is_permanent(NEWS) for agent in agents), "it was never promised"
+    again = world.register(NEWS)
+    world.run(1.0)
+    assert isinstance(again.result, Done)
+    assert all(agent.registry.is_permanent(NEWS) for agent in agents)
 
 
 # Groups that speak

@@ -7,17 +7,18 @@ import pytest
 from msgspec.structs import replace
 from support.planted import keep_late_parts
 
-from rostra.core.effects import Core, Effect, Event
+from rostra.core.effects import Effect, Event
+from rostra.core.stack import Stack
 from rostra.groups.attributes import Role
 from rostra.names import Domain, Group
-from rostra.protocols.fifo.core import ClusterCore
+from rostra.protocols.fifo.cluster import CLUSTER
 from rostra.protocols.fifo.events import Cast, Delivered, Gap, Joined, Left, Ready
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.messages import Data, Run
 from rostra.protocols.flow.runs import block_of
 from rostra.protocols.links.config import LinkConfig
 from rostra.sim import World
-from rostra.sim.checkers import fifo_gap_free, fifo_live, smooth_join
+from rostra.sim.fifo_checkers import fifo_gap_free, fifo_live, smooth_join
 from rostra.sim.history import (
     AnyRecord,
     DataChanged,
@@ -256,6 +257,22 @@ def test_who_left_and_joined_again_owes_its_first_membership_no_word_of_the_seco
     assert fifo_gap_free(joined_again(fine)).ok
 
 
+@pytest.mark.spec("X-006")
+def test_a_stream_of_which_nothing_came_goes_on_where_it_began(fine):
+    """A second membership of a sender is lost from sight and found again before its first word: what is due
+    then is that word, and not the first number after what came of the membership before."""
+    gone = find(fine, "haifa.a", Left, why="disconnected")
+    end = fine[gone].item.last
+    who, at = fine[gone].item.endpoint, fine[gone].at
+    meanwhile = [
+        DeliveryRecord(at, 0, fine[gone].endpoint, G, item)
+        for item in (Joined(who, Role.BOTH), Left(who, "disconnected", end + 3))
+    ]
+    later = [*fine[: gone + 1], *meanwhile, *fine[gone + 1 :]]
+    verdict = fifo_gap_free(later)
+    assert verdict.broken and f"gap in {who} from {end + 1}, not from where it was" in verdict.why, verdict
+
+
 @pytest.mark.spec("X-126")
 def test_a_lost_last_message_is_found_once_the_history_is_complete(fine):
     place = find(fine, "paris.c", Delivered, -1)
@@ -273,19 +290,20 @@ def test_silence_and_half_a_history_tell_nothing(fine):
 # Smooth joins: two runs with one seed
 
 
-class Stalling:
+class Stalling(Stack):
     """A delegate with a bug that looks like care: whenever somebody joins or leaves, it holds what it has to
     pass on to its LAN until the dust has settled."""
 
-    def __init__(self, core: ClusterCore, for_s: float) -> None:
-        self._core, self._for_s = core, for_s
+    def __init__(self, stack: Stack, for_s: float) -> None:
+        super().__init__(*stack.services)
+        self._for_s = for_s
         self._members = 0
         self._until = 0.0
         self._held: list[Effect] = []
 
     def step(self, now: float, event: Event) -> Sequence[Effect]:
-        effects = self._core.step(now, event)
-        members = sum(len(delegate.view.members) for delegate in self._core.groups.values())
+        effects = super().step(now, event)
+        members = sum(len(delegate.view.members) for delegate in self[CLUSTER].groups.values())
         if members != self._members:
             self._members, self._until = members, now + self._for_s
         passed: list[Effect] = []
@@ -395,8 +413,8 @@ def test_a_core_whose_streams_of_large_messages_stand_still_is_found(monkeypatch
 def stream(*, joins: bool, stall_s: float = 0.0, loss: float = 0.0) -> History:
     """One speaks at haifa and one listens at paris, while two more come and go at haifa, or do not."""
 
-    def watching(path: Domain, core: Core) -> Core:
-        return Stalling(core, stall_s) if stall_s and isinstance(core, ClusterCore) else core
+    def watching(path: Domain, stack: Stack) -> Stack:
+        return Stalling(stack, stall_s) if stall_s and CLUSTER in stack else stack
 
     world = World(3, domains={"haifa": 3, "paris": 1}, links=NETWORK, fifo=True, watching=watching)
     world.settle()

@@ -21,6 +21,15 @@ EVERY_SEED_THAT_EVER_FAILED = [
     5070,  # the same, with 3 kB
     53,  # a delegate that came back kept a tree of its own, which counted more than that of all others
     110204,  # a delegate that was catching up gave a LAN one start, and then a later one, which counted
+    200251,  # a fellow that left before anybody was listed was told to have left when it was back
+    150227,  # a way that had begun to lose one frame in twenty took half a minute for a second's backlog
+    150407,  # as 150175
+    200262,  # as 200251
+    150175,  # a sender that was back to receive only was told to have left after it had joined
+    150212,  # right, and the checker was wrong: a stream of which nothing came goes on where it began
+    130057,  # a rate that was once too fast for a way was never passed: half a minute for a second's work
+    130184,  # one frame of a hundred messages that was lost counted as a hundred lost frames
+    130367,  # both of these
     120046,  # a sender that was cut off heard that all others had what its delegate would begin with again
     110361,  # the checker took what one said who had joined again for last words of its membership before
 ]
@@ -29,7 +38,7 @@ EVERY_SEED_THAT_EVER_FAILED = [
 @pytest.mark.spec(
     "X-004", "X-005", "X-006", "X-008", "X-101", "X-120", "X-121", "X-122", "X-124", "X-126", "X-127"
 )
-@pytest.mark.parametrize("seed", [*EVERY_SEED_THAT_EVER_FAILED, 0, 1, 6, 7, 8, 9, 11])
+@pytest.mark.parametrize("seed", [*EVERY_SEED_THAT_EVER_FAILED, 6])
 def test_everybody_sees_and_has_everything_when_the_sky_clears(seed):
     outcome = storm(seed, TALK)
     assert outcome.verdicts[0].ok

@@ -4,10 +4,12 @@ from collections import Counter
 
 import pytest
 
-from rostra.core.effects import Core, Ignored
+from rostra.core.effects import Ignored
+from rostra.core.stack import Stack
 from rostra.errors import BadInput
 from rostra.names import Group
 from rostra.protocols.links.config import LinkConfig
+from rostra.protocols.relaxed.local import AGENT
 from rostra.protocols.relaxed.requests import Absolute, Done, Gap, Joined
 from rostra.sim import (
     LAN,
@@ -318,7 +320,7 @@ def test_a_program_killed_before_its_agent_answers_leaves_nothing_behind():
     program.kill()
     w.resume("haifa.a")
     w.settle()
-    assert not w.processes["haifa.a"].core.endpoints
+    assert not w.processes["haifa.a"].stack[AGENT].endpoints
 
 
 def test_a_deaf_program_is_told_of_the_gap_and_gets_a_snapshot():
@@ -363,21 +365,18 @@ def test_a_world_that_cannot_settle_says_what_is_odd():
 # Taps
 
 
-class Echo:
-    """A core that says everything twice."""
-
-    def __init__(self, core: Core) -> None:
-        self._core = core
+class Echo(Stack):
+    """A stack that says everything twice."""
 
     def step(self, now, event):
-        effects = list(self._core.step(now, event))
+        effects = list(super().step(now, event))
         return [copy for effect in effects for copy in ([effect] * (2 if hasattr(effect, "message") else 1))]
 
 
 @pytest.mark.spec("C-019")
 def test_a_tap_objects_to_a_second_copy():
     tap = tapped(OneCopy())
-    w = world(watching=lambda path, core: tap(path, Echo(core) if path == "haifa" else core))
+    w = world(watching=lambda path, stack: tap(path, Echo(*stack.services) if path == "haifa" else stack))
     with pytest.raises(RuleBroken, match="twice"):
         w.program("haifa.a").join("chess")
         w.settle()

@@ -21,14 +21,15 @@ from support.parity import AUDITED, Compared, bounds_of, rows_of
 from support.segments import SCHEMA
 
 from rostra.core.effects import Tell
+from rostra.core.stack import Stack
 from rostra.groups.attributes import Role
 from rostra.node import Node
-from rostra.protocols.fifo.core import ClusterCore
+from rostra.protocols.fifo.cluster import CLUSTER
 from rostra.protocols.fifo.events import Aggregated, Deliver, Delivered
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.requests import Joined, Left, Without
-from rostra.sim import World, checkers
+from rostra.sim import World, fifo_checkers
 from rostra.sim.network import Constant, LineQuality, LinkModel
 from rostra.sim.storm import TALK
 
@@ -98,8 +99,8 @@ def coming_and_going(journal: Path | None, stall_s: float) -> World:
     """A stream from one site to another. With a journal, others come and go meanwhile; a stall is what a
     delegate with a bug makes of that."""
 
-    def watching(path: str, core: Any) -> Any:
-        return Stalling(core, stall_s) if stall_s and isinstance(core, ClusterCore) else core
+    def watching(path: str, stack: Stack) -> Stack:
+        return Stalling(stack, stall_s) if stall_s and CLUSTER in stack else stack
 
     world = World(
         3,
@@ -251,7 +252,7 @@ class Brought:
         for name, stall_s in SMOOTH.items():
             among, alone = coming_and_going(directory / name, stall_s), coming_and_going(None, stall_s)
             assert among.history is not None and alone.history is not None
-            self.smooth[name] = checkers.smooth_join(among.history, alone.history).answer
+            self.smooth[name] = fifo_checkers.smooth_join(among.history, alone.history).answer
             rows += self._add(name, among, directory / name)
         for seed, shape in STORMS:
             storm = Compared.of_storm(seed, shape, directory / f"{shape}-{seed}")

@@ -30,6 +30,7 @@ TRUSTED = {
     ("runtime/store.py", "_read_ballot"): "whoever calls it catches UNDECODABLE",
     ("runtime/store.py", "_read_blamed"): "whoever calls it catches UNDECODABLE",
     ("runtime/store.py", "_read_known"): "whoever calls it catches UNDECODABLE",
+    ("runtime/store.py", "_read_records"): "whoever calls it catches UNDECODABLE",
     ("runtime/store.py", "_read_registry"): "whoever calls it catches UNDECODABLE",
     ("sim/world.py", "__init__"): "the simulator's own packets",
     ("sim/world.py", "_arrive"): "the simulator's own packets",

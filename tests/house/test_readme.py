@@ -14,7 +14,7 @@ import rostra.client
 import rostra.protocols.relaxed.requests as requests
 from rostra.cli import app
 from rostra.protocols.relaxed import messages
-from rostra.sim import checkers
+from rostra.sim import checkers, fifo_checkers
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -108,7 +108,7 @@ def test_the_changes_that_the_readme_names_are_those_that_the_client_gives():
 
 def test_every_promise_of_the_readme_has_a_checker():
     promised = set(re.findall(r"^\| `([a-z-]+)` \|", README, re.M))
-    checked = {name.replace("_", "-") for name in vars(checkers)}
+    checked = {name.replace("_", "-") for name in (*vars(checkers), *vars(fifo_checkers))}
 
     assert promised == {
         "per-source-order",

@@ -156,6 +156,10 @@ def replicas(directory: Path) -> None:
     world.register(Group("kept", huji))
     programs[1].join(Group("kept", huji), permanent=True)
     world.restart(first).run(2.0)
+    world.register(Group("more", huji))
+    world.run(0.5)
+    world.unregister(Group("more", huji))
+    world.run(0.5)
     world.pause("huji").run(3.0)
     for path, process in world.processes.items():
         if process.paused:

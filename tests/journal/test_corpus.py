@@ -53,14 +53,14 @@ def seen(name: str) -> Counter[str]:
         (
             "relaxed",
             "agent server Join Leave Watch Unwatch Resolve Register Unregister LinkUp LinkDown Tell"
-            " Answer Persist Suspected",
+            " Answer Persist Secure Suspected",
         ),
         ("fifo", "agent server JoinAsked LeaveAsked Submitted Heard Paused Resumed Deliver Cast LinkDown"),
         (
             "replicas",
             "agent server replica Begun Inner Lead Resign Follow StateReceived Committed LinkMoved Awaited"
-            " Deliver PreVoteRequest VoteRequest VoteGranted LeaderAnnounced ReplicateRecord"
-            " RecordReplicated Shared",
+            " Deliver PreVoteRequest VoteRequest VoteGranted LeaderAnnounced ReplicateAll"
+            " ReplicateRecord RecordReplicated Secure Shared",
         ),
         (
             "real",
@@ -72,6 +72,19 @@ def seen(name: str) -> Counter[str]:
 def test_the_corpus_shows_what_it_is_there_for(name: str, kinds: str) -> None:
     missing = [kind for kind in kinds.split() if not seen(name)[kind]]
     assert missing == []
+
+
+def test_every_timer_begins_with_the_protocol_of_its_service() -> None:
+    found = {
+        effect["timer"][0]
+        for name in MAKERS
+        for recording in recordings(CORPUS / name)
+        for word in recording.words()
+        if isinstance(word, Gave) and word.effects
+        for kind, effect in decoded(word.effects)
+        if kind == "SetTimer"
+    }
+    assert found == {"tick", "grace", "relaxed", "fifo", "election"}, "the first two are the node's own"
 
 
 def test_servers_of_replicas_began_to_lead_in_it() -> None:

@@ -38,7 +38,7 @@ from rostra.sim import World
 from rostra.sim.journal import SimJournal, journal_of
 from rostra.sim.replay import changed, recordings, replay, what_if
 from rostra.sim.storm import _Storm
-from rostra.stacks import FifoPlan, NodePlan, make_core, make_node
+from rostra.stacks import FifoPlan, NodePlan, make_node, make_stack
 
 
 @pytest.fixture(scope="module")
@@ -223,7 +223,7 @@ def record(directory: Path, began: Began, events: list[Event]) -> None:
     """Give a node these, one in each turn, and keep a recording of it."""
     parts: list[bytes] = []
     recorder = Recorder(began, lambda n, part: parts.append(part), part_s=1e9, bytes_max=1 << 30, say=print)
-    node = make_node(began.plan, make_core(began.plan, Registry()))
+    node = make_node(began.plan, make_stack(began.plan, Registry()))
     recorder.turn(1, 1.0)
     recorder.given(STARTED)
     recorder.gave(node.start(1.0))

@@ -12,7 +12,7 @@ from rostra.journal.segments import read
 from rostra.names import host_of
 from rostra.protocols.fifo.events import Aggregated, Gap
 from rostra.sim import World
-from rostra.sim.checkers import fifo_gap_free
+from rostra.sim.fifo_checkers import fifo_gap_free
 from rostra.sim.history import AnyRecord, DeliveryRecord
 from rostra.sim.journal import SimJournal
 from rostra.sim.replay import recordings, replay

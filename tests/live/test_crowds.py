@@ -1,4 +1,4 @@
-"""Many programs on one agent, and more than it can have. `make crowd` is the large one, with ten thousand."""
+"""Many programs on one agent, and more than it can have. Larger ones: `make watchers`, `make crowd`."""
 
 import asyncio
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 from support.lab import WITHIN_S, until
 
 import rostra
-from benchmarks import watchers
+from benchmarks import crowd, watchers
 from rostra.errors import Unreachable
 
 FILES = 200
@@ -19,6 +19,14 @@ async def test_five_hundred_watchers_on_as_many_connections_all_hear_of_a_join()
     assert len(outcome.join_ms) == 2  # each of them was heard of by all, or we would not be here
     assert outcome.links_lost == 0
     assert outcome.agent_kb_each < 64
+
+
+async def test_fifty_programs_that_join_a_fifo_group_at_once_all_have_the_whole_list() -> None:
+    scene = crowd.Scene("fifo, 2 agents", 50, 2, "fifo", None, None)
+
+    outcome = await crowd.measure(scene, processes=2)  # it ends only when all of them have it
+
+    assert outcome.links_lost == 0
 
 
 async def test_an_agent_that_runs_out_of_files_says_so_counts_and_serves_those_it_has(tmp_path: Path) -> None:

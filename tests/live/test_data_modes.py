@@ -14,10 +14,11 @@ from support.lab import FORGIVING, TOOLS_PATH, WITHIN_S, Lab, Machine, until, wh
 import rostra
 from rostra.client import Conversation
 from rostra.names import Domain
+from rostra.protocols.channel.messages import LAN
 from rostra.protocols.flow.messages import Data, Run
 from rostra.protocols.flow.runs import block_of
 from rostra.transport.multicast import group_address
-from rostra.wire.datagrams import LAN, Datagrams
+from rostra.wire.datagrams import Datagrams
 
 HURRY_S = 2 * WITHIN_S
 HOSTS = ("eu.h1", "eu.h2", "eu.h3")

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.spark import require_spark
+from support.spark import java_of, require_spark
 
-from rostra.history import warm
+from rostra.history import session, warm
 
 ASK = """
 import os, sys, time
@@ -65,13 +65,15 @@ def somebody_there() -> Iterator[None]:
         coming.join()
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Of keepers that nobody else uses."""
     require_spark()
-    monkeypatch.setenv("ROSTRA_HISTORY_HOME", str(tmp_path))
-    monkeypatch.setenv("SPARK_DRIVER_MEMORY", "1g")
-    return tmp_path
+    place = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ROSTRA_HISTORY_HOME", str(place))
+        patch.setenv("SPARK_DRIVER_MEMORY", "1g")
+        yield place
 
 
 def test_the_second_question_finds_spark_warm_and_it_ends_when_nobody_asks(home: Path) -> None:
@@ -93,6 +95,7 @@ def test_the_second_question_finds_spark_warm_and_it_ends_when_nobody_asks(home:
             assert time.monotonic() < deadline, "it did not end although nobody asked"
             time.sleep(0.5)
         assert not (home / "keeper.json").exists()
+        assert [path.name for path in home.glob("classes-*")] == [session.classes().name]
     finally:
         warm.stop()
 
@@ -110,11 +113,12 @@ except Unreachable as error:
 """
 
 
-def test_of_two_that_start_at_once_one_stays_and_when_it_is_killed_whoever_asks_is_told(
+def test_of_two_that_start_at_once_one_stays_and_when_its_java_dies_whoever_asks_is_told(
     home: Path,
 ) -> None:
     """A command that is killed while Spark starts leaves a keeper behind, and the next one starts another."""
     command = (sys.executable, "-m", "rostra.history.warm", "600")
+    knows_classes = session.classes().exists()  # of the test before
     both = [subprocess.Popen(command, start_new_session=True, cwd="/") for _ in range(2)]
     try:
         deadline = time.monotonic() + 600
@@ -124,10 +128,16 @@ def test_of_two_that_start_at_once_one_stays_and_when_it_is_killed_whoever_asks_
         keeper = warm.find()
         [stays] = [process for process in both if process.poll() is None]
         assert keeper is not None and keeper.pid == stays.pid
-        asking = subprocess.Popen([sys.executable, "-c", HANG_ON], stdout=subprocess.PIPE, text=True)
+        asking = subprocess.Popen(
+            [sys.executable, "-c", HANG_ON], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         assert asking.stdout is not None and asking.stdout.readline() == "asking\n"
-        os.killpg(stays.pid, signal.SIGKILL)  # it, and its Java
-        assert asking.communicate(timeout=600)[0] == "Spark ended while it was asked\n"
+        java = java_of(stays.pid)
+        assert (str(session.classes()) in Path(f"/proc/{java}/maps").read_text()) == knows_classes
+        os.kill(java, signal.SIGKILL)
+        told, warned = asking.communicate(timeout=600)
+        assert told == "Spark's Java ended in the middle of it\n" and "Warning" not in warned
+        assert warm.find() is None  # so that the next one starts another
     finally:
         for process in both:
             with contextlib.suppress(ProcessLookupError):

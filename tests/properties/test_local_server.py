@@ -376,8 +376,8 @@ def test_every_question_gets_exactly_one_answer_unless_its_endpoint_dies(script:
     for token, (me, request) in theatre.asked.items():
         died_first = me in theatre.dead and isinstance(request, Resolve)
         assert theatre.answers[token] == 1 or (died_first and theatre.answers[token] == 0), request
-    assert theatre.core.open == {}
-    assert {timer for timer in theatre.timers if timer[0] == "deadline"} == set()
+    assert theatre.core.resolves.open == {}
+    assert {timer for timer in theatre.timers if timer[1] == "deadline"} == set()
 
 
 @pytest.mark.spec("C-070", "C-066", "C-139", "C-140", "C-045", "C-050", "C-047", "C-046", "C-052")

@@ -18,10 +18,11 @@ HEARER = Member(Endpoint("huji.h1/b#1"), (1, 2), b"")
 
 
 class Entering:
-    def __init__(self) -> None:
+    def __init__(self, me: Endpoint = ME, entering: set[Endpoint] | None = None) -> None:
+        entering = set() if entering is None else entering
         self.answers: list[object] = []
         self.left = 0
-        self.admission = Admission(G, ME, self.answers.append, self.leave)
+        self.admission = Admission(G, me, entering, self.answers.append, self.leave)
 
     def leave(self) -> None:
         self.left += 1
@@ -65,3 +66,14 @@ def test_a_join_that_is_refused_is_answered_once_and_at_once():
     entering.admission.joined(refusal)
     entering.admission.listed(Absolute(G, (HEARER,)))
     assert entering.answers == [refusal] and not entering.left
+
+
+def test_two_who_enter_a_group_of_the_other_kind_at_once_do_not_let_each_other_in():
+    together: set[Endpoint] = set()
+    one, other = Entering(ME, together), Entering(SPEAKER.endpoint, together)
+    for each in (one, other):
+        each.admission.joined(Done())
+    for each in (one, other):
+        each.admission.listed(Absolute(G, (HEARER, MYSELF, SPEAKER)))
+    assert [type(each.answers[0]) for each in (one, other)] == [Denied, Denied]
+    assert one.left == other.left == 1

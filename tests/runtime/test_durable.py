@@ -1,10 +1,12 @@
-"""A replica whose disk is full gives no vote, follows nobody into a new term and acknowledges no registry."""
+"""A replica whose disk is full gives no vote, follows nobody into a new term and acknowledges no record."""
 
 from pathlib import Path
 
 import pytest
 
 from rostra.core.effects import Ignored, LinkDown, LinkUp, Persist, Received, Send
+from rostra.core.records import KeyedRecord, RecordSet
+from rostra.core.stack import Stack
 from rostra.errors import StoreFailed
 from rostra.groups.members import Because
 from rostra.names import Domain, seat_of
@@ -13,12 +15,12 @@ from rostra.protocols.election.events import Begun, Follow
 from rostra.protocols.election.messages import (
     LeaderAnnounced,
     RecordReplicated,
-    ReplicateRecord,
+    ReplicateAll,
     Shared,
     VoteGranted,
     VoteRequest,
 )
-from rostra.protocols.relaxed.registry import RegistryRecord
+from rostra.protocols.relaxed.registry import encode_names
 from rostra.runtime.durable import DurableSeat
 from rostra.runtime.store import Disk
 
@@ -34,9 +36,9 @@ class Seat:
         self.store = Disk(directory, ME)
         self.refused: list[StoreFailed] = []
         core = SeatCore(
-            ME, (ONE, TWO, ME), floor=1, ballot=Ballot(), registry=self.store.registry(), scope=EU
+            ME, (ONE, TWO, ME), floor=1, ballot=Ballot(), records=self.store.registry().own, scope=EU
         )
-        self.durable = DurableSeat(core, self.store, self.refused.append)
+        self.durable = DurableSeat(Stack(core), self.store, self.refused.append)
         for event in (Begun(), LinkUp(ONE, 1), LinkUp(TWO, 1)):
             self.durable.step(0.0, event)
 
@@ -92,7 +94,8 @@ def test_a_registry_that_cannot_be_stored_is_not_acknowledged_and_order_stays(
     seat: Seat, tmp_path: Path
 ) -> None:
     seat.fill()
-    keep = ReplicateRecord(5, EU, 5 << 10, NAMES)
+    registry = KeyedRecord("registry", 5 << 10, encode_names(NAMES))
+    keep = ReplicateAll(5, 5 << 10, (registry,))
     for message in (LeaderAnnounced(5), keep, Shared(b"later")):
         assert seat.hear(ONE, message) == [Ignored(type(message).__name__, "no room on the disk")]
     seat.free()
@@ -100,7 +103,7 @@ def test_a_registry_that_cannot_be_stored_is_not_acknowledged_and_order_stays(
     assert [type(each) for each in done if isinstance(each, Follow | Send)] == [Follow, Send]
     assert Send(ONE, RecordReplicated(5, 5 << 10)) in done
     seat.store.close()
-    assert Disk(tmp_path, ME).registry().records() == (RegistryRecord(EU, 5 << 10, NAMES),)
+    assert Disk(tmp_path, ME).registry().own.all() == RecordSet(5 << 10, (registry,))
 
 
 def test_what_a_peer_said_before_its_link_ended_is_answered_to_nobody(seat: Seat) -> None:

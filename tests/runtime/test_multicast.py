@@ -3,9 +3,8 @@
 import pytest
 
 from rostra.names import Domain
-from rostra.names.addresses import TcpAddress
-from rostra.runtime.between import Between
-from rostra.transport.multicast import MISSED_MAX, ReachabilityTable, group_address
+from rostra.protocols.channel.reachability import MISSED_MAX, ReachabilityTable
+from rostra.transport.multicast import group_address
 
 H1, H2 = Domain("eu.h1"), Domain("eu.h2")
 EARLIER_LIFE = 7
@@ -77,19 +76,3 @@ def test_clusters_listen_at_addresses_that_stay_at_their_site() -> None:
     addresses = {group_address("acme", Domain(f"eu.c{number}")) for number in range(100)}
     assert len(addresses) > 95 and all(each.startswith("239.255.") for each in addresses)
     assert group_address("acme", Domain("eu")) != group_address("beta", Domain("eu"))
-
-
-@pytest.mark.spec("X-108")
-def test_only_servers_that_named_the_same_group_are_reached_at_once() -> None:
-    between = Between()
-    eu, us, ap, af = (Domain(each) for each in ("eu", "us", "ap", "af"))
-    assert between.reached(eu, [us, ap]) == []
-    between.groups[eu] = ("239.192.0.1", 7790)  # ours
-    between.told(us, TcpAddress("239.192.0.1", 7790))
-    between.told(ap, TcpAddress("239.192.0.2", 7790))
-    between.told(af, None)
-    assert between.reached(eu, [us, ap, af]) == [us]
-    between.told(ap, TcpAddress("239.192.0.1", 7790))
-    between.told(us, None)  # it was started again, and uses the tree
-    assert between.reached(eu, [us, ap, af]) == [ap]
-    assert between.mouth(us) == (None, None)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rostra.core.records import KeyedRecord, Records, RecordSet
 from rostra.errors import BadInput, StoreFailed
 from rostra.names import Domain, Group, seat_of
 from rostra.protocols.election.core import Ballot
@@ -79,6 +80,20 @@ def test_permanent_groups_survive(tmp_path: Path) -> None:
     assert [(record.scope, record.version) for record in registry.records()] == [("eu", 2), ("world", 7)]
 
 
+def test_records_of_the_own_scope_survive_and_removed_ones_do_not_return(tmp_path: Path) -> None:
+    store = Disk(tmp_path, HOST)
+    records = Records()
+    for key, data in (("a", b"1"), ("b", b"2"), ("a", None), ("c", b"3")):
+        store.persist(records.put(key, data))
+    store.close()
+    store = Disk(tmp_path, HOST)
+    assert store.registry().own.all() == records.all()
+    store.persist(RecordSet(2, (KeyedRecord("d", 1, b"4"),)))
+    store.persist(KeyedRecord("", 9))
+    store.close()
+    assert Disk(tmp_path, HOST).registry().own.all() == RecordSet(9, (KeyedRecord("d", 1, b"4"),))
+
+
 def test_a_second_process_for_the_same_node_does_not_start(tmp_path: Path) -> None:
     first = Disk(tmp_path, HOST)
     with pytest.raises(BadInput, match=r"another process is running as eu\.h1"):
@@ -124,11 +139,15 @@ def sql(statement: str) -> Callable[[Path], None]:
         sql("UPDATE registry SET names = '[\"\"]'"),
         sql("UPDATE registry SET version = -3"),
         sql("UPDATE registry SET scope = 'no scope!'"),
+        sql("UPDATE records SET version = 9"),
+        sql("UPDATE records SET data = 'text'"),
+        sql("UPDATE records_version SET version = 'many'"),
     ],
 )
 def test_a_damaged_file_is_named_and_never_guessed_at(tmp_path: Path, damage: Callable[[Path], None]) -> None:
     store = Disk(tmp_path, HOST)
     store.persist(RegistryRecord(Domain("eu"), 1, ("news",)))
+    store.persist(KeyedRecord("claim/chess", 1, b"data"))
     store.close()
     file = tmp_path / f"{HOST}.sqlite"
     damage(file)

@@ -10,11 +10,9 @@ run     1s
 crash   haifa
 run     8s
 ----
-  0.170  a         chess is {a}   and may be heard
-  0.170  a/two     chess is {a a/two}   and may be heard
+  0.170  a a/two   chess is {a a/two}   and may be heard
   0.170  b         chess is {a a/two b}   and may be heard
   0.170  c         chess is {c}   and may be heard
-  0.172  a         a/two joined   chess is {a a/two}
   0.172  a a/two   b joined   chess is {a a/two b}
   0.248  a a/two b   c joined   chess is {a a/two b c}
   0.248  c         a joined   chess is {a c}

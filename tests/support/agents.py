@@ -96,8 +96,8 @@ class Agent:
         """Let the domain server answer everything that is open with: nobody else."""
         from rostra.protocols.relaxed.messages import Interest, ResolveReply
 
-        for entry in list(self.core.open.values()):
-            if entry.id in self.core.open:
+        for entry in list(self.core.resolves.open.values()):
+            if entry.id in self.core.resolves.open:
                 self.receive(ResolveReply(entry.id, entry.group, (), Interest.NONE))
 
 

@@ -31,12 +31,14 @@ from rostra.core.effects import (
     SetTimer,
     TimerFired,
 )
+from rostra.core.stack import Stack
 from rostra.groups.attributes import Role, Slow
 from rostra.groups.members import Because
 from rostra.names import ROOT, Domain, Endpoint, Group, host_of, parent
 from rostra.names.tree import Tree
 from rostra.protocols.fifo import events as ev
-from rostra.protocols.fifo.core import ClusterCore, HostCore
+from rostra.protocols.fifo.cluster import CLUSTER, ClusterCore
+from rostra.protocols.fifo.core import HOST, HostCore
 from rostra.protocols.fifo.invariants import delegate_violations, member_violations
 from rostra.protocols.fifo.messages import Mirror
 from rostra.protocols.flow.config import FifoConfig
@@ -125,20 +127,26 @@ class Net:
     def _start(self, path: Domain) -> None:
         life = self.lives[path] = self.lives.get(path, 0) + 1
         if path in self.tree.hosts:
-            core: Any = HostCore(LocalServer(path, incarnation=life), self.config)
+            core: Any = HostCore(path, self.config)
+            Stack(core, LocalServer(path, incarnation=life))
         else:
             server = DomainServer(path, cluster=path in self.tree.clusters, incarnation=life)
             core = server
             if path in self.tree.clusters:
                 luck = self.random.getrandbits(32)
-                core = ClusterCore(server, self.config, luck=luck, replicas=self.replicas)
+                core = ClusterCore(path, self.config, luck=luck, replicas=self.replicas)
+                Stack(core, server)
                 self._have_backup(path, server)
+            else:
+                Stack(server)
         self.nodes[path] = core
 
     def _have_backup(self, lan: Domain, server: DomainServer) -> None:
         if self.replicas:
             luck = self.random.getrandbits(32)
-            self.backups[lan] = ClusterCore(server, self.config, luck=luck, replicas=True, backup=True)
+            backup = ClusterCore(lan, self.config, luck=luck, replicas=True, backup=True)
+            Stack(backup, server)
+            self.backups[lan] = backup
 
     def take_over(self, name: str) -> None:
         """The active delegate of this LAN dies, and a replica of its server goes on at once. What the server
@@ -246,7 +254,7 @@ class Net:
         self._token += 1
         [answer] = [
             effect
-            for effect in self.nodes[Domain(host)].step(
+            for effect in self.nodes[Domain(host)].stack.step(
                 self.now, Asked(Endpoint(""), self._token, ns.Open(short))
             )
             if isinstance(effect, Answer)
@@ -325,7 +333,7 @@ class Net:
         core = self.nodes.get(node)
         if core is None:
             return
-        for effect in core.step(self.now, event):
+        for effect in core.stack.step(self.now, event):
             self._perform(node, effect)
         self._steps += 1
         if self._steps % self.check_every == 0:
@@ -336,11 +344,11 @@ class Net:
 
     def _check(self, core: Any) -> None:
         broken: list[str] = []
-        if isinstance(core, HostCore):
+        if core.name == HOST:
             for members in core.members.values():
                 for member in members.values():
                     broken += member_violations(member)
-        elif isinstance(core, ClusterCore):
+        elif core.name == CLUSTER:
             for delegate in core.groups.values():
                 broken += delegate_violations(delegate)
         assert not broken, (self.now, broken)
@@ -401,7 +409,7 @@ class Net:
     def _replicate(self, lan: Domain, group: Group, message: Any) -> None:
         """What the active one says reaches its backup, and the other way round."""
         if isinstance(message, Mirror):
-            for effect in self.backups[lan].step(self.now, ev.Replicated(group, message)):
+            for effect in self.backups[lan].stack.step(self.now, ev.Replicated(group, message)):
                 self._perform(lan, effect)
         else:
             self.step(lan, ev.Replicated(group, message))
@@ -463,6 +471,9 @@ class Net:
                 assert program.active, f"{endpoint} was told of {who} before it was ready"
                 assert who not in program.next, f"{endpoint} was told twice that {who} joined"
                 program.next[who] = program.last[who] + 1 if resumed and who in program.last else None
+            case ev.JoinedTogether(members):
+                for who, role, meta in members:
+                    self._deliver(endpoint, ev.Joined(who, role, meta))
             case ev.Gap(who, first, last) if who in program.origins:
                 assert last >= first == program.origins[who], item
                 program.origins[who] = last + 1

@@ -7,7 +7,7 @@ from typing import Final, Literal
 from support.journal import Row
 
 from rostra.journal.segments import read
-from rostra.sim import checkers
+from rostra.sim import checkers, fifo_checkers
 from rostra.sim.history import AnyRecord
 from rostra.sim.storm import TALK, _journal, _Storm
 from rostra.sim.talk_storm import TalkStorm
@@ -45,7 +45,7 @@ class Compared:
             checkers.watch_complete(records),
             checkers.both_sides_told(records, bound_s=bound_s),
             checkers.heals_alone(records, bound_s=bound_s),
-            checkers.fifo_gap_free(records),
+            fifo_checkers.fifo_gap_free(records),
         )
         self.world = world
         self.bound_s = bound_s

@@ -28,6 +28,7 @@ from rostra.core.effects import (
     LinkUp,
     Persist,
     Received,
+    Secure,
     Send,
     Tell,
 )
@@ -47,7 +48,7 @@ from rostra.protocols.relaxed.messages import (
     ResolveRequest,
 )
 from rostra.protocols.relaxed.neighbours import Relation
-from rostra.protocols.relaxed.registry import Registry, RegistryRecord
+from rostra.protocols.relaxed.registry import Registry
 from rostra.protocols.relaxed.requests import (
     Absolute,
     Denied,
@@ -160,7 +161,7 @@ class QueueNet:
         self.counts: Counter[str] = Counter()
         self.ignored: Counter[tuple[str, str]] = Counter()
         self.ever_joined: set[tuple[Group, Endpoint]] = set()
-        self.disks: dict[Domain, list[RegistryRecord]] = {server: [] for server in tree.servers}
+        self.disks: dict[Domain, list[Any]] = {server: [] for server in tree.servers}
         self._up: set[tuple[Domain, Domain]] = set()  # (a, b): a's core believes that b is up
         self._ready: list[Direction] = []
         self._apart: set[Link] = set(tree.links())
@@ -310,7 +311,7 @@ class QueueNet:
                     assert token not in self.answers, f"two answers to {token}"
                     self.answers[token] = result
                     self._answer(token, result)
-                case Persist(record):
+                case Persist(record) | Secure(record):
                     self.disks[server].append(record)
                 case Ignored(what, why):
                     self.ignored[what, why] += 1
@@ -458,7 +459,7 @@ class QueueNet:
                     yield f"{server} has open collections"
                 if core.neighbours.unsynced:
                     yield f"{server} has children that never synced"
-            elif core.open:
+            elif core.resolves.open:
                 yield f"{server} has open questions"
 
     def _wrong_rows(self) -> Iterable[str]:

@@ -2,10 +2,12 @@
 
 from typing import Any
 
+from rostra.core.records import KeyedRecord
 from rostra.groups.attributes import DelegateAttributes, FifoAttributes, Role, Slow
-from rostra.groups.kinds import FIFO
+from rostra.groups.kinds import FIFO, DeliveryKind, GroupKind, MembershipKind
 from rostra.groups.members import Because, Cause, Member, Part
 from rostra.names import ROOT, Domain, Endpoint, Group
+from rostra.protocols.claims import messages as claims
 from rostra.protocols.election import messages as seat
 from rostra.protocols.fifo import events as spoken
 from rostra.protocols.fifo.requests import Enter, Exit
@@ -49,6 +51,7 @@ SIDE_TABLE = Group(f"{ANN}~7-1718-5", H1)
 CAFE = Group("café/日本", PARIS)
 
 ID = MessageId(H1, 7, 42)
+STRONG = GroupKind(MembershipKind.AGREED, DeliveryKind.ATOMIC, "hub", "all", "primary")
 LATE_ID = MessageId(ROOT, 2**63 - 1, 2**63 - 1)
 DELEGATE = Endpoint("eu.fr.paris.-delegate/adhoc#7")
 MEMBERS = (
@@ -90,9 +93,15 @@ MESSAGES: list[Any] = [
     seat.VoteRefused(8),
     seat.LeaderAnnounced(7),
     seat.Shared(b"\x00\xffmirror"),
-    seat.ReplicateRecord(7, Domain("eu"), 7 << 10, ("acme/hr!payroll", "lounge/chess")),
-    seat.ReplicateRecord(7, ROOT, 0, ()),
+    seat.ReplicateRecord(7, KeyedRecord("registry", 7 << 10, b"\x91\xa4news")),
+    seat.ReplicateRecord(7, KeyedRecord("claim/chess", 7 << 10)),
     seat.RecordReplicated(7, 7 << 10),
+    seat.ReplicateAll(7, 7 << 10, (KeyedRecord("registry", 7, b"\x90"),), True, False),
+    seat.ReplicateAll(7, 7 << 10, ()),
+    claims.Claim(ID, Domain("eu.fr.paris.h1"), CHESS, STRONG),
+    claims.ClaimReleased(ID, Domain("eu.fr.paris.h1"), CHESS),
+    claims.ClaimAnswer(ID, Domain("eu.fr.paris.h1"), CHESS, STRONG, 7 << 10),
+    claims.ClaimAnswer(ID, Domain("eu.fr.paris.h1"), CHESS, None, 0, "UNREACHABLE", "eu.fr cannot reach eu"),
 ]
 
 REQUESTS: list[Any] = [
@@ -145,6 +154,9 @@ NOTICES: list[Any] = [
     program.Gap(12, (CHESS, CAFE)),
     program.Snapshot(CHESS, MEMBERS, 3, 17),
     program.Snapshot(CHESS, (), 1, 0, isolated=True),
+    program.PutOut(
+        CHESS, program.Denied("NOT_ALLOWED", "chess@eu is agreed, atomic; join it so", "join it so")
+    ),
     program.Changed(CHESS, 18, members=MEMBERS, cause=Cause.JOIN),
     program.Changed(CHESS, 19, left=(ANN,), cause=Cause.LEAVE, meta=b"bye"),
     program.Changed(CHESS, 20, left=(BOB,), by=program.Without(Domain("us"), SILENT)),
@@ -168,6 +180,7 @@ GROUP_ITEMS: list[Any] = [
     spoken.Parted(3, 1),
     spoken.Sent(42),
     spoken.Aggregated(ANN, RUN, Endpoint("eu.fr.paris.-delegate/aggregate#8")),
+    spoken.JoinedTogether(((ANN, Role.BOTH, b"x"), (BOB, Role.RECEIVE, b""))),
 ]
 
 PACKETS: list[Any] = [

@@ -29,14 +29,14 @@ from rostra.core.effects import (
     TimerFired,
     TimerKey,
 )
+from rostra.core.records import KeyedRecord, Records, RecordSet
 from rostra.groups.members import Because
-from rostra.names import Domain, Group, seat_of
+from rostra.names import Domain, seat_of
 from rostra.protocols.election.config import ElectionConfig
 from rostra.protocols.election.core import Ballot, SeatCore
 from rostra.protocols.election.events import Begun, Committed, Follow, Lead, Record, Resign, StallDetected
 from rostra.protocols.election.invariants import seat_violations
 from rostra.protocols.election.state import Leading
-from rostra.protocols.relaxed.registry import Registry, RegistryRecord
 
 EU = Domain("eu")
 
@@ -50,7 +50,13 @@ MEET_S = (0.01, 0.3)
 class Disk:
     def __init__(self) -> None:
         self.ballot = Ballot()
-        self.records: dict[Domain, RegistryRecord] = {}
+        self.kept = RecordSet()
+
+    def write(self, change: KeyedRecord | RecordSet) -> None:
+        self.kept = Records.of([self.kept, change]).all()
+
+    def keys(self) -> frozenset[str]:
+        return frozenset([record.key for record in self.kept.records])
 
 
 class Seat:
@@ -86,10 +92,11 @@ class SeatNet:
         self.epochs: dict[frozenset[Domain], Epoch] = {}
         self.history: list[tuple[Instant, Domain, Effect]] = []
         self.led: dict[int, Domain] = {}
-        self.began_with: dict[int, frozenset[str]] = {}  # the names in the registry of the leader of a term
-        self.commits: list[tuple[int, frozenset[str]]] = []  # in which term, all names
+        self.began_with: dict[int, frozenset[str]] = {}  # the keys of the leader of a term
+        self.commits: list[tuple[int, str, bool]] = []  # in which term, which key, made or removed
+        self.removed: set[str] = set()  # keys that a leader removed, committed or not
         self.broken: list[str] = []
-        self._promises: dict[Domain, dict[int, frozenset[str]]] = {}  # of each leader, by version
+        self._promises: dict[Domain, list[KeyedRecord]] = {}  # of each leader
         self._agenda: list[tuple[Instant, int, Callable[[], None]]] = []
         self._tie = 0
         self._named = 0
@@ -121,7 +128,7 @@ class SeatNet:
             self.paths,
             floor=1 + int(self.now * 1000),
             ballot=disk.ballot,
-            registry=Registry.of(disk.records.values()),
+            records=Records.of([disk.kept]),
             scope=EU,
             config=self.config,
         )
@@ -155,24 +162,32 @@ class SeatNet:
                 self._fall_silent(frozenset({path, peer}))
         self._at(for_s, lambda: self._meet_later(path))
 
-    def register(self) -> None:
-        """The server on every seat that leads takes a new permanent group."""
+    def change(self) -> None:
+        """The server on every seat that leads makes a record, or removes its first one."""
         for path, seat in sorted(self.seats.items()):
             if seat.term is not None and self.now >= seat.paused_until:
                 self._named += 1
-                record = seat.core.registry.register(Group(f"g{self._named}", EU))
-                self._promises.setdefault(path, {})[record.version] = frozenset(record.names)
+                kept = seat.core.records.all().records
+                if kept and self._named % 4 == 0:
+                    record = seat.core.records.put(kept[0].key, None)
+                    self.removed.add(record.key)
+                else:
+                    record = seat.core.records.put(f"g{self._named:06}", b"data")
+                self._promises.setdefault(path, []).append(record)
                 self._carry_out(seat, [Persist(record)])
                 self.step(seat, Record(record))
 
     def lost(self) -> list[str]:
         """What was committed in one term, and the leader of a later term began without."""
         return [
-            f"the leader of term {later} lacks {sorted(names - known)} of term {term}"
-            for term, names in self.commits
+            f"the leader of term {later} lacks that {key} of term {term} was {'made' if made else 'removed'}"
+            for term, key, made in self.commits
             for later, known in self.began_with.items()
-            if later > term and not names <= known
+            if later > term and self.lacks(known, key, made)
         ]
+
+    def lacks(self, known: frozenset[str], key: str, made: bool) -> bool:
+        return key not in known and key not in self.removed if made else key in known
 
     def leaders(self) -> list[Domain]:
         return sorted(path for path, seat in self.seats.items() if seat.term is not None)
@@ -198,8 +213,8 @@ class SeatNet:
             match effect:
                 case Persist(Ballot() as ballot):
                     seat.disk.ballot = ballot
-                case Persist(RegistryRecord() as record):
-                    seat.disk.records[record.scope] = record
+                case Persist(KeyedRecord() | RecordSet() as change):
+                    seat.disk.write(change)
                 case Send(to, message):
                     self._send(me, to, message)
                 case SetTimer(timer, after_s):
@@ -214,10 +229,14 @@ class SeatNet:
                     seat.term = None
                     self._promises.pop(me, None)
                 case Committed(version):
-                    promised = self._promises.get(me, {})
-                    for each in sorted(promised):
-                        if each <= version and seat.term is not None:
-                            self.commits.append((seat.term, promised.pop(each)))
+                    promised = self._promises.get(me, [])
+                    self._promises[me] = [each for each in promised if each.version > version]
+                    assert seat.term is not None, "only a leader commits"
+                    self.commits += [
+                        (seat.term, each.key, each.data is not None)
+                        for each in promised
+                        if each.version <= version
+                    ]
             if isinstance(effect, Lead | Resign | Follow | Committed):
                 self.history.append((self.now, me, effect))
 
@@ -229,8 +248,7 @@ class SeatNet:
             self.broken.append(f"{me} and {self.led[term]} both led in term {term}")
         if seat.disk.ballot != Ballot(term, me):
             self.broken.append(f"{me} leads in term {term} with {seat.disk.ballot} on disk")
-        record = seat.core.registry.record(EU)
-        self.began_with[term] = frozenset(record.names if record else ())
+        self.began_with[term] = frozenset([record.key for record in seat.core.records.all().records])
         self.led[term] = me
         seat.term = term
 

@@ -56,6 +56,8 @@ VITALS = Vitals(
     lag_counts=(5, *[0] * (len(BUCKETS_S) - 1), 1),
     lag_sum_s=7.5,
     lag_worst_s=0.004,
+    silent_s=0.02,
+    turn_cpu_s=0.01,
 )
 
 

@@ -37,6 +37,7 @@ from rostra.groups.kinds import FIFO
 from rostra.groups.members import Cause, Member
 from rostra.journal import inputs
 from rostra.names import ROOT, Domain, Endpoint, Group, parse_endpoint, parse_scope
+from rostra.protocols.channel.messages import ALL, LAN, Datagram
 from rostra.protocols.fifo import events as ev
 from rostra.protocols.fifo import messages as fifo
 from rostra.protocols.fifo.messages import encode
@@ -54,7 +55,7 @@ from rostra.protocols.relaxed.messages import (
 )
 from rostra.replica import Around, Image, read_shared
 from rostra.wire.checks import check_message
-from rostra.wire.datagrams import ALL, LAN, Datagram, Datagrams
+from rostra.wire.datagrams import Datagrams
 from rostra.wire.programs import Lent
 from tests.support.fifonet import G, Net
 from tests.wire import mutations

@@ -8,8 +8,9 @@ from support.samples import ANN, BLOCK, CHESS, H1, PARIS, SPEECH, WORLD
 from support.spoiling import every_way
 
 from rostra.names import Domain
+from rostra.protocols.channel.messages import LAN, Call, Datagram, Directory, Unreadable
 from rostra.protocols.flow.messages import Data, Run
-from rostra.wire.datagrams import LAN, Call, Datagram, Datagrams, Directory, Unreadable
+from rostra.wire.datagrams import Datagrams
 
 DATAGRAMS = Datagrams(WORLD)
 

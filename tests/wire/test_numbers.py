@@ -7,6 +7,7 @@ import pytest
 from support import samples
 
 from rostra.groups.attributes import Attributes
+from rostra.protocols.claims.messages import ClaimMessage
 from rostra.protocols.election.messages import SeatMessage
 from rostra.protocols.fifo.events import Item as GroupItem
 from rostra.protocols.flow.messages import DataMessage
@@ -21,7 +22,7 @@ GOLDEN = Path(__file__).parent / "golden" / "numbers.txt"
 
 FAMILIES: dict[str, tuple[type[Any], ...]] = {
     "packet": (Packet,),
-    "message": (ServerMessage, SeatMessage),
+    "message": (ServerMessage, SeatMessage, ClaimMessage),
     "request": (Request,),
     "said": (Said,),
     "program frame": (ProgramFrame,),

@@ -398,6 +398,12 @@ class Conversation:
                 is_back = endpoint in self._lost or resumed  # not resumed: something was missed
                 self._lost.pop(endpoint, None)
                 return Joined((member,), Cause.MERGE if is_back else Cause.JOIN)
+            case told.JoinedTogether(members):
+                joined = tuple([Member(endpoint, (0, 0), meta) for endpoint, _, meta in members])
+                self._members.update({member.endpoint: member for member in joined})
+                for member in joined if self._lost else ():
+                    self._lost.pop(member.endpoint, None)
+                return Joined(joined, Cause.JOIN)
             case told.Left(endpoint, why, _):
                 self._members.pop(endpoint, None)
                 return Left((endpoint,), _CAUSES[why])

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, overload
 
 from rostra.client import choices
 from rostra.client.admin import inspect
-from rostra.client.connection import SILENCE_S_MAX, AgentConnection
+from rostra.client.connection import SILENCE_S_MAX, AgentConnection, as_error
 from rostra.client.conversation import Conversation, RoleName, SlowName
 from rostra.client.follows import Follow
 from rostra.client.group import Entering, Membership, Watch, Watching
@@ -579,11 +579,7 @@ class Me:
                     self._forget_conversation(joined)
                     joined.end(refusal)
                     continue
-                self._memberships.pop(joined.group, None)
-                joined._refused(refusal)
-                if joined._online is not None:
-                    self._copies.unfollow(joined.group, self._number, refusal)
-                    self._look_up(joined.group)
+                self._put_out(joined.group, refusal)
         self._away = False
 
     def ended(self, reason: RostraError | None) -> None:
@@ -618,9 +614,20 @@ class Me:
             case requests.Life(endpoint, alive, why):
                 for stream in self._lives.get(endpoint, ()):
                     stream.put(Life(endpoint, alive, why))
+            case requests.PutOut(group, refusal):
+                self._put_out(group, as_error(refusal))
             case requests.Gap(missed):
                 if self._mail is not None:
                     self._mail.miss(missed)
+
+    def _put_out(self, group: Group, refusal: RostraError) -> None:
+        """The agent has taken us out of this group, and of no other."""
+        joined = self._memberships.pop(group, None)
+        if joined is not None:
+            joined._refused(refusal)
+            if joined._online is not None:
+                self._copies.unfollow(group, self._number, refusal)
+                self._look_up(group)
 
     # Asking
 

@@ -5,17 +5,17 @@ are named in the past tense; **effects** are orders to whoever drives the core, 
 out in the order of the list. Time comes in as `now`, waiting goes out as `SetTimer`, chance comes in as data.
 
     driver ── Received, LinkUp, LinkDown, LinkMoved, TimerFired, Asked ──▶ core
-    driver ◀── Send, Tell, Answer, SetTimer, Persist, Ignored, Noted ── core
+    driver ◀── Send, Tell, Answer, SetTimer, Persist, Secure, Ignored, Noted ── core
 
 Two drivers exist: `rostra.runtime` over asyncio and `rostra.sim` in virtual time. They run the very same
 cores.
 """
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import Struct
 
+from rostra.core.records import KeyedRecord
 from rostra.groups.members import Because
 from rostra.names import Domain, Endpoint, Group
 
@@ -93,6 +93,12 @@ class EndpointGone(Event, frozen=True):
     evidence: Any = None  # of a program that was given up: what that rests on
 
 
+class Secured(Event, frozen=True):
+    """A majority of our replicas has every change up to this version on disk."""
+
+    version: int
+
+
 class FellBehind(Event, frozen=True):
     """A program read too slowly and lost notices of these groups: it was told `Gap`, and needs a baseline."""
 
@@ -139,6 +145,14 @@ class Persist(Effect, frozen=True):
     record: Any
 
 
+class Secure(Effect, frozen=True):
+    """What follows in the list rests on this record: write it to stable storage first. Where our server has
+    replicas, the rest waits until a majority of them has written it (`core/secure.py`); if another replica
+    leads before, the rest is never carried out."""
+
+    record: KeyedRecord
+
+
 class Ignored(Effect, frozen=True):
     """Something arrived and changed nothing. Never silent: it is traced, and counted by `why`."""
 
@@ -151,7 +165,3 @@ class Noted(Effect, frozen=True):
 
     what: str  # from a small fixed set
     about: str
-
-
-class Core(Protocol):
-    def step(self, now: Instant, event: Event) -> Sequence[Effect]: ...

@@ -26,23 +26,24 @@ from typing import Any, Final
 
 from msgspec import Struct, msgpack
 
-from rostra.core.effects import Asked, EndpointGone, Event, FellBehind, TimerFired
+from rostra.core.effects import Asked, EndpointGone, Event, FellBehind, Secured, TimerFired
+from rostra.core.records import RecordSet
 from rostra.errors import UNDECODABLE, BadInput, RostraError
 from rostra.journal.veil import veiled, without_keys
 from rostra.names import Domain, Endpoint, Group
 from rostra.node import Node, Output
 from rostra.protocols.detect.programs import ProgramEvidence
 from rostra.protocols.election import events as lead
-from rostra.protocols.fifo import events as adhoc
+from rostra.protocols.fifo import events as fifo
 from rostra.protocols.links.events import ChannelClosed, ChannelOpened, PacketArrived
 from rostra.protocols.links.packets import NOBODY, AnyPacket, Hello
 from rostra.protocols.relaxed.registry import Registry, RegistryRecord
 from rostra.protocols.relaxed.requests import AnyRequest
 from rostra.replica import Replica
-from rostra.stacks import NodePlan, SeatPlan, make_core, make_node, make_replica
+from rostra.stacks import SERVICES, NodePlan, SeatPlan, make_node, make_replica, make_stack
 from rostra.wire import Encoder, FrameKind, FrameReader
 
-FORMAT: Final = 4
+FORMAT: Final = 5
 """Grows when an older recording can no longer be replayed."""
 
 EFFECTS_BYTES_MAX: Final = 4_096
@@ -68,6 +69,7 @@ class Began(Word, frozen=True, tag=0):
     plan: NodePlan
     registry: tuple[RegistryRecord, ...] = ()
     seat: SeatPlan | None = None  # of a replica; `plan` is then that of the server that it leads or will lead
+    own: RecordSet = RecordSet()  # of its own scope, by key
 
 
 class Turn(Word, frozen=True, tag=1):
@@ -177,22 +179,16 @@ Input = (
 )
 AnyWord = Began | Turn | Input | Gave | Ended | ToServer | ToSeat
 
+_INNER: Final = (lead.Share, lead.Record, fifo.Appointed, fifo.Replicated, Secured)
+"""Between the two halves of a replica."""
+
 _SPOKEN: Final = {
     kind.__name__: msgpack.Decoder(kind)
-    for kind in (
-        adhoc.JoinAsked,
-        adhoc.LeaveAsked,
-        adhoc.Submitted,
-        adhoc.Paused,
-        adhoc.Resumed,
-        adhoc.Heard,
-        adhoc.Spilled,
-        adhoc.SpilledRead,
-        lead.Begun,
-        lead.StallDetected,
-        lead.Clock,
-    )
+    for service in SERVICES
+    for kind in (*service.takes, *service.lanes)
+    if issubclass(kind, Event) and kind.__module__ != Event.__module__ and kind not in _INNER
 }
+"""Events that one protocol alone knows."""
 
 _encode: Final = msgpack.Encoder().encode
 _decoder: Final = msgpack.Decoder(AnyWord)
@@ -313,7 +309,7 @@ class Recorder:
                 return Gone(endpoint, why, evidence)
             case FellBehind(endpoint, groups):
                 return Behind(endpoint, groups)
-            case lead.Share() | lead.Record() | adhoc.Appointed() | adhoc.Replicated():
+            case _ if isinstance(event, _INNER):
                 return Inner()
             case _ if type(event).__name__ in _SPOKEN:
                 return Spoken(type(event).__name__, _encode(event))
@@ -407,7 +403,7 @@ class Again:
 
     def __init__(self, began: Began) -> None:
         self._packets = Packets(began.plan.world)
-        registry = Registry.of(began.registry)
+        registry = Registry.of([*began.registry, began.own])
         self._replica: Replica | None = None
         self._server: Node | None = None
         self._started: list[Any] | None = None  # what the server gave at its beginning, until that is wanted
@@ -415,7 +411,7 @@ class Again:
         self._inner: tuple[deque[Event], deque[Event]] = (deque(), deque())  # for the seat, for the server
         self._now = 0.0
         if began.seat is None:
-            self._node = make_node(began.plan, make_core(began.plan, registry))
+            self._node = make_node(began.plan, make_stack(began.plan, registry))
         else:
             self._replica = make_replica(self, began.plan, began.seat, registry)
             self._node = self._replica.seat

@@ -341,6 +341,9 @@ class Scribe:
                 pass  # no program's: it speaks for others, and what they say is told by their names
             case adhoc.Joined(endpoint):
                 self._item(me, group, Joined(group, (Member(endpoint, UNKNOWN),), Cause.JOIN))
+            case adhoc.JoinedTogether(members):
+                joined = [Member(who, UNKNOWN) for who, _, _ in members if not is_aggregate(who)]
+                self._item(me, group, Joined(group, tuple(joined), Cause.JOIN))
             case adhoc.Left(endpoint, why, last):
                 cause = Cause.LEAVE if why == "left" else Cause.CRASH
                 self._item(me, group, Left(group, endpoint, UNKNOWN, cause))

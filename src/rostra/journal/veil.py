@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from rostra.protocols.channel.messages import KEY_BYTES
 from rostra.protocols.fifo.events import Located
-from rostra.wire.datagrams import KEY_BYTES
 
 _MARK: Final = bytes(6)
 """How stand-ins begin. One of 2**48 keys does, too, and would be kept."""

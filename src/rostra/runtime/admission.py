@@ -6,6 +6,7 @@
 
 A group is of the kind that its first member chose, and only a list of its members tells which that is. Asking
 before joining would cost every join a round trip to the farthest cluster, and nearly always for nothing.
+Others of this host that are just `entering` do not count: what the group is, is not theirs to say yet.
 """
 
 from collections.abc import Callable
@@ -23,9 +24,18 @@ Hear = Callable[[Any], None]
 class Admission:
     """One program that enters one group. `leave` takes back a join that was a mistake."""
 
-    def __init__(self, group: Group, me: Endpoint, answer: Hear, leave: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        group: Group,
+        me: Endpoint,
+        entering: set[Endpoint],
+        answer: Hear,
+        leave: Callable[[], None],
+    ) -> None:
         self.group = group
         self._me = me
+        self._entering = entering
+        entering.add(me)
         self._answer = answer
         self._leave = leave
         self._joined: Any = None
@@ -60,14 +70,17 @@ class Admission:
             return
         if type(joined) is Denied:
             self._over = True
+            self._entering.discard(self._me)
             self._answer(joined)
         elif joined is not None and kind is not None:
             self._over = True
             if type(kind) is Denied:
-                self._leave()
+                self._leave()  # and does not count for those who are given the same list
+            else:
+                self._entering.discard(self._me)
             self._answer(kind if type(kind) is Denied else joined)
 
     def _is_plain(self, members: Members) -> bool:
         """Members that do not speak are guests where others do."""
-        kinds = {member.kind for member in members if member.endpoint != self._me}
+        kinds = {member.kind for member in members if member.endpoint not in self._entering}
         return None in kinds and FIFO not in kinds

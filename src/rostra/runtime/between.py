@@ -11,11 +11,9 @@ between clusters, so who overhears it cannot add to it.
 
 import contextlib
 import socket
-from collections.abc import Iterable
 from typing import Final
 
 from rostra.errors import BadInput
-from rostra.names import Domain
 from rostra.transport.addresses import TcpAddress
 from rostra.transport.multicast import interface_to, multicast_receiver, set_multicast_interface
 
@@ -27,54 +25,42 @@ for that, 239.192.0.0 and on)."""
 
 
 class Between:
-    def __init__(self) -> None:
-        self.groups: dict[Domain, Place] = {}  # of the clusters served here, and of others as they told us
-        self.ears: dict[Place, socket.socket] = {}
-        self._mouths: dict[Place, socket.socket] = {}
-        self._own: set[Place] = set()  # where our mouths speak from
+    """Its sockets."""
 
-    def open(self, cluster: Domain, group: TcpAddress, server: TcpAddress, interface: str) -> None:
-        """Hear and speak there for this cluster."""
+    def __init__(self) -> None:
+        self.receivers: dict[Place, socket.socket] = {}
+        self._senders: dict[Place, socket.socket] = {}
+        self._own: set[Place] = set()  # where our senders send from
+
+    def open(self, group: TcpAddress, server: TcpAddress, interface: str) -> None:
+        """Receive and send there, if we do not already."""
         place = (group.host, group.port)
-        self.groups[cluster] = place
-        if place in self.ears:
+        if place in self.receivers:
             return
         leaves_by = interface_to(server, interface)
-        mouth = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
-            mouth.setblocking(False)
-            set_multicast_interface(mouth, leaves_by, TIME_TO_LIVE)
-            mouth.bind((leaves_by, 0))
-            self.ears[place] = multicast_receiver(*place, leaves_by)
+            sender.setblocking(False)
+            set_multicast_interface(sender, leaves_by, TIME_TO_LIVE)
+            sender.bind((leaves_by, 0))
+            self.receivers[place] = multicast_receiver(*place, leaves_by)
         except OSError as error:
-            mouth.close()
+            sender.close()
             raise BadInput(
-                f"{group} cannot be heard at {leaves_by}: {error.strerror or error}",
+                f"{group} cannot be received at {leaves_by}: {error.strerror or error}",
                 fix='write between = "tree" under [data], or choose another interface or address',
             ) from None
-        self._mouths[place] = mouth
-        self._own.add((leaves_by, mouth.getsockname()[1]))
+        self._senders[place] = sender
+        self._own.add((leaves_by, sender.getsockname()[1]))
 
-    def told(self, cluster: Domain, group: TcpAddress | None) -> None:
-        """Its server listens there; nowhere, if it does not say."""
-        self.groups.pop(cluster, None)
-        if group is not None:
-            self.groups[cluster] = (group.host, group.port)
-
-    def reached(self, cluster: Domain, others: Iterable[Domain]) -> list[Domain]:
-        """Who of these hears what this cluster says to its group."""
-        place = self.groups.get(cluster)
-        return [] if place is None else [each for each in others if self.groups.get(each) == place]
-
-    def mouth(self, cluster: Domain) -> tuple[socket.socket | None, Place | None]:
-        place = self.groups.get(cluster)
-        return (None, None) if place is None else (self._mouths.get(place), place)
+    def sender(self, group: Place) -> socket.socket | None:
+        return self._senders.get(group)
 
     def is_own(self, sender: Place) -> bool:
         return sender in self._own
 
     def close(self) -> None:
-        for sock in (*self.ears.values(), *self._mouths.values()):
+        for sock in (*self.receivers.values(), *self._senders.values()):
             with contextlib.suppress(OSError):
                 sock.close()
-        self.ears, self._mouths = {}, {}
+        self.receivers, self._senders = {}, {}

@@ -1,10 +1,10 @@
 """A seat whose disk may be full: what cannot be stored is not promised.
 
-    Received, TimerFired ──▶ may it vote, follow or keep? ──▶ make room on disk ──▶ SeatCore
+    Received, TimerFired ──▶ may it vote, follow or keep? ──▶ make room on disk ──▶ election
                                                                    │ none
                                                                    └──▶ waits, and is tried again
 
-A vote, a term and the registry are on disk before an answer leaves (C-160, C-012). Without room, the message
+A vote, a term and records are on disk before an answer leaves (C-160, C-012). Without room, the message
 that asks for one waits, and what the same peer says after it waits with it, so that their order stays. Links
 that end are heard at once: a leader without a majority must resign, whatever its disk does.
 """
@@ -23,28 +23,31 @@ from rostra.core.effects import (
     Received,
     TimerFired,
 )
+from rostra.core.records import KeyedRecord
+from rostra.core.stack import Stack
 from rostra.errors import StoreFailed
 from rostra.names import Domain
-from rostra.protocols.election.core import SeatCore
+from rostra.protocols.election.core import SEAT
 from rostra.protocols.election.events import Begun
 from rostra.protocols.election.messages import (
     LeaderAnnounced,
     PreVoteGranted,
+    ReplicateAll,
     ReplicateRecord,
     VoteGranted,
     VoteRequest,
 )
-from rostra.runtime.store import DiskStore, size_on_disk
+from rostra.runtime.store import DiskStore
 
-_STORED: Final = (VoteRequest, VoteGranted, PreVoteGranted, LeaderAnnounced, ReplicateRecord)
-"""What may lead to a ballot or a registry on disk."""
+_STORED: Final = (VoteRequest, VoteGranted, PreVoteGranted, LeaderAnnounced, ReplicateAll, ReplicateRecord)
+"""What may lead to a ballot or records on disk."""
 
 
-class DurableSeat:
-    """Around a `SeatCore`. `no_room` is told whenever the disk took nothing."""
+class DurableSeat(Stack):
+    """The stack of a seat. `no_room` is told whenever the disk took nothing."""
 
-    def __init__(self, core: SeatCore, store: DiskStore, no_room: Callable[[StoreFailed], None]) -> None:
-        self.core = core
+    def __init__(self, seat: Stack, store: DiskStore, no_room: Callable[[StoreFailed], None]) -> None:
+        super().__init__(*seat.services)
         self._store = store
         self._no_room = no_room
         self._waiting: list[Event] = []
@@ -61,7 +64,7 @@ class DurableSeat:
             case TimerFired() | Begun():
                 if not self._has_room(event):
                     return self._wait(event, event)
-        return self.core.step(now, event)
+        return super().step(now, event)
 
     def take_waiting(self) -> list[Event]:
         """What is to be tried again, in order."""
@@ -73,10 +76,13 @@ class DurableSeat:
         return [Ignored(type(what).__name__, why="no room on the disk")]
 
     def _has_room(self, about: object) -> bool:
-        # A leader's list, or our own, which we renew when we are elected.
-        kept = about if isinstance(about, ReplicateRecord) else self.core.registry.record(self.core.scope)
+        records: tuple[KeyedRecord, ...] = ()
+        if isinstance(about, ReplicateRecord):
+            records = (about.record,)
+        elif isinstance(about, ReplicateAll):
+            records = (*(self[SEAT].parts or ()), *about.records)
         try:
-            self._store.make_room(0 if kept is None else size_on_disk(kept.names))
+            self._store.make_room(sum([record.size for record in records]))
         except StoreFailed as error:
             self._no_room(error)
             return False

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from rostra.core.effects import Core
+from rostra.core.stack import Stack
 from rostra.groups.attributes import Role
 from rostra.names import domain_of_seat
-from rostra.protocols.fifo.core import ClusterCore, HostCore
+from rostra.protocols.fifo.cluster import CLUSTER
+from rostra.protocols.fifo.core import HOST
 from rostra.protocols.fifo.member import MemberCore
 from rostra.protocols.fifo.submitter import Submitter
 from rostra.protocols.flow.messages import Range
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 GATHER_S: Final = 0.05
 """From an event to the answers that waited for it. Raising it: fewer and larger documents, later news."""
+
+SPELT_OUT_MAX: Final = 16
+"""Members of a host that share what they receive: up to so many, it is spelt out for each. Raising it: larger
+documents, with the square of it."""
 
 
 class InspectPatience:
@@ -72,8 +77,8 @@ def document(process: "Process", hosted: "HostedNode", core: bytes, after: int) 
         "replicas": {domain: list(map(str, at)) for domain, at in process.world.replicas.items()},
         "core": msgspec.Raw(core),
         "data": process.data.document(hosted),
-        "speech": _speech(node.core),
-        "submitted": _submitted(node.core),
+        "speech": _speech(node.stack),
+        "submitted": _submitted(node.stack),
         "links": {peer: _link(process, hosted, link) for peer, link in sorted(node.links.items())},
         "programs": [
             {
@@ -88,6 +93,10 @@ def document(process: "Process", hosted: "HostedNode", core: bytes, after: int) 
             for number, program in sorted(programs.by_number.items())
         ],
         "watches": {} if programs.watches is None else programs.watches.document(),
+        "loop": {
+            "silent_ms": round(process.lag.silent_s * 1e3, 1),
+            "turn_cpu_ms": round(process.lag.turn_cpu_s * 1e3, 1),
+        },
         "counters": process.record.counted(),
         "recent": process.record.since(after),
         "recorded": process.record.recorded,  # the number of the last of these
@@ -95,34 +104,38 @@ def document(process: "Process", hosted: "HostedNode", core: bytes, after: int) 
     }
 
 
-def _speech(core: Core) -> list[dict[str, Any]]:
+def _speech(stack: Stack) -> list[dict[str, Any]]:
     """What members of this host said and heard, in groups with delivery; and what those said who submit.
     Numbers count from a stream's 1."""
-    if not isinstance(core, HostCore):
+    if (host := stack.find(HOST)) is None:
         return []
-    speaking: list[MemberCore | Submitter] = [
-        each
-        for table in (core.members, core.submitters)
-        for members in table.values()
-        for each in members.values()
+    members = [each for those in host.members.values() for each in those.values()]
+    submitters = [each for those in host.submitters.values() for each in those.values()]
+    speaking: list[tuple[MemberCore | Submitter, Role, bool, dict[str, Any]]] = [
+        *[(each, each.role, each.paused, _hears(each)) for each in members],
+        *[(each, Role.SUBMIT, False, {}) for each in submitters],
     ]
     return [
         {
             "group": str(each.group),
             "member": each.me,
-            "role": (Role.SUBMIT if isinstance(each, Submitter) else each.role).value,
-            "paused": isinstance(each, MemberCore) and each.senders.paused,  # its program does not read
+            "role": role.value,
+            "paused": paused,  # its program does not read
             "sent": each.sending.last_seq,
             "confirmed": each.sending.stable,  # every receiver has these
             "waiting": each.sending.queued,  # for room in the window
             "blocked": each.sending.blocked,
-            "hears": _hears(each) if isinstance(each, MemberCore) else {},
+            "hears": hears,
         }
-        for each in sorted(speaking, key=lambda each: (each.group, each.me))
+        for each, role, paused, hears in sorted(speaking, key=lambda one: (one[0].group, one[0].me))
     ]
 
 
 def _hears(member: MemberCore) -> dict[str, Any]:
+    """Of many that share what they receive, one says it for all of them."""
+    reception = member.reception
+    if len(reception.members) > SPELT_OUT_MAX and reception.voice.speaks_as != member.me:
+        return {}
     return {
         stream: {
             "first": sender.inbound.start,
@@ -136,9 +149,9 @@ def _hears(member: MemberCore) -> dict[str, Any]:
     }
 
 
-def _submitted(core: Core) -> list[dict[str, Any]]:
+def _submitted(stack: Stack) -> list[dict[str, Any]]:
     """For whom the delegate of this cluster speaks, by group: numbers are the origins' own."""
-    if not isinstance(core, ClusterCore):
+    if (cluster := stack.find(CLUSTER)) is None:
         return []
     return [
         {
@@ -150,12 +163,12 @@ def _submitted(core: Core) -> list[dict[str, Any]]:
                     "taken": origin.inbound.next - 1,
                     "emitted": origin.inbound.told - 1,
                     "confirmed": origin.acknowledged,  # every receiver has these
-                    "missing": _size_of(origin.inbound.missing(core.config.held_messages)),
+                    "missing": _size_of(origin.inbound.missing(cluster.config.held_messages)),
                 }
                 for who, origin in sorted(aggregate.origins.items())
             },
         }
-        for group, aggregate in sorted(core.aggregates.items())
+        for group, aggregate in sorted(cluster.aggregates.items())
     ]
 
 

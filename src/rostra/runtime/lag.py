@@ -1,10 +1,12 @@
 """How late is our own loop? Measured all the time, because a loop that is late blames its peers.
 
 A timer that is due every quarter of a second finds out how much later than that it runs. Whoever asks gets a
-histogram; a long lateness is recorded, since it explains suspicions that others will have had of us.
+histogram; a long lateness is recorded, since it explains suspicions that others will have had of us. Every
+turn is measured too: how long the loop did not look at its sockets, and the processor time that it used.
 """
 
 import asyncio
+import time
 from bisect import bisect_left
 from collections import deque
 from typing import Final
@@ -28,6 +30,9 @@ class Lag:
         self.counts = [0] * (len(BUCKETS_S) + 1)
         self.sum_s = 0.0
         self._latest: deque[float] = deque(maxlen=WORST_OF)
+        self._silences: deque[float] = deque([0.0], maxlen=WORST_OF)  # the longest turn between two looks
+        self._turns_cpu: deque[float] = deque([0.0], maxlen=WORST_OF)
+        self.cpu_s = time.thread_time()  # when the last turn ended
         self._loop = loop
         self._record = record
         self._due = 0.0
@@ -46,11 +51,29 @@ class Lag:
         """Of the last minute."""
         return max(self._latest, default=0.0)
 
+    @property
+    def silent_s(self) -> float:
+        """The longest that the loop did not come back to its sockets, in the last minute."""
+        return max(self._silences)
+
+    @property
+    def turn_cpu_s(self) -> float:
+        """The longest turn in our own processor time, in the last minute."""
+        return max(self._turns_cpu)
+
+    def turn_ended(self, took_s: float) -> None:
+        cpu_s = time.thread_time()
+        self._silences[-1] = max(self._silences[-1], took_s)
+        self._turns_cpu[-1] = max(self._turns_cpu[-1], cpu_s - self.cpu_s)
+        self.cpu_s = cpu_s
+
     def _look(self) -> None:
         late_s = max(0.0, self._loop.time() - self._due)
         self.counts[bisect_left(BUCKETS_S, late_s)] += 1
         self.sum_s += late_s
         self._latest.append(late_s)
+        self._silences.append(0.0)
+        self._turns_cpu.append(0.0)
         if late_s >= LATE_S:
             self._record.note_rarely(
                 "loop_late", "loop_late", late_s=round(late_s, 3), because="busy or stopped"

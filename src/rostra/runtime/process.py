@@ -9,6 +9,10 @@ peer is written to once. Under load a turn grows and its costs are shared by mor
 turn is one message long and nothing waits. All events of one turn happen at one instant, and no two turns at
 the same.
 
+No turn is long: work for programs that can wait (`at_end_of_turn`), and what is left to write, goes on in the
+next turn once this one has used `TURN_CPU_S`. Between two turns the loop looks at its sockets, so links and
+pings never wait for a crowd.
+
 Nodes in one process exchange the same packets as nodes far apart, in the same turn and without bytes (C-017).
 """
 
@@ -28,7 +32,6 @@ from rostra.config import WorldConfig
 from rostra.core.effects import (
     Answer,
     CancelTimer,
-    Core,
     Event,
     Ignored,
     LinkDown,
@@ -36,11 +39,13 @@ from rostra.core.effects import (
     LinkUp,
     Noted,
     Persist,
+    Secure,
     SetTimer,
     Tell,
     TimerFired,
     TimerKey,
 )
+from rostra.core.stack import Stack
 from rostra.errors import RostraError, StoreFailed
 from rostra.journal.inputs import FLUSHED, STARTED, Began, Met, Recorder, ServerRecorder, Stopped
 from rostra.journal.rows import Scribe
@@ -59,7 +64,6 @@ from rostra.protocols.election.events import (
     StateReceived,
     TermRefused,
 )
-from rostra.protocols.fifo.core import ClusterCore, HostCore
 from rostra.protocols.fifo.events import (
     Broadcast,
     Cast,
@@ -92,7 +96,6 @@ from rostra.replica import Replica
 from rostra.runtime.arenas import MB_EACH
 from rostra.runtime.blame import Blame
 from rostra.runtime.data import DataChannel
-from rostra.runtime.durable import DurableSeat
 from rostra.runtime.inspect import InspectPatience, document
 from rostra.runtime.lag import Lag
 from rostra.runtime.links import LINK_DOWN, LinkDialler, LinkEnd, long_time
@@ -119,6 +122,13 @@ need."""
 DISK_AGAIN_S: Final = 1.0
 """How often a disk that had no room is tried again."""
 
+TURN_CPU_S: Final = 0.02
+"""Processor time after which a turn takes on no more work that can wait; the last piece may take as long.
+Raising it: fewer and longer turns under load; links and pings wait for longer."""
+
+WRITES_AT_ONCE: Final = 16
+"""Programs that are written to between two looks at the time."""
+
 Writer = Any  # LinkEnd | Program: has something to write when the turn ends
 
 
@@ -144,6 +154,7 @@ class HostedNode:
         ] = {}  # behind the present suspicion, or the last removal, of each peer
         self.unwritten: dict[Domain, RegistryRecord] = {}  # by scope: what the disk had no room for yet
         self.replica: Replica | None = None  # of a seat, and of a server that leads: what both belong to
+        self.take_waiting: Callable[[], list[Event]] = list  # what a disk without room has held up
         self.gone = False  # another replica leads: nothing happens to this node any more
         self.scribe: Scribe | None = None  # if a journal is kept
         self.recorder: Recorder | ServerRecorder | None = None  # if every input is kept too
@@ -153,15 +164,8 @@ class HostedNode:
         return self.replica is not None and self.node is self.replica.seat
 
     @property
-    def membership(self) -> Core:
-        """The part of the core that knows who is where, without what is said in groups."""
-        core = self.node.core
-        match core:
-            case HostCore(local=local):
-                return local
-            case ClusterCore(server=server):
-                return server
-        return core
+    def stack(self) -> Stack:
+        return self.node.stack
 
 
 class Process:
@@ -196,6 +200,7 @@ class Process:
         self._stepped: dict[HostedNode, None] = {}  # may have something to say to their neighbours
         self._inner: deque[tuple[HostedNode, Event]] = deque()  # between nodes of this process
         self._writers: list[Writes] = []
+        self._waiting: deque[Callable[[], None]] = deque()  # work for programs, for when this turn ends
         self._resume: list[Connection] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
@@ -212,6 +217,7 @@ class Process:
             SetTimer: self._set_timer,
             CancelTimer: self._cancel_timer,
             Persist: self._persist,
+            Secure: self._persist,
             LinkUp: self._link_up,
             LinkDown: self._link_down,
             LinkMoved: self._link_moved,
@@ -449,6 +455,20 @@ class Process:
             self._begin_turn()
         self._writers.append(writer)
 
+    def at_end_of_turn(self, work: Callable[[], None]) -> None:
+        """Do this in this turn; or, if it is long already, in one of the next."""
+        if not self._in_turn:
+            self._begin_turn()
+        self._waiting.append(work)
+
+    def cpu_clock(self) -> float:
+        """Our own processor time; nothing where time is pretended."""
+        return time.thread_time()
+
+    @property
+    def turn_is_long(self) -> bool:
+        return self.cpu_clock() - self.lag.cpu_s > TURN_CPU_S
+
     def write_next_turn(self, writer: Writes) -> bool:
         """As the next turn ends, if that begins at once because somebody had its share of this one and has
         more to say. Else now: False."""
@@ -493,22 +513,40 @@ class Process:
 
     def _end_turn(self) -> None:
         try:
+            self._work()
             self._flush()
-            writers, self._writers = self._writers, []
-            for writer in writers:
-                writer.write()
+            self._write()
         except Exception as error:
             self._fail(error)
             raise
         finally:
             self.encoder.turn_ends()
             self._in_turn = False
+            self.lag.turn_ended(self.clock() - self.now)
+        if self._waiting or self._writers:
+            self.loop.call_soon(self._begin_turn)
         for programs, link in self._paced:
             programs.keep_pace(link.backlog)
         if self._resume:
             resume, self._resume = self._resume, []
             for connection in resume:
                 connection.resume_reading()
+
+    def _work(self) -> None:
+        """What can wait, as much as fits; at least one piece of it."""
+        while self._waiting:
+            self._waiting.popleft()()
+            if self.turn_is_long:
+                break
+
+    def _write(self) -> None:
+        writers, self._writers = self._writers, []
+        for begin in range(0, len(writers), WRITES_AT_ONCE):
+            if begin and self.turn_is_long:
+                self._writers = [*writers[begin:], *self._writers]
+                break
+            for writer in writers[begin : begin + WRITES_AT_ONCE]:
+                writer.write()
 
     def _flush(self) -> None:
         """Let the nodes of this process talk until they have nothing left to say to each other."""
@@ -578,7 +616,7 @@ class Process:
         self._disks[hosted.path].forget(order)
 
     def _tuned(self, hosted: HostedNode, order: Tuned) -> None:
-        """The servers' drivers say it themselves, and more often: see `runtime/data.py`."""
+        """The servers' drivers say it themselves, and more often: see `protocols/channel`."""
 
     def _transmit(self, hosted: HostedNode, transmit: Transmit) -> None:
         neighbour = self.hosted_nodes.get(transmit.to)
@@ -607,11 +645,11 @@ class Process:
         if not self._stopped:
             self.step(hosted, TimerFired(timer))
 
-    def _persist(self, hosted: HostedNode, order: Persist) -> None:
+    def _persist(self, hosted: HostedNode, order: Persist | Secure) -> None:
         record = order.record
         if isinstance(record, Ballot):
             hosted.store.persist_ballot(record)
-        elif record.scope == hosted.path or hosted.is_seat:
+        elif not isinstance(record, RegistryRecord):
             hosted.store.persist(record)
         else:
             # A copy of a list that a server above us keeps: what matters can wait for the disk.
@@ -825,9 +863,8 @@ class Process:
             self._disks_due = self.now + DISK_AGAIN_S
             for hosted in list(self.hosted_nodes.values()):
                 self._write_down(hosted)
-                if isinstance(hosted.node.core, DurableSeat):
-                    for event in hosted.node.core.take_waiting():
-                        self.step(hosted, event)
+                for event in hosted.take_waiting():
+                    self.step(hosted, event)
 
 
 def _grounds(evidence: Evidence) -> dict[str, Any]:

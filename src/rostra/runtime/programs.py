@@ -23,10 +23,20 @@ told goes to `Watches`, which numbers it, remembers it and tells all who watch.
 """
 
 import secrets
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from rostra.core.effects import Answer, Asked, Effect, EndpointGone, Event, FellBehind, Ignored, Tell
+from rostra.core.effects import (
+    Answer,
+    Asked,
+    Effect,
+    EndpointGone,
+    Event,
+    FellBehind,
+    Ignored,
+    Tell,
+)
 from rostra.errors import (
     BadInput,
     NameInUse,
@@ -38,8 +48,7 @@ from rostra.errors import (
     TooLarge,
     Unreachable,
 )
-from rostra.groups.members import Members
-from rostra.names import ROOT, Endpoint, Group, incarnation_of, parent
+from rostra.names import Endpoint, Group, incarnation_of, parent
 from rostra.protocols.detect.programs import (
     Ping as PingOrder,
 )
@@ -53,7 +62,7 @@ from rostra.protocols.detect.programs import (
     ProgramTrusted,
     ProgramWatch,
 )
-from rostra.protocols.fifo.core import HostCore
+from rostra.protocols.fifo.core import HOST
 from rostra.protocols.fifo.events import (
     Deliver,
     Delivered,
@@ -65,11 +74,11 @@ from rostra.protocols.fifo.events import (
     Resumed,
     Submitted,
 )
-from rostra.protocols.fifo.listing import shown
 from rostra.protocols.fifo.requests import Enter, Exit
 from rostra.protocols.links.events import Ticked
-from rostra.protocols.relaxed.domain import DomainServer
-from rostra.protocols.relaxed.local import LocalServer
+from rostra.protocols.relaxed.domain import SERVER
+from rostra.protocols.relaxed.events import JoinsBegin, JoinsEnd
+from rostra.protocols.relaxed.local import AGENT
 from rostra.protocols.relaxed.requests import (
     Absolute,
     Changed,
@@ -167,6 +176,12 @@ HEARD_EVERY_S: Final = 0.1
 WATCH_TICK_S: Final = 0.25
 """How often programs are looked at: small beside the bounds of `DetectConfig`."""
 
+JOINS_PER_TURN: Final = 128
+"""Joins that are gathered for one notice. Raising it: longer turns when a crowd joins, and fewer notices."""
+
+LOOK_EVERY: Final = 8
+"""So many programs are read before the time is looked at."""
+
 ROUTES_MAX: Final = 64
 """Groups whose followers are remembered program by program. Raising it: a few hundred bytes for each."""
 
@@ -182,7 +197,6 @@ OWN_NAME: Final = "rostra.watch"
 
 NOBODY: Final = Endpoint("")
 
-_NO_LIST: Final = Absolute(Group("", ROOT), ())
 
 _TOKEN_BITS: Final = 40
 _TOKEN_MASK: Final = (1 << _TOKEN_BITS) - 1
@@ -219,6 +233,8 @@ class Program:
         "given_up",
         "heard_at",
         "held",
+        "is_put_off",
+        "joining",
         "missed_total",
         "name",
         "number",
@@ -237,6 +253,8 @@ class Program:
         self.user = user
         self.held: dict[Endpoint, set[_Holding]] = {}  # what its endpoints are in, watch, and follow
         self.endpoints: dict[int, Endpoint] = {}
+        self.is_put_off = False  # what it says is looked at in another turn
+        self.joining = 0  # joins that wait for the end of the turn, and all that it asks after them
         self.missed_total = 0
         self.heard_at = programs.process.now
         self.given_up: ProgramEvidence | None = None  # what that rests on, if we did
@@ -359,8 +377,11 @@ class Program:
 
     def arrived(self, items: list[Arrived]) -> None:
         self._programs.heard(self)
-        if self._later:
+        if self.is_put_off:
             self._later += items
+        elif self._programs.has_no_time():
+            self._put_off(items)
+            self._programs.process.at_end_of_turn(self.go_on)
         elif len(items) == 1:
             self._take(iter(items))
         else:
@@ -369,10 +390,12 @@ class Program:
     def _take(self, items: Iterator[Arrived]) -> None:
         programs = self._programs
         for taken, item in enumerate(items):
+            if self.joining and not _joins(item) and not programs.join_now(self):
+                self._put_off([item, *items])
+                return
             if taken == TURN_ITEMS_MAX or self._answers > TURN_RECORDS_MAX:
-                self._later = [item, *items]
-                self.connection.hold(Hold.TURN)
-                programs.process.loop.call_soon(self._go_on)
+                self._put_off([item, *items])
+                programs.process.loop.call_soon(self.go_on)
                 return
             if type(item) is Ask:  # nearly all of them
                 self._ask(item.token, item.endpoint, item.request)
@@ -405,13 +428,23 @@ class Program:
                     self.connection.refuse(BadInput(f"{type(item).__name__} after the handshake"))
                     return
 
-    def _go_on(self) -> None:
+    def _put_off(self, items: list[Arrived]) -> None:
+        """Look at these later, and read nothing more until then. A ping is answered now."""
+        for item in items:
+            if type(item) is Ping:
+                self.say(self._programs.process.encoder.to_program(Pong(item.number)))
+        self._later = [item for item in items if type(item) is not Ping]
+        self.is_put_off = True
+        self.connection.hold(Hold.TURN)
+
+    def go_on(self) -> None:
         """Another turn: look at what it said before, if it takes the answers."""
-        if self._full or not self.connection.is_open:
+        if self._full or self.joining or not self.connection.is_open:
             return
         later, self._later = self._later, []
         self._take(iter(later))
         if not self._later:
+            self.is_put_off = False
             self.connection.release(Hold.TURN)
 
     def refused(self, refusal: Refusal) -> None:
@@ -438,8 +471,8 @@ class Program:
         self._programs.heard(self)
         self.connection.release(Hold.FULL)
         self.write()
-        if self._later and not self._full:
-            self._programs.process.loop.call_soon(self._go_on)
+        if self.is_put_off and not self._full:
+            self._programs.process.loop.call_soon(self.go_on)
         for (endpoint, group), enough in self._unread.items():
             if not enough and not self._full:
                 self._programs.step_soon(Resumed(endpoint, group))
@@ -489,6 +522,8 @@ class Program:
         elif type(request) is Join and (refusal := programs.is_spoken_in(request.group)) is not None:
             programs.settled(self, endpoint, request, refusal, is_new=is_new)
             self.answer(token, refusal)
+        elif type(request) is Join:
+            programs.join_soon(self, Asked(endpoint, self.expect(token, endpoint, request, is_new), request))
         else:
             programs.step(Asked(endpoint, self.expect(token, endpoint, request, is_new), request))
 
@@ -627,17 +662,19 @@ class Programs:
         self._pinged: set[int] = set()  # those that owe us a sign of life
         self._numbered = NODES_OWN_TOKEN
         self._asked_by_us = 0
+        self._joins: deque[tuple[Program, Event, Callable[[], None] | None]] = deque()  # of this turn
+        self._joins_due = False  # at the end of this turn
+        self._entering: dict[Group, set[Endpoint]] = {}  # of whom it is not known yet whether they may
+        self._arrivals = 0
         self._tick_due = process.now + WATCH_TICK_S
-        host = hosted.node.core
-        window_bytes = host.config.window_bytes if isinstance(host, HostCore) else 0
+        host = hosted.stack.find(HOST)
+        window_bytes = host.config.window_bytes if host is not None else 0
         self.joined_bytes_max = min(JOINED_BYTES_MAX, window_bytes // JOINED_SHARE)
         self.arenas = Arenas(self, process.arena_bytes if hosted.is_agent else 0)
-        core = hosted.membership
-        self.watches = Watches(hosted.path, core.config) if isinstance(core, LocalServer) else None
+        agent = hosted.stack.find(AGENT)
+        self.watches = Watches(hosted.path, agent.config) if agent is not None else None
         self._own: Endpoint | None = None  # the endpoint with which we follow groups
         self._own_names = 0
-        self._plain: Members = ()  # a list in which nobody speaks
-        self._listed = (_NO_LIST, _NO_LIST)  # one in which some do, and as programs are shown it
         self._own_tokens: dict[int, Callable[[Any], None]] = {}  # what we asked ourselves, and who hears
         self._to_watch: list[tuple[Program, int, Endpoint, Watch, bool]] = []  # while it is being opened
 
@@ -724,15 +761,15 @@ class Programs:
 
     def no_room_for(self, request: Open | Register | Unregister) -> Denied | None:
         """Make room on the disk for what this request changes; why it is refused, if there is none."""
-        core, store = self.hosted.membership, self.hosted.store
+        agent, store = self.hosted.stack.find(AGENT), self.hosted.store
         try:
             if not isinstance(request, Open):
-                if isinstance(core, LocalServer | DomainServer):
-                    known = core.registry.record(request.group.scope)
+                if (service := agent or self.hosted.stack.find(SERVER)) is not None:
+                    known = service.registry.record(request.group.scope)
                     names = (request.group.name, *(known.names if known is not None else ()))
                     store.make_room(size_on_disk(names))
-            elif isinstance(core, LocalServer):
-                self._reserve(core.next_number)
+            elif agent is not None:
+                self._reserve(agent.next_number)
         except StoreFailed as error:
             self.process.no_room(self.hosted, type(request).__name__.lower(), error)
             return denied(error)
@@ -796,6 +833,10 @@ class Programs:
         self._routes.clear()
         if place is None:
             self._places.pop(endpoint, None)
+            for group in [group for group, those in self._entering.items() if endpoint in those]:
+                self._entering[group].discard(endpoint)
+                if not self._entering[group]:
+                    del self._entering[group]
         else:
             self._places[endpoint] = place
 
@@ -816,18 +857,6 @@ class Programs:
         elif type(result) is Inspected:
             after = self.read_until.pop(program.number, 0)
             result = Inspected(self.process.inspect(self.hosted, result.document, after))
-        elif type(result) is Absolute and result.members is not self._plain:
-            if result is not self._listed[0]:  # mostly it is asked for again
-                seen = shown(result.members)
-                if seen is result.members:
-                    self._plain = seen
-                else:
-                    self._listed = (result, Absolute(result.group, seen, result.isolated))
-            if result is self._listed[0]:
-                result = self._listed[1]
-        elif type(result) is Resolved:
-            parts = tuple([(scope, shown(members)) for scope, members in result.parts])
-            result = Resolved(parts, result.isolated)
         elif type(request) is Close and type(result) is Done:
             self._forget(program, endpoint)
         program.answer(token, result)
@@ -902,11 +931,11 @@ class Programs:
         )
 
     def followed_by(self, endpoint: Endpoint) -> list[Group]:
-        core = self.hosted.membership
-        if not isinstance(core, LocalServer) or endpoint not in core.endpoints:
+        agent = self.hosted.stack.find(AGENT)
+        if agent is None or endpoint not in agent.endpoints:
             return []
-        presence = core.endpoints[endpoint]
-        return [g for g in presence.groups | presence.watched if core.groups[g].is_followed_by(endpoint)]
+        presence = agent.endpoints[endpoint]
+        return [g for g in presence.groups | presence.watched if agent.groups[g].is_followed_by(endpoint)]
 
     # What is said in groups
 
@@ -938,7 +967,7 @@ class Programs:
         """Let it in if the group is one with delivery, or nobody's yet: the choice is the group's. It joins
         while we ask (`admission.py`)."""
         group = enter.group
-        if not isinstance(self.hosted.node.core, HostCore):
+        if HOST not in self.hosted.stack:
             refusal = NotAvailable(
                 f'{self.hosted.path} has no delivery="fifo"', fix="connect to the agent of a real host"
             )
@@ -967,17 +996,69 @@ class Programs:
             if is_here():
                 self.step(LeaveAsked(endpoint, self._expect(None), group))
 
-        admission = Admission(group, endpoint, answer, leave)
-        self._ask_ourselves(endpoint, Resolve(group.name, group.scope, KIND_WITHIN_S), admission.listed)
+        def ask() -> None:
+            if is_here():
+                about = Resolve(group.name, group.scope, KIND_WITHIN_S)
+                self._ask_ourselves(endpoint, about, admission.listed)
+
+        entering = self._entering.setdefault(group, set())
+        admission = Admission(group, endpoint, entering, answer, leave)
         program.enters(endpoint, group)
-        self.process.data.entered(self.hosted, group)
+        self.process.data.entered(group)
         luck, our_token = secrets.randbits(64), self._expect(admission.joined)
-        self.step(JoinAsked(endpoint, our_token, group, luck, enter.role, enter.slow, enter.meta))
+        self.join_soon(
+            program, JoinAsked(endpoint, our_token, group, luck, enter.role, enter.slow, enter.meta), ask
+        )
+
+    def has_no_time(self) -> bool:
+        """Has this turn no time for what more programs ask? It is looked at now and then."""
+        self._arrivals += 1
+        return self._arrivals % LOOK_EVERY == 0 and self.process.turn_is_long
+
+    def join_soon(self, program: Program, join: Event, then: Callable[[], None] | None = None) -> None:
+        """At the end of the turn, with all others that join in it; whatever else it asks comes after that."""
+        if not self._joins_due:
+            self._joins_due = True
+            self.process.at_end_of_turn(self._end_of_turn)
+        program.joining += 1
+        self._joins.append((program, join, then))
+
+    def join_now(self, program: Program) -> bool:
+        """It asks something after it joined. If others join in this turn as well, it has to wait."""
+        if any(each is not program for each, _, _ in self._joins):
+            return False
+        self._let_join()
+        return True
+
+    def _end_of_turn(self) -> None:
+        self._let_join()
+        self._joins_due = bool(self._joins)
+        if self._joins_due:
+            self.process.at_end_of_turn(self._end_of_turn)
+
+    def _let_join(self) -> None:
+        joins = [self._joins.popleft() for _ in range(min(JOINS_PER_TURN, len(self._joins)))]
+        for program, join, _ in joins:
+            if program.number not in self.by_number and type(join) is JoinAsked:
+                self._own_tokens.pop(join.token, None)
+        joins = [each for each in joins if each[0].number in self.by_number]
+        if len(joins) > 1:
+            self.step(JoinsBegin())
+        for _, join, _ in joins:
+            self.step(join)
+        if len(joins) > 1:
+            self.step(JoinsEnd())
+        for program, _, then in joins:
+            if then is not None:
+                then()
+            program.joining -= 1
+            if program.is_put_off:
+                program.go_on()
 
     def is_spoken_in(self, group: Group) -> Denied | None:
         """Why nobody can join this group without delivery, as far as is known on this host."""
-        core = self.hosted.node.core
-        if not isinstance(core, HostCore) or group not in core.members:
+        host = self.hosted.stack.find(HOST)
+        if host is None or group not in host.members:
             return None
         return denied(
             NotAllowed(
@@ -1147,6 +1228,10 @@ class Programs:
         if program.endpoints.pop(incarnation_of(endpoint), None) is not None:
             self._release_endpoint(program, endpoint)
         self._stop_watching(endpoint)
+
+
+def _joins(item: Arrived) -> bool:
+    return type(item) is Ask and type(item.request) in (Join, Enter)
 
 
 _Holding = tuple[str, Group | Endpoint]

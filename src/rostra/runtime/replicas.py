@@ -14,7 +14,6 @@ from rostra.errors import StoreFailed
 from rostra.journal.inputs import Began, Recorder
 from rostra.names import Domain
 from rostra.node import Node, Output
-from rostra.protocols.election.core import SeatCore
 from rostra.replica import Replica
 from rostra.runtime.durable import DurableSeat
 from rostra.runtime.process import HostedNode, Process
@@ -43,9 +42,8 @@ class Replicas:
     def host(self, replica: Replica, store: DiskStore, began: Began) -> None:
         seat = HostedNode(replica.seat, store, is_agent=False, began=began)
         seat.replica = replica
-        core = replica.seat.core
-        assert isinstance(core, SeatCore)
-        seat.node.core = DurableSeat(core, store, partial(self._process.no_room, seat, "votes"))
+        durable = DurableSeat(seat.node.stack, store, partial(self._process.no_room, seat, "votes"))
+        seat.node.stack, seat.take_waiting = durable, durable.take_waiting
         self._seats[replica.domain] = seat
         self._process.host(seat)
 

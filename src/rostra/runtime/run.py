@@ -36,7 +36,7 @@ from rostra.runtime.reload import reload
 from rostra.runtime.replicas import Replicas
 from rostra.runtime.spill import MB_MAX
 from rostra.runtime.store import DiskStore, open_store
-from rostra.stacks import FifoPlan, NodePlan, SeatPlan, make_core, make_node, make_replica
+from rostra.stacks import FifoPlan, NodePlan, SeatPlan, make_node, make_replica, make_stack
 from rostra.transport.addresses import SocketPath, TcpAddress, default_socket
 from rostra.transport.tokens import is_open_to_others, read_token
 from rostra.wire import FrameKind
@@ -262,7 +262,9 @@ class running:
         plan = _server_plan(world, domain, 0, process.data)
         seat = SeatPlan(me, seats, store.incarnation, world.lead, store.ballot(), tuple(store.known()))
         replica = make_replica(self._replicas, plan, seat, registry)
-        self._replicas.host(replica, store, Began(FORMAT, plan, registry.records(), seat))
+        self._replicas.host(
+            replica, store, Began(FORMAT, plan, registry.copies(plan.path), seat, registry.own.all())
+        )
 
     async def _open_doors(self, process: Process) -> None:
         settings = self._settings
@@ -309,7 +311,7 @@ class running:
         at = world.data_of(home)
         if served:
             elsewhere = settings.data or (settings.listen if at == world.servers[home] else None)
-            process.data.open(elsewhere or at)
+            process.data.open_at(elsewhere or at)
             for cluster in served:
                 if cluster not in world.replicas:
                     process.data.serve(cluster)
@@ -347,8 +349,8 @@ def _journals(at: str, process: Process) -> "Journals":
 
 def _hosted(plan: NodePlan, store: DiskStore) -> HostedNode:
     registry = store.registry()
-    began = Began(FORMAT, plan, registry.records())
-    return HostedNode(make_node(plan, make_core(plan, registry)), store, is_agent=plan.is_agent, began=began)
+    began = Began(FORMAT, plan, registry.copies(plan.path), own=registry.own.all())
+    return HostedNode(make_node(plan, make_stack(plan, registry)), store, is_agent=plan.is_agent, began=began)
 
 
 def _server_plan(world: WorldConfig, domain: Domain, incarnation: int, data: DataChannel) -> NodePlan:

@@ -1,4 +1,4 @@
-"""What a node must remember across restarts: how far its numbers went, and the permanent groups.
+"""What a node must remember across restarts: how far its numbers went, and the records of its scope.
 
 One SQLite file per node, held exclusively for the life of the process, so that a second process that claims
 to be the same node with the same state directory does not start.
@@ -24,11 +24,14 @@ from typing import Annotated, Final, Protocol
 
 import msgspec
 
+from rostra.core.records import KEY_LENGTH_MAX, RECORD_BYTES_MAX, KeyedRecord, RecordSet
 from rostra.errors import UNDECODABLE, BadInput, RostraError, StoreFailed
 from rostra.names import Domain, parse_group_name, parse_scope
 from rostra.protocols.election.core import Ballot
 from rostra.protocols.relaxed.registry import Registry, RegistryRecord
 from rostra.transport.trusted import own_directory, own_file
+
+Persisted = RegistryRecord | KeyedRecord | RecordSet
 
 BLOCK: Final = 1024
 """Numbers reserved at a time. Larger: fewer disk writes; much larger: restarts would outrun the wall
@@ -57,8 +60,9 @@ class DiskStore(Protocol):
 
     def registry(self) -> Registry: ...
 
-    def persist(self, record: RegistryRecord) -> None:
-        """On disk when this returns."""
+    def persist(self, record: Persisted) -> None:
+        """On disk when this returns: a list of another scope, one record of ours, or all of them. A record
+        that is there already is not written again."""
 
     def ballot(self) -> Ballot:
         """For whom a replica voted last, and in which term."""
@@ -100,7 +104,7 @@ class MemoryStore:
     def registry(self) -> Registry:
         return Registry()
 
-    def persist(self, record: RegistryRecord) -> None:
+    def persist(self, record: Persisted) -> None:
         pass
 
     def ballot(self) -> Ballot:
@@ -146,6 +150,11 @@ class Disk:
                 "CREATE TABLE IF NOT EXISTS registry"
                 " (scope TEXT PRIMARY KEY, version INTEGER NOT NULL, names TEXT NOT NULL)"
             )
+            self._db.execute(
+                "CREATE TABLE IF NOT EXISTS records"
+                " (key TEXT PRIMARY KEY, version INTEGER NOT NULL, data BLOB NOT NULL)"
+            )
+            self._db.execute("CREATE TABLE IF NOT EXISTS records_version (version INTEGER NOT NULL)")
             self._db.execute("CREATE TABLE IF NOT EXISTS ballot (term INTEGER NOT NULL, vote TEXT NOT NULL)")
             self._db.execute("CREATE TABLE IF NOT EXISTS known (neighbour TEXT PRIMARY KEY)")
             self._db.execute("CREATE TABLE IF NOT EXISTS blame (peer TEXT NOT NULL, times INTEGER NOT NULL)")
@@ -154,7 +163,9 @@ class Disk:
             if not isinstance(last, int | None):
                 raise ValueError(f"{last!r} is no number")
             self.incarnation = max(_wall_clock_ms(), (last or 0) + 1)
-            self._records = self._read_registry()
+            self._lists = self._read_registry()
+            self._kept = self._read_records()
+            self._version = self._kept.version
             self._ballot = self._read_ballot()
             self._known = self._read_known()
             self._blamed = self._read_blamed()
@@ -211,16 +222,41 @@ class Disk:
         self._write(lambda: self._db.execute("DELETE FROM room"))
 
     def registry(self) -> Registry:
-        return Registry.of(self._records)
+        return Registry.of([*self._lists, self._kept])
 
-    def persist(self, record: RegistryRecord) -> None:
-        names = msgspec.json.encode(record.names).decode()
-        self._write(
-            lambda: self._db.execute(
-                "INSERT OR REPLACE INTO registry (scope, version, names) VALUES (?, ?, ?)",
-                (record.scope, record.version, names),
-            )
-        )
+    def persist(self, record: Persisted) -> None:
+        match record:
+            case RegistryRecord(scope, version, names):
+                row = (scope, version, msgspec.json.encode(names).decode())
+                self._write(
+                    lambda: self._db.execute(
+                        "INSERT OR REPLACE INTO registry (scope, version, names) VALUES (?, ?, ?)", row
+                    )
+                )
+            case KeyedRecord(_, version) if version > self._version:
+                self._write(lambda: self._keep(version, (record,)))
+                self._version = version
+            case RecordSet(version, records):
+
+                def replace() -> None:
+                    self._db.execute("DELETE FROM records")
+                    self._keep(version, records)
+
+                self._write(replace)
+                self._version = version
+
+    def _keep(self, version: int, records: Iterable[KeyedRecord]) -> None:
+        """Version and records change together or not at all."""
+        self._db.execute("DELETE FROM records_version")
+        self._db.execute("INSERT INTO records_version (version) VALUES (?)", (version,))
+        for record in records:
+            if record.data is None:
+                self._db.execute("DELETE FROM records WHERE key = ?", (record.key,))
+            else:
+                self._db.execute(
+                    "INSERT OR REPLACE INTO records (key, version, data) VALUES (?, ?, ?)",
+                    (record.key, record.version, record.data),
+                )
 
     def ballot(self) -> Ballot:
         return self._ballot
@@ -275,6 +311,14 @@ class Disk:
                 parse_group_name(name)
         return [RegistryRecord(Domain(record.scope), record.version, record.names) for record in records]
 
+    def _read_records(self) -> RecordSet:
+        (version,) = self._db.execute("SELECT max(version) FROM records_version").fetchone()
+        rows = self._db.execute("SELECT key, version, data FROM records ORDER BY key").fetchall()
+        kept = msgspec.convert((version or 0, rows), _Kept, builtin_types=(bytes,))
+        if any(record.version > kept.version for record in kept.records):
+            raise ValueError(f"records later than version {kept.version}")
+        return RecordSet(kept.version, tuple([KeyedRecord(*row) for row in rows]))
+
     def _read_ballot(self) -> Ballot:
         row = self._db.execute("SELECT term, vote FROM ballot").fetchone()
         return Ballot() if row is None else msgspec.convert(row, _Vote).ballot()
@@ -317,6 +361,19 @@ class _Row(msgspec.Struct, array_like=True):
     scope: str
     version: Annotated[int, msgspec.Meta(ge=0)]
     names: tuple[str, ...]
+
+
+class _KeptRow(msgspec.Struct, array_like=True):
+    """A record, as it must be."""
+
+    key: Annotated[str, msgspec.Meta(max_length=KEY_LENGTH_MAX)]
+    version: Annotated[int, msgspec.Meta(ge=0)]
+    data: Annotated[bytes, msgspec.Meta(max_length=RECORD_BYTES_MAX)]
+
+
+class _Kept(msgspec.Struct, array_like=True):
+    version: Annotated[int, msgspec.Meta(ge=0)]
+    records: tuple[_KeptRow, ...]
 
 
 class _Blamed(msgspec.Struct, array_like=True):

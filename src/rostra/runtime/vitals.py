@@ -7,8 +7,8 @@ from typing import Final
 from msgspec import Struct
 
 from rostra.names import ROOT, Domain, parent
-from rostra.protocols.relaxed.domain import DomainServer
-from rostra.protocols.relaxed.local import LocalServer
+from rostra.protocols.relaxed.domain import SERVER
+from rostra.protocols.relaxed.local import AGENT
 from rostra.runtime.process import HostedNode, Process
 
 RELATIONS: Final = ("parent", "sibling", "child")
@@ -50,6 +50,8 @@ class Vitals(Struct, frozen=True):
     lag_counts: tuple[int, ...]  # by `lag.BUCKETS_S`, and one for the rest
     lag_sum_s: float
     lag_worst_s: float
+    silent_s: float  # the longest turn of the last minute, on the wall clock
+    turn_cpu_s: float  # and in our own processor time
 
 
 def vitals_of(process: Process) -> Vitals:
@@ -66,18 +68,19 @@ def vitals_of(process: Process) -> Vitals:
         lag_counts=tuple(process.lag.counts),
         lag_sum_s=process.lag.sum_s,
         lag_worst_s=process.lag.worst_s,
+        silent_s=process.lag.silent_s,
+        turn_cpu_s=process.lag.turn_cpu_s,
     )
 
 
 def _node(process: Process, hosted: HostedNode) -> NodeVitals:
     programs = process.programs[hosted.path]
-    core = hosted.membership
     groups = endpoints = questions = unsynced = 0
-    if isinstance(core, LocalServer):
-        groups, endpoints, questions = len(core.groups), len(core.endpoints), len(core.open)
-    elif isinstance(core, DomainServer):
-        groups, questions = len(core.table.rows), len(core.collections)
-        unsynced = len(core.neighbours.unsynced)
+    if (agent := hosted.stack.find(AGENT)) is not None:
+        groups, endpoints, questions = len(agent.groups), len(agent.endpoints), len(agent.resolves.open)
+    elif (server := hosted.stack.find(SERVER)) is not None:
+        groups, questions = len(server.table.rows), len(server.collections)
+        unsynced = len(server.neighbours.unsynced)
     return NodeVitals(
         path=hosted.path,
         is_agent=hosted.is_agent,

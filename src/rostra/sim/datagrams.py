@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 from msgspec import msgpack
 
 from rostra.names import Domain
-from rostra.protocols.flow.messages import Data, Heartbeat, Nak, Numbered, Report, Speech, Status
+from rostra.protocols.flow.messages import Data, Heartbeat, Nak, Numbered, Report, Status
 from rostra.sim.network import Constant, LineQuality, LinkModel
 
 QUEUE_S: Final = 0.5
@@ -110,7 +110,7 @@ class DatagramNetwork:
             if part is None or part.covers(way.sender, way.to):
                 _change(way, values)
 
-    def arrivals(self, now: float, way: DatagramPath, message: Speech) -> tuple[float, ...]:
+    def arrivals(self, now: float, way: DatagramPath, message: Any) -> tuple[float, ...]:
         """When it arrives: never, once or twice."""
         if way.wide:
             way.datagrams[kind_of(message)] += 1
@@ -147,12 +147,12 @@ class DatagramNetwork:
         return arrives
 
 
-def kind_of(message: Speech) -> str:
+def kind_of(message: Any) -> str:
     """As statistics name it: a repair is not what the sender said first."""
     return "Repair" if isinstance(message, Data) and message.repair else type(message).__name__
 
 
-def _what(message: Speech, now: float) -> str:
+def _what(message: Any, now: float) -> str:
     """Enough of it to tell it from others. What has no number of its own is told apart by the moment: else
     one heartbeat more would change the luck of all that follow."""
     match message:

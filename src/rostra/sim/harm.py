@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from rostra.names import Domain, Endpoint, inside
 from rostra.protocols.fifo import events as talk
 from rostra.protocols.relaxed import requests as told
-from rostra.sim.checkers import CheckVerdict, fifo_gap_free, per_source_order, stable_truth, watch_complete
+from rostra.sim.checkers import CheckVerdict, per_source_order, stable_truth, watch_complete
+from rostra.sim.fifo_checkers import fifo_gap_free
 from rostra.sim.history import (
     AnswerRecord,
     AnyRecord,
@@ -123,6 +124,9 @@ def _item(item: talk.Item, below: Domain) -> talk.Item | None:
     match item:
         case talk.Ready(members=members):
             return talk.Ready(tuple([each for each in members if not inside(below, each[0])]))
+        case talk.JoinedTogether(members=members):
+            seen = tuple([each for each in members if not inside(below, each[0])])
+            return talk.JoinedTogether(seen) if seen else None
         case (
             talk.Joined(endpoint=who)
             | talk.Left(endpoint=who)

@@ -9,16 +9,18 @@ and can speak for all of it, until each host has a key of its own.
 """
 
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from rostra.core.effects import Core, Send
+from rostra.core.effects import Send
+from rostra.core.stack import Stack
 from rostra.groups.attributes import Role
 from rostra.names import ROOT, Domain, Endpoint, Group, inside
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
-from rostra.protocols.relaxed.domain import DomainServer
+from rostra.protocols.relaxed.domain import SERVER, DomainServer
+from rostra.protocols.relaxed.local import AGENT
 from rostra.protocols.relaxed.requests import AnyNotice, Done, Life, Message, NotDelivered
 from rostra.protocols.relaxed.view import Report
 from rostra.sim.checkers import CheckVerdict
@@ -69,8 +71,8 @@ class HostileStorm:
         self.below = ROOT
         outer = tapped(Invariants(every=16))
 
-        def watching(path: Domain, core: Core) -> Core:
-            return core if inside(self.below, path) else outer(path, core)
+        def watching(path: Domain, stack: Stack) -> Stack:
+            return stack if inside(self.below, path) else outer(path, stack)
 
         self.below = self._liar(tree)
         self.world = World(
@@ -272,7 +274,7 @@ class HostileStorm:
         self.comparisons += 1
         for path, process in world.processes.items():
             if not inside(self.below, path):
-                registry: Any = getattr(process.core, "registry", None)
+                registry = (process.stack.find(AGENT) or process.stack[SERVER]).registry
                 assert not registry.records(), f"{path} has permanent groups that nobody registered"
 
 

@@ -19,11 +19,12 @@ from msgspec import Meta, Struct
 from rostra.errors import PeerError, RostraError
 from rostra.groups.members import Member
 from rostra.names import ROOT, Domain, Endpoint, Group, child, enclosing, host_of, inside
+from rostra.protocols.claims.messages import Claim
 from rostra.protocols.fifo.messages import Control, encode
 from rostra.protocols.fifo.voice import delegate_of, lan_of
 from rostra.protocols.links.packets import NOBODY, Beat, Bye, Data, Hello
-from rostra.protocols.relaxed.domain import DomainServer
-from rostra.protocols.relaxed.local import LocalServer
+from rostra.protocols.relaxed.domain import SERVER
+from rostra.protocols.relaxed.local import AGENT
 from rostra.protocols.relaxed.messages import MessageId, Routed
 from rostra.sim.world import WORLD_NAME, World
 from rostra.wire import Encoder, FrameKind, FrameReader
@@ -50,6 +51,8 @@ class Lies:
         """For a neighbour's core; None if it could not even be read."""
         kind: Any = self._luck.choice((*MESSAGES.values(), Routed, Routed))
         message = self._struct(kind)
+        if isinstance(message, Claim) and inside(self.below, message.claimer):
+            return None  # no lie: any host may claim a group, and its weaker members must then go
         return message if self._arrives(Data(1, 1, 1, 0, (message,))) else None
 
     def packet(self) -> Any | None:
@@ -165,11 +168,10 @@ class Lies:
         """Of questions that are under way."""
         ids: list[MessageId] = []
         for process in self._world.processes.values():
-            match process.core:
-                case LocalServer(open=open, inquiries=inquiries):
-                    ids += [*open, *inquiries.open]
-                case DomainServer(collections=collections):
-                    ids += collections.questions
+            if (agent := process.stack.find(AGENT)) is not None:
+                ids += [*agent.resolves.open, *agent.inquiries.open]
+            elif (server := process.stack.find(SERVER)) is not None:
+                ids += server.collections.questions
         return ids
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rostra.errors import BadInput
 from rostra.groups.attributes import Role, Slow
+from rostra.groups.kinds import GroupKind
 from rostra.names import Domain, Endpoint, Group, make_group, parse_group
 from rostra.protocols.relaxed.requests import (
     Close,
@@ -60,9 +61,16 @@ class SimProgram:
         self._world = world
 
     def join(
-        self, group: str | Group, *, online: bool = True, permanent: bool = False, meta: bytes = b""
+        self,
+        group: str | Group,
+        *,
+        online: bool = True,
+        permanent: bool = False,
+        meta: bytes = b"",
+        kind: GroupKind | None = None,
     ) -> SimCall:
-        return self.ask(Join(_group(group), online, permanent, meta))
+        """With a strong kind: as the service of such groups will, by a claim."""
+        return self.ask(Join(_group(group), online, permanent, meta, kind))
 
     def leave(self, group: str | Group, *, meta: bytes = b"") -> SimCall:
         key = _group(group)

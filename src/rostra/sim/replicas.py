@@ -18,7 +18,7 @@ from rostra.journal.inputs import FORMAT, Began
 from rostra.names import Domain, seat_of
 from rostra.node import Node, Output
 from rostra.protocols.election.core import Ballot
-from rostra.protocols.relaxed.registry import Registry, RegistryRecord
+from rostra.protocols.relaxed.registry import Registry
 from rostra.replica import Replica
 from rostra.sim.network import SimLine
 from rostra.stacks import SeatPlan, make_replica
@@ -72,7 +72,7 @@ class Seats:
     def start(self, process: "SimProcess", domain: Domain) -> Node:
         """A seat begins to live."""
         world, seats = self._world, self.of[domain]
-        registry = Registry.of([each for each in process.disk if isinstance(each, RegistryRecord)])
+        registry = Registry.of(process.disk)
         ballots = [each for each in process.disk if isinstance(each, Ballot)]
         known = [each for each in process.disk if isinstance(each, KnownNeighbours)]
         plan = world.plan_of(domain, 0)
@@ -88,9 +88,11 @@ class Seats:
             known[-1].neighbours if known else (),
         )
         replica = self.replicas[process.path] = make_replica(self, plan, seat, registry)
-        process.node, process.core = replica.seat, replica.seat.core
+        process.node = replica.seat
         if world.journal is not None:
-            world.journal.replica_started(Began(FORMAT, plan, registry.records(), seat))
+            world.journal.replica_started(
+                Began(FORMAT, plan, registry.copies(domain), seat, registry.own.all())
+            )
         return replica.seat
 
     def stop(self, seat: Domain) -> None:

@@ -7,10 +7,11 @@ twin knows what can be seen from where.
 from collections.abc import Iterable
 from typing import Final
 
+from rostra.core.stack import Stack
 from rostra.groups.members import Members
 from rostra.names import Domain, Endpoint, Group, inside
-from rostra.protocols.relaxed.domain import DomainServer
-from rostra.protocols.relaxed.local import LocalServer
+from rostra.protocols.relaxed.domain import SERVER, DomainServer
+from rostra.protocols.relaxed.local import AGENT
 from rostra.protocols.relaxed.messages import Interest
 from rostra.protocols.relaxed.neighbours import Relation
 from rostra.protocols.relaxed.requests import Absolute, Joined
@@ -105,15 +106,13 @@ class Comparison:
         for path, process in self.world.processes.items():
             if not process.works:
                 continue
-            match process.core:
-                case DomainServer() as server:
-                    waiting = len(server.collections) + len(server.collections.questions)
-                    self._rows_are_right(server)
-                    self._interest_is_sound(server)
-                case LocalServer() as agent:
-                    waiting = len(agent.open) + len(agent.questions)
-                case core:
-                    raise AssertionError(f"{path} runs {core!r}")
+            if (server := process.stack.find(SERVER)) is not None:
+                waiting = len(server.collections) + len(server.collections.questions)
+                self._rows_are_right(server)
+                self._interest_is_sound(server)
+            else:
+                agent = process.stack[AGENT]
+                waiting = len(agent.resolves.open) + len(agent.resolves.questions)
             assert not waiting, f"{path} still waits for {waiting} answers"
 
     def _rows_are_right(self, server: DomainServer) -> None:
@@ -134,7 +133,7 @@ class Comparison:
         for peer, relation in server.neighbours.up.items():
             if peer not in self.world.processes:
                 continue  # a delegate, which is no node of its own
-            other = self.world.processes[peer].core
+            other = self.world.processes[peer].stack
             for group in sorted({*server.table.rows, *_groups(other)}):
                 if not server.neighbours.in_range(group, relation):
                     continue
@@ -153,18 +152,18 @@ _THE_OTHER_WAY: Final = {
 }
 
 
-def _state(core: object, group: Group, relation: Relation) -> Interest:
+def _state(stack: Stack, group: Group, relation: Relation) -> Interest:
     """What a server advertises to a neighbour that calls it by this relation."""
-    if isinstance(core, LocalServer):
-        return core.interest(group)
-    assert isinstance(core, DomainServer)
-    return core.table.advertised(group, _THE_OTHER_WAY[relation])
+    if (agent := stack.find(AGENT)) is not None:
+        return agent.interest(group)
+    return stack[SERVER].table.advertised(group, _THE_OTHER_WAY[relation])
 
 
-def _groups(core: object) -> Iterable[Group]:
-    if isinstance(core, LocalServer):
-        return core.groups
-    return core.table.rows if isinstance(core, DomainServer) else ()
+def _groups(stack: Stack) -> Iterable[Group]:
+    if (agent := stack.find(AGENT)) is not None:
+        return agent.groups
+    server = stack.find(SERVER)
+    return server.table.rows if server is not None else ()
 
 
 def _text(things: Iterable[object]) -> str:

@@ -19,20 +19,21 @@ from msgspec.structs import replace
 from rostra.errors import RostraError
 from rostra.names import ROOT, Domain, Group, enclosing, inside
 from rostra.protocols.links.config import LinkConfig
-from rostra.protocols.relaxed.domain import DomainServer
-from rostra.protocols.relaxed.local import LocalServer
+from rostra.protocols.relaxed.domain import SERVER
+from rostra.protocols.relaxed.local import AGENT
 from rostra.sim.checkers import (
     CheckVerdict,
     per_source_order,
     stable_truth,
     watch_complete,
 )
+from rostra.sim.claim_storm import ClaimStorm
 from rostra.sim.hostile_storm import HostileStorm
 from rostra.sim.network import WILD, LinkModel, Uniform
 from rostra.sim.programs import SimCall, SimProgram
 from rostra.sim.rest import PROBE, Comparison
 from rostra.sim.shapes import SHAPES, shape
-from rostra.sim.talk_storm import TalkStorm
+from rostra.sim.talk_storm import CrowdStorm, TalkStorm
 from rostra.sim.taps import Invariants, OneCopy, Scopes, tapped
 from rostra.sim.world import World
 
@@ -48,10 +49,16 @@ to them."""
 TALK: Final = "talk"
 """Not a shape of its own: storms over groups that speak, in worlds of two to four sites."""
 
+CROWD: Final = "crowd"
+"""Nor is this: storms in which crowds join, with the work of each turn bounded."""
+
 HOSTILE: Final = "hostile"
 """Nor is this: storms with an agent or a server in them that lies to its neighbours."""
 
-STORMS: Final = (*SHAPES, TALK, HOSTILE)
+CLAIMS: Final = "claims"
+"""Nor this: first members of several kinds join one group at once."""
+
+STORMS: Final = (*SHAPES, TALK, CROWD, HOSTILE, CLAIMS)
 """What a storm can blow through."""
 
 
@@ -88,6 +95,9 @@ def storm(seed: int, shape_name: str, *, journal: str | Path | None = None) -> O
         if isinstance(run, HostileStorm):
             lies = run.blow_over()
             return Outcome(seed, shape_name, lies.virtual_s, lies.events, lies.comparisons, (lies.verdict,))
+        if isinstance(run, ClaimStorm):
+            claims = run.blow_over()
+            return Outcome(seed, shape_name, claims.virtual_s, claims.events, claims.answers, ())
         return run.blow_over()
     except Exception as error:
         raise StormFailed(
@@ -98,11 +108,17 @@ def storm(seed: int, shape_name: str, *, journal: str | Path | None = None) -> O
         run.world.close()
 
 
-def _begin(seed: int, shape_name: str, journal: "SimJournal | None") -> "TalkStorm | HostileStorm | _Storm":
+def _begin(
+    seed: int, shape_name: str, journal: "SimJournal | None"
+) -> "TalkStorm | HostileStorm | ClaimStorm | _Storm":
     if shape_name == TALK:
         return TalkStorm(seed, journal=journal)
+    if shape_name == CROWD:
+        return CrowdStorm(seed, journal=journal)
     if shape_name == HOSTILE:
         return HostileStorm(seed, journal=journal)
+    if shape_name == CLAIMS:
+        return ClaimStorm(seed, journal=journal)
     return _Storm(seed, shape_name, journal)
 
 
@@ -433,11 +449,11 @@ class _Storm:
         """C-012: once all is well, every server inside a scope knows its permanent groups, and no other
         does."""
         for path, process in self.world.processes.items():
-            assert isinstance(process.core, DomainServer | LocalServer)
+            registry = (process.stack.find(AGENT) or process.stack[SERVER]).registry
             for domain in self.world.tree.domains:
                 group = Group("news", domain)
                 truth = group in self.registered and inside(domain, path)
-                assert process.core.registry.is_permanent(group) == truth, f"{path} is wrong about {group}"
+                assert registry.is_permanent(group) == truth, f"{path} is wrong about {group}"
 
     def _verdicts(self) -> tuple[CheckVerdict, ...]:
         history = self.world.history

@@ -1,5 +1,6 @@
 """Storms over groups that speak: members come, go and die, sites are cut off, delegates are killed, and up to
-a fifth of all datagrams is lost. Then the sky clears.
+a fifth of all datagrams is lost; LANs are reached in every way there is, and multicast comes and goes. Then
+the sky clears.
 
     blow ── joins, leaves, kills, crashes, cuts ──▶ clear ── everybody sees and has everything ──▶ judge
 
@@ -17,15 +18,16 @@ from msgspec.structs import replace
 
 from rostra.groups.attributes import Role
 from rostra.names import ROOT, Domain, Endpoint, Group
-from rostra.protocols.fifo.core import HostCore
+from rostra.protocols.fifo.core import HOST
 from rostra.protocols.fifo.events import Gap
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
-from rostra.sim.checkers import CheckVerdict, fifo_gap_free, fifo_live
+from rostra.sim.checkers import CheckVerdict
+from rostra.sim.fifo_checkers import fifo_gap_free, fifo_live
 from rostra.sim.history import DeliveryRecord
 from rostra.sim.network import LineQuality, LinkModel, Uniform
 from rostra.sim.programs import SimProgram
-from rostra.sim.taps import Invariants, tapped
+from rostra.sim.taps import Invariants, TurnWork, tapped
 from rostra.sim.world import World
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 G: Final = Group("g", ROOT)
 MEMBERS_MAX: Final = 10
+CROWD_MAX: Final = 30
 CLEAR_S: Final = 20.0
 """So long after the last repair everybody must have caught up: links come back, then T_semi, T_peer, T_cut
 and some rounds of repair (X-126)."""
@@ -42,6 +45,7 @@ LIVE_S: Final = 10.0
 
 SIZES: Final = (16, 16, 16, 200, 1_300, 3_000, 3_000, 20_000, 100_000)
 CHURN: Final = ("join",) * 4 + ("leave", "leave", "kill", "say", "large", "pause", "resume", "back")
+LAN_MODES: Final = ("auto", "auto", "auto", "multicast", "fanout", "reflect")
 FAULTS: Final = (
     *("cut", "cut", "heal", "heal", "crash", "restart", "restart", "kill_delegate", "kill_delegate"),
     *("cut_data", "cut_control", "reset", "stop", "go_on", "lose"),
@@ -67,6 +71,7 @@ class TalkStorm:
     ) -> None:
         luck = self.luck = Random(f"talk {seed}")
         self.sizes = Random(f"sizes {seed}")  # apart, so that storms of every size do the same
+        self.channel = Random(f"channel {seed}")  # and however LANs are reached
         self.seed = seed
         self.faults = luck.choice((0.0, 0.15, 0.4)) if faults is None else faults
         sites = luck.choice((2, 3, 3, 4))
@@ -83,11 +88,13 @@ class TalkStorm:
             domains={f"s{n + 1}": 2 for n in range(sites)},
             links=control,
             data=LinkModel(lan, wan),
+            lan=self.channel.choice(LAN_MODES),
+            sealed=self.channel.random() < 0.7,
             timers=LinkConfig.lan().over_datagrams(),
             fifo=FifoConfig(
                 resume_s=luck.choice((0.5, 4.0, 30.0)), delegate_linger_s=luck.choice((0.5, 5.0))
             ),
-            watching=tapped(Invariants(every=16)),
+            watching=tapped(Invariants(every=16), TurnWork()),
             journal=journal,
         )
         self.wan_loss, self.lan_loss = wan.loss, lan.loss
@@ -100,6 +107,7 @@ class TalkStorm:
             self._join()
         for _ in range(self.luck.choice((15, 30))):
             self.world.run(self.luck.choice((0.0, 0.001, 0.05, 0.3, 1.0)))
+            self._change_multicast()
             deed = self.luck.choice(FAULTS if self.luck.random() < self.faults else CHURN)
             getattr(self, f"_{deed}")()
         return self._end()
@@ -214,6 +222,13 @@ class TalkStorm:
         site = self._site()
         self.luck.choice((self.world.crash, self.world.restart, self.world.restart))(site)
 
+    def _change_multicast(self) -> None:
+        """Now and then it ceases to reach a host, or to carry what that host sends, or does so again."""
+        channels = self.world.channels
+        if channels.mode == "auto" and self.channel.random() < 0.1:
+            hosts = self.channel.choice((channels.deaf, channels.mute))
+            hosts ^= {self.channel.choice(self.world.tree.hosts)}
+
     def _reset(self) -> None:
         a, b = self.luck.choice(self.world.tree.links())
         self.world.reset(f"link {a} | {b}")
@@ -268,7 +283,39 @@ class TalkStorm:
 
     def _keeps_nothing(self, program: SimProgram) -> None:
         """Everybody has it, and everybody knows."""
-        door = self.world.processes[program.host].door
-        assert isinstance(door, HostCore)
-        sending = door.members[G][program.address].sending
+        host = self.world.processes[program.host].stack[HOST]
+        sending = host.members[G][program.address].sending
         assert sending.stable == sending.last_seq, f"{program} is not rid of its messages"
+
+
+class CrowdStorm(TalkStorm):
+    """Crowds: many programs of a host join in one turn, speak a little, and many die at once."""
+
+    EVERY_S = (0.5, 1.0)
+
+    def blow_over(self) -> TalkOutcome:
+        self.world.settle()
+        for _ in range(6):
+            self._crowd()
+            self.world.run(self.luck.choice((0.0, 0.001, 0.05, 0.3, 1.0)))
+            breaks = self.luck.random() < self.faults
+            deed = self.luck.choice(FAULTS if breaks else ("kill_many", "leave", "say"))
+            getattr(self, f"_{deed}")()
+        return self._end()
+
+    def _crowd(self) -> None:
+        if not self._hosts() or len(self._talking("joining", "in")) >= CROWD_MAX:
+            return
+        host = self.luck.choice(self._hosts())
+        self.world.gather_joins(host, True)
+        for _ in range(self.luck.choice((2, 5, 12))):
+            self._named += 1
+            program = self.world.program(host, f"p{self._named}")
+            program.join_fifo(G, role=self.luck.choice((Role.BOTH, Role.BOTH, Role.RECEIVE)))
+            if program.talk(G).role.sends and self.luck.random() < 0.3:
+                program.stream(G, self.luck.choice(self.EVERY_S), size=16)
+        self.world.gather_joins(host, False)
+
+    def _kill_many(self) -> None:
+        for _ in range(self.luck.choice((1, 3, 8))):
+            self._kill()

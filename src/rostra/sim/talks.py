@@ -21,6 +21,7 @@ from rostra.protocols.fifo.events import (
     Excluded,
     Item,
     Joined,
+    JoinedTogether,
     Left,
     Parted,
     Ready,
@@ -96,6 +97,8 @@ class Talk:
                 self._changed.clear()
             case Joined(endpoint):
                 self._changed[endpoint] = True
+            case JoinedTogether(members):
+                self._changed.update(dict.fromkeys([each[0] for each in members], True))
             case Left(endpoint):
                 self._changed[endpoint] = False
             case Excluded():

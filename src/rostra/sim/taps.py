@@ -1,24 +1,31 @@
-"""Taps: they sit between a node and its core, see every step, and object at once.
+"""Taps: they sit between a node and its stack, see every step, and object at once.
 
 Scopes        no server outside a group's scope receives a message that names it           (C-009)
 OneCopy       no server receives one event twice                                           (C-019)
-Invariants    what must hold after every step of a core                                    (C-159)
+Invariants    what must hold after every step of a stack                                   (C-159)
+TurnWork      a join costs an agent work for each member, and never for each pair of them
 Tally         how many messages of each kind crossed how many links                        (C-144)
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-from rostra.core.effects import Core, Effect, Event, Instant, Received
+from rostra.core.effects import Effect, Event, Instant, Received
+from rostra.core.stack import Stack
 from rostra.errors import RostraError
+from rostra.groups.members import Cause
 from rostra.names import Domain, Group, Tree, depth, inside, strictly_inside
-from rostra.protocols.fifo.core import ClusterCore, HostCore
+from rostra.protocols.claims.messages import ClaimMessage
+from rostra.protocols.fifo.cluster import CLUSTER
+from rostra.protocols.fifo.core import HOST
+from rostra.protocols.fifo.events import Aggregated, Cast, Deliver, Delivered, JoinAsked, Transmit
 from rostra.protocols.fifo.invariants import delegate_violations, member_violations
 from rostra.protocols.relaxed import invariants
-from rostra.protocols.relaxed.domain import DomainServer
-from rostra.protocols.relaxed.local import LocalServer
-from rostra.protocols.relaxed.messages import MessageId, ResolveReply
+from rostra.protocols.relaxed.domain import SERVER
+from rostra.protocols.relaxed.events import JoinsEnd
+from rostra.protocols.relaxed.local import AGENT
+from rostra.protocols.relaxed.messages import EndpointsJoined, MessageId, ResolveReply
 
 
 class RuleBroken(RostraError):
@@ -28,22 +35,23 @@ class RuleBroken(RostraError):
 
 
 class Tap(Protocol):
-    def stepped(self, path: Domain, core: Core, event: Event, effects: Sequence[Effect]) -> None: ...
+    def stepped(self, path: Domain, stack: Stack, event: Event, effects: Sequence[Effect]) -> None: ...
 
 
-def tapped(*taps: Tap) -> Callable[[Domain, Core], Core]:
-    """For `World(watching=...)`: wrap every core so that these taps see its steps."""
-    return lambda path, core: _Tapped(path, core, taps)
+def tapped(*taps: Tap) -> Callable[[Domain, Stack], Stack]:
+    """For `World(watching=...)`: these taps see the steps of every stack."""
+    return lambda path, stack: _Tapped(path, stack, taps)
 
 
-class _Tapped:
-    def __init__(self, path: Domain, core: Core, taps: Iterable[Tap]) -> None:
-        self._path, self._core, self._taps = path, core, tuple(taps)
+class _Tapped(Stack):
+    def __init__(self, path: Domain, stack: Stack, taps: Iterable[Tap]) -> None:
+        super().__init__(*stack.services)
+        self._path, self._stack, self._taps = path, stack, tuple(taps)
 
     def step(self, now: Instant, event: Event) -> Sequence[Effect]:
-        effects = self._core.step(now, event)
+        effects = self._stack.step(now, event)
         for tap in self._taps:
-            tap.stepped(self._path, self._core, event, effects)
+            tap.stepped(self._path, self._stack, event, effects)
         return effects
 
 
@@ -51,10 +59,12 @@ class Scopes:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
 
-    def stepped(self, path: Domain, core: Core, event: Event, effects: Sequence[Effect]) -> None:
+    def stepped(self, path: Domain, stack: Stack, event: Event, effects: Sequence[Effect]) -> None:
         if isinstance(event, Received):
             for group in groups_of(event.message):
-                if not self._may_hear(path, group):
+                # What the kind of a group is, the server of its scope decides, which hears of it for that.
+                is_asked = isinstance(event.message, ClaimMessage) and path == group.scope
+                if not is_asked and not self._may_hear(path, group):
                     raise RuleBroken(f"{path} received {type(event.message).__name__} of {group}")
 
     def _may_hear(self, path: Domain, group: Group) -> bool:
@@ -64,11 +74,39 @@ class Scopes:
         return strictly_inside(group.scope, path) or (path == group.scope and path in self._tree.clusters)
 
 
+WORK_BASE: Final = 32
+WORK_PER_MEMBER: Final = 8
+"""Effects that joins may cost the agent they happen at, or one that hears of them: so many for each of its
+members, and never for each pair."""
+
+
+class TurnWork:
+    """The work of a turn in which a crowd joins is bounded. What is said, and its repair, is not counted."""
+
+    def stepped(self, path: Domain, stack: Stack, event: Event, effects: Sequence[Effect]) -> None:
+        host = stack.find(HOST)
+        joins = isinstance(event, JoinAsked | JoinsEnd) or (
+            isinstance(event, Received)
+            and isinstance(event.message, EndpointsJoined)
+            and event.message.cause is Cause.JOIN  # after a merge each is told by itself who is back
+        )
+        if host is None or not joins:
+            return
+        members = sum(map(len, host.members.values()))
+        work = sum(not isinstance(effect, Cast | Transmit) and not _is_said(effect) for effect in effects)
+        if work > WORK_BASE + WORK_PER_MEMBER * members:
+            raise RuleBroken(f"{path} did {work} things after {type(event).__name__} for {members} members")
+
+
+def _is_said(effect: Effect) -> bool:
+    return isinstance(effect, Deliver) and isinstance(effect.item, Delivered | Aggregated)
+
+
 class OneCopy:
     def __init__(self) -> None:
         self._seen: set[tuple[Domain, type, MessageId, Domain | None]] = set()
 
-    def stepped(self, path: Domain, core: Core, event: Event, effects: Sequence[Effect]) -> None:
+    def stepped(self, path: Domain, stack: Stack, event: Event, effects: Sequence[Effect]) -> None:
         if isinstance(event, Received):
             message = event.message
             # Everybody who was asked answers under the id of the question: one answer each.
@@ -84,26 +122,22 @@ class Invariants:
         self._every = every  # look after so many steps of anybody: groups that speak take many
         self._steps = 0
 
-    def stepped(self, path: Domain, core: Core, event: Event, effects: Sequence[Effect]) -> None:
+    def stepped(self, path: Domain, stack: Stack, event: Event, effects: Sequence[Effect]) -> None:
         self._steps += 1
         if self._steps % self._every:
             return
-        match core:
-            case DomainServer():
-                wrong = invariants.domain_server_violations(core)
-            case LocalServer():
-                wrong = invariants.local_server_violations(core)
-            case HostCore():
-                wrong = invariants.local_server_violations(core.local)
-                for members in core.members.values():
-                    for member in members.values():
-                        wrong += member_violations(member)
-            case ClusterCore():
-                wrong = invariants.domain_server_violations(core.server)
-                for delegate in core.groups.values():
-                    wrong += delegate_violations(delegate)
-            case _:
-                wrong = []
+        wrong: list[str] = []
+        if (server := stack.find(SERVER)) is not None:
+            wrong += invariants.domain_server_violations(server)
+        if (agent := stack.find(AGENT)) is not None:
+            wrong += invariants.local_server_violations(agent)
+        if (host := stack.find(HOST)) is not None:
+            for members in host.members.values():
+                for member in members.values():
+                    wrong += member_violations(member)
+        if (cluster := stack.find(CLUSTER)) is not None:
+            for delegate in cluster.groups.values():
+                wrong += delegate_violations(delegate)
         if wrong:
             raise RuleBroken(f"{path} after {type(event).__name__}: {wrong[0]}")
 
@@ -115,7 +149,7 @@ class Tally:
         self.by_kind: Counter[str] = Counter()
         self.by_depth: Counter[tuple[str, int]] = Counter()
 
-    def stepped(self, path: Domain, core: Core, event: Event, effects: Sequence[Effect]) -> None:
+    def stepped(self, path: Domain, stack: Stack, event: Event, effects: Sequence[Effect]) -> None:
         if isinstance(event, Received):
             kind = type(event.message).__name__
             self.by_kind[kind] += 1

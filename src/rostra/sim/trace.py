@@ -32,6 +32,7 @@ from rostra.protocols.relaxed.requests import (
     Message,
     NotDelivered,
     Only,
+    PutOut,
     Resolved,
     Without,
 )
@@ -154,6 +155,8 @@ class Trace:
             case Life(endpoint=endpoint, alive=alive, why=why):
                 state = "lives" if alive else "is dead"
                 self.write(at, who, f"{names.endpoint(endpoint)} {state}", why and f"because {why}")
+            case PutOut(group=group, refusal=refusal):
+                self.write(at, who, f"put out of {names.group(group)}", f"because {refusal.what}")
             case Gap(missed=missed, groups=groups):
                 about = ", ".join(map(names.group, groups))
                 self.write(at, who, f"missed {missed} notices", f"of {about}" if about else "")
@@ -171,6 +174,9 @@ class Trace:
             case talk.Joined(endpoint, resumed=resumed):
                 how = "resumed" if resumed else "joined"
                 self.write(at, who, f"{names.endpoint(endpoint)} {how}", is_now)
+            case talk.JoinedTogether(members):
+                came = " ".join(sorted(names.endpoint(endpoint) for endpoint, _, _ in members))
+                self.write(at, who, f"{came} joined", is_now)
             case talk.Left(endpoint, why, last):
                 self._sum_up(at, who, name, endpoint)
                 end = "" if last is None else f"after {last}"

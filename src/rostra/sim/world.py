@@ -15,7 +15,7 @@ the world is random, so a seed is a whole history, byte for byte.
 Messages travel as objects. With `wire=True` every packet is encoded and decoded on its way, which costs
 time, counts bytes, and shows that what the cores say can be written down.
 
-With `fifo`, agents and cluster servers have the doors of `protocols/fifo` around their cores, and programs
+With `fifo`, agents and cluster servers have the services of `protocols/fifo`, and programs
 can join with `delivery="fifo"`. What these say travels on ways of its own (`datagrams.py`), apart from the
 lines.
 """
@@ -35,7 +35,6 @@ from rostra.core.effects import (
     Answer,
     Asked,
     CancelTimer,
-    Core,
     EndpointGone,
     Event,
     FellBehind,
@@ -45,11 +44,13 @@ from rostra.core.effects import (
     LinkUp,
     Noted,
     Persist,
+    Secure,
     SetTimer,
     Tell,
     TimerFired,
     TimerKey,
 )
+from rostra.core.stack import Stack
 from rostra.errors import BadInput, RostraError
 from rostra.journal.inputs import FLUSHED, FORMAT, STARTED, Began, Word
 from rostra.names import (
@@ -59,18 +60,17 @@ from rostra.names import (
     Group,
     Tree,
     inside,
-    parent,
     parse_domain,
     parse_endpoint_name,
     parse_scope,
 )
 from rostra.node import Node, Output
+from rostra.protocols.claims.agent import JoinClaimed
 from rostra.protocols.election import events as seat
 from rostra.protocols.election.config import ElectionConfig
 from rostra.protocols.fifo import events as talk
-from rostra.protocols.fifo.core import ClusterCore, HostCore
 from rostra.protocols.flow.config import FifoConfig
-from rostra.protocols.flow.messages import Run, Speech
+from rostra.protocols.flow.messages import Run
 from rostra.protocols.flow.runs import block_of
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.core import Link
@@ -88,7 +88,8 @@ from rostra.protocols.links.events import (
 from rostra.protocols.links.packets import NOBODY, AnyPacket, Data, Hello
 from rostra.protocols.links.state import Together
 from rostra.protocols.relaxed.config import RelaxedConfig
-from rostra.protocols.relaxed.local import LocalServer
+from rostra.protocols.relaxed.events import JoinsBegin, JoinsEnd
+from rostra.protocols.relaxed.local import AGENT
 from rostra.protocols.relaxed.messages import LifeAsked, LifeTold
 from rostra.protocols.relaxed.registry import Registry
 from rostra.protocols.relaxed.requests import (
@@ -101,6 +102,7 @@ from rostra.protocols.relaxed.requests import (
     Leave,
     Open,
     Opened,
+    PutOut,
     Register,
     Resolve,
     SetOnline,
@@ -109,7 +111,8 @@ from rostra.protocols.relaxed.requests import (
     Watch,
 )
 from rostra.protocols.relaxed.view import Report
-from rostra.sim.datagrams import DatagramNetwork, DatagramPath
+from rostra.sim.channels import DatagramArrived, SimChannels
+from rostra.sim.datagrams import DatagramNetwork
 from rostra.sim.history import (
     AnswerRecord,
     DataChanged,
@@ -132,7 +135,7 @@ from rostra.sim.replicas import Seats
 from rostra.sim.shapes import clusters
 from rostra.sim.shelf import Shelf
 from rostra.sim.talks import QUIET, JoinTalk, LeaveTalk, Talk
-from rostra.stacks import FifoPlan, NodePlan, make_core, make_node
+from rostra.stacks import FifoPlan, NodePlan, make_node, make_stack
 from rostra.wire import Arrived, Encoder, FrameKind, FrameReader
 
 if TYPE_CHECKING:
@@ -187,9 +190,7 @@ class SimProcess:
 
     __slots__ = (
         "busy_until",
-        "core",
         "disk",
-        "door",
         "inbox",
         "incarnation",
         "life",
@@ -208,8 +209,6 @@ class SimProcess:
     def __init__(self, path: Domain) -> None:
         self.path = path
         self.node: Node | None = None  # None while crashed
-        self.core: Core | None = None  # the node's core itself, whatever is wrapped around it
-        self.door: HostCore | ClusterCore | None = None  # around it, where groups can speak
         self.life = 0
         self.incarnation = 0
         self.paused = False
@@ -227,6 +226,11 @@ class SimProcess:
     @property
     def works(self) -> bool:
         return self.node is not None and not self.paused
+
+    @property
+    def stack(self) -> Stack:
+        """None of its services is there while it is crashed."""
+        return Stack() if self.node is None else self.node.stack
 
 
 class FaultTarget(Struct, frozen=True):
@@ -253,10 +257,11 @@ class World:
     """A world that runs.
 
     `tree` is a `Tree`; `domains` is a short way to make one: ``{"haifa": 3, "paris": ("c", "d")}``.
-    `watching` is asked to wrap each new core, for taps and invariants. Without a history and listeners
+    `watching` is asked to wrap each new stack, for taps and invariants. Without a history and listeners
     nothing is written down, which is what large worlds want. With `journal`, every server writes the journal
     that a real one would, into that directory; `close` ends them. `fifo` are the settings of groups that
-    speak, True for the usual ones; `data` is the network for their messages, like `links` unless it is said.
+    speak, True for the usual ones; `data` is the network for their messages, like `links` unless it is said;
+    `lan` and `sealed` are how LANs are reached, as under ``[data]`` of a world file.
     `replicas` says which domains have how many servers: ``{"haifa": 3}``.
     """
 
@@ -272,11 +277,13 @@ class World:
         wire: bool = False,
         history: bool = True,
         stagger: bool = False,
-        watching: Callable[[Domain, Core], Core] | None = None,
+        watching: Callable[[Domain, Stack], Stack] | None = None,
         listeners: Iterable[Observer] = (),
         journal: "str | Path | SimJournal | None" = None,
         fifo: FifoConfig | bool = False,
         data: LinkModel | None = None,
+        lan: str = "auto",
+        sealed: bool = True,
         replicas: Mapping[str, int] | None = None,
     ) -> None:
         if (tree is None) == (domains is None):
@@ -299,6 +306,7 @@ class World:
         self.journal = _opened(journal) if isinstance(journal, str | Path) else journal
         self.fifo = (FifoConfig() if fifo else None) if isinstance(fifo, bool) else fifo
         self.data = DatagramNetwork(seed, data if data is not None else links, self.tree.clusters)
+        self.channels = SimChannels(self, lan, sealed=sealed)
         self.hearers: list[Hearer] = []
         self.name = WORLD_NAME
         self.lead = ElectionConfig()
@@ -322,6 +330,7 @@ class World:
             Tell: self._tell,
             Answer: self._answer,
             Persist: self._persist,
+            Secure: self._persist,
             LinkUp: self._link_changed,
             LinkDown: self._link_changed,
             LinkMoved: self._link_changed,
@@ -332,11 +341,11 @@ class World:
             Forgotten: self._note,
             Ignored: self._note,
             Noted: self._note,
-            talk.Cast: self._cast,
-            talk.Transmit: self._say_to,
-            talk.Broadcast: self._say_to_all,
+            talk.Cast: self.channels.cast,
+            talk.Transmit: self.channels.transmit,
+            talk.Broadcast: self.channels.broadcast,
             talk.Deliver: self._deliver,
-            talk.Located: self._known_already,
+            talk.Located: self.channels.located,
             talk.Tuned: self._known_already,
             talk.Spill: self._spill,
             talk.ReadSpilled: self._read_spilled,
@@ -458,6 +467,9 @@ class World:
             process.inbox.append(event)
             self._wake(process)
             return
+        if type(event) is DatagramArrived:
+            self.channels.arrived(process, event)
+            return
         self._dirty[process] = None
         self._given(process, event)
         self._carry_out(process, event, node.step(self.now + process.skew_s, event))
@@ -536,6 +548,8 @@ class World:
     def _transmit(self, process: SimProcess, order: Transmit) -> None:
         line = process.lines[order.to]
         packet: Any = order.packet
+        if type(packet) is Hello:
+            packet = self.channels.introduce(process, order.to, packet)
         if type(packet) is Data and any(type(m) not in _ROUTINE for m in packet.messages):
             self._busy_at = self.now
         self.packets += 1
@@ -571,6 +585,8 @@ class World:
             return
         if self._wire is not None:
             packet = self._wire.decode(packet)
+        if type(packet) is Hello:
+            packet = self.channels.met(self.processes[line.to], packet)
         self._step(self.processes[line.to], PacketArrived(line.sender, packet))
 
     def _set_timer(self, process: SimProcess, order: SetTimer) -> None:
@@ -589,34 +605,9 @@ class World:
             del process.timers[timer]
             self._step(process, TimerFired(timer))
 
-    def _persist(self, process: SimProcess, order: Persist) -> None:
-        process.disk.append(order.record)
-
-    def _cast(self, process: SimProcess, order: talk.Cast) -> None:
-        """To whoever else in this LAN listens to the group now, as multicast would."""
-        here, group = process.path, order.group
-        lan = here if here in self.tree.children else parent(here)
-        for to in self.tree.children[lan]:
-            door = self.processes[to].door
-            if to != here and isinstance(door, HostCore) and group in door.members:
-                self._say(here, to, group, order.message)
-        if lan != here:
-            self._say(here, lan, group, order.message)
-
-    def _say_to(self, process: SimProcess, order: talk.Transmit) -> None:
-        self._say(process.path, order.to, order.group, order.message)
-
-    def _say_to_all(self, process: SimProcess, order: talk.Broadcast) -> None:
-        for lan in order.to:
-            self._say(process.path, lan, order.group, order.message)
-
-    def _say(self, sender: Domain, to: Domain, group: Group, message: Speech) -> None:
-        way = self.data.way(sender, to)
-        for arrives in self.data.arrivals(self.now, way, message):
-            self._at(arrives, self._hear_speech, way, talk.Heard(group, sender, (message,)))
-
-    def _hear_speech(self, way: DatagramPath, heard: talk.Heard) -> None:
-        self._step(self.processes[way.to], heard)
+    def _persist(self, process: SimProcess, order: Persist | Secure) -> None:
+        # A server that a replica leads writes to the disk of its seat.
+        self.processes[self.seats.leaders.get(process.path, process.path)].disk.append(order.record)
 
     def _spill(self, process: SimProcess, order: talk.Spill) -> None:
         self._inject(process, process.shelf.keep(order))
@@ -734,12 +725,19 @@ class World:
         self._busy_at = self.now
         match call.request:
             case JoinTalk(group, role, slow, meta):
+                self.channels.entered(process, group)
                 luck = self.luck_of(endpoint, group, self._token)
                 self._inject(process, talk.JoinAsked(endpoint, self._token, group, luck, role, slow, meta))
+            case Join(group_kind=kind) if kind is not None and kind.is_claimed:
+                self._inject(process, JoinClaimed(endpoint, self._token, call.request))
             case LeaveTalk(group):
                 self._inject(process, talk.LeaveAsked(endpoint, self._token, group))
             case _:
                 self._inject(process, Asked(endpoint, self._token, call.request))
+
+    def gather_joins(self, host: str, begin: bool) -> None:
+        """Joins of this host's programs from now on, until it is said that they end, are of one turn."""
+        self._inject(self.processes[Domain(host)], JoinsBegin() if begin else JoinsEnd())
 
     def _inject(self, process: SimProcess, event: Event) -> None:
         """From outside the network: at once, or in its turn if the world is in the middle of something."""
@@ -920,6 +918,9 @@ class World:
         if self.history is not None:
             self.history.append(NoticeRecord(self.now, len(self.history), program.address, notice))
         reports = program.views.apply(notice)
+        if type(notice) is PutOut and program.online.pop(notice.group, None) is not None:
+            self._write(MembershipChanged, program.address, notice.group, "left")
+            self._follow(program, notice.group)
         for listener in self.listeners:
             listener.told(self.now, program, notice, reports)
 
@@ -940,9 +941,9 @@ class World:
             return self
         if process.path in self.seats.replicas:
             self.seats.stop(process.path)
-        if isinstance(process.core, LocalServer):
+        if (agent := process.stack.find(AGENT)) is not None:
             # The next life's numbers must be larger than every one that was handed out in this.
-            handed_out = process.core.next_number - process.incarnation
+            handed_out = agent.next_number - process.incarnation
             process.incarnation += handed_out // NUMBERS_PER_LIFE * NUMBERS_PER_LIFE
         for program in self.programs:
             if program.host == process.path and program.alive:
@@ -954,10 +955,11 @@ class World:
         return self
 
     def _forget_process(self, process: SimProcess) -> None:
-        process.node = process.core = process.door = None
+        process.node = None
         process.inbox, process.paused, process.step_s = None, False, 0.0
         process.timers = {}
         process.programs = {}
+        self.channels.end(process)
         self._dirty.pop(process, None)
 
     def drop(self, process: SimProcess) -> None:
@@ -973,9 +975,8 @@ class World:
         process.shelf = Shelf()
         process.skew_s = self.processes[leader].skew_s
         process.incarnation = node.incarnation
-        process.node, core = node, node.core
-        process.door = core if isinstance(core, ClusterCore) else None
-        process.core = core.server if isinstance(core, ClusterCore) else core
+        process.node = node
+        self.channels.begin(process, 0)
         if self.journal is not None:
             plan = self.plan_of(process.path, node.incarnation)
             self.journal.happened(self.now, ServerChanged, process.path, "started")
@@ -1048,18 +1049,18 @@ class World:
             return
         registry = Registry.of(process.disk)
         plan = self.plan_of(path, incarnation)
-        core: Core = make_core(plan, registry)
-        match core:
-            case HostCore(local=inner) | ClusterCore(server=inner):
-                process.core, process.door = inner, core
-            case _:
-                process.core = core
+        stack = make_stack(plan, registry)
         if self._watching is not None:
-            core = self._watching(path, core)
-        process.node = make_node(plan, core)
+            stack = self._watching(path, stack)
+        process.node = make_node(plan, stack)
+        self.channels.begin(process, incarnation)
         self._write(ServerChanged, path, "started")
         if self.journal is not None:
-            self.journal.started(self.now, Began(FORMAT, plan, registry.records()), self._detail(process))
+            self.journal.started(
+                self.now,
+                Began(FORMAT, plan, registry.copies(path), own=registry.own.all()),
+                self._detail(process),
+            )
             self._given(process, STARTED)
         self._carry_out(process, None, process.node.start(self.now + process.skew_s))
         for peer in process.lines:
@@ -1072,7 +1073,10 @@ class World:
         is_agent, cluster = path not in self.tree.children, path in self.tree.clusters
         fifo = None
         if self.fifo is not None and (is_agent or cluster):
-            fifo = FifoPlan(self.fifo, luck=0 if is_agent else self.luck_of(path, incarnation))
+            fifo = FifoPlan(self.fifo)
+            if cluster:
+                address = self.channels.address(path, incarnation)
+                fifo = FifoPlan(self.fifo, luck=self.luck_of(path, incarnation), address=address)
         return NodePlan(
             WORLD_NAME,
             path,

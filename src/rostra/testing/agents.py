@@ -62,6 +62,9 @@ class AgentProcess(Process):
     def _programs_of(self, hosted: HostedNode) -> Programs:
         return TracedPrograms(self, hosted, self._trace)
 
+    def cpu_clock(self) -> float:
+        return self.lag.cpu_s  # no turn is ever long
+
     def clock(self) -> float:
         return self._sim.now
 

@@ -23,6 +23,7 @@ from rostra.protocols.relaxed.requests import (
     Message,
     NotDelivered,
     Only,
+    PutOut,
     Snapshot,
     Without,
 )
@@ -71,6 +72,8 @@ class TestTrace:
                 how = f" ({self._words(by)})" if by is not None else ""
                 what = self._went(left, cause) if left else self._came(members, cause)
                 return f"{names.group(group)} {number}: {what}{how}"
+            case PutOut(group, refusal):
+                return f"{names.group(group)}: put out, {refusal.what}"
             case Message(source, data):
                 return f"{names.endpoint(source)} says {data!r}"
             case NotDelivered(destinations, why):

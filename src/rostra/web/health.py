@@ -374,6 +374,16 @@ def _loop(vitals: Vitals) -> Iterator[Metric]:
         f"The worst lateness of the event loop in the last minute. {GOOD_LOW}",
         value=vitals.lag_worst_s,
     )
+    yield GaugeMetricFamily(
+        "rostra_runtime_loop_silence_worst_seconds",
+        f"The longest that the event loop did not look at its sockets, in the last minute. {GOOD_LOW}",
+        value=vitals.silent_s,
+    )
+    yield GaugeMetricFamily(
+        "rostra_runtime_turn_cpu_worst_seconds",
+        f"The longest turn of the last minute, in processor time. {GOOD_LOW}",
+        value=vitals.turn_cpu_s,
+    )
     yield CounterMetricFamily(
         "rostra_runtime_turns", f"Turns of the process; under load each does more. {NEITHER}", vitals.turns
     )

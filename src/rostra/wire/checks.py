@@ -16,11 +16,19 @@ from collections.abc import Callable, Iterable
 from ipaddress import ip_address
 from typing import Any, Final
 
+from rostra.core.records import KEY_LENGTH_MAX, RECORD_BYTES_MAX, KeyedRecord
 from rostra.errors import UNDECODABLE, BadInput
 from rostra.groups.attributes import DelegateAttributes
 from rostra.groups.kinds import GroupKind
 from rostra.groups.members import Because, Members, Part, Stamp
-from rostra.names import Group, host_of, is_reserved, parse_endpoint, parse_endpoint_name, parse_scope
+from rostra.names import (
+    Group,
+    host_of,
+    is_reserved,
+    parse_endpoint,
+    parse_endpoint_name,
+    parse_scope,
+)
 from rostra.names.checks import NUMBER_MAX as NUMBER_MAX
 from rostra.names.checks import check_endpoint as _endpoint
 from rostra.names.checks import check_moment as _moment
@@ -36,6 +44,7 @@ from rostra.names.checks import check_text as check_text
 from rostra.names.checks import good_endpoints as _good_endpoints
 from rostra.names.checks import good_paths as _good_paths
 from rostra.names.checks import learn as _learn
+from rostra.protocols.claims.messages import Claim, ClaimAnswer, ClaimReleased
 from rostra.protocols.election.messages import (
     SHARED_BYTES_MAX,
     LeaderAnnounced,
@@ -43,6 +52,7 @@ from rostra.protocols.election.messages import (
     PreVoteRefused,
     PreVoteRequest,
     RecordReplicated,
+    ReplicateAll,
     ReplicateRecord,
     Shared,
     VoteGranted,
@@ -394,12 +404,45 @@ def _shared(message: Shared) -> None:
         raise BadInput(f"{len(message.data)} bytes shared at once", fix=f"send at most {SHARED_BYTES_MAX}")
 
 
-def _keep(message: ReplicateRecord) -> None:
+def _claim(message: Claim) -> None:
+    _claim_released(message)
+    _check_kind(message.group_kind)
+
+
+def _claim_released(message: Claim | ClaimReleased | ClaimAnswer) -> None:
+    _id(message.id)
+    _path(message.claimer)
+    _relayed_group(message.group)
+
+
+def _claim_answer(message: ClaimAnswer) -> None:
+    _claim_released(message)
+    if message.group_kind is not None:
+        _check_kind(message.group_kind)
+    _number(message.birth)
+    check_text(message.code)
+    check_text(message.why)
+
+
+def _record(record: KeyedRecord) -> None:
+    check_text(record.key)
+    _number(record.version)
+    if len(record.key) > KEY_LENGTH_MAX or len(record.data or b"") > RECORD_BYTES_MAX:
+        raise BadInput(f"a record of {record.size} bytes", fix=f"at most {RECORD_BYTES_MAX} bytes")
+
+
+def _replicate_record(message: ReplicateRecord) -> None:
     _number(message.term)
-    _path(message.scope)
+    _record(message.record)
+
+
+def _replicate_all(message: ReplicateAll) -> None:
+    _number(message.term)
     _number(message.version)
-    for name in message.names:
-        _relayed_name(name)
+    for record in message.records:
+        _record(record)
+        if record.data is None or record.version > message.version:
+            raise BadInput("a record that cannot be among all of that version")
 
 
 _MESSAGE_CHECKS: Final[dict[type, Callable[[Any], None]]] = {
@@ -425,7 +468,11 @@ _MESSAGE_CHECKS: Final[dict[type, Callable[[Any], None]]] = {
     VoteRefused: _term,
     LeaderAnnounced: _term,
     Shared: _shared,
-    ReplicateRecord: _keep,
+    ReplicateRecord: _replicate_record,
+    ReplicateAll: _replicate_all,
+    Claim: _claim,
+    ClaimReleased: _claim_released,
+    ClaimAnswer: _claim_answer,
     RecordReplicated: _term_and_version,
 }
 

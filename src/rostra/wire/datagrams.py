@@ -5,15 +5,11 @@
      │ version│ tag  │ (seal)  │ MessagePack: [group, source, to, [message ...]]
      └────────┴──────┴─────────┴──────────────────────────────────────────────
 
-`source` is the host whose agent speaks, or the cluster whose delegate does; `to` the one host or cluster that
-is spoken to, empty if the whole LAN is and its server shall pass it on, `ALL` if the whole LAN is and was
-sent it already, and `WIDE` if the servers of other clusters are, all at once. Each datagram is complete in
-itself, may be lost, doubled or late, and carries as many messages as fit; or, instead, one `Word` about the
-channel itself.
+What the fields mean is `protocols/channel/messages.py`'s.
 
-**Seals.** Who speaks is proved by a keyed digest (BLAKE2b, 64 bits) of what follows it, and the highest bit
-of the version says that it is there. Where the keys come from is `runtime/data.py`'s. A seal does not make a
-copy unusable: what was said once may be said again by whoever overheard it, and streams have numbers for
+**Seals.** The sender is proved by a keyed digest (BLAKE2b, 64 bits) of what follows it, and the highest bit
+of the version says that it is there. Where the keys come from is `protocols/channel`'s. A seal does not make
+a copy unusable: what was sent once may be sent again by whoever overheard it, and streams have numbers for
 that.
 
 Whatever cannot be believed is nothing: no exception, no answer, only a word for the counter (`Unreadable`).
@@ -32,6 +28,18 @@ from msgspec.msgpack import Decoder, Encoder
 from rostra.errors import UNDECODABLE, BadInput
 from rostra.names import Domain, Group
 from rostra.names.addresses import parse_reachable
+from rostra.protocols.channel.messages import (
+    ALL,
+    LAN,
+    MESSAGES_MAX,
+    WIDE,
+    Call,
+    Datagram,
+    Directory,
+    Probe,
+    Unreadable,
+    Word,
+)
 from rostra.protocols.flow.checks import check_speech
 from rostra.protocols.flow.messages import Speech
 from rostra.protocols.flow.runs import is_sound
@@ -41,61 +49,12 @@ from rostra.wire.frames import WIRE_VERSION, world_tag
 DATAGRAM_BYTES_MAX: Final = 65_507
 """What UDP over IPv4 can carry."""
 
-MESSAGES_MAX: Final = 1024
-"""Messages in one datagram, however short."""
-
-PLACES_MAX: Final = 24
-"""Hosts in one `Directory`: with names of usual length it fits a datagram of 1,200 bytes."""
-
-LAN: Final = Domain("")
-"""Stands for everybody in the speaker's own LAN, whose server passes it on."""
-
-ALL: Final = Domain("*")
-"""Stands for everybody in the speaker's own LAN, who were all sent it: there is nothing to pass on."""
-
-WIDE: Final = Domain("**")
-"""Stands for the servers of other clusters that listen where the speaker's does."""
-
-KEY_BYTES: Final = 16
 SEAL_BYTES: Final = 8
 _SEALED: Final = 0x80
 _HEAD_BYTES: Final = 5
 _encode: Final = Encoder().encode
 
 _NOTHING: Final = Raw()
-
-
-class Word(Struct, frozen=True, array_like=True, tag_field="kind"):
-    """About the channel itself."""
-
-
-class Call(Word, frozen=True, tag=1):
-    """A host to its server: here I am, and this was the last `Probe` that I heard; 0 if none."""
-
-    heard: int = 0
-
-
-class Probe(Word, frozen=True, tag=2):
-    """A server to its LAN by multicast: who hears this?"""
-
-    number: int
-
-
-class Directory(Word, frozen=True, tag=3):
-    """A server's answer to a `Call`: how this LAN is spoken to."""
-
-    mode: str  # multicast | fanout | reflect
-    multicast: str = ""  # where everybody listens, if anybody does
-    audible: bool = False  # what you say there is heard here
-    hosts: Annotated[tuple[tuple[Domain, str, int], ...], Meta(max_length=PLACES_MAX)] = ()  # fanout: where
-
-
-class Datagram(Struct, frozen=True, array_like=True):
-    group: Group
-    source: Domain
-    to: Domain
-    messages: Annotated[tuple[Speech, ...], Meta(max_length=MESSAGES_MAX)]
-    word: Call | Probe | Directory | None = None
 
 
 class _Front(Struct, frozen=True, array_like=True):
@@ -106,10 +65,6 @@ class _Front(Struct, frozen=True, array_like=True):
     to: Domain
     messages: Raw
     word: Raw = _NOTHING
-
-
-class Unreadable(Struct, frozen=True):
-    why: str  # from a small fixed set: it becomes a metric's label
 
 
 _decode_front: Final = Decoder(_Front).decode

@@ -11,12 +11,14 @@ and goes on.
 from typing import Any, Final
 
 from rostra.groups.attributes import DelegateAttributes, FifoAttributes
+from rostra.protocols.claims.messages import Claim, ClaimAnswer, ClaimReleased
 from rostra.protocols.election.messages import (
     LeaderAnnounced,
     PreVoteGranted,
     PreVoteRefused,
     PreVoteRequest,
     RecordReplicated,
+    ReplicateAll,
     ReplicateRecord,
     Shared,
     VoteGranted,
@@ -62,6 +64,7 @@ from rostra.protocols.relaxed.requests import (
     Only,
     Open,
     Opened,
+    PutOut,
     Recall,
     Recalled,
     Register,
@@ -121,6 +124,9 @@ MESSAGES: Final[Numbers] = {
     12: RegistryTold,
     13: Inquiry,
     14: Report,
+    48: Claim,
+    49: ClaimReleased,
+    50: ClaimAnswer,
     64: PreVoteRequest,
     65: PreVoteGranted,
     66: PreVoteRefused,
@@ -131,6 +137,7 @@ MESSAGES: Final[Numbers] = {
     71: Shared,
     72: ReplicateRecord,
     73: RecordReplicated,
+    74: ReplicateAll,
 }
 
 REQUESTS: Final[Numbers] = {
@@ -172,6 +179,7 @@ SAID: Final[Numbers] = {
     24: Gap,
     25: Snapshot,
     26: Changed,
+    27: PutOut,
 }
 
 PROGRAM_FRAMES: Final[Numbers] = {
@@ -211,6 +219,7 @@ GROUP_ITEMS: Final[Numbers] = {
     10: spoken.Parted,
     11: spoken.Sent,
     12: spoken.Aggregated,
+    13: spoken.JoinedTogether,
 }
 
 # What travels on the data channel of groups, in datagrams.
@@ -251,7 +260,8 @@ Block = tuple[range, ...]
 
 BLOCKS: Final[dict[str, dict[str, Block]]] = {
     "message": {
-        "relaxed": (range(1, 64),),
+        "relaxed": (range(1, 48),),
+        "claims": (range(48, 64),),
         "election": (range(64, 128),),
         "fifo": (range(128, 192),),
         "agreed": (range(192, 256),),

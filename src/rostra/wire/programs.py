@@ -35,6 +35,7 @@ from rostra.protocols.fifo.events import (
     Excluded,
     Gap,
     Joined,
+    JoinedTogether,
     Left,
     Only,
     Parted,
@@ -52,7 +53,19 @@ NO_ENDPOINT: Final = 0
 AnyRequest = AnyResolveRequest | Enter | Exit
 
 AnyGroupItem = (
-    Ready | Joined | Left | Delivered | Gap | Without | Only | Credit | Excluded | Parted | Sent | Aggregated
+    Ready
+    | Joined
+    | Left
+    | Delivered
+    | Gap
+    | Without
+    | Only
+    | Credit
+    | Excluded
+    | Parted
+    | Sent
+    | Aggregated
+    | JoinedTogether
 )
 """What a program is told about a group with delivery, in order."""
 

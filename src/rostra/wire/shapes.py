@@ -14,6 +14,7 @@ from msgspec.msgpack import Decoder
 from rostra.errors import UNDECODABLE as UNDECODABLE
 from rostra.errors import Malformed
 from rostra.names import Group
+from rostra.protocols.claims import messages as claims
 from rostra.protocols.election import messages as lead
 from rostra.protocols.links.packets import Beat, Bye, Hello
 from rostra.protocols.relaxed import messages as resolve
@@ -23,7 +24,7 @@ from rostra.wire.programs import Answered, AnyGroupItem, AnyRequest, ToAgent, To
 
 Body = memoryview | bytearray | Raw
 
-Message = resolve.Message | lead.Message
+Message = resolve.Message | claims.Message | lead.Message
 """Whatever servers say to each other."""
 
 T = TypeVar("T")

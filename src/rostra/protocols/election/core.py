@@ -11,7 +11,7 @@
           │   └──── VoteRequest, of a later term ────────── Candidate              │
           │                                                    │             (from every state)
           │                          a majority granted votes: │
-          │             Lead, LeaderAnnounced, ReplicateRecord ▼
+          │                Lead, LeaderAnnounced, ReplicateAll ▼
           └── Resign: too few linked · stood still · a ─── Leading
               later term
 
@@ -30,11 +30,20 @@ elected if it was. A domain whose clocks were ahead together, and are right now,
 refuses. So one that merely lost its own link to the leader disturbs no election. A request that came before
 we noticed the same loss is remembered, and answered again when we do.
 
-**The registry** of the domain is the one thing that outlives a leader. A leader replicates it whole
-(`ReplicateRecord`), and a change counts when a majority has it on disk (`Committed`). No seat votes for one
-whose version is lower than its own, and any two majorities share a seat: so every later leader has what was
-committed. Versions of the leader of term t begin with ``t << 10``. Hence a larger version is of a later
-leader, or a later change of the same one, and what an older leader sent to few never looks newer.
+**Records** outlive a leader: what the server of the domain must not lose, by key (`core/records.py`), and
+opaque here. One number, the version, counts changes over all keys.
+
+    leader ── ReplicateAll ... ReplicateAll(is_last) ──▶ a new follower: exactly these records, in one write
+    leader ── ReplicateRecord, one version further ────▶ followers: this key is now this, or removed
+    leader ◀── RecordReplicated(version) ─────────────── everything up to it is on my disk
+
+Parts of everything are gathered in memory, so a follower that has version v on disk has every change up to v
+and, of what earlier leaders sent to few, nothing. A key that is not in the last part was removed. A change
+counts when a majority has it (`Committed`). No seat votes for one whose version is lower than its own, and
+any two majorities share a seat: so every later leader has what was committed. Versions of the leader of term
+t begin with ``t << 10``, and its first change changes nothing. Hence a larger version is of a later leader,
+or a later change of the same one, and what an older leader sent to few never looks newer. Until there is a
+first record, nothing is replicated.
 
 Where we differ, and why. Congress (section 7) wishes for replicated servers and gives no protocol. This is
 the election of Raft (Ongaro and Ousterhout, with the PreVote of Ongaro's thesis), with these differences:
@@ -42,14 +51,14 @@ the election of Raft (Ongaro and Ousterhout, with the PreVote of Ongaro's thesis
 - Links tell who lives; there are no heartbeats and no dice. Seats stand one after another, in the order of
   their ranks, those first that followed the last leader.
 - A leader without a majority of links resigns at once, and so does one that finds that it stood still.
-- There is no log. What is replicated is one small record, always whole; soft state is the business of
-  whoever uses `Share`, and a restarted seat has none.
+- There is no log: a follower that was away gets all records anew, which are few and small. Soft state is the
+  business of whoever uses `Share`, and a restarted seat has none.
 - A seat that is asked for its vote while it hears a leader refuses, whatever the term (it would not have
   granted the pre-vote either).
 """
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, get_args
 
 import msgspec
 from msgspec import Struct
@@ -72,6 +81,8 @@ from rostra.core.effects import (
     TimerFired,
     TimerKey,
 )
+from rostra.core.records import KeyedRecord, Records, RecordSet
+from rostra.core.stack import Service, ServiceName
 from rostra.errors import NotAllowed
 from rostra.names import Domain
 from rostra.protocols.election.config import ElectionConfig
@@ -91,25 +102,27 @@ from rostra.protocols.election.events import (
 )
 from rostra.protocols.election.messages import (
     NOBODY,
+    RECORDS_BYTES_MAX,
     SHARED_BYTES_MAX,
     LeaderAnnounced,
     PreVoteGranted,
     PreVoteRefused,
     PreVoteRequest,
     RecordReplicated,
+    ReplicateAll,
     ReplicateRecord,
     SeatMessage,
     Shared,
     VoteGranted,
     VoteRefused,
     VoteRequest,
+    in_parts,
 )
 from rostra.protocols.election.state import Candidate, Following, Leading, PreCandidate
 from rostra.protocols.links.packets import AHEAD_MS_MAX
-from rostra.protocols.relaxed.registry import Registry, RegistryRecord
 from rostra.protocols.relaxed.requests import Inspect, Inspected, denied
 
-STAND: Final[TimerKey] = ("stand",)
+STAND: Final[TimerKey] = ("election", "stand")
 
 CHANGES_PER_TERM: Final = 1 << 10
 """Versions between those of one term and those of the next. A leader with more changes takes up some of the
@@ -123,9 +136,18 @@ class Ballot(Struct, frozen=True):
     vote: str = NOBODY  # a seat; nobody if we follow a leader whom others elected
 
 
-class SeatCore:
+SEAT: Final = ServiceName["SeatCore"]("election seat")
+
+
+class SeatCore(Service):
     """The replica at `me`. `floor` is a number that the terms of this life must not be below, such as the
     seat's own incarnation: neighbours of the domain take a term for the incarnation of its server."""
+
+    name = SEAT
+    takes = (
+        *(*get_args(SeatMessage), Begun, Clock, StallDetected, Record, Share),
+        *(Inspect, LinkUp, LinkDown),
+    )
 
     def __init__(
         self,
@@ -134,7 +156,7 @@ class SeatCore:
         *,
         floor: int,
         ballot: Ballot,
-        registry: Registry,
+        records: Records,
         scope: Domain,
         config: ElectionConfig | None = None,
     ) -> None:
@@ -142,13 +164,15 @@ class SeatCore:
         self.me = me
         self.seats = tuple(sorted(seats))
         self.scope = scope
-        self.registry = registry
+        self.records = records
         self.ballot = ballot
         self.up: set[Domain] = set()  # other seats
         self.state: Following | PreCandidate | Candidate | Leading = Following(None)
         self.highest = ballot.term  # of all terms that anybody stood for, as far as we know
         self.waiting = False  # for STAND
         self.kept: dict[Domain, int] = {}  # while we lead: who has which version of ours
+        self.parts: tuple[KeyedRecord, ...] | None = None  # while we follow: of all records, until the last
+        self.based = False  # while we follow: all records were once our leader's
         self.committed = 0  # while we lead: told to the driver
         self._rank = self.seats.index(me)
         self._tried = False  # to be elected, and in vain, since we lost the last leader
@@ -172,8 +196,7 @@ class SeatCore:
 
     @property
     def version(self) -> int:
-        record = self.registry.record(self.scope)
-        return record.version if record is not None else 0
+        return self.records.version
 
     @property
     def linked_majority(self) -> bool:
@@ -257,12 +280,14 @@ class SeatCore:
                 self._effects.append(StateReceived(sender, data))
             case Following(leader), Shared(data) if sender == leader:
                 self._effects.append(StateReceived(sender, data))
+            case Following(leader), ReplicateAll() if sender == leader:
+                self._replicate_all(sender, message)
             case Following(leader), ReplicateRecord() if sender == leader:
                 self._replicate(sender, message)
             case Leading(term), RecordReplicated(theirs, version) if theirs == term:
                 self.kept[sender] = max(version, self.kept.get(sender, 0))
                 self._commit()
-            case _, Shared() | ReplicateRecord():
+            case _, Shared() | ReplicateAll() | ReplicateRecord():
                 self._ignore(message, "not from our leader")
             case _, SeatMessage():
                 self._ignore(message, "late answer")
@@ -276,7 +301,7 @@ class SeatCore:
         match self.state:
             case Leading(term):
                 self._send(peer, LeaderAnnounced(term))
-                self._tell_registry((peer,))
+                self._send_everything((peer,))
                 self._effects.append(FollowerLinked(peer))
             case PreCandidate(term):
                 self._send(peer, PreVoteRequest(term, self.version, self._behind))
@@ -366,14 +391,14 @@ class SeatCore:
         self.state = Leading(state.term)
         self._early = {}
         self._stop_waiting()
-        record = self.registry.renew(self.scope, state.term * CHANGES_PER_TERM)
-        if record is not None:
-            self._effects.append(Persist(record))
+        renewed = self.records.renew(state.term * CHANGES_PER_TERM)
+        if renewed is not None:
+            self._effects.append(Persist(renewed))
         self.kept = {self.me: self.version}
         self.committed = 0
         self._effects.append(Lead(state.term))
         self._send_all(self._linked(), LeaderAnnounced(state.term))
-        self._tell_registry(self._linked())
+        self._send_everything(self._linked())
         self._effects += [FollowerLinked(peer) for peer in self._linked()]
         self._commit()
 
@@ -392,6 +417,7 @@ class SeatCore:
         if term > self.ballot.term:
             self._take_part(Ballot(term))
         self.state = Following(sender)
+        self.parts, self.based = None, False
         self._early = {}
         self._behind = self._tried = False
         self._stop_waiting()
@@ -448,35 +474,52 @@ class SeatCore:
             case _:
                 self._ignore(event, "no leader")
 
-    def _record(self, event: Event, record: RegistryRecord) -> None:
+    def _record(self, event: Event, record: KeyedRecord) -> None:
         if not isinstance(self.state, Leading):
             self._ignore(event, "does not lead")
-        elif record.scope != self.scope:
-            self._ignore(event, "out of scope")
         elif record.version <= self.kept[self.me]:
-            self._ignore(event, "older registry")
+            self._ignore(event, "older record")
         else:
+            is_first = not self.kept[self.me]
             self.kept[self.me] = record.version
-            self._tell_registry(self._linked())
+            if is_first:
+                self._send_everything(self._linked())
+            else:
+                self._send_all(self._linked(), ReplicateRecord(self.ballot.term, record))
             self._commit()
 
-    def _tell_registry(self, peers: Iterable[Domain]) -> None:
-        record = self.registry.record(self.scope)
-        if record is not None:
-            self._send_all(
-                peers, ReplicateRecord(self.ballot.term, record.scope, record.version, record.names)
-            )
+    def _send_everything(self, peers: Iterable[Domain]) -> None:
+        if self.version:
+            for part in in_parts(self.ballot.term, self.records.all()):
+                self._send_all(peers, part)
 
-    def _replicate(self, sender: Domain, message: ReplicateRecord) -> None:
+    def _replicate_all(self, sender: Domain, message: ReplicateAll) -> None:
+        before = () if message.is_first else self.parts
         if message.term != self.ballot.term:
             self._ignore(message, "another term")
-        elif message.scope != self.scope:
-            self._ignore(message, "out of scope")
+        elif before is None:
+            self._ignore(message, "out of order")
+        elif sum([record.size for record in (*before, *message.records)]) > RECORDS_BYTES_MAX:
+            self._ignore(message, "too large")
+        elif not message.is_last:
+            self.parts = (*before, *message.records)
         else:
-            record = RegistryRecord(message.scope, message.version, tuple(sorted(message.names)))
-            if self.registry.put(record):
-                self._effects.append(Persist(record))
+            self.parts, self.based = None, True
+            kept = RecordSet(message.version, (*before, *message.records))
+            self.records.replace(kept)
+            self._effects.append(Persist(kept))
             self._send(sender, RecordReplicated(message.term, message.version))
+
+    def _replicate(self, sender: Domain, message: ReplicateRecord) -> None:
+        record = message.record
+        if message.term != self.ballot.term:
+            self._ignore(message, "another term")
+        elif not self.based or record.version != self.version + 1:
+            self._ignore(message, "out of order")
+        else:
+            self.records.apply(record)
+            self._effects.append(Persist(record))
+            self._send(sender, RecordReplicated(message.term, record.version))
 
     def _commit(self) -> None:
         versions = sorted(self.kept.values(), reverse=True)
@@ -515,7 +558,7 @@ class SeatCore:
                 "seats": {
                     seat: "up" if seat == self.me or seat in self.up else "down" for seat in self.seats
                 },
-                "registry": self.registry.records(),
+                "records": {"version": self.version, "keys": [each.key for each in self.records.under("")]},
             }
         )
 
@@ -564,5 +607,5 @@ class SeatCore:
 def _latest_term(message: object) -> int:
     """That a message speaks of: by its own number, or by a version that was given in it."""
     term: int = getattr(message, "term", 0)
-    version: int = getattr(message, "version", 0)
+    version: int = getattr(getattr(message, "record", message), "version", 0)
     return max(term, version // CHANGES_PER_TERM)

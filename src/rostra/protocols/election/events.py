@@ -8,8 +8,8 @@ nothing of it leaves before the one or after the other.
 """
 
 from rostra.core.effects import Effect, Event
+from rostra.core.records import KeyedRecord
 from rostra.names import Domain
-from rostra.protocols.relaxed.registry import RegistryRecord
 
 # Events
 
@@ -42,9 +42,9 @@ class Share(Event, frozen=True):
 
 
 class Record(Event, frozen=True):
-    """We lead, our domain's registry changed to this, and it is on our disk. `Committed` will follow."""
+    """We lead, this is the latest change of our records, and it is on our disk. `Committed` will follow."""
 
-    record: RegistryRecord
+    record: KeyedRecord
 
 
 # Effects
@@ -91,6 +91,6 @@ class TermRefused(Effect, frozen=True):
 
 
 class Committed(Effect, frozen=True):
-    """A majority has this version of the registry, or a later one, on disk: no later leader is without it."""
+    """A majority has this version of the records, or a later one, on disk: no later leader is without it."""
 
     version: int

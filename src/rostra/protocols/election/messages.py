@@ -2,20 +2,28 @@
 
     seat ── PreVoteRequest ──▶ seats ── PreVoteGranted | PreVoteRefused ──▶      would you vote for me?
     seat ── VoteRequest ─────▶ seats ── VoteGranted | VoteRefused ────────▶      do, then
-    leader ── LeaderAnnounced, ReplicateRecord ──▶ seats ── RecordReplicated ──▶ leader
+    leader ── LeaderAnnounced, ReplicateAll ──▶ seats ── RecordReplicated ──▶ leader
+    leader ── ReplicateRecord ────────────────▶ seats ── RecordReplicated ──▶ leader
     leader ◀── Shared ──▶ seats                                                  state of their servers
 
 Links carry each of them once and in order, so none needs an id.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 from msgspec import Struct
 
-from rostra.names import Domain
+from rostra.core.records import KeyedRecord, RecordSet
 
 SHARED_BYTES_MAX: Final = 1 << 20
 """What one `Shared` carries at most. Raising it: heartbeats between seats wait longer behind one."""
+
+PART_BYTES: Final = 256 << 10
+"""What one `ReplicateAll` carries, unless a single record is larger."""
+
+RECORDS_BYTES_MAX: Final = 64 << 20
+"""Of all records that a leader sends to a new follower, which holds them in memory until it has all."""
 
 NOBODY: Final = ""
 """In the place of a seat."""
@@ -26,7 +34,7 @@ class SeatMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
 
 
 class PreVoteRequest(SeatMessage, frozen=True, tag=64):
-    """Would you vote for me in this term? My registry has this version. The answer binds no one."""
+    """Would you vote for me in this term? My records have this version. The answer binds no one."""
 
     term: int
     version: int
@@ -76,19 +84,28 @@ class Shared(SeatMessage, frozen=True, tag=71):
 
 
 class ReplicateRecord(SeatMessage, frozen=True, tag=72):
-    """Leader to backups: the permanent groups of our domain, whole, at one version. Keep exactly these."""
+    """Leader to followers, which have everything before it: the next change."""
 
     term: int
-    scope: Domain
-    version: int
-    names: tuple[str, ...]
+    record: KeyedRecord
 
 
 class RecordReplicated(SeatMessage, frozen=True, tag=73):
-    """That version is on my disk."""
+    """Everything up to that version is on my disk."""
 
     term: int
     version: int
+
+
+class ReplicateAll(SeatMessage, frozen=True, tag=74):
+    """Leader to a new follower: a part of all records at one version. With the last part, keep exactly these
+    and nothing else; before, change nothing."""
+
+    term: int
+    version: int
+    records: tuple[KeyedRecord, ...]
+    is_first: bool = True
+    is_last: bool = True
 
 
 Message = (
@@ -102,4 +119,18 @@ Message = (
     | Shared
     | ReplicateRecord
     | RecordReplicated
+    | ReplicateAll
 )
+
+
+def in_parts(term: int, kept: RecordSet) -> Iterator[ReplicateAll]:
+    """All records, as messages of a bounded size."""
+    part: list[KeyedRecord] = []
+    size, is_first = 0, True
+    for record in kept.records:
+        if part and size + record.size > PART_BYTES:
+            yield ReplicateAll(term, kept.version, tuple(part), is_first, False)
+            part, size, is_first = [], 0, False
+        part.append(record)
+        size += record.size
+    yield ReplicateAll(term, kept.version, tuple(part), is_first, True)

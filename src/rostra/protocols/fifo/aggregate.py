@@ -40,8 +40,9 @@ from rostra.protocols.fifo.events import (
     Told,
     Tuned,
 )
-from rostra.protocols.fifo.member import Active, MemberCore
+from rostra.protocols.fifo.member import MemberCore
 from rostra.protocols.fifo.messages import Envelope, encode
+from rostra.protocols.fifo.reception import Active
 from rostra.protocols.fifo.senders import ENTRIES_MAX
 from rostra.protocols.fifo.voice import Alarm, Voice
 from rostra.protocols.flow.config import FifoConfig

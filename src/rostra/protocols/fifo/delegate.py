@@ -8,8 +8,7 @@
     4 BACKUP ── Appointed, a new epoch ──▶ 1 JOINING        1, 2, 3 ── a higher epoch of our LAN ──▶ 4 BACKUP
 
 Other LANs are in `peers.py`, streams in `relays.py`, the tree between them in `planner.py`. Everything that
-reaches a LAN through the servers passes its delegate first (N7): the door steps us before anything leaves for
-the LAN's hosts.
+reaches a LAN through the servers passes its delegate first (N7), before anything leaves for the LAN's hosts.
 
 Of members elsewhere only senders are kept; receivers cost a delegate nothing (X-045).
 """
@@ -60,6 +59,7 @@ from rostra.protocols.fifo.mirror import Mirroring, Mirrors
 from rostra.protocols.fifo.peers import Peers
 from rostra.protocols.fifo.pieces import pieces
 from rostra.protocols.fifo.planner import Planner
+from rostra.protocols.fifo.reception import receiver_of
 from rostra.protocols.fifo.relays import Parted, Relay, Relays
 from rostra.protocols.fifo.slow import Patience
 from rostra.protocols.fifo.voice import Voice, delegate_of, lan_of
@@ -155,6 +155,7 @@ class DelegateCore:
         self.floors: dict[Domain, Stamp] = {}  # of our own LAN
         self._owed: dict[Domain, ViewId] = {}  # answered before our own numbers were complete
         self.kept = Kept()  # until the snapshot, or until the asker is noticed
+        self._asking: dict[Endpoint, tuple[int, dict[Stream, int]]] = {}  # with more than one message
         self._waiting: dict[Domain, dict[Endpoint, CutRequest]] = {}  # for numbers that we do not know yet
 
     @property
@@ -341,10 +342,13 @@ class DelegateCore:
         self.peers.fresh.pop(who, None)
         self.locals[who] = Local(member.stamp, attributes.role, attributes.slow)
         self._stay()
-        if attributes.role.receives and cause is Cause.JOIN:
-            self.relays.expect_receiver(who)
-        elif attributes.role.receives and who not in self.relays.receivers:
-            self.relays.await_receiver(who)
+        if attributes.role.receives:
+            receiver = receiver_of(who, attributes.role, attributes.slow)
+            self.relays.receives(who, receiver)
+            if cause is Cause.JOIN:
+                self.relays.expect_receiver(receiver)
+            elif receiver not in self.relays.receivers:
+                self.relays.await_receiver(receiver)
         if attributes.slow is Slow.EXPEL:
             self.voice.set_timer(self.patience.look_s, "patience")
         elif attributes.slow is Slow.SPILL and attributes.role.receives:
@@ -390,7 +394,7 @@ class DelegateCore:
             if stamp is not None:
                 self.floors[host_of(who)] = max(stamp, self.floors.get(host_of(who), stamp))
             self.locals.pop(who, None)
-            self.relays.heard_of(who)
+            self._asking.pop(who, None)
             self.relays.unpin(who, cut_off=stamp is None)
             self._answer_if_complete()
             self._linger_if_empty()
@@ -467,24 +471,36 @@ class DelegateCore:
         if message.epoch != self.epoch:
             self.voice.ignore("StartSync", "of another epoch")
             return
-        relay = self.relays.running.get(source)
-        if relay is not None and not relay.known:
-            self.relays.begin(source, relay.stamp, relay.role, message.first)
-            self._answer_if_complete()
-        elif relay is not None:
-            self.relays.skip(relay, message.first)
-        have = dict(message.have)
+        self._can_supply(source, message.first)
+        for who, first in message.others:
+            if host_of(who) == host_of(source):
+                self._can_supply(who, first)
+        req, have = self._asking.pop(source, (message.req, {}))
+        have = have | dict(message.have) if req == message.req else dict(message.have)
+        if not message.last:
+            self._asking[source] = (message.req, have)
+            return
+        self._answer_if_complete()
+        receiver = self.relays.receiver.get(source, source)
         if local.role.receives:
-            self.relays.arrived(source)
+            self.relays.arrived(receiver)
         flowing = self._flowing()
-        cuts = [self._cut_of_ours(self._entries(flowing.get(self.lan, []), source, have))]
+        cuts = [self._cut_of_ours(self._entries(flowing.get(self.lan, []), receiver, have))]
         for name in sorted(self.peers.machines):
-            entries = self._entries(flowing.get(name, []), source, have)
+            entries = self._entries(flowing.get(name, []), receiver, have)
             cuts.append(self.peers.cut(self.peers.machines[name], entries))
-        self.relays.heard_of(source)
+        self.relays.heard_of(receiver)
         for piece, last in pieces(cuts):
             reply = SyncReply(self.group, message.req, self.epoch, piece, self.channel, last)
             self.voice.say(source, reply)
+
+    def _can_supply(self, stream: Stream, first: int) -> None:
+        """A sender of our LAN has nothing below this number any more."""
+        relay = self.relays.running.get(stream)
+        if relay is not None and not relay.known:
+            self.relays.begin(stream, relay.stamp, relay.role, first)
+        elif relay is not None:
+            self.relays.skip(relay, first)
 
     def _cut_of_ours(self, entries: tuple[Entry, ...]) -> Cut:
         return Cut(self.lan, self.epoch, tuple(sorted(self.floors.items())), self._complete, entries)
@@ -517,7 +533,7 @@ class DelegateCore:
             [
                 self.relays.entry(relay, self.relays.offer(relay, receiver, have.get(relay.stream)))
                 for relay in relays
-                if relay.stream != receiver and (not only or relay.stream in only)
+                if self.relays.hears(receiver, relay.stream) and (not only or relay.stream in only)
             ]
         )
 
@@ -537,12 +553,15 @@ class DelegateCore:
         elif message.epoch != self.epoch:
             self.voice.ignore("CutRequest", "of another epoch")
         elif message.lan == self.lan and self._complete:
-            ours = self._entries(self._flowing().get(self.lan, []), source, dict(message.have))
+            receiver = self.relays.receiver.get(source, source)
+            flowing = self._flowing().get(self.lan, [])
+            ours = self._entries(flowing, receiver, dict(message.have), message.members)
             self._reply_cut(source, message, self._cut_of_ours(ours))
         elif self.peers.is_active(message.lan):
             peer = self.peers.machines[message.lan]
             flowing = self._flowing().get(message.lan, [])
-            entries = self._entries(flowing, source, dict(message.have), message.members)
+            receiver = self.relays.receiver.get(source, source)
+            entries = self._entries(flowing, receiver, dict(message.have), message.members)
             self._reply_cut(source, message, self.peers.cut(peer, entries))
         elif message.lan == self.lan or message.lan in self.peers.machines:
             waiting = self._waiting.setdefault(message.lan, {})

@@ -262,6 +262,12 @@ class Aggregated(Item, frozen=True, tag=12, gc=False):
     by: Stream
 
 
+class JoinedTogether(Item, frozen=True, tag=13):
+    """Several came at once, each as in `Joined`; none of them is back."""
+
+    members: tuple[tuple[Endpoint, Role, bytes], ...]
+
+
 class Deliver(Effect, frozen=True, gc=False):
     """Hand an item to a program, in the order of effects."""
 

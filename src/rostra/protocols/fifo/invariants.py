@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from rostra.protocols.fifo.delegate import DelegateCore
-from rostra.protocols.fifo.member import Leaving, MemberCore, Outside, sends
+from rostra.protocols.fifo.member import Leaving, MemberCore
+from rostra.protocols.fifo.reception import Outside, sends
 from rostra.protocols.fifo.relays import Relay
 from rostra.protocols.fifo.senders import Phase
 from rostra.protocols.flow.messages import Range
@@ -16,7 +17,11 @@ from rostra.protocols.flow.streams import Inbound
 
 
 def member_violations(core: MemberCore) -> list[str]:
-    return [*_own_stream(core), *_senders(core), *_speakers(core)]
+    """Of a member; and of what several share, with the first of them."""
+    wrong = list(_own_stream(core))
+    if core.reception.voice.speaks_as == core.me:
+        wrong += [*_senders(core), *_speakers(core)]
+    return wrong
 
 
 def delegate_violations(core: DelegateCore) -> list[str]:
@@ -42,7 +47,7 @@ def _senders(core: MemberCore) -> Iterator[str]:
             yield from _inbound(stream, sender.inbound)
             if sender.inbound.store.messages > core.config.held_messages + core.config.window_messages:
                 yield f"{stream} fills {sender.inbound.store.messages} places"
-        if stream == core.me:
+        if core.reception.voice.is_alone(stream):
             yield "a member hears itself"
 
 
@@ -93,7 +98,7 @@ def _relays(core: DelegateCore) -> Iterator[str]:
 def _pins(core: DelegateCore, relay: Relay) -> Iterator[str]:
     pins = relay.pins
     for receiver in pins.local:
-        if receiver not in core.locals:
+        if receiver not in core.relays.sharing:
             yield f"{relay.stream} is pinned for {receiver}, which is not here"
     if relay.lan != core.lan:
         return

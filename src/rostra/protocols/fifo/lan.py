@@ -23,16 +23,21 @@ of its members came by a join notice (`fresh`). When the cut comes, it is compar
 """
 
 from enum import IntEnum
+from typing import Final
 
 from rostra.core.effects import Instant
 from rostra.groups.attributes import FifoAttributes
 from rostra.groups.members import Cause, Member, Stamp
 from rostra.names import Domain, Endpoint, host_of
+from rostra.protocols.fifo.audience import HostVoice
 from rostra.protocols.fifo.messages import Cut, CutReply, CutRequest, Entry, attributes_of
 from rostra.protocols.fifo.senders import Phase, Senders
-from rostra.protocols.fifo.voice import Voice, delegate_of, lan_of
+from rostra.protocols.fifo.voice import delegate_of, lan_of
 from rostra.protocols.flow.messages import Epoch
 from rostra.protocols.relaxed.view import GroupView
+
+ASKED_AT_ONCE: Final = 400
+"""Members that one question for a cut names; for the rest it is asked again."""
 
 
 class LanPhase(IntEnum):
@@ -56,7 +61,7 @@ class Lan:
 
 
 class Lans:
-    def __init__(self, voice: Voice, view: GroupView, senders: Senders) -> None:
+    def __init__(self, voice: HostVoice, view: GroupView, senders: Senders) -> None:
         self._voice = voice
         self._view = view
         self._senders = senders
@@ -107,6 +112,9 @@ class Lans:
                 case Phase.ACTIVE:
                     senders.left(me, "left", running.inbound.high if running.inbound else None)
                     senders.cut_short(me)
+        if me in self._voice.audience.members:
+            self._begin_ours(member, attributes)
+            return
         match lan.phase:
             case LanPhase.ACTIVE if cause is Cause.JOIN and member.stamp > self._floor(lan, me):
                 self._raise_floor(lan, member)
@@ -117,6 +125,19 @@ class Lans:
                 self._ask(lan)
             case _:
                 senders.announce(member, attributes.role)
+
+    def sends_no_more(self, endpoint: Endpoint) -> None:
+        """It joined to receive only: the end of what it sent as a member before comes first."""
+        running = self._senders.running.get(endpoint)
+        if running is not None and running.phase in (Phase.SEMI, Phase.ANNOUNCED):
+            self._senders.forget(running)
+        else:
+            self._senders.cut_short(endpoint)
+
+    def _begin_ours(self, member: Member, attributes: FifoAttributes) -> None:
+        """Of our own members we need no number: all that they have said since they joined was said here."""
+        self.fresh.pop(member.endpoint, None)
+        self._senders.begin(member, attributes.role, attributes.next_seq)
 
     def left(self, member: Member, why: str, last_seq: int | None) -> None:
         self.fresh.pop(member.endpoint, None)
@@ -197,7 +218,7 @@ class Lans:
     def _apply_entry(self, entry: Entry) -> None:
         who, senders = entry.endpoint, self._senders
         gone = self.gone.get(who)
-        if who == self._voice.me or (gone is not None and gone[0] > entry.stamp):
+        if self._voice.is_alone(who) or (gone is not None and gone[0] > entry.stamp):
             return
         noticed = self._view.get(who)
         running = senders.running.get(who)
@@ -219,7 +240,7 @@ class Lans:
         asks: set[Domain] = set()
         for who in sorted(self.speakers):
             lan = lans.get(lan_of(who))
-            if lan is None or who == self._voice.me:
+            if lan is None or self._voice.is_alone(who):
                 continue
             member = self.speakers[who]
             attributes = attributes_of(member)
@@ -227,7 +248,9 @@ class Lans:
             running = self._senders.running.get(who)
             if running is not None and running.phase is not Phase.ANNOUNCED:
                 continue
-            if member.stamp > self._floor(lan, who) and self.fresh.pop(who, None) == member.stamp:
+            if who in self._voice.audience.members:
+                self._begin_ours(member, attributes)
+            elif member.stamp > self._floor(lan, who) and self.fresh.pop(who, None) == member.stamp:
                 self._raise_floor(lan, member)
                 self._senders.begin(member, attributes.role, attributes.next_seq)
             else:
@@ -257,8 +280,8 @@ class Lans:
         if lan.req is None or not again:
             lan.req = self.new_req()
             lan.pieces = []
-        asked = self._announced(lan.name) if lan.phase is LanPhase.ACTIVE else ()
-        have = self._senders.have(lan.name)
+        asked = self._announced(lan.name)[:ASKED_AT_ONCE] if lan.phase is LanPhase.ACTIVE else ()
+        have = () if asked else self._senders.have(lan.name)
         request = CutRequest(self._voice.group, lan.req, self.epoch, lan.name, asked, have)
         self._voice.say(delegate_of(self._voice.lan), request)
         self._voice.set_timer(self._voice.config.cut_wait_s, "cut", lan.name)

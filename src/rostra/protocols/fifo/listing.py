@@ -1,14 +1,17 @@
-"""Members of a group that speaks, as those see them who only ask who is there: its delegates are members that
-no program knows, and their records hold keys."""
+"""A FIFO group's members as programs see them that watch it or ask for it: its delegates are members that no
+program knows, and their records hold keys."""
 
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from rostra.groups.attributes import DelegateAttributes
 from rostra.groups.members import Members
+from rostra.names import ROOT, Group
 from rostra.protocols.fifo.messages import is_delegate
 from rostra.protocols.relaxed import requests as ns
+
+_NO_LIST: Final = ns.Absolute(Group("", ROOT), ())
 
 
 def shown(members: Members) -> Members:
@@ -33,3 +36,27 @@ def shown_notice(notice: Any) -> Any:
         case ns.Left(endpoint=endpoint) if is_delegate(endpoint):
             return None
     return notice
+
+
+class ShownAnswers:
+    """Answers to questions for a group's members. Mostly the same list is asked for again."""
+
+    __slots__ = ("_last", "_without_delegates")
+
+    def __init__(self) -> None:
+        self._without_delegates: Members = ()
+        self._last = (_NO_LIST, _NO_LIST)  # with delegates, and as programs see it
+
+    def seen(self, answer: ns.Absolute | ns.Resolved) -> ns.Absolute | ns.Resolved:
+        if isinstance(answer, ns.Resolved):
+            parts = tuple([(scope, shown(members)) for scope, members in answer.parts])
+            return ns.Resolved(parts, answer.isolated)
+        if answer.members is self._without_delegates:
+            return answer
+        if answer is not self._last[0]:
+            seen = shown(answer.members)
+            if seen is answer.members:
+                self._without_delegates = seen
+                return answer
+            self._last = (answer, replace(answer, members=seen))
+        return self._last[1]

@@ -123,13 +123,15 @@ class ForceJoin(ControlMessage, frozen=True, tag=1):
 
 
 class StartSync(ControlMessage, frozen=True, tag=2):
-    """Member to its own delegate: from which numbers on am I owed what?"""
+    """A host's members to their own delegate: from which numbers on are we owed what? One speaks for all."""
 
     req: Number
     role: Role
     epoch: Epoch
     first: Number  # the lowest number of its own stream that it can still supply
     have: Have = ()
+    others: Have = ()  # the same of other senders of its host, who share what they receive with it
+    last: bool = True  # else what it has, and others, go on in the next one
 
 
 class SyncReply(ControlMessage, frozen=True, tag=3):

@@ -16,9 +16,10 @@ from msgspec import Struct
 from rostra.core.effects import Instant
 from rostra.errors import BadName
 from rostra.names import Endpoint, parse_endpoint
+from rostra.protocols.fifo.audience import HostVoice
 from rostra.protocols.fifo.events import Aggregated, Gap
 from rostra.protocols.fifo.messages import Envelope, decode_envelope
-from rostra.protocols.fifo.voice import Voice, lan_of
+from rostra.protocols.fifo.voice import lan_of
 from rostra.protocols.flow.messages import Run, Stream
 from rostra.protocols.flow.runs import cut, is_sound, payloads
 
@@ -31,7 +32,7 @@ class Origin(Struct):
 
 
 class Origins:
-    def __init__(self, voice: Voice) -> None:
+    def __init__(self, voice: HostVoice) -> None:
         self._voice = voice
         self.known: dict[Endpoint, Origin] = {}
 
@@ -70,11 +71,11 @@ class Origins:
                 return
             due = max(known.last + 1, envelope.since)
             if run.first > due:
-                self._voice.tell(Gap(origin, due, run.first - 1))
+                self._voice.hand_on(Gap(origin, due, run.first - 1), origin, hold=True)
             run = cut(run, max(run.first, known.last + 1), run.end)
             known.last, known.stream, known.number = run.end - 1, stream, number
             known.heard_at = self._voice.now
-        self._voice.tell(Aggregated(origin, run, stream))
+        self._voice.hand_on(Aggregated(origin, run, stream), origin, hold=True)
 
     def ended(self, stream: Stream, stable: int) -> None:
         """This aggregate says nothing more. What everybody had of it will not be submitted again."""

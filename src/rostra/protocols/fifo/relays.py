@@ -148,8 +148,11 @@ class Relays:
         self.early = Early(voice.config)
         self.running: dict[Stream, Relay] = {}
         self.parted: dict[Stream, Parted] = {}
-        self.receivers: set[Endpoint] = set()  # of our own LAN, that were given their numbers
-        self.newcomers: set[Endpoint] = set()  # of our own LAN, that have yet to ask for them
+        # Receivers of our own LAN: members, or hosts whose members share what they receive (`reception.py`).
+        self.sharing: dict[Endpoint, set[Endpoint]] = {}  # each with its members
+        self.receiver: dict[Endpoint, Endpoint] = {}  # and the other way round
+        self.receivers: set[Endpoint] = set()  # that were given their numbers
+        self.newcomers: set[Endpoint] = set()  # that have yet to ask for them
         self.expected: dict[Domain, Instant] = {}  # LANs whose delegates have yet to ask; for how long
         # Receivers of our LAN that were here before us and have not said their numbers; LANs that were there
         # before us and have not asked for ours.
@@ -189,7 +192,7 @@ class Relays:
         relay.reported = start
         self.parted.pop(stream, None)
         for receiver in self.receivers | self.newcomers:
-            if receiver != stream:
+            if self.hears(receiver, stream):
                 relay.pins.pin(receiver, start)
         if relay.lan == self._voice.lan:
             for lan, epoch in self.pinned.items():
@@ -289,12 +292,31 @@ class Relays:
     def entry(self, relay: Relay, start: int) -> Entry:
         return Entry(relay.stream, relay.stamp, relay.role, start, relay.final)
 
+    def hears(self, receiver: Endpoint, stream: Stream) -> bool:
+        """Is there somebody at this receiver besides the sender of this stream?"""
+        members = self.sharing.get(receiver, ())
+        return len(members) > 1 or stream not in members
+
+    def receives(self, member: Endpoint, receiver: Endpoint) -> None:
+        """A member of our LAN, and under which name it receives. Whoever was alone there so far has somebody
+        to hear it now, who is owed what flows from now on."""
+        members = self.sharing.setdefault(receiver, set())
+        alone = members - {member} if len(members) == 1 else ()
+        members.add(member)
+        self.receiver[member] = receiver
+        for stream in alone:
+            relay = self.running.get(stream)
+            if relay is not None and relay.known and relay.phase is not RelayPhase.DRAINING:
+                relay.pins.pin(receiver, relay.inbound.next)
+
     def expect_receiver(self, receiver: Endpoint) -> None:
         """A newcomer of our LAN, which has yet to ask for its numbers. It is owed what flows from now on: a
         sender hears of it no sooner than we do, so what is said to welcome it reaches it."""
+        if receiver in self.receivers or receiver in self.newcomers:
+            return  # it shares what others there are owed already
         self.newcomers.add(receiver)
         for relay in self.running.values():
-            if relay.known and relay.phase is not RelayPhase.DRAINING and relay.stream != receiver:
+            if relay.known and relay.phase is not RelayPhase.DRAINING and self.hears(receiver, relay.stream):
                 relay.pins.pin(receiver, relay.inbound.next)
 
     def expect_lan(self, lan: Domain) -> None:
@@ -379,7 +401,21 @@ class Relays:
         if who in relay.pins.debts:
             self._announce_soon(relay, at_once=False)
 
-    def unpin(self, receiver: Endpoint, *, cut_off: bool = False) -> None:
+    def unpin(self, member: Endpoint, *, cut_off: bool = False) -> None:
+        """It is gone, and with it its receiver, unless others share that."""
+        receiver = self.receiver.pop(member, None)
+        if receiver is None:
+            return
+        members = self.sharing[receiver]
+        members.discard(member)
+        if members:
+            for stream in members if len(members) == 1 else ():
+                relay = self.running.get(stream)
+                if relay is not None and relay.pins.unpin(receiver):
+                    self._settle(relay)
+            return
+        del self.sharing[receiver]
+        self.heard_of(receiver)
         self.receivers.discard(receiver)
         self.newcomers.discard(receiver)
         until = self._voice.now + self._config.resume_s if cut_off else None
@@ -422,11 +458,12 @@ class Relays:
                 self._settle(relay)
 
     def status(self, status: Status) -> None:
+        receiver = self.receiver.get(status.endpoint, status.endpoint)
         for stream, next in status.have:
             relay = self.running.get(stream)
-            if self.spills.acknowledged(status.endpoint, stream, next) or relay is None:
+            if self.spills.acknowledged(receiver, stream, next) or relay is None:
                 continue
-            if relay.pins.acknowledge(status.endpoint, next):
+            if relay.pins.acknowledge(receiver, next):
                 self._settle(relay)
             elif next <= relay.pins.stable + 1:
                 self._announce_soon(relay, at_once=False)  # it does not know that this is stable

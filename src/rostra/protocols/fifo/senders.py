@@ -1,4 +1,5 @@
-"""The member machine at a member (table 4.3): every other sender of the group, as one receiver has it.
+"""The member machine at a member (table 4.3): every other sender of the group, as one receiver has it; or as
+several do, who share it because they are on one host (`audience.py`).
 
                      start known, not noticed
       none ───────────────────────▶ 2 SEMI ── noticed: Joined, then what was held ──┐
@@ -15,7 +16,9 @@ An ended stream that was lost with a domain is remembered with its last number, 
 was missed, if anything (X-064).
 """
 
+from collections.abc import Sequence
 from enum import IntEnum
+from math import inf
 
 from msgspec import Struct
 
@@ -23,13 +26,15 @@ from rostra.core.effects import Instant
 from rostra.groups.attributes import Role
 from rostra.groups.members import Member, Stamp
 from rostra.names import Domain, Endpoint
+from rostra.protocols.fifo.audience import HostVoice, Reader
 from rostra.protocols.fifo.events import Delivered, Gap, Joined, Left
 from rostra.protocols.fifo.origins import Origins
-from rostra.protocols.fifo.voice import Alarm, Voice, is_aggregate, lan_of
+from rostra.protocols.fifo.voice import Alarm, is_aggregate, lan_of
 from rostra.protocols.flow.early import Early
 from rostra.protocols.flow.fragments import NUMBER, RANGES_MAX, held, places, places_of, questions
 from rostra.protocols.flow.messages import Below, Data, Have, Nak, Pulse, Range, Run, Status, Stream
 from rostra.protocols.flow.recovery import Hole, Promises
+from rostra.protocols.flow.runs import cut
 from rostra.protocols.flow.streams import Inbound
 
 ENTRIES_MAX = 64
@@ -74,6 +79,7 @@ class Sender:
     """One machine."""
 
     __slots__ = (
+        "begins",
         "behind",
         "belows",
         "drained",
@@ -84,6 +90,7 @@ class Sender:
         "lan",
         "meta",
         "overdue",
+        "parted",
         "phase",
         "promises",
         "repaired",
@@ -102,6 +109,8 @@ class Sender:
         self.phase = phase
         self.inbound: Inbound | None = None
         self.promises = Promises()
+        self.begins: dict[Endpoint, float] = {}  # readers who came later: from where on they are concerned
+        self.parted = False  # of a draining one: those who have all of it were told that it left
         self.why = ""  # of a draining one: left | failed | disconnected
         self.final: int | None = None  # no number above this one will be delivered
         self.behind = 0  # how often our delegate is still told that we need nothing from its disk
@@ -115,7 +124,7 @@ class Sender:
         """The next number it is owed. What the program has not had is still owed, unless it is only held back
         until we may say who sent it (X-017)."""
         assert self.inbound is not None
-        return self.inbound.next if self.phase is Phase.SEMI else self.inbound.told
+        return self.inbound.next if self.phase is Phase.SEMI else self.inbound.owed
 
 
 class Ended(Struct, frozen=True):
@@ -126,8 +135,9 @@ class Ended(Struct, frozen=True):
 
 
 class Senders:
-    def __init__(self, voice: Voice, early: Early, *, listens: bool, spilled: bool = False) -> None:
+    def __init__(self, voice: HostVoice, early: Early, *, listens: bool, spilled: bool = False) -> None:
         self._voice = voice
+        self._audience = voice.audience
         self._config = voice.config
         self._spilled = spilled  # what we do not take in time is on our delegate's disk (`spill.py`)
         self._listens = listens  # a member that only sends is delivered nothing (X-052)
@@ -135,8 +145,6 @@ class Senders:
         self.running: dict[Stream, Sender] = {}
         self.ended: dict[Stream, Ended] = {}
         self.origins = Origins(voice)
-        self.paused = False
-        self.listing: list[tuple[Endpoint, Role, bytes]] | None = None  # while the first list is being made
         self._farewells: dict[Stream, tuple[int, Instant]] = {}  # ended, and home may not know we have all
         self._troubled: dict[Stream, Sender] = {}  # with holes, or with repairs promised
         self._recover = Alarm(voice, "recover")
@@ -163,11 +171,30 @@ class Senders:
             if not resumed:
                 self._voice.tell(Gap(endpoint, before.last + 1, start - 1))
         start = _not_again(before, start)
-        if self.listing is None:
-            self._voice.tell(Joined(endpoint, sender.role, sender.meta, resumed))
-        else:
-            self.listing.append((endpoint, sender.role, sender.meta))
+        self._voice.tell(Joined(endpoint, sender.role, sender.meta, resumed))
         self._open(sender, start)
+
+    def begin_own(self, member: Member, role: Role, start: int, stable: int) -> None:
+        """One of ours was alone so far, and is heard by a fellow from now on. Its home may wait for us to say
+        that we miss nothing of what came before."""
+        if member.endpoint not in self.running:
+            sender = Sender(member.endpoint, member.stamp, role, member.meta, Phase.ACTIVE)
+            self.running[member.endpoint] = sender
+            sender.inbound = Inbound(start)
+            sender.inbound.stable = stable
+            self._status.at(self._voice.now + self._config.status_s)
+
+    def end_own(self, endpoint: Endpoint) -> None:
+        """One of ours is alone again, and nobody hears it here."""
+        sender = self.running.get(endpoint)
+        if sender is not None:
+            self._voice.cancel_timer("drain", endpoint)
+            self.forget(sender)
+
+    @property
+    def announced(self) -> frozenset[Endpoint]:
+        """Those whose streams have not begun."""
+        return frozenset([who for who, each in self.running.items() if each.phase is Phase.ANNOUNCED])
 
     def begin_unnoticed(self, endpoint: Endpoint, stamp: Stamp, role: Role, start: int) -> None:
         """Its number is known before its notice came: hold what it says (TX-1)."""
@@ -246,6 +273,7 @@ class Senders:
         sender = self.running.get(endpoint)
         if sender is not None and sender.phase is Phase.DRAINING:
             assert sender.inbound is not None
+            self._hold_back(sender, sender.inbound)
             for run in sender.inbound.hand_on():
                 self._hand_on(sender, run)
             self._end(sender)
@@ -276,22 +304,39 @@ class Senders:
         inbound = sender.inbound
         assert inbound is not None
         progress = self._spilled and inbound.told > sender.drained
-        if progress or (self.paused and inbound.told < inbound.next):
+        if progress or (not self._audience.reading and inbound.told < inbound.next):
             # Time is for what is missing. What is here, and not read yet, is owed for as long as it takes;
             # and so is what is on its way from our delegate's disk.
             sender.drained = inbound.told
             self._voice.set_timer(self._config.drain_s, "drain", endpoint)
         else:
-            self._end(sender)
+            sender.final = inbound.told - 1
+            self._end_if_drained(sender)
 
     def _end_if_drained(self, sender: Sender) -> None:
         inbound = sender.inbound
-        if inbound is not None and sender.final is not None and inbound.told > sender.final:
+        if inbound is None or sender.final is None or inbound.told <= sender.final:
+            return
+        if not inbound.lagging:
             self._end(sender)
+        elif not sender.parted:
+            # Some readers have yet to take the rest of it; the others need not wait for them.
+            sender.parted = True
+            self._tell_left(sender, [each for each in self._audience.ready if each.me not in inbound.lagging])
+
+    def _tell_left(self, sender: Sender, readers: list[Reader]) -> None:
+        assert sender.inbound is not None
+        left = Left(sender.endpoint, sender.why, sender.inbound.told - 1)
+        for reader in readers:
+            if sender.begins.get(reader.me, 0) < inf:
+                self._voice.tell_one(reader, left)
 
     def _end(self, sender: Sender) -> None:
         assert sender.inbound is not None
         self._voice.cancel_timer("drain", sender.endpoint)
+        behind = [each for each in self._audience.ready if each.me in sender.inbound.lagging]
+        for reader in behind:
+            self._catch_up(sender, reader)
         self._drop(sender)
         last = sender.inbound.told - 1
         if sender.is_aggregate:
@@ -302,7 +347,7 @@ class Senders:
         if sender.why != "disconnected" and (last > sender.inbound.stable or sender.behind):
             self._farewells[sender.endpoint] = (last + 1, self._voice.now + self._config.linger_s)
             self.say_status()
-        self._voice.tell(Left(sender.endpoint, sender.why, last))
+        self._tell_left(sender, behind if sender.parted else list(self._audience.ready))
 
     def _drop(self, sender: Sender) -> None:
         del self.running[sender.endpoint]
@@ -320,18 +365,16 @@ class Senders:
         if (
             run.first == inbound.next == inbound.told == inbound.high + 1
             and sender.phase is Phase.ACTIVE
-            and not self.paused
-            and self.listing is None
+            and self._audience.reading
         ):
             # The usual case, and the speed of the whole receiving side: the run continues a stream of which
             # nothing is missing. It costs the same whether it holds one message or a thousand.
+            if self._audience.holding:
+                self._hold_back(sender, inbound)
             inbound.store.append(run)
             inbound.next = inbound.told = end = run.first + run.count
             inbound.high = end - 1
-            if sender.is_aggregate:
-                self.origins.hand_on(sender.endpoint, run)
-            else:
-                self._voice.tell(Delivered(sender.endpoint, run))
+            self._hand_on(sender, run)
             if data.high >= end:
                 inbound.high = data.high
                 self._look_for_holes(sender)
@@ -390,11 +433,79 @@ class Senders:
             inbound.hear_stable(pulse.stable)
         self._progress(sender)
 
-    def resume(self) -> None:
-        """The program reads again."""
-        self.paused = False
-        self.deliver_all()
+    # Readers
+
+    def came(self, reader: Reader) -> None:
+        """It is owed what is said from now on. What is here already and waits for others was said before."""
+        if not self._audience.reading:
+            for sender in self.running.values():
+                if sender.inbound is not None and sender.inbound.told < sender.inbound.next:
+                    sender.begins[reader.me] = sender.inbound.next
+        self._audience.hold(reader)
+
+    def enter(self, readers: Sequence[Reader]) -> None:
+        """They have their list, and those who were leaving by then are not in it."""
+        for sender in [each for each in self.running.values() if each.phase is Phase.DRAINING]:
+            for reader in readers:
+                sender.begins[reader.me] = inf
+                if sender.inbound is not None:
+                    sender.inbound.lagging.pop(reader.me, None)
+        self._read([each for each in readers if not each.paused])
+
+    def hold(self, reader: Reader) -> None:
+        """Its program does not read."""
+        self._audience.hold(reader)
+
+    def resume(self, reader: Reader) -> None:
+        """Its program reads again."""
+        self._read([reader])
         self._status.at(self._voice.now)
+
+    def _read(self, readers: Sequence[Reader]) -> None:
+        """First what others were told meanwhile, then what nobody was."""
+        for reader in readers:
+            self._audience.read(reader)
+            held, reader.held = reader.held, []
+            for item in held:
+                self._voice.tell_one(reader, item)
+        for stream in sorted([stream for stream, each in self.running.items() if _has_laggards(each)]):
+            sender = self.running[stream]
+            assert sender.inbound is not None
+            for reader in readers:
+                if reader.me in sender.inbound.lagging:
+                    self._catch_up(sender, reader)
+                    if sender.parted:
+                        self._tell_left(sender, [reader])
+                        sender.begins[reader.me] = inf
+            if sender.phase is Phase.DRAINING:
+                self._end_if_drained(sender)
+        if readers:
+            self.deliver_all()
+
+    def gone(self, reader: Reader) -> None:
+        """Nothing waits for it any more."""
+        self._audience.gone(reader)
+        for stream in sorted(self.running):
+            sender = self.running[stream]
+            sender.begins.pop(reader.me, None)
+            if sender.inbound is not None and sender.inbound.lagging.pop(reader.me, None) is not None:
+                self._status.at(self._voice.now + self._config.status_s)
+                if sender.phase is Phase.DRAINING:
+                    self._end_if_drained(sender)
+
+    def _catch_up(self, sender: Sender, reader: Reader) -> None:
+        assert sender.inbound is not None
+        for run in sender.inbound.catch_up(reader.me):
+            if not sender.is_aggregate:  # of those it holds the items already
+                self._voice.tell_one(reader, Delivered(sender.endpoint, run))
+
+    def _hold_back(self, sender: Sender, inbound: Inbound) -> None:
+        """Before something is handed on: those who do not read now are owed it from here on."""
+        for me in self._audience.holding:
+            if me != sender.endpoint and me not in inbound.lagging:
+                begins = sender.begins.get(me, 0)
+                if begins < inf:
+                    inbound.lagging[me] = max(inbound.told, int(begins))
 
     def deliver_all(self) -> None:
         for stream in sorted(self.running):
@@ -424,18 +535,30 @@ class Senders:
         inbound = sender.inbound
         assert inbound is not None
         if inbound.told < inbound.next and sender.phase is not Phase.SEMI and not self._holds:
+            self._hold_back(sender, inbound)
             for run in inbound.hand_on():
                 self._hand_on(sender, run)
 
     def _hand_on(self, sender: Sender, run: Run) -> None:
         if sender.is_aggregate:
             self.origins.hand_on(sender.endpoint, run)
-        else:
-            self._voice.tell(Delivered(sender.endpoint, run))
+            return
+        item, voice = Delivered(sender.endpoint, run), self._voice
+        if not sender.begins:
+            voice.hand_on(item, sender.endpoint)
+            return
+        for reader in self._audience.reading.values():
+            begins = sender.begins.get(reader.me, 0)
+            if begins < run.end and reader.me != sender.endpoint:
+                if begins > run.first:
+                    voice.tell_one(reader, Delivered(sender.endpoint, cut(run, int(begins), run.end)))
+                else:
+                    voice.tell_one(reader, item)
+                    sender.begins.pop(reader.me, None)
 
     @property
     def _holds(self) -> bool:
-        return self.paused or self.listing is not None
+        return not self._audience.reading
 
     def _look_for_holes(self, sender: Sender) -> None:
         inbound, config = sender.inbound, self._config
@@ -561,7 +684,7 @@ class Senders:
             return
         inbound = sender.inbound
         assert inbound is not None
-        if below.lowest <= inbound.next or self._holds:
+        if below.lowest <= inbound.next or self._holds or inbound.lagging:
             return  # a program that does not read is told when it does: we go on asking
         hole = inbound.holes.at(inbound.next)
         if hole is None or not hole.asked or sender.belows.count(hole) < BELOWS_MAX:
@@ -583,7 +706,7 @@ class Senders:
         have = self.unsettled()
         for begin in range(0, len(have), ENTRIES_MAX):
             self._voice.transmit(
-                self._voice.lan, Status(self._voice.me, tuple(have[begin : begin + ENTRIES_MAX]))
+                self._voice.lan, Status(self._voice.speaks_as, tuple(have[begin : begin + ENTRIES_MAX]))
             )
         if have:
             self._status.at(self._voice.now + self._config.status_s)
@@ -633,6 +756,10 @@ class Senders:
         if self.origins.known:
             running = [each for each in self.running.values() if each.is_aggregate]
             self.origins.tidy({each.endpoint: each.inbound.stable for each in running if each.inbound})
+
+
+def _has_laggards(sender: Sender) -> bool:
+    return sender.inbound is not None and bool(sender.inbound.lagging)
 
 
 def _not_again(before: Ended | None, start: int) -> int:

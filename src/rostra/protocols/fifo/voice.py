@@ -5,7 +5,7 @@ from typing import Final
 
 from rostra.core.effects import CancelTimer, Effect, Ignored, Instant, Noted, SetTimer, TimerKey
 from rostra.names import Domain, Endpoint, Group, endpoint, host_of, parent
-from rostra.protocols.fifo.events import Ask, Broadcast, Cast, Credit, Deliver, Item, Parted, Sent, Transmit
+from rostra.protocols.fifo.events import Ask, Broadcast, Cast, Deliver, Item, Transmit
 from rostra.protocols.fifo.messages import ADHOC, DELEGATE, Control, encode
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.fragments import NO_PARTS, Parts
@@ -36,10 +36,14 @@ def is_aggregate(speaker: Endpoint) -> bool:
     return f".{DELEGATE}/{AGGREGATE}#" in speaker
 
 
+def timer(group: Group, whose: Endpoint | Domain, what: str, which: str = "") -> TimerKey:
+    return ("fifo", group.name, group.scope, whose, what, which)
+
+
 class Voice:
     """One core's mouth. `now` is the moment of the step that is being taken."""
 
-    __slots__ = ("config", "effects", "group", "lan", "luck", "me", "mute", "now", "parts")
+    __slots__ = ("config", "effects", "group", "lan", "luck", "me", "now", "parts")
 
     def __init__(
         self, group: Group, me: Endpoint, config: FifoConfig, luck: int, parts: Parts = NO_PARTS
@@ -51,12 +55,9 @@ class Voice:
         self.luck = Luck(luck)
         self.now: Instant = 0.0
         self.effects: list[Effect] = []
-        self.parts = parts  # of messages that are not whole yet; its door keeps them
-        self.mute = False  # it is leaving: all that it hears is what becomes of its own words
+        self.parts = parts  # of messages that are not whole yet; its service keeps them
 
     def tell(self, item: Item) -> None:
-        if self.mute and not isinstance(item, Sent | Credit | Parted):
-            return
         self.effects.append(Deliver(self.me, self.group, item))
 
     def cast(self, message: Speech) -> None:
@@ -92,7 +93,7 @@ class Voice:
         self.effects.append(Noted(what, about))
 
     def _key(self, what: str, which: str) -> TimerKey:
-        return (ADHOC, self.group.name, self.group.scope, self.me, what, which)
+        return timer(self.group, self.me, what, which)
 
 
 class Alarm:

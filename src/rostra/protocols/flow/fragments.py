@@ -192,7 +192,7 @@ class Parts:
 
 
 NO_PARTS: Final = Parts(lambda stream, number: 0)
-"""Of a core without a door."""
+"""Of a core alone."""
 
 
 class Fragments:

@@ -12,16 +12,20 @@ from msgspec import Meta, Struct
 
 from rostra.groups.attributes import Number
 from rostra.names import Domain, Endpoint, Group
+from rostra.names.checks import NUMBER_MAX as INCARNATION_MAX
 
 Stream = Endpoint
 """All messages of one endpoint in one group. The endpoint holds its incarnation, so numbers never restart
 within a stream (TX-11)."""
 
 
-Stamped = tuple[Number, Number]
+Incarnation = Annotated[int, Meta(ge=0, le=INCARNATION_MAX)]
+"""As large as links let one through: what a delegate learnt of members and sends on must be readable."""
+
+Stamped = tuple[Incarnation, Incarnation]
 """A stamp, as another process says it."""
 
-Epoch = Number
+Epoch = Incarnation
 """The incarnation of a LAN's active delegate: the number after ``#`` of the delegate's endpoint."""
 
 Seconds = Annotated[float, Meta(ge=0)]

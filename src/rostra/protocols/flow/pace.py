@@ -1,18 +1,19 @@
-"""How fast a delegate may speak to another one: as fast as it likes, until most of what it says is lost.
+"""The send rate from one delegate to another: unlimited, until most of what is sent is lost.
 
-    unlimited ── far too much is asked for again ──▶ paced: what comes in time waits for its turn
-        ▲                                              │  more is lost than the way loses anyway: slower
-        └────────── nothing waited for a while ────────┘  no more is: faster
+    unlimited ── most of it is asked for again ──▶ paced: frames wait for their turn
+        ▲                                            │  more is lost than this way always loses: slower
+        └──────── nothing waited for a while ────────┘  no more is: faster
 
-A way that is too narrow loses what does not fit, and repairs, which do not fit either, only make it worse
-(X-090). Delegates know how much of what they said was lost, since they are asked for it again; so the rate
-follows what arrived, and no message is needed to find it. A way may also lose a fifth by itself, and by bad
-luck half of some twenty frames: so a way is called narrow on evidence that luck does not make, how much it
-loses while nobody calls it narrow is remembered, and if speaking more slowly does not help, that is how it
-is, and the rate goes up again.
+A way that is too narrow for a stream loses what does not fit, and repairs, which do not fit either, make it
+worse (X-090). Naks tell the sending delegate what was lost, so the rate follows what arrived and needs no
+messages of its own. Loss alone does not make a way narrow: a radio may lose a fifth at any rate, and by
+chance half of some twenty frames. So a way is paced on evidence that chance does not make; the share that it
+loses while unlimited is remembered; and if a lower rate does not lower that share, the rate goes up again. A
+rate at which too much was lost is approached in small steps, and forgotten once it was passed without loss,
+as in CUBIC. Relatives: TFRC (a rate, not a window) and NORM (loss known from naks).
 
-While a way is paced, a question for something that waits for its turn, or that has just been sent, is not
-answered twice.
+While a way is paced, a nak for a frame that waits for its turn, or that has just been sent, is not answered
+twice.
 """
 
 from bisect import bisect_left, bisect_right
@@ -30,8 +31,8 @@ Frame = Data | Numbered | Parity
 Number = tuple[Group, Stream, int]
 
 JUDGED: Final = 8
-"""Frames that must have been sent before a way is judged by what became of them; twice as many before it is
-called narrow for the first time."""
+"""Frames that must have been sent before a paced way is judged by what became of them; twice as many on an
+unlimited one."""
 
 LONGEST_S: Final = 2.0
 """If fewer were sent in this time, these have to do; what is longer ago is not counted."""
@@ -40,22 +41,28 @@ QUEUE_S: Final = 0.5
 """What a narrow way holds back before it loses something."""
 
 ARRIVED: Final = 0.75
-SURE: Final = 13.0
+EVIDENCE_THRESHOLD: Final = 13.0
 """What is lost speaks for a narrow way, what arrives against it, by so much; from this sum on it is believed.
 Twenty frames of which two arrive are enough. Where a fifth is lost by chance, ten million are not."""
 
 REMEMBERED: Final = 0.125
 """By this part of the difference each stretch of time changes what a way is known to lose anyway."""
 
-MORE: Final = 0.15
-"""A paced one that loses so much more than it does anyway, and more than chance, is still too fast."""
+LOSS_MARGIN: Final = 0.15
+"""A paced way that loses so much more than always, and more than chance explains, is still too fast."""
 
 FASTER: Final = 1.1
 MUCH_FASTER: Final = 4.0
-"""By so much at a time, if more was lost than the way loses anyway and if not."""
+"""The factors by which a rate grows: while clearly more is lost than always or near a rate that was too fast,
+and elsewhere."""
 
 IDLE_S: Final = 5.0
 """After so long in which nothing had to wait, a way is unlimited again."""
+
+
+Unit = tuple[int, int, int]
+"""The first and the last number that a frame, or the parts of one message, carried; and how many units were
+sent before it."""
 
 
 class Waiting(Struct, frozen=True, gc=False):
@@ -64,7 +71,7 @@ class Waiting(Struct, frozen=True, gc=False):
     size: int
 
 
-class Cohort(Struct, gc=False):
+class SendWindow(Struct, gc=False):
     """What was sent in one stretch of time, and what of it was asked for again."""
 
     began: Instant
@@ -78,30 +85,34 @@ class Cohort(Struct, gc=False):
         return min(1.0, self.lost / max(1, self.frames))
 
     @property
-    def arrived(self) -> float:
+    def sent(self) -> float:
         """Bytes per second."""
-        return self.bytes * (1.0 - self.lost_share) / max(self.ended - self.began, 0.05)
+        return self.bytes / max(self.ended - self.began, 0.05)
+
+    @property
+    def arrived(self) -> float:
+        return self.sent * (1.0 - self.lost_share)
 
 
-class Outset(Struct, gc=False):
-    """What was said for the first time on an unlimited way, and which numbers of it were asked for.
+class LossProbe(Struct, gc=False):
+    """What was sent for the first time on an unlimited way, and which of it was asked for again.
 
-    Only what this delegate said itself counts, and only once however often it is asked for: neither what its
-    predecessor said, nor what it misses itself, nor a hole whose repair was lost as well, makes a way narrow.
-    A message in many parts counts as one, of which some may be lost: they leave at one moment, and say no
-    more about a way than a single frame does.
+    Only frames that this delegate sent itself count, and only once however often they are asked for: neither
+    what its predecessor sent, nor what it misses itself, nor a hole whose repair was lost as well, makes a
+    way narrow. The unit is what one frame carries, however many messages that are: they are lost together. A
+    message in many parts is one unit too, of which some may be lost: its frames leave at one moment, and say
+    no more about a way than a single one does.
     """
 
     began: Instant
     frames: int = 0
     bytes: int = 0
-    numbers: int = 0
+    units: int = 0
     ended: Instant = 0.0
-    said: dict[tuple[Group, Stream], list[Range]] = field(default_factory=dict)
+    sent_units: dict[tuple[Group, Stream], list[Unit]] = field(default_factory=dict)
     parts: dict[Number, int] = field(default_factory=dict)  # of messages in parts: how many frames
-    places: dict[tuple[Group, Stream], list[Range]] = field(default_factory=dict)  # which came after how many
-    heard_of: int = 0  # up to here, in the order in which it was said, the other end knows of it
-    lost: dict[Number, float] = field(default_factory=dict)  # which share of it
+    known: int = 0  # so many of the units, in the order in which they were sent, the other end knows of
+    lost: dict[Number, float] = field(default_factory=dict)  # which share of a unit
 
     def sent(self, now: Instant, group: Group, frame: Frame, size: int) -> None:
         data = frame.data if isinstance(frame, Numbered) else frame
@@ -111,63 +122,52 @@ class Outset(Struct, gc=False):
             self.began = now
         self.ended = now
         if self.is_long:
-            self.said.clear()
+            self.sent_units.clear()
             self.parts.clear()
-            self.places.clear()
         self.frames += 1
         self.bytes += size
-        said = self.said.setdefault((group, data.stream), [])
+        units = self.sent_units.setdefault((group, data.stream), [])
         if data.size:
             number = (group, data.stream, data.run.first)
             self.parts[number] = self.parts.get(number, 0) + 1
-            if said and said[-1][1] == data.run.first:
+            if units and units[-1][1] == data.run.first:
                 return
-        self.places.setdefault((group, data.stream), []).append((data.run.first, self.numbers))
-        self.numbers += data.run.count
-        if said and said[-1][1] == data.run.first - 1:
-            said[-1] = (said[-1][0], data.run.end - 1)
-        else:
-            said.append((data.run.first, data.run.end - 1))
+        units.append((data.run.first, data.run.end - 1, self.units))
+        self.units += 1
 
     def asked(self, group: Group, nak: Nak, frame_bytes: int) -> None:
-        frames, stream = _lost_frames(nak, frame_bytes), (group, nak.stream)
-        for low, high in self.said.get(stream, ()):
-            for first, last in nak.ranges:
-                self._hears_of(stream, max(first, low), min(last, high))
-                for each in range(max(first, low), min(last, high) + 1):
-                    number = (group, nak.stream, each)
-                    whole = self.parts.get(number, 1)
-                    lost = min(1.0, frames.get(each, whole) / whole)
-                    self.lost[number] = max(self.lost.get(number, 0.0), lost)
+        units = self.sent_units.get((group, nak.stream), ())
+        missing = _lost_frames(nak, frame_bytes)
+        for first, last in nak.ranges:
+            for low, _, place in units[bisect_left(units, first, key=_last_number) :]:
+                if low > last:
+                    break
+                number = (group, nak.stream, low)
+                whole = self.parts.get(number, 1)
+                lost = min(1.0, missing.get(low, whole) / whole)
+                self.lost[number] = max(self.lost.get(number, 0.0), lost)
+                self.known = max(self.known, place + 1)
 
     @property
     def is_long(self) -> bool:
-        """Nobody asked for anything for too long a time: nothing is lost here, or the way was cut."""
+        """Nothing was asked for in too long a time: nothing is lost here, or the way was cut."""
         return self.ended - self.began > LONGEST_S
 
-    def _hears_of(self, stream: tuple[Group, Stream], first: int, last: int) -> None:
-        """What is asked for is known there, and so is all that was said before it."""
-        places = self.places.get(stream)
-        if first <= last and places:
-            begin, before = places[max(0, bisect_right(places, (last, self.numbers)) - 1)]
-            self.heard_of = max(self.heard_of, before + last - begin + 1)
-
     @property
-    def unheard_of(self) -> int:
-        """How much of it the other end may not know of. It asks for nothing of that, lost or not: a narrow
-        way has a queue, and of what does not fit into that it is told by what comes later."""
-        return max(0, self.numbers - self.heard_of)
+    def unknown(self) -> int:
+        """Units that the other end may not know of. It asks for none of these, lost or not: a narrow way has
+        a queue, and what does not fit into it is noticed by what comes later."""
+        return max(0, self.units - self.known)
 
     @property
     def lost_share(self) -> float:
-        return min(1.0, sum(self.lost.values()) / max(1, self.numbers))
+        return min(1.0, sum(self.lost.values()) / max(1, self.units))
 
 
 class Pace:
     """The way to one delegate, for frames of so many bytes at most."""
 
     __slots__ = (
-        "_after",
         "_before",
         "_closed",
         "_due_at",
@@ -180,8 +180,8 @@ class Pace:
         "_natural",
         "_news",
         "_now",
-        "_outset",
         "_pending",
+        "_probe",
         "_repairs",
         "_said",
         "_said_since",
@@ -206,15 +206,15 @@ class Pace:
         self._waited_at: Instant = 0.0  # when something last had to wait
         self._natural = 0.0  # the share that the way loses whatever the rate
         self._lowered: tuple[float, float] | None = None  # the rate and the share lost, before it was lowered
-        self._too_fast = inf  # a rate at which more was lost than usual; less sure with time
+        self._too_fast = inf  # a rate at which more was lost than usual, until it was passed
         self._epoch: int | None = None  # of the delegate there
-        self._outset = Outset(0.0)  # while the way is unlimited
-        self._closed: Outset | None = None  # and before: the last of it may still be asked for
+        self._probe = LossProbe(0.0)  # while the way is unlimited
+        self._closed: LossProbe | None = None  # and before: the last of it may still be asked for
         self._evidence = 0.0  # that the way is narrow
         self._said_since: Instant = 0.0
         self._said = (0, 0)  # bytes in the last stretch of time, and in this one
-        self._now = Cohort(0.0)  # while it is paced
-        self._before: Cohort | None = None  # has had its time to be asked for again; to be judged
+        self._now = SendWindow(0.0)  # while it is paced
+        self._before: SendWindow | None = None  # has had its time to be asked for again; to be judged
 
     def meet(self, now: Instant, epoch: int | None) -> None:
         """The delegate there is this one. What a predecessor did not hear says nothing about the way."""
@@ -226,7 +226,7 @@ class Pace:
         """May it leave now? Else it waits; or it is dropped, if it is here already."""
         size = _size(frame)
         if self.rate is None:
-            self._outset.sent(now, group, frame, size)
+            self._probe.sent(now, group, frame, size)
             if now - self._said_since > LONGEST_S:
                 self._said = (self._said[1] if now - self._said_since < 2 * LONGEST_S else 0, 0)
                 self._said_since = now
@@ -283,9 +283,9 @@ class Pace:
     def asked(self, now: Instant, group: Group, nak: Nak, again_s: float) -> Nak | None:
         """A question from there: so much was lost. What is on its way already is taken out of it."""
         if self.rate is None:
-            for outset in (self._closed, self._outset):
-                if outset is not None:
-                    outset.asked(group, nak, self._frame_bytes)
+            for probe in (self._closed, self._probe):
+                if probe is not None:
+                    probe.asked(group, nak, self._frame_bytes)
             self._judge_unlimited(now, again_s)
             return nak
         ranges: list[Range] = []
@@ -330,25 +330,25 @@ class Pace:
 
     def _judge_unlimited(self, now: Instant, again_s: float) -> None:
         """What became of what was said, once all of it has had its time to be asked for?"""
-        if self._closed is None and self._outset.frames >= 2 * JUDGED:
-            self._closed, self._outset = self._outset, Outset(now)
+        if self._closed is None and self._probe.frames >= 2 * JUDGED:
+            self._closed, self._probe = self._probe, LossProbe(now)
         closed = self._closed
         if closed is None or now < closed.ended + again_s:
             return
-        unheard_of = closed.unheard_of
-        if unheard_of and not closed.is_long and now < closed.ended + LONGEST_S:
+        unknown = closed.unknown
+        if unknown and not closed.is_long and now < closed.ended + LONGEST_S:
             return
         self._closed = None
         if closed.is_long:
             self._evidence = 0.0
             return
-        if self._outset.is_long:
-            self._outset = Outset(now)  # by our own waiting
-        closed.numbers -= unheard_of
+        if self._probe.is_long:
+            self._probe = LossProbe(now)  # by our own waiting
+        closed.units -= unknown
         lost = closed.lost_share
-        lost_numbers = lost * closed.numbers
-        self._evidence = max(0.0, self._evidence + lost_numbers - ARRIVED * (closed.numbers - lost_numbers))
-        if self._evidence >= SURE:
+        lost_units = lost * closed.units
+        self._evidence = max(0.0, self._evidence + lost_units - ARRIVED * (closed.units - lost_units))
+        if self._evidence >= EVIDENCE_THRESHOLD:
             arrived = closed.bytes * (1.0 - lost) / max(now - closed.began, 0.05)
             # It may have been cut for a moment: to say all of it again in about that time must be possible.
             self._lower(now, max(arrived, max(self._said) / LONGEST_S, self._least), lost, rate=None)
@@ -361,23 +361,24 @@ class Pace:
         if elapsed < patience_s or (self._now.frames < JUDGED and elapsed < max(LONGEST_S, 2 * patience_s)):
             return
         self._now.ended = now
-        cohort, self._before, self._now = self._before, self._now, Cohort(now)
-        if cohort is None or self.rate is None:
+        window, self._before, self._now = self._before, self._now, SendWindow(now)
+        if window is None or self.rate is None:
             return
-        lost = cohort.lost_share
+        lost = window.lost_share
         if self._lowered is not None and lost > 0.7 * self._lowered[1]:
             # Much less was said, and the same share of it was lost: that is how this way is.
             self._natural, self.rate = lost, max(self.rate, self._lowered[0])
             self._lowered = None
-        elif lost > self._natural + MORE + self._chance(cohort.frames):
-            self._lower(now, max(self._least, 0.95 * cohort.arrived), lost, rate=self.rate)
+        elif lost > self._natural + LOSS_MARGIN + self._chance(window.frames):
+            self._lower(now, max(self._least, 0.95 * window.arrived), lost, rate=self.rate)
         else:
             self._lowered = None
-            if self._waited_at >= cohort.began:
-                carried = cohort.arrived / (1.0 - min(self._natural, 0.9))
+            if self._waited_at >= window.began:
+                carried = window.arrived / (1.0 - min(self._natural, 0.9))
+                if window.sent > self._too_fast:
+                    self._too_fast = inf  # it is not, or no longer
                 near = MUCH_FASTER * self.rate > self._too_fast
-                faster = FASTER if lost > self._natural or near else MUCH_FASTER
-                self._too_fast *= FASTER
+                faster = FASTER if lost > self._natural + LOSS_MARGIN / 2 or near else MUCH_FASTER
                 self.rate = min(faster * self.rate, max(self.rate, MUCH_FASTER * carried))
             elif now - self._waited_at > IDLE_S:
                 self._unlimited(now)
@@ -393,7 +394,7 @@ class Pace:
         return 2.0 * sqrt(self._natural * (1.0 - self._natural) / max(1, frames))
 
     def _unlimited(self, now: Instant) -> None:
-        self.rate, self._before, self._outset = None, None, Outset(now)
+        self.rate, self._before, self._probe = None, None, LossProbe(now)
         self._closed, self._evidence = None, 0.0
         self._sent_at.clear()
 
@@ -404,7 +405,7 @@ class Pace:
         self._lowered = (rate, lost) if rate is not None and to < 0.7 * rate else None
         self.rate = to
         # What is under way was sent too fast, and says nothing about the new rate.
-        self._before, self._now = None, Cohort(now)
+        self._before, self._now = None, SendWindow(now)
 
 
 def _size(frame: Frame) -> int:
@@ -421,6 +422,10 @@ def _lost_frames(nak: Nak, frame_bytes: int) -> dict[int, int]:
         number: sum([-((first - last - 1) // frame_bytes) for first, last in missing])
         for number, missing in nak.parts
     }
+
+
+def _last_number(unit: Unit) -> int:
+    return unit[1]
 
 
 def _number(group: Group, frame: Frame) -> Number | None:

@@ -135,12 +135,13 @@ class Store:
 class Inbound:
     """A stream on its way in, from `start` on."""
 
-    __slots__ = ("high", "holes", "next", "stable", "start", "store", "told")
+    __slots__ = ("high", "holes", "lagging", "next", "stable", "start", "store", "told")
 
     def __init__(self, start: int) -> None:
         self.start = start
         self.next = start
         self.told = start
+        self.lagging: dict[str, int] = {}  # of several readers, those who were told less: up to where
         self.high = start - 1  # the last number known to be emitted
         self.stable = start - 1  # every receiver has all up to here
         self.store = Store()
@@ -177,8 +178,20 @@ class Inbound:
         else:
             due = self.store.get(self.told, self.next - 1)
         self.told = self.next
-        if self.told <= self.stable + 1:  # everybody else had it long ago
+        if self.told <= self.stable + 1 and not self.lagging:  # everybody else had it long ago
             self.store.forget(self.told - 1)
+        return due
+
+    @property
+    def owed(self) -> int:
+        """The first number that a reader of ours was not told."""
+        return min(self.lagging.values(), default=self.told) if self.lagging else self.told
+
+    def catch_up(self, reader: str) -> list[Run]:
+        """What this reader was not told, and others were."""
+        since = self.lagging.pop(reader, self.told)
+        due = self.store.get(since, self.told - 1) if since < self.told else []
+        self.store.forget(min(self.stable, self.owed - 1))
         return due
 
     def hear_high(self, high: int) -> None:
@@ -190,7 +203,7 @@ class Inbound:
         if stable <= self.stable:
             return False
         self.stable = stable
-        self.store.forget(min(stable, self.told - 1))
+        self.store.forget(min(stable, self.owed - 1))
         return True
 
     def skip_to(self, number: int) -> None:

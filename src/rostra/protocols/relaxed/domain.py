@@ -35,7 +35,7 @@ Everything that is dropped leaves as `Ignored`; rows and collections that come a
 """
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, get_args
 
 import msgspec
 
@@ -52,9 +52,12 @@ from rostra.core.effects import (
     Noted,
     Persist,
     Received,
+    Secure,
     Send,
 )
-from rostra.errors import BadName, NotAllowed, NotAvailable
+from rostra.core.records import KeyedRecord
+from rostra.core.stack import Service, ServiceName
+from rostra.errors import BadName, NotAllowed, NotAvailable, TooLarge
 from rostra.groups.members import Because, Cause, Members, Part, by_endpoint
 from rostra.names import Domain, Group, check_public, inside, make_group
 from rostra.protocols.relaxed.collection import Collection, Collections, Kind, Question, Side
@@ -80,8 +83,16 @@ from rostra.protocols.relaxed.messages import (
     Undeliverable,
 )
 from rostra.protocols.relaxed.neighbours import Neighbours, Relation
-from rostra.protocols.relaxed.registry import Registry, RegistryRecord
-from rostra.protocols.relaxed.requests import Done, Inspect, Inspected, Register, Unregister, denied
+from rostra.protocols.relaxed.registry import REGISTRY, Registry, RegistryRecord
+from rostra.protocols.relaxed.requests import (
+    AnyRequest,
+    Done,
+    Inspect,
+    Inspected,
+    Register,
+    Unregister,
+    denied,
+)
 from rostra.protocols.relaxed.routing import OUTSIDE, Router
 
 SERVERS_WEIGH: Final = 10
@@ -91,8 +102,14 @@ CHILD, SIBLING, PARENT = Relation.CHILD, Relation.SIBLING, Relation.PARENT
 ALL = Interest.ALL
 
 
-class DomainServer:
+SERVER: Final = ServiceName["DomainServer"]("relaxed server")
+
+
+class DomainServer(Service):
     """Congress's GMS of one domain. `cluster` says whether its children are hosts."""
+
+    name = SERVER
+    takes = (*ServerMessage.__subclasses__(), *get_args(AnyRequest), LinkUp, LinkDown, LinkMoved)
 
     def __init__(
         self,
@@ -112,11 +129,17 @@ class DomainServer:
         self.table = InterestTable(self.neighbours, self._config.groups_of_host_max * per_child)
         self.collections = Collections()
         self.registry = registry if registry is not None else Registry()
+        self.registry.load(domain)
         self._router = Router(self.neighbours, self._new_id)
         self._said_sync_done = False
         self._unrenewed: dict[Domain, set[Group]] = {}  # by a child that moved: rows it has not named again
         self._sequence = 0
         self._effects: list[Effect] = []
+
+    def take_over(self, term: int) -> None:
+        """Our replica leads from now on: its records are what the others' leader told it."""
+        self.incarnation = term
+        self.registry.load(self.domain)
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
         effects: list[Effect] = []
@@ -568,6 +591,8 @@ class DomainServer:
     def _greet(self, peer: Domain, relation: Relation) -> None:
         if relation is CHILD:
             # The child announces what it has; all we do is give it the permanent names (C-133, C-012).
+            if (own := self.registry.own.get(REGISTRY)) is not None:
+                self._effects.append(Secure(own))
             for record in self.registry.records():
                 self._send(peer, self._registry_message(record))
             return
@@ -612,9 +637,15 @@ class DomainServer:
                 self._effects.append(Answer(token, denied(refusal)))
 
     def _change_registry(
-        self, token: int, group: Group, change: Callable[[Group], RegistryRecord], *, is_new: bool = False
+        self,
+        token: int,
+        group: Group,
+        change: Callable[[Group], KeyedRecord | None],
+        *,
+        is_new: bool = False,
     ) -> None:
-        """On disk before it is promised, promised before it is told (C-012)."""
+        """On disk and with a majority of replicas before it is promised, promised before it is told (C-012);
+        also if it was so already, because that may not be secure yet."""
         try:
             make_group(group.name, group.scope)
             if is_new:
@@ -624,16 +655,17 @@ class DomainServer:
                     f"{group} belongs to the server of {group.scope}; this is the server of {self.domain}",
                     fix=f"ask the server of {group.scope}",
                 )
-        except (BadName, NotAllowed, NotAvailable) as refusal:
+            changed = change(group)
+        except (BadName, NotAllowed, NotAvailable, TooLarge) as refusal:
             self._effects.append(Answer(token, denied(refusal)))
             return
-        was_permanent = self.registry.is_permanent(group)
-        record = change(group)
-        if self.registry.is_permanent(group) is was_permanent:
-            self._effects.append(Answer(token, Done()))
-            return
-        self._effects += [Persist(record), Answer(token, Done())]
-        self._tell_registry(record)
+        if (record := self.registry.own.get(REGISTRY)) is not None:
+            self._effects.append(Secure(record))
+        self._effects.append(Answer(token, Done()))
+        if changed is not None:
+            told = self.registry.record(self.domain)
+            assert told is not None, "it was changed just now"
+            self._tell_registry(told)
 
     def _registry_told(self, relation: Relation, message: RegistryTold) -> None:
         scope = message.scope

@@ -16,7 +16,7 @@ from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.messages import Inquiry, MessageId, Report
 from rostra.protocols.relaxed.requests import Recall, Recalled, denied
 
-INQUIRY: Final = "inquiry"  # with the token of a question: the timer that ends its patience
+INQUIRY: Final = ("relaxed", "inquiry")  # with the token of a question: the timer that ends its patience
 
 
 class Inquiries:
@@ -40,7 +40,7 @@ class Inquiries:
         inquiry = Inquiry(self._new_id(), self._host, recall.of, recall.about)
         self.open[inquiry.id] = (token, recall.of)
         out.append(Send(parent(self._host), inquiry))
-        out.append(SetTimer((INQUIRY, token), self._config.inquiry_deadline_s))
+        out.append(SetTimer((*INQUIRY, token), self._config.inquiry_deadline_s))
 
     def reported(self, report: Report, out: list[Effect]) -> None:
         token, of = self.open.get(report.id, (0, Domain("")))
@@ -48,7 +48,7 @@ class Inquiries:
             out.append(Ignored("Report", why="late reply"))
             return
         del self.open[report.id]
-        out.append(CancelTimer((INQUIRY, token)))
+        out.append(CancelTimer((*INQUIRY, token)))
         if report.why:
             out.append(Answer(token, denied(Unreachable(f"{of} is out of sight: {report.why}"))))
         else:
@@ -68,4 +68,4 @@ class Inquiries:
         waiting, self.open = self.open, {}
         for token, of in waiting.values():
             gone = Unreachable(f"{of} went out of sight before it answered", fix="ask again")
-            out += [CancelTimer((INQUIRY, token)), Answer(token, denied(gone))]
+            out += [CancelTimer((*INQUIRY, token)), Answer(token, denied(gone))]

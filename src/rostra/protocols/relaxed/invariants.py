@@ -10,9 +10,10 @@ from rostra.names import Group, inside, name_of
 from rostra.protocols.relaxed.collection import Collection, Kind, Side
 from rostra.protocols.relaxed.domain import DomainServer
 from rostra.protocols.relaxed.local import LocalServer
-from rostra.protocols.relaxed.local_state import AUTO, LocalGroup, OpenResolve
+from rostra.protocols.relaxed.local_state import LocalGroup
 from rostra.protocols.relaxed.messages import Interest
 from rostra.protocols.relaxed.neighbours import Relation
+from rostra.protocols.relaxed.resolves import AUTO, OpenResolve
 
 
 def domain_server_violations(server: DomainServer) -> list[str]:
@@ -129,20 +130,21 @@ def _mirrors(server: LocalServer) -> Iterator[str]:
     if {(e, g) for e, at in present for g in at.watched} != {(e, g) for g, t in groups for e in t.watchers}:
         yield "endpoints and groups disagree on who is watching"
     if {t: e for e, at in present for t in at.questions} != {
-        t: q.endpoint for t, q in server.questions.items()
+        t: q.endpoint for t, q in server.resolves.questions.items()
     }:
         yield "endpoints and questions disagree on who has asked"
     by_group: dict[Group, list[OpenResolve]] = {}
-    for entry in server.open.values():
+    for entry in server.resolves.open.values():
         by_group.setdefault(entry.group, []).append(entry)
-    if by_group != {group: list(entries.values()) for group, entries in server.open_of.items()}:
+    if by_group != {group: list(entries.values()) for group, entries in server.resolves.of_group.items()}:
         yield "the open requests and their order by group differ"
 
 
 def _queue(server: LocalServer) -> Iterator[str]:
-    if server.open and not server.up:
+    asked = server.resolves.questions
+    if server.resolves.open and not server.up:
         yield "requests are open while the link is down"
-    for entry in server.open.values():
+    for entry in server.resolves.open.values():
         what = f"{entry.kind.value} of {entry.group}"
         table = server.groups.get(entry.group, LocalGroup())
         if entry.group.scope == server.host:
@@ -155,11 +157,11 @@ def _queue(server: LocalServer) -> Iterator[str]:
             if token is AUTO:
                 if not table.is_followed_by(endpoint):
                     yield f"{what} serves {endpoint}, which does not follow the group"
-            elif token not in server.questions or entry.id not in server.questions[token].waits_for:
+            elif token not in asked or entry.id not in asked[token].waits_for:
                 yield f"{what} serves a question that does not wait for it"
-    for token, question in server.questions.items():
+    for token, question in asked.items():
         if not question.waits_for:
             yield f"question {token} waits for nothing"
         for id, entry in question.waits_for.items():
-            if server.open.get(id) is not entry or (question.endpoint, token) not in entry.waiters:
+            if server.resolves.open.get(id) is not entry or (question.endpoint, token) not in entry.waiters:
                 yield f"question {token} waits for a request that does not serve it"

@@ -23,7 +23,7 @@ from rostra.protocols.relaxed.messages import LifeAsked, LifeTold, MessageId
 from rostra.protocols.relaxed.requests import Life
 from rostra.protocols.relaxed.routing import OUTSIDE
 
-REFRESH: Final = ("life",)
+REFRESH: Final = ("relaxed", "life")
 
 CRASHED: Final = "crashed"
 CLOSED: Final = "closed"
@@ -79,6 +79,12 @@ class Liveness:
             watched.watchers.add(me)
             if watched.alive is not None:
                 out.append(Tell((me,), Life(target, watched.alive, watched.why)))
+
+    def document(self) -> dict[str, object]:
+        return {
+            "watched": sorted(self.watched),
+            "asked_by": {each: sorted(who) for each, who in sorted(self.asked_by.items())},
+        }
 
     def check_watch(self, me: Endpoint, target: Endpoint) -> None:
         mine = self._watching.get(me, ())

@@ -29,17 +29,15 @@ Where we differ from the paper, and why:
 """
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable
-from functools import lru_cache
+from collections.abc import Iterable
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from msgspec import json
 
 from rostra.core.effects import (
     Answer,
     Asked,
-    CancelTimer,
     Effect,
     EndpointGone,
     Event,
@@ -51,16 +49,16 @@ from rostra.core.effects import (
     LinkUp,
     Persist,
     Received,
+    Secure,
     Send,
-    SetTimer,
     Tell,
     TimerFired,
     TimerKey,
 )
+from rostra.core.stack import Service, ServiceName
 from rostra.errors import (
     AlreadyMember,
     BadInput,
-    DeadlineExceeded,
     GroupIsPermanent,
     NameInUse,
     NoSuchPermanentGroup,
@@ -77,31 +75,21 @@ from rostra.names import (
     Domain,
     Endpoint,
     Group,
-    check_group_name,
     check_public,
     concerns,
     enclosing,
     endpoint,
-    host_of,
     inside,
     name_of,
     parent,
-    parse_endpoint,
     parse_endpoint_name,
-    parse_scope,
 )
 from rostra.protocols.relaxed.config import RelaxedConfig
+from rostra.protocols.relaxed.events import JoinsBegin, JoinsEnd
 from rostra.protocols.relaxed.inquiries import INQUIRY, Inquiries
 from rostra.protocols.relaxed.liveness import CLOSED, CRASHED, REFRESH, UNKNOWN, Liveness
-from rostra.protocols.relaxed.local_state import (
-    AUTO,
-    Kind,
-    LocalGroup,
-    OpenResolve,
-    Presence,
-    Question,
-    Waiter,
-)
+from rostra.protocols.relaxed.local_state import GatheredJoins, LocalGroup, Presence, check_group
+from rostra.protocols.relaxed.mail import Mail, check_endpoint
 from rostra.protocols.relaxed.messages import (
     DomainFailed,
     EndpointLeft,
@@ -116,12 +104,14 @@ from rostra.protocols.relaxed.messages import (
     ResolveReply,
     ResolveRequest,
     Routed,
+    ServerMessage,
     SyncDone,
     Undeliverable,
 )
 from rostra.protocols.relaxed.registry import Registry, RegistryRecord
 from rostra.protocols.relaxed.requests import (
     Absolute,
+    AnyRequest,
     Close,
     Done,
     Inspect,
@@ -130,15 +120,12 @@ from rostra.protocols.relaxed.requests import (
     Joined,
     Leave,
     Left,
-    Message,
-    NotDelivered,
     Only,
     Open,
     Opened,
     Recall,
     Register,
     Resolve,
-    Resolved,
     SendTo,
     SetOnline,
     Unregister,
@@ -149,15 +136,22 @@ from rostra.protocols.relaxed.requests import (
     Without,
     denied,
 )
-from rostra.protocols.relaxed.routing import OUTSIDE
-
-DEADLINE: Final = "deadline"  # with the token of a question: the timer that ends its patience
+from rostra.protocols.relaxed.resolves import AUTO, DEADLINE, Kind, Question, Resolves
 
 _DONE: Final = Done()
 _endpoint_of: Final = attrgetter("endpoint")
 
 
-class LocalServer:
+AGENT: Final = ServiceName["LocalServer"]("relaxed agent")
+
+
+class LocalServer(Service):
+    name = AGENT
+    takes = (
+        *(*ServerMessage.__subclasses__(), *get_args(AnyRequest)),
+        *(EndpointGone, FellBehind, JoinsBegin, JoinsEnd, LinkUp, LinkDown, LinkMoved),
+    )
+
     def __init__(
         self,
         host: Domain,
@@ -172,21 +166,24 @@ class LocalServer:
         self.next_number = incarnation  # of the next endpoint; drivers see to it that numbers never recur
         self.config = config or RelaxedConfig()
         self.registry = registry or Registry()
+        self.registry.load(host)
         self.up = False  # the link to the domain server
         self.groups: dict[Group, LocalGroup] = {}
         self.endpoints: dict[Endpoint, Presence] = {}
         self.names: dict[str, Endpoint] = {}
-        self.open: dict[MessageId, OpenResolve] = {}  # in the order of asking
-        self.open_of: dict[Group, dict[MessageId, OpenResolve]] = {}  # the same by group, in the same order
-        self.questions: dict[int, Question] = {}
+        self.resolves = Resolves(self.gms, self.endpoints, self._new_id)
         self.life = Liveness(host, self.config, self._new_id)
+        self.mail = Mail(host, self.config, self.endpoints, self._new_id)
         self.inquiries = Inquiries(host, self.config, self._new_id)
+        self._joins: dict[Group, GatheredJoins] | None = None  # of this turn, while they are gathered
         self._around = frozenset(enclosing(host))  # every scope that contains this host
         self._sequence = 0
         self._counter = 0
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
         out: list[Effect] = []
+        if self._joins is not None and not (type(event) is Asked and type(event.request) is Join):
+            self._end_joins(now, out)
         match event:
             case Received(sender, message):
                 if sender != self.gms:
@@ -199,6 +196,8 @@ class LocalServer:
                 self._asked(now, me, token, request, out)
             case TimerFired(timer):
                 self._timer_fired(now, timer, out)
+            case JoinsBegin() | JoinsEnd():
+                self._joins = {} if type(event) is JoinsBegin else None
             case EndpointGone(me):
                 self._endpoint_gone(me, out)
             case FellBehind(me, groups):
@@ -219,6 +218,9 @@ class LocalServer:
         """What this host needs to hear about a group (C-093)."""
         table = self.groups.get(group)
         return Interest.NONE if table is None else table.interest()
+
+    def _follows(self, group: Group) -> bool:
+        return self.interest(group) is Interest.ALL
 
     def present(self, about: str) -> list[tuple[Endpoint, tuple[Group, ...]]]:
         """The open endpoints that this is, or holds, and what each is in; the newest first."""
@@ -248,8 +250,8 @@ class LocalServer:
                     self._join(now, me, token, request, out)
                 case Leave():
                     self._leave(now, me, token, request, out)
-                case SendTo(destinations, data):
-                    self._send_to(me, token, destinations, data, out)
+                case SendTo():
+                    self.mail.send(me, token, request, self.up, out)
                 case Watch(group):
                     self._watch(now, me, token, group, out)
                 case Unwatch(group):
@@ -257,7 +259,7 @@ class LocalServer:
                 case SetOnline(group, online):
                     self._set_online(now, me, token, group, online, out)
                 case WatchLife(target):
-                    _check_endpoint(target)
+                    check_endpoint(target)
                     self.life.check_watch(me, target)
                     out.append(Answer(token, _DONE))
                     self.life.watch(me, target, target in self.endpoints, out)
@@ -292,7 +294,7 @@ class LocalServer:
 
     def _close(self, me: Endpoint, token: int, out: list[Effect]) -> None:
         for open_token in sorted(self.endpoints[me].questions):
-            self._give_up(self.questions[open_token], out)
+            self.resolves.give_up(self.resolves.questions[open_token], out)
             gone = Unreachable(f"{me} was closed before the answer came", fix="open it again and ask again")
             out.append(Answer(open_token, denied(gone)))
         self._forget(me, Cause.LEAVE, CLOSED, out)
@@ -321,15 +323,33 @@ class LocalServer:
         member = Member(me, self._stamp(), join.meta, join.group_kind, join.attributes)
         before = self.interest(group)
         table = self.groups.setdefault(group, LocalGroup())
-        self._tell(table.followers_besides(me), Joined(group, (member,), Cause.JOIN), out)
+        if self._joins is None:
+            self._tell(table.followers_besides(me), Joined(group, (member,), Cause.JOIN), out)
+        else:
+            self._joins.setdefault(group, GatheredJoins(before, table.followers())).members.append(member)
         table.add(member, join.online)
         self.endpoints[me].groups.add(group)
         out.append(Answer(token, _DONE))
+        if self._joins is None:
+            self._announce_joins(now, group, before, (member,), out)
+
+    def _end_joins(self, now: Instant, out: list[Effect]) -> None:
+        """All joins of a turn as one notice. They tell each other nothing: each gets a baseline (C-066)."""
+        joins, self._joins = self._joins or {}, None
+        for group, gathered in joins.items():
+            members = by_endpoint({member.endpoint: member for member in gathered.members})
+            self._tell(gathered.besides(), Joined(group, members, Cause.JOIN), out)
+            self._announce_joins(now, group, gathered.before, members, out)
+
+    def _announce_joins(
+        self, now: Instant, group: Group, before: Interest, members: Members, out: list[Effect]
+    ) -> None:
         self._announce_interest(group, before, out)
         if self._reaches_beyond(group):
-            self._send(EndpointsJoined(self._new_id(), group, (member,), Cause.JOIN), out)
-        if table.is_followed_by(me):
-            self._give_baseline(now, me, group, out)
+            self._send(EndpointsJoined(self._new_id(), group, members, Cause.JOIN), out)
+        for member in members:
+            if self.groups[group].is_followed_by(member.endpoint):
+                self._give_baseline(now, member.endpoint, group, out)
 
     def _leave(self, now: Instant, me: Endpoint, token: int, leave: Leave, out: list[Effect]) -> None:
         group = leave.group
@@ -385,14 +405,14 @@ class LocalServer:
     def _register(self, group: Group, token: int, out: list[Effect]) -> None:
         self._check_own_scope(group)
         check_public(group.name)
-        if not self.registry.is_permanent(group):
-            out.append(Persist(self.registry.register(group)))
+        if (record := self.registry.register(group)) is not None:
+            out.append(Secure(record))
         out.append(Answer(token, _DONE))
 
     def _unregister(self, group: Group, token: int, out: list[Effect]) -> None:
         self._check_own_scope(group)
-        if self.registry.is_permanent(group):
-            out.append(Persist(self.registry.unregister(group)))
+        if (record := self.registry.unregister(group)) is not None:
+            out.append(Secure(record))
         out.append(Answer(token, _DONE))
 
     # Resolving
@@ -416,16 +436,12 @@ class LocalServer:
         question = Question(me, token, scopes, timed=False)
         for group in groups:
             if self._reaches_beyond(group):
-                entry = self._ask_servers(now, group, (me, token), out)
+                entry = self.resolves.ask_for(now, group, (me, token), self._follows(group), out)
                 question.waits_for[entry.id] = entry
             else:
-                self._answer(question, self._local_answer(group), out)
+                self.resolves.answer(question, self._local_answer(group), out)
         if question.waits_for:
-            self.questions[token] = question
-            self.endpoints[me].questions.add(token)
-            if deadline_s is not None:
-                question.timed = True
-                out.append(SetTimer((DEADLINE, token), deadline_s))
+            self.resolves.wait(question, deadline_s, out)
 
     def _give_baseline(self, now: Instant, me: Endpoint, group: Group, out: list[Effect]) -> None:
         """The automatic absolute of a new follower (C-045, C-050).
@@ -435,85 +451,9 @@ class LocalServer:
         if not self._reaches_beyond(group):
             out.append(Tell((me,), self._local_answer(group)))
         elif not any(
-            entry.kind is Kind.RESOLVE and (me, AUTO) in entry.waiters for entry in self._open_about(group)
+            entry.kind is Kind.RESOLVE and (me, AUTO) in entry.waiters for entry in self.resolves.about(group)
         ):
-            self._ask_servers(now, group, (me, AUTO), out)
-
-    def _ask_servers(self, now: Instant, group: Group, waiter: Waiter, out: list[Effect]) -> OpenResolve:
-        """C-107: share the newest open request if that is safe, or make a new one."""
-        asked = self.open_of.get(group)
-        entry = next(reversed(asked.values())) if asked else None
-        if entry is None or not entry.can_be_shared(now):
-            entry = self._open_entry(now, group, Kind.RESOLVE, out)
-        entry.waiters[waiter] = None
-        return entry
-
-    def _open_entry(self, now: Instant, group: Group, kind: Kind, out: list[Effect]) -> OpenResolve:
-        followed = self.interest(group) is Interest.ALL
-        entry = OpenResolve(self._new_id(), group, kind, now, followed)
-        self.open[entry.id] = entry
-        self.open_of.setdefault(group, {})[entry.id] = entry
-        self._send(ResolveRequest(entry.id, group), out)
-        return entry
-
-    def _close_entry(self, entry: OpenResolve) -> None:
-        del self.open[entry.id]
-        of_group = self.open_of[entry.group]
-        del of_group[entry.id]
-        if not of_group:
-            del self.open_of[entry.group]
-
-    def _open_about(self, group: Group) -> Collection[OpenResolve]:
-        """What we have asked about a group, oldest first: at most one merge, before all resolves."""
-        return self.open_of.get(group, {}).values()
-
-    def _settle(self, entry: OpenResolve, absolute: Absolute, out: list[Effect]) -> None:
-        """Give the answer to everybody who waits for this request, in the order of their calls."""
-        self._close_entry(entry)
-        automatic: list[Endpoint] = []
-        for me, token in entry.waiters:
-            if token is AUTO:
-                automatic.append(me)
-                continue
-            if automatic:
-                out.append(Tell(tuple(automatic), absolute))
-                automatic = []
-            question = self.questions[token]
-            del question.waits_for[entry.id]
-            self._answer(question, absolute, out)
-        if automatic:
-            out.append(Tell(tuple(automatic), absolute))
-
-    def _answer(self, question: Question, absolute: Absolute, out: list[Effect]) -> None:
-        """One of the answers that a question waits for; it is answered when it has all of them."""
-        if question.scopes is None:
-            result: Absolute | Resolved = absolute
-        else:
-            question.found[absolute.group.scope] = absolute.members
-            question.isolated |= absolute.isolated
-            if len(question.found) < len(question.scopes):
-                return
-            result = Resolved(tuple([(s, question.found[s]) for s in question.scopes]), question.isolated)
-        self._forget_question(question, out)
-        out.append(Answer(question.token, result))
-
-    def _give_up(self, question: Question, out: list[Effect]) -> None:
-        """Nobody waits for this answer any more."""
-        for entry in list(question.waits_for.values()):
-            self._stop_waiting(entry, (question.endpoint, question.token))
-        self._forget_question(question, out)
-
-    def _forget_question(self, question: Question, out: list[Effect]) -> None:
-        if self.questions.pop(question.token, None) is not None:
-            self.endpoints[question.endpoint].questions.discard(question.token)
-        if question.timed:
-            out.append(CancelTimer((DEADLINE, question.token)))
-
-    def _stop_waiting(self, entry: OpenResolve, waiter: Waiter) -> None:
-        if waiter in entry.waiters:
-            del entry.waiters[waiter]
-            if not entry.waiters:
-                self._close_entry(entry)
+            self.resolves.ask_for(now, group, (me, AUTO), self._follows(group), out)
 
     def _local_answer(self, group: Group) -> Absolute:
         """This host's own members: all there are, or all we can reach (C-106)."""
@@ -578,8 +518,8 @@ class LocalServer:
         """Cancel what we would have told this endpoint about this group of our own accord; nothing else
         (T-16)."""
         if not self.groups[group].is_followed_by(me):
-            for entry in list(self._open_about(group)):
-                self._stop_waiting(entry, (me, AUTO))
+            for entry in list(self.resolves.about(group)):
+                self.resolves.stop_waiting(entry, (me, AUTO))
 
     def _endpoint_gone(self, me: Endpoint, out: list[Effect]) -> None:
         """C-114."""
@@ -587,7 +527,7 @@ class LocalServer:
             out.append(Ignored("EndpointGone", why=UNKNOWN))
             return
         for token in sorted(self.endpoints[me].questions):
-            self._give_up(self.questions[token], out)
+            self.resolves.give_up(self.resolves.questions[token], out)
         self._forget(me, Cause.CRASH, CRASHED, out)
 
     def _forget(self, me: Endpoint, cause: Cause, why: str, out: list[Effect]) -> None:
@@ -623,14 +563,9 @@ class LocalServer:
             case DomainFailed():
                 self._domain_failed(message, out)
             case Routed(_, source, destinations, data):
-                self._routed(source, destinations, data, out)
-            case Undeliverable(_, source, destinations, why):
-                if source not in self.endpoints:
-                    out.append(Ignored("Undeliverable", why=UNKNOWN))
-                elif any(host_of(destination) == self.host for destination in destinations):
-                    out.append(Ignored("Undeliverable", why=OUTSIDE))
-                else:
-                    out.append(Tell((source,), NotDelivered(destinations, why)))
+                self.mail.routed(source, destinations, data, out)
+            case Undeliverable():
+                self.mail.undeliverable(message, out)
             case LifeAsked():
                 self.life.asked(now, message, message.endpoint in self.endpoints, out)
             case LifeTold():
@@ -665,13 +600,13 @@ class LocalServer:
 
     def _resolve_reply(self, id: MessageId, group: Group, members: Members, out: list[Effect]) -> None:
         """C-109."""
-        entry = self.open.get(id)
+        entry = self.resolves.open.get(id)
         if entry is None or entry.group != group:
             out.append(Ignored("ResolveReply", why="late reply"))
             return
         everybody = self._with_local(group, members)
         if entry.kind is Kind.MERGE:
-            self._close_entry(entry)
+            self.resolves.close(entry)
             waiting = tuple([me for me, _ in entry.waiters])
             out.append(Tell(waiting, Joined(group, everybody, Cause.MERGE, Part(True, group.scope))))
             return
@@ -680,11 +615,7 @@ class LocalServer:
             absolute = Absolute(group, everybody)
         else:
             absolute = table.answer(group, isolated=False)  # our own list, and perhaps encoded before
-        for earlier in list(self._open_about(group)):
-            if earlier.kind is Kind.RESOLVE:
-                self._settle(earlier, absolute, out)
-            if earlier is entry:
-                break
+        self.resolves.settle_up_to(entry, absolute, out)
 
     def _domain_failed(self, message: DomainFailed, out: list[Effect]) -> None:
         """C-112: one notice for each endpoint, however many of its groups are named."""
@@ -723,16 +654,16 @@ class LocalServer:
         for group in wide:
             followers = self.groups[group].followers()
             if followers:
-                entry = self._open_entry(now, group, Kind.MERGE, out)
+                entry = self.resolves.ask(now, group, Kind.MERGE, True, out)
                 entry.waiters = dict.fromkeys([(follower, AUTO) for follower in followers])
         self.life.link_up(out)
 
     def _link_moved(self, now: Instant, out: list[Effect]) -> None:
         """C-162: another replica of our domain server knows nothing of us yet; our programs hear nothing."""
-        for entry in list(self.open.values()):
+        for entry in list(self.resolves.open.values()):
             if entry.kind is Kind.MERGE:
-                self._close_entry(entry)
-        asked = list(self.open.values())
+                self.resolves.close(entry)
+        asked = list(self.resolves.open.values())
         self.inquiries.link_down(out)
         self._link_up(now, out)
         for entry in asked:
@@ -744,84 +675,24 @@ class LocalServer:
         followers = self._followers_of(self._wide_groups())
         if followers:
             out.append(Tell(followers, Only(self.host, because)))
-        for entry in list(self.open.values()):
+        for entry in list(self.resolves.open.values()):
             if entry.kind is Kind.RESOLVE:
-                self._settle(entry, self._local_answer(entry.group), out)
+                self.resolves.settle(entry, self._local_answer(entry.group), out)
             else:
-                self._close_entry(entry)
+                self.resolves.close(entry)
         self.life.link_down(out)
         self.inquiries.link_down(out)
 
     def _timer_fired(self, now: Instant, timer: TimerKey, out: list[Effect]) -> None:
         match timer:
-            case (str(kind), int(token)) if kind == DEADLINE and token in self.questions:
-                question = self.questions[token]
-                question.timed = False
-                self._give_up(question, out)
-                late = DeadlineExceeded(
-                    "the servers did not answer in time",
-                    fix="ask again, allow more time, or ask a narrower scope",
-                )
-                out.append(Answer(token, denied(late)))
+            case (*what, int(token)) if tuple(what) == DEADLINE:
+                self.resolves.expired(token, out)
             case _ if timer == REFRESH:
                 self.life.refresh(now, out)
-            case (str(kind), int(token)) if kind == INQUIRY:
+            case (*what, int(token)) if tuple(what) == INQUIRY:
                 self.inquiries.expired(token, out)
             case _:
                 out.append(Ignored("TimerFired", why="nothing waits for it"))
-
-    # Messages between programs, through the servers
-
-    def _send_to(
-        self, me: Endpoint, token: int, destinations: tuple[Endpoint, ...], data: bytes, out: list[Effect]
-    ) -> None:
-        """C-152."""
-        if not destinations:
-            raise BadInput("a message to nobody", fix="name at least one destination")
-        if len(destinations) > self.config.destinations_max:
-            raise TooLarge(
-                f"a message to {len(destinations)} destinations",
-                fix=f"send it in parts, to at most {self.config.destinations_max} at a time",
-            )
-        if len(data) > self.config.ns_message_bytes_max:
-            raise TooLarge(
-                f"a message of {len(data)} bytes",
-                fix=f"send at most {self.config.ns_message_bytes_max} bytes at a time",
-            )
-        for destination in destinations:
-            _check_endpoint(destination)
-        here, elsewhere = self._split(destinations)
-        out.append(Answer(token, _DONE))
-        missing = self._hand_over(me, here, data, out)
-        if missing:
-            out.append(Tell((me,), NotDelivered(missing, UNKNOWN)))
-        if elsewhere and self.up:
-            self._send(Routed(self._new_id(), me, elsewhere, data), out)
-        elif elsewhere:
-            out.append(Tell((me,), NotDelivered(elsewhere, "isolated")))
-
-    def _routed(
-        self, source: Endpoint, destinations: tuple[Endpoint, ...], data: bytes, out: list[Effect]
-    ) -> None:
-        here, elsewhere = self._split(destinations)
-        if elsewhere:
-            out.append(Ignored("Routed", why="not here"))
-        missing = self._hand_over(source, here, data, out)
-        if missing:
-            self._send(Undeliverable(self._new_id(), source, missing, UNKNOWN), out)
-
-    def _split(self, destinations: tuple[Endpoint, ...]) -> tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]]:
-        """Those on this host and those elsewhere, each once and sorted."""
-        each = sorted(set(destinations))
-        here = tuple([destination for destination in each if host_of(destination) == self.host])
-        return here, tuple([destination for destination in each if host_of(destination) != self.host])
-
-    def _hand_over(
-        self, source: Endpoint, destinations: tuple[Endpoint, ...], data: bytes, out: list[Effect]
-    ) -> tuple[Endpoint, ...]:
-        """Deliver to those that are open; give back those that are not."""
-        self._tell(tuple(filter(self.endpoints.__contains__, destinations)), Message(source, data), out)
-        return tuple([destination for destination in destinations if destination not in self.endpoints])
 
     # Checks. They raise what `_asked` turns into a refusal.
 
@@ -835,7 +706,7 @@ class LocalServer:
 
     def _check_group(self, group: Group) -> None:
         if group not in self.groups:
-            _check_group(group)
+            check_group(group)
 
     def _check_scope(self, group: Group) -> None:
         if group.scope not in self._around:
@@ -891,7 +762,7 @@ class LocalServer:
         """Say so if what we need to hear has changed; questions under way can then no longer be shared."""
         after = self.groups[group].interest()
         if after != before:
-            for entry in self._open_about(group):
+            for entry in self.resolves.about(group):
                 entry.steady = False
             if self._reaches_beyond(group):
                 self._send(InterestChanged(self._new_id(), group, after), out)
@@ -917,44 +788,12 @@ class LocalServer:
                 "incarnation": self.incarnation,
                 "up": self.up,
                 "endpoints": sorted(self.endpoints),
-                "groups": {
-                    str(group): {
-                        "interest": table.interest().name,
-                        "members": table.records(),
-                        "online": sorted(table.online),
-                        "watchers": sorted(table.watchers),
-                    }
-                    for group, table in sorted(self.groups.items(), key=lambda item: item[0])
-                },
-                "open": [
-                    {
-                        "id": entry.id.sequence,
-                        "group": str(entry.group),
-                        "kind": entry.kind.value,
-                        "fresh": entry.fresh,
-                        "waiters": list(entry.waiters),
-                    }
-                    for entry in self.open.values()
-                ],
+                "groups": {str(group): self.groups[group].document() for group in sorted(self.groups)},
+                "open": self.resolves.document(),
                 "registry": self.registry.records(),
-                "lives": {
-                    "watched": sorted(self.life.watched),
-                    "asked_by": {e: sorted(who) for e, who in sorted(self.life.asked_by.items())},
-                },
+                "lives": self.life.document(),
             }
         )
-
-
-@lru_cache(maxsize=4096)
-def _check_group(group: Group) -> None:
-    check_group_name(group.name)
-    if parse_scope(group.scope) != group.scope:
-        raise BadInput(f"scope {group.scope!r} is not canonical", fix=f"write {parse_scope(group.scope)!r}")
-
-
-@lru_cache(maxsize=4096)
-def _check_endpoint(endpoint: Endpoint) -> None:
-    parse_endpoint(endpoint)
 
 
 def _short(text: str) -> str:

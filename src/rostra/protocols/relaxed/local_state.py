@@ -1,32 +1,24 @@
-"""What an agent remembers between two events: its groups, its endpoints, and its open questions.
+"""What an agent remembers of its host between two events: its groups and its endpoints.
 
     LocalServer
     ├── groups      Group ──▶ LocalGroup       who of this host is in it, and who follows it   (C-085)
     ├── endpoints   Endpoint ──▶ Presence      the other way round, for when an endpoint goes
-    ├── open        MessageId ──▶ OpenResolve  asked of the servers, not answered yet, in order (C-086)
-    └── questions   token ──▶ Question         asked by a program, not answered yet
+    └── resolves    asked and not answered yet: see `resolves.py`
 
 Only groups with a local member or watcher have an entry, so memory grows with this host's memberships and not
 with the world (C-024, C-147).
 """
 
 from bisect import bisect_left
-from enum import Enum
-from typing import Final
+from functools import lru_cache
 
 from msgspec import Struct, field
 
-from rostra.core.effects import Instant
+from rostra.errors import BadInput
 from rostra.groups.members import Member, Members
-from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.relaxed.messages import Interest, MessageId
+from rostra.names import Endpoint, Group, check_group_name, parse_scope
+from rostra.protocols.relaxed.messages import Interest
 from rostra.protocols.relaxed.requests import Absolute
-
-AUTO: Final = None
-"""Stands where a waiter's token would: nobody called, the agent resolves on its own account."""
-
-Waiter = tuple[Endpoint, int | None]
-"""Who waits for an answer, and for which of its calls (or AUTO). Two calls are two waiters (C-040)."""
 
 
 class Roll:
@@ -129,11 +121,40 @@ class LocalGroup:
             return Interest.ALL
         return Interest.RESOLVE if self.members else Interest.NONE
 
+    def document(self) -> dict[str, object]:
+        return {
+            "interest": self.interest().name,
+            "members": self.records(),
+            "online": sorted(self.online),
+            "watchers": sorted(self.watchers),
+        }
+
     def _refollow(self, endpoint: Endpoint) -> None:
         if self.is_followed_by(endpoint):
             self._followers.add(endpoint)
         else:
             self._followers.discard(endpoint)
+
+
+@lru_cache(maxsize=4096)
+def check_group(group: Group) -> None:
+    """Raise unless it is well named."""
+    check_group_name(group.name)
+    if parse_scope(group.scope) != group.scope:
+        raise BadInput(f"scope {group.scope!r} is not canonical", fix=f"write {parse_scope(group.scope)!r}")
+
+
+class GatheredJoins(Struct, eq=False):
+    """Joins of one turn and one group, of which nobody was told yet."""
+
+    before: Interest  # of the host, before the first of them
+    followers: tuple[Endpoint, ...]  # at that moment
+    members: list[Member] = field(default_factory=list)
+
+    def besides(self) -> tuple[Endpoint, ...]:
+        """Whom to tell: never the joiners themselves (C-047)."""
+        joined = {member.endpoint for member in self.members}
+        return tuple([each for each in self.followers if each not in joined])
 
 
 class Presence(Struct, eq=False):
@@ -142,44 +163,3 @@ class Presence(Struct, eq=False):
     groups: set[Group] = field(default_factory=set)
     watched: set[Group] = field(default_factory=set)
     questions: set[int] = field(default_factory=set)  # tokens
-
-
-class Kind(Enum):
-    RESOLVE = "resolve"
-    MERGE = "merge"  # asked by the agent after its link came up; the answer is told as joins
-
-
-class OpenResolve(Struct, eq=False):
-    """One request that the agent sent to its domain server and that is not answered yet."""
-
-    id: MessageId
-    group: Group
-    kind: Kind
-    asked_at: Instant
-    followed: bool  # our interest in the group was ALL when we asked
-    steady: bool = True  # our interest in the group has not changed since
-    waiters: dict[Waiter, None] = field(default_factory=dict)  # in the order of their calls
-
-    @property
-    def fresh(self) -> bool:
-        """Between the answers of the others and the changes we are told, nothing can be lost (C-110)."""
-        return self.followed and self.steady
-
-    def can_be_shared(self, now: Instant) -> bool:
-        """May a question of this moment wait for the same answer?
-
-        Yes if the request is fresh. Yes also if it was made in this very instant: messages take time, so
-        nobody can have answered it before the second question was asked."""
-        return self.kind is Kind.RESOLVE and self.steady and (self.followed or self.asked_at == now)
-
-
-class Question(Struct, eq=False):
-    """A program's resolve that waits for the servers: for one group, or for one in every enclosing scope."""
-
-    endpoint: Endpoint
-    token: int
-    scopes: tuple[Domain, ...] | None  # None: it named its scope
-    timed: bool  # a deadline's timer is running
-    found: dict[Domain, Members] = field(default_factory=dict)
-    isolated: bool = False
-    waits_for: dict[MessageId, OpenResolve] = field(default_factory=dict)

@@ -9,20 +9,29 @@ it on disk too, and takes only newer ones. A list is small, changes by hand, and
 copy is right or old, never half right. A scope whose last name was removed keeps its empty list: the number
 must not start again.
 
-Where a scope's server has replicas (C-160), each of them holds the list, and whoever leads owns it. A new
-leader renews its list under a number above all that earlier leaders can have given: what one of those said in
-its last moment may have reached somebody, and need not be in the list. The other replicas put the list of
-their leader in the place of their own, whatever the numbers.
+The list is one of the records that a server keeps by key (`core/records.py`), and its number is that of the
+record. Where the server has replicas (C-160), each of them holds the records, and the leader owns them. A
+list goes down the tree when a majority has it, so no later leader is without what was told.
 
 A lookup is local and never waits (C-012). What it says counts for later joins only: members are never evicted
 by a change here (C-015).
 """
 
 from collections.abc import Iterable
+from typing import Any, Final
 
+import msgspec
 from msgspec import Struct
 
+from rostra.core.records import RECORD_BYTES_MAX, KeyedRecord, Records
+from rostra.errors import UNDECODABLE, TooLarge
 from rostra.names import Domain, Group
+from rostra.names.checks import check_relayed_name
+
+REGISTRY: Final = "registry"
+"""The key of a scope's list."""
+
+_decoder: Final = msgspec.msgpack.Decoder(tuple[str, ...])
 
 
 class RegistryRecord(Struct, frozen=True):
@@ -34,18 +43,33 @@ class RegistryRecord(Struct, frozen=True):
 
 
 class Registry:
-    def __init__(self) -> None:
+    """The lists of all scopes around a node; and everything that it must keep for its own scope, by key."""
+
+    def __init__(self, own: Records | None = None) -> None:
+        self.own = own if own is not None else Records()
         self._records: dict[Domain, RegistryRecord] = {}
         self._names: dict[Domain, frozenset[str]] = {}
-        self._floors: dict[Domain, int] = {}
 
     @classmethod
-    def of(cls, records: Iterable[RegistryRecord]) -> "Registry":
-        """What was persisted, in any order; of several records of one scope the newest counts."""
-        registry = cls()
-        for record in records:
-            registry.apply(record.scope, record.version, record.names)
+    def of(cls, written: Iterable[Any]) -> "Registry":
+        """What was persisted: lists in any order, of which the newest of each scope counts; and our own
+        records, in the order in which they were written."""
+        written = list(written)
+        registry = cls(Records.of(written))
+        for record in written:
+            if isinstance(record, RegistryRecord):
+                registry.apply(record.scope, record.version, record.names)
         return registry
+
+    def load(self, scope: Domain) -> None:
+        """Our own scope's list is the one among our own records. What cannot be read counts as no list."""
+        record = self.own.get(REGISTRY)
+        names = decode_names(record.data) if record is not None and record.data is not None else None
+        if record is not None and names is not None:
+            self._keep(scope, record.version, frozenset(names))
+        else:
+            self._records.pop(scope, None)
+            self._names.pop(scope, None)
 
     def is_permanent(self, group: Group) -> bool:
         return group.name in self._names.get(group.scope, ())
@@ -58,30 +82,13 @@ class Registry:
         self._keep(scope, version, frozenset(names))
         return True
 
-    def register(self, group: Group) -> RegistryRecord:
-        """For the server of the scope. The record as it is now: the old one if the group was in it."""
+    def register(self, group: Group) -> KeyedRecord | None:
+        """For the server of the scope. None if the group was in the list."""
         return self._change(group.scope, self._names.get(group.scope, frozenset()) | {group.name})
 
-    def unregister(self, group: Group) -> RegistryRecord:
-        """For the server of the scope. The record as it is now: the old one if the group was not in it."""
+    def unregister(self, group: Group) -> KeyedRecord | None:
+        """For the server of the scope. None if the group was not in the list."""
         return self._change(group.scope, self._names.get(group.scope, frozenset()) - {group.name})
-
-    def put(self, record: RegistryRecord) -> bool:
-        """For a replica that follows a leader: exactly this list, though ours may be newer, for then it never
-        counted. Say whether ours was another."""
-        if self._records.get(record.scope) == record:
-            return False
-        self._keep(record.scope, record.version, frozenset(record.names))
-        return True
-
-    def renew(self, scope: Domain, floor: int) -> RegistryRecord | None:
-        """For a server that begins to own a scope: the same list under a version of at least `floor`. None if
-        there is no list; the first one will be above `floor`, too."""
-        self._floors[scope] = floor
-        known = self._records.get(scope)
-        if known is None or known.version >= floor:
-            return known
-        return self._keep(scope, floor, self._names[scope])
 
     def record(self, scope: Domain) -> RegistryRecord | None:
         return self._records.get(scope)
@@ -90,13 +97,38 @@ class Registry:
         """All lists, in the order of their scopes."""
         return tuple(self._records[scope] for scope in sorted(self._records))
 
-    def _change(self, scope: Domain, names: frozenset[str]) -> RegistryRecord:
-        known = self._records.get(scope, RegistryRecord(scope, 0, ()))
-        if names == self._names.get(scope, frozenset()):
-            return known
-        return self._keep(scope, max(known.version, self._floors.get(scope, 0)) + 1, names)
+    def copies(self, scope: Domain) -> tuple[RegistryRecord, ...]:
+        """Those that belong to others than the server of this scope."""
+        return tuple([record for record in self.records() if record.scope != scope])
 
-    def _keep(self, scope: Domain, version: int, names: frozenset[str]) -> RegistryRecord:
+    def _change(self, scope: Domain, names: frozenset[str]) -> KeyedRecord | None:
+        if names == self._names.get(scope, frozenset()):
+            return None
+        data = encode_names(names)
+        if len(data) > RECORD_BYTES_MAX:
+            raise TooLarge(
+                f"{len(names)} permanent groups of {scope} with names of {len(data)} bytes in all",
+                fix=f"remove some: there is room for {RECORD_BYTES_MAX} bytes",
+            )
+        record = self.own.put(REGISTRY, data)
+        self._keep(scope, record.version, names)
+        return record
+
+    def _keep(self, scope: Domain, version: int, names: frozenset[str]) -> None:
         self._names[scope] = names
         self._records[scope] = RegistryRecord(scope, version, tuple(sorted(names)))
-        return self._records[scope]
+
+
+def encode_names(names: Iterable[str]) -> bytes:
+    return msgspec.msgpack.encode(sorted(names))
+
+
+def decode_names(data: bytes) -> tuple[str, ...] | None:
+    """None if a list it is not, or one with names that no group can have."""
+    try:
+        names = _decoder.decode(data)
+        for name in names:
+            check_relayed_name(name)
+    except UNDECODABLE:
+        return None
+    return names

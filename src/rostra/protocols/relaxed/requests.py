@@ -264,18 +264,16 @@ class Changed(Said, frozen=True, tag=26):
     by: Only | Without | None = None  # what left was lost with a domain
 
 
+class PutOut(Said, frozen=True, tag=27):
+    """You are no longer in the group: it is of a stronger kind than you joined it as, or of another."""
+
+    group: Group
+    refusal: Denied
+
+
 AnyAnswer = Opened | Done | Denied | Resolved | Inspected | Recalled | Absolute
 AnyNotice = (
-    Absolute | Joined | Left | Only | Without | Message | NotDelivered | Life | Gap | Snapshot | Changed
-)
-AnySaid = (
-    Opened
-    | Done
-    | Denied
-    | Resolved
-    | Inspected
-    | Recalled
-    | Absolute
+    Absolute
     | Joined
     | Left
     | Only
@@ -286,7 +284,9 @@ AnySaid = (
     | Gap
     | Snapshot
     | Changed
+    | PutOut
 )
+AnySaid = AnyAnswer | AnyNotice
 
 
 def denied(error: RostraError) -> Denied:

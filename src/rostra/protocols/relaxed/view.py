@@ -13,8 +13,8 @@ What is reported are differences, never noise: a merge that brings nothing new i
 that is older than a leave we have heard of is left out, and said to be (C-140).
 """
 
-from collections.abc import Callable, Collection
-from typing import Any, Final, TypeVar
+from collections.abc import Collection
+from typing import Final
 
 from msgspec import Struct
 
@@ -22,8 +22,6 @@ from rostra.core.effects import Ignored
 from rostra.groups.members import Member, Members, Stamp, by_endpoint
 from rostra.names import Endpoint, Group, inside
 from rostra.protocols.relaxed.requests import Absolute, AnyNotice, Gap, Joined, Left, Only, Without
-
-T = TypeVar("T")
 
 LEAVES_REMEMBERED: Final = 1_024
 """Leaves that one view remembers, the latest ones. Raising it costs memory in every follower; what it guards
@@ -54,87 +52,25 @@ class ViewChanged(Struct, frozen=True):
 Report = ViewChanged | Ignored
 
 
-class Roster:
-    """Who is in a group, as one view has it, or several that were told the same.
-
-    It is edited in place by the view that is told of a change first; the others are one edit behind until
-    they are told too. None edits it while another is behind, so it is enough to remember the last edit."""
-
-    __slots__ = ("agreed", "current", "derived", "edits", "last", "members", "table", "views")
-
-    def __init__(self, table: dict[Endpoint, Member]) -> None:
-        self.table = table
-        self.members: Members | None = None  # the same, sorted, from when somebody asks until it changes
-        self.derived: dict[object, Any] = {}  # the same for what is made of them
-        self.edits = 0
-        self.last: ViewChanged | None = None
-        self.agreed: Absolute | None = None  # a list that has brought nothing new since
-        self.views = 0  # that have it
-        self.current = 0  # and were told of the last edit
-
-    @property
-    def in_step(self) -> bool:
-        return self.current == self.views
-
-
-class Fellows:
-    """Views of one group that are told the same notices, such as those of all members on one host. They share
-    one list for as long as they agree: a thousand members that know of ten thousand keep it once."""
-
-    __slots__ = ("_edits", "_listed", "roster")
-
-    def __init__(self) -> None:
-        self.roster = Roster({})  # the one that was shared last
-        self._listed: Absolute | None = None  # what it was made of, so many edits ago
-        self._edits = 0
-
-    def listed(self, notice: Absolute) -> Roster:
-        """What is in this list: the roster that others have, if it is the same."""
-        if self._listed is not notice or self._edits != self.roster.edits or not self.roster.in_step:
-            self.meet(Roster({member.endpoint: member for member in notice.members}))
-            self._listed, self._edits = notice, self.roster.edits
-        return self.roster
-
-    def meet(self, roster: Roster) -> Roster:
-        """The shared one if it is equal; else this one is shared from now on."""
-        if not self.roster.in_step or self.roster.table != roster.table:
-            self.roster, self._listed = roster, None
-        return self.roster
-
-
 class GroupView:
-    """One followed group. Reading it costs nothing but the look-up. With `fellows`, others may be told of the
-    same changes, and then the list is theirs too; what is reported is what each would report alone."""
+    """One followed group. Reading it costs nothing but the look-up."""
 
-    __slots__ = ("_fellows", "_leaves", "_roster", "_seen", "behind", "group", "known")
+    __slots__ = ("_leaves", "_members", "_table", "behind", "group", "known")
 
-    def __init__(self, group: Group, fellows: Fellows | None = None) -> None:
+    def __init__(self, group: Group) -> None:
         self.group = group
         self.known = False  # it has had its first absolute
         self.behind = False  # notices were lost; the absolute that mends it is on its way
-        self._fellows = fellows
         self._leaves: dict[Endpoint, Stamp] = {}  # the latest known of each endpoint, oldest news first
-        self._roster = Roster({})
-        self._seen: int | None = 0  # edits of it; None once it is told nothing any more
-        self._take(self._roster)
+        self._table: dict[Endpoint, Member] = {}
+        self._members: Members | None = ()  # the same, sorted, from when somebody asks until it changes
 
     @property
     def members(self) -> Members:
         """Sorted by endpoint; the same tuple until the view changes."""
-        table, roster = self._table, self._roster
-        if roster.members is None:
-            roster.members = by_endpoint(table)
-        return roster.members
-
-    def derived(self, make: Callable[[Members], T]) -> T:
-        """What this makes of the members. For several who share them it is made once, until they change."""
-        members, known = self.members, self._roster.derived
-        if self._roster.views <= 1:
-            return make(members)
-        if make not in known:
-            known[make] = make(members)
-        made: T = known[make]
-        return made
+        if self._members is None:
+            self._members = by_endpoint(self._table)
+        return self._members
 
     def __contains__(self, endpoint: object) -> bool:
         return endpoint in self._table
@@ -148,19 +84,9 @@ class GroupView:
 
     def replace(self, notice: Absolute) -> list[Report]:
         self.behind = False
-        reports = self._followed(notice)
-        if reports is not None:
-            return reports
-        if not self.known and self._is_all_there_is(notice):
-            assert self._fellows is not None
-            self._drop()
-            self._take(self._fellows.listed(notice))
-            reports = []
-        else:
-            listed = {member.endpoint for member in notice.members}
-            gone = [endpoint for endpoint in self._table if endpoint not in listed]
-            reports = self._edit(gone, notice.members, notice)
-            self._meet_fellows()
+        listed = {member.endpoint for member in notice.members}
+        gone = [endpoint for endpoint in self._table if endpoint not in listed]
+        reports = self._edit(gone, notice.members, notice)
         if not self.known:
             # Nothing of what came before was reported, so everybody is new.
             self.known = True
@@ -168,9 +94,6 @@ class GroupView:
         return reports
 
     def add(self, notice: Joined) -> list[Report]:
-        reports = self._followed(notice)
-        if reports is not None:
-            return reports
         part = notice.complete_for
         if part is None:
             return self._edit((), notice.members, notice)
@@ -183,53 +106,29 @@ class GroupView:
         self._leaves[endpoint] = max(stamp, self._leaves.pop(endpoint, stamp))
         if len(self._leaves) > LEAVES_REMEMBERED:
             del self._leaves[next(iter(self._leaves))]
-        reports = self._followed(notice)
-        if reports is not None:
-            return reports
         known = self._table.get(endpoint)
         if known is not None and known.stamp > stamp:
             return [Ignored("Left", why="older stamp")]
         return self._edit(() if known is None else (endpoint,), (), notice)
 
     def filter(self, notice: Only | Without) -> list[Report]:
-        reports = self._followed(notice)
-        if reports is not None:
-            return reports
         keep = isinstance(notice, Only)
         gone = [endpoint for endpoint in self._table if inside(notice.domain, endpoint) != keep]
         return self._edit(gone, (), notice)
-
-    def close(self) -> None:
-        """It is told nothing any more, and nobody has to wait for it. What it shows is what its last fellows
-        go on with."""
-        if self._seen is not None:
-            self._drop()
-            self._seen = None
 
     def _edit(self, gone: Collection[Endpoint], members: Members, why: Why) -> list[Report]:
         """Drop these endpoints and take in these records; report the difference if there is one."""
         reports: list[Report] = []
         newer = self._newer(members, reports)
         if not gone and not newer:
-            if isinstance(why, Absolute) and not reports and self._roster.views > 1:
-                self._roster.agreed = why
             return reports
-        if self._roster.views > 1 and (reports or not self._roster.in_step):
-            self._go_alone()  # others know of other leaves, or have yet to be told of something else
-        table, roster = self._table, self._roster
+        table = self._table
         left = {endpoint: table.pop(endpoint) for endpoint in gone}
         left |= {endpoint: table[endpoint] for endpoint in newer if endpoint in table}
         table.update(newer)
-        roster.members = roster.agreed = None
-        roster.derived.clear()
+        self._members = None
         if self.known:
-            changed = ViewChanged(self.group, by_endpoint(newer), by_endpoint(left), why)
-            reports.append(changed)
-            if roster.views > 1:
-                roster.last = changed
-        roster.edits += 1
-        roster.current = 1
-        self._seen = roster.edits
+            reports.append(ViewChanged(self.group, by_endpoint(newer), by_endpoint(left), why))
         return reports
 
     def _newer(self, members: Members, reports: list[Report]) -> dict[Endpoint, Member]:
@@ -250,73 +149,6 @@ class GroupView:
     def _has_left(self, member: Member) -> bool:
         left = self._leaves.get(member.endpoint)
         return left is not None and member.stamp < left
-
-    # The list, and who shares it
-
-    @property
-    def _table(self) -> dict[Endpoint, Member]:
-        if self._seen is not None and self._seen != self._roster.edits:
-            self._go_alone()  # others are ahead of us, by something that we are not told, or not now
-        return self._roster.table
-
-    def _take(self, roster: Roster) -> None:
-        self._roster, self._seen = roster, roster.edits
-        roster.views += 1
-        roster.current += 1
-
-    def _drop(self) -> None:
-        roster = self._roster
-        roster.views -= 1
-        roster.current -= self._seen == roster.edits
-
-    def _go_alone(self) -> None:
-        """With a list of our own, as we have it."""
-        roster, last = self._roster, self._roster.last
-        table = dict(roster.table)
-        if self._seen != roster.edits:
-            assert last is not None and self._seen == roster.edits - 1, "more than one edit behind"
-            for member in last.joined:
-                del table[member.endpoint]
-            table.update({member.endpoint: member for member in last.left})
-        self._drop()
-        self._take(Roster(table))
-
-    def _followed(self, notice: Why) -> list[Report] | None:
-        """What a fellow has made of this notice before us; None if that is for us to do."""
-        roster = self._roster
-        if self._seen == roster.edits:
-            done: Why | None = roster.agreed
-            made: list[Report] = []
-        else:
-            assert roster.last is not None, "somebody is ahead of us"
-            done, made = roster.last.why, [roster.last]
-        if done is not notice:
-            return None
-        members = notice.members if isinstance(notice, Absolute | Joined) else ()
-        if self._leaves and any(map(self._has_left, members)):
-            return None
-        if made:
-            self._seen = roster.edits
-            roster.current += 1
-        return made
-
-    def _is_all_there_is(self, notice: Absolute) -> bool:
-        """Do we know of nothing that is later than what this list says?"""
-        if self._fellows is None:
-            return False
-        listed = self._fellows.listed(notice).table
-        for member in self._table.values():
-            if member.endpoint in listed and listed[member.endpoint].stamp < member.stamp:
-                return False
-        return not any(who in listed and listed[who].stamp < left for who, left in self._leaves.items())
-
-    def _meet_fellows(self) -> None:
-        """After a whole list: perhaps it is what others have."""
-        if self._fellows is not None and self._roster.views == 1:
-            roster = self._fellows.meet(self._roster)
-            if roster is not self._roster:
-                self._drop()
-                self._take(roster)
 
 
 class Views:

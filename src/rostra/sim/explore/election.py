@@ -1,7 +1,8 @@
 """The election of a leader among the replicas of a server: `protocols/election`, on links that break.
 
-What must hold: the invariants of each replica; no two of them lead in one term (C-160); a change of the
-registry that counts is known to the leader of every later term.
+What must hold: the invariants of each replica; no two of them lead in one term (C-160); a change of a record
+that was committed is known to the leader of every later term, be it a record made or one removed; replicas
+with records of one version have the same records.
 
 Ranks only decide how long a replica waits before it stands, and here every wait may end at any moment: so the
 three are symmetric. Every life has the same `floor`, the least that can be, so that nothing but their own
@@ -15,14 +16,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rostra.core.effects import Effect, Event, Persist, TimerFired
+from rostra.core.records import KeyedRecord, Records, RecordSet
 from rostra.errors import BadInput
-from rostra.names import Domain, Group
+from rostra.names import Domain
 from rostra.protocols.election.core import STAND, Ballot, SeatCore
 from rostra.protocols.election.events import Begun, Committed, Follow, Lead, Record, Resign, StallDetected
 from rostra.protocols.election.invariants import seat_violations
-from rostra.protocols.election.messages import PreVoteRequest, VoteRequest
+from rostra.protocols.election.messages import PreVoteRequest, ReplicateAll, VoteRequest
 from rostra.protocols.election.state import Leading
-from rostra.protocols.relaxed.registry import Registry, RegistryRecord
 from rostra.sim.explore.model import SearchBounds, image, restore
 from rostra.sim.explore.nodes import FaultChoice, Nodes
 
@@ -37,7 +38,8 @@ class ElectionBounds(SearchBounds, frozen=True, kw_only=True):
 
     `attempts`: a replica that has waited long enough asks for support. Terms grow by one attempt at a time,
     so this bounds them too. `crashes`: each may be followed by a restart. `suspicions`: a replica gives up
-    one that lives. `stalls`: a leader finds that it stood still. `changes`: of the registry.
+    one that lives. `stalls`: a leader finds that it stood still. `changes`: records
+    made. `removals`: records removed.
     """
 
     replicas: int = 3
@@ -46,26 +48,39 @@ class ElectionBounds(SearchBounds, frozen=True, kw_only=True):
     suspicions: int = 1
     stalls: int = 0
     changes: int = 0
+    removals: int = 0
 
 
-class RegistryChanged(Event, frozen=True):
-    """The server on a leader takes one more permanent group."""
+class RecordMade(Event, frozen=True):
+    """The server on a leader makes a record under a key of its own."""
+
+
+class RecordRemoved(Event, frozen=True):
+    """The server on a leader removes its first record."""
 
 
 class Seat(Struct, frozen=True):
     """A replica: its disk and, while it lives, the rest."""
 
     ballot: Ballot
-    record: RegistryRecord | None
+    kept: RecordSet
     core: Any = None  # an image
     term: int | None = None  # in which it leads, by its own effects
-    promised: frozenset[tuple[int, str]] = frozenset()  # version and name: changes that do not count yet
+    promised: frozenset[KeyedRecord] = frozenset()  # changes that are not committed yet
 
 
 class Past(Struct, frozen=True):
-    led: frozenset[tuple[int, frozenset[str]]] = frozenset()  # term, and with which names it began
-    counted: frozenset[tuple[int, str]] = frozenset()  # term of the leader, and the name
+    """Each key is made once and may then be removed, so a leader's keys tell which changes it has."""
+
+    led: frozenset[tuple[int, frozenset[str]]] = frozenset()  # term, and with which keys it began
+    committed: frozenset[tuple[int, str, bool]] = frozenset()  # term of the leader, key, made or removed
+    removed: frozenset[str] = frozenset()  # keys that a leader removed, committed or not
+    written: frozenset[tuple[int, frozenset[str]]] = frozenset()  # version, and all keys, on a disk
     wrong: tuple[str, ...] = ()
+
+    def lacks(self, keys: frozenset[str], key: str, made: bool) -> bool:
+        """Of a leader that began with these keys: does it lack that change? A key may be gone since."""
+        return key not in keys and key not in self.removed if made else key in keys
 
 
 class VotesTwice(SeatCore):
@@ -78,7 +93,7 @@ class VotesTwice(SeatCore):
 
 
 class VotesForLess(SeatCore):
-    """The vote goes also to a replica that knows less of the registry."""
+    """The vote goes also to a replica that has fewer of the records."""
 
     def _would_vote(self, asked: PreVoteRequest) -> bool:
         return super()._would_vote(replace(asked, version=max(asked.version, self.version)))
@@ -87,13 +102,38 @@ class VotesForLess(SeatCore):
         super()._vote_asked(sender, replace(message, version=max(message.version, self.version)))
 
 
+class CommitsEarly(SeatCore):
+    """A change counts as soon as the leader itself has it."""
+
+    def _commit(self) -> None:
+        if self.kept[self.me] > self.committed:
+            self.committed = self.kept[self.me]
+            self._effects.append(Committed(self.committed))
+
+
+class KeepsRemoved(SeatCore):
+    """Of all records that a leader sends, a follower takes what is there, and does not remove what is not."""
+
+    def _replicate_all(self, sender: Domain, message: ReplicateAll) -> None:
+        had = self.records.all().records
+        super()._replicate_all(sender, message)
+        now = self.records.all()
+        known = {record.key for record in now.records}
+        more = tuple([record for record in had if record.key not in known])
+        if more and message.is_last:
+            self.records.replace(RecordSet(now.version, (*now.records, *more)))
+            self._effects.append(Persist(self.records.all()))
+
+
 class Election(Nodes):
     name = "election"
     about = "the replicas of a server elect a leader, crash, restart and lose sight of each other"
     plants: ClassVar = {
         "double-vote": "a replica votes twice in one term",
         "unwritten-vote": "a vote for another is never written to disk, and a restart forgets it",
-        "vote-for-less": "a replica votes for one whose registry is older",
+        "vote-for-less": "a replica votes for one whose records are older",
+        "commit-early": "a change counts before a majority has it",
+        "removed-returns": "a replica that was away while a key was removed keeps it",
     }
     bounds: ElectionBounds
 
@@ -102,23 +142,27 @@ class Election(Nodes):
         if not 1 <= bounds.replicas <= len(NAMES):
             raise BadInput(f"replicas is {bounds.replicas}", fix=f"from 1 to {len(NAMES)}")
         super().__init__(NAMES[: bounds.replicas], bounds, plant)
-        kinds = {"double-vote": VotesTwice, "vote-for-less": VotesForLess}
+        kinds = {
+            "double-vote": VotesTwice,
+            "vote-for-less": VotesForLess,
+            "commit-early": CommitsEarly,
+            "removed-returns": KeepsRemoved,
+        }
         self._core_kind: type[SeatCore] = kinds.get(plant or "", SeatCore)
-        self._made = {name: self._make(Domain(name), Ballot(), None) for name in self.names}
+        self._made = {name: self._make(Domain(name), Ballot(), RecordSet()) for name in self.names}
 
-    def _make(self, who: Domain, ballot: Ballot, record: RegistryRecord | None) -> SeatCore:
-        registry = Registry.of([record] if record is not None else [])
+    def _make(self, who: Domain, ballot: Ballot, kept: RecordSet) -> SeatCore:
         seats = tuple([Domain(name) for name in self.names])
-        return self._core_kind(who, seats, floor=1, ballot=ballot, registry=registry, scope=DOMAIN)
+        return self._core_kind(who, seats, floor=1, ballot=ballot, records=Records.of([kept]), scope=DOMAIN)
 
     # A replica's life
 
     def begin(self, who: Domain) -> Seat:
-        return self.restart(who, Seat(Ballot(), None))
+        return self.restart(who, Seat(Ballot(), RecordSet()))
 
     def restart(self, who: Domain, node: Seat) -> Seat:
-        core = self._make(who, node.ballot, node.record)
-        disk = Seat(node.ballot, node.record)
+        core = self._make(who, node.ballot, node.kept)
+        disk = Seat(node.ballot, node.kept)
         seat, effects = self._after(who, disk, core, core.step(0.0, Begun()))
         assert not effects, "a replica without links has nothing to say"
         return seat
@@ -129,46 +173,50 @@ class Election(Nodes):
         if parts["waiting"]:
             found.append(FaultChoice("stand", TimerFired(STAND), "attempts"))
         if isinstance(parts["state"], Leading):
-            found.append(FaultChoice("register", RegistryChanged(), "changes"))
+            found.append(FaultChoice("make", RecordMade(), "changes"))
+            if node.kept.records:
+                found.append(FaultChoice("remove", RecordRemoved(), "removals"))
             found.append(FaultChoice("stall", StallDetected(60.0), "stalls"))
         return found
 
     def step(self, who: Domain, node: Seat, event: Event) -> tuple[Seat, Sequence[Effect]]:
         core: SeatCore = restore(node.core, self._made[who])
-        if not isinstance(event, RegistryChanged):
+        if not isinstance(event, RecordMade | RecordRemoved):
             return self._after(who, node, core, core.step(0.0, event))
-        name = f"{node.term}.{core.version}"
-        record = core.registry.register(Group(name, DOMAIN))
-        promised = node.promised | {(record.version, name)}
-        effects = [Persist(record), *core.step(0.0, Record(record))]
-        return self._after(who, replace(node, promised=promised), core, effects)
+        if isinstance(event, RecordMade):
+            record = core.records.put(f"{node.term}.{core.version}", b"")
+        else:
+            record = core.records.put(node.kept.records[0].key, None)
+        effects = [Changed(record), Persist(record), *core.step(0.0, Record(record))]
+        return self._after(who, replace(node, promised=node.promised | {record}), core, effects)
 
     def _after(
         self, who: Domain, node: Seat, core: SeatCore, effects: Sequence[Effect]
     ) -> tuple[Seat, list[Effect]]:
-        ballot, record, term, promised = node.ballot, node.record, node.term, node.promised
+        ballot, kept, term, promised = node.ballot, node.kept, node.term, node.promised
         seen: list[Effect] = []
         for effect in effects:
             match effect:
                 case Persist(Ballot() as written):
                     if self.plant != "unwritten-vote" or written.vote == who:
                         ballot = written
-                case Persist(RegistryRecord() as kept):
-                    record = kept
+                case Persist(KeyedRecord() | RecordSet() as change):
+                    kept = Records.of([kept, change]).all()
                 case Lead(each):
                     term = each
                 case Resign():
                     term, promised = None, frozenset()
                 case Committed(version):
                     assert term is not None, "only a leader says what counts"
-                    seen += [Counted(term, name) for each, name in sorted(promised) if each <= version]
-                    promised = frozenset([each for each in promised if each[0] > version])
+                    done = sorted([each for each in promised if each.version <= version], key=_version)
+                    seen += [ChangeCommitted(term, each) for each in done]
+                    promised = promised.difference(done)
             seen.append(effect)
         made = self._made[who]
         assert all(getattr(core, name) == getattr(made, name) for name in FIXED if name != "_effects")
         core._effects = []
         seen = [effect for effect in seen if not isinstance(effect, Persist)]
-        return Seat(ballot, record, image(core, FIXED), term, promised), seen
+        return Seat(ballot, kept, image(core, FIXED), term, promised), seen
 
     # What must hold
 
@@ -176,24 +224,38 @@ class Election(Nodes):
         return Past()
 
     def watch(self, history: Past, who: Domain, node: Seat, effects: Sequence[Effect]) -> Past:
+        led, committed, removed, written = history.led, history.committed, history.removed, history.written
+        version, keys = node.kept.version, frozenset([record.key for record in node.kept.records])
+        wrong: list[str] = []
+        if version and (version, keys) not in written:
+            wrong += [f"two replicas differ in version {version}"] * any(
+                version == each for each, _ in written
+            )
+            written |= {(version, keys)}
+            history = Past(led, committed, removed, written, tuple(wrong))
         for effect in effects:
             match effect:
+                case Changed(KeyedRecord(key, _, None)):
+                    removed |= {key}
                 case Lead(term):
-                    names = frozenset(node.record.names if node.record else ())
-                    wrong = [f"two replicas lead in term {term}"] * any(term == led for led, _ in history.led)
+                    wrong += [f"two replicas lead in term {term}"] * any(term == each for each, _ in led)
                     wrong += [
-                        f"the leader of term {term} lacks a change of term {earlier} that counted"
-                        for earlier, name in sorted(history.counted)
-                        if earlier < term and name not in names
+                        f"the leader of term {term} lacks a change of term {earlier} that was committed"
+                        for earlier, key, made in sorted(committed)
+                        if earlier < term and history.lacks(keys, key, made)
                     ]
-                    history = Past(history.led | {(term, names)}, history.counted, tuple(wrong))
-                case Counted(term, name):
-                    wrong = [
-                        f"a change of term {term} counts, and the leader of term {later} began without it"
-                        for later, names in sorted(history.led, key=lambda each: each[0])
-                        if later > term and name not in names
+                    led |= {(term, keys)}
+                case ChangeCommitted(term, KeyedRecord(key, _, data)):
+                    made = data is not None
+                    wrong += [
+                        f"a change of term {term} is committed, and the leader of term {later} began without"
+                        for later, began in sorted(led, key=lambda each: each[0])
+                        if later > term and history.lacks(began, key, made)
                     ]
-                    history = Past(history.led, history.counted | {(term, name)}, tuple(wrong))
+                    committed |= {(term, key, made)}
+                case _:
+                    continue
+            history = Past(led, committed, removed, written, tuple(wrong))
         return history
 
     def wrong(self, history: Past) -> Sequence[str]:
@@ -216,13 +278,25 @@ class Election(Nodes):
                 return f"{who} resigns from term {term}: {why}"
             case Follow(leader, term):
                 return f"{who} follows {leader} in term {term}"
-            case Counted(term, name):
-                return f"the change {name} counts, says the leader of term {term}"
+            case Changed(KeyedRecord(key, version, data)):
+                return f"{who} {'removes' if data is None else 'makes'} {key}, version {version}"
+            case ChangeCommitted(term, KeyedRecord(key, version)):
+                return f"version {version} of {key} is committed, says the leader of term {term}"
         return ""
 
 
-class Counted(Effect, frozen=True):
-    """A change of the registry is with a majority, as its leader says."""
+class Changed(Effect, frozen=True):
+    """The server on a leader changed a record."""
+
+    record: KeyedRecord
+
+
+class ChangeCommitted(Effect, frozen=True):
+    """A change is with a majority, as its leader says."""
 
     term: int
-    name: str
+    record: KeyedRecord
+
+
+def _version(record: KeyedRecord) -> int:
+    return record.version

@@ -1,0 +1,113 @@
+"""What the server of a scope must not lose: small records by key, and one number that counts all changes.
+
+    put(key, data) ──▶ KeyedRecord(key, version, data) ── Secure ──▶ disk ──▶ a majority of the replicas
+
+What is in a record is the business of the service that owns its key. A removed key is gone: whoever takes
+over these records takes over all of them (`RecordSet`), so nothing has to remember what is not there.
+
+The version is that of the whole: who has version v has every change up to v. A leader's versions begin at a
+floor that belongs to its term; without replicas they count from 1.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from msgspec import Struct
+
+KEY_LENGTH_MAX: Final = 512
+
+RECORD_BYTES_MAX: Final = 1 << 20
+"""The data of one record. Raising it: heartbeats between replicas wait longer behind one."""
+
+RECORD_BYTES: Final = 64
+"""What a record counts as, its key and data apart."""
+
+NO_KEY: Final = ""
+"""Of a change that changes nothing, and is counted like any other."""
+
+
+class KeyedRecord(Struct, frozen=True, array_like=True):
+    """A key as the change number `version` left it."""
+
+    key: str
+    version: int
+    data: bytes | None = None  # None: the key was removed
+
+    @property
+    def size(self) -> int:
+        return RECORD_BYTES + len(self.key) + len(self.data or b"")
+
+
+class RecordSet(Struct, frozen=True, array_like=True):
+    """All records at one version, sorted by key."""
+
+    version: int = 0
+    records: tuple[KeyedRecord, ...] = ()
+
+    @property
+    def size(self) -> int:
+        return sum([record.size for record in self.records])
+
+
+class Records:
+    def __init__(self) -> None:
+        self.version = 0
+        self._floor = 0
+        self._kept: dict[str, KeyedRecord] = {}
+
+    @classmethod
+    def of(cls, written: Iterable[Any]) -> "Records":
+        """What is left after these writes, in their order. One may be repeated; others are not ours."""
+        records = cls()
+        for each in written:
+            if isinstance(each, KeyedRecord) and each.version > records.version:
+                records.apply(each)
+            elif isinstance(each, RecordSet):
+                records.replace(each)
+        return records
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._kept
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, key: str) -> KeyedRecord | None:
+        return self._kept.get(key)
+
+    def under(self, prefix: str) -> Iterator[KeyedRecord]:
+        """Those whose keys begin so, sorted."""
+        for key in sorted(self._kept):
+            if key.startswith(prefix):
+                yield self._kept[key]
+
+    def all(self) -> RecordSet:
+        return RecordSet(self.version, tuple(self.under("")))
+
+    def put(self, key: str, data: bytes | None) -> KeyedRecord:
+        """The next change, of the server that owns these records. Without data, the key is removed."""
+        assert len(key) <= KEY_LENGTH_MAX and len(data or b"") <= RECORD_BYTES_MAX, f"{key} is too large"
+        record = KeyedRecord(key, max(self.version, self._floor) + 1, data)
+        self.apply(record)
+        return record
+
+    def apply(self, record: KeyedRecord) -> None:
+        """A change that has its number."""
+        assert record.version > self.version, f"{record.version} after {self.version}"
+        self.version = record.version
+        if record.data is not None:
+            self._kept[record.key] = record
+        else:
+            self._kept.pop(record.key, None)
+
+    def replace(self, kept: RecordSet) -> None:
+        """Exactly these: what is not among them is removed."""
+        self.version = kept.version
+        self._kept = {record.key: record for record in kept.records}
+
+    def renew(self, floor: int) -> KeyedRecord | None:
+        """For a leader that begins: from now on versions are above `floor`, the present one included. None if
+        nothing was ever kept; the first change will be above it, too."""
+        assert floor > self.version, f"{floor} after {self.version}"
+        self._floor = floor - 1
+        return self.put(NO_KEY, None) if self.version else None

@@ -1,0 +1,63 @@
+"""Effects that wait for a majority of replicas.
+
+    core ── Secure(record), Send, Answer ──▶ node ── Secure(record) ──▶ driver: disk, then the other replicas
+                                              │  ◀──── Secured(version) ──── a majority has it
+                                              └── Send, Answer: now
+
+Without replicas nothing waits here: the driver carries out effects in their order, the disk first. A core
+that says something which rests on a record says `Secure` of it again; a record that was written once is not
+written twice. What one replica promised and did not say, another may not keep: it ends with the node.
+"""
+
+from collections.abc import Iterable
+from operator import itemgetter
+
+from rostra.core.effects import Answer, Effect, Secure, Send
+from rostra.names import Domain
+
+
+class WaitingEffects:
+    def __init__(self, *, replicated: bool) -> None:
+        self._replicated = replicated
+        self._secured = 0  # the highest version that a majority has
+        self._written = 0  # the highest version that the driver was given
+        self._waiting: list[tuple[int, Effect]] = []
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def must_write(self, effect: Secure) -> bool:
+        """Was the driver not given this record yet?"""
+        new = effect.record.version > self._written
+        self._written = max(self._written, effect.record.version)
+        return new
+
+    def must_wait(self, effect: Secure) -> bool:
+        """What follows it, until `secured`?"""
+        return self._replicated and effect.record.version > self._secured
+
+    def wait(self, effect: Secure, rest: Iterable[Effect]) -> list[Secure]:
+        """Keep the rest. Records among it are to be written now, in the order of their versions."""
+        waiting = list(rest)
+        self._waiting += [(effect.record.version, each) for each in waiting]
+        self._waiting.sort(key=itemgetter(0))  # what waited for two records comes before later ones
+        return [each for each in waiting if isinstance(each, Secure) and self.must_write(each)]
+
+    def secured(self, version: int) -> list[Effect]:
+        """What waited for a version up to this one, in order."""
+        self._secured = max(self._secured, version)
+        ready = [effect for wanted, effect in self._waiting if wanted <= self._secured]
+        self._waiting = [each for each in self._waiting if each[0] > self._secured]
+        return ready
+
+    def forget(self, peer: Domain) -> None:
+        """An epoch of that link has ended: what was to be said in it is said to nobody."""
+        self._waiting = [
+            (wanted, effect)
+            for wanted, effect in self._waiting
+            if not (isinstance(effect, Send) and effect.to == peer)
+        ]
+
+    def unanswered(self) -> list[int]:
+        """The tokens of questions whose answers wait."""
+        return [effect.token for _, effect in self._waiting if isinstance(effect, Answer)]

@@ -1,0 +1,144 @@
+"""A stack: the services of one node, as a list.
+
+    programs ── Asked, JoinAsked, EndpointGone ──▶ ┌─────────┐ ──▶ Answer, Tell, Deliver ── programs
+                                                   │ fifo    │   hears what those after it order
+    data channel ─────────────────────── Heard ──▶ │  │   ▲  │ ──▶ Cast, Transmit ── data channel
+                                                   │  ▼   │  │   calls, and gets the effects back
+    links ────────── Received, LinkUp, LinkDown ──▶│ relaxed │ ──▶ Send ── links
+                                                   └─────────┘
+
+A **service** is a core with a name, such as ``relaxed agent``. The first word is its protocol: the first word
+of its timers, and the block of its message numbers (`wire.numbers`).
+
+**Events** go to the services that take their kind, in list order: `Received` by the kind of the message,
+`Asked` by the kind of the request, `TimerFired` by the first word of the timer, all others by their own kind.
+What no service takes is for the last one, which says that it ignores it.
+
+**Effects** of a service are heard by those before it in the list, the nearest first, before they leave. Each
+takes what is for it and passes on the rest. This is how a delegate comes before all others of its LAN (N7).
+
+**Calls** happen within the step: a service calls one after it by name, with an event, and gets its effects.
+A service may even pretend to be a neighbour of another one (`guest`). From outside no such neighbour is
+believed.
+
+**Lanes** lead past all of this, for what comes thousands of times a second: a run from the network, a block
+from a program. These kinds are the first service's alone, so nobody hears its effects; the node gives them
+straight to it.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, ClassVar, Generic, TypeVar, cast
+
+from rostra.core.effects import (
+    Asked,
+    Effect,
+    Event,
+    Ignored,
+    Instant,
+    LinkDown,
+    LinkMoved,
+    LinkUp,
+    Received,
+    TimerFired,
+)
+from rostra.names import Domain
+
+S = TypeVar("S", bound="Service")
+
+
+class ServiceName(str, Generic[S]):
+    """Names a service in its stack, and tells a type checker what it is."""
+
+    @property
+    def protocol(self) -> str:
+        return self.partition(" ")[0]
+
+
+class Service:
+    """A core in a stack. `step` is its door; the rest is how it stands among the others."""
+
+    name: ClassVar[ServiceName[Any]]
+    takes: ClassVar[Collection[type]] = ()  # kinds of events, of messages and of requests
+    lanes: ClassVar[Collection[type]] = ()  # kinds of events that are its alone, and frequent
+    guest: Domain | None = None  # the neighbour of another service that it pretends to be
+    stack: "Stack"
+
+    def step(self, now: Instant, event: Event) -> Sequence[Effect]:
+        raise NotImplementedError
+
+    def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
+        """What a service after this one ordered: what it leaves of that, and what comes of the rest."""
+        return effects
+
+
+class Stack:
+    def __init__(self, *services: Service) -> None:
+        self.services = services
+        self._at: dict[str, int] = {}
+        self._takers: dict[type | str, tuple[int, ...]] = {}
+        for at, service in enumerate(services):
+            assert service.name not in self._at, f"two services are called {service.name}"
+            service.stack = self
+            self._at[service.name] = at
+            kinds: list[type | str] = [*service.takes, *service.lanes, service.name.protocol]
+            for kind in kinds:
+                self._takers[kind] = (*self._takers.get(kind, ()), at)
+        for kind in services[0].lanes if services else ():
+            assert self._takers[kind] == (0,), f"{kind.__name__} is for {services[0].name} alone"
+        self._last = (len(services) - 1,)
+        self._simple = {kind: at for kind, at in self._takers.items() if kind not in _ROUTED}
+        self.lanes: dict[type, Callable[[Instant, Event], Sequence[Effect]]] = {}
+        if services and type(self).step is Stack.step:  # who looks at every step sees these too
+            self.lanes = dict.fromkeys(services[0].lanes, services[0].step)
+        self._guests = {service.guest for service in services if service.guest is not None}
+        hearers = [service for service in services if type(service).hear is not Service.hear]
+        self._hearers = [
+            [each for each in reversed(hearers) if self._at[each.name] < at] for at in range(len(services))
+        ]  # of each service, the nearest first
+
+    def step(self, now: Instant, event: Event) -> Sequence[Effect]:
+        takers = self._simple.get(type(event)) or self._route(event)
+        if not takers:
+            return [Ignored(type(event).__name__, "a neighbour with the name of our delegate")]
+        effects: Sequence[Effect] = ()
+        for at in takers:
+            ordered = self.services[at].step(now, event)
+            for hearer in self._hearers[at]:
+                ordered = hearer.hear(now, ordered)
+            effects = [*effects, *ordered] if effects else ordered
+        return effects
+
+    def call(self, now: Instant, caller: Service, name: ServiceName[Any], event: Event) -> Sequence[Effect]:
+        """Within a step of `caller`, which has to look after the effects; those between the two hear them
+        first."""
+        at = self._at[name]
+        effects = self.services[at].step(now, event)
+        for hearer in self._hearers[at]:
+            if self._at[hearer.name] <= self._at[caller.name]:
+                break
+            effects = hearer.hear(now, effects)
+        return effects
+
+    def __getitem__(self, name: ServiceName[S]) -> S:
+        return cast("S", self.services[self._at[name]])
+
+    def __contains__(self, name: ServiceName[Any]) -> bool:
+        return name in self._at
+
+    def find(self, name: ServiceName[S]) -> S | None:
+        return self[name] if name in self._at else None
+
+    def _route(self, event: Event) -> tuple[int, ...]:
+        match event:
+            case Received(sender, message):
+                return () if sender in self._guests else self._takers.get(type(message), self._last)
+            case TimerFired(timer):
+                return self._takers.get(str(timer[0]), self._last)
+            case Asked(_, _, request):
+                return self._takers.get(type(request), self._last)
+            case LinkUp(peer) | LinkDown(peer) | LinkMoved(peer):
+                return () if peer in self._guests else self._takers.get(type(event), self._last)
+        return self._last
+
+
+_ROUTED = frozenset((Received, Asked, TimerFired, LinkUp, LinkDown, LinkMoved))

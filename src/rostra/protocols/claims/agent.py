@@ -1,0 +1,379 @@
+"""The claims service of an agent: no member of a strong kind without a claim of that kind.
+
+    JoinClaimed ──▶ Claim ──▶ the server of the scope ──▶ ClaimAnswer ──┬── our kind: the member joins
+                                                                        └── another: NotAllowed, and which
+    the last such member left ──▶ ClaimReleased, until it is answered
+    LinkUp, LinkMoved ──▶ Claim for what we hold: another kind stands by now? put the members out
+
+The services of strong groups give `JoinClaimed`; the member then stands in the directory with its kind, like
+any other. What is in doubt is released: a claim that was not answered in time, or before our link went down,
+may have counted.
+
+Groups of relaxed membership with no delivery or ``fifo`` claim nothing. Where such a member meets a strong
+one, in whichever order they came, the weaker is put out: its agent hears of the other, asks the server of the
+scope, by releasing what it does not hold, and believes nobody else. A claim is as easily made as a join: who
+may make one is for `access` to say.
+
+For a group whose scope is this host, this agent is the server of the scope.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct, field
+
+from rostra.core.effects import (
+    Answer,
+    Asked,
+    CancelTimer,
+    Effect,
+    Event,
+    Ignored,
+    Instant,
+    LinkDown,
+    LinkMoved,
+    LinkUp,
+    Received,
+    Secure,
+    Send,
+    SetTimer,
+    Tell,
+    TimerFired,
+    TimerKey,
+)
+from rostra.core.stack import Service, ServiceName
+from rostra.errors import BadInput, NotAllowed, NotAvailable, Refused, RostraError, TooLarge, Unreachable
+from rostra.groups.kinds import FIFO, GroupKind
+from rostra.groups.members import Members
+from rostra.names import Domain, Endpoint, Group, depth, parent
+from rostra.protocols.claims.config import ASK_AGAIN_S, ASK_TIMES_MAX
+from rostra.protocols.claims.messages import Claim, ClaimAnswer, ClaimReleased
+from rostra.protocols.claims.table import ClaimTable
+from rostra.protocols.relaxed.local import AGENT, LocalServer
+from rostra.protocols.relaxed.messages import EndpointLeft, MessageId
+from rostra.protocols.relaxed.registry import Registry
+from rostra.protocols.relaxed.requests import Absolute, Join, Joined, Leave, PutOut, denied
+
+CLAIM_AGENT: ServiceName["ClaimAgent"] = ServiceName("claims agent")
+
+AGAIN: Final[TimerKey] = ("claims", "again")
+
+OWN: Final = 0
+"""The token of what we ask on our own account; programs' are above."""
+
+
+class JoinClaimed(Event, frozen=True):
+    """A member of a strong kind joins. Answered once, with `Done` or `Denied`, under `token`."""
+
+    endpoint: Endpoint
+    token: int
+    join: Join  # with its kind
+
+
+Ids = tuple[MessageId, ...]
+"""Of one question, each time it was sent; the last ones. An answer to any of them is one to all."""
+
+
+class AskedClaim(Struct, eq=False):
+    """A claim that is not answered yet."""
+
+    group_kind: GroupKind
+    waiting: list[JoinClaimed] = field(default_factory=list)  # none: we hold it, and renew it
+    ids: Ids = ()
+    times: int = 0
+
+
+class ClaimAgent(Service):
+    name = CLAIM_AGENT
+    takes = (ClaimAnswer, JoinClaimed, LinkUp, LinkDown, LinkMoved)
+
+    def __init__(self, host: Domain, registry: Registry) -> None:
+        self.host = host
+        self.held: dict[Group, GroupKind] = {}
+        self.asked: dict[Group, AskedClaim] = {}
+        self.releasing: dict[Group, Ids] = {}
+        self.up = False  # the link to the server
+        self._server = parent(host)
+        self._own = ClaimTable(registry.own, depth(host))
+        self._registry = registry
+        self._sequence = 0
+        self._waits = False  # for AGAIN
+
+    @property
+    def _agent(self) -> LocalServer:
+        return self.stack[AGENT]
+
+    def step(self, now: Instant, event: Event) -> list[Effect]:
+        out: list[Effect] = []
+        match event:
+            case JoinClaimed():
+                try:
+                    self._join(now, event, out)
+                except (BadInput, Refused, NotAvailable, Unreachable) as refusal:
+                    out.append(Answer(event.token, denied(refusal)))
+            case Received(sender, ClaimAnswer() as answer):
+                if sender != self._server or answer.claimer != self.host:
+                    out.append(Ignored("ClaimAnswer", "not a neighbour"))
+                else:
+                    self._answered(now, answer, out)
+            case TimerFired(timer) if timer == AGAIN:
+                self._waits = False
+                self._again(out)
+            case LinkUp(peer) | LinkMoved(peer) if peer == self._server:
+                self.up = True
+                self._renew(out)
+            case LinkDown(peer) if peer == self._server:
+                self.up = False
+                self._link_down(out)
+            case LinkUp() | LinkMoved() | LinkDown():
+                pass  # the relaxed service says what it ignores
+            case _:
+                out.append(Ignored(type(event).__name__, "nothing waits for it"))
+        self._wait(out)
+        return out
+
+    def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
+        more: list[Effect] = []
+        for effect in effects:
+            if type(effect) is Tell and type(effect.notice) in (Absolute, Joined):
+                self._meet(now, effect.notice, more)
+            elif type(effect) is Send and type(effect.message) is EndpointLeft and self.held:
+                self._left(effect.message.group, more)
+        if not more:
+            return effects
+        self._wait(more)
+        return [*effects, *more]
+
+    # Joining
+
+    def _join(self, now: Instant, event: JoinClaimed, out: list[Effect]) -> None:
+        join = event.join
+        group, kind = join.group, join.group_kind
+        if kind is None or not kind.is_claimed:
+            raise BadInput(f"{group} as {kind}", fix="join it: that kind claims nothing")
+        if not join.permanent:
+            self._agent.check_may_join(group)
+        if group.scope == self.host:
+            self._left(group, out)  # nobody else is told of leaves, so the last one shows now
+        if (held := self._held(group)) is not None and held != kind:
+            raise another_kind(group, held)
+        if group.scope == self.host:
+            if why := self._own.why_not(group.name, self.host):
+                raise TooLarge(why, fix="leave some groups of strong kinds")
+            self._own.claim(group.name, self.host, kind)
+            out += map(Secure, self._own.records_of(group.name, self.host))
+            self._enter(now, event, out)
+            self._left(group, out)
+        elif held is not None:
+            self._enter(now, event, out)
+        elif group in self.asked:
+            self.asked[group].waiting.append(event)
+        elif not self.up:
+            raise Unreachable(
+                f"the server of {group.scope} is out of sight: {self.host} is cut off from {self._server}",
+                fix="ask again when it is back",
+            )
+        else:
+            self.releasing.pop(group, None)
+            self._ask(group, kind, [event], out)
+
+    def _held(self, group: Group) -> GroupKind | None:
+        if group.scope != self.host:
+            return self.held.get(group)
+        claim = self._own.get(group.name)
+        return None if claim is None else claim.group_kind
+
+    def _ask(self, group: Group, kind: GroupKind, waiting: list[JoinClaimed], out: list[Effect]) -> None:
+        self.asked[group] = AskedClaim(kind, waiting)
+        self._send_claim(group, out)
+
+    def _send_claim(self, group: Group, out: list[Effect]) -> None:
+        asked, id = self.asked[group], self._new_id()
+        asked.ids, asked.times = _with(asked.ids, id), asked.times + 1
+        out.append(Send(self._server, Claim(id, self.host, group, asked.group_kind)))
+
+    def _send_release(self, group: Group, out: list[Effect]) -> None:
+        id = self._new_id()
+        self.releasing[group] = _with(self.releasing[group], id)
+        out.append(Send(self._server, ClaimReleased(id, self.host, group)))
+
+    def _enter(self, now: Instant, event: JoinClaimed, out: list[Effect]) -> None:
+        """Into the directory, with its kind."""
+        if event.endpoint not in self._agent.endpoints:
+            return  # its program has gone, and is not answered any more
+        asked = Asked(event.endpoint, event.token, event.join)
+        out += self.hear(now, self.stack.call(now, self, AGENT, asked))
+
+    def _answered(self, now: Instant, answer: ClaimAnswer, out: list[Effect]) -> None:
+        group, asked = answer.group, self.asked.get(answer.group)
+        if answer.id in self.releasing.get(group, ()):
+            if not answer.code:
+                del self.releasing[group]
+                self._stands(now, group, answer.group_kind, out)
+        elif asked is None or answer.id not in asked.ids:
+            out.append(Ignored("ClaimAnswer", "late reply"))
+        elif answer.code:
+            self._failed(group, asked, answer, out)
+        else:
+            del self.asked[group]
+            self._decided(now, group, asked, answer.group_kind, out)
+
+    def _failed(self, group: Group, asked: AskedClaim, answer: ClaimAnswer, out: list[Effect]) -> None:
+        """The server of the scope did not decide. What we hold is asked for again."""
+        if not asked.waiting:
+            return
+        del self.asked[group]
+        kind = TooLarge if answer.code == TooLarge.code else Unreachable
+        refusal = kind(f"{group} cannot be claimed: {answer.why}", fix="ask again later")
+        self._refuse(asked.waiting, refusal, out)
+
+    def _decided(
+        self, now: Instant, group: Group, asked: AskedClaim, stands: GroupKind | None, out: list[Effect]
+    ) -> None:
+        if stands == asked.group_kind:
+            self.held[group] = stands
+            for event in asked.waiting:
+                if event.join.group_kind == stands:
+                    self._enter(now, event, out)
+                else:
+                    self._refuse([event], another_kind(group, stands), out)
+            self._stands(now, group, stands, out)
+            self._left(group, out)
+            return
+        self._stands(now, group, stands, out)
+        if self.held.pop(group, None) is not None:
+            self._put_out(now, group, self._members_of(group, strong=True), stands, out)
+        same = [event for event in asked.waiting if event.join.group_kind == stands]
+        others = [event for event in asked.waiting if event.join.group_kind != stands]
+        if stands is None:  # not what we asked; a server that forgot is asked again by the program
+            self._refuse(asked.waiting, Unreachable(f"{group} was claimed, and is not any more"), out)
+            return
+        self._refuse(others, another_kind(group, stands), out)
+        if same:
+            self._ask(group, stands, same, out)
+
+    def _refuse(self, events: list[JoinClaimed], refusal: RostraError, out: list[Effect]) -> None:
+        present = self._agent.endpoints
+        out += [Answer(each.token, denied(refusal)) for each in events if each.endpoint in present]
+
+    # Leaving
+
+    def _left(self, group: Group, out: list[Effect]) -> None:
+        """Does this host still have members of the kind that it holds? If not, release the claim."""
+        if self._held(group) is None or self._members_of(group, strong=True):
+            return
+        if group.scope == self.host:
+            permanent = self._registry.is_permanent(group)
+            out += map(Secure, self._own.release(group.name, self.host, permanent=permanent))
+        else:
+            del self.held[group]
+            self.asked.pop(group, None)  # to renew it
+            self._release(group, out)
+
+    def _release(self, group: Group, out: list[Effect]) -> None:
+        self.releasing[group] = ()
+        if self.up:
+            self._send_release(group, out)
+
+    def _members_of(self, group: Group, *, strong: bool) -> list[Endpoint]:
+        table = self._agent.groups.get(group)
+        members = () if table is None else table.records()
+        return [each.endpoint for each in members if _is_strong(each.kind) is strong]
+
+    # Meeting another kind
+
+    def _meet(self, now: Instant, notice: Absolute | Joined, out: list[Effect]) -> None:
+        """Members of this host are being told of strong ones, as somebody says."""
+        group = notice.group
+        if not _has_strong(notice.members) or not self._members_of(group, strong=False):
+            return
+        if (held := self._held(group)) is not None:
+            self._stands(now, group, held, out)
+        elif group not in self.asked and group not in self.releasing and group.scope != self.host:
+            self._release(group, out)
+
+    def _stands(self, now: Instant, group: Group, kind: GroupKind | None, out: list[Effect]) -> None:
+        """That is what the group is: its weaker members must go."""
+        if kind is not None:
+            self._put_out(now, group, self._members_of(group, strong=False), kind, out)
+
+    def _put_out(
+        self, now: Instant, group: Group, members: list[Endpoint], stands: GroupKind | None, out: list[Effect]
+    ) -> None:
+        """Out of the directory, and tell them why. Members of FIFO groups are taken out by their service."""
+        refusal = denied(another_kind(group, stands))
+        for me in members:
+            if self._agent.groups[group].members[me].kind != FIFO:
+                effects = self.stack.call(now, self, AGENT, Asked(me, OWN, Leave(group)))
+                out += [effect for effect in effects if not (type(effect) is Answer and effect.token == OWN)]
+            out.append(Tell((me,), PutOut(group, refusal)))
+
+    # Again
+
+    def _renew(self, out: list[Effect]) -> None:
+        """Our server, or another replica of it, knows nothing of what we hold and asked."""
+        for group in sorted(self.held):
+            if not self._members_of(group, strong=True):
+                del self.held[group]
+                self.asked.pop(group, None)
+                self.releasing[group] = ()
+            elif group not in self.asked:
+                self.asked[group] = AskedClaim(self.held[group])
+        self._send_all(out)
+
+    def _send_all(self, out: list[Effect]) -> None:
+        for group in sorted(self.asked):
+            self._send_claim(group, out)
+        for group in sorted(self.releasing):
+            self._send_release(group, out)
+
+    def _again(self, out: list[Effect]) -> None:
+        for group, asked in list(self.asked.items()):
+            if asked.waiting and asked.times >= ASK_TIMES_MAX:
+                self._doubt(group, "did not answer in time", out)
+        if self.up:
+            self._send_all(out)
+
+    def _link_down(self, out: list[Effect]) -> None:
+        for group, asked in list(self.asked.items()):
+            if asked.waiting:
+                self._doubt(group, "went out of sight before it answered", out)
+            else:
+                del self.asked[group]  # it is held, and renewed when we are back
+
+    def _doubt(self, group: Group, why: str, out: list[Effect]) -> None:
+        """Whether the claim counts is not known."""
+        asked = self.asked.pop(group)
+        gone = Unreachable(f"the server of {group.scope} {why}", fix="ask again")
+        self._refuse(asked.waiting, gone, out)
+        self.releasing[group] = ()
+
+    def _wait(self, out: list[Effect]) -> None:
+        wanted = self.up and bool(self.asked or self.releasing)
+        if wanted and not self._waits:
+            out.append(SetTimer(AGAIN, ASK_AGAIN_S))
+        elif self._waits and not wanted:
+            out.append(CancelTimer(AGAIN))
+        self._waits = wanted
+
+    def _new_id(self) -> MessageId:
+        self._sequence += 1
+        return MessageId(self.host, self._agent.incarnation, self._sequence)
+
+
+def _with(ids: Ids, id: MessageId) -> Ids:
+    return (*ids, id)[-ASK_TIMES_MAX:]
+
+
+def another_kind(group: Group, stands: GroupKind | None) -> NotAllowed:
+    if stands is None:
+        return NotAllowed(f"{group} is not claimed any more", fix="join it again")
+    return NotAllowed(f"{group} is {stands}; join it so", fix="join it so, or choose another name")
+
+
+def _is_strong(kind: GroupKind | None) -> bool:
+    return kind is not None and kind.is_claimed
+
+
+def _has_strong(members: Members) -> bool:
+    return any(member.kind is not None and member.kind.is_claimed for member in members)

@@ -1,0 +1,20 @@
+"""The bounds of claims."""
+
+from typing import Final
+
+CLAIMS_MAX: Final = 65_536
+"""Claims of one scope. Each is a record on the disks of its server, about 300 bytes."""
+
+CLAIMS_OF_CHILD_MAX: Final = 16_384
+"""Of one child of the scope's server: claims of hosts behind it, counted host by host. What a child claims
+beyond that is refused, so one site cannot take the room of the others."""
+
+CLAIMS_OF_HOST_MAX: Final = 1_024
+"""Groups that one host may claim in all scopes, as its cluster's server counts."""
+
+ASK_AGAIN_S: Final = 2.0
+"""How often an agent repeats what was not answered. A takeover of the scope's server loses a question; this
+is how long that costs."""
+
+ASK_TIMES_MAX: Final = 4
+"""How often a join's claim is sent before the join is given up. It is then released: it may have counted."""

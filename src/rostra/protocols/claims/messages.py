@@ -1,0 +1,46 @@
+"""Messages by which an agent claims the kind of a group at the server of its scope.
+
+    agent ── Claim ─────────▶ cluster ──▶ ... parents ... ──▶ server of the scope
+    agent ◀── ClaimAnswer ─── ... the same way back ... ◀──── the kind that stands
+    agent ── ClaimReleased ─▶ ... ──▶ server of the scope ── ClaimAnswer ──▶ agent
+
+They have a block of numbers of their own, beside that of relaxed membership, whose tree of servers they use:
+what a group is, is decided where its name is, and by nothing that `access` knows of.
+"""
+
+from msgspec import Struct
+
+from rostra.groups.kinds import GroupKind
+from rostra.names import Domain, Group
+from rostra.protocols.relaxed.messages import MessageId
+
+
+class ClaimMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
+    """Message numbers live in `rostra.wire.numbers`."""
+
+    id: MessageId
+    claimer: Domain  # a host
+    group: Group
+
+
+class Claim(ClaimMessage, frozen=True, tag=48):
+    """This host has, or wants, members of that kind in the group. The first claim of a group decides."""
+
+    group_kind: GroupKind
+
+
+class ClaimReleased(ClaimMessage, frozen=True, tag=49):
+    """This host has no such members, or none any more; which kind stands? Sent again until it is answered."""
+
+
+class ClaimAnswer(ClaimMessage, frozen=True, tag=50):
+    """Under the id of the question: the kind that stands; none, if the group is not claimed any more. Or why
+    the server of the scope did not decide, with a code of `rostra.errors`."""
+
+    group_kind: GroupKind | None = None
+    birth: int = 0  # of the claim: no two claims of one group have the same
+    code: str = ""
+    why: str = ""
+
+
+Message = Claim | ClaimReleased | ClaimAnswer

@@ -1,0 +1,239 @@
+"""The claims service of a domain server: it decides for its own scope, and passes on what is for one above.
+
+    Claim ──▶ is it for our scope? ── no ──▶ parent; the next link is down: ClaimAnswer(UNREACHABLE)
+                    │ yes
+                    ├── no claim stands: make it ──┐
+                    ├── the same kind stands ──────┴──▶ the host holds it ──▶ Secure ──▶ ClaimAnswer(kind)
+                    └── another kind stands ─────────────────────────────────▶ Secure ──▶ ClaimAnswer(that)
+    ClaimReleased ──▶ the host holds it no more; the last holder takes the claim with it ──▶ Secure ──▶ answer
+
+Nothing is answered that rests on a record which a majority of our replicas does not have yet: two first
+claims of two kinds are one after the other in one list of changes, and whoever is answered is answered from
+what no later leader is without.
+
+**Who counts as a member.** A host whose agent a cluster's server gives up has left, as its members have for
+everybody else; the cluster's server releases what passed by for it. A domain that is cut off has not: it may
+have members, and its claims stay until it says otherwise. When a host comes back it claims again; if another
+kind stands by then, its agent puts its members out.
+
+A neighbour is believed about hosts behind it and no others: a claim, a release and an answer must come from
+the side of the claimer, and from that of the scope's server (C-125).
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from rostra.core.effects import (
+    Effect,
+    Event,
+    Ignored,
+    Instant,
+    LinkDown,
+    LinkMoved,
+    LinkUp,
+    Received,
+    Secure,
+    Send,
+    SetTimer,
+    TimerFired,
+    TimerKey,
+)
+from rostra.core.records import KeyedRecord
+from rostra.core.stack import Service, ServiceName
+from rostra.errors import TooLarge, Unreachable
+from rostra.groups.kinds import GroupKind
+from rostra.names import Domain, Group, depth, inside
+from rostra.protocols.claims.config import CLAIMS_OF_HOST_MAX
+from rostra.protocols.claims.messages import Claim, ClaimAnswer, ClaimMessage, ClaimReleased
+from rostra.protocols.claims.table import ClaimTable
+from rostra.protocols.relaxed.domain import SERVER
+from rostra.protocols.relaxed.messages import MessageId
+from rostra.protocols.relaxed.neighbours import Neighbours, Relation
+from rostra.protocols.relaxed.registry import REGISTRY, Registry
+from rostra.protocols.relaxed.routing import OUTSIDE
+
+CLAIM_SERVER: ServiceName["ClaimServer"] = ServiceName("claims server")
+
+LOST: Final[TimerKey] = ("claims", "lost")
+
+PASSED_ON: Final = "next hop is down"
+
+
+class ClaimServer(Service):
+    name = CLAIM_SERVER
+    takes = (Claim, ClaimReleased, ClaimAnswer, LinkUp, LinkDown, LinkMoved)
+
+    def __init__(self, domain: Domain, registry: Registry) -> None:
+        self.domain = domain
+        self.table = ClaimTable(registry.own, depth(domain))
+        self.passed: dict[
+            Domain, dict[Group, GroupKind]
+        ] = {}  # at a cluster: by host, claims of wider scopes
+        self.gone: dict[Domain, set[Group]] = {}  # the same of hosts that are gone: until that is answered
+        self._lost: list[Domain] = []  # hosts that are gone, and may hold claims of our own scope
+        self._registry = registry
+        self._sequence = 0
+
+    @property
+    def _neighbours(self) -> Neighbours:
+        return self.stack[SERVER].neighbours
+
+    def step(self, now: Instant, event: Event) -> list[Effect]:
+        match event:
+            case Received(sender, message):
+                relation = self._neighbours.up.get(sender)
+                if relation is None:
+                    return [_ignored(message, "sender is not connected")]
+                return [*self._release_lost(), *self._received(sender, relation, message)]
+            case TimerFired():
+                return self._release_lost()
+            case LinkDown(peer):
+                return self._link_down(peer)
+            case LinkUp(peer) | LinkMoved(peer) if peer == self._neighbours.parent:
+                gone = sorted([(host, group) for host, groups in self.gone.items() for group in groups])
+                return [self._released(host, group) for host, group in gone]
+        return []
+
+    def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
+        """A group that is no longer permanent loses a claim that no host holds."""
+        if not any(type(effect) is Secure and effect.record.key == REGISTRY for effect in effects):
+            return effects
+        forgotten: list[Effect] = []
+        for name in self.table.names():
+            if not self._registry.is_permanent(Group(name, self.domain)):
+                forgotten += [Secure(record) for record in self.table.forget(name)]
+        return [*effects, *forgotten]
+
+    def _received(self, sender: Domain, relation: Relation, message: ClaimMessage) -> list[Effect]:
+        neighbours, scope = self._neighbours, message.group.scope
+        if isinstance(message, ClaimAnswer):
+            if neighbours.hop_towards(scope) != sender or not inside(scope, self.domain):
+                return [_ignored(message, OUTSIDE)]
+            return self._answered(message)
+        if relation is not Relation.CHILD or neighbours.next_hop(message.claimer) != sender:
+            return [_ignored(message, OUTSIDE)]
+        if not inside(scope, self.domain):
+            return [_ignored(message, "out of scope")]
+        if isinstance(message, Claim) and not message.group_kind.is_claimed:
+            return [_ignored(message, "nothing to claim")]
+        if scope == self.domain:
+            effects = self._decide(message)
+        elif (why := self._pass_by(message)) is not None:
+            effects = [_answer(message, code=TooLarge.code, why=why)]
+        else:
+            effects = self._pass_on(sender, message)
+        return [Send(sender, effect) if isinstance(effect, ClaimAnswer) else effect for effect in effects]
+
+    # Of our own scope
+
+    def _decide(self, message: ClaimMessage) -> list[Effect | ClaimAnswer]:
+        name, host = message.group.name, message.claimer
+        if isinstance(message, ClaimReleased):
+            permanent = self._registry.is_permanent(message.group)
+            removed = self.table.release(name, host, permanent=permanent)
+            standing = self.table.get(name)
+            if standing is None:
+                return [*map(Secure, removed), _answer(message)]
+            removed += self.table.records_of(name, host)
+            removed.sort(key=lambda each: each.version)
+            return [*map(Secure, removed), _answer(message, standing.group_kind, standing.birth)]
+        assert isinstance(message, Claim)
+        standing = self.table.get(name)
+        if standing is None or standing.group_kind == message.group_kind:
+            if why := self.table.why_not(name, host):
+                return [_answer(message, code=TooLarge.code, why=why)]
+            standing = self.table.claim(name, host, message.group_kind)
+        rests_on = map(Secure, self.table.records_of(name, host))
+        return [*rests_on, _answer(message, standing.group_kind, standing.birth)]
+
+    # Of a wider one
+
+    def _pass_by(self, message: ClaimMessage) -> str | None:
+        """Remember which hosts of a cluster claim what, for when one of them is gone."""
+        if not self._neighbours.cluster:
+            return None
+        host, group = message.claimer, message.group
+        if group in self.gone.get(host, ()):
+            self._forget_gone(host, group)
+        if not isinstance(message, Claim):
+            self._forget_passed(host, group)
+            return None
+        held = self.passed.setdefault(host, {})
+        if group not in held and len(held) >= CLAIMS_OF_HOST_MAX:
+            return f"{host} holds {CLAIMS_OF_HOST_MAX} claims"
+        held[group] = message.group_kind
+        return None
+
+    def _pass_on(self, sender: Domain, message: ClaimMessage) -> list[Effect | ClaimAnswer]:
+        parent = self._neighbours.parent
+        if parent is not None and parent in self._neighbours.up:
+            return [Send(parent, message)]
+        why = f"{self.domain} cannot reach {parent}"
+        return [_ignored(message, PASSED_ON), _answer(message, code=Unreachable.code, why=why)]
+
+    def _answered(self, message: ClaimAnswer) -> list[Effect]:
+        host, group = message.claimer, message.group
+        if group in self.gone.get(host, ()) and not message.code:
+            self._forget_gone(host, group)
+            return []
+        if message.group_kind != self.passed.get(host, {}).get(group):
+            self._forget_passed(host, group)  # it was refused
+        hop = self._neighbours.next_hop(host)
+        if hop is None or self._neighbours.relation(hop) is not Relation.CHILD:
+            return [_ignored(message, "off the unique path")]
+        return [Send(hop, message)] if hop in self._neighbours.up else [_ignored(message, PASSED_ON)]
+
+    # Hosts that are gone
+
+    def _link_down(self, peer: Domain) -> list[Effect]:
+        if not self._neighbours.cluster or self._neighbours.relation(peer) is not Relation.CHILD:
+            return []
+        effects: list[Effect] = []
+        if self.table.held_by(peer):
+            # In a step of its own: what others are told of the loss does not wait for our replicas.
+            self._lost.append(peer)
+            effects.append(SetTimer(LOST, 0.0))
+        groups = self.passed.pop(peer, {})
+        if groups:
+            self.gone.setdefault(peer, set()).update(groups)
+        if self._neighbours.parent in self._neighbours.up:
+            effects += [self._released(peer, group) for group in sorted(groups)]
+        return effects
+
+    def _release_lost(self) -> list[Effect]:
+        """What hosts held in our own scope that are gone."""
+        lost, self._lost = self._lost, []
+        removed: list[KeyedRecord] = []
+        for host in lost:
+            for name in self.table.held_by(host):
+                permanent = self._registry.is_permanent(Group(name, self.domain))
+                removed += self.table.release(name, host, permanent=permanent)
+        return [*map(Secure, removed)]
+
+    def _released(self, host: Domain, group: Group) -> Send:
+        parent = self._neighbours.parent
+        assert parent is not None, "the root has no wider scope"
+        self._sequence += 1
+        id = MessageId(self.domain, self.stack[SERVER].incarnation, self._sequence)
+        return Send(parent, ClaimReleased(id, host, group))
+
+    def _forget_passed(self, host: Domain, group: Group) -> None:
+        groups = self.passed.get(host, {})
+        groups.pop(group, None)
+        if not groups:
+            self.passed.pop(host, None)
+
+    def _forget_gone(self, host: Domain, group: Group) -> None:
+        self.gone[host].discard(group)
+        if not self.gone[host]:
+            del self.gone[host]
+
+
+def _answer(
+    message: ClaimMessage, kind: GroupKind | None = None, birth: int = 0, *, code: str = "", why: str = ""
+) -> ClaimAnswer:
+    return ClaimAnswer(message.id, message.claimer, message.group, kind, birth, code, why)
+
+
+def _ignored(message: object, why: str) -> Ignored:
+    return Ignored(type(message).__name__, why)

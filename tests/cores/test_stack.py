@@ -1,0 +1,170 @@
+"""A stack: who is given which event, who hears which effect, and in which order."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from rostra.core.effects import (
+    Answer,
+    Asked,
+    Effect,
+    EndpointGone,
+    Event,
+    FellBehind,
+    Ignored,
+    LinkDown,
+    LinkUp,
+    Noted,
+    Received,
+    Send,
+    TimerFired,
+)
+from rostra.core.stack import Service, ServiceName, Stack
+from rostra.groups.members import Because
+from rostra.names import Domain, Endpoint
+
+ANN, EU, GUEST = Endpoint("eu.h1/ann#1"), Domain("eu"), Domain("eu.-guest")
+
+GONE = EndpointGone(ANN)
+
+
+class Ping:
+    pass
+
+
+class Base(Service):
+    """The last service: what it is given it notes."""
+
+    name = ServiceName["Base"]("base server")
+    takes = (EndpointGone, LinkUp, Ping)
+
+    def __init__(self) -> None:
+        self.given: list[Event] = []
+
+    def step(self, now: float, event: Event) -> Sequence[Effect]:
+        self.given.append(event)
+        return [Noted("base", type(event).__name__)]
+
+
+class Upper(Service):
+    """Hears what comes from below: it takes what is noted, and says it in its own name."""
+
+    name = ServiceName["Upper"]("upper host")
+    takes = (EndpointGone, FellBehind)
+
+    def __init__(self, reaction: Callable[["Upper"], Sequence[Effect]] = lambda me: ()) -> None:
+        self.given: list[Event] = []
+        self.reaction = reaction
+
+    def step(self, now: float, event: Event) -> Sequence[Effect]:
+        self.given.append(event)
+        return [Noted(self.name, type(event).__name__), *self.reaction(self)]
+
+    def hear(self, now: float, effects: Sequence[Effect]) -> Sequence[Effect]:
+        return [
+            Noted(f"{self.name} after {effect.what}", effect.about) if isinstance(effect, Noted) else effect
+            for effect in effects
+        ]
+
+
+class Top(Upper):
+    name = ServiceName["Top"]("top host")
+
+
+def noted(effects: Sequence[Effect]) -> list[str]:
+    return [effect.what for effect in effects if isinstance(effect, Noted)]
+
+
+def test_an_event_goes_to_those_that_take_it_in_list_order() -> None:
+    stack = Stack(Top(), Upper(), Base())
+    assert noted(stack.step(0.0, GONE)) == [
+        "top host",
+        "top host after upper host",
+        "top host after upper host after base",
+    ]
+    assert noted(stack.step(0.0, FellBehind(ANN, ()))) == ["top host", "top host after upper host"]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        LinkUp(EU, 1),
+        Received(EU, Ping()),
+        Asked(ANN, 1, Ping()),
+        TimerFired(("base", 1)),
+        LinkDown(EU, Because(EU, EU, "silent")),
+        Received(EU, "what no service takes"),
+        Asked(ANN, 1, "what no service takes"),
+        TimerFired(("of nobody",)),
+    ],
+)
+def test_what_no_other_service_takes_is_for_the_last(event: Event) -> None:
+    upper, base = Upper(), Base()
+    Stack(upper, base).step(0.0, event)
+    assert (upper.given, base.given) == ([], [event])
+
+
+def test_a_timer_is_for_the_service_of_its_first_word() -> None:
+    upper, base = Upper(), Base()
+    stack, fired = Stack(upper, base), TimerFired(("upper", "base", 1))
+    stack.step(0.0, fired)
+    assert (upper.given, base.given) == ([fired], [])
+
+
+def test_a_service_that_calls_gets_the_effects_and_those_between_hear_them_first() -> None:
+    def call(me: Upper) -> Sequence[Effect]:
+        return [*me.stack.call(0.0, me, Base.name, Asked(ANN, 1, Ping())), Answer(1, None)]
+
+    top, base = Top(call), Base()
+    effects = Stack(top, Upper(), base).step(0.0, FellBehind(ANN, ()))
+    assert noted(effects) == ["top host", "upper host after base", "top host after upper host"]
+    assert [type(event) for event in base.given] == [Asked]
+
+
+def test_nobody_outside_is_taken_for_a_guest() -> None:
+    base, pretender = Base(), Upper()
+    pretender.guest = GUEST
+    stack = Stack(pretender, base)
+    for event in (LinkUp(GUEST, 1), Received(GUEST, Ping()), LinkDown(GUEST, Because(EU, GUEST, "silent"))):
+        [ignored] = stack.step(0.0, event)
+        assert isinstance(ignored, Ignored) and ignored.what == type(event).__name__
+    assert base.given == []
+    stack.call(0.0, pretender, Base.name, LinkUp(GUEST, 1))
+    assert base.given == [LinkUp(GUEST, 1)], "from inside it is one"
+
+
+def test_services_are_found_by_name() -> None:
+    upper, base = Upper(), Base()
+    stack = Stack(upper, base)
+    assert stack[Upper.name] is upper and stack.find(Base.name) is base
+    assert stack.find(Top.name) is None and Top.name not in stack and Upper.name in stack
+    with pytest.raises(AssertionError, match="two services"):
+        Stack(upper, Upper())
+
+
+class Quick(Upper):
+    name = ServiceName["Quick"]("quick host")
+    lanes = (FellBehind,)
+    takes = ()
+
+
+def test_a_lane_leads_to_the_first_service_unless_every_step_is_looked_at() -> None:
+    class Looked(Stack):
+        def step(self, now: float, event: Event) -> Sequence[Effect]:
+            return super().step(now, event)
+
+    quick, event = Quick(), FellBehind(ANN, ())
+    stack = Stack(quick, Base())
+    assert (
+        stack.lanes[FellBehind](0.0, event) == stack.step(0.0, event) == [Noted("quick host", "FellBehind")]
+    )
+    assert quick.given == [event, event]
+    assert Looked(quick, Base()).lanes == {} and Stack(Base(), quick).lanes == {}
+    with pytest.raises(AssertionError, match="alone"):
+        Stack(quick, Upper())
+
+
+def test_effects_of_the_first_service_leave_as_they_are() -> None:
+    upper = Upper(lambda me: [Send(EU, "hello")])
+    effects = Stack(upper, Base()).step(0.0, FellBehind(ANN, ()))
+    assert effects == [Noted("upper host", "FellBehind"), Send(EU, "hello")]

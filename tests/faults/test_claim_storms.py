@@ -1,0 +1,60 @@
+"""First members of several kinds, all at once and through takeovers: one kind at every moment.
+
+`rostra sim storm --shape claims --seeds 1000` goes through more of them.
+"""
+
+from collections.abc import Iterable
+
+import pytest
+from support.seeds import seeds
+
+from rostra.core.secure import WaitingEffects
+from rostra.protocols.claims.server import ClaimServer
+from rostra.protocols.claims.table import ClaimTable
+from rostra.sim.storm import CLAIMS, StormFailed, storm
+
+TRIED = range(10)
+ISOLATED = (32, 95, 145)
+"""In these a leader is cut off from the other replicas just when it takes a claim."""
+
+
+@pytest.mark.parametrize("seed", seeds(12))
+def test_first_members_of_two_kinds_end_as_one(seed: int) -> None:
+    storm(seed, CLAIMS)
+
+
+def first_failure(tried: Iterable[int] = TRIED) -> str:
+    for seed in tried:
+        try:
+            storm(seed, CLAIMS)
+        except StormFailed as failure:
+            return failure.what
+    return ""
+
+
+def test_an_answer_that_does_not_wait_for_a_majority_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WaitingEffects, "must_wait", lambda self, effect: False)
+    assert "chess@eu has" in first_failure(ISOLATED)
+
+
+def test_a_claim_that_nobody_writes_down_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    put = ClaimTable.records_of
+    monkeypatch.setattr(ClaimTable, "records_of", lambda self, name, host: put(self, name, host)[:0])
+    assert "chess@eu" in first_failure()
+
+
+def test_a_release_that_is_lost_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ClaimTable, "release", lambda self, name, host, permanent: [])
+    assert "chess@eu is " in first_failure()
+
+
+def test_a_second_kind_that_is_let_in_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    decide = ClaimServer._decide
+
+    def generous(self, message):  # type: ignore[no-untyped-def]
+        *before, answer = decide(self, message)
+        kind = getattr(message, "group_kind", None)
+        return [*before, type(answer)(answer.id, answer.claimer, answer.group, kind, answer.birth)]
+
+    monkeypatch.setattr(ClaimServer, "_decide", generous)
+    assert "has members of" in first_failure()
