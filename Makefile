@@ -16,7 +16,7 @@ READY := .venv/ready-to-work
 RUNS  := .venv/ready-to-run
 
 .DEFAULT_GOAL := help
-.PHONY: help up lab test fresh fmt lint types unit live browser fuzz storm explore soak storm-history parity-history cluster-history spec-coverage corpus goldens bench bench-history crowd watchers congress-report xpand-table xpand-growth clean
+.PHONY: help up lab test fresh fmt lint types unit live browser fuzz storm explore soak storm-history parity-history cluster-history spec-coverage corpus goldens bench bench-turns bench-history crowd watchers congress-report xpand-table xpand-growth clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -88,6 +88,9 @@ goldens: $(READY)  ## rewrite the golden traces of the stories; the diff is the 
 
 bench: $(READY)  ## real processes beside Redis and a bare echo, as ratios (ARGS=--quick, ARGS="--only W1")
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+bench-turns: $(READY)  ## W1, W2 and W4 of this build and of OLD=commit in turn: medians, change, spread (ARGS="--turns 10 --only W1")
+	@$(BIN)/python -m benchmarks.turns $(or $(OLD),$(error name a commit: make bench-turns OLD=v1)) $(ARGS)
 
 bench-history: $(READY)  ## questions and audits of made-up months, beside DuckDB (EVENTS="1000000 10000000")
 	@$(BIN)/python -m benchmarks.history $(addprefix --events ,$(EVENTS)) $(ARGS)

@@ -50,6 +50,7 @@ class Size(Struct, frozen=True):
     settle_s: float = 0.5
     patience_s: float = 10.0  # what did not arrive by then never will
     storm_p99_ms: float = 250.0
+    by_role: bool = False  # W1, W2 and W4: processor time of clients, agents and servers apart
 
     @classmethod
     def quick(cls) -> "Size":
@@ -86,6 +87,22 @@ class Incomplete(AssertionError):
     """The peer did not do what was being timed."""
 
 
+class RoleMeter:
+    """Processor time since it was made, of all clients, all agents and all servers, per operation."""
+
+    def __init__(self, service: Service, crew: Crew, size: Size) -> None:
+        roles: dict[str, list[int]] = {"client": [hand.pid for hand in crew.hands]} if size.by_role else {}
+        for process, pid in service.weighed().items() if size.by_role else ():
+            roles.setdefault(process.partition(" ")[0], []).append(pid)
+        self._roles = {role: (pids, threads_cpu_us(pids)) for role, pids in roles.items()}
+
+    def per(self, operations: float, prefix: str = "") -> Measures:
+        return {
+            f"{prefix}{role} cpu us": (threads_cpu_us(pids) - before) / operations
+            for role, (pids, before) in self._roles.items()
+        }
+
+
 async def join_until_all_know(service: Service, size: Size) -> Measures:
     """W1. The clock starts when the joiner calls join, and stops when the last watcher has been called."""
     async with Crew() as crew:
@@ -93,12 +110,18 @@ async def join_until_all_know(service: Service, size: Size) -> Measures:
         (joiner,) = await crew.hire(1, service.name, **service.door())
         await joiner.do("prepare", names=["joiner"])
         await _settled(watchers, size)
+        meter = RoleMeter(service, crew, size)
         began = await joiner.do("churn", group=GROUP, name="joiner", times=size.joins, gap_s=size.gap_s)
         await asyncio.sleep(size.settle_s)
         told = await _told(watchers, "joiner", len(began), size.watching, size.patience_s)
         took = [last - first for first, last in zip(began, told, strict=True)]
         leaves = spread_ms(took[1::2])
-        return {**spread_ms(took[0::2]), "leave p50 ms": leaves["p50 ms"], "leave p99 ms": leaves["p99 ms"]}
+        return {
+            **spread_ms(took[0::2]),
+            "leave p50 ms": leaves["p50 ms"],
+            "leave p99 ms": leaves["p99 ms"],
+            **meter.per(len(began)),
+        }
 
 
 async def who_is_there(service: Service, size: Size) -> Measures:
@@ -114,6 +137,7 @@ async def who_is_there(service: Service, size: Size) -> Measures:
             expected = size.listed if service.keeps_lists else 0
             pids = [asker.pid, *service.pids()]
             used_us = cpu_us(pids)
+            meter = RoleMeter(service, crew, size)
             asked = await asker.do("ask", group=GROUP, members=expected, for_s=size.ask_s, at_once=at_once)
             used_us = cpu_us(pids) - used_us
             measures |= {
@@ -121,6 +145,7 @@ async def who_is_there(service: Service, size: Size) -> Measures:
                 f"{at_once}: p50 ms": asked["p50_ms"],
                 f"{at_once}: p99 ms": asked["p99_ms"],
                 f"{at_once}: cpu us": used_us / (asked["per_s"] * size.ask_s),
+                **meter.per(asked["per_s"] * size.ask_s, f"{at_once}: "),
             }
         return measures
 
@@ -137,14 +162,12 @@ async def own_copy(service: Service, size: Size) -> Measures:
 
 async def one_to_eight(service: Service, size: Size) -> Measures:
     """W4. Deliveries per second until the last receiver has the last message, and what they cost."""
-    small = await _said(service, 1, size.ears, size.said, 100)
-    large = await _said(service, 1, size.ears, size.said, 1024)
+    small = await _said(service, size, 1, size.ears, size.said, 100, "100 B: ")
+    large = await _said(service, size, 1, size.ears, size.said, 1024, "1 KiB: ")
     late = await _paced(service, size.ears, size.paced)
     return {
-        "100 B: per s": small["per_s"],
-        "100 B: cpu s per M": small["cpu_s_per_m"],
-        "1 KiB: per s": large["per_s"],
-        "1 KiB: cpu s per M": large["cpu_s_per_m"],
+        **small,
+        **large,
         "100/s: p50 ms": percentile(late, 0.5) / 1e6,
         "100/s: p99 ms": percentile(late, 0.99) / 1e6,
     }
@@ -153,26 +176,29 @@ async def one_to_eight(service: Service, size: Size) -> Measures:
 async def four_to_four(service: Service, size: Size) -> Measures:
     """W4 with several senders: each of the four receivers hears all of the four senders."""
     half = size.ears // 2
-    small = await _said(service, half, half, size.said // half, 100)
-    return {"4 to 4: per s": small["per_s"], "4 to 4: cpu s per M": small["cpu_s_per_m"]}
+    return await _said(service, size, half, half, size.said // half, 100, "4 to 4: ")
 
 
-async def _said(service: Service, senders: int, receivers: int, count: int, size: int) -> dict[str, float]:
+async def _said(
+    service: Service, size: Size, senders: int, receivers: int, count: int, bytes_each: int, prefix: str
+) -> Measures:
     async with Crew() as crew:
         speakers, listeners = await _conversation(crew, service, senders, receivers, count)
         pids = [*service.pids(), *(hand.pid for hand in crew.hands)]
+        meter = RoleMeter(service, crew, size)
         used_us = threads_cpu_us(pids)
         began, ended = await asyncio.gather(
             asyncio.gather(
-                *(hand.do("speak", sender=n, count=count, size=size) for n, hand in enumerate(speakers))
+                *(hand.do("speak", sender=n, count=count, size=bytes_each) for n, hand in enumerate(speakers))
             ),
             everybody(listeners, "heard"),
         )
         used_us = threads_cpu_us(pids) - used_us
         deliveries = senders * receivers * count
         return {
-            "per_s": deliveries / (max(ended) - min(began)) * 1e9,
-            "cpu_s_per_m": used_us / deliveries,
+            f"{prefix}per s": deliveries / (max(ended) - min(began)) * 1e9,
+            f"{prefix}cpu s per M": used_us / deliveries,
+            **meter.per(deliveries, prefix),
         }
 
 

@@ -38,7 +38,7 @@ async def life(lab: Lab) -> tuple[list[str], dict[str, Any]]:
         heard.append(words(await anext(changes)))
         async with lab.program("eu.c2.h1", "bob") as bob, bob.join("g") as joined:
             heard.append(words(await anext(changes)))
-            # His agent asks for the others when he joins; a resolve while that is unanswered would share it (C-107).
+            # His agent resolves the group when he joins. While that is open, a resolve shares it (C-107).
             await anext(aiter(joined))
             async with lab.program("eu.c1.h1", "eve") as eve, eve.join("g", "eu"), eve.join("g"):
                 heard.append(words(await anext(changes)))

@@ -61,6 +61,15 @@ def test_every_workload_runs_on_every_peer(make, work, measure):
     assert run(make(), work)[measure] > 0
 
 
+def test_processor_time_is_told_apart_by_role_where_that_is_asked_for():
+    async def measured() -> Measures:
+        async with apart() as service:
+            return await workloads.who_is_there(service, replace(SMOKE, by_role=True))
+
+    measures = asyncio.run(measured())
+    assert {"1: client cpu us", "1: agent cpu us", "1: server cpu us"} <= set(measures)
+
+
 def zeromq() -> Service:
     pytest.importorskip("zmq")
     from benchmarks.peers.zeromq import ZeroMqService
