@@ -435,6 +435,32 @@ def test_the_delegate_with_the_smallest_name_makes_the_tree():
     assert len(trees[0].links) == 2
 
 
+@pytest.mark.spec("X-070")
+def test_a_coordinator_whose_tree_loses_is_told_which_one_is_used():
+    """Two delegates made a tree of the same number. The one that lost would go on with a tree that the others
+    do not use, and streams would end where the two differ."""
+    bench = with_mit()
+    kept = Tree(G, 5, Domain("mit"), ((HUJI, Domain("mit")),))
+    lost = Tree(G, 5, Domain("abc"), ())
+    bench.message(MIT.endpoint, kept)
+    abc = Endpoint("abc.-delegate/adhoc#1")
+    assert controls(bench.message(abc, lost)) == [kept]
+    assert controls(bench.message(abc, kept)) == [], "the same tree: there is nothing to tell"
+    assert controls(bench.message(MIT.endpoint, lost)) == [], "passed on by a delegate that did not make it"
+
+
+@pytest.mark.spec("X-070")
+def test_a_coordinator_that_hears_of_a_higher_tree_makes_one_above_both():
+    bench = with_mit()
+    bench.fire("plan")
+    ours = bench.core.forwarding.tree
+    theirs = Tree(G, ours.version, Domain("mit"), ours.links)
+    assert timers(bench.message(MIT.endpoint, theirs))["plan"] == 1.0
+    [tree] = [message for message in controls(bench.fire("plan")) if isinstance(message, Tree)]
+    assert (tree.coordinator, tree.links) == (HUJI, ours.links)
+    assert tree.version > ours.version
+
+
 @pytest.mark.spec("X-033")
 def test_data_of_a_stream_without_numbers_is_kept_and_not_passed_on():
     bench = inside(FAR, MIT)

@@ -348,3 +348,30 @@ def test_a_rate_that_was_once_too_fast_is_passed_and_forgotten():
     assert pace.rate is not None and pace.rate < 5000.0 < 2 * pace._too_fast, "slower, for a reason"
     paced(pace, now, arrives, 20.0)
     assert pace.rate > 50_000.0
+
+
+@pytest.mark.spec("X-090")
+def test_what_is_asked_for_long_after_it_was_sent_says_nothing_about_the_rate():
+    """The other end was cut off, and asked five seconds later. What had arrived by then, divided by the time,
+    was a hundred bytes per second; the next stream was never through with its first message."""
+    pace = Pace(1200)
+    for number in range(1, 21):
+        pace.send(number / 50, G, frame(number))
+    ask(pace, 0.45, 2, 3)  # in time for what has arrived, too early for a judgement
+    ask(pace, 5.0, 2, 20)
+    assert pace.rate is None
+
+
+@pytest.mark.spec("X-090")
+def test_two_lost_frames_of_ten_do_not_make_a_rate_too_fast():
+    """The way had lost nothing before, so that chance was thought to explain nothing."""
+    pace, turn = Pace(200), 0
+    pace._lower(0.0, 10_000.0, 0.9, rate=None)
+
+    def arrives(now: float) -> bool:
+        nonlocal turn
+        turn += 1
+        return turn % 10 not in (3, 7) or turn > 40
+
+    paced(pace, 0.0, arrives, 2.0)
+    assert pace.rate is not None and pace.rate >= 10_000.0

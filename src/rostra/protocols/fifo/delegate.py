@@ -431,7 +431,7 @@ class DelegateCore:
             case _, DelegateMoved(_, lan, _, _, address):
                 self._locate(lan, address)
             case _, Tree():
-                self.planner.hear(message)
+                self.planner.hear(lan_of(source), message)
             case _, Distances(_, lan, round_trips):
                 if self.peers.delegate(lan) is None:
                     self.voice.ignore("Distances", "from a LAN without a delegate")

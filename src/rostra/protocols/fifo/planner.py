@@ -6,7 +6,8 @@
 
 The coordinator is the delegate with the smallest LAN name of all that are present, as each of them sees it.
 Two that believe to be it, on two sides of a cut or in the moment of a change, make two trees; the newer one
-is used, and the next keeps what it can of both.
+is used, and the next keeps what it can of both. A coordinator whose tree loses is told by the delegate that
+keeps the other one, and makes a tree above both: else the two would use different trees for good.
 """
 
 from collections.abc import Iterable, Mapping
@@ -120,16 +121,20 @@ class Planner:
         else:
             self._voice.say(delegate_of(lan), tree)
 
-    def hear(self, tree: Tree) -> None:
+    def hear(self, source: Domain, tree: Tree) -> None:
         self.versions = max(self.versions, tree.version)
         before = self._forwarding.tree
         if order(tree) > order(before):
             self._other_links = () if before is None else before.links
+            if before is not None and before.coordinator == self._voice.lan:
+                self.versions = max(self.versions, tree.version + 1)  # others use ours: the next is above both
             self._use(tree)
         else:
             # Of two sides that have found each other: the next tree keeps what it can of both.
             self._other_links = tree.links
             self._voice.ignore("Tree", "older tree")
+            if before is not None and order(tree) < order(before) and source == tree.coordinator:
+                self._voice.say(delegate_of(source), before)
         self.soon()
 
     def _use(self, tree: Tree) -> None:

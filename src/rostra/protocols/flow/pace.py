@@ -51,6 +51,14 @@ REMEMBERED: Final = 0.125
 LOSS_MARGIN: Final = 0.15
 """A paced way that loses so much more than always, and more than chance explains, is still too fast."""
 
+LEAST_FRAMES_PER_S: Final = 4.0
+"""However much is lost, so many frames are sent each second. Below that a way is judged by one or two frames
+in seconds, and the rate would not find its way up again. Raising it: more is lost on ways still narrower."""
+
+LEAST_CHANCE: Final = 0.05
+"""A way that has lost nothing so far is still expected to lose so much by chance: one lost frame of five does
+not make a rate too fast."""
+
 FASTER: Final = 1.1
 MUCH_FASTER: Final = 4.0
 """The factors by which a rate grows: while clearly more is lost than always or near a rate that was too fast,
@@ -197,7 +205,7 @@ class Pace:
         self._repairs: deque[Waiting] = deque()  # go first: others wait behind what they fill
         self._news: deque[Waiting] = deque()
         self._frame_bytes = frame_bytes
-        self._least = frame_bytes / 2  # bytes per second that are always allowed
+        self._least = LEAST_FRAMES_PER_S * frame_bytes  # bytes per second that are always allowed
         self._pending: Counter[Number] = Counter()  # what is in the queue
         self._sent_at: dict[Number, tuple[Instant, int]] = {}  # what was sent lately, in how many frames
         self._last: tuple[Instant, Group, Data] | None = None  # the repair that was handed over last
@@ -339,7 +347,8 @@ class Pace:
         if unknown and not closed.is_long and now < closed.ended + LONGEST_S:
             return
         self._closed = None
-        if closed.is_long:
+        if closed.is_long or now > closed.ended + again_s + LONGEST_S:
+            # Asked for too late to be about the rate: the other end was cut off, or did not know the stream.
             self._evidence = 0.0
             return
         if self._probe.is_long:
@@ -391,7 +400,8 @@ class Pace:
 
     def _chance(self, frames: int) -> float:
         """How much more than usual is lost of so many by chance, and seldom more."""
-        return 2.0 * sqrt(self._natural * (1.0 - self._natural) / max(1, frames))
+        share = max(self._natural, LEAST_CHANCE)
+        return 2.0 * sqrt(share * (1.0 - share) / max(1, frames))
 
     def _unlimited(self, now: Instant) -> None:
         self.rate, self._before, self._probe = None, None, LossProbe(now)
