@@ -53,6 +53,7 @@ DOORS = {"__init__", "__main__"}
 """They open onto every room."""
 
 ALLOWED = {
+    ("names/checks.py", "builtins.exec"),  # compiles what it wrote itself, from the fields of our own classes
     ("up/child.py", "rostra.cli.main"),  # a process of a small world runs the command that anybody would type
 }
 

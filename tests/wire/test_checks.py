@@ -1,17 +1,21 @@
 """Nothing hostile gets past the reader: each name, number and text of each message, spoiled one at a time."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from msgspec import Struct
 from msgspec.structs import replace
 from support import samples
 from support.samples import WORLD
 from support.spoiling import every_way
 
-from rostra.errors import Malformed
+from rostra.errors import BadInput, Malformed
 from rostra.names import Domain, Endpoint
 from rostra.names import checks as names
 from rostra.protocols.links.packets import Data
+from rostra.protocols.relaxed import messages as server
+from rostra.protocols.relaxed import requests as program
+from rostra.protocols.relaxed.messages import MessageId
 from rostra.wire import Ask, BadAsk, Encoder, FrameKind, FrameReader, checks
 from rostra.wire.programs import Arena, Asks, Delivery, Lent, ProgramHello, Returned, Tells
 
@@ -132,7 +136,7 @@ def test_seats_share_a_mebibyte_at_once_and_not_a_byte_more() -> None:
 
     more = Data(3, 4, 1, 0, (samples.seat.Shared(most.data + b"!"),))
     _, arrived = FrameReader(WORLD, FrameKind.LINK).feed(HELLO + Encoder(WORLD).packet(more))
-    assert isinstance(arrived, Malformed) and "shared" in str(arrived)
+    assert isinstance(arrived, Malformed) and "Shared" in str(arrived)
 
 
 NEW_TO_US = (
@@ -148,3 +152,27 @@ def test_a_character_from_a_newer_unicode_is_relayed_and_not_let_in() -> None:
     watch = [Ask(1, 7, samples.program.Watch(samples.Group(NEW_TO_US, samples.ROOT)))]
     _, bad = FrameReader(WORLD, FrameKind.TO_AGENT).feed(PROGRAM_HELLO + Encoder(WORLD).asks(watch))
     assert isinstance(bad, BadAsk)
+
+
+class Wrapped(Struct):
+    maybe: Domain | None = None
+    pairs: tuple[tuple[int, Endpoint], ...] = ()
+    either: server.SyncDone | program.WatchLife | None = None
+    about: Annotated[str, names.check_subject] = "eu"
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        Wrapped(maybe=Domain("EU")),
+        Wrapped(pairs=((1, samples.ANN), (2, Endpoint("eu.h1")))),
+        Wrapped(either=program.WatchLife(Endpoint("eu.h1"))),
+        Wrapped(either=server.SyncDone(MessageId(Domain(""), 1, 1))),
+        Wrapped(about="eu/a b"),
+    ],
+)
+def test_a_name_is_checked_wherever_it_stands_in_a_value(bad: Wrapped) -> None:
+    check = names.check_of(Wrapped)
+    check(Wrapped(Domain("eu"), ((1, samples.ANN),), program.WatchLife(samples.BOB), str(samples.ANN)))
+    with pytest.raises(BadInput):
+        check(bad)

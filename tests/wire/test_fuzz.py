@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from rostra.errors import Malformed
+from rostra.protocols.relaxed.requests import SendTo
 from rostra.wire import FrameReader, checks, reader, shapes
 from tests.wire import fuzz
 from tests.wire.fuzz import Broken, Case, FrameKind, check, make_case, run
@@ -49,7 +50,7 @@ def requests_are_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def one_field_is_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "_endpoints", lambda endpoints: None)
+    monkeypatch.setitem(checks._REQUEST_CHECKS, SendTo, lambda request: None)
 
 
 def bad_unicode_is_not_expected(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,11 @@ floor that belongs to its term; without replicas they count from 1.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from msgspec import Struct
+from msgspec import Meta, Struct
+
+from rostra.names.checks import Natural
 
 KEY_LENGTH_MAX: Final = 512
 
@@ -29,9 +31,9 @@ NO_KEY: Final = ""
 class KeyedRecord(Struct, frozen=True, array_like=True):
     """A key as the change number `version` left it."""
 
-    key: str
-    version: int
-    data: bytes | None = None  # None: the key was removed
+    key: Annotated[str, Meta(max_length=KEY_LENGTH_MAX)]
+    version: Natural
+    data: Annotated[bytes, Meta(max_length=RECORD_BYTES_MAX)] | None = None  # None: the key was removed
 
     @property
     def size(self) -> int:
@@ -41,7 +43,7 @@ class KeyedRecord(Struct, frozen=True, array_like=True):
 class RecordSet(Struct, frozen=True, array_like=True):
     """All records at one version, sorted by key."""
 
-    version: int = 0
+    version: Natural = 0
     records: tuple[KeyedRecord, ...] = ()
 
     @property

@@ -7,8 +7,9 @@ from msgspec import Struct
 from rostra.groups.attributes import AnyAttributes
 from rostra.groups.kinds import GroupKind
 from rostra.names import Domain, Endpoint, inside
+from rostra.names.checks import Natural
 
-Stamp = tuple[int, int]
+Stamp = tuple[Natural, Natural]
 """(incarnation of the agent, counter): given by an agent to every join and leave; the larger is the later."""
 
 

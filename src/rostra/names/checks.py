@@ -7,24 +7,31 @@ A group name is checked in full where a program brings it in, and by the rules t
 server relays it (see `relayed_group_name`).
 """
 
-from collections.abc import Callable
-from operator import attrgetter
+from collections.abc import Callable, Iterator, Mapping
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Union, get_args, get_origin
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import fields
 
 from rostra.errors import BadInput, BadName
-from rostra.names.domains import Domain, parse_scope
-from rostra.names.endpoints import Endpoint, parse_endpoint, parse_subject
-from rostra.names.groups import Group, parse_group_name, relayed_group_name
+from rostra.names.domains import Domain, is_reserved, parse_scope
+from rostra.names.endpoints import Endpoint, host_of, parse_endpoint, parse_subject
+from rostra.names.groups import Group, GroupText, parse_group_name, relayed_group_name
 from rostra.names.text import has_controls, quoted
 
 KNOWN_NAMES_MAX: Final = 65_536
 NUMBER_MAX: Final = 2**63 - 1
 TEXT_LENGTH_MAX: Final = 512
-MOMENT_S_MAX: Final = 1e12
+DURATION_S_MAX: Final = 1e9
+
+Natural = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
+"""Adding to it, comparing it and sending it on are safe."""
+
+Moment = Annotated[float, Meta(ge=0, le=1e12)]
+"""Seconds since 1970, on the sender's clock."""
+
+Duration = Annotated[float, Meta(ge=0, le=DURATION_S_MAX)]
 
 good_paths: set[str] = set()
 good_endpoints: set[str] = set()
@@ -45,9 +52,20 @@ def check_path(path: str) -> None:
         learn(good_paths, path, parse_scope)
 
 
+def check_path_if_any(path: str) -> None:
+    if path:
+        check_path(path)
+
+
 def check_endpoint(endpoint: str) -> None:
     if endpoint not in good_endpoints:
         learn(good_endpoints, endpoint, parse_endpoint)
+
+
+def check_addressee(endpoint: Endpoint) -> None:
+    check_endpoint(endpoint)
+    if is_reserved(host_of(endpoint)):
+        raise BadInput(f"{endpoint} is part of the system", fix="send to an endpoint of a program")
 
 
 def check_subject(about: str) -> None:
@@ -85,9 +103,9 @@ def check_number(number: int) -> None:
         raise BadInput(f"number {number} is out of range", fix="use 0 to 2^63-1")
 
 
-def check_moment(seconds: float) -> None:
-    if not 0 <= seconds <= MOMENT_S_MAX:  # false for NaN, too
-        raise BadInput(f"{seconds} is not a time", fix="use seconds since 1970")
+def check_duration(seconds: float) -> None:
+    if not 0 <= seconds <= DURATION_S_MAX:  # false for NaN, too
+        raise BadInput(f"{seconds} is not a duration", fix=f"use 0 to {DURATION_S_MAX:g} seconds")
 
 
 def check_text(text: str) -> None:
@@ -100,76 +118,78 @@ def check_text(text: str) -> None:
 
 # Every name in a value, whatever its class
 
-_LEAVES: Final[dict[Any, Callable[[Any], None]]] = {
+Check = Callable[[Any], object]
+
+_LEAVES: Final[dict[Any, Check]] = {
     Domain: check_path,
     Endpoint: check_endpoint,
-    Group: check_relayed_group,
+    GroupText: check_relayed_name,
     str: check_text,
 }
 
+_GOOD: Final[dict[Any, set[str]]] = {
+    check_path: good_paths,
+    check_endpoint: good_endpoints,
+    check_relayed_name: good_relayed_names,
+    check_own_name: good_own_names,
+}
+"""Where to look before a check is called at all: most names were seen before."""
 
-def check_of(kind: Any) -> Callable[[Any], None]:
+
+def check_of(kind: Any, leaves: Mapping[Any, Check] = {}) -> Check:
     """A check of all names and texts in values of this type, found by its fields, so that none is forgotten.
-    Numbers are for the decoder, which knows their bounds (`msgspec.Meta`)."""
-    check = _check_of(kind)
-    assert check is not None, f"{kind} has no names"
-    return check
+
+    A field whose type does not say all has its check beside it: ``Annotated[str, check_subject]``. `leaves`
+    are types that are checked otherwise here. Numbers and sizes are for the decoder, which knows their bounds
+    (`msgspec.Meta`).
+
+    It is written out and compiled, as `dataclasses` does it: it is called for every message, and functions
+    that call each other for every field take twice as long.
+    """
+    known: dict[str, Any] = {}
+    lines = list(_lines(kind, "value", " ", {**_LEAVES, **leaves}, known))
+    exec("\n".join(["def check(value):", *lines, " return None"]), known)
+    written: Check = known["check"]
+    return written
 
 
-def _check_of(kind: Any) -> Callable[[Any], None] | None:
-    if kind in _LEAVES:
-        return _LEAVES[kind]
-    if get_origin(kind) is Annotated:
-        return _check_of(get_args(kind)[0])
-    if get_origin(kind) is tuple:
-        return _check_of_tuple(get_args(kind))
-    if get_origin(kind) in (Union, UnionType):
-        return _check_of_union([each for each in get_args(kind) if each is not NoneType])
-    if isinstance(kind, type) and issubclass(kind, Struct):
-        return _check_of_struct(kind)
-    return None
+def _lines(
+    kind: Any, value: str, indent: str, leaves: Mapping[Any, Check], known: dict[str, Any]
+) -> Iterator[str]:
+    """The lines that check one value. `known` are the names that they use."""
 
+    def inside(part: Any, place: str) -> Iterator[str]:
+        return _lines(part, place, f"{indent} ", leaves, known)
 
-def _check_of_tuple(kinds: tuple[Any, ...]) -> Callable[[Any], None] | None:
-    if kinds[-1] is Ellipsis:
-        each = _check_of(kinds[0])
-        if each is None:
-            return None
+    def put(thing: object) -> str:
+        name = f"_{len(known)}"
+        known[name] = thing
+        return name
 
-        def check_all(values: tuple[Any, ...]) -> None:
-            for value in values:
-                each(value)
-
-        return check_all
-    checks = [(place, check) for place, kind in enumerate(kinds) if (check := _check_of(kind)) is not None]
-
-    def check_places(values: tuple[Any, ...]) -> None:
-        for place, check in checks:
-            check(values[place])
-
-    return check_places if checks else None
-
-
-def _check_of_union(kinds: list[Any]) -> Callable[[Any], None] | None:
-    checks = {kind: check for kind in kinds if (check := _check_of(kind)) is not None}
-
-    def check_one(value: Any) -> None:
-        check = checks.get(type(value))
-        if check is not None:
-            check(value)
-
-    return check_one if checks else None
-
-
-def _check_of_struct(kind: type[Struct]) -> Callable[[Any], None] | None:
-    checks = [
-        (attrgetter(field.name), check)
-        for field in fields(kind)
-        if (check := _check_of(field.type)) is not None
-    ]
-
-    def check_fields(value: Any) -> None:
-        for get, check in checks:
-            check(get(value))
-
-    return check_fields if checks else None
+    parts = get_args(kind)
+    beside = next(filter(callable, parts[1:]), None) if get_origin(kind) is Annotated else None
+    check = beside or leaves.get(kind)
+    if check is not None:
+        unless = f"if {value} not in {put(_GOOD[check])}: " if check in _GOOD else ""
+        yield f"{indent}{unless}{put(check)}({value})"
+    elif get_origin(kind) is Annotated:
+        yield from _lines(parts[0], value, indent, leaves, known)
+    elif get_origin(kind) is tuple and parts[-1] is Ellipsis:
+        each = put(None)
+        lines = list(inside(parts[0], each))
+        if lines:
+            yield from (f"{indent}for {each} in {value}:", *lines)
+    elif get_origin(kind) is tuple:
+        for place, part in enumerate(parts):
+            yield from _lines(part, f"{value}[{place}]", indent, leaves, known)
+    elif get_origin(kind) in (Union, UnionType):
+        some = [part for part in parts if part is not NoneType]
+        for part in some:
+            lines = list(inside(part, value))
+            if lines:
+                # A name is a `str` at run time, so names are told apart from None only.
+                which = f"{value} is not None" if len(some) == 1 else f"type({value}) is {put(part)}"
+                yield from (f"{indent}if {which}:", *lines)
+    elif isinstance(kind, type) and issubclass(kind, Struct):
+        for field in fields(kind):
+            yield from _lines(field.type, f"{value}.{field.name}", indent, leaves, known)

@@ -13,7 +13,7 @@ promise one are refused (`check_public`); servers treat all three as opaque and 
 
 import re
 import unicodedata
-from typing import Final
+from typing import Annotated, Final
 
 from msgspec import Struct
 
@@ -24,13 +24,16 @@ from rostra.names.text import has_controls, quoted
 
 GROUP_NAME_BYTES_MAX: Final = 255
 
+GroupText = Annotated[str, "the name of a group"]
+"""A text that is checked in one way where a program says it, and in another where a server does."""
+
 _STRAY_SPACE: Final = re.compile("(?:^|[/!~]) | (?:[/!~ ]|$)")
 
 
 class Group(Struct, frozen=True, order=True, array_like=True, gc=False):
     """A group's key. Two groups are the same exactly if both parts are (C-006)."""
 
-    name: str
+    name: GroupText
     scope: Domain
 
     def __str__(self) -> str:

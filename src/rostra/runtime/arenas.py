@@ -27,7 +27,7 @@ from rostra.names import Group
 from rostra.protocols.flow.messages import Run, Stream
 from rostra.transport.memory import is_possible, sealed_memory
 from rostra.wire import Arena, Retired
-from rostra.wire.checks import TICKET_BYTES
+from rostra.wire.programs import TICKET_BYTES
 
 if TYPE_CHECKING:
     from rostra.runtime.programs import Program, Programs

@@ -134,7 +134,7 @@ from rostra.wire import (
     Submit,
     Told,
 )
-from rostra.wire.checks import SUBMIT_MESSAGES_MAX
+from rostra.wire.programs import SUBMIT_MESSAGES_MAX
 
 if TYPE_CHECKING:
     from rostra.runtime.process import HostedNode, Process

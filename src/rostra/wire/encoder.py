@@ -33,26 +33,7 @@ from rostra.wire.frames import (
     frame,
     world_tag,
 )
-from rostra.wire.programs import (
-    Answered,
-    Arena,
-    Ask,
-    Asks,
-    Delivery,
-    Goodbye,
-    Lent,
-    Mapped,
-    Ping,
-    Pong,
-    ProgramHello,
-    ProgramWelcome,
-    Reading,
-    Retired,
-    Returned,
-    Submit,
-    Tells,
-    Told,
-)
+from rostra.wire.programs import Answered, Ask, Asks, Tells, ToAgent, Told, ToProgram
 
 SHARED_FROM: Final = 8
 """A list of this many records is worth encoding once and keeping."""
@@ -108,14 +89,10 @@ class Encoder:
             return self.asks(asks[:half]) + self.asks(asks[half:])
         return frame(FrameKind.TO_AGENT, self._tag, body)
 
-    def to_agent(
-        self, said: ProgramHello | Submit | Reading | Ping | Pong | Goodbye | Mapped | Returned
-    ) -> bytes:
+    def to_agent(self, said: ToAgent) -> bytes:
         return self._frame(FrameKind.TO_AGENT, said)
 
-    def to_program(
-        self, said: ProgramWelcome | Delivery | Ping | Pong | Goodbye | Arena | Lent | Retired
-    ) -> bytes:
+    def to_program(self, said: ToProgram) -> bytes:
         return self._frame(FrameKind.TO_PROGRAM, said)
 
     def item(self, group: Group, item: GroupItem) -> bytes:

@@ -22,12 +22,13 @@ block once for all who receive it. `Lent` says where it is; the program copies t
 gives the block back. See `docs/decisions/0022-blocks-are-lent.md`.
 """
 
-from typing import Final
+from typing import Annotated, Final
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from rostra.errors import RostraError
 from rostra.names import Domain, Group
+from rostra.names.checks import NUMBER_MAX, Duration, Moment, Natural, check_path_if_any
 from rostra.protocols.fifo.events import (
     Aggregated,
     Credit,
@@ -49,6 +50,13 @@ from rostra.protocols.relaxed.requests import AnyAnswer, AnyNotice, Denied
 from rostra.protocols.relaxed.requests import AnyRequest as AnyResolveRequest
 
 NO_ENDPOINT: Final = 0
+
+SUBMIT_MESSAGES_MAX: Final = 65_536
+RETURNED_MAX: Final = 65_536
+ARENA_BYTES_MAX: Final = 1 << 32
+TICKET_BYTES: Final = 16
+
+Positive = Annotated[int, Meta(ge=1, le=NUMBER_MAX)]
 
 AnyRequest = AnyResolveRequest | Enter | Exit
 
@@ -81,9 +89,12 @@ class ProgramHello(ProgramFrame, frozen=True, tag=1):
     world: str  # ANY_WORLD: the one that the agent is of, which its welcome tells
     program: str  # for people: it appears in logs and in `Inspect`
     secret: str = ""
-    to: Domain = Domain("")  # which node of the process; none named: its agent, or its lowest server
+    to: Annotated[Domain, check_path_if_any] = Domain(
+        ""
+    )  # which node of the process; none named: its agent, or its lowest server
     shares: bool = False  # this program can read arenas
-    ticket: bytes = b""  # not to talk, but to fetch the arena that this is for; nothing else follows
+    # Not to talk, but to fetch the arena that this is for; nothing else follows.
+    ticket: Annotated[bytes, Meta(max_length=TICKET_BYTES)] = b""
 
 
 class ProgramWelcome(ProgramFrame, frozen=True, tag=2):
@@ -91,17 +102,17 @@ class ProgramWelcome(ProgramFrame, frozen=True, tag=2):
 
     world: str
     path: Domain  # of the agent's host, or of the domain whose server this is
-    incarnation: int  # of the agent: a program that meets a larger one after a break has lost its endpoints
-    silence_s: float = (
-        0.0  # say something at least this often, or be given up; 0: your socket is proof enough
+    incarnation: (
+        Natural  # of the agent: a program that meets a larger one after a break has lost its endpoints
     )
+    silence_s: Duration = 0.0  # say something as often, or be given up; 0: your socket is proof enough
 
 
 class Ask(Struct, frozen=True, array_like=True):
     """One request. `token` is the program's own and names the question in `Answered`."""
 
-    token: int
-    endpoint: int
+    token: Natural
+    endpoint: Natural
     request: AnyRequest
 
 
@@ -145,11 +156,11 @@ class Tells(ProgramFrame, frozen=True, tag=4):
 class Ping(ProgramFrame, frozen=True, tag=5):
     """Are you there? Either side may ask; the other answers with the same number."""
 
-    number: int
+    number: Natural
 
 
 class Pong(ProgramFrame, frozen=True, tag=6):
-    number: int
+    number: Natural
 
 
 class Goodbye(ProgramFrame, frozen=True, tag=7):
@@ -161,18 +172,18 @@ class Goodbye(ProgramFrame, frozen=True, tag=7):
 class Submit(ProgramFrame, frozen=True, tag=8, gc=False):
     """Messages for a group: `count` payloads in one block, no more in all than the last `Credit` allowed."""
 
-    endpoint: int
+    endpoint: Natural
     group: Group
-    count: int
+    count: Annotated[int, Meta(ge=1, le=SUBMIT_MESSAGES_MAX)]
     block: bytes
-    at: float = 0.0  # seconds since 1970 on the sender's clock; for people
+    at: Moment = 0.0  # for people
 
 
 class Reading(ProgramFrame, frozen=True, tag=9):
     """May this endpoint be sent more of what is said in the group? A program that has enough unread says no,
     and yes when it has read it; nothing is dropped meanwhile (X-090)."""
 
-    endpoint: int
+    endpoint: Natural
     group: Group
     more: bool
 
@@ -180,7 +191,7 @@ class Reading(ProgramFrame, frozen=True, tag=9):
 class Delivery(ProgramFrame, frozen=True, tag=10, gc=False):
     """The next item of a group with delivery, for one endpoint."""
 
-    endpoint: int
+    endpoint: Natural
     group: Group
     item: AnyGroupItem
 
@@ -189,44 +200,44 @@ class Arena(ProgramFrame, frozen=True, tag=11):
     """There is memory to be read. Whoever says hello with this ticket, on a connection of its own, is handed
     a file of so many bytes to map."""
 
-    number: int  # grows: never the same twice in an agent's life
-    size_bytes: int
-    ticket: bytes
-    share: int  # so many blocks, and no more, are lent to a program at once: it gives back before
+    number: Natural  # grows: never the same twice in an agent's life
+    size_bytes: Annotated[int, Meta(ge=1, le=ARENA_BYTES_MAX)]
+    ticket: Annotated[bytes, Meta(min_length=TICKET_BYTES, max_length=TICKET_BYTES)]
+    share: Natural  # so many blocks, and no more, are lent to a program at once: it gives back before
 
 
 class Lent(ProgramFrame, frozen=True, tag=12, gc=False):
     """The next messages of a stream, as in a `Delivery` of `Delivered`: but their block, as an array that can
     be decoded as it is, stands in an arena, and is the program's until it gives it back."""
 
-    endpoint: int
+    endpoint: Natural
     group: Group
     stream: Stream
-    first: int
-    count: int
+    first: Natural
+    count: Positive
     at: float
-    arena: int
-    begin: int  # in bytes, and so are they given back
-    size: int
+    arena: Natural
+    begin: Natural  # in bytes, and so are they given back
+    size: Positive
 
 
 class Retired(ProgramFrame, frozen=True, tag=13):
     """Nothing more is lent from this arena, and nothing of it need be given back."""
 
-    number: int
+    number: Natural
 
 
 class Mapped(ProgramFrame, frozen=True, tag=14):
     """This arena can be read here from now on."""
 
-    number: int
+    number: Natural
 
 
 class Returned(ProgramFrame, frozen=True, tag=15):
     """The blocks that begin there are not needed any more: once for each time that they were lent."""
 
-    arena: int
-    begins: tuple[int, ...]
+    arena: Natural
+    begins: Annotated[tuple[Natural, ...], Meta(min_length=1, max_length=RETURNED_MAX)]
 
 
 ToAgent = ProgramHello | Asks | Submit | Reading | Ping | Pong | Goodbye | Mapped | Returned

@@ -24,7 +24,7 @@ from rostra.errors import BadInput, Malformed, NotAllowed, PeerError, WrongVersi
 from rostra.protocols.links.packets import AnyPacket, Data, Hello
 from rostra.protocols.relaxed.requests import Denied
 from rostra.wire import shapes
-from rostra.wire.checks import NUMBER_MAX, check_packet, check_program_frame, check_request, check_text
+from rostra.wire.checks import check_packet, check_program_frame, check_request, check_text
 from rostra.wire.frames import (
     AFTER_LENGTH,
     ANY_WORLD,
@@ -51,22 +51,12 @@ from rostra.wire.numbers import (
 from rostra.wire.programs import (
     Answered,
     AnyFrame,
-    Arena,
     Ask,
     Asks,
     BadAsk,
     Delivery,
-    Goodbye,
-    Lent,
-    Mapped,
-    Ping,
-    Pong,
     ProgramHello,
     ProgramWelcome,
-    Reading,
-    Retired,
-    Returned,
-    Submit,
     Tells,
     Told,
 )
@@ -81,28 +71,7 @@ _TO_AGENT: Final = FrameKind.TO_AGENT
 UNKNOWN_KINDS_MAX: Final = 64
 """How many unknown numbers are counted one by one; the rest shares one counter."""
 
-Arrived = (
-    AnyPacket
-    | ProgramHello
-    | ProgramWelcome
-    | Ask
-    | BadAsk
-    | Answered
-    | Told
-    | Submit
-    | Reading
-    | Delivery
-    | Arena
-    | Lent
-    | Retired
-    | Mapped
-    | Returned
-    | Ping
-    | Pong
-    | Goodbye
-    | Refusal
-    | PeerError
-)
+Arrived = AnyPacket | AnyFrame | Ask | BadAsk | Answered | Told | Refusal | PeerError
 
 _HTTP: Final = frozenset({b"HTTP", b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI"})
 """How a browser or a web server begins, where a frame's length should be: somebody mixed up two ports."""
@@ -459,8 +428,6 @@ def _too_early(said: str) -> Malformed:
 
 
 def _checked(ask: Ask) -> Ask | BadAsk:
-    if not (0 <= ask.token <= NUMBER_MAX and 0 <= ask.endpoint <= NUMBER_MAX):
-        raise Malformed("Ask: a token or endpoint number out of range")
     try:
         check_request(ask.request)
     except BadInput as error:

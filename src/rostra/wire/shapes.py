@@ -14,18 +14,14 @@ from msgspec.msgpack import Decoder
 from rostra.errors import UNDECODABLE as UNDECODABLE
 from rostra.errors import Malformed
 from rostra.names import Group
-from rostra.protocols.claims import messages as claims
-from rostra.protocols.election import messages as lead
+from rostra.names.checks import Natural
 from rostra.protocols.links.packets import Beat, Bye, Hello
-from rostra.protocols.relaxed import messages as resolve
 from rostra.protocols.relaxed.requests import AnyAnswer, AnyNotice
 from rostra.wire.frames import PACKET_MESSAGES_MAX, Refusal
+from rostra.wire.numbers import Message
 from rostra.wire.programs import Answered, AnyGroupItem, AnyRequest, ToAgent, Told, ToProgram
 
 Body = memoryview | bytearray | Raw
-
-Message = resolve.Message | claims.Message | lead.Message
-"""Whatever servers say to each other."""
 
 T = TypeVar("T")
 
@@ -34,18 +30,18 @@ class WholeData(Struct, array_like=True, tag_field="kind", tag=2):
     """`Data` with typed messages; the class itself cannot say so, since links know nothing of what they
     carry."""
 
-    mine: int
-    yours: int
-    number: int
-    received: int
+    mine: Natural
+    yours: Natural
+    number: Natural
+    received: Natural
     messages: Annotated[tuple[Message, ...], Meta(max_length=PACKET_MESSAGES_MAX)]
 
 
 class LooseData(Struct, array_like=True, tag_field="kind", tag=2):
-    mine: int
-    yours: int
-    number: int
-    received: int
+    mine: Natural
+    yours: Natural
+    number: Natural
+    received: Natural
     messages: Annotated[list[Raw], Meta(max_length=PACKET_MESSAGES_MAX)]
 
 
@@ -54,8 +50,8 @@ class LooseAsks(Struct, array_like=True, tag_field="kind", tag=3):
 
 
 class LooseAsk(Struct, array_like=True):
-    token: int
-    endpoint: int
+    token: Natural
+    endpoint: Natural
     request: Raw
 
 
@@ -74,7 +70,7 @@ class LooseTold(Struct, array_like=True, tag_field="kind", tag=2):
 
 
 class LooseDelivery(Struct, array_like=True, tag_field="kind", tag=10):
-    endpoint: int
+    endpoint: Natural
     group: Group
     item: Raw
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from rostra.groups.kinds import GroupKind
 from rostra.names import Domain, Group
+from rostra.names.checks import Natural
 from rostra.protocols.relaxed.messages import MessageId
 
 
@@ -38,7 +39,7 @@ class ClaimAnswer(ClaimMessage, frozen=True, tag=50):
     the server of the scope did not decide, with a code of `rostra.errors`."""
 
     group_kind: GroupKind | None = None
-    birth: int = 0  # of the claim: no two claims of one group have the same
+    birth: Natural = 0  # of the claim: no two claims of one group have the same
     code: str = ""
     why: str = ""
 

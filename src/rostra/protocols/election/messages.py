@@ -10,11 +10,12 @@ Links carry each of them once and in order, so none needs an id.
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Annotated, Final
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from rostra.core.records import KeyedRecord, RecordSet
+from rostra.names.checks import Natural, check_path_if_any
 
 SHARED_BYTES_MAX: Final = 1 << 20
 """What one `Shared` carries at most. Raising it: heartbeats between seats wait longer behind one."""
@@ -36,73 +37,73 @@ class SeatMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
 class PreVoteRequest(SeatMessage, frozen=True, tag=64):
     """Would you vote for me in this term? My records have this version. The answer binds no one."""
 
-    term: int
-    version: int
+    term: Natural
+    version: Natural
     behind: bool = False  # I did not follow the last leader: let those first who did
 
 
 class PreVoteGranted(SeatMessage, frozen=True, tag=65):
     """I would vote for you."""
 
-    term: int  # of the request
+    term: Natural  # of the request
 
 
 class PreVoteRefused(SeatMessage, frozen=True, tag=66):
     """I would not vote for you. From one that led until now, unasked: it leads no more."""
 
-    term: int  # the highest that this seat knows of
-    leader: str  # the seat that leads as far as this one knows; or `NOBODY`
+    term: Natural  # the highest that this seat knows of
+    leader: Annotated[str, check_path_if_any]  # the seat that leads as far as this one knows; or `NOBODY`
 
 
 class VoteRequest(SeatMessage, frozen=True, tag=67):
-    term: int
-    version: int
+    term: Natural
+    version: Natural
 
 
 class VoteGranted(SeatMessage, frozen=True, tag=68):
     """My only vote of this term is yours, and on my disk."""
 
-    term: int
+    term: Natural
 
 
 class VoteRefused(SeatMessage, frozen=True, tag=69):
     """My vote is not for you. To one that says it leads: your term is over here."""
 
-    term: int  # the highest that this seat knows of
+    term: Natural  # the highest that this seat knows of
 
 
 class LeaderAnnounced(SeatMessage, frozen=True, tag=70):
     """I lead in this term: a majority voted for me."""
 
-    term: int
+    term: Natural
 
 
 class Shared(SeatMessage, frozen=True, tag=71):
     """Between a leader and its backups; what it means is their business."""
 
-    data: bytes  # at most SHARED_BYTES_MAX
+    data: Annotated[bytes, Meta(max_length=SHARED_BYTES_MAX)]
 
 
 class ReplicateRecord(SeatMessage, frozen=True, tag=72):
     """Leader to followers, which have everything before it: the next change."""
 
-    term: int
+    term: Natural
     record: KeyedRecord
 
 
 class RecordReplicated(SeatMessage, frozen=True, tag=73):
     """Everything up to that version is on my disk."""
 
-    term: int
-    version: int
+    term: Natural
+    version: Natural
 
 
 class ReplicateAll(SeatMessage, frozen=True, tag=74):
     """Leader to a new follower: a part of all records at one version. With the last part, keep exactly these
     and nothing else; before, change nothing."""
 
-    term: int
-    version: int
+    term: Natural
+    version: Natural
     records: tuple[KeyedRecord, ...]
     is_first: bool = True
     is_last: bool = True

@@ -52,6 +52,7 @@ from rostra.protocols.flow.messages import (
     Stream,
     Tree,
 )
+from rostra.protocols.links.packets import KEY_BYTES_MAX
 
 ADHOC: Final = "adhoc"
 """The first word of every timer of this folder, and what a delegate is called."""
@@ -250,8 +251,6 @@ Control = (
 
 CONTROL_BYTES_MAX: Final = 60_000
 """A control message fits into one message through the servers (C-152)."""
-
-KEY_BYTES_MAX: Final = 64
 
 _encoder = msgpack.Encoder()
 _control: msgpack.Decoder[Control] = msgpack.Decoder(Control)

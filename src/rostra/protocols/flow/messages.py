@@ -6,20 +6,21 @@ binaries, so two neighbouring runs join by joining their blocks, a program split
 its decoder, and any holder can cut a run between two messages (`runs.py`).
 """
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from rostra.groups.attributes import Number
+from rostra.groups.attributes import NUMBER_MAX, Number
 from rostra.names import Domain, Endpoint, Group
-from rostra.names.checks import NUMBER_MAX as INCARNATION_MAX
+from rostra.names.checks import Moment as Moment
+from rostra.names.checks import Natural
 
 Stream = Endpoint
 """All messages of one endpoint in one group. The endpoint holds its incarnation, so numbers never restart
 within a stream (TX-11)."""
 
 
-Incarnation = Annotated[int, Meta(ge=0, le=INCARNATION_MAX)]
+Incarnation = Natural
 """As large as links let one through: what a delegate learnt of members and sends on must be readable."""
 
 Stamped = tuple[Incarnation, Incarnation]
@@ -34,8 +35,7 @@ Seconds = Annotated[float, Meta(ge=0)]
 Range = tuple[Number, Number]
 """Sequence numbers, or bytes of a message, from the first to the second, both included."""
 
-Moment = Annotated[float, Meta(ge=0, le=1e12)]
-"""Seconds since 1970, on the sender's clock."""
+PARITY_FRAMES_MAX: Final = 1024
 
 
 class Run(Struct, frozen=True, array_like=True, gc=False):
@@ -159,10 +159,10 @@ class Parity(DataMessage, frozen=True, tag=9):
     """Forward error correction: one of the two sums of a block of `Data` of one link (X-086)."""
 
     block: Number  # numbers the blocks of one link
-    size: Number  # how many frames are in it
+    size: Annotated[int, Meta(ge=1, le=PARITY_FRAMES_MAX)]  # how many frames are in it
     code: bytes
     lengths: tuple[Number, ...]
-    which: Number = 0  # 0: the plain sum; 1: the weighted one
+    which: Annotated[int, Meta(ge=0, le=1)] = 0  # 0: the plain sum; 1: the weighted one
 
 
 class Numbered(DataMessage, frozen=True, tag=10):
@@ -178,7 +178,7 @@ class StartSubmit(DataMessage, frozen=True, tag=11):
 
     origin: Endpoint
     req: Number
-    since: Number  # its first number of all
+    since: Annotated[int, Meta(ge=1, le=NUMBER_MAX)]  # its first number of all
     first: Number  # the lowest that was not acknowledged
 
 

@@ -10,11 +10,12 @@ count up from it. So a number from the future is known to be wrong. It must not 
 that comes later would look old beside it.
 """
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from rostra.names import Domain
+from rostra.names.checks import Natural, check_path_if_any
 
 NOBODY: Final = 0
 """The session of a peer that was not heard of yet."""
@@ -26,10 +27,13 @@ AHEAD_MS_MAX: Final = 24 * 3600 * 1000
 """How far a peer's clock may be ahead of ours. Raising it: what a wrong clock claimed is believed for longer;
 lowering it below what clocks are wrong by: nodes that are refused."""
 
+KEY_BYTES_MAX: Final = 64
+"""What BLAKE2b takes."""
+
 
 class Packet(Struct, frozen=True, array_like=True, tag_field="kind"):
-    mine: int
-    yours: int
+    mine: Natural
+    yours: Natural
 
 
 class Hello(Packet, frozen=True, tag=1):
@@ -37,10 +41,12 @@ class Hello(Packet, frozen=True, tag=1):
 
     world: str
     path: Domain
-    incarnation: int
-    received: int  # the last data packet of this epoch that I have; resume after it
-    to: Domain = Domain("")  # whom I want to reach: one process may serve several domains at one address
-    key: bytes = b""  # a cluster's server to its hosts: what seals their datagrams; the link does not read it
+    incarnation: Natural
+    received: Natural  # the last data packet of this epoch that I have; resume after it
+    # Whom I want to reach: one process may serve several domains at one address.
+    to: Annotated[Domain, check_path_if_any] = Domain("")
+    # A cluster's server to its hosts: what seals their datagrams. The link does not read it.
+    key: Annotated[bytes, Meta(max_length=KEY_BYTES_MAX)] = b""
     awaiting: bool = False  # nobody on my side was told that the last epoch ended: one of us has replicas
 
     def ahead_ms(self, clock_ms: int) -> int:
@@ -52,15 +58,15 @@ class Hello(Packet, frozen=True, tag=1):
 class Data(Packet, frozen=True, tag=2):
     """A numbered batch of messages, handled in order, exactly once."""
 
-    number: int
-    received: int
+    number: Natural
+    received: Natural
     messages: tuple[Any, ...]
 
 
 class Beat(Packet, frozen=True, tag=3):
     """I live, and have received this much."""
 
-    received: int
+    received: Natural
 
 
 class Bye(Packet, frozen=True, tag=4):

@@ -17,19 +17,23 @@ while it is forwarded, so that a tap can tell one event from another.
 """
 
 from enum import IntEnum
-from typing import Final
+from typing import Annotated, Final
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from rostra.groups.attributes import Number
 from rostra.groups.members import Because, Cause, Members, Part, Stamp
 from rostra.names import Domain, Endpoint, Group
+from rostra.names.checks import Natural, check_relayed_name, check_subject
+
+REPORT_BYTES_MAX: Final = 32_768
+"""A memory on its way through the world. Raising it makes membership notices wait longer behind it."""
 
 
 class MessageId(Struct, frozen=True, array_like=True, gc=False):
     server: Domain
-    incarnation: int
-    sequence: int
+    incarnation: Natural
+    sequence: Natural
 
 
 class Interest(IntEnum):
@@ -131,8 +135,8 @@ class RegistryTold(ServerMessage, frozen=True, tag=12):
     """Parent to child: the permanent groups of one scope, whole, at one version (C-012)."""
 
     scope: Domain
-    version: int
-    names: tuple[str, ...]
+    version: Natural
+    names: tuple[Annotated[str, check_relayed_name], ...]
 
 
 class Inquiry(ServerMessage, frozen=True, tag=13):
@@ -140,7 +144,7 @@ class Inquiry(ServerMessage, frozen=True, tag=13):
 
     asker: Domain  # the asking host
     to: Domain  # whose memory: a host's agent or a domain's server
-    about: str  # as `rostra.names.parse_subject` reads it
+    about: Annotated[str, check_subject]  # as `rostra.names.parse_subject` reads it
 
 
 class Report(ServerMessage, frozen=True, tag=14):
@@ -148,12 +152,8 @@ class Report(ServerMessage, frozen=True, tag=14):
 
     asker: Domain
     of: Domain
-    document: bytes  # JSON, at most REPORT_BYTES_MAX
+    document: Annotated[bytes, Meta(max_length=REPORT_BYTES_MAX)]  # JSON
     why: str = ""
-
-
-REPORT_BYTES_MAX: Final = 32_768
-"""A memory on its way through the world. Raising it makes membership notices wait longer behind it."""
 
 
 Message = (

@@ -11,15 +11,19 @@
 A question that cannot be granted is answered with `Denied`, which carries a code of `rostra.errors`.
 """
 
+from typing import Annotated
+
 from msgspec import Struct
 
 from rostra.errors import RostraError
 from rostra.groups.attributes import AnyAttributes, Number
 from rostra.groups.kinds import GroupKind
 from rostra.groups.members import Because, Cause, Members, Part, Stamp
-from rostra.names import Domain, Endpoint, Group
+from rostra.names import Domain, Endpoint, Group, parse_endpoint_name
+from rostra.names.checks import check_addressee, check_duration, check_number, check_own_name, check_subject
 
-# Requests: program to agent
+# Requests: program to agent. One that breaks a bound is denied, and the connection goes on; so their numbers
+# have checks beside them, and not bounds at which the decoder gives up.
 
 
 class Request(Struct, frozen=True, array_like=True, tag_field="kind"):
@@ -29,7 +33,7 @@ class Request(Struct, frozen=True, array_like=True, tag_field="kind"):
 class Open(Request, frozen=True, tag=1):
     """Open an endpoint on the agent's host. Asked with no endpoint; answered with `Opened`."""
 
-    name: str
+    name: Annotated[str, parse_endpoint_name]
 
 
 class Close(Request, frozen=True, tag=2):
@@ -54,9 +58,9 @@ class Leave(Request, frozen=True, tag=4):
 class Resolve(Request, frozen=True, tag=5):
     """Who is in the group? Without a scope: in every group of that name around the caller (C-037)."""
 
-    name: str
+    name: Annotated[str, check_own_name]
     scope: Domain | None
-    deadline_s: float | None = None
+    deadline_s: Annotated[float, check_duration] | None = None
 
 
 class SetOnline(Request, frozen=True, tag=6):
@@ -69,8 +73,8 @@ class Watch(Request, frozen=True, tag=7):
     sent what came after (see `watches.py`)."""
 
     group: Group
-    period: int = 0
-    number: int = 0
+    period: Annotated[int, check_number] = 0
+    number: Annotated[int, check_number] = 0
 
 
 class Unwatch(Request, frozen=True, tag=8):
@@ -78,7 +82,7 @@ class Unwatch(Request, frozen=True, tag=8):
 
 
 class SendTo(Request, frozen=True, tag=9):
-    destinations: tuple[Endpoint, ...]
+    destinations: tuple[Annotated[Endpoint, check_addressee], ...]
     data: bytes
 
 
@@ -108,15 +112,15 @@ class Inspect(Request, frozen=True, tag=14):
     everything once, when it happens, and is never sent more than it takes.
     """
 
-    after: int = 0
-    wait_s: float = 0.0
+    after: Annotated[int, check_number] = 0
+    wait_s: Annotated[float, check_duration] = 0.0
 
 
 class Recall(Request, frozen=True, tag=15):
     """What is remembered about this endpoint or domain: by this node, or by another server that this agent
     can reach?"""
 
-    about: str
+    about: Annotated[str, check_subject]
     of: Domain
 
 
