@@ -52,9 +52,10 @@ import tomllib
 from collections.abc import Callable, Collection, Mapping
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from types import UnionType
+from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError, convert
 from msgspec.structs import fields, replace
 
 from rostra.errors import BadInput, RostraError
@@ -94,47 +95,135 @@ LAN_DATAGRAM_BYTES: Final = 8_000
 LAN_DATAGRAM_BYTES_MAX: Final = 60_000
 
 T = TypeVar("T")
+S = TypeVar("S", bound=Struct)
 
-DETECT: Final[Mapping[str, type]] = {field.name: field.type for field in fields(DetectConfig)}
-"""The settings of failure detection, by name."""
 
-BOUNDS: Final[Mapping[str, type]] = {field.name: field.type for field in fields(Bounds)}
-"""The bounds of a journal, by name."""
+# Values, as files, flags and variables write them
+
+
+def parse_world_name(text: str) -> str:
+    if not text.isprintable() or not 1 <= len(text) <= WORLD_NAME_LENGTH_MAX:
+        raise BadInput(
+            f"{text!r} is not a world's name", fix=f"use 1 to {WORLD_NAME_LENGTH_MAX} printable characters"
+        )
+    return text
+
+
+def parse_profile(text: str) -> str:
+    if text not in PROFILES:
+        raise BadInput(f"{text!r} is unknown", fix=f"use one of: {', '.join(PROFILES)}")
+    return text
+
+
+def parse_between(text: str) -> str:
+    """ "tree", or a multicast address with a port."""
+    if text == TREE:
+        return text
+    with contextlib.suppress(ValueError, BadInput):
+        at = parse_tcp(text)
+        address = ip_address(at.host)
+        if address.version == 4 and address.is_multicast and at.port:
+            return text
+    raise BadInput(
+        f"{text!r} is neither tree nor an IPv4 multicast address with a port",
+        fix='write "tree", or an address such as "239.192.0.1:7790"',
+    )
+
+
+def parse_megabytes(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise BadInput(f"{text!r} is no number of megabytes", fix="write a whole number, such as 256")
+    return int(text)
+
+
+def parse_limit(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not int(text):
+        raise BadInput(f"{text!r} is no limit", fix="write a whole number above 0, such as 10000")
+    return int(text)
+
+
+def parse_datagram_bytes(text: str) -> int:
+    if not text.isdigit() or not 500 <= int(text) <= LAN_DATAGRAM_BYTES_MAX:
+        raise BadInput(f"is {text}", fix=f"use 500 to {LAN_DATAGRAM_BYTES_MAX}")
+    return int(text)
+
+
+def parse_mode_of_data(text: str) -> str:
+    if text not in MODES:
+        raise BadInput(f"{text!r} is unknown", fix=f"use one of: {', '.join(MODES)}{_closest(text, MODES)}")
+    return text
+
+
+def parse_mode(text: str) -> int:
+    if text not in SOCKET_MODES:
+        raise BadInput(f"{text!r} is not usable", fix='use "0600", "0660" or "0666"')
+    return int(text, 8)
+
+
+def parse_http(text: str) -> TcpAddress:
+    """Where to serve HTTP. There is no password in front of it, so it stays on the machine."""
+    address = parse_tcp(text)
+    if not address.host.startswith(LOOPBACK):
+        raise BadInput(
+            f"{text!r} can be reached from other machines, and HTTP here knows no passwords",
+            fix="use 127.0.0.1 and a port; put a proxy or a tunnel in front of it",
+        )
+    return address
+
+
+def placed(place: str, parse: Callable[[str], T], text: str) -> T:
+    """A value that somebody wrote somewhere, whose errors say where."""
+    try:
+        return parse(text)
+    except BadInput as error:
+        raise BadInput(f"{place} {error.what}", fix=error.fix) from None
+
+
+def _closest(word: str, words: Collection[str]) -> str:
+    close = difflib.get_close_matches(word, words, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+# What is in it
 
 
 class Limits(Struct, frozen=True):
     """What all programs of one agent may hold together. Raising one costs memory for each that is held: some
     KB for a program, about 1 KB for the others. A group is also a row at every server of its scope."""
 
-    programs_max: int = 50_000
-    endpoints_max: int = 100_000
-    memberships_max: int = 200_000
-    questions_max: int = 65_536
+    programs_max: Annotated[int, parse_limit] = 50_000
+    endpoints_max: Annotated[int, parse_limit] = 100_000
+    memberships_max: Annotated[int, parse_limit] = 200_000
+    questions_max: Annotated[int, parse_limit] = 65_536
 
 
-LIMITS: Final = tuple(field.name for field in fields(Limits))
+class AboutWorld(Struct, frozen=True):
+    name: Annotated[str, parse_world_name]
+    profile: Annotated[str, parse_profile] = "wan"
 
 
-class AgentSettings(Struct, frozen=True):
-    socket: SocketPath | None = None
-    socket_mode: int = 0o660
-    listen: TcpAddress | None = None
-    state: Path | None = None
-    token_file: Path | None = None
-    spill_mb: int | None = None
-    arena_mb: int | None = None
-    limits: Limits = Limits()
+class AgentSettings(Limits, frozen=True, kw_only=True):
+    socket: Annotated[SocketPath, parse_socket_path] | None = None
+    socket_mode: Annotated[int, parse_mode] = 0o660
+    listen: Annotated[TcpAddress, parse_tcp] | None = None
+    token_file: Annotated[Path, Path] | None = None
+    state: Annotated[Path, Path] | None = None
+    spill_mb: Annotated[int, parse_megabytes] | None = None
+    arena_mb: Annotated[int, parse_megabytes] | None = None
 
 
 class HttpSettings(Struct, frozen=True):
-    agents: TcpAddress | None = None
-    servers: TcpAddress | None = None
+    agents: Annotated[TcpAddress, parse_http] | None = None
+    servers: Annotated[TcpAddress, parse_http] | None = None
 
 
-class JournalSettings(Struct, frozen=True):
+class JournalSettings(Bounds, frozen=True, kw_only=True):
     at: str | None = None
     record: bool = False
-    bounds: Bounds = Bounds()
+
+
+class LogSettings(Struct, frozen=True):
+    json: bool = False
 
 
 class DataSettings(Struct, frozen=True):
@@ -163,13 +252,13 @@ class DataSettings(Struct, frozen=True):
         Whether datagrams prove who sent them. Default true. Multicast is for those that do.
     """
 
-    at: TcpAddress | None = None
-    mode: str | None = None
+    at: Annotated[TcpAddress, parse_tcp] | None = None
+    mode: Annotated[str, parse_mode_of_data] | None = None
     interface: str | None = None
-    datagram_bytes: int | None = None
+    datagram_bytes: Annotated[int, parse_datagram_bytes] | None = None
     parity_frames: int | None = None
     sealed: bool | None = None
-    between: str | None = None
+    between: Annotated[str, parse_between] | None = None
 
 
 class WorldConfig(Struct, frozen=True):
@@ -179,7 +268,7 @@ class WorldConfig(Struct, frozen=True):
     agents: AgentSettings = AgentSettings()
     http: HttpSettings = HttpSettings()
     detect: dict[str, float] = {}  # what differs from the profile
-    json_logs: bool = False
+    logs: LogSettings = LogSettings()
     journal: JournalSettings = JournalSettings()
     data: dict[Domain, DataSettings] = {}
     replicas: dict[Domain, tuple[TcpAddress, ...]] = {}  # of servers that have some; `servers` has the first
@@ -257,7 +346,7 @@ class WorldConfig(Struct, frozen=True):
     @property
     def resolve(self) -> RelaxedConfig:
         config = RelaxedConfig.lan() if self.profile == "lan" else RelaxedConfig.wan()
-        return replace(config, endpoints_max=self.agents.limits.endpoints_max)
+        return replace(config, endpoints_max=self.agents.endpoints_max)
 
     @property
     def lead(self) -> ElectionConfig:
@@ -372,25 +461,19 @@ def _tables(text: str) -> dict[str, Any]:
 
 
 def _world(file: dict[str, Any]) -> WorldConfig:
-    _known(file, "the file", ("world", "servers", "agents", "http", "data", "detect", "journal", "logs"))
-    world = _table(file, "world")
-    _known(world, "[world]", ("name", "profile"))
-    name = _text(world, "world", "name")
-    if not name.isprintable() or not 1 <= len(name) <= WORLD_NAME_LENGTH_MAX:
-        raise BadInput(
-            f"{name!r} is not a world's name", fix=f"use 1 to {WORLD_NAME_LENGTH_MAX} printable characters"
-        )
+    check_keys(file, "the file", ("world", "servers", "agents", "http", "data", "detect", "journal", "logs"))
+    world = _read(AboutWorld, file, "world", required=True)
     servers = _servers(_table(file, "servers"))
     described = WorldConfig(
-        name,
+        world.name,
         {domain: addresses[0] for domain, addresses in servers.items()},
-        placed("[world] profile", parse_profile, _text(world, "world", "profile", default="wan")),
-        _agents(_optional(file, "agents")),
-        _http(_optional(file, "http")),
-        _detect(_optional(file, "detect")),
-        _logs(_optional(file, "logs")),
-        _journal(_optional(file, "journal")),
-        _data(_optional(file, "data")),
+        world.profile,
+        _read(AgentSettings, file, "agents"),
+        _read(HttpSettings, file, "http"),
+        _values(DetectConfig, file, "detect"),
+        _read(LogSettings, file, "logs"),
+        _read(JournalSettings, file, "journal"),
+        {parse_domain(path): _data_of(path, said) for path, said in _table(file, "data", {}).items()},
         {domain: addresses for domain, addresses in servers.items() if len(addresses) > 1},
     )
     for domain, said in described.data.items():
@@ -417,7 +500,7 @@ def _addresses(table: Mapping[str, Any], path: str) -> tuple[TcpAddress, ...]:
     """One address, or one for each replica (C-160)."""
     said = table[path]
     if not isinstance(said, list):
-        return (parse_tcp(_text(table, "servers", path)),)
+        return (parse_tcp(_text(said, "servers", path)),)
     if not 1 <= len(said) <= REPLICAS_MAX or not all(isinstance(each, str) for each in said):
         raise BadInput(
             f"[servers] {path} is {said!r}",
@@ -431,43 +514,6 @@ def _addresses(table: Mapping[str, Any], path: str) -> tuple[TcpAddress, ...]:
     return addresses
 
 
-def _agents(table: Mapping[str, Any]) -> AgentSettings:
-    names = ("socket", "socket_mode", "listen", "token_file", "state", "spill_mb", "arena_mb")
-    _known(table, "[agents]", (*names, *LIMITS))
-    mode = _text(table, "agents", "socket_mode", default="0660")
-    return AgentSettings(
-        socket=parse_socket_path(_text(table, "agents", "socket")) if "socket" in table else None,
-        socket_mode=placed("[agents] socket_mode", parse_mode, mode),
-        listen=parse_tcp(_text(table, "agents", "listen")) if "listen" in table else None,
-        token_file=Path(_text(table, "agents", "token_file")) if "token_file" in table else None,
-        state=Path(_text(table, "agents", "state")) if "state" in table else None,
-        spill_mb=placed("[agents] spill_mb", parse_megabytes, str(table["spill_mb"]))
-        if "spill_mb" in table
-        else None,
-        arena_mb=placed("[agents] arena_mb", parse_megabytes, str(table["arena_mb"]))
-        if "arena_mb" in table
-        else None,
-        limits=Limits(
-            **{
-                name: placed(f"[agents] {name}", parse_limit, str(table[name]))
-                for name in LIMITS
-                if name in table
-            }
-        ),
-    )
-
-
-def _http(table: Mapping[str, Any]) -> HttpSettings:
-    _known(table, "[http]", ("agents", "servers"))
-    return HttpSettings(
-        **{key: placed(f"[http] {key}", parse_http, _text(table, "http", key)) for key in table}
-    )
-
-
-def _data(table: Mapping[str, Any]) -> dict[Domain, DataSettings]:
-    return {parse_domain(path): _data_of(path, said) for path, said in table.items()}
-
-
 def _data_of(path: str, said: Any) -> DataSettings:
     """An address alone, or a table."""
     if isinstance(said, str):
@@ -478,28 +524,7 @@ def _data_of(path: str, said: Any) -> DataSettings:
             f"[data] {path} is {said!r}",
             fix='write an address, "10.0.1.1:7710", or a table, { mode = "auto" }',
         )
-    _known(said, f"[{where}]", DataSettings.__struct_fields__)
-    for name in ("datagram_bytes", "parity_frames"):
-        if name in said:
-            _check_number(where, name, said[name])
-    if not 500 <= said.get("datagram_bytes", LAN_DATAGRAM_BYTES) <= LAN_DATAGRAM_BYTES_MAX:
-        raise BadInput(
-            f"[{where}] datagram_bytes is {said['datagram_bytes']}",
-            fix=f"use 500 to {LAN_DATAGRAM_BYTES_MAX}",
-        )
-    return DataSettings(
-        at=parse_tcp(_text(said, where, "at")) if "at" in said else None,
-        mode=placed(f"[{where}] mode", parse_mode_of_data, _text(said, where, "mode"))
-        if "mode" in said
-        else None,
-        interface=_text(said, where, "interface") if "interface" in said else None,
-        datagram_bytes=int(said["datagram_bytes"]) if "datagram_bytes" in said else None,
-        parity_frames=int(said["parity_frames"]) if "parity_frames" in said else None,
-        sealed=_flag(said, where, "sealed") if "sealed" in said else None,
-        between=placed(f"[{where}] between", parse_between, _text(said, where, "between"))
-        if "between" in said
-        else None,
-    )
+    return _read(DataSettings, {where: said}, where)
 
 
 def _check_data(world: WorldConfig, domain: Domain, said: DataSettings) -> None:
@@ -537,149 +562,71 @@ def _check_data(world: WorldConfig, domain: Domain, said: DataSettings) -> None:
             raise BadInput(f"[data] {cluster}: {error.what}", fix="change parity_frames") from None
 
 
-def _detect(table: Mapping[str, Any]) -> dict[str, float]:
-    _known(table, "[detect]", DETECT)
-    for name, value in table.items():
-        _check_number("detect", name, value)
-    return {name: DETECT[name](value) for name, value in table.items()}
-
-
-def _logs(table: Mapping[str, Any]) -> bool:
-    _known(table, "[logs]", ("json",))
-    return _flag(table, "logs", "json")
-
-
-def _journal(table: Mapping[str, Any]) -> JournalSettings:
-    _known(table, "[journal]", ("at", "record", *BOUNDS))
-    for name in BOUNDS.keys() & table.keys():
-        _check_number("journal", name, table[name])
-    return JournalSettings(
-        at=_text(table, "journal", "at") if "at" in table else None,
-        record=_flag(table, "journal", "record"),
-        bounds=Bounds(**{name: BOUNDS[name](table[name]) for name in BOUNDS if name in table}),
-    )
-
-
-# Values, as files, flags and variables write them
-
-
-def parse_profile(text: str) -> str:
-    if text not in PROFILES:
-        raise BadInput(f"{text!r} is unknown", fix=f"use one of: {', '.join(PROFILES)}")
-    return text
-
-
-def parse_between(text: str) -> str:
-    """ "tree", or a multicast address with a port."""
-    if text == TREE:
-        return text
-    with contextlib.suppress(ValueError, BadInput):
-        at = parse_tcp(text)
-        address = ip_address(at.host)
-        if address.version == 4 and address.is_multicast and at.port:
-            return text
-    raise BadInput(
-        f"{text!r} is neither tree nor an IPv4 multicast address with a port",
-        fix='write "tree", or an address such as "239.192.0.1:7790"',
-    )
-
-
-def parse_megabytes(text: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise BadInput(f"{text!r} is no number of megabytes", fix="write a whole number, such as 256")
-    return int(text)
-
-
-def parse_limit(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not int(text):
-        raise BadInput(f"{text!r} is no limit", fix="write a whole number above 0, such as 10000")
-    return int(text)
-
-
-def parse_mode_of_data(text: str) -> str:
-    if text not in MODES:
-        raise BadInput(f"{text!r} is unknown", fix=f"use one of: {', '.join(MODES)}{_closest(text, MODES)}")
-    return text
-
-
-def parse_mode(text: str) -> int:
-    if text not in SOCKET_MODES:
-        raise BadInput(f"{text!r} is not usable", fix='use "0600", "0660" or "0666"')
-    return int(text, 8)
-
-
-def parse_http(text: str) -> TcpAddress:
-    """Where to serve HTTP. There is no password in front of it, so it stays on the machine."""
-    address = parse_tcp(text)
-    if not address.host.startswith(LOOPBACK):
-        raise BadInput(
-            f"{text!r} can be reached from other machines, and HTTP here knows no passwords",
-            fix="use 127.0.0.1 and a port; put a proxy or a tunnel in front of it",
-        )
-    return address
-
-
-def placed(place: str, parse: Callable[[str], T], text: str) -> T:
-    """A value that somebody wrote somewhere, whose errors say where."""
-    try:
-        return parse(text)
-    except BadInput as error:
-        raise BadInput(f"{place} {error.what}", fix=error.fix) from None
-
-
 # Tables and keys
 
 
-def _flag(table: Mapping[str, Any], where: str, key: str) -> bool:
-    value = table.get(key, False)
-    if not isinstance(value, bool):
-        raise BadInput(f"[{where}] {key} is {value!r}", fix="write true or false, without quotes")
-    return value
+def _read(kind: type[S], file: Mapping[str, Any], where: str, required: bool = False) -> S:
+    """A table of the file as the struct that has its keys as fields."""
+    return kind(**_values(kind, file, where, required))
 
 
-def _check_number(where: str, name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise BadInput(f"[{where}] {name} is {value!r}", fix="write it as a number")
+def _values(kind: type[S], file: Mapping[str, Any], where: str, required: bool = False) -> dict[str, Any]:
+    table = _table(file, where, None if required else {})
+    known = {field.name: field for field in fields(kind)}
+    check_keys(table, f"[{where}]", known)
+    for name, field in known.items():
+        if field.required and name not in table:
+            raise BadInput(f"[{where}] {name} is missing", fix=f'add {name} = "..." under [{where}]')
+    return {name: _value(known[name].type, said, where, name) for name, said in table.items()}
 
 
-def _optional(file: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    return _table(file, key) if key in file else {}
+def _value(kind: Any, said: Any, where: str, key: str) -> Any:
+    """A value of this type. Where a parser stands beside the type, that reads it as it reads flags."""
+    options = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    inner, *parse = get_args(options[0]) or options[:1]
+    if parse:
+        text = str(said) if inner is int else _text(said, where, key)
+        return placed(f"[{where}] {key}", parse[0], text)
+    try:
+        return convert(said, inner)
+    except ValidationError:
+        raise BadInput(f"[{where}] {key} is {said!r}", fix=_HOW_TO_WRITE[inner]) from None
 
 
-def _table(file: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    if key not in file:
+_HOW_TO_WRITE: Final = {
+    bool: "write true or false, without quotes",
+    int: "write it as a number",
+    float: "write it as a number",
+    str: "write it as a text, in quotes",
+}
+
+
+def _table(file: Mapping[str, Any], key: str, default: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+    table = file.get(key, default)
+    if table is None:
         raise BadInput(f"[{key}] is missing", fix=f"add a [{key}] table")
-    table = file[key]
     if not isinstance(table, dict):
         raise BadInput(f"{key} is not a table", fix=f"write [{key}] on a line of its own")
     return table
 
 
-def _text(table: Mapping[str, Any], where: str, key: str, default: str | None = None) -> str:
-    value = table.get(key, default)
-    if value is None:
-        raise BadInput(f"[{where}] {key} is missing", fix=f'add {key} = "..." under [{where}]')
+def _text(value: Any, where: str, key: str) -> str:
     if isinstance(value, dict):
         # TOML reads eu.fr = "..." as a table eu with a key fr.
         raise BadInput(
             f"[{where}] {key} is a table", fix=f'put keys with dots in quotes: "{key}.{next(iter(value))}"'
         )
     if not isinstance(value, str):
-        raise BadInput(f"[{where}] {key} is {value!r}", fix="write it as a text, in quotes")
+        raise BadInput(f"[{where}] {key} is {value!r}", fix=_HOW_TO_WRITE[str])
     return value
 
 
-def _known(table: Mapping[str, Any], where: str, keys: Collection[str]) -> None:
+def check_keys(table: Mapping[str, Any], where: str, keys: Collection[str]) -> None:
     for key in table:
         if key not in keys:
             raise BadInput(
                 f"{where} has an unknown key {key!r}", fix=f"known: {', '.join(keys)}{_closest(key, keys)}"
             )
-
-
-def _closest(word: str, words: Collection[str]) -> str:
-    close = difflib.get_close_matches(word, words, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _some(words: Collection[str]) -> str:

@@ -41,7 +41,10 @@ def test_a_world_file_says_everything_once() -> None:
     assert world.siblings(Domain("world")) == ()
     assert world.clusters == ("eu.fr.c1", "eu.fr.c2", "us")
     assert world.agents == AgentSettings(
-        SocketPath("/run/rostra/agent.sock"), 0o600, TcpAddress("127.0.0.1", 7701), Path("/var/lib/rostra")
+        socket=SocketPath("/run/rostra/agent.sock"),
+        socket_mode=0o600,
+        listen=TcpAddress("127.0.0.1", 7701),
+        state=Path("/var/lib/rostra"),
     )
 
 
@@ -77,6 +80,32 @@ def test_a_mistake_is_named_with_its_fix(change: tuple[str, str], what: str, fix
     assert change[0] in FILE
     with pytest.raises(BadInput) as caught:
         parse_world(FILE.replace(*change, 1))
+    assert what in caught.value.what
+    assert fix in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("table", "what", "fix"),
+    [
+        ("[agents]\nsocket = 5", "[agents] socket is 5", "in quotes"),
+        ("[agents]\nspill_mb = -1", "[agents] spill_mb '-1' is no number of megabytes", "such as 256"),
+        ("[agents]\nspill_mb = true", "[agents] spill_mb 'True' is no number of megabytes", "a whole number"),
+        ("[agents]\nendpoints_max = 0", "[agents] endpoints_max '0' is no limit", "above 0"),
+        ('[http]\nagents = "10.0.0.1:80"', "[http] agents '10.0.0.1:80' can be reached", "127.0.0.1"),
+        ("[logs]\njson = 1", "[logs] json is 1", "true or false"),
+        ('[journal]\nsegment_s = "1"', "[journal] segment_s is '1'", "as a number"),
+        ("[journal]\nsegment_rows = 1.5", "[journal] segment_rows is 1.5", "as a number"),
+        ('[detect]\ndown_after_s = "1"', "[detect] down_after_s is '1'", "as a number"),
+        (
+            "[detect]\ndown_after = 1",
+            "[detect] has an unknown key 'down_after'",
+            "did you mean 'down_after_s'?",
+        ),
+    ],
+)
+def test_each_value_is_of_its_kind(table: str, what: str, fix: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        parse_world(f'[world]\nname = "w"\n[servers]\nlab = "h:1"\n{table}\n')
     assert what in caught.value.what
     assert fix in caught.value.fix
 

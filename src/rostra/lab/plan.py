@@ -31,6 +31,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from rostra.config import check_keys
 from rostra.errors import BadInput, RostraError
 from rostra.lab.ways import LabWay, WayQuality
 from rostra.names import ROOT, Domain, parse_domain
@@ -117,9 +118,9 @@ def parse_plan(text: str) -> LabPlan:
         file = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise BadInput(f"not valid TOML: {error}", fix="see docs/lab.md for an example") from None
-    _known(file, "the file", ("lab", "sites", "links"))
+    check_keys(file, "the file", ("lab", "sites", "links"))
     about = _table(file.get("lab", {}), "[lab]")
-    _known(about, "[lab]", ("name", "seed"))
+    check_keys(about, "[lab]", ("name", "seed"))
     sites = _sites(_table(file.get("sites", {}), "[sites]"))
     links = file.get("links", [])
     if not isinstance(links, list):
@@ -154,7 +155,7 @@ def _sites(table: Mapping[str, Any]) -> tuple[Site, ...]:
 def _link(
     link: Mapping[str, Any], where: str, sites: set[Domain]
 ) -> list[tuple[tuple[str, str], WayQuality]]:
-    _known(link, where, LINK_KEYS)
+    check_keys(link, where, LINK_KEYS)
     match link.get("between"):
         case [str(a), str(b)] if a != b and {a, b} <= sites:
             pairs = [(a, b)] if link.get("one_way") is True else [(a, b), (b, a)]
@@ -196,9 +197,3 @@ def _table(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise BadInput(f"{where} is not a table", fix="see docs/lab.md for an example")
     return value
-
-
-def _known(table: Mapping[str, Any], where: str, keys: tuple[str, ...]) -> None:
-    for key in table:
-        if key not in keys:
-            raise BadInput(f"{where} has an unknown key {key!r}", fix=f"known: {', '.join(keys)}")

@@ -653,7 +653,7 @@ class Programs:
         self.draining = False
         self.held_back = False  # nobody is read: the domain does not keep up
         self.by_number: dict[int, Program] = {}
-        self.shares = Shares(process.world.agents.limits)
+        self.shares = Shares(process.world.agents)
         self.full: dict[Program, int] = {}  # those that do not read: what was unread when we last looked
         self.read_until: dict[int, int] = {}  # by program: the number of the last event that it knows
         self._places: dict[Endpoint, tuple[Program, int]] = {}

@@ -45,7 +45,7 @@ def reload(process: Process, listeners: Iterable[Listener], new: WorldConfig) ->
     restart += ["[data]"] if new.data != old.data else []
     restart += ["[http]"] if new.http != old.http else []
     restart += ["[journal]"] if new.journal != old.journal else []
-    restart += ["[logs]"] if new.json_logs != old.json_logs else []
+    restart += ["[logs]"] if new.logs != old.logs else []
     for domain in sorted(old.servers.keys() | new.servers.keys()):
         if domain not in new.servers:
             restart.append(f"[servers] {domain}: no longer there")

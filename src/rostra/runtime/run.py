@@ -338,7 +338,7 @@ def _journals(at: str, process: Process) -> "Journals":
     # Only who keeps a journal waits for Arrow to load.
     from rostra.runtime.journal import Journals
 
-    journals = Journals(at, process.world.journal.bounds, process)
+    journals = Journals(at, process.world.journal, process)
     for hosted in process.hosted_nodes.values():
         if hosted.is_seat:
             journals.record(hosted)

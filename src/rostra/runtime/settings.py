@@ -11,16 +11,14 @@ it: what is shown is what is used.
 
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import fields, replace
 
 from rostra.config import (
-    BOUNDS,
-    DETECT,
-    LIMITS,
     JournalSettings,
     Limits,
     WorldConfig,
@@ -34,6 +32,7 @@ from rostra.config import (
 )
 from rostra.errors import BadInput
 from rostra.journal.bounds import Bounds
+from rostra.protocols.detect.config import DetectConfig
 from rostra.runtime.arenas import MB_EACH
 from rostra.runtime.spill import MB_MAX
 from rostra.transport.addresses import default_socket, parse_socket_path, parse_tcp
@@ -49,7 +48,6 @@ class Setting(Struct, frozen=True):
     what: str
     parse: Callable[[str], Any]
     in_file: tuple[str, str] | None = None  # table and key; for HTTP the key depends on the role
-    from_file: Callable[[WorldConfig], Any] = lambda world: None
     default: Callable[[], Any] = lambda: None
     flag: str = ""  # none: no flag says this
 
@@ -85,17 +83,6 @@ def _number(kind: type) -> Callable[[str], float]:
     return parse
 
 
-def _bound(name: str, kind: type) -> Setting:
-    return Setting(
-        f"journal.{name}",
-        "",
-        _number(kind),
-        ("journal", name),
-        lambda world: getattr(world.journal.bounds, name),
-        lambda: getattr(Bounds(), name),
-    )
-
-
 def _limit(name: str) -> Setting:
     what = name.removesuffix("_max")
     return Setting(
@@ -103,10 +90,25 @@ def _limit(name: str) -> Setting:
         f"how many {what} all programs of an agent may hold; one user, as many as are still free",
         parse_limit,
         ("agents", name),
-        lambda world: getattr(world.agents.limits, name),
         lambda: getattr(Limits(), name),
     )
 
+
+def _numbers(
+    table: str, kind: type[Struct], default: Callable[[str], Any] = lambda name: None
+) -> list[Setting]:
+    """All fields of a struct of numbers, each under the table's name."""
+    return [
+        Setting(
+            f"{table}.{each.name}", "", _number(each.type), (table, each.name), partial(default, each.name)
+        )
+        for each in fields(kind)
+    ]
+
+
+LIMITS: Final = Limits.__struct_fields__
+BOUNDS: Final = Bounds.__struct_fields__
+DETECT: Final = DetectConfig.__struct_fields__
 
 SETTINGS: Final = (
     Setting(
@@ -114,7 +116,6 @@ SETTINGS: Final = (
         "where programs connect",
         parse_socket_path,
         ("agents", "socket"),
-        lambda world: world.agents.socket,
         default_socket,
         "--socket",
     ),
@@ -123,7 +124,6 @@ SETTINGS: Final = (
         "who may open the socket",
         parse_mode,
         ("agents", "socket_mode"),
-        lambda world: world.agents.socket_mode,
         lambda: 0o660,
     ),
     Setting(
@@ -131,7 +131,6 @@ SETTINGS: Final = (
         "where programs connect over TCP",
         parse_tcp,
         ("agents", "listen"),
-        lambda world: world.agents.listen,
         flag="--programs-at",
     ),
     Setting(
@@ -139,7 +138,6 @@ SETTINGS: Final = (
         "holds what programs must show over TCP",
         Path,
         ("agents", "token_file"),
-        lambda world: world.agents.token_file,
         flag="--token-file",
     ),
     Setting(
@@ -150,7 +148,6 @@ SETTINGS: Final = (
         "where incarnations and permanent groups survive a restart",
         Path,
         ("agents", "state"),
-        lambda world: world.agents.state,
         flag="--state",
     ),
     Setting(
@@ -158,7 +155,6 @@ SETTINGS: Final = (
         "how much of that directory slow receivers may fill, with slow=spill",
         parse_megabytes,
         ("agents", "spill_mb"),
-        lambda world: world.agents.spill_mb,
         lambda: MB_MAX,
     ),
     Setting(
@@ -166,7 +162,6 @@ SETTINGS: Final = (
         "memory that an agent shares with programs, for each group in which much is said; 0: none",
         parse_megabytes,
         ("agents", "arena_mb"),
-        lambda world: world.agents.arena_mb,
         lambda: MB_EACH,
     ),
     *(_limit(name) for name in LIMITS),
@@ -176,7 +171,6 @@ SETTINGS: Final = (
         "how patient to be with silence",
         parse_profile,
         ("world", "profile"),
-        lambda world: world.profile,
         lambda: "wan",
         "--profile",
     ),
@@ -185,7 +179,6 @@ SETTINGS: Final = (
         "log lines as JSON",
         _yes_or_no,
         ("logs", "json"),
-        lambda world: world.json_logs,
         lambda: False,
         "--json-logs",
     ),
@@ -194,7 +187,6 @@ SETTINGS: Final = (
         "where what happens is written down: a directory or URI",
         str,
         ("journal", "at"),
-        lambda world: world.journal.at,
         flag="--journal",
     ),
     Setting(
@@ -202,12 +194,11 @@ SETTINGS: Final = (
         "keep every input too, for rostra sim replay",
         _yes_or_no,
         ("journal", "record"),
-        lambda world: world.journal.record,
         lambda: False,
         "--record",
     ),
-    *(_bound(name, kind) for name, kind in BOUNDS.items()),
-    *(Setting(f"detect.{name}", "", _number(kind), ("detect", name)) for name, kind in DETECT.items()),
+    *_numbers("journal", Bounds, partial(getattr, Bounds())),
+    *_numbers("detect", DetectConfig),
 )
 
 BY_NAME: Final = {setting.name: setting for setting in SETTINGS}
@@ -241,14 +232,14 @@ def settle(
         profile=chosen["profile"].value,
         detect=detect,
         journal=JournalSettings(
-            chosen["journal"].value,
-            chosen["record"].value,
-            Bounds(**{name: chosen[f"journal.{name}"].value for name in BOUNDS}),
+            at=chosen["journal"].value,
+            record=chosen["record"].value,
+            **{name: chosen[f"journal.{name}"].value for name in BOUNDS},
         ),
         agents=replace(
             file.world.agents,
             socket_mode=chosen["socket_mode"].value,
-            limits=Limits(**{name: chosen[name].value for name in LIMITS}),
+            **{name: chosen[name].value for name in LIMITS},
         ),
     )
     world.check_detect()
@@ -273,7 +264,7 @@ def _choose(
     place = setting.place(role)
     if place is not None and file.says(*place):
         table, key = place
-        return Chosen(_from_file(setting, file.world, table, key), f"{file.path} [{table}] {key}")
+        return Chosen(_from_file(file.world, table, key), f"{file.path} [{table}] {key}")
     return Chosen(setting.default(), "default")
 
 
@@ -283,9 +274,7 @@ def _parse(setting: Setting, origin: str, text: str) -> Any:
     return placed(origin, setting.parse, text)
 
 
-def _from_file(setting: Setting, world: WorldConfig, table: str, key: str) -> Any:
-    if table == "http":
-        return getattr(world.http, key)
+def _from_file(world: WorldConfig, table: str, key: str) -> Any:
     if table == "detect":
         return world.detect[key]
-    return setting.from_file(world)
+    return getattr(world if table == "world" else getattr(world, table), key)
