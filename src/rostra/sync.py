@@ -15,7 +15,7 @@ was asked. Names, errors, items and states are those of `rostra`.
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import CancelledError
 from types import TracebackType
 from typing import Any, Generic, Literal, NoReturn, Self, TypeVar, overload
@@ -62,26 +62,18 @@ def connect(
 ) -> "Me":
     """Connect to an agent and open an endpoint there; see `rostra.connect`. `on_state` is called in the
     loop's thread, and must not wait for anything."""
+    connecting = client.connect(
+        address,
+        token,
+        name=name,
+        timeout_s=timeout_s,
+        on_lost=on_lost,
+        rejoin_within_s=rejoin_within_s,
+        silence_s=silence_s,
+        on_state=on_state,
+    )
     portal = Portal()
-    try:
-        me = portal.call(
-            _entered(
-                client.connect(
-                    address,
-                    token,
-                    name=name,
-                    timeout_s=timeout_s,
-                    on_lost=on_lost,
-                    rejoin_within_s=rejoin_within_s,
-                    silence_s=silence_s,
-                    on_state=on_state,
-                )
-            )
-        )
-    except BaseException:
-        portal.close()
-        raise
-    return Me(portal, me, owns_portal=True)
+    return Me(portal, portal.begin(connecting), owns_portal=True)
 
 
 def connect_admin(
@@ -92,15 +84,9 @@ def connect_admin(
     timeout_s: float = CONNECT_TIMEOUT_S,
 ) -> "Admin":
     """Connect to the server of a domain (or to an agent); see `rostra.connect_admin`."""
+    connecting = client.connect_admin(address, token, domain=domain, timeout_s=timeout_s)
     portal = Portal()
-    try:
-        admin = portal.call(
-            _entered(client.connect_admin(address, token, domain=domain, timeout_s=timeout_s))
-        )
-    except BaseException:
-        portal.close()
-        raise
-    return Admin(portal, admin)
+    return Admin(portal, portal.begin(connecting))
 
 
 class Portal:
@@ -122,6 +108,14 @@ class Portal:
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         finally:
             self._loop.close()
+
+    def begin(self, connecting: Awaitable[T]) -> T:
+        """The connection for which this thread was started; without it, the thread ends."""
+        try:
+            return self.call(_entered(connecting))
+        except BaseException:
+            self.close()
+            raise
 
     def call(self, doing: Coroutine[Any, Any, T]) -> T:
         """Do it there, wait for it here. Whatever interrupts the wait ends what is done."""
@@ -215,49 +209,60 @@ class _Closes:
         raise NotImplementedError
 
 
-class Followed(_Closes):
-    """What `Membership` and `Watch` share: reading the copy."""
+G = TypeVar("G", bound=client.Membership | client.Watch | client.Conversation)
 
-    def __init__(self, portal: Portal, inner: client.Membership | client.Watch) -> None:
+
+class _InGroup(_Closes, Generic[G]):
+    """What `Membership`, `Watch` and `Conversation` share."""
+
+    def __init__(self, portal: Portal, inner: G) -> None:
         self._portal = portal
-        self._followed = inner
+        self._inner = inner
 
     @property
     def group(self) -> Group:
-        return self._followed.group
+        return self._inner.group
 
     @property
     def members(self) -> Members:
         """Who is in the group, from this program's own copy."""
-        return self._portal.read(lambda: self._followed.members)
+        return self._portal.read(lambda: self._inner.members)
+
+    def close(self) -> None:
+        if not self._inner.me.is_closed:
+            self._portal.call(self._inner.close())
+
+
+F = TypeVar("F", bound=client.Membership | client.Watch)
+
+
+class Followed(_InGroup[F], Generic[F, T]):
+    """What `Membership` and `Watch` share: reading the copy."""
 
     @property
     def is_known(self) -> bool:
-        return self._portal.read(lambda: self._followed.is_known)
+        return self._portal.read(lambda: self._inner.is_known)
 
     def ready(self, *, deadline_s: float | None = None) -> Self:
         """Wait for the first list."""
-        self._portal.call(self._followed.ready(deadline_s=deadline_s))
+        self._portal.call(self._inner.ready(deadline_s=deadline_s))
         return self
 
-
-class Membership(Followed):
-    """This endpoint is in the group, until `leave` or the end of its ``with``."""
-
-    def __init__(self, portal: Portal, inner: client.Membership) -> None:
-        super().__init__(portal, inner)
-        self._inner = inner
-
-    def __iter__(self) -> Stream[Item]:
+    def __iter__(self) -> Stream[T]:
         return self.changes()
 
-    def changes(self, *, timeout_s: float | None = None) -> Stream[Item]:
-        """What happens from now on, beginning with a `View`; `DeadlineExceeded` if nothing does for
-        `timeout_s`."""
-        return Stream(self._portal, self._portal.read(self._inner.__aiter__), timeout_s)
+    def changes(self, *, timeout_s: float | None = None) -> Stream[T]:
+        """What happens from now on, a member's beginning with a `View`; `DeadlineExceeded` if nothing does
+        for `timeout_s`."""
+        stream: Any = self._portal.read(self._inner.__aiter__)
+        return Stream(self._portal, stream, timeout_s)
 
-    def batches(self, most: int = BATCH_MAX, *, timeout_s: float | None = None) -> Iterator[list[Item]]:
+    def batches(self, most: int = BATCH_MAX, *, timeout_s: float | None = None) -> Iterator[list[T]]:
         return self.changes(timeout_s=timeout_s).batches(most)
+
+
+class Membership(Followed[client.Membership, Item]):
+    """This endpoint is in the group, until `leave` or the end of its ``with``."""
 
     def send(self, data: bytes) -> NoReturn:
         """Say something to the group: that takes a delivery, and this one has none."""
@@ -269,27 +274,10 @@ class Membership(Followed):
     def set_online(self, online: bool, *, deadline_s: float | None = None) -> None:
         self._portal.call(self._inner.set_online(online, deadline_s=deadline_s))
 
-    def close(self) -> None:
-        if not self._inner.me.is_closed:
-            self._portal.call(self._inner.close())
 
-
-class Conversation(_Closes):
+class Conversation(_InGroup[client.Conversation]):
     """This endpoint is in a group with ``delivery="fifo"``, until `leave` or the end of its ``with``; see
     `rostra.Conversation`. One thread reads it; any may send."""
-
-    def __init__(self, portal: Portal, inner: client.Conversation) -> None:
-        self._portal = portal
-        self._inner = inner
-
-    @property
-    def group(self) -> Group:
-        return self._inner.group
-
-    @property
-    def members(self) -> Members:
-        """Who speaks and listens in the group, as told so far."""
-        return self._portal.read(lambda: self._inner.members)
 
     def ready(self, *, deadline_s: float | None = READY_WITHIN_S) -> Self:
         """Wait for the first list."""
@@ -317,31 +305,9 @@ class Conversation(_Closes):
     def leave(self, *, deadline_s: float | None = None) -> None:
         self._portal.call(self._inner.leave(deadline_s=deadline_s))
 
-    def close(self) -> None:
-        if not self._inner.me.is_closed:
-            self._portal.call(self._inner.close())
 
-
-class Watch(Followed):
+class Watch(Followed[client.Watch, Change]):
     """This endpoint follows the group from outside, until the end of its ``with``."""
-
-    def __init__(self, portal: Portal, inner: client.Watch) -> None:
-        super().__init__(portal, inner)
-        self._inner = inner
-
-    def __iter__(self) -> Stream[Change]:
-        return self.changes()
-
-    def changes(self, *, timeout_s: float | None = None) -> Stream[Change]:
-        """What happens from now on; `DeadlineExceeded` if nothing does for `timeout_s`."""
-        return Stream(self._portal, self._portal.read(self._inner.__aiter__), timeout_s)
-
-    def batches(self, most: int = BATCH_MAX, *, timeout_s: float | None = None) -> Iterator[list[Change]]:
-        return self.changes(timeout_s=timeout_s).batches(most)
-
-    def close(self) -> None:
-        if not self._inner.me.is_closed:
-            self._portal.call(self._inner.close())
 
 
 class Me(_Closes):
@@ -467,7 +433,7 @@ class Me(_Closes):
             permanent=permanent,
             deadline_s=deadline_s,
         )
-        entered = self._portal.call(_entered(joining))
+        entered: Any = self._portal.call(_entered(joining))
         if isinstance(entered, client.Conversation):
             return Conversation(self._portal, entered)
         return Membership(self._portal, entered)
@@ -549,7 +515,7 @@ class Admin(_Closes):
         self._portal.close()
 
 
-async def _entered(entering: Any) -> Any:
+async def _entered(entering: Awaitable[T]) -> T:
     return await entering
 
 
