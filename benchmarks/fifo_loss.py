@@ -13,11 +13,12 @@ from typing import Final
 
 from msgspec import Struct
 
+from rostra.impair.quality import Constant, LineQuality
 from rostra.names import ROOT, Domain, Group
 from rostra.protocols.fifo.events import Delivered, Item
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
-from rostra.sim.network import Constant, LineQuality, LinkModel
+from rostra.sim.network import LinkModel
 from rostra.sim.programs import SimProgram
 from rostra.sim.world import World
 

@@ -48,6 +48,7 @@ from benchmarks.xpand_sheets import (
 )
 from rostra.core.effects import Noted
 from rostra.groups.attributes import Role
+from rostra.impair.quality import Constant, LineQuality
 from rostra.names import ROOT, Domain, Endpoint, Group
 from rostra.node import Output
 from rostra.protocols.fifo.cluster import CLUSTER
@@ -55,7 +56,7 @@ from rostra.protocols.fifo.core import HOST
 from rostra.protocols.fifo.events import Delivered, Gap, Item, Ready
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
-from rostra.sim.network import Constant, LineQuality, LinkModel
+from rostra.sim.network import LinkModel
 from rostra.sim.programs import SimProgram
 from rostra.sim.world import World
 

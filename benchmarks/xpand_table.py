@@ -220,7 +220,7 @@ def ground(lab: Lab, loss: float, size: Size) -> Ground:
 
 def _jitter(lab: Lab, share: float) -> None:
     for source, to, quality in lab.plan.ways:
-        lab.way(source, to).set(jitter_s=quality.delay_s * share)
+        lab.way(source, to).set(jitter_s=quality.wander.delay_s * share)
 
 
 def bare_stream(lab: Lab, for_s: float) -> tuple[int, list[float], int]:

@@ -4,13 +4,14 @@ said."""
 import pytest
 
 from rostra.core.effects import Noted
+from rostra.impair.quality import Constant, LineQuality
 from rostra.names import Domain
 from rostra.protocols.fifo.cluster import CLUSTER
 from rostra.protocols.fifo.events import Gap, Left
 from rostra.sim import World
 from rostra.sim.fifo_checkers import fifo_gap_free
 from rostra.sim.history import DeliveryRecord
-from rostra.sim.network import Constant, LineQuality, LinkModel
+from rostra.sim.network import LinkModel
 
 NETWORK = LinkModel(lan=LineQuality(Constant(0.0002)), wan=LineQuality(Constant(0.05)))
 

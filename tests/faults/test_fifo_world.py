@@ -4,6 +4,7 @@ import pytest
 
 from rostra.errors import BadInput
 from rostra.groups.attributes import Role
+from rostra.impair.quality import Constant, LineQuality
 from rostra.names import ROOT, Domain, Endpoint, Group
 from rostra.protocols.fifo.cluster import CLUSTER
 from rostra.protocols.fifo.core import HOST
@@ -15,7 +16,7 @@ from rostra.sim import World
 from rostra.sim.datagrams import DatagramNetwork
 from rostra.sim.fifo_checkers import fifo_gap_free
 from rostra.sim.history import DeliveryRecord, SubmissionRecord
-from rostra.sim.network import STEADY, Constant, LineQuality
+from rostra.sim.network import STEADY
 from rostra.sim.programs import SimProgram
 
 G = Group("g", Domain("world"))

@@ -10,6 +10,7 @@ from support.planted import keep_late_parts
 from rostra.core.effects import Effect, Event
 from rostra.core.stack import Stack
 from rostra.groups.attributes import Role
+from rostra.impair.quality import Constant, LineQuality
 from rostra.names import Domain, Group
 from rostra.protocols.fifo.cluster import CLUSTER
 from rostra.protocols.fifo.events import Cast, Delivered, Gap, Joined, Left, Ready
@@ -28,7 +29,7 @@ from rostra.sim.history import (
     SubmissionRecord,
     TalkChanged,
 )
-from rostra.sim.network import Constant, LineQuality, LinkModel
+from rostra.sim.network import LinkModel
 
 G = Group("g", Domain("world"))
 NETWORK = LinkModel(lan=LineQuality(Constant(0.0002)), wan=LineQuality(Constant(0.05)))

@@ -23,6 +23,7 @@ from support.segments import SCHEMA
 from rostra.core.effects import Tell
 from rostra.core.stack import Stack
 from rostra.groups.attributes import Role
+from rostra.impair.quality import Constant, LineQuality
 from rostra.node import Node
 from rostra.protocols.fifo.cluster import CLUSTER
 from rostra.protocols.fifo.events import Aggregated, Deliver, Delivered
@@ -30,7 +31,7 @@ from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.requests import Joined, Left, Without
 from rostra.sim import World, fifo_checkers
-from rostra.sim.network import Constant, LineQuality, LinkModel
+from rostra.sim.network import LinkModel
 from rostra.sim.storm import TALK
 
 BOUND_S = 3.0

@@ -22,6 +22,7 @@ ROOMS = [
     "node",
     "replica",
     "stacks",
+    "impair",
     "transport",
     "journal",
     "config",

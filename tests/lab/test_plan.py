@@ -3,7 +3,8 @@
 import pytest
 
 from rostra.errors import BadInput
-from rostra.lab import THREE_SITES, WayQuality, load_plan, parse_plan
+from rostra.impair.quality import Wander
+from rostra.lab import THREE_SITES, LineQuality, load_plan, parse_plan
 
 TWO = '[sites]\nmit = 2\nntu = 0\n[[links]]\nbetween = ["mit", "ntu"]\n'
 
@@ -12,12 +13,12 @@ def test_the_papers_three_sites() -> None:
     """Round trips of `spec/xpand.md`, 8.1: half of them each way."""
     plan = load_plan(THREE_SITES)
     assert [site.name for site in plan.sites] == ["huji", "mit", "ntu"]
-    delays = {(source, to): quality.delay_s for source, to, quality in plan.ways}
+    delays = {(source, to): quality.wander.delay_s for source, to, quality in plan.ways}
     assert delays == {
         **dict.fromkeys([("huji", "mit"), ("mit", "huji"), ("mit", "ntu"), ("ntu", "mit")], 0.115),
         **dict.fromkeys([("huji", "ntu"), ("ntu", "huji")], 0.195),
     }
-    assert {quality.loss for _, _, quality in plan.ways} == {(0.01, 0.20)}
+    assert {quality.losses for _, _, quality in plan.ways} == {(0.01, 0.20)}
 
 
 def test_a_file_speaks_in_milliseconds_megabits_and_kibibytes() -> None:
@@ -27,9 +28,8 @@ def test_a_file_speaks_in_milliseconds_megabits_and_kibibytes() -> None:
     )
     (_, _, there), (_, _, back) = plan.ways
     assert there == back
-    assert there == WayQuality(
-        delay_s=0.04,
-        jitter_s=0.002,
+    assert there == LineQuality(
+        Wander(0.04, 0.002),
         loss=0.05,
         duplicate=0.01,
         reorder=0.02,
@@ -43,7 +43,7 @@ def test_a_link_can_be_different_each_way() -> None:
     plan = parse_plan(
         TWO + 'one_way = true\ndelay_ms = 10\n[[links]]\nbetween = ["ntu", "mit"]\none_way = true\n'
     )
-    assert [(source, to, quality.delay_s) for source, to, quality in plan.ways] == [
+    assert [(source, to, quality.wander.delay_s) for source, to, quality in plan.ways] == [
         ("mit", "ntu", 0.01),
         ("ntu", "mit", 0.0),
     ]

@@ -7,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rostra.errors import BadInput
-from rostra.lab.ways import ON_THE_WAY_BYTES_MAX, Counts, LabWay, Wan, WayQuality
+from rostra.impair.quality import LineQuality, Wander
+from rostra.lab.ways import ON_THE_WAY_BYTES_MAX, Counts, LabWay, Wan
 
 MIT, NTU, HUJI = bytes((10, 78, 2)), bytes((10, 78, 3)), bytes((10, 78, 1))
 
 
 def way(seed: int = 1, **quality: object) -> LabWay:
-    return LabWay("mit", "ntu", WayQuality().but(**quality), seed)
+    return LabWay("mit", "ntu", LineQuality().but(**quality), seed)
 
 
 def packet(to: bytes, body: bytes = b"") -> bytes:
@@ -60,7 +61,7 @@ def test_a_packet_that_is_held_back_is_overtaken() -> None:
 def test_a_link_that_was_made_faster_lets_nobody_overtake() -> None:
     faster = way(delay_s=0.2)
     faster.offer(0.0, 100)
-    faster.change(WayQuality(delay_s=0.01))
+    faster.change(LineQuality(Wander(0.01)))
     assert faster.offer(0.05, 100) == (0.2,)
     assert faster.offer(0.3, 100) == (0.31,)
 
@@ -68,10 +69,10 @@ def test_a_link_that_was_made_faster_lets_nobody_overtake() -> None:
 def test_nothing_enters_a_cut_and_nothing_comes_out_of_it() -> None:
     cut = way(delay_s=0.1)
     assert cut.offer(0.0, 100) == (0.1,)
-    cut.is_cut = True
+    cut.cut = True
     assert cut.offer(0.05, 100) == ()
     assert not cut.arrive(100)
-    cut.is_cut = False
+    cut.cut = False
     assert cut.offer(0.2, 100) == (pytest.approx(0.3),)
     assert cut.arrive(100)
     assert cut.counts == Counts(3, 300, 1, 100, 0, 0, {"cut": 2})
@@ -103,7 +104,7 @@ def test_loss_is_as_often_as_it_was_asked_for(share: float) -> None:
 
 
 def test_a_drifting_loss_goes_there_and_back() -> None:
-    drifting = WayQuality(loss=(0.05, 0.25), drift_s=100.0)
+    drifting = LineQuality(loss=0.05, loss_to=0.25, drift_s=100.0)
     assert [round(drifting.loss_at(at), 3) for at in (0, 25, 50, 75, 100, 125)] == [
         *(0.05, 0.15, 0.25),
         *(0.15, 0.05, 0.15),
@@ -119,7 +120,10 @@ def test_the_luck_of_a_packet_does_not_depend_on_the_settings() -> None:
 
 
 def test_the_two_ways_of_a_link_have_luck_of_their_own() -> None:
-    there, back = LabWay("mit", "ntu", WayQuality(loss=0.5), 1), LabWay("ntu", "mit", WayQuality(loss=0.5), 1)
+    there, back = (
+        LabWay("mit", "ntu", LineQuality(loss=0.5), 1),
+        LabWay("ntu", "mit", LineQuality(loss=0.5), 1),
+    )
     assert [there.offer(n, 9) for n in range(50)] != [back.offer(n, 9) for n in range(50)]
 
 
@@ -146,7 +150,7 @@ def test_jitter_has_the_delay_as_its_mean() -> None:
 )
 def test_a_quality_that_cannot_be_is_refused_with_a_way_out(settings: dict[str, object], word: str) -> None:
     with pytest.raises(BadInput, match=word):
-        WayQuality(delay_s=0.1).but(**settings)
+        LineQuality(Wander(0.1)).but(**settings)
 
 
 # All ways together
@@ -154,7 +158,7 @@ def test_a_quality_that_cannot_be_is_refused_with_a_way_out(settings: dict[str, 
 
 def wan(**quality: object) -> Wan:
     pairs = [("mit", "ntu"), ("ntu", "mit"), ("mit", "huji")]
-    ways = [LabWay(source, to, WayQuality().but(**quality)) for source, to in pairs]
+    ways = [LabWay(source, to, LineQuality().but(**quality)) for source, to in pairs]
     return Wan(ways, {MIT: "mit", NTU: "ntu", HUJI: "huji"})
 
 
@@ -180,9 +184,8 @@ def test_what_is_for_no_way_is_counted() -> None:
 
 
 QUALITIES = st.builds(
-    WayQuality,
-    delay_s=st.floats(0.02, 0.5),
-    jitter_s=st.floats(0.0, 0.02),
+    LineQuality,
+    st.builds(Wander, st.floats(0.02, 0.5), st.floats(0.0, 0.02)),
     loss=st.floats(0, 0.5),
     duplicate=st.floats(0, 0.5),
     rate_bps=st.sampled_from([0.0, 1e5, 1e7]),
@@ -194,7 +197,7 @@ SIZES = st.integers(20, 1500)
 
 @given(QUALITIES, GAPS, st.integers(), st.data())
 def test_without_reordering_packets_arrive_in_the_order_they_were_sent(
-    quality: WayQuality, gaps: list[float], seed: int, data: st.DataObject
+    quality: LineQuality, gaps: list[float], seed: int, data: st.DataObject
 ) -> None:
     one = LabWay("a", "b", quality, seed)
     now, arrived = 0.0, []
@@ -206,7 +209,7 @@ def test_without_reordering_packets_arrive_in_the_order_they_were_sent(
 
 @given(QUALITIES, GAPS, st.integers())
 def test_a_packet_takes_at_least_the_least_delay_and_at_most_the_queue_more(
-    quality: WayQuality, gaps: list[float], seed: int
+    quality: LineQuality, gaps: list[float], seed: int
 ) -> None:
     one = LabWay("a", "b", quality, seed)
     queue_s = quality.queue_bytes * 8 / quality.rate_bps if quality.rate_bps else 0.0
@@ -214,13 +217,14 @@ def test_a_packet_takes_at_least_the_least_delay_and_at_most_the_queue_more(
     for gap in gaps:
         now += gap
         for arrives in one.offer(now, 1000):
-            least, most = quality.delay_s - quality.jitter_s, quality.delay_s + quality.jitter_s + queue_s
+            delay_s, jitter_s = quality.wander.delay_s, quality.wander.jitter_s
+            least, most = delay_s - jitter_s, delay_s + jitter_s + queue_s
             assert least - 1e-9 <= arrives - now <= most + 1e-9
 
 
 @given(QUALITIES, st.floats(0, 1), GAPS, st.integers(), st.lists(st.booleans(), max_size=60))
 def test_every_packet_is_accounted_for(
-    quality: WayQuality, reorder: float, gaps: list[float], seed: int, cuts: list[bool]
+    quality: LineQuality, reorder: float, gaps: list[float], seed: int, cuts: list[bool]
 ) -> None:
     """What was offered, and its copies, has arrived or was dropped, once nothing is under way."""
     one = LabWay("mit", "ntu", quality.but(reorder=reorder), seed)
@@ -228,7 +232,7 @@ def test_every_packet_is_accounted_for(
     now, handed_over = 0.0, 0
     for number, gap in enumerate(gaps):
         now += gap
-        one.is_cut = number < len(cuts) and cuts[number]
+        one.cut = number < len(cuts) and cuts[number]
         net.send(now, "mit", packet(NTU, bytes(80)))
         handed_over += len(arrivals(net, now))
     handed_over += len(arrivals(net))
@@ -239,7 +243,7 @@ def test_every_packet_is_accounted_for(
 
 
 @given(QUALITIES, GAPS, st.integers())
-def test_the_same_seed_gives_the_same_arrivals(quality: WayQuality, gaps: list[float], seed: int) -> None:
+def test_the_same_seed_gives_the_same_arrivals(quality: LineQuality, gaps: list[float], seed: int) -> None:
     def run() -> list[tuple[float, ...]]:
         one, now, found = LabWay("a", "b", quality, seed), 0.0, []
         for gap in gaps:

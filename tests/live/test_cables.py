@@ -8,11 +8,12 @@ from collections.abc import AsyncIterator
 import pytest
 from support.lab import until
 
+from rostra.impair.line import Line
 from rostra.names import Domain
 from rostra.transport.addresses import TcpAddress
-from rostra.up.cables import Cable, CableWay
+from rostra.up.cables import Cable, line
 
-LOST = CableWay(lost=True)
+LOST = line(cut=True)
 SOON_S = 60.0
 MOMENT_S = 0.2
 """Long enough for loopback to carry a few bytes many times over: what has not come by then was swallowed."""
@@ -127,7 +128,7 @@ async def test_a_cut_swallows_the_news_that_the_other_side_has_closed() -> None:
         them.cable.lay(LOST, LOST)
         near.writer.close()
         await far.hears_nothing()
-        them.cable.lay(CableWay(), CableWay())
+        them.cable.lay(line(), line())
         await far.is_broken()
 
 
@@ -137,7 +138,7 @@ async def test_a_connection_with_a_hole_in_it_is_broken_when_the_cable_is_whole_
         them.cable.lay(LOST, LOST)
         near.say(b"lost")
         await far.hears_nothing()
-        them.cable.lay(CableWay(), CableWay())
+        them.cable.lay(line(), line())
         await asyncio.gather(near.is_broken(), far.is_broken())
         near, far = await them.connect()
         near.say(b"again")
@@ -149,7 +150,7 @@ async def test_a_connection_that_lost_nothing_survives_a_cut() -> None:
         near, far = await them.connect()
         them.cable.lay(LOST, LOST)
         await asyncio.sleep(MOMENT_S)
-        them.cable.lay(CableWay(), CableWay())
+        them.cable.lay(line(), line())
         near.say(b"still here")
         await far.hears(b"still here")
 
@@ -157,30 +158,30 @@ async def test_a_connection_that_lost_nothing_survives_a_cut() -> None:
 async def test_a_cut_one_way_lets_the_other_way_speak() -> None:
     async with wired() as them:
         near, far = await them.connect()
-        them.cable.lay(LOST, CableWay())
+        them.cable.lay(LOST, line())
         near.say(b"lost")
         far.say(b"heard")
         await near.hears(b"heard")
         await far.hears_nothing()
-        them.cable.lay(CableWay(), CableWay())
+        them.cable.lay(line(), line())
         await asyncio.gather(near.is_broken(), far.is_broken())
 
 
 async def test_a_way_that_is_still_cut_does_not_break_what_it_swallowed() -> None:
     async with wired() as them:
         near, far = await them.connect()
-        them.cable.lay(LOST, CableWay())
+        them.cable.lay(LOST, line())
         near.say(b"lost")
         await far.hears_nothing()
         them.cable.lay(LOST, LOST)
-        them.cable.lay(LOST, CableWay())
+        them.cable.lay(LOST, line())
         far.say(b"heard")
         await near.hears(b"heard")
 
 
-@pytest.mark.parametrize(("there", "back"), [(LOST, LOST), (LOST, CableWay()), (CableWay(), LOST)])
+@pytest.mark.parametrize(("there", "back"), [(LOST, LOST), (LOST, line()), (line(), LOST)])
 async def test_whoever_dials_over_a_cut_cable_reaches_nobody_and_hears_nothing(
-    there: CableWay, back: CableWay
+    there: Line, back: Line
 ) -> None:
     async with wired() as them:
         them.cable.lay(there, back)
@@ -188,7 +189,7 @@ async def test_whoever_dials_over_a_cut_cable_reaches_nobody_and_hears_nothing(
         near.say(b"hello?")
         await near.hears_nothing()
         assert them.callers.empty()
-        them.cable.lay(CableWay(), CableWay())
+        them.cable.lay(line(), line())
         await near.is_broken()
 
 
@@ -204,11 +205,11 @@ async def test_callers_who_give_up_on_a_cut_cable_are_forgotten() -> None:
 async def test_a_delay_holds_everything_back_and_changes_no_order() -> None:
     async with wired() as them:
         near, far = await them.connect()
-        them.cable.lay(CableWay(delay_s=0.3), CableWay())
+        them.cable.lay(line(0.3), line())
         before = time.monotonic()
         near.say(b"one ")
         await asyncio.sleep(0.05)
-        them.cable.lay(CableWay(), CableWay())
+        them.cable.lay(line(), line())
         near.say(b"two")
         await far.hears(b"one two")
         assert time.monotonic() - before >= 0.3
@@ -220,16 +221,16 @@ async def test_what_is_on_the_way_when_a_cable_is_cut_is_lost_too() -> None:
     for _ in range(10):
         async with wired() as them:
             near, far = await them.connect()
-            them.cable.lay(CableWay(delay_s=1.0), CableWay())
+            them.cable.lay(line(1.0), line())
             said = time.monotonic()
             near.say(b"on the way")
             await asyncio.sleep(0.05)
-            them.cable.lay(LOST, CableWay())
+            them.cable.lay(LOST, line())
             if time.monotonic() - said > 0.9:
                 continue  # the machine stood still, and it may have arrived meanwhile
             await asyncio.sleep(1.0)
             await far.hears_nothing()
-            them.cable.lay(CableWay(), CableWay())
+            them.cable.lay(line(), line())
             await asyncio.gather(near.is_broken(), far.is_broken())
             return
     raise AssertionError("never was anything on the way")

@@ -16,6 +16,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from msgspec.structs import asdict
 from rich.console import Console
 from support.lab import WITHIN_S, until
 
@@ -24,6 +25,7 @@ from benchmarks.xpand_sheets import Figures, draw
 from benchmarks.xpand_table import Size, measure
 from rostra.client import Joined, View, Without
 from rostra.errors import BadInput, Unreachable
+from rostra.impair.quality import SETTINGS
 from rostra.lab import Lab, LabPlan, load_plan, parse_plan
 from rostra.lab import probe as probing
 from rostra.lab.home import BASE, sweep
@@ -79,7 +81,8 @@ def small(shared: Lab) -> Iterator[Lab]:
 def _as_planned(lab: Lab) -> None:
     lab.heal()
     for source, to, quality in lab.plan.ways:
-        lab.way(source, to).set(**{name: getattr(quality, name) for name in quality.__struct_fields__})
+        same = {name: getattr(quality, name) for name in SETTINGS if name in quality.__struct_fields__}
+        lab.way(source, to).set(**{**asdict(quality.wander), **same, "loss": quality.losses})
 
 
 @contextlib.contextmanager
@@ -440,7 +443,7 @@ async def test_the_example_of_the_page_runs(possible: None, capsys: pytest.Captu
 def test_the_lab_of_the_page_can_be_built() -> None:
     (text,) = re.findall(r"^```toml\n(.*?)^```", PAGE.read_text(), re.S | re.M)
     plan = parse_plan(text)
-    assert {quality.delay_s for _, _, quality in plan.ways} == {0.12}
+    assert {quality.wander.delay_s for _, _, quality in plan.ways} == {0.12}
 
 
 def three_sites(loss: float) -> LabPlan:

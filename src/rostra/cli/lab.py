@@ -404,7 +404,13 @@ def _show(now: "Now", output: Output) -> None:
         ("from", "to", "delay", "jitter", "loss", "rate", "packets", "arrived", "dropped", ""),
         [
             (
-                *(way.source, way.to, _ms(way.quality.delay_s), _ms(way.quality.jitter_s), _share(way.loss)),
+                *(
+                    way.source,
+                    way.to,
+                    _ms(way.quality.wander.delay_s),
+                    _ms(way.quality.wander.jitter_s),
+                    _share(way.loss),
+                ),
                 f"{way.quality.rate_bps / 1e6:g} Mbit/s" if way.quality.rate_bps else "-",
                 *(way.counts.packets, way.counts.arrived_packets),
                 ", ".join(f"{count} {why}" for why, count in sorted(way.counts.dropped.items())) or "-",

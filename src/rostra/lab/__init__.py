@@ -14,8 +14,8 @@ probe.py        is the network as it was asked for?
 world.py        servers and agents in it
 """
 
+from rostra.impair.quality import LineQuality
 from rostra.lab.lab import Lab
 from rostra.lab.plan import THREE_SITES, LabPlan, load_plan, parse_plan
-from rostra.lab.ways import WayQuality
 
-__all__ = ["THREE_SITES", "Lab", "LabPlan", "WayQuality", "load_plan", "parse_plan"]
+__all__ = ["THREE_SITES", "Lab", "LabPlan", "LineQuality", "load_plan", "parse_plan"]

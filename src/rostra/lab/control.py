@@ -8,7 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from rostra.errors import UNDECODABLE, BadInput, Unreachable
-from rostra.lab.ways import Counts, WayQuality
+from rostra.impair.quality import LineQuality
+from rostra.lab.ways import Counts
 
 PACKET_MAX: Final = 1 << 20
 TIMEOUT_S: Final = 5.0
@@ -29,7 +30,7 @@ class Ask(Struct, frozen=True, tag=True):
 class WayNow(Struct, frozen=True):
     source: str
     to: str
-    quality: WayQuality
+    quality: LineQuality
     is_cut: bool
     loss: float  # at this moment; it may drift
     counts: Counts

@@ -33,7 +33,8 @@ from msgspec import Struct
 
 from rostra.config import check_keys
 from rostra.errors import BadInput, RostraError
-from rostra.lab.ways import LabWay, WayQuality
+from rostra.impair.quality import LineQuality
+from rostra.lab.ways import USUAL, LabWay
 from rostra.names import ROOT, Domain, parse_domain
 
 THREE_SITES: Final = Path(__file__).with_name("three_sites.toml")
@@ -87,7 +88,7 @@ class Site(Struct, frozen=True):
 class LabPlan(Struct, frozen=True):
     name: str
     sites: tuple[Site, ...]
-    ways: tuple[tuple[str, str, WayQuality], ...]  # from, to, how good
+    ways: tuple[tuple[str, str, LineQuality], ...]  # from, to, how good
     seed: int = 1
 
     def site(self, name: str) -> Site:
@@ -125,7 +126,7 @@ def parse_plan(text: str) -> LabPlan:
     links = file.get("links", [])
     if not isinstance(links, list):
         raise BadInput("links is not a list of tables", fix="begin every link with [[links]]")
-    ways: dict[tuple[str, str], WayQuality] = {}
+    ways: dict[tuple[str, str], LineQuality] = {}
     for number, link in enumerate(links, 1):
         where = f"link {number}"
         for pair, quality in _link(_table(link, where), where, {site.name for site in sites}):
@@ -154,7 +155,7 @@ def _sites(table: Mapping[str, Any]) -> tuple[Site, ...]:
 
 def _link(
     link: Mapping[str, Any], where: str, sites: set[Domain]
-) -> list[tuple[tuple[str, str], WayQuality]]:
+) -> list[tuple[tuple[str, str], LineQuality]]:
     check_keys(link, where, LINK_KEYS)
     match link.get("between"):
         case [str(a), str(b)] if a != b and {a, b} <= sites:
@@ -174,7 +175,7 @@ def _link(
     if "queue_bytes" in said:
         said["queue_bytes"] = int(said["queue_bytes"])
     try:
-        quality = WayQuality(loss=_loss(link.get("loss", 0.0)), **said)
+        quality = USUAL.but(loss=_loss(link.get("loss", 0.0)), **said)
     except BadInput as error:
         raise BadInput(f"{where}: {error.what}", fix=error.fix) from None
     return [(pair, quality) for pair in pairs]

@@ -105,7 +105,6 @@ def _probe(lab: Lab, count: int, every_s: float) -> list[Probed]:
 
 def _judged(way: WayNow, count: int, came: dict[int, float], copies: int) -> Probed:
     delays = sorted(came.values()) or [math.inf]
-    asked = way.quality.loss
     return Probed(
         way.source,
         way.to,
@@ -114,15 +113,20 @@ def _judged(way: WayNow, count: int, came: dict[int, float], copies: int) -> Pro
         copies,
         statistics.median(delays),
         delays[min(len(delays) - 1, int(len(delays) * 0.99))],
-        way.quality.delay_s,
-        asked if isinstance(asked, tuple) else (asked, asked),
+        way.quality.wander.delay_s,
+        way.quality.losses,
     )
 
 
 def _longest_s(way: WayNow) -> float:
     quality = way.quality
     queue_s = quality.queue_bytes * 8 / quality.rate_bps if quality.rate_bps else 0.0
-    return quality.delay_s + quality.jitter_s + (quality.reorder_s if quality.reorder else 0.0) + queue_s
+    return (
+        quality.wander.delay_s
+        + quality.wander.jitter_s
+        + (quality.reorder_s if quality.reorder else 0.0)
+        + queue_s
+    )
 
 
 def _open_end(lab: Lab, site: str) -> socket.socket:

@@ -160,7 +160,7 @@ class LabRouter:
             if change.settings:
                 way.change(quality)
             if change.cut is not None:
-                way.is_cut = change.cut
+                way.cut = change.cut
 
     def _way(self, source: str, to: str) -> LabWay:
         try:
@@ -174,7 +174,7 @@ class LabRouter:
     def _state(self) -> Now:
         now_s = self._now()
         ways = [
-            WayNow(way.source, way.to, way.quality, way.is_cut, way.quality.loss_at(now_s), way.counts)
+            WayNow(way.sender, way.to, way.quality, way.cut, way.quality.loss_at(now_s), way.counts)
             for way in self._wan.ways.values()
         ]
         handed_over = self._handed_over or 1

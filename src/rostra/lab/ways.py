@@ -1,29 +1,19 @@
 """What happens to a packet between two sites. No clock, no network: packets and times in, arrivals out.
 
-    offer(now, size) ──▶ cut? ──▶ queue and rate ──▶ lost? ──▶ delay, jitter, held back? ──▶ arrivals
-
-Every link between two sites is two **ways**, one in each direction, each with its own `WayQuality`. What a
-way does to its n-th packet depends on its seed, and not on its settings: three throws for every packet,
-whether they matter or not. Two runs with the same seed and the same packets lose the same ones.
-
-Jitter wanders and does not jump: the delay moves in straight lines between points drawn every `KNOT_S`, and
-never so steeply that one packet would overtake another. A real path is like that; independent draws, as the
-usual tools make them, put packets out of order, which TCP takes for loss, and whoever wants that asks for
-`reorder`. For the same reason a packet queues behind the one before when a link is made faster.
+The lines are those of `rostra.impair`. What a way does to its n-th packet depends on its seed, and not on its
+settings: three throws for every packet, whether they matter or not. Two runs with the same seed and the same
+packets lose the same ones.
 """
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct, field
-from msgspec.structs import asdict, fields
 
-from rostra.errors import BadInput
-
-KNOT_S: Final = 0.02
-"""How often jitter is drawn anew; or four times the jitter, if longer: its slope is at most a half."""
+from rostra.impair.line import Line
+from rostra.impair.quality import LineQuality
 
 ON_THE_WAY_BYTES_MAX: Final = 64 << 20
 """What one way holds of packets that have not arrived. More is dropped: memory has an end, also in a lab."""
@@ -31,76 +21,8 @@ ON_THE_WAY_BYTES_MAX: Final = 64 << 20
 CUT, QUEUE, LOSS, FULL, KERNEL = "cut", "queue", "loss", "full", "kernel"
 
 
-class WayQuality(Struct, frozen=True, kw_only=True):
-    """How good one way is. Times in seconds; shares of packets from 0 to 1.
-
-    `delay_s`, `jitter_s`
-        Every packet takes ``delay_s``, give or take up to ``jitter_s``.
-    `loss`
-        The share that is lost, each packet by itself. Two numbers: it drifts from the first to the second and
-        back, in ``drift_s``.
-    `duplicate`
-        The share that arrives twice.
-    `reorder`, `reorder_s`
-        The share that is held back for ``reorder_s`` more, so that others overtake it.
-    `rate_bps`, `queue_bytes`
-        Bits per second, headers included, and how many bytes may wait for their turn; the rest is dropped.
-        A rate of 0 is none.
-    """
-
-    delay_s: float = 0.0
-    jitter_s: float = 0.0
-    loss: float | tuple[float, float] = 0.0
-    drift_s: float = 60.0
-    duplicate: float = 0.0
-    reorder: float = 0.0
-    reorder_s: float = 0.01
-    rate_bps: float = 0.0
-    queue_bytes: int = 256 << 10
-
-    def __post_init__(self) -> None:
-        for name in ("duplicate", "reorder"):
-            _check_share(name, getattr(self, name))
-        for share in self.loss if isinstance(self.loss, tuple) else (self.loss,):
-            _check_share("loss", share)
-        for name in ("delay_s", "jitter_s", "reorder_s", "rate_bps", "queue_bytes"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise BadInput(f"{name} is {getattr(self, name)}", fix="use 0 or more")
-        if not 0 < self.drift_s < float("inf"):
-            raise BadInput(f"drift_s is {self.drift_s}", fix="use more than 0 seconds for one drift and back")
-        if self.jitter_s > self.delay_s:
-            raise BadInput(
-                f"a jitter of {self.jitter_s} s is more than the delay of {self.delay_s} s",
-                fix="no packet arrives before it was sent: choose a jitter up to the delay",
-            )
-
-    def loss_at(self, now_s: float) -> float:
-        if not isinstance(self.loss, tuple):
-            return self.loss
-        first, second = self.loss
-        phase = now_s / self.drift_s % 1.0
-        return first + (second - first) * (1.0 - abs(1.0 - 2.0 * phase))
-
-    def but(self, **changes: Any) -> "WayQuality":
-        """This quality with some things changed, by name."""
-        unknown = [name for name in changes if name not in QUALITY]
-        if unknown:
-            raise BadInput(f"a link has no {unknown[0]!r}", fix=f"it has: {', '.join(QUALITY)}")
-        if isinstance(changes.get("loss"), list):
-            changes["loss"] = tuple(changes["loss"])
-        for name, value in changes.items():
-            numbers = value if name == "loss" and isinstance(value, tuple) and len(value) == 2 else (value,)
-            if not all(isinstance(each, int | float) and not isinstance(each, bool) for each in numbers):
-                raise BadInput(f"{name} is {value!r}", fix="use a number; loss may be two, to drift between")
-        return WayQuality(**{**asdict(self), **changes})
-
-
-QUALITY: Final = tuple(each.name for each in fields(WayQuality))
-
-
-def _check_share(name: str, share: float) -> None:
-    if not 0.0 <= share <= 1.0:
-        raise BadInput(f"{name} {share} is not a share of packets", fix="use a number from 0 to 1")
+USUAL: Final = LineQuality(reorder_s=0.01)
+"""Of a link of which nothing is said."""
 
 
 class Counts(Struct):
@@ -120,40 +42,16 @@ class Counts(Struct):
         return sum(self.dropped.values())
 
 
-class LabWay:
-    """One direction of one link."""
+class LabWay(Line):
+    """One direction of one link, with luck of its own, and what became of its packets."""
 
-    __slots__ = (
-        "_behind",
-        "_free_at",
-        "_luck",
-        "_on_the_way",
-        "_seed",
-        "_wander",
-        "counts",
-        "is_cut",
-        "quality",
-        "source",
-        "to",
-    )
+    __slots__ = ("_luck", "_on_the_way", "counts")
 
-    def __init__(self, source: str, to: str, quality: WayQuality, seed: int | str = 1) -> None:
-        self.source = source
-        self.to = to
-        self.quality = quality
-        self.is_cut = False
+    def __init__(self, source: str, to: str, quality: LineQuality, seed: int | str = 1) -> None:
+        super().__init__(source, to, quality, seed)
         self.counts = Counts()
-        self._seed = f"{seed} {source} {to}"
-        self._luck = Random(self._seed)
-        self._wander = (-1, 0.0, 0.0)  # a stretch of time, and where in the jitter it begins and ends
-        self._free_at = 0.0  # when the sender of a rated link has said everything that waits
-        self._behind = 0.0  # when the last packet that keeps its place arrives
+        self._luck = Random(self.seed)
         self._on_the_way = 0
-
-    def change(self, quality: WayQuality) -> None:
-        """From now on it is this good; what is on its way already is not touched."""
-        self.quality = quality
-        self._wander = (-1, 0.0, 0.0)
 
     def offer(self, now_s: float, size: int) -> tuple[float, ...]:
         """One more packet. The answer is when it arrives: once, twice, or never. Times never go back."""
@@ -162,24 +60,18 @@ class LabWay:
         quality, counts = self.quality, self.counts
         counts.packets += 1
         counts.bytes += size
-        if self.is_cut:
+        if self.cut:
             return self._drop(CUT)
         if self._on_the_way + size > ON_THE_WAY_BYTES_MAX:
             return self._drop(FULL)
-        leaves = now_s
-        if quality.rate_bps:
-            waits_s = max(0.0, self._free_at - now_s)
-            if waits_s * quality.rate_bps / 8 + size > quality.queue_bytes:
-                return self._drop(QUEUE)
-            leaves = self._free_at = now_s + waits_s + size * 8 / quality.rate_bps
+        leaves = self.depart(now_s, size)
+        if leaves is None:
+            return self._drop(QUEUE)
         if lost < quality.loss_at(now_s):
             return self._drop(LOSS)
-        arrives = leaves + quality.delay_s + self._jitter(leaves)
-        if held_back < quality.reorder:
-            counts.held_back += 1
-            arrives += quality.reorder_s
-        else:
-            arrives = self._behind = max(arrives, self._behind)
+        strays = held_back < quality.reorder
+        counts.held_back += strays
+        arrives = self.arrival(leaves, self._luck, strays)
         self._on_the_way += size
         if doubled >= quality.duplicate:
             return (arrives,)
@@ -190,7 +82,7 @@ class LabWay:
     def arrive(self, size: int) -> bool:
         """A packet is due. Does it arrive? Nothing does on a way that was cut meanwhile."""
         self._on_the_way -= size
-        if self.is_cut:
+        if self.cut:
             self._drop(CUT)
             return False
         self.counts.arrived_packets += 1
@@ -203,21 +95,6 @@ class LabWay:
         self.counts.arrived_bytes -= size
         self._drop(KERNEL)
 
-    def _jitter(self, at_s: float) -> float:
-        jitter_s = self.quality.jitter_s
-        if not jitter_s:
-            return 0.0
-        knot_s = max(KNOT_S, 4 * jitter_s)
-        number, share = divmod(at_s, knot_s)
-        if self._wander[0] != number:
-            self._wander = (int(number), self._knot(int(number)), self._knot(int(number) + 1))
-        _, begins, ends = self._wander
-        return jitter_s * (begins + (ends - begins) * share / knot_s)
-
-    def _knot(self, number: int) -> float:
-        """Where in its range the delay is then, from -1 to 1; the same however often it is asked."""
-        return Random(f"{self._seed} {number}").uniform(-1.0, 1.0)
-
     def _drop(self, why: str) -> tuple[float, ...]:
         self.counts.dropped[why] = self.counts.dropped.get(why, 0) + 1
         return ()
@@ -228,7 +105,7 @@ class Wan:
 
     def __init__(self, ways: Iterable[LabWay], networks: Mapping[bytes, str]) -> None:
         """`networks`: which site has which addresses, by their first three bytes."""
-        self.ways = {(way.source, way.to): way for way in ways}
+        self.ways = {(way.sender, way.to): way for way in ways}
         self.strays: dict[str, int] = {}  # packets that were for no way, by reason
         self._networks = dict(networks)
         self._under_way: list[tuple[float, int, LabWay, bytes]] = []

@@ -18,7 +18,8 @@
 `docs/simulator.md` has the language of stories and a worked example.
 """
 
-from rostra.sim.network import LAN, STEADY, WAN, WILD, Constant, LineQuality, LinkModel, Lognormal, Uniform
+from rostra.impair.quality import Constant, LineQuality, Lognormal, Uniform
+from rostra.sim.network import LAN, STEADY, WAN, WILD, LinkModel
 from rostra.sim.programs import SimCall, SimProgram
 from rostra.sim.shapes import T_REF, clusters, even, shape
 from rostra.sim.world import DidNotSettle, World

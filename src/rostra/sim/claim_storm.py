@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from rostra.groups.kinds import FIFO, DeliveryKind, GroupKind, MembershipKind
+from rostra.impair.quality import LineQuality, Uniform
 from rostra.names import Domain, Group
 from rostra.protocols.claims.server import CLAIM_SERVER
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.requests import AnyNotice, Denied, Done, Join, PutOut
 from rostra.protocols.relaxed.view import Report
-from rostra.sim.network import LineQuality, LinkModel, Uniform
+from rostra.sim.network import LinkModel
 from rostra.sim.programs import SimCall, SimProgram
 from rostra.sim.shapes import clusters
 from rostra.sim.talks import JoinTalk

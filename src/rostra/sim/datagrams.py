@@ -17,12 +17,16 @@ from typing import Any, Final, Protocol
 
 from msgspec import msgpack
 
+from rostra.impair.line import Line
+from rostra.impair.quality import Constant, LineQuality
 from rostra.names import Domain
 from rostra.protocols.flow.messages import Data, Heartbeat, Nak, Numbered, Report, Status
-from rostra.sim.network import Constant, LineQuality, LinkModel
+from rostra.sim.network import LinkModel
 
 QUEUE_S: Final = 0.5
-"""With a rate, so much is kept waiting for its turn on a way; what comes on top is lost, as in a router."""
+PACKET_BYTES: Final = 1500
+"""With a rate, so much and a packet are kept waiting for their turn on a way; what comes on top is lost, as
+in a router."""
 
 _encoder = msgpack.Encoder()
 
@@ -33,37 +37,17 @@ class DatagramPart(Protocol):
     def covers(self, sender: Domain, to: Domain) -> bool: ...
 
 
-class DatagramPath:
-    """One direction between two places, and what is being done to it at the moment."""
+class DatagramPath(Line):
+    """One direction between two places."""
 
-    __slots__ = (
-        "bytes",
-        "cut",
-        "datagrams",
-        "free_at",
-        "least_s",
-        "loss",
-        "lost",
-        "quality",
-        "rate",
-        "rate_free_at",
-        "sender",
-        "times",
-        "to",
-        "wide",
-    )
+    __slots__ = ("bytes", "datagrams", "lost", "times", "wide")
+
+    sender: Domain
+    to: Domain
 
     def __init__(self, sender: Domain, to: Domain, quality: LineQuality, *, wide: bool) -> None:
-        self.sender = sender
-        self.to = to
-        self.quality = quality
+        super().__init__(sender, to, quality)
         self.wide = wide  # between two sites
-        self.loss = quality.loss
-        self.cut = False
-        self.least_s = 0.0  # a fault: at least this slow
-        self.rate: float | None = None  # bytes per second; None: as fast as anybody speaks
-        self.rate_free_at = 0.0
-        self.free_at = 0.0  # when the last one arrives; the next one queues behind it
         self.datagrams: Counter[str] = Counter()  # sent, by kind; between sites only
         self.bytes = 0
         self.lost = 0
@@ -114,21 +98,16 @@ class DatagramNetwork:
         """When it arrives: never, once or twice."""
         if way.wide:
             way.datagrams[kind_of(message)] += 1
-        departs = now
-        if way.wide or way.rate is not None:
+        departs: float | None = now
+        if way.wide or way.rate_bps:
             size = len(_encoder.encode(message))
             way.bytes += size
-            if way.rate is not None:
-                if way.rate_free_at > now + QUEUE_S:
-                    way.lost += 1
-                    return ()
-                way.rate_free_at = departs = max(now, way.rate_free_at) + size / way.rate
-        if way.cut:
+            departs = way.depart(now, size)
+        if way.cut or departs is None:
             way.lost += 1
             return ()
         if way.certain:
-            way.free_at = max(departs + max(way.quality.delay.draw(self._luck), way.least_s), way.free_at)
-            return (way.free_at,)
+            return (way.arrival(departs, self._luck),)
         luck, quality = self._luck, way.quality
         what = _what(message, now)
         way.times[what] += 1
@@ -137,14 +116,7 @@ class DatagramNetwork:
             way.lost += 1
             return ()
         copies = 2 if quality.duplicate and luck.random() < quality.duplicate else 1
-        return tuple([self._arrival(departs, way) for _ in range(copies)])
-
-    def _arrival(self, departs: float, way: DatagramPath) -> float:
-        quality = way.quality
-        arrives = departs + max(quality.delay.draw(self._luck), way.least_s)
-        if not (quality.reorder and self._luck.random() < quality.reorder):
-            arrives = way.free_at = max(arrives, way.free_at)
-        return arrives
+        return tuple([way.arrival(departs, luck) for _ in range(copies)])
 
 
 def kind_of(message: Any) -> str:
@@ -174,6 +146,9 @@ def _what(message: Any, now: float) -> str:
 
 def _change(way: DatagramPath, values: dict[str, Any]) -> None:
     for name, value in values.items():
-        setattr(way, name, value)
         if name == "quality":
-            way.loss = value.loss
+            way.quality, way.loss = value, value.loss
+        elif name == "rate":
+            way.rate_bps, way.queue_bytes = 8 * (value or 0.0), int(QUEUE_S * (value or 0.0)) + PACKET_BYTES
+        else:
+            setattr(way, name, value)

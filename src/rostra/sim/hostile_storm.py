@@ -16,6 +16,7 @@ from msgspec import Struct
 from rostra.core.effects import Send
 from rostra.core.stack import Stack
 from rostra.groups.attributes import Role
+from rostra.impair.quality import LineQuality, Uniform
 from rostra.names import ROOT, Domain, Endpoint, Group, inside
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
@@ -27,7 +28,7 @@ from rostra.sim.checkers import CheckVerdict
 from rostra.sim.harm import harm_stays_below, outside
 from rostra.sim.history import AnyRecord, Settled
 from rostra.sim.lies import Lies
-from rostra.sim.network import LineQuality, LinkModel, Uniform
+from rostra.sim.network import LinkModel
 from rostra.sim.programs import SimCall, SimProgram
 from rostra.sim.rest import PROBE, Comparison
 from rostra.sim.taps import Invariants, tapped

@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rostra.errors import RostraError
+from rostra.impair.quality import Uniform
 from rostra.names import ROOT, Domain, Group, enclosing, inside
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.domain import SERVER
@@ -29,7 +30,7 @@ from rostra.sim.checkers import (
 )
 from rostra.sim.claim_storm import ClaimStorm
 from rostra.sim.hostile_storm import HostileStorm
-from rostra.sim.network import WILD, LinkModel, Uniform
+from rostra.sim.network import WILD, LinkModel
 from rostra.sim.programs import SimCall, SimProgram
 from rostra.sim.rest import PROBE, Comparison
 from rostra.sim.shapes import SHAPES, shape

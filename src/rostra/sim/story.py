@@ -34,12 +34,13 @@ from msgspec import Struct
 
 from rostra.errors import BadInput, BadStory, RostraError
 from rostra.groups.attributes import Role, Slow
+from rostra.impair.quality import Constant, LineQuality, Lognormal, Uniform
 from rostra.names import Domain, Group, Tree, child, labels, make_group, parse_domain, parse_host
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.sim.explore.played import Played
-from rostra.sim.network import LAN, STEADY, WAN, WILD, Constant, LineQuality, LinkModel, Lognormal, Uniform
+from rostra.sim.network import LAN, STEADY, WAN, WILD, LinkModel
 from rostra.sim.programs import SimProgram
 from rostra.sim.shapes import shape
 from rostra.sim.trace import DEFAULT_PROGRAM, Detail, Names, Trace

@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rostra.groups.attributes import Role
+from rostra.impair.quality import LineQuality, Uniform
 from rostra.names import ROOT, Domain, Endpoint, Group
 from rostra.protocols.fifo.core import HOST
 from rostra.protocols.fifo.events import Gap
@@ -25,7 +26,7 @@ from rostra.protocols.links.config import LinkConfig
 from rostra.sim.checkers import CheckVerdict
 from rostra.sim.fifo_checkers import fifo_gap_free, fifo_live
 from rostra.sim.history import DeliveryRecord
-from rostra.sim.network import LineQuality, LinkModel, Uniform
+from rostra.sim.network import LinkModel
 from rostra.sim.programs import SimProgram
 from rostra.sim.taps import Invariants, TurnWork, tapped
 from rostra.sim.world import World

@@ -52,6 +52,7 @@ from rostra.core.effects import (
 )
 from rostra.core.stack import Stack
 from rostra.errors import BadInput, RostraError
+from rostra.impair.quality import LineQuality
 from rostra.journal.inputs import FLUSHED, FORMAT, STARTED, Began, Word
 from rostra.names import (
     ROOT,
@@ -129,7 +130,7 @@ from rostra.sim.history import (
     TalkChanged,
     WorldMade,
 )
-from rostra.sim.network import STEADY, LineQuality, LinkModel, SimLine
+from rostra.sim.network import STEADY, LinkModel, SimLine
 from rostra.sim.programs import SimCall, SimProgram
 from rostra.sim.replicas import Seats
 from rostra.sim.shapes import clusters
@@ -569,10 +570,7 @@ class World:
             self._put_on(line, packet)
 
     def _put_on(self, line: SimLine, packet: Any) -> None:
-        quality, luck = line.quality, self.luck
-        arrives = self.now + max(quality.delay.draw(luck), line.least_s)
-        if not (quality.reorder and luck.random() < quality.reorder):
-            arrives = line.free_at = max(arrives, line.free_at)
+        arrives = line.arrival(self.now, self.luck)
         if type(packet) is Data:
             self._in_flight += 1
         self._turn += 1

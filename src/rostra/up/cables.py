@@ -6,20 +6,21 @@
 A cable is a relay for TCP connections in user space. The nodes at its ends are the ones that run anywhere
 else, and need no privilege to be parted: the dialling side was told our port instead of its neighbour's.
 
-Each **way** of a cable, there and back, carries or loses what is said on it, at once or after a delay. A cut
-is a black hole and not a hang-up: the connections stay open, nobody is told, and what is said is swallowed,
-the news that the other side has closed included. New connections are taken and get no answer either. A stream
-with a hole in it cannot be mended, so when a way carries again, every connection that lost something on it is
-broken; the links above resume on the next one, or begin a new epoch (C-032).
+Each way of a cable, there and back, is a line of `rostra.impair`: it carries or loses what is said on it, at
+once or after a delay. A cut is a black hole and not a hang-up: the connections stay open, nobody is told, and
+what is said is swallowed, the news that the other side has closed included. New connections are taken and get
+no answer either. A stream with a hole in it cannot be mended, so when a way carries again, every connection
+that lost something on it is broken; the links above resume on the next one, or begin a new epoch (C-032).
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
+from random import Random
 from typing import Final, cast
 
-from msgspec import Struct
-
+from rostra.impair.line import Line
+from rostra.impair.quality import Constant, LineQuality
 from rostra.names import Domain
 from rostra.transport.addresses import TcpAddress
 
@@ -31,11 +32,14 @@ ON_THE_WAY_BYTES_MAX: Final = 1 << 20
 CONNECT_TIMEOUT_S: Final = 3.0
 
 
-class CableWay(Struct, frozen=True):
-    """What one direction of a cable does with what is said on it."""
+_LUCK: Final = Random()  # not asked: a stream arrives whole and in order, so only its delay matters
 
-    lost: bool = False
-    delay_s: float = 0.0
+
+def line(delay_s: float = 0.0, *, cut: bool = False) -> Line:
+    """One direction of a cable."""
+    made = Line("", "", LineQuality(Constant(delay_s)))
+    made.cut = cut
+    return made
 
 
 class Cable:
@@ -44,8 +48,8 @@ class Cable:
     def __init__(self, links: Iterable[tuple[Domain, Domain]], target: TcpAddress) -> None:
         self.links = tuple(links)  # what runs over it, each as (dialling node, server)
         self.target = target
-        self.there = CableWay()  # from the dialling side to the server
-        self.back = CableWay()
+        self.there = line()  # from the dialling side to the server
+        self.back = line()
         self.calls: set[CableCall] = set()
         self._server: asyncio.Server | None = None
         self._connecting: set[asyncio.Task[None]] = set()
@@ -55,8 +59,8 @@ class Cable:
         self._server = await asyncio.get_running_loop().create_server(self._answer, LOOPBACK, 0)
         return TcpAddress(LOOPBACK, self._server.sockets[0].getsockname()[1])
 
-    def lay(self, there: CableWay, back: CableWay) -> None:
-        """From now on its ways are these."""
+    def lay(self, there: Line, back: Line) -> None:
+        """From now on its lines are these."""
         self.there, self.back = there, back
         for call in list(self.calls):
             call.ways_changed()
@@ -104,7 +108,7 @@ class CableCall:
         return self.near, self.far
 
     def began(self) -> None:
-        if self.cable.there.lost or self.cable.back.lost:
+        if self.cable.there.cut or self.cable.back.cut:
             # Either our first packet or its answer would be lost: there is no connection, and no word of it.
             self.near.has_lost = self.far.has_lost = self.far.is_gone = True
         else:
@@ -112,7 +116,7 @@ class CableCall:
             self.cable.reach(self)
 
     def ways_changed(self) -> None:
-        if any(end.has_lost and not end.way.lost for end in self._ends):
+        if any(end.has_lost and not end.way.cut for end in self._ends):
             self.break_off()
 
     def break_off(self) -> None:
@@ -131,7 +135,7 @@ class CableEnd(asyncio.Protocol):
 
     other: "CableEnd"
 
-    def __init__(self, call: CableCall, way: Callable[[], CableWay]) -> None:
+    def __init__(self, call: CableCall, way: Callable[[], Line]) -> None:
         self._call = call
         self._way = way
         self._transport: asyncio.Transport | None = None
@@ -144,7 +148,7 @@ class CableEnd(asyncio.Protocol):
         self._other_is_full = False
 
     @property
-    def way(self) -> CableWay:
+    def way(self) -> Line:
         return self._way()
 
     # From the connection
@@ -199,11 +203,11 @@ class CableEnd(asyncio.Protocol):
     # The way from here to the other end
 
     def _say(self, data: bytes | None) -> None:
-        way = self.way
-        if way.delay_s == 0.0 and not self._on_the_way:
+        now = self._loop.time()
+        due = self.way.arrival(now, _LUCK)
+        if due <= now and not self._on_the_way:
             self._arrive(data)
             return
-        due = self._loop.time() + way.delay_s
         if self._on_the_way:
             due = max(due, self._on_the_way[-1][0])  # a shorter delay lets nothing overtake
         self._on_the_way.append((due, data))
@@ -223,7 +227,7 @@ class CableEnd(asyncio.Protocol):
             self._timer = self._loop.call_at(self._on_the_way[0][0], self._due)
 
     def _arrive(self, data: bytes | None) -> None:
-        if self.way.lost:
+        if self.way.cut:
             self.has_lost = True
             return
         peer = self.other._transport

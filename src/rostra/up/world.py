@@ -25,7 +25,7 @@ from rostra.client import connect, connect_admin
 from rostra.errors import BadInput, RostraError
 from rostra.names import Domain, host_of, inside, parent
 from rostra.transport.addresses import TcpAddress
-from rostra.up.cables import LOOPBACK, Cable, CableWay
+from rostra.up.cables import LOOPBACK, Cable, line
 from rostra.up.children import Child, in_words
 from rostra.up.home import WorldHome
 from rostra.up.plan import WorldPlan
@@ -432,8 +432,8 @@ class SmallWorld:
         cuts = self._cuts.values()
         for cable in self._cables:
             cable.lay(
-                CableWay(any(cut.loses(a, b) for cut in cuts for a, b in cable.links), self._delay_s(cable)),
-                CableWay(any(cut.loses(b, a) for cut in cuts for a, b in cable.links), self._delay_s(cable)),
+                line(self._delay_s(cable), cut=any(cut.loses(a, b) for cut in cuts for a, b in cable.links)),
+                line(self._delay_s(cable), cut=any(cut.loses(b, a) for cut in cuts for a, b in cable.links)),
             )
         if self._journal is not None:
             ends = [ends for cable in self._cables for a, b in cable.links for ends in ((a, b), (b, a))]
