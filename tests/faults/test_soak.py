@@ -2,7 +2,7 @@
 
 import pytest
 
-from rostra.sim.soak import Slice, Soak
+from tests.faults.soak import Slice, Soak
 
 EVERY_SEED_THAT_EVER_FAILED = [
     1,  # members never learned of a lost message, since heartbeats came from another side than repairs

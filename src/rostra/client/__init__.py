@@ -3,12 +3,10 @@
 me            an endpoint, and all it can do; `connect`
 group         a group that is joined or watched: its copy, its changes
 conversation  a group that is spoken in
-changes       what a program hears
 states        how it stands with its agent
 admin         servers, for administrators
 session       one standing with an agent, through every connection that it takes
 connection    one socket, shared by all endpoints of the program
-dialling      where connections come from
 copies        who is in the groups that the program is in
 watched       who is in the groups that it watches, by numbered changes
 follows       what both have in common
@@ -16,57 +14,32 @@ streams       bounded queues that end with a reason
 choices       how strong a group is to be
 """
 
-from rostra.client.admin import Admin, connect_admin
-from rostra.client.conversation import Conversation
-from rostra.client.group import Membership, Watch
-from rostra.client.me import Me, connect
-from rostra.client.states import Connected, Lost, State, Suspended
-from rostra.groups.items import (
-    Change,
-    Gap,
-    GroupItem,
-    Item,
-    Joined,
-    Left,
-    Life,
-    Message,
-    Messages,
-    NotDelivered,
-    Only,
-    Resolution,
-    View,
-    Without,
-)
-from rostra.groups.members import Because, Cause, Member, Members
-
-__all__ = [
-    "Admin",
-    "Because",
-    "Cause",
-    "Change",
-    "Connected",
-    "Conversation",
-    "Gap",
-    "GroupItem",
-    "Item",
-    "Joined",
-    "Left",
-    "Life",
-    "Lost",
-    "Me",
-    "Member",
-    "Members",
-    "Membership",
-    "Message",
-    "Messages",
-    "NotDelivered",
-    "Only",
-    "Resolution",
-    "State",
-    "Suspended",
-    "View",
-    "Watch",
-    "Without",
-    "connect",
-    "connect_admin",
-]
+from rostra.client.admin import Admin as Admin
+from rostra.client.admin import connect_admin as connect_admin
+from rostra.client.conversation import Conversation as Conversation
+from rostra.client.group import Membership as Membership
+from rostra.client.group import Watch as Watch
+from rostra.client.me import Me as Me
+from rostra.client.me import connect as connect
+from rostra.client.states import Connected as Connected
+from rostra.client.states import Lost as Lost
+from rostra.client.states import State as State
+from rostra.client.states import Suspended as Suspended
+from rostra.groups.items import Change as Change
+from rostra.groups.items import Gap as Gap
+from rostra.groups.items import GroupItem as GroupItem
+from rostra.groups.items import Item as Item
+from rostra.groups.items import Joined as Joined
+from rostra.groups.items import Left as Left
+from rostra.groups.items import Life as Life
+from rostra.groups.items import Message as Message
+from rostra.groups.items import Messages as Messages
+from rostra.groups.items import NotDelivered as NotDelivered
+from rostra.groups.items import Only as Only
+from rostra.groups.items import Resolution as Resolution
+from rostra.groups.items import View as View
+from rostra.groups.items import Without as Without
+from rostra.groups.members import Because as Because
+from rostra.groups.members import Cause as Cause
+from rostra.groups.members import Member as Member
+from rostra.groups.members import Members as Members

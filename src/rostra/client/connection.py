@@ -206,10 +206,6 @@ class AgentConnection:
     def at_end(self, hear: Callable[[RostraError], None]) -> None:
         self._at_end.append(hear)
 
-    def forget_at_end(self, hear: Callable[[RostraError], None]) -> None:
-        if hear in self._at_end:
-            self._at_end.remove(hear)
-
     # Asking
 
     async def ask(self, number: int, request: AnyRequest, *, share: bool = False, period: int = 0) -> Any:

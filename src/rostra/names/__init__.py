@@ -1,90 +1,44 @@
 """What things are called: domains and hosts, endpoints, groups and scopes; parse and print."""
 
-from rostra.names.domains import (
-    ROOT,
-    Domain,
-    check_not_reserved,
-    child,
-    depth,
-    enclosing,
-    inside,
-    is_reserved,
-    labels,
-    parent,
-    parse_domain,
-    parse_host,
-    parse_scope,
-    strictly_inside,
-)
-from rostra.names.endpoints import (
-    Endpoint,
-    concerns,
-    endpoint,
-    host_of,
-    incarnation_of,
-    name_of,
-    parse_endpoint,
-    parse_endpoint_name,
-    parse_subject,
-)
-from rostra.names.groups import (
-    Group,
-    GroupName,
-    PublicName,
-    RestrictedName,
-    TransientName,
-    check_group_name,
-    check_public,
-    make_group,
-    parse_group,
-    parse_group_name,
-    relayed_group_name,
-)
-from rostra.names.seats import SEATS_MAX, domain_of_seat, seat_of
-from rostra.names.text import has_controls, quoted
-from rostra.names.tree import Tree, dials, route
-
-__all__ = [
-    "ROOT",
-    "SEATS_MAX",
-    "Domain",
-    "Endpoint",
-    "Group",
-    "GroupName",
-    "PublicName",
-    "RestrictedName",
-    "TransientName",
-    "Tree",
-    "check_group_name",
-    "check_not_reserved",
-    "check_public",
-    "child",
-    "concerns",
-    "depth",
-    "dials",
-    "domain_of_seat",
-    "enclosing",
-    "endpoint",
-    "has_controls",
-    "host_of",
-    "incarnation_of",
-    "inside",
-    "is_reserved",
-    "labels",
-    "make_group",
-    "name_of",
-    "parent",
-    "parse_domain",
-    "parse_endpoint",
-    "parse_endpoint_name",
-    "parse_group",
-    "parse_group_name",
-    "parse_host",
-    "parse_scope",
-    "parse_subject",
-    "quoted",
-    "relayed_group_name",
-    "route",
-    "seat_of",
-    "strictly_inside",
-]
+from rostra.names.domains import ROOT as ROOT
+from rostra.names.domains import Domain as Domain
+from rostra.names.domains import check_not_reserved as check_not_reserved
+from rostra.names.domains import child as child
+from rostra.names.domains import depth as depth
+from rostra.names.domains import enclosing as enclosing
+from rostra.names.domains import inside as inside
+from rostra.names.domains import is_reserved as is_reserved
+from rostra.names.domains import labels as labels
+from rostra.names.domains import parent as parent
+from rostra.names.domains import parse_domain as parse_domain
+from rostra.names.domains import parse_host as parse_host
+from rostra.names.domains import parse_scope as parse_scope
+from rostra.names.domains import strictly_inside as strictly_inside
+from rostra.names.endpoints import Endpoint as Endpoint
+from rostra.names.endpoints import concerns as concerns
+from rostra.names.endpoints import endpoint as endpoint
+from rostra.names.endpoints import host_of as host_of
+from rostra.names.endpoints import incarnation_of as incarnation_of
+from rostra.names.endpoints import name_of as name_of
+from rostra.names.endpoints import parse_endpoint as parse_endpoint
+from rostra.names.endpoints import parse_endpoint_name as parse_endpoint_name
+from rostra.names.endpoints import parse_subject as parse_subject
+from rostra.names.groups import Group as Group
+from rostra.names.groups import GroupName as GroupName
+from rostra.names.groups import PublicName as PublicName
+from rostra.names.groups import RestrictedName as RestrictedName
+from rostra.names.groups import TransientName as TransientName
+from rostra.names.groups import check_group_name as check_group_name
+from rostra.names.groups import check_public as check_public
+from rostra.names.groups import make_group as make_group
+from rostra.names.groups import parse_group as parse_group
+from rostra.names.groups import parse_group_name as parse_group_name
+from rostra.names.groups import relayed_group_name as relayed_group_name
+from rostra.names.seats import SEATS_MAX as SEATS_MAX
+from rostra.names.seats import domain_of_seat as domain_of_seat
+from rostra.names.seats import seat_of as seat_of
+from rostra.names.text import has_controls as has_controls
+from rostra.names.text import quoted as quoted
+from rostra.names.tree import Tree as Tree
+from rostra.names.tree import dials as dials
+from rostra.names.tree import route as route

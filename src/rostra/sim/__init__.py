@@ -18,28 +18,20 @@
 `docs/simulator.md` has the language of stories and a worked example.
 """
 
-from rostra.impair.quality import Constant, LineQuality, Lognormal, Uniform
-from rostra.sim.network import LAN, STEADY, WAN, WILD, LinkModel
-from rostra.sim.programs import SimCall, SimProgram
-from rostra.sim.shapes import T_REF, clusters, even, shape
-from rostra.sim.world import DidNotSettle, World
-
-__all__ = [
-    "LAN",
-    "STEADY",
-    "T_REF",
-    "WAN",
-    "WILD",
-    "Constant",
-    "DidNotSettle",
-    "LineQuality",
-    "LinkModel",
-    "Lognormal",
-    "SimCall",
-    "SimProgram",
-    "Uniform",
-    "World",
-    "clusters",
-    "even",
-    "shape",
-]
+from rostra.impair.quality import Constant as Constant
+from rostra.impair.quality import LineQuality as LineQuality
+from rostra.impair.quality import Lognormal as Lognormal
+from rostra.impair.quality import Uniform as Uniform
+from rostra.sim.network import LAN as LAN
+from rostra.sim.network import STEADY as STEADY
+from rostra.sim.network import WAN as WAN
+from rostra.sim.network import WILD as WILD
+from rostra.sim.network import LinkModel as LinkModel
+from rostra.sim.programs import SimCall as SimCall
+from rostra.sim.programs import SimProgram as SimProgram
+from rostra.sim.shapes import T_REF as T_REF
+from rostra.sim.shapes import clusters as clusters
+from rostra.sim.shapes import even as even
+from rostra.sim.shapes import shape as shape
+from rostra.sim.world import DidNotSettle as DidNotSettle
+from rostra.sim.world import World as World

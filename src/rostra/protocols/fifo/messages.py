@@ -249,9 +249,6 @@ Control = (
 )
 
 
-CONTROL_BYTES_MAX: Final = 60_000
-"""A control message fits into one message through the servers (C-152)."""
-
 _encoder = msgpack.Encoder()
 _control: msgpack.Decoder[Control] = msgpack.Decoder(Control)
 _envelope: msgpack.Decoder[Envelope] = msgpack.Decoder(Envelope)
