@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
+from rostra.cli.common import option
 from rostra.client import Admin, Me, connect, connect_admin
 from rostra.client.known import is_own, known_names, read_group
 from rostra.client.sight import Sight, look, small_world_sockets
@@ -37,10 +38,7 @@ Scope = Annotated[
         show_default="world",
     ),
 ]
-Deadline = Annotated[
-    float | None,
-    typer.Option("--deadline", metavar="SECONDS", help="Give up after so long.", show_default=False),
-]
+Deadline = Annotated[float | None, option("--deadline", metavar="SECONDS", help="Give up after so long.")]
 
 T = TypeVar("T")
 

@@ -51,33 +51,27 @@ EXIT_CODES: Final = (
     (EXIT_PIPE, "whoever read our output went away"),
 )
 
-WorldFile = Annotated[
-    Path,
-    typer.Option("--world", "-w", envvar="ROSTRA_WORLD", help="The world file (TOML).", show_default=False),
-]
+
+def option(*names: str, **about: Any) -> Any:
+    """An option without a default to show: what it is without it, its help says."""
+    return typer.Option(*names, show_default=False, **about)
+
+
+WorldFile = Annotated[Path, option("--world", "-w", envvar="ROSTRA_WORLD", help="The world file (TOML).")]
 StateDirectory = Annotated[
     str | None,
-    typer.Option(
-        "--state",
-        help="Keep incarnations and permanent groups here, across restarts. [env: ROSTRA_STATE]",
-        show_default=False,
+    option(
+        "--state", help="Keep incarnations and permanent groups here, across restarts. [env: ROSTRA_STATE]"
     ),
 ]
 Journal = Annotated[
     str | None,
-    typer.Option(
-        "--journal",
-        help="Write down what happens, in this directory or at this URI. [env: ROSTRA_JOURNAL]",
-        show_default=False,
+    option(
+        "--journal", help="Write down what happens, in this directory or at this URI. [env: ROSTRA_JOURNAL]"
     ),
 ]
 RecordInputs = Annotated[
-    bool | None,
-    typer.Option(
-        "--record",
-        help="Keep every input too, for rostra sim replay. [env: ROSTRA_RECORD]",
-        show_default=False,
-    ),
+    bool | None, option("--record", help="Keep every input too, for rostra sim replay. [env: ROSTRA_RECORD]")
 ]
 Socket = Annotated[
     str | None,
@@ -89,57 +83,37 @@ Socket = Annotated[
 ]
 ProgramsAt = Annotated[
     str | None,
-    typer.Option(
-        "--programs-at",
-        help="Let programs connect over TCP too: host:port. [env: ROSTRA_PROGRAMS_AT]",
-        show_default=False,
-    ),
+    option("--programs-at", help="Let programs connect over TCP too: host:port. [env: ROSTRA_PROGRAMS_AT]"),
 ]
 DataAt = Annotated[
-    str | None,
-    typer.Option(
-        "--data",
-        help="Take datagrams of groups here: host:port, UDP. [env: ROSTRA_DATA]",
-        show_default=False,
-    ),
+    str | None, option("--data", help="Take datagrams of groups here: host:port, UDP. [env: ROSTRA_DATA]")
 ]
 TokenFile = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--token-file",
         metavar="FILE",
         help="Programs over TCP must show what this file holds. [env: ROSTRA_TOKEN_FILE]",
-        show_default=False,
     ),
 ]
 Http = Annotated[
     str | None,
-    typer.Option(
-        "--http",
-        help="Health, metrics and the dashboard: 127.0.0.1:7780, or none. [env: ROSTRA_HTTP]",
-        show_default=False,
-    ),
+    option("--http", help="Health, metrics and the dashboard: 127.0.0.1:7780, or none. [env: ROSTRA_HTTP]"),
 ]
 Profile = Annotated[
-    str | None,
-    typer.Option(
-        "--profile",
-        help="How patient to be with silence: lan or wan. [env: ROSTRA_PROFILE]",
-        show_default=False,
-    ),
+    str | None, option("--profile", help="How patient to be with silence: lan or wan. [env: ROSTRA_PROFILE]")
 ]
 JsonLogs = Annotated[
     bool | None, typer.Option("--json-logs", help="Log lines as JSON. [env: ROSTRA_JSON_LOGS]")
 ]
 Agent = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--agent",
         "-a",
         envvar="ROSTRA_AGENT",
         metavar="ADDRESS",
         help="Whom to ask: a socket's path or host:port; else this machine's agent.",
-        show_default=False,
     ),
 ]
 
@@ -162,11 +136,10 @@ def _use_token_of(ctx: typer.Context, file: str | None) -> str | None:
 
 OwnToken = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--token-file",
         metavar="FILE",
         help="Holds the token for an agent over TCP. [env: ROSTRA_TOKEN_FILE, or ROSTRA_TOKEN itself]",
-        show_default=False,
         callback=_use_token_of,
         expose_value=False,
     ),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec.structs import asdict
 
-from rostra.cli.common import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, command, remark
+from rostra.cli.common import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, command, option, remark
 from rostra.cli.house import HouseCommand
 from rostra.cli.output import remarks, say
 from rostra.errors import BadInput
@@ -29,14 +29,8 @@ def explore_model(
     model: Annotated[
         str | None, typer.Argument(metavar="MODEL", help="What to explore; else a list.", show_default=False)
     ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="BOUND=COUNT", help="Another bound.", show_default=False),
-    ] = None,
-    plant: Annotated[
-        str | None,
-        typer.Option(metavar="BUG", help="Plant this bug, to see it found.", show_default=False),
-    ] = None,
+    set_: Annotated[list[str] | None, option("--set", metavar="BOUND=COUNT", help="Another bound.")] = None,
+    plant: Annotated[str | None, option(metavar="BUG", help="Plant this bug, to see it found.")] = None,
     story: Annotated[
         Path | None,
         typer.Option(
@@ -44,8 +38,7 @@ def explore_model(
         ),
     ] = None,
     states: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="COUNT", help="Stop after about so many states.", show_default=False),
+        int | None, option(min=1, metavar="COUNT", help="Stop after about so many states.")
     ] = None,
 ) -> int:
     """Explore every order of messages and faults in a small world, and check its invariants at each step.

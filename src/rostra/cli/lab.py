@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rostra.cli.common import EXIT_FAILED, EXIT_OK, command, how_to_call, remark
+from rostra.cli.common import EXIT_FAILED, EXIT_OK, command, how_to_call, option, remark
 from rostra.cli.house import HouseCommand, HouseGroup
 from rostra.cli.output import Format, Output, answers, busy, say, show_rows, show_table
 from rostra.errors import BadInput, Unreachable
@@ -41,9 +41,7 @@ Examples:
 
 WATCH_S = 0.5
 
-Number = Annotated[
-    int | None, typer.Option("--lab", metavar="NUMBER", help="Which, if several are up.", show_default=False)
-]
+Number = Annotated[int | None, option("--lab", metavar="NUMBER", help="Which, if several are up.")]
 OneWay = Annotated[bool, typer.Option("--one-way", help="Only what the first site says to the second.")]
 
 

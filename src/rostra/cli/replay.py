@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rostra.cli.common import EXIT_FAILED, EXIT_OK, command, remark
+from rostra.cli.common import EXIT_FAILED, EXIT_OK, command, option, remark
 from rostra.cli.house import HouseCommand
 from rostra.cli.output import Format, Output, remarks, say, show_rows
 from rostra.errors import BadInput
@@ -26,15 +26,9 @@ def register(sim: typer.Typer) -> None:
 
 def replay_recordings(
     journal: Annotated[Path, typer.Argument(metavar="DIR", help="A journal that was kept with --record.")],
-    node: Annotated[
-        str | None,
-        typer.Option(metavar="PATH", help="Only this agent or server.", show_default=False),
-    ] = None,
+    node: Annotated[str | None, option(metavar="PATH", help="Only this agent or server.")] = None,
     set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="NAME=VALUE", help="And with this setting changed?", show_default=False
-        ),
+        list[str] | None, option("--set", metavar="NAME=VALUE", help="And with this setting changed?")
     ] = None,
     output: Format = Output.TABLE,
 ) -> int:

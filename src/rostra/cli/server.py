@@ -17,6 +17,7 @@ from rostra.cli.common import (
     TokenFile,
     WorldFile,
     command,
+    option,
 )
 from rostra.cli.house import HouseCommand
 from rostra.names import parse_domain, parse_host
@@ -30,38 +31,23 @@ def register(app: typer.Typer) -> None:
 def server(
     domain: Annotated[
         list[str],
-        typer.Option(
-            "--domain",
-            "-d",
-            envvar="ROSTRA_DOMAIN",
-            help="The domain to serve; repeat for several.",
-            show_default=False,
-        ),
+        option("--domain", "-d", envvar="ROSTRA_DOMAIN", help="The domain to serve; repeat for several."),
     ],
     world: WorldFile,
     replica: Annotated[
         int | None,
-        typer.Option(
+        option(
             "--replica",
             envvar="ROSTRA_REPLICA",
             help="Which of the domain's replicas this is, in the order of [servers].",
-            show_default=False,
         ),
     ] = None,
     with_agent: Annotated[
-        str | None,
-        typer.Option(
-            "--with-agent", envvar="ROSTRA_HOST", help="Be the agent of this host too.", show_default=False
-        ),
+        str | None, option("--with-agent", envvar="ROSTRA_HOST", help="Be the agent of this host too.")
     ] = None,
     listen: Annotated[
         str | None,
-        typer.Option(
-            "--listen",
-            envvar="ROSTRA_LISTEN",
-            help="Listen here and not where the world file says.",
-            show_default=False,
-        ),
+        option("--listen", envvar="ROSTRA_LISTEN", help="Listen here and not where the world file says."),
     ] = None,
     socket: Socket = None,
     programs_at: ProgramsAt = None,

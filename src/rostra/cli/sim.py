@@ -23,7 +23,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from rostra.cli import explore, replay
-from rostra.cli.common import EXIT_FAILED, EXIT_MISUSE, EXIT_OK, command, complain, remark
+from rostra.cli.common import EXIT_FAILED, EXIT_MISUSE, EXIT_OK, command, complain, option, remark
 from rostra.cli.house import HouseCommand, HouseGroup
 from rostra.cli.output import Plain, say
 from rostra.errors import BadInput, BadStory
@@ -31,13 +31,7 @@ from rostra.sim.storm import STORMS, Outcome, StormFailed, storm
 from rostra.sim.story import Story, tell
 
 SimulatedJournal = Annotated[
-    Path | None,
-    typer.Option(
-        "--journal",
-        metavar="DIR",
-        help="Write the journals that its nodes would, into DIR.",
-        show_default=False,
-    ),
+    Path | None, option("--journal", metavar="DIR", help="Write the journals that its nodes would, into DIR.")
 ]
 
 STORMS_USUALLY: Final = 100
@@ -85,8 +79,7 @@ def tell_stories(
     rewrite: Annotated[bool, typer.Option("--rewrite", help="Write the traces into the files.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Compare only; print no story.")] = False,
     seed: Annotated[
-        int | None,
-        typer.Option(metavar="NUMBER", help="Another seed; nothing is compared then.", show_default=False),
+        int | None, option(metavar="NUMBER", help="Another seed; nothing is compared then.")
     ] = None,
     journal: SimulatedJournal = None,
 ) -> int:
@@ -142,9 +135,7 @@ def _show_difference(path: Path, story: Story, told: str) -> None:
 @app.command("storm", cls=HouseCommand)
 @command
 def blow_storms(
-    seed: Annotated[
-        int | None, typer.Option(metavar="NUMBER", help="One storm, by its seed.", show_default=False)
-    ] = None,
+    seed: Annotated[int | None, option(metavar="NUMBER", help="One storm, by its seed.")] = None,
     seeds: Annotated[
         int | None,
         typer.Option(
