@@ -31,8 +31,8 @@ EVERY_SEED_THAT_EVER_FAILED = [
     130184,  # one frame of a hundred messages that was lost counted as a hundred lost frames
     130367,  # both of these
     120046,  # a sender that was cut off heard that all others had what its delegate would begin with again
-    310284,  # of two trees of one number, one was used by a delegate and the other by the coordinator, for good
-    310290,  # a way was judged by what it had not carried five seconds earlier, and went on with 600 B a second
+    310284,  # of two trees of one number, a delegate used the one and the coordinator the other, for good
+    310290,  # a way was judged by what was lost five seconds earlier, and went on with 600 bytes a second
     110361,  # the checker took what one said who had joined again for last words of its membership before
 ]
 

@@ -127,7 +127,8 @@ class Planner:
         if order(tree) > order(before):
             self._other_links = () if before is None else before.links
             if before is not None and before.coordinator == self._voice.lan:
-                self.versions = max(self.versions, tree.version + 1)  # others use ours: the next is above both
+                # Others may use ours: the next one is made above both.
+                self.versions = max(self.versions, tree.version + 1)
             self._use(tree)
         else:
             # Of two sides that have found each other: the next tree keeps what it can of both.
