@@ -57,7 +57,7 @@ class Commits:
 
     def commit(self, change: AnyChange) -> tuple[Outcome, ...]:
         pid = Pid(FR, self.count)
-        proposal = Proposal(pid, self.count + 1, (VIEW.pid,), change, priority_of(change, VIEW, pid))
+        proposal = Proposal(pid, self.count + 1, VIEW.pid, change, priority_of(change, VIEW, pid))
         self.count += 1
         self.table, outcomes = self.table.apply(CommitRecord(proposal, Round(pid, 0, FR)), VIEW)
         return outcomes

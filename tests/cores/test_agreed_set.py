@@ -239,7 +239,7 @@ def test_another_successor_of_our_base_ends_the_conversation() -> None:
     other = Proposal(
         Pid(server("c"), 7),
         1,
-        (founding_view("abc").pid,),
+        founding_view("abc").pid,
         join("eve"),
         priority_of(join("eve"), founding_view("abc"), Pid(server("c"), 7)),
     )
@@ -678,7 +678,7 @@ def test_nobody_agrees_to_its_own_removal() -> None:
     net = SetNet("abc")
     pid, view = Pid(server("b"), 0), founding_view("abc")
     change = ServersFailed(servers("a"))
-    proposal = Proposal(pid, 1, (view.pid,), change, priority_of(change, view, pid))
+    proposal = Proposal(pid, 1, view.pid, change, priority_of(change, view, pid))
     net.step("a", Received(Domain("b"), Initiate(SET, 1, (), proposal, Round(pid, 0, server("b")))))
     assert ("a", "b") in net.isolations() and isinstance(
         net.cores["a"].state.phase, Idle | Holding | Coordinating

@@ -16,6 +16,7 @@ from rostra.sim.explore import MODELS, model_named
 from rostra.sim.explore.agreed import SetBounds, SetModel
 from rostra.sim.explore.election import FIXED, Election, ElectionBounds
 from rostra.sim.explore.links import LinksBounds, LinksModel
+from rostra.sim.explore.living import LivingBounds, LivingModel
 from rostra.sim.explore.model import SearchBounds, image, renamed, restore
 from rostra.sim.explore.played import story_of
 from rostra.sim.explore.search import SearchProgress, explore
@@ -152,9 +153,33 @@ def test_no_order_of_events_breaks_the_agreement_of_a_set(bounds: SetBounds) -> 
     assert found.exhausted and found.violations == ()
 
 
+@pytest.mark.spec("V-099", "V-100")
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        LivingBounds(members=5, cuts=1, heals=1, tears=1),
+        LivingBounds(members=3, cuts=2, heals=1, tears=1, fails=1),
+        LivingBounds(members=3, cuts=1, heals=1, tears=1, joins=1),
+    ],
+    ids=str,
+)
+def test_no_order_of_cuts_and_torn_agreements_lets_two_sides_live(bounds: LivingBounds) -> None:
+    found = explore(LivingModel(bounds))
+    assert found.exhausted and found.violations == ()
+
+
 @pytest.mark.parametrize(
     ("name", "plant", "bounds", "violation"),
     [
+        (
+            "living",
+            "newcomers-count",
+            "members=3 cuts=1 heals=0 tears=0 joins=2",
+            "a living view has nobody of the one before",
+        ),
+        ("living", "block-late", "members=3 cuts=1 heals=0 tears=0", "two sides live"),
+        ("living", "merge-resets", "members=3 cuts=2 heals=1 tears=0", "two sides live"),
+        ("living", "last-view-only", "members=5 cuts=1 heals=1 tears=1", "two sides live"),
         (
             "set",
             "silent-switch",

@@ -1,7 +1,7 @@
 """What a set of servers agrees on: views of itself, and one change after the other.
 
     Pid          names a proposal: its creator, and the creator's counter
-    Proposal     a change, on the commit that it follows (`bases`), with its priority
+    Proposal     a change, on the commit that it follows (its base), with its priority
     Round        one coordinator's try to get a proposal committed; the first is the creator's own
     CommitRecord a proposal that was committed: in which round, and whom that round went on without
 
@@ -9,8 +9,6 @@ Everything here is a frozen value and travels as it is.
 
 Where we differ from the paper, and why:
 
-- Of a server that rejoins, the paper says "join". Here it is a set of one, and the two sets merge: starting,
-  coming back and healing are one protocol (`PartsMerged`), with one proof.
 - A proposal that was withdrawn comes back under a new `Pid`, since it follows another commit then. That two
   proposals are of one event is seen from the event itself (`same_event`).
 """
@@ -87,14 +85,6 @@ class SetView(Struct, frozen=True, array_like=True):
         return tuple([member for member in self.members if member.id not in gone])
 
 
-class SetPart(Struct, frozen=True, array_like=True):
-    """A part of a set that was cut, as one of its servers knows it."""
-
-    view: SetView
-    slot: Number
-    base: Pid  # its last commit
-
-
 # Changes
 
 
@@ -112,13 +102,6 @@ class ServerLeft(Change, frozen=True, tag=2):
     """A server goes of its own accord, or its administrator's."""
 
     server: ServerId
-
-
-class PartsMerged(Change, frozen=True, tag=3):
-    """Two parts become one set again, with all who are in either (V-104). The coordinator's is the first."""
-
-    first: SetPart
-    second: SetPart
 
 
 class GroupVerb(IntEnum):
@@ -148,7 +131,7 @@ class GroupChange(Change, frozen=True, tag=16):
     data: Data = b""
 
 
-AnyChange = ServersFailed | ServerLeft | PartsMerged | GroupChange
+AnyChange = ServersFailed | ServerLeft | GroupChange
 
 
 def same_event(one: AnyChange, other: AnyChange) -> bool:
@@ -175,7 +158,7 @@ class Priority(Struct, frozen=True, order=True, array_like=True, gc=False):
 
     layer: int  # 0 the set, 1 a group
     other: int  # 0 if the coordinator of the last change failed, 1 otherwise
-    kind: int  # 0 failure, 1 leave and delete, 2 join, merge, create and attributes
+    kind: int  # 0 failure, 1 leave and delete, 2 join, create and attributes
     minus_deferrals: int
     seniority: int  # rank of the most senior subject
     address: str  # of the subject of a join: the lower one is first
@@ -203,8 +186,6 @@ def priority_of(
             return Priority(0, int(not failed_coordinator), 0, -deferrals, senior, "", rank, pid.count)
         case ServerLeft(server):
             return Priority(0, 1, 1, -deferrals, view.rank(server), "", rank, pid.count)
-        case PartsMerged():
-            return Priority(0, 1, 2, -deferrals, 0, "", rank, pid.count)
         case GroupChange(_, verb, members, _, seniority):
             kind = _GROUP_KINDS[verb]
             address = members[0].endpoint if verb is GroupVerb.JOIN and members else ""
@@ -217,7 +198,7 @@ def priority_of(
 class Proposal(Struct, frozen=True, array_like=True):
     pid: Pid
     slot: Number  # its place in the sequence of commits, if it is committed
-    bases: Annotated[tuple[Pid, ...], Meta(min_length=1, max_length=2)]  # two of them: a merge
+    base: Pid  # the commit that it follows
     change: AnyChange
     priority: Priority
 
@@ -236,21 +217,6 @@ class CommitRecord(Struct, frozen=True, array_like=True):
     it."""
 
 
-def electorate(proposal: Proposal, view: SetView) -> tuple[ServerId, ...]:
-    """Whose acknowledgement a proposal needs."""
-    match proposal.change:
-        case PartsMerged(first, second):
-            return tuple([member.id for member in merged(first, second)])
-    return view.servers
-
-
-def merged(first: SetPart, second: SetPart) -> tuple[SetMember, ...]:
-    """All members of both, in order of seniority. A server that has just begun and was in no set yet goes
-    last, as one who joins does."""
-    number = max(first.view.number, second.view.number) + 1
-    return tuple(sorted([*_seniors(first, second, number), *_seniors(second, first, number)], key=_gid))
-
-
 def view_after(view: SetView, proposal: Proposal) -> SetView:
     """A pure function of the view and the change: every server comes to the same."""
     match proposal.change:
@@ -258,18 +224,5 @@ def view_after(view: SetView, proposal: Proposal) -> SetView:
             return SetView(view.number + 1, proposal.pid, view.without(frozenset(failed)))
         case ServerLeft(server):
             return SetView(view.number + 1, proposal.pid, view.without(frozenset([server])))
-        case PartsMerged(first, second):
-            number = max(first.view.number, second.view.number) + 1
-            return SetView(number, proposal.pid, merged(first, second))
         case GroupChange():
             return view
-
-
-def _seniors(part: SetPart, beside: SetPart, number: int) -> list[SetMember]:
-    if part.view.number or not beside.view.number:
-        return list(part.view.members)
-    return [SetMember(each.id, number, each.place, each.parent) for each in part.view.members]
-
-
-def _gid(member: SetMember) -> tuple[int, int, ServerId]:
-    return member.gid

@@ -65,7 +65,6 @@ from rostra.protocols.agreed.changes import (
     AnyChange,
     CommitRecord,
     GroupChange,
-    PartsMerged,
     Pid,
     Proposal,
     Round,
@@ -74,7 +73,6 @@ from rostra.protocols.agreed.changes import (
     ServersFailed,
     SetMember,
     SetView,
-    electorate,
     priority_of,
     same_event,
     view_after,
@@ -135,14 +133,14 @@ class SetCore:
             case LinkUp(peer):
                 self._set(linked=self.state.linked | {peer})
             case LinkMoved(peer):
-                theirs = [each for each in self._electorate() if each.server == peer]
+                theirs = [each for each in self.state.view.servers if each.server == peer]
                 self._repeat([each for each in theirs if each not in self.state.isolated])
                 for each in theirs:
                     if each in self.state.isolated:
                         self._part_from(each)
             case LinkDown(peer):
                 self._set(linked=self.state.linked - {peer})
-                for each in self._electorate():
+                for each in self.state.view.servers:
                     if each.server == peer:
                         self._isolate(each, "its link is down")
             case _:
@@ -157,7 +155,7 @@ class SetCore:
         state, name = self.state, type(message).__name__
         if message.set != self.set:
             return self._ignored(name, "of another set")
-        if who not in self._electorate(message):
+        if who not in state.view.servers:
             for each in state.view.servers:
                 if each.server == who.server and each.life < who.life:
                     self._isolate(each, "it lives again")  # V-019
@@ -215,7 +213,7 @@ class SetCore:
         for each in message.yielded:
             self._release(each)
         state = self.state
-        if state.base not in proposal.bases:
+        if state.base != proposal.base:
             return self._out_of_turn(who, proposal, round)
         if state.me in message.cut or not _concerns_us(proposal, state):
             return self._isolate(who, "it goes on without us")
@@ -259,11 +257,9 @@ class SetCore:
         """It does not follow our last commit."""
         state = self.state
         last = state.last
-        if state.lock is not None and state.lock[0].pid in proposal.bases:
+        if state.lock is not None and state.lock[0].pid == proposal.base:
             self._ignored("Initiate", "before our election is over")
-        elif last is not None and (
-            proposal.pid == state.base or set(proposal.bases).intersection(last.proposal.bases)
-        ):
+        elif last is not None and (proposal.pid == state.base or proposal.base == last.proposal.base):
             self._send(who, Stale(*self._head(), round, last))
         elif proposal.slot <= state.slot:
             self._ignored("Initiate", "of an older slot")
@@ -299,7 +295,7 @@ class SetCore:
                     return
                 self._set(phase=replace(state.phase, busy=state.phase.busy | {who}))
                 is_rival = (
-                    state.base in message.holds.bases
+                    state.base == message.holds.base
                     and rival.coordinator != state.me
                     and rival.coordinator not in state.isolated
                 )
@@ -314,7 +310,7 @@ class SetCore:
         and of two such the more senior coordinator (V-073, V-087)."""
         if other.pid != proposal.pid:
             return other.priority < proposal.priority
-        order = electorate(proposal, self.state.view)
+        order = self.state.view.servers
         return (-rival.attempt, order.index(rival.coordinator)) < (-own.attempt, order.index(own.coordinator))
 
     def _withdraw(self) -> None:
@@ -350,11 +346,10 @@ class SetCore:
         if record is None or record.proposal.pid == state.base:
             return None
         proposal, by = record.proposal, record.round.coordinator
-        if state.base not in proposal.bases:
+        if state.base != proposal.base:
             last = state.last
             if proposal.slot < state.slot or (
-                proposal.slot == state.slot
-                and not (last and set(proposal.bases).intersection(last.proposal.bases))
+                proposal.slot == state.slot and not (last and proposal.base == last.proposal.base)
             ):
                 return self._ignored("Commit", "of an older slot")
             return self._isolate(who, "another history")
@@ -370,7 +365,7 @@ class SetCore:
     def _commit(self, proposal: Proposal, round: Round, cut: Iterable[ServerId]) -> None:
         """We are its coordinator."""
         out = frozenset(cut) | self.state.isolated
-        order = electorate(proposal, self.state.view)
+        order = self.state.view.servers
         record = CommitRecord(proposal, round, tuple([each for each in order if each in out]))
         self._send_all(Commit(*self._head(), record), besides=out)
         self._apply(record)
@@ -399,7 +394,7 @@ class SetCore:
                     for each in state.remembered
                     if not same_event(each.proposal.change, proposal.change)
                     and (
-                        (is_open := each.is_open and proposal.pid in each.proposal.bases)
+                        (is_open := each.is_open and proposal.pid == each.proposal.base)
                         or _is_kept(each.proposal.change)
                     )
                 ]
@@ -472,7 +467,7 @@ class SetCore:
     def _elected(self, phase: Electing) -> None:
         """All have said how they stand, or are isolated."""
         me, isolated, proposal = self.state.me, self.state.isolated, phase.proposal
-        order = electorate(proposal, self.state.view)
+        order = self.state.view.servers
         acked = (phase.acked - isolated) | {me}
         winner = min(acked, key=order.index)
         round = Round(proposal.pid, phase.round.attempt + 1, winner)
@@ -490,7 +485,7 @@ class SetCore:
 
     def _isolate(self, server: ServerId, why: str) -> None:
         state = self.state
-        if server in state.isolated or server not in self._electorate():
+        if server in state.isolated or server not in self.state.view.servers:
             return
         assert server != state.me, "nobody isolates itself"
         self._set(isolated=state.isolated | {server})
@@ -522,7 +517,7 @@ class SetCore:
     def _adopt(self) -> None:
         """Changes that nobody looks after any more but us."""
         state = self.state
-        reachable = frozenset(self._electorate()) - state.isolated
+        reachable = frozenset(self.state.view.servers) - state.isolated
         lost = [each for each in state.remembered if each.keeper not in reachable]
         if lost:
             self._set(remembered=tuple([each for each in state.remembered if each.keeper in reachable]))
@@ -571,7 +566,7 @@ class SetCore:
             each
             for each in state.remembered
             if each.is_open
-            and state.base in each.proposal.bases
+            and state.base == each.proposal.base
             and each.round.coordinator not in state.isolated
         ]
         return min(found, key=lambda each: each.proposal.priority, default=None)
@@ -622,7 +617,7 @@ class SetCore:
         priority = priority_of(
             change, state.view, pid, deferrals=deferrals, failed_coordinator=failed_coordinator
         )
-        proposal = Proposal(pid, state.slot + 1, (state.base,), change, priority)
+        proposal = Proposal(pid, state.slot + 1, state.base, change, priority)
         self._set(
             count=state.count + 1,
             phase=Coordinating(proposal, Round(pid, 0, state.me)),
@@ -723,17 +718,8 @@ class SetCore:
             *self._head(), proposal, failed, status, tuple(sorted(heard)), self.state.last
         )
 
-    def _electorate(self, message: SetMessage | None = None) -> tuple[ServerId, ...]:
-        """All whose word counts at the moment: the view, and in a merge also the other part."""
-        state = self.state
-        if state.lock is not None:
-            return electorate(state.lock[0], state.view)
-        if isinstance(message, Initiate) and isinstance(message.proposal.change, PartsMerged):
-            return electorate(message.proposal, state.view)
-        return state.view.servers
-
     def _awaited(self) -> frozenset[ServerId]:
-        return frozenset(self._electorate()) - self.state.isolated - {self.state.me}
+        return frozenset(self.state.view.servers) - self.state.isolated - {self.state.me}
 
     def _remember(self, one: Remembered) -> None:
         kept = [each for each in self.state.remembered if each.proposal.pid != one.proposal.pid]
@@ -785,7 +771,7 @@ def _concerns_us(proposal: Proposal, state: SetState) -> bool:
 
 
 def _is_kept(change: AnyChange) -> bool:
-    """Failures and merges are seen from the state, again if need be."""
+    """Failures are seen from the state, again if need be."""
     return isinstance(change, GroupChange | ServerLeft)
 
 

@@ -6,7 +6,6 @@
     server ── Ack again ──▶ coordinator ── Commit | Yield | Collecting ──▶ server
     server ── CoordinatorFailed ──▶ all ── CoordinatorFailed ──▶ all               election
     server ── Parted ──▶ one that it isolated
-    server ── SetProbe ──▶ server of another part ── SetOffer ──▶ its speaker      re-forming
 
 Each carries the sender's life, and whom it has isolated (V-091): evidence for who decides on a failure.
 """
@@ -16,7 +15,7 @@ from enum import IntEnum
 from msgspec import Struct
 
 from rostra.names import Domain
-from rostra.protocols.agreed.changes import CommitRecord, Number, Proposal, Round, Servers, SetPart
+from rostra.protocols.agreed.changes import CommitRecord, Number, Proposal, Round, Servers
 
 
 class SetMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
@@ -99,28 +98,4 @@ class Parted(SetMessage, frozen=True, tag=200):
     """I have isolated you, or you are not in my view. Sent once, and to whom speaks to me nevertheless."""
 
 
-class SetProbe(SetMessage, frozen=True, tag=201):
-    """This is the part of the set that I am in; which one are you in?"""
-
-    part: SetPart
-
-
-class SetOffer(SetMessage, frozen=True, tag=202):
-    """Another part, for the speaker of ours; or ours, for the speaker of another."""
-
-    part: SetPart
-
-
-AnySetMessage = (
-    Initiate
-    | Ack
-    | Busy
-    | Stale
-    | Yield
-    | Commit
-    | CoordinatorFailed
-    | Collecting
-    | Parted
-    | SetProbe
-    | SetOffer
-)
+AnySetMessage = Initiate | Ack | Busy | Stale | Yield | Commit | CoordinatorFailed | Collecting | Parted

@@ -20,7 +20,6 @@ from rostra.protocols.agreed.changes import (
     Proposal,
     Round,
     ServerId,
-    SetPart,
     SetView,
 )
 from rostra.protocols.agreed.messages import Status
@@ -118,7 +117,6 @@ class SetState(Struct, frozen=True):
     count: int = 0  # of our proposals
     withdrawn: tuple[Round, ...] = ()  # our own, on this base
     linked: frozenset[Domain] = frozenset()
-    offered: tuple[SetPart, ...] = ()  # other parts of the set that we know of
 
     @property
     def rank(self) -> int:

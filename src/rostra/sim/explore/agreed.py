@@ -393,7 +393,7 @@ class SetModel:
         for effect in effects:
             match effect:
                 case SetCommitted(record):
-                    successors += [(base, record.proposal.pid) for base in record.proposal.bases]
+                    successors.append((record.proposal.base, record.proposal.pid))
                     known -= _requests([record.proposal.change])
                 case ServerIsolated(server):
                     parted.add(server)
