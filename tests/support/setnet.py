@@ -68,6 +68,7 @@ class SetNet:
         self.sent: list[tuple[str, str, Any]] = []
         self.waits: dict[str, float] = {}
         self.now = 0.0
+        self.watch: Callable[[], None] = lambda: None  # after every step
         for one, other in self.lanes:
             self.step(one, LinkUp(Domain(other), 1))
 
@@ -84,6 +85,7 @@ class SetNet:
                     self.waits[name] = self.now + after_s
         if isinstance(self.cores[name].state.phase, Idle):
             self.waits.pop(name, None)
+        self.watch()
         return effects
 
     def ask(self, name: str, *changes: AnyChange) -> None:
