@@ -64,6 +64,9 @@ explore: $(READY)  ## every order of messages and faults in small worlds: minute
 	@$(BIN)/rostra sim explore election --set suspicions=0 --set crashes=1 --set changes=1 $(ARGS)
 	@$(BIN)/rostra sim explore election --set replicas=2 --set attempts=3 --set changes=2 --set removals=1 $(ARGS)
 	@$(BIN)/rostra sim explore links $(ARGS)
+	@$(BIN)/rostra sim explore set --set suspicions=1 $(ARGS)
+	@$(BIN)/rostra sim explore set --set servers=4 --set changes=1 --set losses=0 $(ARGS)
+	@$(BIN)/rostra sim explore living $(ARGS)
 
 soak: $(READY)  ## HOURS=1 of virtual time: churn, cuts, dead servers, 5 % lost, messages of 16 B to 100 kB
 	@$(BIN)/python -m tests.faults.soak --hours $(HOURS) $(ARGS)

@@ -13,8 +13,10 @@ from rostra.core.effects import TimerFired
 from rostra.errors import BadInput
 from rostra.protocols.election.core import STAND
 from rostra.sim.explore import MODELS, model_named
+from rostra.sim.explore.agreed import SetBounds, SetModel
 from rostra.sim.explore.election import FIXED, Election, ElectionBounds
 from rostra.sim.explore.links import LinksBounds, LinksModel
+from rostra.sim.explore.living import LivingBounds, LivingModel
 from rostra.sim.explore.model import SearchBounds, image, renamed, restore
 from rostra.sim.explore.played import story_of
 from rostra.sim.explore.search import SearchProgress, explore
@@ -134,9 +136,86 @@ def test_no_order_of_events_loses_doubles_or_reorders_a_message_of_an_epoch(boun
     assert found.exhausted and found.violations == ()
 
 
+@pytest.mark.spec("V-071", "V-072", "V-073", "V-079", "V-120", "V-121", "V-122", "V-124", "V-125", "V-126")
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        SetBounds(changes=2, crashes=0, losses=1),
+        SetBounds(changes=2, crashes=1, losses=0),
+        SetBounds(changes=1, crashes=0, suspicions=1, losses=1),
+        SetBounds(changes=1, crashes=0, losses=1, haste=1),
+        SetBounds(servers=4, changes=0, crashes=0, suspicions=1, losses=0),
+    ],
+    ids=str,
+)
+def test_no_order_of_events_breaks_the_agreement_of_a_set(bounds: SetBounds) -> None:
+    found = explore(SetModel(bounds))
+    assert found.exhausted and found.violations == ()
+
+
+@pytest.mark.spec("V-099", "V-100")
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        LivingBounds(members=5, cuts=1, heals=1, tears=1),
+        LivingBounds(members=3, cuts=2, heals=1, tears=1, fails=1),
+        LivingBounds(members=3, cuts=1, heals=1, tears=1, joins=1),
+    ],
+    ids=str,
+)
+def test_no_order_of_cuts_and_torn_agreements_lets_two_sides_live(bounds: LivingBounds) -> None:
+    found = explore(LivingModel(bounds))
+    assert found.exhausted and found.violations == ()
+
+
 @pytest.mark.parametrize(
     ("name", "plant", "bounds", "violation"),
     [
+        (
+            "living",
+            "newcomers-count",
+            "members=3 cuts=1 heals=0 tears=0 joins=2",
+            "a living view has nobody of the one before",
+        ),
+        ("living", "block-late", "members=3 cuts=1 heals=0 tears=0", "two sides live"),
+        ("living", "merge-resets", "members=3 cuts=2 heals=1 tears=0", "two sides live"),
+        ("living", "last-view-only", "members=5 cuts=1 heals=1 tears=1", "two sides live"),
+        (
+            "set",
+            "silent-switch",
+            "changes=0 crashes=0 losses=0 suspicions=1",
+            "a committed with c, which does not keep to that change",
+        ),
+        (
+            "set",
+            "no-second-ask",
+            "changes=1 crashes=0 losses=1",
+            "2 parts, after faults that make at most 1",
+        ),
+        (
+            "set",
+            "skip-initiate",
+            "changes=1 crashes=1 losses=0",
+            "a committed with b, which does not keep to that change",
+        ),
+        (
+            "set",
+            "obey-gossip",
+            "servers=4 changes=0 crashes=0 losses=0 suspicions=1",
+            "3 parts, after faults that make at most 2",
+        ),
+        (
+            "set",
+            "late-isolation",
+            "changes=1 crashes=0 losses=0 suspicions=1",
+            "3 parts, after faults that make at most 2",
+        ),
+        (
+            "set",
+            "forget-released",
+            "changes=2 crashes=1 losses=0",
+            "a knew of a change that is not committed: ann",
+        ),
         ("election", "double-vote", "crashes=0 suspicions=0", "two replicas lead in term 1"),
         ("election", "unwritten-vote", "crashes=1 suspicions=0", "two replicas lead in term 1"),
         (

@@ -11,12 +11,20 @@ from typing import Any, Final
 from msgspec.structs import fields
 
 from rostra.errors import BadInput
+from rostra.sim.explore.agreed import SetBounds, SetModel
 from rostra.sim.explore.election import Election, ElectionBounds
 from rostra.sim.explore.links import LinksBounds, LinksModel
+from rostra.sim.explore.living import LivingBounds, LivingModel
 from rostra.sim.explore.model import Model, SearchBounds
 
 MODELS: Final[Mapping[str, tuple[type[Any], type[SearchBounds]]]] = {
-    kind.name: (kind, bounds) for kind, bounds in ((Election, ElectionBounds), (LinksModel, LinksBounds))
+    kind.name: (kind, bounds)
+    for kind, bounds in (
+        (Election, ElectionBounds),
+        (LinksModel, LinksBounds),
+        (SetModel, SetBounds),
+        (LivingModel, LivingBounds),
+    )
 }
 
 

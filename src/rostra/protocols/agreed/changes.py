@@ -1,0 +1,228 @@
+"""What a set of servers agrees on: views of itself, and one change after the other.
+
+    Pid          names a proposal: its creator, and the creator's counter
+    Proposal     a change, on the commit that it follows (its base), with its priority
+    Round        one coordinator's try to get a proposal committed; the first is the creator's own
+    CommitRecord a proposal that was committed: in which round, and whom that round went on without
+
+Everything here is a frozen value and travels as it is.
+
+Where we differ from the paper, and why:
+
+- A proposal that was withdrawn comes back under a new `Pid`, since it follows another commit then. That two
+  proposals are of one event is seen from the event itself (`same_event`).
+"""
+
+from enum import IntEnum
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.agreed.config import SET_MEMBERS_MAX
+
+MEMBERS_MAX: Final = 4_096
+"""Of one agreed group."""
+
+DATA_BYTES_MAX: Final = 1 << 16
+"""Attributes in one change."""
+
+Number = Annotated[int, Meta(ge=0, le=2**62)]
+Data = Annotated[bytes, Meta(max_length=DATA_BYTES_MAX)]
+
+
+class ServerId(Struct, frozen=True, order=True, array_like=True, gc=False):
+    """One life of a server. A server that kept its state through a failover is in the same life (V-019)."""
+
+    server: Domain
+    life: Number
+
+    def __str__(self) -> str:
+        return f"{self.server}:{self.life}"
+
+
+Servers = Annotated[tuple[ServerId, ...], Meta(max_length=SET_MEMBERS_MAX)]
+
+
+class Pid(Struct, frozen=True, order=True, array_like=True, gc=False):
+    creator: ServerId
+    count: Number
+
+    def __str__(self) -> str:
+        return f"{self.creator}#{self.count}"
+
+
+# A view of the set
+
+
+class SetMember(Struct, frozen=True, array_like=True):
+    id: ServerId
+    joined: Number = 0  # the number of the view in which it joined; 0 of those that founded the set
+    place: Number = 0  # of founders: in the configuration
+    parent: bool = False  # it is the server of the domain whose children the others are (V-003)
+
+    @property
+    def gid(self) -> tuple[int, int, ServerId]:
+        """Its seniority for ever: unique over partitions, because its own identity is in it (V-095)."""
+        return self.joined, self.place, self.id
+
+
+class SetView(Struct, frozen=True, array_like=True):
+    """The servers of a set in order of seniority. `pid` is the proposal that made it."""
+
+    number: Number
+    pid: Pid
+    members: Annotated[tuple[SetMember, ...], Meta(min_length=1, max_length=SET_MEMBERS_MAX)]
+
+    @property
+    def servers(self) -> tuple[ServerId, ...]:
+        return tuple([member.id for member in self.members])
+
+    def rank(self, server: ServerId) -> int:
+        return self.servers.index(server)
+
+    def without(self, gone: frozenset[ServerId]) -> tuple[SetMember, ...]:
+        return tuple([member for member in self.members if member.id not in gone])
+
+
+# Changes
+
+
+class Change(Struct, frozen=True, array_like=True, tag_field="change"):
+    """An event that a set agrees on. Its order among others is `Priority`'s."""
+
+
+class ServersFailed(Change, frozen=True, tag=1):
+    """These servers are out of reach: all of them that the coordinator knows of, as one batch (V-063)."""
+
+    failed: Servers
+
+
+class ServerLeft(Change, frozen=True, tag=2):
+    """A server goes of its own accord, or its administrator's."""
+
+    server: ServerId
+
+
+class GroupVerb(IntEnum):
+    CREATE = 1
+    DELETE = 2
+    JOIN = 3
+    LEAVE = 4
+    FAIL = 5
+    ATTRIBUTES = 6
+
+
+class MemberId(Struct, frozen=True, order=True, array_like=True, gc=False):
+    """One membership: an endpoint that joins again has another stamp, and is another member."""
+
+    endpoint: Endpoint
+    stamp: tuple[Number, Number]  # given by its agent (`groups.members.Stamp`)
+
+
+class GroupChange(Change, frozen=True, tag=16):
+    """A change of one group, as its members see it; what it means is for `groups.py` to say."""
+
+    group: Group
+    verb: GroupVerb
+    members: Annotated[tuple[MemberId, ...], Meta(max_length=MEMBERS_MAX)]
+    request: Annotated[str, Meta(max_length=256)]  # names who asked, and its question: asked twice, done once
+    seniority: Number = 0  # of members that leave or failed: their lowest rank
+    data: Data = b""
+
+
+AnyChange = ServersFailed | ServerLeft | GroupChange
+
+
+def same_event(one: AnyChange, other: AnyChange) -> bool:
+    """The same event, known to two servers or proposed twice: it is committed once (V-022)."""
+    match one, other:
+        case GroupChange(), GroupChange():
+            return (one.group, one.verb, one.members, one.request) == (
+                other.group,
+                other.verb,
+                other.members,
+                other.request,
+            )
+    return one == other
+
+
+class Priority(Struct, frozen=True, order=True, array_like=True, gc=False):
+    """Of two changes on one base the lesser goes first (V-066). All servers compare the same values, because
+    they travel with the proposal.
+
+    Changes of the set go before those of groups: first a whole set, then its users. Failures go before
+    requests, for a set with dead members slows all other changes; leaving before joining. A change that was
+    put off gets older (V-068), and passes only others of its own kind.
+    """
+
+    layer: int  # 0 the set, 1 a group
+    other: int  # 0 if the coordinator of the last change failed, 1 otherwise
+    kind: int  # 0 failure, 1 leave and delete, 2 join, create and attributes
+    minus_deferrals: int
+    seniority: int  # rank of the most senior subject
+    address: str  # of the subject of a join: the lower one is first
+    rank: int  # of the coordinator
+    count: int  # the coordinator's
+
+
+_GROUP_KINDS: Final = {
+    GroupVerb.FAIL: 0,
+    GroupVerb.LEAVE: 1,
+    GroupVerb.DELETE: 1,
+    GroupVerb.JOIN: 2,
+    GroupVerb.CREATE: 2,
+    GroupVerb.ATTRIBUTES: 2,
+}
+
+
+def priority_of(
+    change: AnyChange, view: SetView, pid: Pid, *, deferrals: int = 0, failed_coordinator: bool = False
+) -> Priority:
+    rank = view.rank(pid.creator)
+    match change:
+        case ServersFailed(failed):
+            senior = min([view.rank(each) for each in failed])
+            return Priority(0, int(not failed_coordinator), 0, -deferrals, senior, "", rank, pid.count)
+        case ServerLeft(server):
+            return Priority(0, 1, 1, -deferrals, view.rank(server), "", rank, pid.count)
+        case GroupChange(_, verb, members, _, seniority):
+            kind = _GROUP_KINDS[verb]
+            address = members[0].endpoint if verb is GroupVerb.JOIN and members else ""
+            return Priority(1, 1, kind, -deferrals, seniority, address, rank, pid.count)
+
+
+# Proposals
+
+
+class Proposal(Struct, frozen=True, array_like=True):
+    pid: Pid
+    slot: Number  # its place in the sequence of commits, if it is committed
+    base: Pid  # the commit that it follows
+    change: AnyChange
+    priority: Priority
+
+
+class Round(Struct, frozen=True, order=True, array_like=True, gc=False):
+    pid: Pid
+    attempt: Number
+    coordinator: ServerId
+
+
+class CommitRecord(Struct, frozen=True, array_like=True):
+    proposal: Proposal
+    round: Round
+    cut: Servers = ()
+    """Whom the coordinator went on without: who applies this isolates them, who is among them does not apply
+    it."""
+
+
+def view_after(view: SetView, proposal: Proposal) -> SetView:
+    """A pure function of the view and the change: every server comes to the same."""
+    match proposal.change:
+        case ServersFailed(failed):
+            return SetView(view.number + 1, proposal.pid, view.without(frozenset(failed)))
+        case ServerLeft(server):
+            return SetView(view.number + 1, proposal.pid, view.without(frozenset([server])))
+        case GroupChange():
+            return view

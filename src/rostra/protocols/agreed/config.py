@@ -1,0 +1,66 @@
+"""Every wait and bound of agreed membership among servers."""
+
+from typing import Final
+
+from msgspec import Struct
+
+from rostra.errors import BadInput
+
+SET_MEMBERS_MAX: Final = 64
+"""Servers in one set. Every change is acknowledged by all of them."""
+
+QUEUE_MAX: Final = 4_096
+"""Changes that wait at one server. One more is refused, and its agent asks again."""
+
+
+class AgreedConfig(Struct, frozen=True, kw_only=True):
+    """How long a server of a set waits for another before it goes on without it. Links detect a server that
+    is dead within the bounds of `DetectConfig`; what is here is for one that lives and does not answer
+    (V-017). The defaults are the `lan` profile.
+
+    `ack_after_s`
+        A coordinator asks again those that have not acknowledged. It should exceed a round trip. Default 0.5,
+        wan 1.0. Raising it: a lost message delays a change by as much.
+    `commit_after_s`
+        A server that acknowledged asks for the commit again. It should exceed three one-way trips.
+        Default 1.0, wan 2.0. Raising it: a lost commit delays one server by as much.
+    `status_after_s`
+        In an election, the others are asked for their status again. Default 0.5, wan 1.0.
+    `stagger_s`
+        A failure that all servers saw is processed by the first of them; the one of rank k waits k times as
+        long before it does so itself. It should exceed a round trip. Default 0.2, wan 0.5. Raising it: slower
+        removal when the first one did not see it; fewer coordinators that yield to each other.
+    `retries`
+        After as many repetitions without an answer the other server counts as failed. Default 3. Raising it:
+        fewer servers isolated that only lost messages; longer waits for one that does not answer. With 0 one
+        lost commit would split the set.
+    """
+
+    ack_after_s: float = 0.5
+    commit_after_s: float = 1.0
+    status_after_s: float = 0.5
+    stagger_s: float = 0.2
+    retries: int = 3
+
+    def __post_init__(self) -> None:
+        for name in ("ack_after_s", "commit_after_s", "status_after_s", "stagger_s"):
+            _require(getattr(self, name) > 0, f"{name} must be positive")
+        _require(self.retries >= 1, "retries must be at least 1")
+
+    @classmethod
+    def lan(cls) -> "AgreedConfig":
+        return cls()
+
+    @classmethod
+    def wan(cls) -> "AgreedConfig":
+        return cls(ack_after_s=1.0, commit_after_s=2.0, status_after_s=1.0, stagger_s=0.5)
+
+    @property
+    def defer_s(self) -> float:
+        """How long a coordinator that yielded waits for the change that it yielded to (V-073)."""
+        return (self.retries + 1) * self.commit_after_s
+
+
+def _require(holds: bool, rule: str) -> None:
+    if not holds:
+        raise BadInput(f"agreed settings: {rule}", fix="start from AgreedConfig.lan() or .wan()")

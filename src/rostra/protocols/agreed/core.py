@@ -1,0 +1,782 @@
+"""One server's part in a set that agrees on one change after the other (section III of the paper).
+
+    two phases             Initiate ─▶ all, all Ack or are isolated, Commit ─▶ all
+    three phases           the coordinator fails: CoordinatorFailed ─▶ all, then the winner does both phases
+    compressed             one of those who are left has committed: the winner goes straight to Commit
+
+`state.py` draws the phases. No majority is needed: a coordinator goes on without those that it isolated, and
+who applies its commit isolates them too. What holds: **two servers that committed different changes on one
+base have isolated each other, at least one way.** The argument, for s with p and t with q:
+
+1. An acknowledgement is a lock (V-072). A lock ends with the commit, with its coordinator's own `Yield`, or
+   after an election.
+2. Who takes part in an election has isolated the coordinator before it says how it stands (V-081), and
+   whoever follows the winner isolates all who took no part (`Initiate.cut`).
+3. A commit is applied only by who is locked on it, is not in its cut, and has not isolated the coordinator of
+   its round.
+
+Suppose neither has isolated the other. Neither is in the other's cut, so s acknowledged q too, and t p. The
+round of a commit was not withdrawn; so s was released from q by an election about q's round, at a time S,
+and t from p by one about p's, at a time T. t took part in the first, before S, and had isolated q's
+coordinator since; so t acknowledged q before S, and T was before that: T < S. In the same way S < T.
+
+Where we differ from the paper, and why:
+
+- An acknowledged change is not displaced by one of higher priority (V.D.2.b says it is): only its coordinator
+  gives it back. Otherwise it may commit with an acknowledgement that does not hold any more (TV1).
+- A commit that did not come is asked for, before the coordinator counts as failed (TV3).
+- The commit carries the cut. Gossip alone does not isolate (`cut.py`).
+- The winner of an election is the most senior of those that are locked and lack the commit. One that has
+  committed says so to each that asks, and goes on: it may be locked on the next change already. It isolates
+  nobody, for what it committed cannot be taken back; otherwise one link that breaks makes three parts.
+- Isolation is of the set and not of the link, which other protocols use: so the isolated server is told, once
+  (`Parted`), and does not have to find out from silence.
+- A server that acknowledged, or was only told of, a change proposes it if its coordinator is lost, also when
+  it was released from it (V-088).
+- The interrupted change is completed before its coordinator is removed, if those who saw the failure knew of
+  it. A server that did not may have proposed the removal at once, which goes first by its priority (V-086).
+- A server that is busy for a coordinator that we isolated, and it did not, is on the other side: that is no
+  sign of life. Otherwise two coordinators, each waiting for a server that the other has locked, would wait
+  for ever.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from rostra.core.effects import (
+    CancelTimer,
+    Effect,
+    Event,
+    Ignored,
+    Instant,
+    LinkDown,
+    LinkMoved,
+    LinkUp,
+    Received,
+    Send,
+    SetTimer,
+    TimerFired,
+    TimerKey,
+)
+from rostra.names import Domain
+from rostra.protocols.agreed.changes import (
+    AnyChange,
+    CommitRecord,
+    GroupChange,
+    Pid,
+    Proposal,
+    Round,
+    ServerId,
+    ServerLeft,
+    ServersFailed,
+    SetMember,
+    SetView,
+    priority_of,
+    same_event,
+    view_after,
+)
+from rostra.protocols.agreed.config import QUEUE_MAX, AgreedConfig
+from rostra.protocols.agreed.cut import largest_part
+from rostra.protocols.agreed.events import ChangeAsked, ServerIsolated, SetCommitted
+from rostra.protocols.agreed.messages import (
+    Ack,
+    Busy,
+    Collecting,
+    Commit,
+    CoordinatorFailed,
+    Initiate,
+    Parted,
+    SetMessage,
+    Stale,
+    Status,
+    Yield,
+)
+from rostra.protocols.agreed.state import (
+    Coordinating,
+    Electing,
+    Holding,
+    Idle,
+    Locked,
+    Phase,
+    QueuedChange,
+    Remembered,
+    SetState,
+)
+
+REMEMBERED_MAX: Final = 1_024
+"""Changes of others that one server keeps in mind."""
+
+
+class SetCore:
+    """The state of one server in one set is `state`; everything else here never changes."""
+
+    def __init__(self, set: Domain, state: SetState, config: AgreedConfig) -> None:
+        self.set = set
+        self.state = state
+        self.config = config
+        self.timer: TimerKey = ("agreed", set)
+        self._out: list[Effect] = []
+
+    def step(self, now: Instant, event: Event) -> list[Effect]:
+        out = self._out = []
+        before: tuple[object, ...] = _deadline(self.state.phase)
+        match event:
+            case Received(sender, SetMessage() as message):
+                self._received(ServerId(sender, message.life), message)
+            case TimerFired(timer) if timer == self.timer:
+                before = () if self.state.phase != Idle() else before
+                self._waited()
+            case ChangeAsked(change):
+                self._asked(change)
+            case LinkUp(peer):
+                self._set(linked=self.state.linked | {peer})
+            case LinkMoved(peer):
+                theirs = [each for each in self.state.view.servers if each.server == peer]
+                self._repeat([each for each in theirs if each not in self.state.isolated])
+                for each in theirs:
+                    if each in self.state.isolated:
+                        self._part_from(each)
+            case LinkDown(peer):
+                self._set(linked=self.state.linked - {peer})
+                for each in self.state.view.servers:
+                    if each.server == peer:
+                        self._isolate(each, "its link is down")
+            case _:
+                self._ignored(type(event).__name__, "not for a set")
+        self._settle()
+        self._set_timer(before)
+        return out
+
+    # Messages
+
+    def _received(self, who: ServerId, message: SetMessage) -> None:
+        state, name = self.state, type(message).__name__
+        if message.set != self.set:
+            return self._ignored(name, "of another set")
+        if who not in state.view.servers:
+            for each in state.view.servers:
+                if each.server == who.server and each.life < who.life:
+                    self._isolate(each, "it lives again")  # V-019
+            return self._turn_away(who, message, "not of our view")
+        if who in state.isolated:
+            return self._turn_away(who, message, "isolated")
+        if state.me in message.isolated or isinstance(message, Parted):
+            self._isolate(who, "it isolated us")  # V-092
+            return self._ignored(name, "isolated")
+        self._note_evidence(who, frozenset(message.isolated).intersection(state.view.servers))
+        match message:
+            case Initiate():
+                self._initiated(who, message)
+            case Ack():
+                self._acked(who, message)
+            case Busy():
+                self._refused(who, message)
+            case Stale(refused=refused, last=record):
+                if isinstance(state.phase, Coordinating) and state.phase.round == refused:
+                    self._learn(who, record)
+                else:
+                    self._ignored(name, "of a round that is over")
+            case Yield(round=round):
+                if round.coordinator == who:
+                    self._release(round)
+                else:
+                    self._ignored(name, "not its own round")
+            case Commit(record=record):
+                self._learn(who, record)
+            case CoordinatorFailed():
+                self._coordinator_failed(who, message)
+            case Collecting(round=round):
+                match state.phase:
+                    case Locked(_, held) if held == round:
+                        self._set(phase=replace(state.phase, times=0))
+                    case _:
+                        self._ignored(name, "of a round that is over")
+            case _:
+                self._ignored(name, "not for a set")
+        return None
+
+    def _turn_away(self, who: ServerId, message: SetMessage, why: str) -> None:
+        self._ignored(type(message).__name__, why)
+        if not isinstance(message, Parted):
+            self._part_from(who)
+
+    def _initiated(self, who: ServerId, message: Initiate) -> None:
+        proposal, round = message.proposal, message.round
+        if round.coordinator != who or round.pid != proposal.pid:
+            return self._ignored("Initiate", "not its own round")
+        self._learn(who, message.last)
+        self._settle()
+        if who in self.state.isolated:
+            return None
+        for each in message.yielded:
+            self._release(each)
+        state = self.state
+        if state.base != proposal.base:
+            return self._out_of_turn(who, proposal, round)
+        if state.me in message.cut or not _concerns_us(proposal, state):
+            return self._isolate(who, "it goes on without us")
+        match state.phase:
+            case Idle() | Holding():
+                self._lock(message)
+            case Locked(_, held) if held == round:
+                self._send(who, self._ack(round))
+            case Locked(_, held) if held.pid == round.pid and held.attempt < round.attempt:
+                self._lock(message)
+            case Electing(_, held) if held.pid == round.pid and held.attempt <= round.attempt:
+                self._lock(message)
+            case Coordinating(own_proposal, own) if self._goes_first(proposal, round, own_proposal, own):
+                self._withdraw()
+                self._lock(message)
+            case Locked() | Electing() | Coordinating():
+                self._be_busy(who, message)
+        return None
+
+    def _lock(self, message: Initiate) -> None:
+        """Follow this round. After an election, as one who took part: without those who did not, and without
+        the coordinator that we followed before."""
+        proposal, round = message.proposal, message.round
+        before = self.state.lock
+        self._set(phase=Locked(proposal, round))
+        self._forget(proposal.pid)
+        without = set(message.cut)
+        if before is not None and before[0].pid == round.pid:
+            without.add(before[1].coordinator)
+        for each in sorted(without - {self.state.me, round.coordinator}):
+            self._isolate(each, "the election went on without it")
+        self._send(round.coordinator, self._ack(round))
+
+    def _be_busy(self, who: ServerId, message: Initiate) -> None:
+        lock = self.state.lock
+        assert lock is not None, "only who is locked is busy"
+        self._remember(Remembered(message.proposal, message.round, who, is_open=True))
+        self._send(who, Busy(*self._head(), message.round, *lock))
+
+    def _out_of_turn(self, who: ServerId, proposal: Proposal, round: Round) -> None:
+        """It does not follow our last commit."""
+        state = self.state
+        last = state.last
+        if state.lock is not None and state.lock[0].pid == proposal.base:
+            self._ignored("Initiate", "before our election is over")
+        elif last is not None and (proposal.pid == state.base or proposal.base == last.proposal.base):
+            self._send(who, Stale(*self._head(), round, last))
+        elif proposal.slot <= state.slot:
+            self._ignored("Initiate", "of an older slot")
+        else:
+            self._isolate(who, "another history")
+
+    def _acked(self, who: ServerId, message: Ack) -> None:
+        state, round = self.state, message.round
+        match state.phase:
+            case Coordinating(_, own, acked) if own == round:
+                if who in acked:
+                    self._send(who, Collecting(*self._head(), round))
+                released = [each for each in message.released if each.coordinator == who]
+                yielded = tuple(sorted({*state.phase.yielded, *released}))
+                self._set(phase=replace(state.phase, acked=acked | {who}, yielded=yielded))
+            case Electing(proposal) if proposal.pid == round.pid:
+                self._send(who, Collecting(*self._head(), round))  # it expects that we win
+            case _ if state.last is not None and state.last.round.pid == round.pid:
+                self._send(who, Commit(*self._head(), state.last))
+            case _ if round in state.withdrawn:
+                self._send(who, Yield(*self._head(), round))
+            case _:
+                self._ignored("Ack", "of a round that is over")
+
+    def _refused(self, who: ServerId, message: Busy) -> None:
+        state = self.state
+        match state.phase:
+            case Coordinating(proposal, own) if own == message.refused:
+                rival = message.round
+                if rival in state.withdrawn:
+                    self._send(who, Yield(*self._head(), rival))
+                if rival.coordinator in state.isolated and rival.coordinator not in message.isolated:
+                    return
+                self._set(phase=replace(state.phase, busy=state.phase.busy | {who}))
+                is_rival = (
+                    state.base == message.holds.base
+                    and rival.coordinator != state.me
+                    and rival.coordinator not in state.isolated
+                )
+                if is_rival and self._goes_first(message.holds, rival, proposal, own):
+                    self._withdraw()
+                    self._set(phase=Holding())
+            case _:
+                self._ignored("Busy", "of a round that is over")
+
+    def _goes_first(self, other: Proposal, rival: Round, proposal: Proposal, own: Round) -> bool:
+        """Of two rounds on one base: the proposal of the higher priority; of one proposal the later attempt,
+        and of two such the more senior coordinator (V-073, V-087)."""
+        if other.pid != proposal.pid:
+            return other.priority < proposal.priority
+        order = self.state.view.servers
+        return (-rival.attempt, order.index(rival.coordinator)) < (-own.attempt, order.index(own.coordinator))
+
+    def _withdraw(self) -> None:
+        """Our own round. Its change waits until others are done."""
+        phase = self.state.phase
+        assert isinstance(phase, Coordinating), "only a coordinator withdraws"
+        self._send_all(Yield(*self._head(), phase.round))
+        self._set(phase=Idle(), withdrawn=(*self.state.withdrawn, phase.round))
+        self._enqueue(phase.proposal.change, 1 - phase.proposal.priority.minus_deferrals)
+
+    def _release(self, round: Round) -> None:
+        """Its coordinator withdrew this round."""
+        state = self.state
+        match state.phase:
+            case Locked(proposal, held) | Electing(proposal, held) if held == round:
+                self._set(phase=Idle())
+                self._remember(Remembered(proposal, round, round.coordinator, is_open=False))
+            case _:
+                self._set(
+                    remembered=tuple(
+                        [
+                            replace(each, is_open=False) if each.round == round else each
+                            for each in state.remembered
+                        ]
+                    )
+                )
+
+    # Commits
+
+    def _learn(self, who: ServerId, record: CommitRecord | None) -> None:
+        """A server says that this was committed."""
+        state = self.state
+        if record is None or record.proposal.pid == state.base:
+            return None
+        proposal, by = record.proposal, record.round.coordinator
+        if state.base != proposal.base:
+            last = state.last
+            if proposal.slot < state.slot or (
+                proposal.slot == state.slot and not (last and proposal.base == last.proposal.base)
+            ):
+                return self._ignored("Commit", "of an older slot")
+            return self._isolate(who, "another history")
+        is_ours = state.lock is not None and state.lock[0].pid == proposal.pid
+        if not is_ours or state.me in record.cut:
+            return self._isolate(who, "it went on without us")  # V-078
+        if by not in state.isolated:
+            return self._apply(record)
+        if isinstance(state.phase, Electing):
+            return self._set(phase=state.phase.with_status(who, Status.COMMITTED, record))
+        return self._ignored("Commit", "decided by the election")
+
+    def _commit(self, proposal: Proposal, round: Round, cut: Iterable[ServerId]) -> None:
+        """We are its coordinator."""
+        out = frozenset(cut) | self.state.isolated
+        order = self.state.view.servers
+        record = CommitRecord(proposal, round, tuple([each for each in order if each in out]))
+        self._send_all(Commit(*self._head(), record), besides=out)
+        self._apply(record)
+
+    def _apply(self, record: CommitRecord) -> None:
+        state, proposal = self.state, record.proposal
+        view = view_after(state.view, proposal)
+        if state.me not in view.servers:
+            view = SetView(view.number, view.pid, (SetMember(state.me, view.number),))
+        gone = (frozenset(record.cut) | frozenset(state.view.servers) - frozenset(view.servers)) - {state.me}
+        isolated = (state.isolated | frozenset(record.cut)) & frozenset(view.servers)
+        evidence = [
+            (who, whom & frozenset(view.servers))
+            for who, whom in state.evidence
+            if who in view.servers and who not in isolated
+        ]
+        self._set(
+            view=view,
+            slot=proposal.slot,
+            base=proposal.pid,
+            last=record,
+            phase=Idle(),
+            remembered=tuple(
+                [
+                    replace(each, is_open=is_open)
+                    for each in state.remembered
+                    if not same_event(each.proposal.change, proposal.change)
+                    and (
+                        (is_open := each.is_open and proposal.pid == each.proposal.base)
+                        or _is_kept(each.proposal.change)
+                    )
+                ]
+            ),
+            isolated=isolated,
+            evidence=tuple([(who, whom) for who, whom in evidence if whom]),
+            queue=tuple(
+                [
+                    QueuedChange(each.change, each.deferrals + 1)
+                    for each in state.queue
+                    if not same_event(each.change, proposal.change) and _still_matters(each.change, view)
+                ]
+            ),
+            withdrawn=(),
+        )
+        for each in sorted(gone - state.isolated):
+            self._out.append(ServerIsolated(each, "the commit went on without it"))
+            self._part_from(each)
+        self._out.append(SetCommitted(record, view))
+        self._adopt()
+
+    # Elections
+
+    def _coordinator_failed(self, who: ServerId, message: CoordinatorFailed) -> None:
+        """What another says about a coordinator, and how it stands itself."""
+        proposal, round = message.proposal, message.round
+        if round.coordinator == self.state.me:
+            return self._isolate(who, "it gave us up")
+        self._learn(who, message.last)
+        if who in self.state.isolated:
+            return None
+        if self.state.base != proposal.pid:
+            self._isolate(round.coordinator, "as coordinator it failed")
+        state = self.state
+        match state.phase:
+            case Electing(own_proposal, failed) if own_proposal.pid == proposal.pid and failed == round:
+                repeated = who in state.phase.heard and state.me not in message.heard
+                if message.status is not Status.COMMITTED:  # which was learnt above, with the record
+                    self._set(phase=state.phase.with_status(who, message.status, None))
+                if repeated and message.status is Status.ACKED:
+                    self._send(who, self._status(proposal, round, Status.ACKED))
+            case (
+                Electing(own_proposal, held) | Locked(own_proposal, held) | Coordinating(own_proposal, held)
+            ) if own_proposal.pid == proposal.pid and held.attempt <= round.attempt:
+                if held.coordinator != state.me:
+                    self._isolate(held.coordinator, "as coordinator it failed")
+                self._elect(proposal, round)
+                assert isinstance(self.state.phase, Electing)
+                if message.status is not Status.COMMITTED:
+                    self._set(phase=self.state.phase.with_status(who, message.status, None))
+            case Coordinating(own_proposal) if own_proposal.pid == proposal.pid:
+                self._repeat([who])
+            case Electing(own_proposal) | Locked(own_proposal) if own_proposal.pid == proposal.pid:
+                if message.status is Status.ACKED:
+                    self._send(who, self._status(proposal, round, Status.ACKED, (who,)))
+            case _ if message.status is not Status.ACKED:
+                self._ignored("CoordinatorFailed", "of a round that is over")
+            case _ if state.base == proposal.pid:
+                self._send(who, self._status(proposal, round, Status.COMMITTED))
+            case _:
+                if proposal.slot > state.slot:
+                    self._remember(Remembered(proposal, round, who, is_open=False))
+                self._send(who, self._status(proposal, round, Status.UNAWARE))
+        return None
+
+    def _elect(self, proposal: Proposal, failed: Round) -> None:
+        self._set(phase=Electing(proposal, failed))
+        self._send_all(self._status(proposal, failed, Status.ACKED))
+
+    def _elected(self, phase: Electing) -> None:
+        """All have said how they stand, or are isolated."""
+        me, isolated, proposal = self.state.me, self.state.isolated, phase.proposal
+        order = self.state.view.servers
+        acked = (phase.acked - isolated) | {me}
+        winner = min(acked, key=order.index)
+        round = Round(proposal.pid, phase.round.attempt + 1, winner)
+        if winner != me:
+            self._set(phase=Locked(proposal, round))
+        elif phase.record is not None and phase.committed - isolated:
+            for each in sorted(phase.unaware - isolated):
+                self._isolate(each, "it was released from what is committed")
+            self._commit(proposal, round, phase.record.cut)
+        else:
+            self._set(phase=Coordinating(proposal, round))
+            self._send_all(self._initiate())
+
+    # Isolation
+
+    def _isolate(self, server: ServerId, why: str) -> None:
+        state = self.state
+        if server in state.isolated or server not in self.state.view.servers:
+            return
+        assert server != state.me, "nobody isolates itself"
+        self._set(isolated=state.isolated | {server})
+        self._out.append(ServerIsolated(server, why))
+        self._part_from(server)
+        self._adopt()
+        match self.state.phase:
+            case Holding():
+                self._set(phase=Idle())
+            case Locked(proposal, round) if round.coordinator == server:
+                self._follow_another(proposal, round)
+
+    def _follow_another(self, proposal: Proposal, failed: Round) -> None:
+        """The coordinator of our round failed. Somebody may have seen it before us, and have won already."""
+        for each in self.state.remembered:
+            is_later = each.round.pid == failed.pid and each.round.attempt >= failed.attempt
+            if each.is_open and is_later and each.round.coordinator not in self.state.isolated:
+                self._forget(failed.pid)
+                self._set(phase=Locked(proposal, each.round))
+                return self._send(each.round.coordinator, self._ack(each.round))
+        return self._elect(proposal, failed)
+
+    def _note_evidence(self, who: ServerId, isolated: frozenset[ServerId]) -> None:
+        others = [(each, whom) for each, whom in self.state.evidence if each != who]
+        if isolated:
+            others.append((who, isolated))
+        self._set(evidence=tuple(sorted(others, key=lambda each: each[0])))
+
+    def _adopt(self) -> None:
+        """Changes that nobody looks after any more but us."""
+        state = self.state
+        reachable = frozenset(self.state.view.servers) - state.isolated
+        lost = [each for each in state.remembered if each.keeper not in reachable]
+        if lost:
+            self._set(remembered=tuple([each for each in state.remembered if each.keeper in reachable]))
+            for each in lost:
+                self._enqueue(each.proposal.change, -each.proposal.priority.minus_deferrals)
+
+    # Our own changes
+
+    def _asked(self, change: AnyChange) -> None:
+        if len(self.state.queue) >= QUEUE_MAX:
+            self._ignored("ChangeAsked", "too many changes wait")
+        else:
+            self._enqueue(change, 0)
+
+    def _enqueue(self, change: AnyChange, deferrals: int) -> None:
+        state = self.state
+        known = any(same_event(each.change, change) for each in state.queue)
+        committed = state.last is not None and same_event(state.last.proposal.change, change)
+        if _is_kept(change) and not known and not committed:
+            self._set(queue=(*state.queue, QueuedChange(change, deferrals)))
+
+    def _settle(self) -> None:
+        """Everything that can be done now, until something has to be waited for."""
+        while True:
+            state = self.state
+            match state.phase:
+                case Coordinating(proposal, round, acked) if not self._awaited() - acked:
+                    self._commit(proposal, round, ())
+                case Electing() if not self._awaited() - state.phase.heard:
+                    self._elected(state.phase)
+                case Idle() | Holding() if (best := self._best_remembered()) is not None:
+                    self._forget(best.proposal.pid)
+                    self._set(phase=Locked(best.proposal, best.round))
+                    self._send(best.round.coordinator, self._ack(best.round))
+                case Idle():
+                    self._start()
+                    if isinstance(self.state.phase, Idle | Holding):
+                        return
+                case _:
+                    return
+
+    def _best_remembered(self) -> Remembered | None:
+        """Released from a lock, we acknowledge what was refused before (V-074)."""
+        state = self.state
+        found = [
+            each
+            for each in state.remembered
+            if each.is_open
+            and state.base == each.proposal.base
+            and each.round.coordinator not in state.isolated
+        ]
+        return min(found, key=lambda each: each.proposal.priority, default=None)
+
+    def _start(self, *, now: bool = False) -> None:
+        """Our next change, if we have one and are the one to propose it; or, `now`, in any case."""
+        state = self.state
+        accusations = {**dict(state.evidence), state.me: state.isolated}
+        part = largest_part(state.view.servers, accusations, me=state.me)
+        if state.me not in part and now:
+            part = largest_part(state.view.servers, accusations, me=state.me, must_stay=True)
+        failed = tuple([each for each in state.view.servers if each not in part])
+        if failed:
+            behind = self._place_among(part, failed)
+            if behind and not now:
+                self._set(phase=Holding(behind))
+            elif state.me in part:
+                self._propose(ServersFailed(failed), 0)
+        elif state.queue:
+            pid = Pid(state.me, state.count)
+            best = min(
+                state.queue,
+                key=lambda each: priority_of(each.change, state.view, pid, deferrals=each.deferrals),
+            )
+            self._propose(best.change, best.deferrals)
+
+    def _place_among(self, part: tuple[ServerId, ...], failed: tuple[ServerId, ...]) -> int:
+        """How many are to propose this before us. Who committed the last change looks after those it isolated
+        (V-070); others in order of rank; who has isolated none of them itself goes last."""
+        state = self.state
+        if state.me not in part or not state.isolated.intersection(failed):
+            return len(state.view.servers)
+        if state.last is not None and frozenset(state.last.cut) & state.isolated:
+            by = state.last.round.coordinator
+            if by in part:
+                part = (by, *[each for each in part if each != by])
+        return part.index(state.me)
+
+    def _propose(self, change: AnyChange, deferrals: int) -> None:
+        state = self.state
+        pid = Pid(state.me, state.count)
+        failed_coordinator = (
+            isinstance(change, ServersFailed)
+            and state.last is not None
+            and state.last.round.attempt > 0
+            and state.last.proposal.pid.creator in change.failed
+        )
+        priority = priority_of(
+            change, state.view, pid, deferrals=deferrals, failed_coordinator=failed_coordinator
+        )
+        proposal = Proposal(pid, state.slot + 1, state.base, change, priority)
+        self._set(
+            count=state.count + 1,
+            phase=Coordinating(proposal, Round(pid, 0, state.me)),
+            queue=tuple([each for each in state.queue if not same_event(each.change, change)]),
+        )
+        if isinstance(change, ServersFailed):
+            for each in change.failed:
+                self._isolate(each, "most of us do without it")
+        self._send_all(self._initiate())
+
+    # Waiting
+
+    def _waited(self) -> None:
+        state, most = self.state, self.config.retries
+        match state.phase:
+            case Holding():
+                self._set(phase=Idle())
+                self._start(now=True)
+            case Coordinating(_, _, acked, busy, _, times):
+                missing = self._awaited() - acked
+                self._set(phase=replace(state.phase, busy=frozenset(), times=0 if busy else times + 1))
+                if times >= most:
+                    for each in sorted(missing - busy):
+                        self._isolate(each, "it does not acknowledge")
+                self._repeat(missing - self.state.isolated)
+            case Locked(_, round, times) if times >= most:
+                self._isolate(round.coordinator, "as coordinator it is silent")
+            case Locked(_, round, times):
+                self._set(phase=replace(state.phase, times=times + 1))
+                self._repeat([round.coordinator])
+            case Electing(times=times):
+                missing = self._awaited() - state.phase.heard
+                self._set(phase=replace(state.phase, times=times + 1))
+                if times >= most:
+                    for each in sorted(missing):
+                        self._isolate(each, "it does not say how it stands")
+                self._repeat(missing - self.state.isolated)
+            case Idle():
+                self._ignored("TimerFired", "nothing waits for it")
+
+    def _repeat(self, to: Iterable[ServerId]) -> None:
+        """What these have not answered."""
+        message: SetMessage
+        match self.state.phase:
+            case Coordinating():
+                message = self._initiate()
+            case Locked(_, round):
+                to = [each for each in to if each == round.coordinator]
+                message = self._ack(round)
+            case Electing(proposal, round):
+                message = self._status(proposal, round, Status.ACKED)
+            case _:
+                return
+        for each in sorted(to):
+            self._send(each, message)
+
+    def _set_timer(self, before: tuple[object, ...]) -> None:
+        phase, config = self.state.phase, self.config
+        if _deadline(phase) == before:
+            return
+        match phase:
+            case Idle():
+                self._out.append(CancelTimer(self.timer))
+            case Holding(behind):
+                self._out.append(
+                    SetTimer(self.timer, behind * config.stagger_s if behind else config.defer_s)
+                )
+            case Coordinating():
+                self._out.append(SetTimer(self.timer, config.ack_after_s))
+            case Locked():
+                self._out.append(SetTimer(self.timer, config.commit_after_s))
+            case Electing():
+                self._out.append(SetTimer(self.timer, config.status_after_s))
+
+    # Words
+
+    def _head(self) -> tuple[Domain, int, tuple[ServerId, ...]]:
+        state = self.state
+        return self.set, state.me.life, tuple(sorted(state.isolated))
+
+    def _initiate(self) -> Initiate:
+        state, phase = self.state, self.state.phase
+        assert isinstance(phase, Coordinating), "only a coordinator initiates"
+        yielded = (*phase.yielded, *state.withdrawn)
+        cut = tuple(sorted(state.isolated)) if phase.round.attempt else ()
+        return Initiate(*self._head(), phase.proposal, phase.round, state.last, yielded, cut)
+
+    def _ack(self, round: Round) -> Ack:
+        return Ack(*self._head(), round, self.state.withdrawn)
+
+    def _status(
+        self, proposal: Proposal, failed: Round, status: Status, heard: Iterable[ServerId] = ()
+    ) -> CoordinatorFailed:
+        phase = self.state.phase
+        if isinstance(phase, Electing) and phase.round == failed:
+            heard = phase.heard
+        return CoordinatorFailed(
+            *self._head(), proposal, failed, status, tuple(sorted(heard)), self.state.last
+        )
+
+    def _awaited(self) -> frozenset[ServerId]:
+        return frozenset(self.state.view.servers) - self.state.isolated - {self.state.me}
+
+    def _remember(self, one: Remembered) -> None:
+        kept = [each for each in self.state.remembered if each.proposal.pid != one.proposal.pid]
+        self._set(remembered=tuple([*kept, one][-REMEMBERED_MAX:]))
+        self._adopt()
+
+    def _forget(self, pid: Pid) -> None:
+        self._set(remembered=tuple([each for each in self.state.remembered if each.proposal.pid != pid]))
+
+    def _send(self, to: ServerId, message: SetMessage) -> None:
+        if to.server in self.state.linked and to not in self.state.isolated:
+            self._out.append(Send(to.server, message))
+
+    def _part_from(self, server: ServerId) -> None:
+        if server.server in self.state.linked:
+            self._out.append(Send(server.server, Parted(*self._head())))
+
+    def _send_all(self, message: SetMessage, besides: frozenset[ServerId] = frozenset()) -> None:
+        for each in sorted(self._awaited() - besides):
+            self._send(each, message)
+
+    def _set(self, **changes: Any) -> None:
+        self.state = replace(self.state, **changes)
+
+    def _ignored(self, what: str, why: str) -> None:
+        self._out.append(Ignored(what, why))
+
+
+def _deadline(phase: Phase) -> tuple[object, ...]:
+    """What a wait is for: while this stays the same, the timer runs on."""
+    match phase:
+        case Holding(behind):
+            return Holding, behind
+        case Coordinating(round=round, times=times) | Locked(round=round, times=times):
+            return type(phase), round, times
+        case Electing(round=round, times=times):
+            return Electing, round, times
+    return (Idle,)
+
+
+def _concerns_us(proposal: Proposal, state: SetState) -> bool:
+    """May we agree to it? Not to our own removal, nor to a proposal that makes no sense in our view."""
+    match proposal.change:
+        case ServersFailed(failed):
+            return state.me not in failed and set(failed) < set(state.view.servers)
+        case ServerLeft(server):
+            return server in state.view.servers
+    return True
+
+
+def _is_kept(change: AnyChange) -> bool:
+    """Failures are seen from the state, again if need be."""
+    return isinstance(change, GroupChange | ServerLeft)
+
+
+def _still_matters(change: AnyChange, view: SetView) -> bool:
+    match change:
+        case ServerLeft(server):
+            return server in view.servers
+    return True

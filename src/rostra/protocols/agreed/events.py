@@ -1,0 +1,24 @@
+"""What a set of servers is asked, and what it says besides messages."""
+
+from rostra.core.effects import Effect, Event
+from rostra.protocols.agreed.changes import AnyChange, CommitRecord, ServerId, SetView
+
+
+class ChangeAsked(Event, frozen=True):
+    """A change for which this server is to be the coordinator."""
+
+    change: AnyChange
+
+
+class SetCommitted(Effect, frozen=True):
+    """The set has agreed on this change, and this is its view since."""
+
+    record: CommitRecord
+    view: SetView
+
+
+class ServerIsolated(Effect, frozen=True):
+    """From now on no word to this server, nor from it."""
+
+    server: ServerId
+    why: str  # from a small fixed set

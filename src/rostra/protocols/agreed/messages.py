@@ -1,0 +1,101 @@
+"""Messages between the servers of one set.
+
+    coordinator ── Initiate ──▶ all ── Ack | Busy | Stale ──▶ coordinator          phase one
+    coordinator ── Commit ────▶ all                                                phase two
+    coordinator ── Yield ─────▶ all                     another's change goes first
+    server ── Ack again ──▶ coordinator ── Commit | Yield | Collecting ──▶ server
+    server ── CoordinatorFailed ──▶ all ── CoordinatorFailed ──▶ all               election
+    server ── Parted ──▶ one that it isolated
+
+Each carries the sender's life, and whom it has isolated (V-091): evidence for who decides on a failure.
+"""
+
+from enum import IntEnum
+
+from msgspec import Struct
+
+from rostra.names import Domain
+from rostra.protocols.agreed.changes import CommitRecord, Number, Proposal, Round, Servers
+
+
+class SetMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
+    """Message numbers live in `rostra.wire.numbers`."""
+
+    set: Domain  # the domain whose children, and whose own server, are the set
+    life: Number  # of the sender
+    isolated: Servers  # by the sender, in its view
+
+
+class Initiate(SetMessage, frozen=True, tag=192):
+    """Phase one. An acknowledgement is a lock: see `Ack`."""
+
+    proposal: Proposal
+    round: Round
+    last: CommitRecord | None = None  # what it follows, for a server that lacks this
+    yielded: tuple[Round, ...] = ()  # withdrawn by their coordinators, as these said themselves
+    cut: Servers = ()  # of a round after an election: who took no part in that
+
+
+class Ack(SetMessage, frozen=True, tag=193):
+    """I follow this round, and no other proposal on this base, until the round is committed or withdrawn or
+    its coordinator failed. Sent again: what became of it?"""
+
+    round: Round
+    released: tuple[Round, ...] = ()  # my own on this base, which I have withdrawn
+
+
+class Busy(SetMessage, frozen=True, tag=194):
+    """I am here, and follow another round."""
+
+    refused: Round
+    holds: Proposal
+    round: Round
+
+
+class Stale(SetMessage, frozen=True, tag=195):
+    """Your proposal follows a commit that this one followed."""
+
+    refused: Round
+    last: CommitRecord
+
+
+class Yield(SetMessage, frozen=True, tag=196):
+    """My round will not be committed."""
+
+    round: Round
+
+
+class Commit(SetMessage, frozen=True, tag=197):
+    """Phase two."""
+
+    record: CommitRecord
+
+
+class Status(IntEnum):
+    UNAWARE = 0
+    ACKED = 1
+    COMMITTED = 2
+
+
+class CoordinatorFailed(SetMessage, frozen=True, tag=198):
+    """The coordinator of this round failed, and I have isolated it: how do we stand? Answered with the same
+    message (COORD_FAIL in the paper)."""
+
+    proposal: Proposal
+    round: Round
+    status: Status
+    heard: Servers = ()  # whose status I have
+    last: CommitRecord | None = None  # of a sender whose status is COMMITTED, this very change
+
+
+class Collecting(SetMessage, frozen=True, tag=199):
+    """Your acknowledgement is here, and others are missing."""
+
+    round: Round
+
+
+class Parted(SetMessage, frozen=True, tag=200):
+    """I have isolated you, or you are not in my view. Sent once, and to whom speaks to me nevertheless."""
+
+
+AnySetMessage = Initiate | Ack | Busy | Stale | Yield | Commit | CoordinatorFailed | Collecting | Parted

@@ -1,0 +1,489 @@
+"""Which side of a partition goes on, and which sides may unite: a group's two rules (V-098).
+
+    survive="any"        every side goes on (the paper's default)
+    survive="majority"   more than half, or half with the most senior
+    survive="primary"    whom the replicas of the scope's server grant it
+    survive="size > 3 and has(type='db')"     or any rule:
+
+        size > 3    size >= 1/2    majority    any    never
+        has(rank 0)    has(eu.fr.h1/ann#1)    has(type='db')    count(type='db') >= 2    spans(eu.fr)
+        and   or   not   ( )
+
+A rule is asked **at every view**, about those of the **last living view** that are here, and again about
+those of **every attempt since**: views that a member acknowledged and does not know the end of. A side lives
+if it holds for all of them. Then any two sides that live have a member in common, for a rule that only one
+side of a list can satisfy (Yeger-Lotem, Keidar, Dolev, PODC 1997). A side for which it does not hold is
+blocked at once, and ended after `settle_s`.
+
+    Living ── the rule does not hold, or in doubt ──▶ Standstill ── settle_s ──▶ Ended
+       ▲                                                   │
+       └────────────── the rule holds: a new view ─────────┘
+
+Where we differ from the paper, and why. There a rule is asked once, when a side is stable, about its size as
+a share of the "original", which every merge sets anew. Three counter-examples, each a plant in the model
+`living`:
+
+- those who joined during the cut count: {a b c} and {d e x} both have more than half of five (H1);
+- both sides act until they are stable, and the smaller one may notice last (H2);
+- two losers that merge are an original of their own (H3). And if the cut comes while a view is being agreed,
+  some have it and some do not: counting the last view that one has oneself is not enough either.
+"""
+
+import operator
+import re
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from rostra.errors import BadInput
+from rostra.names import Domain, inside
+from rostra.protocols.agreed.changes import MemberId
+
+RULE_LENGTH_MAX: Final = 1_024
+RULE_DEPTH_MAX: Final = 32
+ATTEMPTS_MAX: Final = 256
+"""Views that were acknowledged and not heard of again. With more, nobody lives until some are united."""
+
+
+class RuleMember(Struct, frozen=True, array_like=True):
+    """A member as rules see it."""
+
+    id: MemberId
+    attributes: tuple[tuple[str, str], ...] = ()
+
+
+RuleMembers = tuple[RuleMember, ...]
+"""In order of rank."""
+
+Present = frozenset[MemberId]
+
+
+# Rules
+
+
+class Rule(Struct, frozen=True):
+    """Holds, or not, for those of a list who are here."""
+
+    def holds(self, of: RuleMembers, here: Present) -> bool:
+        raise NotImplementedError
+
+    @property
+    def exclusive(self) -> Literal["yes", "no", "depends"]:
+        """Of two sides of one list, does it hold for one at most? `depends`: on who is in the list."""
+        return "depends"
+
+
+class Anyhow(Rule, frozen=True):
+    holds_always: bool
+
+    def holds(self, of: RuleMembers, here: Present) -> bool:
+        return self.holds_always
+
+    @property
+    def exclusive(self) -> Literal["yes", "no", "depends"]:
+        return "no" if self.holds_always else "yes"
+
+
+class Size(Rule, frozen=True):
+    """How many are here, compared with a number or with a share of the list."""
+
+    sign: str
+    amount: int | None
+    share: Fraction | None = None
+
+    def holds(self, of: RuleMembers, here: Present) -> bool:
+        amount = self.amount if self.share is None else self.share * len(of)
+        return SIGNS[self.sign](_count(of, here), amount)
+
+    @property
+    def exclusive(self) -> Literal["yes", "no", "depends"]:
+        if self.share is None or self.sign not in (">", ">="):
+            return "depends"
+        if (self.share, self.sign) == (Fraction(1, 2), ">="):
+            return "depends"
+        return "yes" if self.share >= Fraction(1, 2) else "no"
+
+
+class Majority(Rule, frozen=True):
+    """More than half; or exactly half, with the most senior of all."""
+
+    def holds(self, of: RuleMembers, here: Present) -> bool:
+        twice = 2 * _count(of, here)
+        return twice > len(of) or (twice == len(of) > 0 and of[0].id in here)
+
+    @property
+    def exclusive(self) -> Literal["yes", "no", "depends"]:
+        return "yes"
+
+
+class HasSenior(Rule, frozen=True):
+    def holds(self, of: RuleMembers, here: Present) -> bool:
+        return bool(of) and of[0].id in here
+
+    @property
+    def exclusive(self) -> Literal["yes", "no", "depends"]:
+        return "yes"
+
+
+class HasAddress(Rule, frozen=True):
+    """A member in this domain; or the one at this endpoint, the most senior if it joined twice."""
+
+    address: str
+
+    def holds(self, of: RuleMembers, here: Present) -> bool:
+        if "/" in self.address:
+            found = [each.id for each in of if each.id.endpoint == self.address]
+            return found[:1] != [] and found[0] in here
+        return any(each.id in here and inside(Domain(self.address), each.id.endpoint) for each in of)
+
+    @property
+    def exclusive(self) -> Literal["yes", "no", "depends"]:
+        return "yes" if "/" in self.address else "depends"
+
+
+class HowMany(Rule, frozen=True):
+    """Members with this attribute."""
+
+    name: str
+    value: str
+    sign: str
+    amount: int
+
+    def holds(self, of: RuleMembers, here: Present) -> bool:
+        wanted = (self.name, self.value)
+        found = sum(each.id in here and wanted in each.attributes for each in of)
+        return SIGNS[self.sign](found, self.amount)
+
+
+class Both(Rule, frozen=True):
+    one: Rule
+    other: Rule
+
+    def holds(self, of: RuleMembers, here: Present) -> bool:
+        return self.one.holds(of, here) and self.other.holds(of, here)
+
+    @property
+    def exclusive(self) -> Literal["yes", "no", "depends"]:
+        return "yes" if "yes" in (self.one.exclusive, self.other.exclusive) else "depends"
+
+
+class Either(Rule, frozen=True):
+    one: Rule
+    other: Rule
+
+    def holds(self, of: RuleMembers, here: Present) -> bool:
+        return self.one.holds(of, here) or self.other.holds(of, here)
+
+    @property
+    def exclusive(self) -> Literal["yes", "no", "depends"]:
+        return "no" if "no" in (self.one.exclusive, self.other.exclusive) else "depends"
+
+
+class Not(Rule, frozen=True):
+    rule: Rule
+
+    def holds(self, of: RuleMembers, here: Present) -> bool:
+        return not self.rule.holds(of, here)
+
+
+class Primary(Rule, frozen=True):
+    """Not for the members to say: `LivingChain` does."""
+
+    def holds(self, of: RuleMembers, here: Present) -> bool:
+        return True
+
+    @property
+    def exclusive(self) -> Literal["yes", "no", "depends"]:
+        return "yes"
+
+
+SIGNS: Final[dict[str, Callable[..., bool]]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+    "=": operator.eq,
+}
+
+
+def _count(of: RuleMembers, here: Present) -> int:
+    return sum(each.id in here for each in of)
+
+
+# Who lives
+
+
+class Attempt(Struct, frozen=True, array_like=True):
+    """A view that was acknowledged here. Whether it came to be, this member does not know."""
+
+    fence: int
+    members: RuleMembers
+
+
+class LivingState(Struct, frozen=True, array_like=True):
+    """What a member knows of the living views of its group. Durable: it outlives servers."""
+
+    fence: int  # of the last living view: it grows with each of them, and a resource refuses smaller ones
+    members: RuleMembers
+    attempts: tuple[Attempt, ...] = ()
+
+    def attempted(self, members: RuleMembers) -> "LivingState":
+        """Before a view of these members is acknowledged."""
+        highest = max([self.fence, *[each.fence for each in self.attempts]])
+        return LivingState(self.fence, self.members, (*self.attempts, Attempt(highest + 1, members)))
+
+    def formed(self, attempt: Attempt) -> "LivingState":
+        """It was committed: what came before does not matter any more."""
+        return LivingState(attempt.fence, attempt.members)
+
+
+def united_state(states: Iterable[LivingState]) -> LivingState:
+    """What several members know together: the last living view that any of them had, and every attempt
+    after that. A merge makes nothing forgotten."""
+    known = list(states)
+    last = max(known, key=lambda state: (state.fence, [each.id for each in state.members]))
+    attempts = {each for state in known for each in state.attempts if each.fence > last.fence}
+    order = sorted(attempts, key=lambda each: (each.fence, [one.id for one in each.members]))
+    return LivingState(last.fence, last.members, tuple(order))
+
+
+class Verdict(Struct, frozen=True):
+    lives: bool
+    why: str
+
+
+def verdict(rule: Rule, here: Iterable[MemberId], state: LivingState) -> Verdict:
+    """May this side go on? `here` are its members; those who joined since are not counted (H1)."""
+    present = frozenset(here)
+    if len(state.attempts) > ATTEMPTS_MAX:
+        return Verdict(False, "too many attempts are open")
+    if not rule.holds(state.members, present):
+        return Verdict(
+            False, f"{_count(state.members, present)} of {len(state.members)} who lived last are here"
+        )
+    for attempt in state.attempts:
+        if not rule.holds(attempt.members, present):
+            count = _count(attempt.members, present)
+            return Verdict(
+                False, f"{count} of {len(attempt.members)} are here of a view that others may have"
+            )
+    return Verdict(True, "the rule holds")
+
+
+def rehearse(
+    rule: Rule, state: LivingState, sides: Iterable[frozenset[MemberId]]
+) -> list[tuple[frozenset[MemberId], Verdict]]:
+    """Who would live after such a cut, and why."""
+    return [(side, verdict(rule, side, state)) for side in sides]
+
+
+def may_merge(rule: Rule, one: RuleMembers, other: RuleMembers) -> bool:
+    """Two sides unite only if each satisfies what the other asks of it (V-102)."""
+    return all(rule.holds(side, frozenset([each.id for each in side])) for side in (one, other))
+
+
+class LivingChain(Struct, frozen=True):
+    """Of a group with ``survive="primary"``: the last living view, at the replicas of the scope's server."""
+
+    fence: int
+    members: tuple[MemberId, ...]
+
+    def advanced(self, follows: int, members: tuple[MemberId, ...]) -> "LivingChain | None":
+        """The next living view, for who knew of the last one: compare and set. None: somebody was first."""
+        return LivingChain(self.fence + 1, members) if follows == self.fence else None
+
+
+# How a side stands
+
+
+class Living(Struct, frozen=True):
+    fence: int
+
+
+class Standstill(Struct, frozen=True):
+    """Nothing is agreed or delivered here; a `View` ends it, or time does."""
+
+    since: float
+    why: str
+
+
+class Ended(Struct, frozen=True):
+    why: str
+
+
+Standing = Living | Standstill | Ended
+
+
+def stands(now: float, standing: Standing, judged: Verdict, fence: int, *, settle_s: float) -> Standing:
+    """Blocked first, ended later: at no moment does a side act for which the rule does not hold (H2)."""
+    match standing:
+        case Ended():
+            return standing
+        case Standstill(since) if not judged.lives:
+            return Ended(judged.why) if now - since >= settle_s else Standstill(since, judged.why)
+        case Living() if not judged.lives:
+            return Standstill(now, judged.why)
+    return Living(fence)
+
+
+def lease_is_safe(*, doubt_after_s: float, down_after_s: float, heartbeat_interval_s: float) -> bool:
+    """A server that has not heard enough of its set for `doubt_after_s` blocks its members. Is that before
+    any other server can have given it up? As `ElectionConfig.doubt_after_s` is for replicas."""
+    return 0 < doubt_after_s < down_after_s - heartbeat_interval_s
+
+
+# Reading rules
+
+_TOKEN: Final = re.compile(
+    r"\s*(?:(?P<number>\d+)|(?P<text>'[^']*')|(?P<sign>>=|<=|>|<|=)|(?P<mark>[()/,])|(?P<word>[^\s()=<>',]+))"
+)
+
+
+def parse_rule(text: str) -> Rule:
+    """Points at the place if it cannot be read."""
+    if len(text) > RULE_LENGTH_MAX:
+        raise BadInput(f"a rule of {len(text)} characters", fix=f"at most {RULE_LENGTH_MAX}")
+    return _Parser(text).rule()
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = self._start = 0
+        self._kind, self._token = "", ""
+        self._next()
+
+    def rule(self) -> Rule:
+        found = self._or(0)
+        if self._kind:
+            raise self._wrong("and, or, or the end")
+        if isinstance(found, Both | Either | Not) and "primary" in self._text.split():
+            raise BadInput(f"{self._text!r}: primary stands alone", fix="survive='primary'")
+        return found
+
+    def _or(self, depth: int) -> Rule:
+        found = self._and(depth)
+        while self._token == "or":
+            self._next()
+            found = Either(found, self._and(depth))
+        return found
+
+    def _and(self, depth: int) -> Rule:
+        found = self._atom(depth + 1)
+        while self._token == "and":
+            self._next()
+            found = Both(found, self._atom(depth + 1))
+        return found
+
+    def _atom(self, depth: int) -> Rule:
+        if depth > RULE_DEPTH_MAX:
+            raise BadInput("a rule that is too deep", fix=f"at most {RULE_DEPTH_MAX} parentheses")
+        word, kind = self._token, self._kind
+        if kind == "mark" and word == "(":
+            self._next()
+            found = self._or(depth)
+            self._take(")")
+            return found
+        if kind != "word":
+            raise self._wrong("a condition")
+        match word:
+            case "not":
+                self._next()
+                return Not(self._atom(depth + 1))
+            case "any" | "never":
+                self._next()
+                return Anyhow(word == "any")
+            case "majority":
+                self._next()
+                return Majority()
+            case "primary":
+                self._next()
+                return Primary()
+            case "size":
+                self._next()
+                return self._size()
+            case "has" | "count" | "spans":
+                self._next()
+                self._take("(")
+                return self._about(word)
+        raise self._wrong("size, has, count, spans, majority, any, never or primary")
+
+    def _size(self) -> Rule:
+        sign, amount = self._sign(), self._number()
+        if self._token != "/":
+            return Size(sign, amount)
+        self._next()
+        whole = self._number()
+        if not whole:
+            raise BadInput(f"{self._text!r}: a share of nothing", fix="size > 1/2")
+        return Size(sign, None, Fraction(amount, whole))
+
+    def _about(self, word: str) -> Rule:
+        if self._kind != "word":
+            raise self._wrong("rank 0, an address, or an attribute such as type='db'")
+        name = self._token
+        self._next()
+        if word == "has" and name == "rank":
+            if self._number():
+                raise BadInput(f"{self._text!r}: only rank 0 is one member's for sure", fix="has(rank 0)")
+            self._take(")")
+            return HasSenior()
+        if self._token == "=" and word != "spans":
+            self._next()
+            if self._kind != "text":
+                raise self._wrong("a text such as 'db'")
+            value = self._token[1:-1]
+            self._next()
+            self._take(")")
+            return (
+                HowMany(name, value, ">", 0)
+                if word == "has"
+                else HowMany(name, value, self._sign(), self._number())
+            )
+        while self._token == "/":  # of an endpoint
+            self._next()
+            name += f"/{self._token}"
+            self._next()
+        if word == "count":
+            raise self._wrong("an attribute such as type='db'")
+        self._take(")")
+        return HasAddress(name)
+
+    def _sign(self) -> str:
+        if self._kind != "sign":
+            raise self._wrong("one of > >= < <= =")
+        sign = self._token
+        self._next()
+        return sign
+
+    def _number(self) -> int:
+        if self._kind != "number" or len(self._token) > 9:
+            raise self._wrong("a number")
+        number = int(self._token)
+        self._next()
+        return number
+
+    def _take(self, mark: str) -> None:
+        if self._token != mark:
+            raise self._wrong(repr(mark))
+        self._next()
+
+    def _next(self) -> None:
+        rest = self._text[self._at :]
+        self._start = self._at + len(rest) - len(rest.lstrip())
+        found = _TOKEN.match(self._text, self._at)
+        if found is None:
+            self._kind, self._token = "", ""
+            if rest.strip():
+                raise self._wrong("something that can be read")
+            return
+        self._at = found.end()
+        self._kind = found.lastgroup or ""
+        self._token = found[self._kind]
+
+    def _wrong(self, wanted: str) -> BadInput:
+        before, after = self._text[: self._start], self._text[self._start :]
+        place = f"at character {self._start + 1}: {before}▸{after}"
+        return BadInput(f"the rule cannot be read {place}", fix=f"expected {wanted}")

@@ -1,0 +1,135 @@
+"""Where a server stands in a set: one frozen value, and the phases of a change.
+
+              ┌──── Initiate: Ack ────▶ Locked ────────────── Commit ──────────▶ Idle
+Idle, Holding ┤                          │   ▲ ▲                                  ▲
+              └── own change ──▶ Coordinating │ └── another won ──┐               │
+                                     │   │    └─ a better one: Yield, Ack         │
+                                     │   └──────── all acked or isolated: Commit ─┤
+                                     └ Yield: Holding                             │
+               Locked ── its coordinator failed ──▶ Electing ──┬─ won: Coordinating, or
+                                                               └─ one has committed: Commit
+"""
+
+from msgspec import Struct
+
+from rostra.names import Domain
+from rostra.protocols.agreed.changes import (
+    AnyChange,
+    CommitRecord,
+    Pid,
+    Proposal,
+    Round,
+    ServerId,
+    SetView,
+)
+from rostra.protocols.agreed.messages import Status
+
+NOBODY: frozenset[ServerId] = frozenset()
+
+
+class Idle(Struct, frozen=True):
+    """No change is in progress here."""
+
+
+class Holding(Struct, frozen=True):
+    """Nor is one here; but before we start our own, another server may: the one that we yielded to, or the
+    first of those who saw a failure."""
+
+    behind: int = 0  # how many are before us; 0 if we yielded
+
+
+class Coordinating(Struct, frozen=True):
+    """Phase one of our own round. Its proposal is our lock."""
+
+    proposal: Proposal
+    round: Round
+    acked: frozenset[ServerId] = NOBODY
+    busy: frozenset[ServerId] = NOBODY  # since we asked last: they live
+    yielded: tuple[Round, ...] = ()  # of others, in our favour
+    times: int = 0  # asked again
+
+
+class Locked(Struct, frozen=True):
+    """We acknowledged, and wait for phase two."""
+
+    proposal: Proposal
+    round: Round
+    times: int = 0  # asked again
+
+
+class Electing(Struct, frozen=True):
+    """The coordinator of the round that we are locked on failed. How do the others stand?"""
+
+    proposal: Proposal
+    round: Round  # the one that failed
+    unaware: frozenset[ServerId] = NOBODY
+    acked: frozenset[ServerId] = NOBODY
+    committed: frozenset[ServerId] = NOBODY
+    record: CommitRecord | None = None  # of one who committed
+    times: int = 0  # asked again
+
+    @property
+    def heard(self) -> frozenset[ServerId]:
+        return self.unaware | self.acked | self.committed
+
+    def with_status(self, who: ServerId, status: Status, record: CommitRecord | None) -> "Electing":
+        told = frozenset([who])
+        return Electing(
+            self.proposal,
+            self.round,
+            self.unaware - told if status is not Status.UNAWARE else self.unaware | told,
+            self.acked - told if status is not Status.ACKED else self.acked | told,
+            self.committed - told if status is not Status.COMMITTED else self.committed | told,
+            record or self.record,
+            self.times,
+        )
+
+
+Phase = Idle | Holding | Coordinating | Locked | Electing
+
+
+class Remembered(Struct, frozen=True):
+    """A change that another server initiated and that is not committed. If that server is lost, we propose it
+    ourselves (V-088)."""
+
+    proposal: Proposal
+    round: Round
+    keeper: ServerId  # who told us, and looks after it as long as we can reach it
+    is_open: bool  # it is its coordinator, and waits for our acknowledgement
+
+
+class QueuedChange(Struct, frozen=True):
+    change: AnyChange
+    deferrals: int = 0
+
+
+class SetState(Struct, frozen=True):
+    me: ServerId
+    view: SetView
+    slot: int
+    base: Pid  # our last commit
+    last: CommitRecord | None = None  # and all about it
+    phase: Phase = Idle()
+    remembered: tuple[Remembered, ...] = ()
+    isolated: frozenset[ServerId] = NOBODY  # of the view, by us: no word to them nor from them (V-090)
+    evidence: tuple[tuple[ServerId, frozenset[ServerId]], ...] = ()  # whom others have isolated, as they say
+    queue: tuple[QueuedChange, ...] = ()
+    count: int = 0  # of our proposals
+    withdrawn: tuple[Round, ...] = ()  # our own, on this base
+    linked: frozenset[Domain] = frozenset()
+
+    @property
+    def rank(self) -> int:
+        return self.view.rank(self.me)
+
+    @property
+    def lock(self) -> tuple[Proposal, Round] | None:
+        match self.phase:
+            case Coordinating(proposal, round) | Locked(proposal, round) | Electing(proposal, round):
+                return proposal, round
+        return None
+
+
+def founded(me: ServerId, members: SetView) -> SetState:
+    """A set as it begins, at one of its founders."""
+    return SetState(me, members, slot=0, base=members.pid)

@@ -1,0 +1,259 @@
+"""The views of agreed groups: numbers, ranks, seniority, attributes and history."""
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.setnet import CHESS, GOES, SET
+
+from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.agreed.changes import (
+    AnyChange,
+    CommitRecord,
+    GroupChange,
+    GroupVerb,
+    MemberId,
+    Pid,
+    Proposal,
+    Round,
+    ServerId,
+    ServersFailed,
+    SetMember,
+    SetView,
+    priority_of,
+)
+from rostra.protocols.agreed.groups import (
+    REQUESTS_KEPT,
+    VIEWS_KEPT,
+    AgreedView,
+    GroupTable,
+    Outcome,
+    together,
+    united,
+)
+
+FR, DE = ServerId(Domain("eu.fr"), 1), ServerId(Domain("eu.de"), 1)
+EU = ServerId(Domain("eu"), 1)
+VIEW = SetView(
+    1, Pid(ServerId(SET, 1), 0), (SetMember(FR), SetMember(DE, 0, 1), SetMember(EU, 0, 2, parent=True))
+)
+
+
+def member(name: str, host: str = "eu.fr.h1", stamp: int = 1) -> MemberId:
+    return MemberId(Endpoint(f"{host}/{name}#1"), (1, stamp))
+
+
+ANN, BOB, EVE = member("ann"), member("bob", "eu.de.h1"), member("eve", "eu.fr.h2")
+
+
+class Commits:
+    """Changes, one after the other, as every server of the set applies them."""
+
+    def __init__(self) -> None:
+        self.table = GroupTable()
+        self.count = 0
+
+    def commit(self, change: AnyChange) -> tuple[Outcome, ...]:
+        pid = Pid(FR, self.count)
+        proposal = Proposal(pid, self.count + 1, VIEW.pid, change, priority_of(change, VIEW, pid))
+        self.count += 1
+        self.table, outcomes = self.table.apply(CommitRecord(proposal, Round(pid, 0, FR)), VIEW)
+        return outcomes
+
+    def do(
+        self, verb: GroupVerb, *members: MemberId, group: Group = CHESS, data: bytes = b"", request: str = ""
+    ) -> Outcome:
+        request = request or f"request {self.count}"
+        [outcome] = self.commit(GroupChange(group, verb, members, request, 0, data))
+        return outcome
+
+    def view(self, group: Group = CHESS) -> AgreedView:
+        known = self.table.get(group)
+        assert known is not None
+        return known.view
+
+
+@pytest.fixture
+def commits() -> Commits:
+    made = Commits()
+    made.do(GroupVerb.CREATE)
+    return made
+
+
+def joined(commits: Commits, *members: MemberId) -> None:
+    for each in members:
+        commits.do(GroupVerb.JOIN, each)
+
+
+@pytest.mark.spec("V-040")
+def test_a_new_group_has_view_zero_and_nobody_in_it(commits: Commits) -> None:
+    assert (commits.view().number, commits.view().members) == (0, ())
+    assert commits.do(GroupVerb.CREATE).code == "NameTaken"
+
+
+@pytest.mark.spec("V-094", "V-095")
+def test_numbers_grow_by_one_and_joiners_go_last(commits: Commits) -> None:
+    joined(commits, EVE, BOB, ANN)
+    assert commits.view().number == 3 and commits.view().ids == (EVE, BOB, ANN)
+    assert [each.gid for each in commits.view().members] == [(1, EVE), (2, BOB), (3, ANN)]
+    commits.do(GroupVerb.LEAVE, EVE)
+    assert [commits.view().rank(each) for each in (EVE, BOB, ANN)] == [None, 0, 1]
+    assert commits.view().left == (EVE,) and commits.view().number == 4
+    assert [each.gid for each in commits.view().members] == [(2, BOB), (3, ANN)]
+
+
+@pytest.mark.spec("V-056", "V-033")
+def test_joining_twice_is_one_membership_and_a_new_stamp_another(commits: Commits) -> None:
+    joined(commits, ANN)
+    again = commits.do(GroupVerb.JOIN, ANN)
+    assert again.code == "" and again.view == commits.view() and commits.view().number == 1
+    joined(commits, member("ann", stamp=2))
+    assert commits.view().ids == (ANN, member("ann", stamp=2))
+    assert commits.do(GroupVerb.JOIN, ANN, group=GOES).code == "NoSuchGroup"
+
+
+@pytest.mark.spec("V-057")
+def test_leaving_what_one_is_not_in_is_refused_and_changes_nothing(commits: Commits) -> None:
+    joined(commits, ANN)
+    assert commits.do(GroupVerb.LEAVE, BOB).code == "NotMember" and commits.view().number == 1
+
+
+@pytest.mark.spec("V-043")
+def test_a_group_ends_with_an_empty_view_and_its_name_is_free(commits: Commits) -> None:
+    joined(commits, ANN, BOB)
+    last = commits.do(GroupVerb.DELETE).view
+    assert last is not None and (last.number, last.members, last.left) == (3, (), (ANN, BOB))
+    assert commits.table.get(CHESS) is None and commits.do(GroupVerb.JOIN, ANN).code == "NoSuchGroup"
+    assert commits.do(GroupVerb.CREATE).code == ""
+
+
+@pytest.mark.spec("V-042", "V-044", "V-051", "V-052")
+def test_attributes_are_a_revision_of_the_same_number(commits: Commits) -> None:
+    joined(commits, ANN, BOB)
+    number = commits.view().id
+    commits.do(GroupVerb.ATTRIBUTES, data=b"blue")
+    commits.do(GroupVerb.ATTRIBUTES, BOB, data=b"db")
+    view = commits.view()
+    assert (view.number, view.revision, view.attributes) == (2, 2, b"blue")
+    assert [each.attributes for each in view.members] == [b"", b"db"]
+    assert view.pid == number[2] and view.id != number
+    assert commits.do(GroupVerb.ATTRIBUTES, EVE, data=b"db").code == "NotMember"
+    joined(commits, EVE)
+    assert (commits.view().number, commits.view().revision, commits.view().attributes) == (3, 0, b"blue")
+
+
+@pytest.mark.spec("V-047", "V-048", "V-049")
+def test_the_past_is_answered_from_its_own_view_and_revision(commits: Commits) -> None:
+    joined(commits, ANN, BOB)
+    commits.do(GroupVerb.ATTRIBUTES, ANN, data=b"db")
+    commits.do(GroupVerb.LEAVE, ANN)
+    group = commits.table.get(CHESS)
+    assert group is not None
+    views = [group.at(number) for number in range(4)]
+    assert [None if view is None else view.rank(ANN) for view in views] == [None, 0, 0, None]
+    assert group.members_where(b"db", 2) == (ANN,) and group.members_where(b"db") == ()
+    first = group.at(2, revision=0)
+    assert first is not None and first.members[0].attributes == b""
+
+
+@pytest.mark.spec("V-096")
+def test_as_many_views_are_kept_as_promised_and_no_more(commits: Commits) -> None:
+    for _ in range(VIEWS_KEPT):
+        joined(commits, ANN)
+        commits.do(GroupVerb.LEAVE, ANN)
+    group = commits.table.get(CHESS)
+    assert group is not None and len(group.views) == VIEWS_KEPT
+    newest = group.view.number
+    assert group.at(newest - VIEWS_KEPT + 1) is not None and group.at(newest - VIEWS_KEPT) is None
+
+
+@pytest.mark.spec("V-088")
+def test_a_request_asked_again_is_answered_and_not_done_again(commits: Commits) -> None:
+    first = commits.do(GroupVerb.ATTRIBUTES, data=b"blue", request="paint")
+    commits.do(GroupVerb.ATTRIBUTES, data=b"red")
+    assert commits.do(GroupVerb.ATTRIBUTES, data=b"blue", request="paint") == first
+    assert commits.view().attributes == b"red"
+    for _ in range(REQUESTS_KEPT):
+        commits.do(GroupVerb.ATTRIBUTES, data=b"red")
+    assert commits.do(GroupVerb.ATTRIBUTES, data=b"blue", request="paint") != first
+
+
+@pytest.mark.spec("V-064", "V-018")
+def test_a_lost_server_takes_its_branch_out_of_every_group_in_one_view_each(commits: Commits) -> None:
+    joined(commits, ANN, BOB, EVE)
+    commits.do(GroupVerb.CREATE, group=GOES)
+    commits.do(GroupVerb.JOIN, BOB, group=GOES)
+    outcomes = commits.commit(ServersFailed((FR,)))
+    assert [(each.group, each.view.failed) for each in outcomes if each.view] == [(CHESS, (ANN, EVE))]
+    assert commits.view().ids == (BOB,) and commits.view().number == 4 and commits.view().rank(BOB) == 0
+    assert commits.view(GOES).number == 1  # it had nobody there (V-110)
+
+
+@pytest.mark.spec("V-003", "V-064")
+def test_a_lost_parent_takes_nobody_with_it(commits: Commits) -> None:
+    joined(commits, ANN, BOB)
+    assert commits.commit(ServersFailed((EU,))) == () and commits.view().ids == (ANN, BOB)
+
+
+@pytest.mark.spec("V-053")
+def test_sites_are_clusters_each_once(commits: Commits) -> None:
+    joined(commits, ANN, EVE, BOB)
+    group = commits.table.get(CHESS)
+    assert group is not None and group.sites() == (Domain("eu.de"), Domain("eu.fr"))
+
+
+@pytest.mark.spec("V-104", "V-105", "V-106")
+def test_two_partitions_of_a_group_become_one_view_above_both(commits: Commits) -> None:
+    joined(commits, ANN, BOB)
+    left, right = Commits(), Commits()
+    left.table, right.table, left.count, right.count = commits.table, commits.table, 10, 20
+    left.do(GroupVerb.FAIL, BOB)
+    left.do(GroupVerb.JOIN, EVE)
+    for number in range(8):
+        right.do(GroupVerb.JOIN, member(f"m{number}", "eu.de.h1"))
+    right.do(GroupVerb.LEAVE, member("m0", "eu.de.h1"))
+    after = united(left.view(), right.view(), Pid(DE, 99))
+    assert after == united(right.view(), left.view(), Pid(DE, 99))
+    assert after.number == max(left.view().number, right.view().number) + 1
+    assert (
+        set(after.ids) == {*left.view().ids, *right.view().ids} and member("m0", "eu.de.h1") not in after.ids
+    )
+    assert after.ids[:2] == (ANN, BOB) and together(left.view(), after) == (ANN, EVE)
+
+
+steps = st.tuples(
+    st.sampled_from([GroupVerb.JOIN, GroupVerb.LEAVE, GroupVerb.FAIL, GroupVerb.ATTRIBUTES]),
+    st.lists(st.sampled_from([ANN, BOB, EVE, member("ann", stamp=2)]), min_size=1, max_size=3, unique=True),
+)
+
+
+def played(script: Iterable[tuple[GroupVerb, list[MemberId]]]) -> list[AgreedView]:
+    commits = Commits()
+    commits.do(GroupVerb.CREATE)
+    views = [commits.view()]
+    for verb, members in script:
+        commits.do(verb, *members)
+        if commits.view() != views[-1]:
+            views.append(commits.view())
+    return views
+
+
+@pytest.mark.spec("V-094", "V-095", "V-127")
+@given(st.lists(steps, max_size=20))
+def test_any_two_successive_views_keep_the_rules(script: list[tuple[GroupVerb, list[MemberId]]]) -> None:
+    views = played(script)
+    assert views == played(script)
+    for before, after in pairwise(views):
+        if after.number == before.number:
+            assert after.revision == before.revision + 1 and after.ids == before.ids
+            continue
+        assert after.number == before.number + 1 and after.revision == 0
+        stayed = together(before, after)
+        assert stayed == after.ids[: len(stayed)] and after.ids[len(stayed) :] == after.joined
+        assert set(before.ids) - set(stayed) == {*after.left, *after.failed}
+        assert set(before.ids) != set(after.ids)
+        gids = [each.gid for each in after.members]
+        assert gids == sorted(gids) and len(set(gids)) == len(gids)
+    assert len({view.id for view in views}) == len(views)
