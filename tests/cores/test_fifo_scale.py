@@ -1,6 +1,7 @@
 """What a group costs when it is large, small: the figures are made by `python -m benchmarks.xpand_state`."""
 
 import pytest
+from support.counting import Counted
 from support.fifobench import DelegateBench, MemberBench, controls, cut, user
 from support.fifobench import delegate as delegate_of
 
@@ -65,21 +66,6 @@ def test_the_numbers_of_a_lan_are_compared_with_those_who_speak_and_not_with_all
         bench.message(bench.source, CutReply(bench.core.group, question.req, 1, cut("mit", h2=1)))
         counts.append(len(looks))
     assert counts[0] == counts[1] == 1
-
-
-class Counted(str):
-    """A name that counts how often it is compared with another."""
-
-    compared = 0
-
-    def __eq__(self, other):
-        Counted.compared += self is not other
-        return str.__eq__(self, other)
-
-    def __ne__(self, other):
-        return not self == other
-
-    __hash__ = str.__hash__
 
 
 @pytest.mark.spec("X-046")

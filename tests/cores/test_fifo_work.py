@@ -3,12 +3,11 @@
 Work is counted in executed lines of the protocol, and not in time.
 """
 
-import sys
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 import pytest
+from support.counting import lines
 from support.fifobench import (
     DelegateBench,
     G,
@@ -33,24 +32,6 @@ FAR = user("mit.h1/far")
 MIT = delegate("mit")
 CONFIG = FifoConfig(held_messages=100_000)
 LITTLE, MUCH = 50, 3_000
-
-
-def lines(do: Callable[[], Any]) -> int:
-    """How many lines of the protocol run."""
-    count = 0
-
-    def trace(frame: FrameType, event: str, _: object) -> Any:
-        nonlocal count
-        count += event == "line"
-        return trace if "/protocols/" in frame.f_code.co_filename else None
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        do()
-    finally:
-        sys.settrace(before)
-    return count
 
 
 class Receiver:

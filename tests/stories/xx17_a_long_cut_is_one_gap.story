@@ -14,8 +14,7 @@ run     60s
   0.170  c         chess is {c}   and may be heard
   0.172  a         b joined   chess is {a b}
   0.248  a b       c joined   chess is {a b c}
-  0.248  c         a joined   chess is {a c}
-  0.248  c         b joined   chess is {a b c}
+  0.248  c         a b joined   chess is {a b c}
  14.751  a b       without paris   because haifa lost paris: silent
  14.751  a b       heard c 1-4
  14.751  a b       c disconnected after 4   chess is {a b}

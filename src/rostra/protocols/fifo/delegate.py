@@ -508,7 +508,7 @@ class DelegateCore:
     @property
     def _complete(self) -> bool:
         """Has every sender of our LAN said where it is? Only those who were here before us need to."""
-        return all(relay.known for relay in self.relays.running.values() if relay.lan == self.lan)
+        return not self.relays.unknown
 
     def _answer_if_complete(self) -> None:
         """Those who were answered before our numbers were complete are answered again."""
@@ -529,11 +529,12 @@ class DelegateCore:
         only: tuple[Endpoint, ...] = (),
     ) -> tuple[Entry, ...]:
         """A start in each of these streams, and a pin there."""
+        asked = frozenset(only)
         return tuple(
             [
                 self.relays.entry(relay, self.relays.offer(relay, receiver, have.get(relay.stream)))
                 for relay in relays
-                if self.relays.hears(receiver, relay.stream) and (not only or relay.stream in only)
+                if self.relays.hears(receiver, relay.stream) and (not asked or relay.stream in asked)
             ]
         )
 

@@ -28,7 +28,7 @@ from typing import Final
 from rostra.core.effects import Instant
 from rostra.groups.attributes import FifoAttributes
 from rostra.groups.members import Cause, Member, Stamp
-from rostra.names import Domain, Endpoint, host_of
+from rostra.names import Domain, Endpoint, host_of, parent
 from rostra.protocols.fifo.audience import HostVoice
 from rostra.protocols.fifo.messages import Cut, CutReply, CutRequest, Entry, attributes_of
 from rostra.protocols.fifo.senders import Phase, Senders
@@ -72,6 +72,9 @@ class Lans:
         self.gone: dict[Endpoint, tuple[Stamp, Instant]] = {}  # left; remembered until
         self.epoch: Epoch | None = None  # of the own delegate that our numbers are from
         self._req = 0
+        # Of the notice, or the cuts, that are being taken in:
+        self._risen: dict[Domain, Stamp] = {}  # by host: the highest stamp of those who joined
+        self._unknown: set[Domain] = set()  # LANs with members whose numbers have to be asked for
 
     def remember_gone(self, who: Endpoint, stamp: Stamp, until: Instant) -> None:
         self.gone.pop(who, None)
@@ -94,7 +97,7 @@ class Lans:
     # Notices, in group state ACTIVE
 
     def joined(self, member: Member, attributes: FifoAttributes, cause: Cause | None) -> None:
-        """A sender joined, or is seen again."""
+        """A sender joined, or is seen again; `joined_all` follows when the whole notice is taken in."""
         me, senders = member.endpoint, self._senders
         lan = self.machine(lan_of(me))
         running = senders.running.get(me)
@@ -117,14 +120,26 @@ class Lans:
             return
         match lan.phase:
             case LanPhase.ACTIVE if cause is Cause.JOIN and member.stamp > self._floor(lan, me):
-                self._raise_floor(lan, member)
+                self._rises(member)
                 self.fresh.pop(me, None)
                 senders.begin(member, attributes.role, attributes.next_seq)
             case LanPhase.ACTIVE:
                 senders.announce(member, attributes.role)
-                self._ask(lan)
+                self._unknown.add(lan.name)
             case _:
                 senders.announce(member, attributes.role)
+
+    def joined_all(self) -> None:
+        """A notice lists its members by name and not by stamp, so no floor rises before all of them were
+        compared with it; and one question asks for all whose numbers it does not tell."""
+        for host, stamp in self._risen.items():
+            if (lan := self.machines.get(parent(host))) is not None:
+                lan.floors[host] = max(stamp, lan.floors.get(host, stamp))
+        unknown, self._unknown = self._unknown, set()
+        self._risen.clear()
+        for name in sorted(unknown):
+            if (lan := self.machines.get(name)) is not None:
+                self._ask(lan)
 
     def sends_no_more(self, endpoint: Endpoint) -> None:
         """It joined to receive only: the end of what it sent as a member before comes first."""
@@ -191,7 +206,8 @@ class Lans:
                 self.apply(Cut(cut.lan, cut.epoch, cut.floors, cut.complete, entries))
 
     def apply(self, *cuts: Cut) -> None:
-        """Compare cuts with the view: see the table above."""
+        """Compare cuts with the view: see the table above. Whom they let begin is told at once."""
+        self._voice.gather_joins()
         complete = {cut.lan: self._apply(cut) for cut in cuts if cut.complete}
         for cut in cuts:
             if not cut.complete:
@@ -200,6 +216,7 @@ class Lans:
                     self._ask(lan)
         if complete:
             self._settle(complete)
+        self._voice.told_joins()
 
     def _apply(self, cut: Cut) -> Lan:
         lan = self.machine(cut.lan, asks=False)
@@ -251,13 +268,14 @@ class Lans:
             if who in self._voice.audience.members:
                 self._begin_ours(member, attributes)
             elif member.stamp > self._floor(lan, who) and self.fresh.pop(who, None) == member.stamp:
-                self._raise_floor(lan, member)
+                self._rises(member)
                 self._senders.begin(member, attributes.role, attributes.next_seq)
             else:
                 # Most often it has left already, and its leave notice is on the way; nobody is told of it.
                 if running is None:
                     self._senders.announce(member, attributes.role)
                 asks.add(lan.name)
+        self.joined_all()
         for name in sorted(asks):
             self._voice.set_timer(self._voice.config.cut_wait_s, "cut", name)
 
@@ -315,8 +333,9 @@ class Lans:
     def _floor(self, lan: Lan, who: Endpoint) -> Stamp:
         return lan.floors.get(host_of(who), (0, 0))
 
-    def _raise_floor(self, lan: Lan, member: Member) -> None:
-        lan.floors[host_of(member.endpoint)] = member.stamp
+    def _rises(self, member: Member) -> None:
+        host = host_of(member.endpoint)
+        self._risen[host] = max(member.stamp, self._risen.get(host, member.stamp))
 
     def _end_if_empty(self, name: Domain) -> None:
         lan = self.machines.get(name)

@@ -374,6 +374,7 @@ class Reception:
             self.voice.gather_joins()
         for member in change.joined:
             self._member_joined(member, cause, active)
+        self.lans.joined_all()
         self.voice.told_joins()
 
     def _member_left(self, member: Member, why: object, active: bool) -> None:
@@ -510,6 +511,7 @@ class Reception:
                     and isinstance(attributes, FifoAttributes)
                 ):
                     self.lans.joined(member, attributes, None)  # of a LAN that no cut speaks of
+            self.lans.joined_all()
         self._let_in()
 
     def _everybody(self) -> tuple[Listed, ...]:

@@ -147,6 +147,7 @@ class Relays:
         self._epoch = epoch
         self.early = Early(voice.config)
         self.running: dict[Stream, Relay] = {}
+        self.unknown: set[Stream] = set()  # of these: senders of our LAN that have yet to say where they are
         self.parted: dict[Stream, Parted] = {}
         # Receivers of our own LAN: members, or hosts whose members share what they receive (`reception.py`).
         self.sharing: dict[Endpoint, set[Endpoint]] = {}  # each with its members
@@ -180,11 +181,13 @@ class Relays:
     def expect(self, stream: Stream, stamp: Stamp, role: Role) -> None:
         """A sender of our LAN that was there before us: it will say where it is (`StartSync.first`)."""
         self.running[stream] = Relay(stream, stamp, role)
+        self.unknown.add(stream)
 
     def begin(self, stream: Stream, stamp: Stamp, role: Role, start: int, *, noticed: bool = True) -> Relay:
         """From here on the stream is ours to keep and pass on; whoever has his numbers is pinned at once."""
         relay = Relay(stream, stamp, role)
         self.running[stream] = relay
+        self.unknown.discard(stream)
         relay.phase = RelayPhase.ACTIVE if noticed else RelayPhase.SEMI
         relay.inbound = Inbound(start)
         relay.pins = Pins(start - 1)
@@ -244,6 +247,7 @@ class Relays:
 
     def drop(self, relay: Relay) -> None:
         del self.running[relay.stream]
+        self.unknown.discard(relay.stream)
         for table in (self._troubled, self._unannounced, self._unreported):
             table.pop(relay.stream, None)
         self.early.take(relay.stream)

@@ -463,6 +463,7 @@ class Senders:
 
     def _read(self, readers: Sequence[Reader]) -> None:
         """First what others were told meanwhile, then what nobody was."""
+        nobody_read = not self._audience.reading
         for reader in readers:
             self._audience.read(reader)
             held, reader.held = reader.held, []
@@ -479,13 +480,14 @@ class Senders:
                         sender.begins[reader.me] = inf
             if sender.phase is Phase.DRAINING:
                 self._end_if_drained(sender)
-        if readers:
+        if readers and nobody_read:
             self.deliver_all()
 
     def gone(self, reader: Reader) -> None:
         """Nothing waits for it any more."""
         self._audience.gone(reader)
-        for stream in sorted(self.running):
+        owed = [stream for stream, each in self.running.items() if _waits_for(each, reader.me)]
+        for stream in sorted(owed):
             sender = self.running[stream]
             sender.begins.pop(reader.me, None)
             if sender.inbound is not None and sender.inbound.lagging.pop(reader.me, None) is not None:
@@ -760,6 +762,13 @@ class Senders:
 
 def _has_laggards(sender: Sender) -> bool:
     return sender.inbound is not None and bool(sender.inbound.lagging)
+
+
+def _waits_for(sender: Sender, reader: Endpoint) -> bool:
+    """Is there a place in this stream from which on this reader is owed it?"""
+    if reader in sender.begins:
+        return True
+    return sender.inbound is not None and reader in sender.inbound.lagging
 
 
 def _not_again(before: Ended | None, start: int) -> int:

@@ -140,21 +140,29 @@ class Resolves:
                 break
 
     def settle(self, entry: OpenResolve, absolute: Absolute, out: list[Effect]) -> None:
-        """Give the answer to everybody who waits for this request, in the order of their calls."""
+        """Give the answer to everybody who waits for this request: to each in the order of its calls, and to
+        all whom the agent tells of its own accord in one notice."""
         self.close(entry)
-        automatic: list[Endpoint] = []
+        automatic = tuple([me for me, token in entry.waiters if token is AUTO])
+        first: list[int] = []  # calls that came before the one that the agent tells
+        told: set[Endpoint] = set()
+        later: list[int] = []
         for me, token in entry.waiters:
             if token is AUTO:
-                automatic.append(me)
-                continue
-            if automatic:
-                out.append(Tell(tuple(automatic), absolute))
-                automatic = []
-            question = self.questions[token]
-            del question.waits_for[entry.id]
-            self.answer(question, absolute, out)
+                told.add(me)
+            else:
+                (later if me in told else first).append(token)
+        for token in first:
+            self._answer(entry, token, absolute, out)
         if automatic:
-            out.append(Tell(tuple(automatic), absolute))
+            out.append(Tell(automatic, absolute))
+        for token in later:
+            self._answer(entry, token, absolute, out)
+
+    def _answer(self, entry: OpenResolve, token: int, absolute: Absolute, out: list[Effect]) -> None:
+        question = self.questions[token]
+        del question.waits_for[entry.id]
+        self.answer(question, absolute, out)
 
     def answer(self, question: Question, absolute: Absolute, out: list[Effect]) -> None:
         """One of the answers that a question waits for; it is answered when it has all of them."""
