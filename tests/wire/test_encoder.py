@@ -8,8 +8,10 @@ from msgspec.structs import replace
 from support import samples
 from support.samples import CHESS, H1, ID, WORLD
 
+from rostra.groups.attributes import Role
 from rostra.groups.members import Cause, Member
 from rostra.names import Endpoint
+from rostra.protocols.fifo import events as spoken
 from rostra.protocols.flow.messages import Run
 from rostra.protocols.links.packets import Data
 from rostra.protocols.relaxed.messages import EndpointsJoined, ResolveReply
@@ -82,6 +84,19 @@ def test_a_long_answer_or_notice_to_many_programs_is_encoded_once_per_turn(
     written = [ours.tells(items) for _ in range(50)]
     assert counting.encoded.count(said) == 1
     assert all(frame[10:] == msgspec.msgpack.encode(samples.Tells(tuple(items))) for frame in written)
+
+
+def test_an_item_for_all_readers_of_a_group_is_encoded_once_per_turn(counting: CountingEncoder) -> None:
+    """The list of a group of a thousand was encoded for each of them."""
+    wire = Encoder(WORLD)
+    ready = spoken.Ready(((Endpoint("eu.h1/a#1"), Role.BOTH, b""),))
+    first = wire.item(CHESS, ready)
+    counting.encoded.clear()
+    assert all(wire.item(CHESS, ready) is first for _ in range(1_000)) and counting.encoded == []
+    again = spoken.Ready((*ready.members, (Endpoint("eu.h1/b#2"), Role.BOTH, b"")))
+    assert wire.item(CHESS, again) != first
+    wire.turn_ends()
+    assert wire.item(CHESS, ready) == first and counting.encoded != []
 
 
 def test_a_short_message_is_encoded_with_its_packet(counting: CountingEncoder) -> None:

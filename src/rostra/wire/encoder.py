@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from rostra.errors import RostraError, TooLarge
 from rostra.names import Group
-from rostra.protocols.fifo.events import Delivered
+from rostra.protocols.fifo.events import Credit, Delivered, Excluded, Parted, Sent
 from rostra.protocols.fifo.events import Item as GroupItem
 from rostra.protocols.flow.messages import Run, Stream
 from rostra.protocols.links.packets import AnyPacket, Data
@@ -45,6 +45,9 @@ for the messages are kept with their bytes."""
 _LISTS: Final = frozenset({EndpointsJoined, ResolveReply, Absolute, Joined, Snapshot, Changed})
 """What may hold a long list of members."""
 
+_OF_ONE: Final = frozenset({Credit, Sent, Parted, Excluded})
+"""Items about a member's own stream, or its own end: no other receives them."""
+
 _encoder: Final = msgspec.msgpack.Encoder()
 
 _DELIVERY: Final = b"\x94\x0a"  # how a `Delivery` begins: an array of four, and its number
@@ -63,7 +66,7 @@ class Encoder:
         self._tag = world_tag(world)
         self._kept: dict[int, tuple[Any, Raw]] = {}
         self._kept_bytes = 0
-        self._runs: dict[int, tuple[Run, bytes]] = {}  # those of this turn
+        self._items: dict[int, tuple[GroupItem | Run, bytes]] = {}  # those of this turn
 
     def packet(self, packet: AnyPacket) -> bytes:
         """Whole frames, ready to write, for one packet of a link."""
@@ -96,13 +99,14 @@ class Encoder:
         return self._frame(FrameKind.TO_PROGRAM, said)
 
     def item(self, group: Group, item: GroupItem) -> bytes:
-        """The part of a `Delivery` that is the same for all who receive it; see `delivery`."""
-        if type(item) is not Delivered:
+        """The part of a `Delivery` that is the same for all who receive it, in one group; see `delivery`."""
+        if type(item) in _OF_ONE:
             return _encoder.encode(group) + _encoder.encode(item)
-        kept = self._runs.get(id(item.run))
+        shared = item.run if type(item) is Delivered else item
+        kept = self._items.get(id(shared))
         if kept is None:
             encoded = _encoder.encode(group) + _encoder.encode(item)
-            kept = self._runs[id(item.run)] = (item.run, encoded)
+            kept = self._items[id(shared)] = (shared, encoded)
         return kept[1]
 
     def delivery(self, endpoint: int, item: bytes) -> tuple[bytes, ...]:
@@ -127,7 +131,7 @@ class Encoder:
         return self._frame(FrameKind.REFUSAL, Refusal.of(error))
 
     def turn_ends(self) -> None:
-        self._runs.clear()
+        self._items.clear()
         if self._kept_bytes > KEPT_BYTES_MAX:
             self._kept.clear()
             self._kept_bytes = 0
