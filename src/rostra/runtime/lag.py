@@ -6,9 +6,9 @@ turn is measured too: how long the loop did not look at its sockets, and the pro
 """
 
 import asyncio
-import time
 from bisect import bisect_left
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from rostra.runtime.record import Record
@@ -26,13 +26,16 @@ WORST_OF: Final = 240
 
 
 class Lag:
-    def __init__(self, loop: asyncio.AbstractEventLoop, record: Record) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, record: Record, cpu_clock: Callable[[], float]
+    ) -> None:
         self.counts = [0] * (len(BUCKETS_S) + 1)
         self.sum_s = 0.0
         self._latest: deque[float] = deque(maxlen=WORST_OF)
         self._silences: deque[float] = deque([0.0], maxlen=WORST_OF)  # the longest turn between two looks
         self._turns_cpu: deque[float] = deque([0.0], maxlen=WORST_OF)
-        self.cpu_s = time.thread_time()  # when the last turn ended
+        self._cpu_clock = cpu_clock
+        self.cpu_s = cpu_clock()  # when the last turn ended
         self._loop = loop
         self._record = record
         self._due = 0.0
@@ -62,7 +65,7 @@ class Lag:
         return max(self._turns_cpu)
 
     def turn_ended(self, took_s: float) -> None:
-        cpu_s = time.thread_time()
+        cpu_s = self._cpu_clock()
         self._silences[-1] = max(self._silences[-1], took_s)
         self._turns_cpu[-1] = max(self._turns_cpu[-1], cpu_s - self.cpu_s)
         self.cpu_s = cpu_s

@@ -186,7 +186,7 @@ class Process:
         self.turn = 0
         self.now = self.clock()
         self.failed: asyncio.Future[BaseException] = self.loop.create_future()
-        self.lag = Lag(self.loop, record)
+        self.lag = Lag(self.loop, record, self.cpu_clock)
         self.listeners: list[Listener] = []
         self.half_received_of_strangers = HalfReceived(STRANGERS_BYTES_MAX)  # and of links that are not up
         self.half_received_of_neighbours = HalfReceived(NEIGHBOURS_BYTES_MAX)
