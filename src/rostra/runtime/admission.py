@@ -82,5 +82,10 @@ class Admission:
 
     def _is_plain(self, members: Members) -> bool:
         """Members that do not speak are guests where others do."""
-        kinds = {member.kind for member in members if member.endpoint not in self._entering}
-        return None in kinds and FIFO not in kinds
+        plain = False
+        for member in members:
+            if member.endpoint not in self._entering:
+                if member.kind == FIFO:
+                    return False  # mostly one of the first, for delegates come before hosts
+                plain = plain or member.kind is None
+        return plain

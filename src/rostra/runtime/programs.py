@@ -179,6 +179,9 @@ WATCH_TICK_S: Final = 0.25
 JOINS_PER_TURN: Final = 128
 """Joins that are gathered for one notice. Raising it: longer turns when a crowd joins, and fewer notices."""
 
+JOINS_AT_ONCE: Final = 16
+"""Joins between two looks at the time."""
+
 LOOK_EVERY: Final = 8
 """So many programs are read before the time is looked at."""
 
@@ -390,12 +393,15 @@ class Program:
     def _take(self, items: Iterator[Arrived]) -> None:
         programs = self._programs
         for taken, item in enumerate(items):
-            if self.joining and not _joins(item) and not programs.join_now(self):
-                self._put_off([item, *items])
-                return
             if taken == TURN_ITEMS_MAX or self._answers > TURN_RECORDS_MAX:
                 self._put_off([item, *items])
                 programs.process.loop.call_soon(self.go_on)
+                return
+            if type(item) is Ping:  # it says nothing about groups, and waits for no join
+                self.say(programs.process.encoder.to_program(Pong(item.number)))
+                continue
+            if self.joining and not _joins(item) and not programs.join_now(self):
+                self._put_off([item, *items])
                 return
             if type(item) is Ask:  # nearly all of them
                 self._ask(item.token, item.endpoint, item.request)
@@ -416,8 +422,6 @@ class Program:
                     self._reads(number, group, more)
                 case BadAsk(token):
                     self.answer(token, item.denial())
-                case Ping(number):
-                    self.say(programs.process.encoder.to_program(Pong(number)))
                 case Pong():
                     pass
                 case Goodbye():
@@ -664,6 +668,7 @@ class Programs:
         self._asked_by_us = 0
         self._joins: deque[tuple[Program, Event, Callable[[], None] | None]] = deque()  # of this turn
         self._joins_due = False  # at the end of this turn
+        self._let_in_turn = 0  # in which of them some were let in last
         self._entering: dict[Group, set[Endpoint]] = {}  # of whom it is not known yet whether they may
         self._arrivals = 0
         self._tick_due = process.now + WATCH_TICK_S
@@ -895,8 +900,15 @@ class Programs:
                 endpoints=len(endpoints),
                 because=why,
             )
-        for endpoint in endpoints:
-            self.process.step(self.hosted, EndpointGone(endpoint, why, program.given_up))
+        gone = [EndpointGone(endpoint, why, program.given_up) for endpoint in endpoints]
+        if gone and self.has_no_time():
+            self.process.at_end_of_turn(lambda: self._step_all(gone))
+        else:
+            self._step_all(gone)
+
+    def _step_all(self, events: Sequence[Event]) -> None:
+        for event in events:
+            self.step(event)
 
     def close_all(self, program: Program) -> None:
         """Leave every group on its behalf, so that others hear of a leave and not of a crash."""
@@ -1024,8 +1036,9 @@ class Programs:
         self._joins.append((program, join, then))
 
     def join_now(self, program: Program) -> bool:
-        """It asks something after it joined. If others join in this turn as well, it has to wait."""
-        if any(each is not program for each, _, _ in self._joins):
+        """It asks something after it joined. If others join in this turn as well, it has to wait: those who
+        join one by one are one notice each."""
+        if self._let_in_turn == self.process.turn or any(each is not program for each, _, _ in self._joins):
             return False
         self._let_join()
         return True
@@ -1037,16 +1050,22 @@ class Programs:
             self.process.at_end_of_turn(self._end_of_turn)
 
     def _let_join(self) -> None:
-        joins = [self._joins.popleft() for _ in range(min(JOINS_PER_TURN, len(self._joins)))]
-        for program, join, _ in joins:
-            if program.number not in self.by_number and type(join) is JoinAsked:
-                self._own_tokens.pop(join.token, None)
-        joins = [each for each in joins if each[0].number in self.by_number]
-        if len(joins) > 1:
+        """As many as one notice may hold, and as this turn has time for."""
+        self._let_in_turn = self.process.turn
+        several = len(self._joins) > 1
+        if several:
             self.step(JoinsBegin())
-        for _, join, _ in joins:
-            self.step(join)
-        if len(joins) > 1:
+        joins: list[tuple[Program, Event, Callable[[], None] | None]] = []
+        while self._joins and len(joins) < JOINS_PER_TURN:
+            program, join, then = self._joins.popleft()
+            if program.number in self.by_number:
+                joins.append((program, join, then))
+                self.step(join)
+                if len(joins) % JOINS_AT_ONCE == 0 and self.process.turn_is_long:
+                    break
+            elif type(join) is JoinAsked:
+                self._own_tokens.pop(join.token, None)
+        if several:
             self.step(JoinsEnd())
         for program, _, then in joins:
             if then is not None:
