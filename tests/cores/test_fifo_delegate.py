@@ -39,7 +39,8 @@ from rostra.protocols.fifo.messages import (
     ViewId,
 )
 from rostra.protocols.fifo.peers import PeerPhase
-from rostra.protocols.fifo.relays import ASKERS_MAX, RelayPhase
+from rostra.protocols.fifo.relay import RelayPhase
+from rostra.protocols.fifo.repairs import ASKERS_MAX
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.messages import (
     Below,
@@ -644,7 +645,7 @@ def test_news_in_a_heartbeat_count_wherever_they_come_from():
 @pytest.mark.spec("X-069")
 def test_the_first_answer_to_a_question_measures_the_round_trip_and_only_ever_shortens_it():
     bench = with_mit()
-    round_trips = bench.core.relays.round_trips
+    round_trips = bench.core.relays.repairs.round_trips
     round_trips[Domain("mit")] = 0.9
     bench.step(ev.Heard(G, Domain("mit"), (data(FAR, 2),)), now=1.0)
     bench.fire("recover", now=1.0)

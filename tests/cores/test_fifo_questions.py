@@ -76,7 +76,7 @@ def test_how_long_a_way_is_is_asked_on_the_way_itself_until_there_is_an_answer()
     bench = DelegateBench()
     bench.inside(FAR, MIT)
     bench.fire("peer", "mit", now=1.0)
-    round_trips = bench.core.relays.round_trips
+    round_trips = bench.core.relays.repairs.round_trips
     effects = bench.message(MIT.endpoint, CutReply(G, 1, 1, cut("mit", entry(FAR, 1), h1=1)))
     assert round_trips[Domain("mit")] == 1.0, "since it was asked first: never less than it is"
     assert asks(effects) == 1 and timers(effects)["measure mit"] == 2.0
@@ -99,11 +99,11 @@ def test_only_an_answer_to_a_question_measures_a_way():
     for hop in (1, 0):
         bench = inside()
         bench.message(MIT.endpoint, CutReply(G, 1, 1, cut("mit", entry(FAR, 1), h1=1)))
-        bench.core.relays.round_trips[Domain("mit")] = 0.04
+        bench.core.relays.repairs.round_trips[Domain("mit")] = 0.04
         bench.hear("mit", data(FAR, 3))
         bench.fire("recover", now=1.0)
         bench.step(ev.Heard(G, Domain("mit"), (replace(data(FAR, 1, repair=True), hop=hop),)), now=1.002)
-        round_trips.append(bench.core.relays.round_trips[Domain("mit")])
+        round_trips.append(bench.core.relays.repairs.round_trips[Domain("mit")])
     assert round_trips == [0.04, pytest.approx(0.002)]
 
 
@@ -151,16 +151,16 @@ def test_what_is_only_late_is_waited_for_the_next_time():
     bench = inside()
     bench.message(MIT.endpoint, CutReply(G, 1, 1, cut("mit", entry(FAR, 1), h1=1)))
     relays, mit = bench.core.relays, Domain("mit")
-    relays.round_trips[mit] = 0.1
+    relays.repairs.round_trips[mit] = 0.1
     assert timers(bench.hear("mit", data(FAR, 2)))["recover"] == 0.0, "on a way that keeps its order, at once"
     bench.fire("recover", now=1.0)
     bench.step(ev.Heard(G, mit, (data(FAR, 1),)), now=1.03)
     assert timers(bench.hear("mit", data(FAR, 4)))["recover"] == pytest.approx(0.03)
     bench.fire("recover", now=1.06)
     bench.step(ev.Heard(G, mit, (data(FAR, 3, repair=True),)), now=1.16)
-    assert relays.overtaken_s[mit] == pytest.approx(0.027), "it was lost: less the next time"
+    assert relays.repairs.overtaken_s[mit] == pytest.approx(0.027), "it was lost: less the next time"
     for number in range(6, 100, 2):  # never more than a round of repair
         bench.hear("mit", data(FAR, number))
         bench.fire("recover", now=bench.now + 1.0)
         bench.step(ev.Heard(G, mit, (data(FAR, number - 1),)), now=bench.now + 0.5)
-    assert relays.overtaken_s[mit] == pytest.approx(FifoConfig().again_after(0.1))
+    assert relays.repairs.overtaken_s[mit] == pytest.approx(FifoConfig().again_after(0.1))

@@ -501,7 +501,7 @@ class ClusterCore(Service):
         if pace is None or (pace.rate is None and not any(type(message) is Nak for message in messages)):
             return messages
         pace.meet(now, delegate.peers.delegate(source))
-        again_s = self.config.again_after(delegate.relays.round_trips.get(source))
+        again_s = self.config.again_after(delegate.relays.repairs.round_trips.get(source))
         kept = [
             pace.asked(now, delegate.group, message, again_s) if isinstance(message, Nak) else message
             for message in messages

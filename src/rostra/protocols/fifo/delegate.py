@@ -21,7 +21,7 @@ from rostra.core.effects import Effect, Event, Ignored, Instant, TimerFired
 from rostra.groups.attributes import DelegateAttributes, FifoAttributes, Role, Slow
 from rostra.groups.kinds import FIFO
 from rostra.groups.members import Cause, Member, Members, Stamp
-from rostra.names import Domain, Endpoint, Group, endpoint, host_of, incarnation_of, inside, parent
+from rostra.names import Domain, Endpoint, Group, endpoint, host_of, incarnation_of, inside
 from rostra.protocols.fifo.events import (
     Appointed,
     Heard,
@@ -52,15 +52,16 @@ from rostra.protocols.fifo.messages import (
     ViewId,
     attributes_of,
     decode_control,
-    is_delegate,
     whereabouts,
 )
 from rostra.protocols.fifo.mirror import Mirroring, Mirrors
 from rostra.protocols.fifo.peers import Peers
+from rostra.protocols.fifo.permitted import may_say
 from rostra.protocols.fifo.pieces import pieces
 from rostra.protocols.fifo.planner import Planner
 from rostra.protocols.fifo.reception import receiver_of
-from rostra.protocols.fifo.relays import Parted, Relay, Relays
+from rostra.protocols.fifo.relay import Parted, Relay
+from rostra.protocols.fifo.relays import Relays
 from rostra.protocols.fifo.slow import Patience
 from rostra.protocols.fifo.voice import Voice, delegate_of, lan_of
 from rostra.protocols.flow.config import FifoConfig
@@ -407,7 +408,7 @@ class DelegateCore:
         match self.state, message:
             case Backup(), _:
                 self.voice.ignore(type(message).__name__, "a backup")
-            case _ if not self._may_say(source, message):
+            case _ if not may_say(self.lan, source, message):
                 self.voice.ignore(type(message).__name__, "not for its sender to say")
             case Out(), (ForceJoin() | StartSync() | CutRequest()):
                 if not isinstance(message, ForceJoin):
@@ -437,26 +438,6 @@ class DelegateCore:
                     self.voice.ignore("Distances", "from a LAN without a delegate")
                 else:
                     self.planner.distances(lan, dict(round_trips))
-
-    def _may_say(self, source: Endpoint, message: Control) -> bool:
-        """Questions are for hosts of our LAN, and what concerns another LAN is for its delegate alone: no
-        program can be called so, and servers pass on nothing under a name of another side (C-125)."""
-        lan = lan_of(source)
-        match message:
-            case ForceJoin() | StartSync() | CutRequest():
-                return lan == self.lan
-            case DelegateMoved(lan=named) | Distances(lan=named):
-                return is_delegate(source) and lan == named
-            case CutReply(cut=Cut(lan=named, entries=entries, floors=floors)):
-                return (
-                    is_delegate(source)
-                    and lan == named
-                    and all(lan_of(entry.endpoint) == lan for entry in entries)
-                    and all(parent(host) == lan for host, _ in floors)
-                )
-            case ViewId() | Tree():
-                return is_delegate(source)
-        return False
 
     def _locate(self, lan: Domain, address: str) -> None:
         if (where := whereabouts(address)) is not None:
@@ -587,7 +568,7 @@ class DelegateCore:
 
     def _measure(self, name: Domain) -> None:
         if self.peers.is_active(name):
-            self.relays.ways.measure(name, self.relays.round_trips[name])
+            self.relays.ways.measure(name, self.relays.repairs.round_trips[name])
 
     def _answer_unknown(self, name: Domain) -> None:
         for source, message in self._waiting.pop(name, {}).items():
@@ -654,7 +635,7 @@ class DelegateCore:
             case Data():
                 self.relays.data(source, message)
             case Nak():
-                self.relays.asked(source, message)
+                self.relays.repairs.asked(source, message)
             case Heartbeat(pulses, hop):
                 for pulse in pulses:
                     self.relays.pulse(source, pulse, hop)
@@ -662,7 +643,7 @@ class DelegateCore:
                 self.relays.status(message)
             case Report(()):
                 if (seconds := self.relays.ways.answered(source)) is not None:
-                    self.relays.measured(source, seconds)
+                    self.relays.repairs.measured(source, seconds)
             case Report():
                 self.relays.report(source, message)
             case Below():
@@ -778,7 +759,7 @@ class DelegateCore:
             case _, "awaited":
                 self.relays.await_no_longer()
             case _, "recover":
-                self.relays.recover()
+                self.relays.repairs.recover()
             case _, "ways":
                 if self.relays.ways.ask():
                     self.planner.measured()

@@ -10,7 +10,7 @@ from itertools import pairwise
 from rostra.protocols.fifo.delegate import DelegateCore
 from rostra.protocols.fifo.member import Leaving, MemberCore
 from rostra.protocols.fifo.reception import Outside, sends
-from rostra.protocols.fifo.relays import Relay
+from rostra.protocols.fifo.relay import Relay
 from rostra.protocols.fifo.senders import Phase
 from rostra.protocols.flow.messages import Range
 from rostra.protocols.flow.streams import Inbound

@@ -176,7 +176,7 @@ class Peers:
             *order(tree),
         )
         self._voice.say(delegate_of(peer.name), question)
-        round_trip = self._relays.round_trips.get(peer.name, 0.0)
+        round_trip = self._relays.repairs.round_trips.get(peer.name, 0.0)
         wait = max(self._voice.config.peer_wait_min_s, 3 * round_trip)
         self._voice.set_timer(wait, "peer", peer.name)
 
@@ -203,7 +203,7 @@ class Peers:
         if not reply.last:
             return False
         entries, peer.pieces = peer.pieces, []
-        self._relays.measured(peer.name, self._voice.now - peer.asked_at)
+        self._relays.repairs.measured(peer.name, self._voice.now - peer.asked_at)
         if reply.cut.complete:
             self._forget_req(peer)
             peer.phase = PeerPhase.ACTIVE

@@ -67,7 +67,7 @@ class Planner:
 
     def _own(self) -> dict[Domain, float]:
         """Our own round trips; a way that is silent has no end."""
-        return {**self._relays.round_trips, **dict.fromkeys(self._relays.ways.silent, inf)}
+        return {**self._relays.repairs.round_trips, **dict.fromkeys(self._relays.ways.silent, inf)}
 
     def _round_trips(self) -> dict[tuple[Domain, Domain], float]:
         """Between each two, as either measured it: losses only ever add to what is measured."""

@@ -9,32 +9,31 @@
 What is new is stored and passed on as it comes, out of turn or not; what was here before is not (X-068). A
 delegate hands nothing to programs, so a semi-active sender differs from an active one in name only.
 
+One stream is in `relay.py`; questions for what is missing, and answers to those of others, in `repairs.py`.
 The **home delegate** of a stream alone says what is stable (`stability.py`).
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from enum import IntEnum
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from rostra.core.effects import Instant
 from rostra.groups.attributes import Role
 from rostra.groups.members import Stamp
-from rostra.names import Domain, Endpoint, host_of, inside
+from rostra.names import Domain, Endpoint
 from rostra.protocols.fifo.messages import Entry
+from rostra.protocols.fifo.relay import Parted, Relay, RelayPhase
+from rostra.protocols.fifo.repairs import Repairs
 from rostra.protocols.fifo.senders import ENTRIES_MAX
 from rostra.protocols.fifo.spill import Spills
-from rostra.protocols.fifo.voice import Alarm, Voice, lan_of
+from rostra.protocols.fifo.voice import Alarm, Voice
 from rostra.protocols.fifo.ways import Ways
 from rostra.protocols.flow.early import Early
-from rostra.protocols.flow.fragments import RANGES_MAX, held, places, questions
 from rostra.protocols.flow.messages import (
     Below,
     Data,
     Epoch,
     Heartbeat,
-    Nak,
     Poll,
     Polled,
     Progress,
@@ -44,98 +43,12 @@ from rostra.protocols.flow.messages import (
     Status,
     Stream,
 )
-from rostra.protocols.flow.recovery import Hole, Recent
 from rostra.protocols.flow.stability import Pins
 from rostra.protocols.flow.streams import Inbound
 from rostra.protocols.flow.tree import Forwarding
 
-TWICE_BYTES = 16 << 10
-"""So much is repaired twice for a delegate that asks again; more takes further questions in any case."""
-
-OVERTAKEN_LESS = 0.9
-"""What an answer leaves of the time for which questions wait for what may only be late."""
-
-ASKERS_MAX = 64
-"""Delegates that are remembered as waiting for something that we miss ourselves, per stream."""
-
 POLL_WAIT_S = 0.05
 """How long a LAN is asked how far it got with the stream of a sender that crashed."""
-
-
-class RelayPhase(IntEnum):
-    ANNOUNCED = 1  # its numbers are not known; of our own LAN only
-    SEMI = 2
-    ACTIVE = 3
-    DRAINING = 4
-
-
-class Relay:
-    """One machine."""
-
-    __slots__ = (
-        "announced",
-        "askers",
-        "everywhere",
-        "final",
-        "inbound",
-        "lan",
-        "phase",
-        "pins",
-        "polled",
-        "pulses_left",
-        "recent",
-        "repeated",
-        "reported",
-        "role",
-        "stamp",
-        "stream",
-        "unsettled_bytes",
-        "via",
-    )
-
-    def __init__(self, stream: Stream, stamp: Stamp, role: Role) -> None:
-        self.stream = stream
-        self.lan = lan_of(stream)
-        self.stamp = stamp
-        self.role = role
-        self.phase = RelayPhase.ANNOUNCED
-        self.inbound = Inbound(1)
-        self.pins = Pins(0)
-        self.recent: dict[Domain, Recent] = {}  # by the LAN that was repaired
-        self.via: Domain | None = None  # the delegate that its data comes from
-        self.everywhere = False  # its home says it to every delegate at once: there is nothing to pass on
-        self.askers: list[tuple[int, int, Domain]] = []
-        self.final: int | None = None
-        self.polled: int | None = None  # while polling: the furthest that anybody got
-        self.announced = 0  # the stable number that was told last
-        self.reported = 0  # the entry that was told last
-        self.repeated = 0  # how often, and home does not know it yet
-        self.unsettled_bytes = 0  # that came since one of the two was told
-        self.pulses_left = 0
-
-    @property
-    def known(self) -> bool:
-        return self.phase is not RelayPhase.ANNOUNCED
-
-    @property
-    def lowest(self) -> int:
-        """The lowest number from which on everything is here."""
-        held = self.inbound.store.lowest
-        return self.inbound.next if held is None else min(held, self.inbound.next)
-
-    def start_for(self, needs: int | None) -> int:
-        """Where a receiver begins, or goes on with the number that it needs. It may have more than we: what
-        our predecessor passed on, and its sender is only about to send us again. It is still given the number
-        that it asked for, so that a second answer, once we have caught up, says the same (X-022)."""
-        return self.inbound.next if needs is None else max(needs, self.lowest)
-
-
-class Parted(Struct, frozen=True):
-    """A stream that was lost with its domain: where our LAN would go on."""
-
-    stamp: Stamp
-    next: int
-    until: Instant
 
 
 class Relays:
@@ -160,14 +73,11 @@ class Relays:
         self.awaited: set[Endpoint] = set()
         self.awaited_lans: set[Domain] = set()
         self.pinned: dict[Domain, Epoch] = {}  # LANs that were given the numbers of ours
-        self.round_trips: dict[Domain, float] = {}
-        self.overtaken_s: dict[Domain, float] = {}  # so long after others what they overtook still comes
-        self._troubled: dict[Stream, Relay] = {}
         self._unannounced: dict[Stream, Relay] = {}  # home streams with something to tell about
         self._unreported: dict[Stream, Relay] = {}  # others, whose home does not know how far we are
         self.spills = Spills(voice, self.running, self._settle)
         self.ways = Ways(voice)
-        self._recover = Alarm(voice, "recover")
+        self.repairs = Repairs(voice, self.running, forwarding, self.ways, self.spills)
         self._announce = Alarm(voice, "announce")
         self._report = Alarm(voice, "report")
 
@@ -220,7 +130,7 @@ class Relays:
             case "left":
                 relay.final = relay.inbound.high if last_seq is None else last_seq
                 relay.inbound.hear_high(relay.final)
-                self._look_for_holes(relay)
+                self.repairs.look_for_holes(relay)
             case "disconnected":
                 relay.final = relay.inbound.high
             case _ if relay.lan == self._voice.lan:
@@ -248,8 +158,9 @@ class Relays:
     def drop(self, relay: Relay) -> None:
         del self.running[relay.stream]
         self.unknown.discard(relay.stream)
-        for table in (self._troubled, self._unannounced, self._unreported):
+        for table in (self._unannounced, self._unreported):
             table.pop(relay.stream, None)
+        self.repairs.drop(relay.stream)
         self.early.take(relay.stream)
         self._voice.cancel_timer("drain", relay.stream)
 
@@ -269,7 +180,7 @@ class Relays:
     def _finish(self, relay: Relay, final: int) -> None:
         relay.final = final
         relay.inbound.hear_high(final)
-        self._look_for_holes(relay)
+        self.repairs.look_for_holes(relay)
         self._announce_soon(relay, at_once=True)
 
     def _end_if_settled(self, relay: Relay) -> None:
@@ -288,7 +199,7 @@ class Relays:
             relay.inbound.skip_to(first)
             relay.inbound.told = relay.inbound.next
             relay.pins.lift(first - 1)
-            self._look_for_holes(relay)
+            self.repairs.look_for_holes(relay)
             self._settle(relay)
 
     # Pins
@@ -485,7 +396,7 @@ class Relays:
                 elif entry.next <= relay.pins.stable + 1:
                     self._voice.transmit(source, Heartbeat((self._pulse_of(relay),), 1))
             else:
-                towards = self._towards_home(relay)
+                towards = self.repairs.towards_home(relay)
                 if towards != source:
                     onward.setdefault(towards, []).append(entry)
         if report.hop < self._config.hops:
@@ -519,10 +430,6 @@ class Relays:
         config = self._config
         return messages >= config.status_messages or relay.unsettled_bytes >= config.window_bytes // 8
 
-    def _towards_home(self, relay: Relay) -> Domain:
-        via = relay.via
-        return via if via is not None and via in self._forwarding.present else relay.lan
-
     # Data
 
     def data(self, source: Domain, data: Data) -> None:
@@ -540,7 +447,7 @@ class Relays:
     def _store(self, relay: Relay, data: Data, source: Domain) -> None:
         inbound = relay.inbound
         if inbound.holes.holes:
-            self._measure(relay, data, source)
+            self.repairs.measure(relay, data, source)
         pieces = inbound.take(data.run, self._config.held_messages)
         inbound.told = inbound.next
         inbound.hear_high(data.high)
@@ -555,36 +462,11 @@ class Relays:
         if relay.lan != self._voice.lan and data.stable > relay.pins.stable:
             self._hear_stable(relay, data.stable)
         if inbound.next <= inbound.high or inbound.holes.holes:
-            self._look_for_holes(relay)
+            self.repairs.look_for_holes(relay)
         if pieces:
             self._settle(relay)
             if self.spills.willing:
                 self.spills.tend(relay)
-
-    def _measure(self, relay: Relay, data: Data, source: Domain) -> None:
-        """An answer to a question that was asked once: so long is a round trip, at most. If what was asked
-        for comes by itself after all, it was overtaken: from now on questions to there wait for so long, and
-        less with every answer, so that what is only late is neither repaired nor taken for lost."""
-        hole = relay.inbound.holes.at(data.run.first)
-        if hole is None or hole.asked != 1 or hole.asked_of != source:
-            return
-        seconds = self._voice.now - hole.asked_at
-        overtaken_s = self.overtaken_s.get(source, 0.0)
-        if not data.repair:
-            most_s = self._config.again_after(self.round_trips.get(source))
-            self.overtaken_s[source] = max(overtaken_s, min(overtaken_s + seconds, most_s))
-        elif data.hop == 0:
-            self.measured(source, seconds)
-            self.overtaken_s[source] = OVERTAKEN_LESS * overtaken_s
-
-    def measured(self, lan: Domain, seconds: float) -> None:
-        """The least counts: whatever was lost and resent on the way only adds to it. If it is much less than
-        we thought, the coordinator should know."""
-        before = self.round_trips.get(lan)
-        if before is None or seconds < before:
-            self.round_trips[lan] = seconds
-            if before is not None and seconds < 0.9 * before:
-                self._voice.set_timer(self._config.settle_s, "distances")
 
     def _forward(self, relay: Relay, data: Data, piece: Run, source: Domain) -> None:
         voice = self._voice
@@ -600,7 +482,7 @@ class Relays:
             self.ways.said(lan)
         self._spread(relay, onward_to, onward)
         if relay.askers:
-            self._answer_askers(relay, onward)
+            self.repairs.answer_askers(relay, onward, self._onward(relay))
 
     def _onward(self, relay: Relay) -> Iterable[Domain]:
         if relay.lan == self._voice.lan:
@@ -630,16 +512,6 @@ class Relays:
         for lan in lans:
             self._voice.transmit(lan, data)
 
-    def _answer_askers(self, relay: Relay, data: Data) -> None:
-        first, last = data.run.first, data.run.end - 1
-        waiting = []
-        for low, high, lan in relay.askers:
-            if low <= last and first <= high and lan not in self._onward(relay):
-                self._voice.transmit(lan, data)
-            elif high >= relay.inbound.next:
-                waiting.append((low, high, lan))
-        relay.askers = waiting
-
     def pulse(self, source: Domain, pulse: Pulse, hop: int) -> None:
         """A heartbeat: of a sender of ours, or on its way from its home."""
         relay = self.running.get(pulse.stream)
@@ -665,7 +537,7 @@ class Relays:
             self._hear_stable(relay, pulse.stable)
         elif pulse.stable < relay.pins.stable:
             self._announce_soon(relay, at_once=False)  # its sender missed what we said
-        self._look_for_holes(relay)
+        self.repairs.look_for_holes(relay)
         onward = Heartbeat((Pulse(pulse.stream, pulse.high, relay.pins.stable, pulse.final),), hop + 1)
         if not at_home and self.receivers:
             self._voice.cast(onward)
@@ -696,113 +568,7 @@ class Relays:
         share = int(self._config.resume_share * self._config.window_messages)
         relay.inbound.store.forget(relay.pins.keep_from(self._voice.now, share) - 1)
 
-    # Repair
-
-    def _look_for_holes(self, relay: Relay) -> None:
-        wait = 0.0
-        if relay.lan != self._voice.lan:
-            wait = self._config.parity_wait_s + self.overtaken_s.get(self._towards_home(relay), 0.0)
-        relay.inbound.look_for_holes(self._config.held_messages, self._voice.now + wait)
-        self._watch(relay)
-
-    def _watch(self, relay: Relay) -> None:
-        due = relay.inbound.holes.next_due
-        if due is None:
-            self._troubled.pop(relay.stream, None)
-        else:
-            self._troubled[relay.stream] = relay
-            self._recover.at(due)
-
-    def recover(self) -> None:
-        """Ask for what is missing: at once, then once per round trip, and ever more seldom if nothing comes
-        (X-083). First where the stream comes from, then its home; at home its sender, then the whole LAN."""
-        self._recover.fired()
-        for stream in sorted(self._troubled):
-            relay = self._troubled[stream]
-            settle_s = self._config.nak_extra_s
-            due = [
-                hole
-                for hole in relay.inbound.holes.due(self._voice.now, RANGES_MAX)
-                if not self._voice.parts.still_coming(self._voice.now, stream, hole, settle_s)
-            ]
-            new, old = [each for each in due if not each.asked], [each for each in due if each.asked]
-            for holes in (new, old):
-                if holes:
-                    self._ask(relay, holes)
-            self._watch(relay)
-
-    def _ask(self, relay: Relay, holes: list[Hole]) -> None:
-        voice, config, now = self._voice, self._config, self._voice.now
-        attempt = max(hole.asked for hole in holes) + 1
-        at_home = relay.lan == voice.lan
-        target = host_of(relay.stream)
-        if not at_home:
-            target = self._towards_home(relay) if attempt % 2 else relay.lan
-        for nak in questions(relay.stream, holes, voice.lan, attempt, voice.parts):
-            if at_home and attempt % 2 == 0:
-                voice.cast(nak)
-            else:
-                voice.transmit(target, nak)
-        for hole in holes:
-            hole.asked += 1
-            hole.asked_at, hole.asked_of = now, target
-            if at_home:
-                hole.due = now + config.nak_wait_max_s * min(2**attempt, config.backoff_max)
-            else:
-                wait_s = config.again_after(self.round_trips.get(target), hole.asked)
-                hole.due = now + (
-                    max(wait_s, config.heartbeat_max_s) if target in self.ways.silent else wait_s
-                )
-
-    def asked(self, source: Domain, nak: Nak) -> None:
-        """Somebody misses something: answer at once what is here, and look for the rest. A delegate that asks
-        again for little is answered twice: it has lost a round trip already, on a way that loses answers
-        too."""
-        relay = self.running.get(nak.stream)
-        lowest = relay.lowest if relay is not None and relay.known else None
-        is_gone = bool(nak.ranges) and (lowest is None or nak.ranges[0][0] < lowest)
-        on_disk = is_gone and self.spills.asked(nak)
-        if relay is None or not relay.known:
-            if not on_disk:
-                self._voice.ignore("Nak", "stream is not known")
-            return
-        voice, inbound = self._voice, relay.inbound
-        at_home = inside(voice.lan, nak.asker)
-        missed = 0
-        if not on_disk and any(first < relay.lowest for first, _ in nak.ranges):
-            # Forgotten, or from before our own time: whoever still misses it must look elsewhere (TX-13).
-            voice.transmit(nak.asker, Below(nak.stream, relay.lowest, voice.lan))
-        for first, last in nak.ranges:
-            if last >= inbound.next and inbound.store.holes(max(first, inbound.next), last):
-                if relay.final is None or last <= relay.final:
-                    missed = max(missed, last)
-                if not at_home and len(relay.askers) < ASKERS_MAX:
-                    relay.askers.append((first, last, nak.asker))
-        self._repair(relay, nak, at_home)
-        if missed:
-            inbound.hear_high(missed)
-            self._look_for_holes(relay)
-
-    def _repair(self, relay: Relay, nak: Nak, at_home: bool) -> None:
-        voice, config, inbound = self._voice, self._config, relay.inbound
-        asker = voice.lan if at_home else nak.asker
-        within_s = config.repair_wait_min_s
-        if not at_home:
-            within_s = self.round_trips.get(asker, 0.0) / 2
-        if asker not in relay.recent and len(relay.recent) >= ASKERS_MAX:
-            relay.recent.clear()
-        asked = relay.recent.setdefault(asker, Recent()).fresh(voice.now, places(nak), within_s)
-        again = [
-            Data(nak.stream, run, inbound.high, relay.pins.stable, True, 0, offset, size)
-            for run, offset, size in held(inbound.store, asked, config.datagram_bytes, config.repair_bytes)
-        ]
-        few = sum([len(data.run.block) for data in again]) <= TWICE_BYTES
-        for data in again:
-            if at_home:
-                voice.cast(data)
-                continue
-            for _ in range(2 if nak.attempt > 1 and few else 1):
-                voice.transmit(nak.asker, data)
+    # What others have
 
     def room(self, stream: Stream, number: int) -> int:
         """How many bytes of this stream may be kept in parts, if we wait for this number of it."""
@@ -820,7 +586,7 @@ class Relays:
             self._voice.note("stream lost a part", f"{below.stream} up to {below.lowest - 1}")
             relay.inbound.skip_to(below.lowest)
             relay.inbound.told = relay.inbound.next
-            self._look_for_holes(relay)
+            self.repairs.look_for_holes(relay)
             self._settle(relay)
 
     def polled(self, polled: Polled) -> None:
@@ -882,7 +648,7 @@ class Relays:
             relay.reported = entry
             relay.unsettled_bytes = 0
             progress = Progress(relay.stream, self._voice.lan, self._epoch(), entry)
-            towards = relay.lan if relay.repeated % 2 else self._towards_home(relay)
+            towards = relay.lan if relay.repeated % 2 else self.repairs.towards_home(relay)
             by_link.setdefault(towards, []).append(progress)
             if entry - 1 <= relay.pins.stable:
                 self._unreported.pop(relay.stream, None)

@@ -17,7 +17,7 @@ from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.messages import Stream
 
 if TYPE_CHECKING:
-    from rostra.protocols.fifo.relays import Relay
+    from rostra.protocols.fifo.relay import Relay
 
 LOOKS: Final = 5
 """So often is looked at receivers that may be expelled, while patience lasts."""

@@ -32,7 +32,7 @@ from rostra.protocols.flow.recovery import Recent
 from rostra.protocols.flow.streams import Store
 
 if TYPE_CHECKING:
-    from rostra.protocols.fifo.relays import Relay
+    from rostra.protocols.fifo.relay import Relay
 
 PARTS: Final = 8
 """A window is written and read in so many parts. Raising it: more and smaller writes, less in flight."""

@@ -1,0 +1,193 @@
+"""Repair at a delegate: it asks for what it misses, and answers those that miss something.
+
+      asks      first where the stream comes from, then its home; at home its sender, then the whole LAN
+      answers   at once what it holds; what is missing here too is sent to a delegate that asked when it comes
+
+How long an answer takes is measured here, because only questions that are asked once tell (`round_trips`).
+"""
+
+from collections.abc import Iterable, Mapping
+
+from rostra.names import Domain, host_of, inside
+from rostra.protocols.fifo.relay import Relay
+from rostra.protocols.fifo.spill import Spills
+from rostra.protocols.fifo.voice import Alarm, Voice
+from rostra.protocols.fifo.ways import Ways
+from rostra.protocols.flow.fragments import RANGES_MAX, held, places, questions
+from rostra.protocols.flow.messages import Below, Data, Nak, Stream
+from rostra.protocols.flow.recovery import Hole, Recent
+from rostra.protocols.flow.tree import Forwarding
+
+TWICE_BYTES = 16 << 10
+"""So much is repaired twice for a delegate that asks again; more takes further questions in any case."""
+
+OVERTAKEN_LESS = 0.9
+"""What an answer leaves of the time for which questions wait for what may only be late."""
+
+ASKERS_MAX = 64
+"""Delegates that are remembered as waiting for something that we miss ourselves, per stream."""
+
+
+class Repairs:
+    def __init__(
+        self,
+        voice: Voice,
+        running: Mapping[Stream, Relay],
+        forwarding: Forwarding,
+        ways: Ways,
+        spills: Spills,
+    ) -> None:
+        self._voice, self._config = voice, voice.config
+        self._running, self._forwarding, self._ways, self._spills = running, forwarding, ways, spills
+        self.round_trips: dict[Domain, float] = {}
+        self.overtaken_s: dict[Domain, float] = {}  # so long after others what they overtook still comes
+        self._troubled: dict[Stream, Relay] = {}
+        self._alarm = Alarm(voice, "recover")
+
+    def drop(self, stream: Stream) -> None:
+        self._troubled.pop(stream, None)
+
+    def towards_home(self, relay: Relay) -> Domain:
+        via = relay.via
+        return via if via is not None and via in self._forwarding.present else relay.lan
+
+    def look_for_holes(self, relay: Relay) -> None:
+        wait = 0.0
+        if relay.lan != self._voice.lan:
+            wait = self._config.parity_wait_s + self.overtaken_s.get(self.towards_home(relay), 0.0)
+        relay.inbound.look_for_holes(self._config.held_messages, self._voice.now + wait)
+        self._watch(relay)
+
+    def _watch(self, relay: Relay) -> None:
+        due = relay.inbound.holes.next_due
+        if due is None:
+            self._troubled.pop(relay.stream, None)
+        else:
+            self._troubled[relay.stream] = relay
+            self._alarm.at(due)
+
+    def recover(self) -> None:
+        """Ask for what is missing: at once, then once per round trip, and ever more seldom if nothing comes
+        (X-083). First where the stream comes from, then its home; at home its sender, then the whole LAN."""
+        self._alarm.fired()
+        for stream in sorted(self._troubled):
+            relay = self._troubled[stream]
+            settle_s = self._config.nak_extra_s
+            due = [
+                hole
+                for hole in relay.inbound.holes.due(self._voice.now, RANGES_MAX)
+                if not self._voice.parts.still_coming(self._voice.now, stream, hole, settle_s)
+            ]
+            new, old = [each for each in due if not each.asked], [each for each in due if each.asked]
+            for holes in (new, old):
+                if holes:
+                    self._ask(relay, holes)
+            self._watch(relay)
+
+    def _ask(self, relay: Relay, holes: list[Hole]) -> None:
+        voice, config, now = self._voice, self._config, self._voice.now
+        attempt = max(hole.asked for hole in holes) + 1
+        at_home = relay.lan == voice.lan
+        target = host_of(relay.stream)
+        if not at_home:
+            target = self.towards_home(relay) if attempt % 2 else relay.lan
+        for nak in questions(relay.stream, holes, voice.lan, attempt, voice.parts):
+            if at_home and attempt % 2 == 0:
+                voice.cast(nak)
+            else:
+                voice.transmit(target, nak)
+        for hole in holes:
+            hole.asked += 1
+            hole.asked_at, hole.asked_of = now, target
+            if at_home:
+                hole.due = now + config.nak_wait_max_s * min(2**attempt, config.backoff_max)
+            else:
+                wait_s = config.again_after(self.round_trips.get(target), hole.asked)
+                hole.due = now + (
+                    max(wait_s, config.heartbeat_max_s) if target in self._ways.silent else wait_s
+                )
+
+    def asked(self, source: Domain, nak: Nak) -> None:
+        """Somebody misses something: answer at once what is here, and look for the rest. A delegate that asks
+        again for little is answered twice: it has lost a round trip already, on a way that loses answers
+        too."""
+        relay = self._running.get(nak.stream)
+        lowest = relay.lowest if relay is not None and relay.known else None
+        is_gone = bool(nak.ranges) and (lowest is None or nak.ranges[0][0] < lowest)
+        on_disk = is_gone and self._spills.asked(nak)
+        if relay is None or not relay.known:
+            if not on_disk:
+                self._voice.ignore("Nak", "stream is not known")
+            return
+        voice, inbound = self._voice, relay.inbound
+        at_home = inside(voice.lan, nak.asker)
+        missed = 0
+        if not on_disk and any(first < relay.lowest for first, _ in nak.ranges):
+            # Forgotten, or from before our own time: whoever still misses it must look elsewhere (TX-13).
+            voice.transmit(nak.asker, Below(nak.stream, relay.lowest, voice.lan))
+        for first, last in nak.ranges:
+            if last >= inbound.next and inbound.store.holes(max(first, inbound.next), last):
+                if relay.final is None or last <= relay.final:
+                    missed = max(missed, last)
+                if not at_home and len(relay.askers) < ASKERS_MAX:
+                    relay.askers.append((first, last, nak.asker))
+        self._repair(relay, nak, at_home)
+        if missed:
+            inbound.hear_high(missed)
+            self.look_for_holes(relay)
+
+    def _repair(self, relay: Relay, nak: Nak, at_home: bool) -> None:
+        voice, config, inbound = self._voice, self._config, relay.inbound
+        asker = voice.lan if at_home else nak.asker
+        within_s = config.repair_wait_min_s
+        if not at_home:
+            within_s = self.round_trips.get(asker, 0.0) / 2
+        if asker not in relay.recent and len(relay.recent) >= ASKERS_MAX:
+            relay.recent.clear()
+        asked = relay.recent.setdefault(asker, Recent()).fresh(voice.now, places(nak), within_s)
+        again = [
+            Data(nak.stream, run, inbound.high, relay.pins.stable, True, 0, offset, size)
+            for run, offset, size in held(inbound.store, asked, config.datagram_bytes, config.repair_bytes)
+        ]
+        few = sum([len(data.run.block) for data in again]) <= TWICE_BYTES
+        for data in again:
+            if at_home:
+                voice.cast(data)
+                continue
+            for _ in range(2 if nak.attempt > 1 and few else 1):
+                voice.transmit(nak.asker, data)
+
+    def answer_askers(self, relay: Relay, data: Data, onward: Iterable[Domain]) -> None:
+        first, last = data.run.first, data.run.end - 1
+        waiting: list[tuple[int, int, Domain]] = []
+        for low, high, lan in relay.askers:
+            if low <= last and first <= high and lan not in onward:
+                self._voice.transmit(lan, data)
+            elif high >= relay.inbound.next:
+                waiting.append((low, high, lan))
+        relay.askers = waiting
+
+    def measure(self, relay: Relay, data: Data, source: Domain) -> None:
+        """An answer to a question that was asked once: so long is a round trip, at most. If what was asked
+        for comes by itself after all, it was overtaken: from now on questions to there wait for so long, and
+        less with every answer, so that what is only late is neither repaired nor taken for lost."""
+        hole = relay.inbound.holes.at(data.run.first)
+        if hole is None or hole.asked != 1 or hole.asked_of != source:
+            return
+        seconds = self._voice.now - hole.asked_at
+        overtaken_s = self.overtaken_s.get(source, 0.0)
+        if not data.repair:
+            most_s = self._config.again_after(self.round_trips.get(source))
+            self.overtaken_s[source] = max(overtaken_s, min(overtaken_s + seconds, most_s))
+        elif data.hop == 0:
+            self.measured(source, seconds)
+            self.overtaken_s[source] = OVERTAKEN_LESS * overtaken_s
+
+    def measured(self, lan: Domain, seconds: float) -> None:
+        """The least counts: whatever was lost and resent on the way only adds to it. If it is much less than
+        we thought, the coordinator should know."""
+        before = self.round_trips.get(lan)
+        if before is None or seconds < before:
+            self.round_trips[lan] = seconds
+            if before is not None and seconds < 0.9 * before:
+                self._voice.set_timer(self._config.settle_s, "distances")
