@@ -42,6 +42,11 @@ class Lag:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
+        """What it took to get here was no turn."""
+        self.cpu_s = self._cpu_clock()
+        self._arm()
+
+    def _arm(self) -> None:
         self._due = self._loop.time() + EVERY_S
         self._timer = self._loop.call_at(self._due, self._look)
 
@@ -81,4 +86,4 @@ class Lag:
             self._record.note_rarely(
                 "loop_late", "loop_late", late_s=round(late_s, 3), because="busy or stopped"
             )
-        self.start()
+        self._arm()
