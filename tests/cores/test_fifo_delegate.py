@@ -559,6 +559,28 @@ def test_those_who_wait_for_what_we_miss_ourselves_are_remembered_within_a_bound
     assert len(bench.core.relays.running[A.endpoint].askers) == ASKERS_MAX
 
 
+def test_one_who_asks_again_for_what_we_miss_ourselves_is_sent_it_once():
+    bench = with_mit()
+    bench.hear("huji.h1", data(A, 3))
+    bench.core.relays.running[A.endpoint].everywhere = True
+    for attempt in (1, 2, 3):
+        bench.hear("ntu", Nak(A.endpoint, ((1, 2),), Domain("ntu"), attempt))
+    assert list(bench.core.relays.running[A.endpoint].askers) == [(1, 2, "ntu")]
+    assert [to for to, _ in sent(bench.hear("huji.h1", data(A, 1)), Data)].count("ntu") == 1
+
+
+def test_a_question_for_more_than_its_sender_can_have_sent_tells_us_of_nothing():
+    """A window is all that a sender is ahead of those it waits for, and its delegate is one of them."""
+    bench = with_mit()
+    bench.hear("huji.h1", data(A, 1))
+    inbound, window = bench.core.relays.running[A.endpoint].inbound, bench.core.config.window_messages
+    bench.hear("mit", Nak(A.endpoint, ((2, 2**40),), Domain("mit")))
+    bench.hear("huji.h2", Nak(A.endpoint, ((2, 2 + window),), Domain("huji.h2")))
+    assert inbound.high == 1 and not inbound.holes.holes
+    bench.hear("mit", Nak(A.endpoint, ((2, 1 + window),), Domain("mit")))
+    assert inbound.high == 1 + window
+
+
 @pytest.mark.spec("X-087")
 def test_what_is_stable_is_kept_for_a_receiver_of_our_own_that_does_not_have_it():
     """Home may have given our LAN up, and we do not know it."""

@@ -4,15 +4,17 @@ import pytest
 from support.fifobench import G, cut, items, user
 from support.fifobench import delegate as delegate_of
 
-from rostra.core.effects import Answer, Asked, LinkUp, Received, Send
+from rostra.core.effects import Answer, Asked, EndpointGone, LinkUp, Received, Send, TimerFired
 from rostra.core.stack import Stack
 from rostra.groups.attributes import Role
 from rostra.groups.members import Cause
-from rostra.names import Domain
+from rostra.names import Domain, Group
 from rostra.protocols.fifo import events as ev
 from rostra.protocols.fifo.core import HostCore
 from rostra.protocols.fifo.messages import Channel, SyncReply, encode
 from rostra.protocols.fifo.reception import Reception
+from rostra.protocols.flow.messages import Heartbeat, Pulse
+from rostra.protocols.flow.runs import block_of
 from rostra.protocols.relaxed.local import LocalServer
 from rostra.protocols.relaxed.messages import (
     EndpointLeft,
@@ -23,7 +25,7 @@ from rostra.protocols.relaxed.messages import (
     ResolveRequest,
     Routed,
 )
-from rostra.protocols.relaxed.requests import Open
+from rostra.protocols.relaxed.requests import Close, Open
 
 HUJI = Domain("huji")
 
@@ -142,3 +144,39 @@ def test_a_newcomer_that_leaves_waits_for_nothing():
     effects = host.step(ev.LeaveAsked(member.me, 7, G))
     assert [type(item) for item in items(effects)] == [ev.Parted]
     assert host.core.receptions == {} and host.core.members == {}
+
+
+def said_and_left(host, number, group):
+    """A program that opens an endpoint, says something in a group and leaves it."""
+    [opened] = [each for each in host.step(Asked("", number, Open(f"p{number}"))) if isinstance(each, Answer)]
+    me = opened.result.endpoint
+    host.step(ev.JoinAsked(me, number, group, number))
+    member = host.core.members[group][me]
+    member.sending.open = True
+    host.step(ev.Submitted(me, group, 1, block_of([b"m"])))
+    host.step(ev.Heard(group, Domain("huji"), (Heartbeat((Pulse(me, 1, 1),)),)))
+    host.step(ev.LeaveAsked(me, number, group))
+    assert me not in host.core.members.get(group, {}) and host.core._numbers[me][group] == 2
+    return me
+
+
+@pytest.mark.spec("TX-11")
+@pytest.mark.parametrize("ends", ["closes", "dies"])
+def test_where_the_streams_of_an_endpoint_go_on_is_known_for_as_long_as_it_is_open(ends):
+    host = Host()
+    for number in range(1, 20):
+        me = said_and_left(host, number, Group(f"g{number}", HUJI))
+        host.step(EndpointGone(me) if ends == "dies" else Asked(me, 99, Close()))
+    assert host.core._numbers == {}
+
+
+def test_what_an_endpoint_had_asked_when_it_died_is_forgotten_with_it():
+    host = Host()
+    [first, second] = host.join(2)
+    host.now = 60.0
+    host.step(TimerFired(first.reception.voice._key("snapshot", "")))
+    assert [question.asker for question in host.core._asked.values()] == [first.me]
+    host.step(EndpointGone(first.me))
+    assert host.core._asked == {}
+    host.step(TimerFired(second.reception.voice._key("snapshot", "")))
+    assert [question.asker for question in host.core._asked.values()] == [second.me]

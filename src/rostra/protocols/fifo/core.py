@@ -17,6 +17,8 @@ Members of one host hear each other's casts here, with whole runs; outside, mess
 from collections.abc import Iterable
 from typing import Final
 
+from msgspec import Struct
+
 from rostra.core.effects import (
     Answer,
     Asked,
@@ -63,6 +65,14 @@ from rostra.protocols.relaxed.local import AGENT, LocalServer
 HOST: Final = ServiceName["HostCore"]("fifo host")
 
 
+class _Question(Struct, frozen=True):
+    """What one of our machines asked the notice service."""
+
+    asker: Endpoint  # in whose name
+    machine: MemberCore | Submitter | Reception
+    joining: int | None  # the program's own token, if it is a join
+
+
 class HostCore(Service):
     """All members of one host."""
 
@@ -79,10 +89,9 @@ class HostCore(Service):
         self._shown = ShownAnswers()
         self._fragments = Fragments(self.config, self._room)
         self._part_bytes = self.config.datagram_bytes
-        self._numbers: dict[tuple[Endpoint, Group], int] = {}  # where a stream goes on after a leave (TX-11)
+        self._numbers: dict[Endpoint, dict[Group, int]] = {}  # where its streams go on after a leave (TX-11)
         self._token = 0
-        # Our questions; whose answer they are.
-        self._asked: dict[int, tuple[MemberCore | Submitter | Reception, int | None]] = {}
+        self._asked: dict[int, _Question] = {}  # by our token
 
     @property
     def any_group(self) -> Group | None:
@@ -133,6 +142,7 @@ class HostCore(Service):
                 for group in self._groups_of(endpoint):
                     self._drive(now, group, endpoint, LeaveAsked(endpoint, 0, group), out)
                     self._hurry(now, group, endpoint, out)
+                self._numbers.pop(endpoint, None)
         return out
 
     def hear(self, now: Instant, effects: Iterable[Effect]) -> list[Effect]:
@@ -175,7 +185,7 @@ class HostCore(Service):
             role=event.role,
             slow=event.slow,
             meta=event.meta,
-            next_seq=self._numbers.get((me, group), 1),
+            next_seq=self._numbers.get(me, {}).get(group, 1),
             reception=self._reception(event),
             parts=self._fragments.of(group),
         )
@@ -218,7 +228,7 @@ class HostCore(Service):
         except (BadInput, Refused, NotAvailable) as refusal:
             out.append(Answer(event.token, ns.denied(refusal)))
             return
-        next_seq = self._numbers.get((me, group), 1)
+        next_seq = self._numbers.get(me, {}).get(group, 1)
         submitter = Submitter(group, me, self.config, luck=event.luck, next_seq=next_seq)
         self.submitters.setdefault(group, {})[me] = submitter
         out.append(Answer(event.token, ns.Done()))
@@ -236,7 +246,10 @@ class HostCore(Service):
     def _endpoint_gone(self, now: Instant, endpoint: Endpoint, event: Event, out: list[Effect]) -> None:
         for group in self._groups_of(endpoint):
             self._drive(now, group, endpoint, event, out)
-            self._numbers.pop((endpoint, group), None)
+        self._numbers.pop(endpoint, None)
+        # Nobody answers what it has asked; a reception that asked in its name asks again, in another's.
+        for token in [token for token, question in self._asked.items() if question.asker == endpoint]:
+            del self._asked[token]
 
     # The network
 
@@ -344,8 +357,9 @@ class HostCore(Service):
                     out += [Transmit(to, group, piece) for piece in pieces(message, self._part_bytes)]
                 case Ask(request):
                     self._token -= 1
-                    self._asked[self._token] = (member, joining if isinstance(request, ns.Join) else None)
                     me = member.asks() if isinstance(member, Reception) else member.me
+                    joins = joining if isinstance(request, ns.Join) else None
+                    self._asked[self._token] = _Question(me, member, joins)
                     asked = Asked(me, self._token, request)
                     out += self.hear(now, self.stack.call(now, self, AGENT, asked))
                 case _:
@@ -386,7 +400,7 @@ class HostCore(Service):
             those = table.get(member.group, {})
             if those.get(member.me) is member:
                 if member.me in self.local.endpoints and member.sending.next_seq > 1:
-                    self._numbers[member.me, member.group] = member.sending.next_seq
+                    self._numbers.setdefault(member.me, {})[member.group] = member.sending.next_seq
                 del those[member.me]
                 if not those:
                     del table[member.group]
@@ -455,7 +469,8 @@ class HostCore(Service):
                 self._perform(now, member, member.step(now, told), out)
 
     def _answered(self, now: Instant, token: int, result: object, out: list[Effect]) -> None:
-        member, joining = self._asked.pop(token)
+        question = self._asked.pop(token)
+        member, joining = question.machine, question.joining
         match result:
             case ns.Absolute():
                 if isinstance(member, Reception):

@@ -62,7 +62,7 @@ class Relay:
         self.recent: dict[Domain, Recent] = {}  # by the LAN that was repaired
         self.via: Domain | None = None  # the delegate that its data comes from
         self.everywhere = False  # its home says it to every delegate at once: there is nothing to pass on
-        self.askers: list[tuple[int, int, Domain]] = []  # who waits for what we miss too
+        self.askers: dict[tuple[int, int, Domain], None] = {}  # who waits for what we miss too
         self.final: int | None = None
         self.polled: int | None = None  # while polling: the furthest that anybody got
         self.announced = 0  # the stable number that was told last

@@ -127,10 +127,12 @@ class Repairs:
             voice.transmit(nak.asker, Below(nak.stream, relay.lowest, voice.lan))
         for first, last in nak.ranges:
             if last >= inbound.next and inbound.store.holes(max(first, inbound.next), last):
-                if relay.final is None or last <= relay.final:
+                if last >= inbound.next + self._config.window_messages:
+                    voice.ignore("Nak", "further ahead of us than a sender can be")
+                elif relay.final is None or last <= relay.final:
                     missed = max(missed, last)
                 if not at_home and len(relay.askers) < ASKERS_MAX:
-                    relay.askers.append((first, last, nak.asker))
+                    relay.askers[first, last, nak.asker] = None
         self._repair(relay, nak, at_home)
         if missed:
             inbound.hear_high(missed)
@@ -159,12 +161,12 @@ class Repairs:
 
     def answer_askers(self, relay: Relay, data: Data, onward: Iterable[Domain]) -> None:
         first, last = data.run.first, data.run.end - 1
-        waiting: list[tuple[int, int, Domain]] = []
+        waiting: dict[tuple[int, int, Domain], None] = {}
         for low, high, lan in relay.askers:
             if low <= last and first <= high and lan not in onward:
                 self._voice.transmit(lan, data)
             elif high >= relay.inbound.next:
-                waiting.append((low, high, lan))
+                waiting[low, high, lan] = None
         relay.askers = waiting
 
     def measure(self, relay: Relay, data: Data, source: Domain) -> None:
