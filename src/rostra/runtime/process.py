@@ -122,6 +122,9 @@ need."""
 DISK_AGAIN_S: Final = 1.0
 """How often a disk that had no room is tried again."""
 
+DECIDED_BY_DISK: Final = ("votes", "claims")
+"""What a node does not do without room on its disk, so that its recording ends there."""
+
 TURN_CPU_S: Final = 0.02
 """Processor time after which a turn takes on no more work that can wait; the last piece may take as long.
 Raising it: fewer and longer turns under load; links and pings wait for longer."""
@@ -667,8 +670,8 @@ class Process:
 
     def no_room(self, hosted: HostedNode, what: str, error: StoreFailed) -> None:
         """The disk did not take this. Whoever needs it is refused, or waits; the node goes on."""
-        if hosted.is_seat and isinstance(hosted.recorder, Recorder):
-            hosted.recorder.end("what the replica did next was decided by its disk, which was full")
+        if what in DECIDED_BY_DISK and isinstance(hosted.recorder, Recorder):
+            hosted.recorder.end("what it did next was decided by its disk, which was full")
         self.record.count("disk_refused", what)
         self.record.note_rarely(
             f"disk {hosted.path}", "disk_refused", node=hosted.path, what=what, because=error.what
