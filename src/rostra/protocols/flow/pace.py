@@ -51,10 +51,6 @@ REMEMBERED: Final = 0.125
 LOSS_MARGIN: Final = 0.15
 """A paced way that loses so much more than always, and more than chance explains, is still too fast."""
 
-LEAST_FRAMES_PER_S: Final = 4.0
-"""However much is lost, so many frames are sent each second. Below that a way is judged by one or two frames
-in seconds, and the rate would not find its way up again. Raising it: more is lost on ways still narrower."""
-
 LEAST_CHANCE: Final = 0.05
 """A way that has lost nothing so far is still expected to lose so much by chance: one lost frame of five does
 not make a rate too fast."""
@@ -205,7 +201,7 @@ class Pace:
         self._repairs: deque[Waiting] = deque()  # go first: others wait behind what they fill
         self._news: deque[Waiting] = deque()
         self._frame_bytes = frame_bytes
-        self._least = LEAST_FRAMES_PER_S * frame_bytes  # bytes per second that are always allowed
+        self._least = frame_bytes / 2  # bytes per second that are always allowed
         self._pending: Counter[Number] = Counter()  # what is in the queue
         self._sent_at: dict[Number, tuple[Instant, int]] = {}  # what was sent lately, in how many frames
         self._last: tuple[Instant, Group, Data] | None = None  # the repair that was handed over last
