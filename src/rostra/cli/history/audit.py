@@ -154,12 +154,12 @@ def _judge(
     around: int,
     journal: str | None,
 ) -> list[Verdict]:
-    from rostra.history.audits import lines_around, offences, verdicts
+    from rostra.history.audits import judge, lines_around, offences
     from rostra.history.audits.replay import replay_command
     from rostra.history.progress import progress
 
     with progress(archive.spark, f"judging {name}"):
-        rows = [row.asDict() for row in verdicts(evidence, name, bound_s).orderBy("world").collect()]
+        rows = judge(evidence, name, bound_s)
         broken: dict[str, list[Offence]] = {}
         commands: dict[str, str] = {}
         if any(row["answer"] == "no" for row in rows):

@@ -66,33 +66,24 @@ def _late(evidence: Evidence, bound_s: float) -> DataFrame:
     awake = runs.join(idle.select(*key, "run").distinct(), [*key, "run"], "left_anti").withColumn(
         "took_s", seconds(F.col("from_at"), F.col("until_at"))
     )
-    late = undoubted(
-        awake.where(F.col("took_s") > bound_s),
-        evidence.doubts,
-        F.array("seen_by"),
-        F.col("until_at"),
-        since=F.col("from_at"),
+    late = F.col("took_s") > bound_s
+    text = F.format_string(
+        f"%s was not told within {bound_s:g} s that it lost %s in %s", "seen_by", "member", "group"
     )
-    told = awake.where((F.col("took_s") <= bound_s) & (F.col("left_at") == F.col("until_at")))
     return shaped(
-        late,
+        undoubted(
+            awake.where(late | (F.col("left_at") == F.col("until_at"))),
+            evidence.doubted,
+            F.array("seen_by"),
+            F.col("until_at"),
+            since=F.col("from_at"),
+            wrong=late,
+        ),
         FINDINGS,
-        at="from_at",
+        at=F.when(late, F.col("from_at")).otherwise(F.col("until_at")),
         writer="seen_by",
         seq="joined_seq",
-        text=F.format_string(
-            f"%s was not told within {bound_s:g} s that it lost %s in %s", "seen_by", "member", "group"
-        ),
-    ).unionByName(
-        shaped(
-            told,
-            FINDINGS,
-            broken=F.lit(False),
-            at="until_at",
-            writer="seen_by",
-            seq="joined_seq",
-            text=F.lit(None),
-        )
+        text=F.when(late, text),
     )
 
 
@@ -128,7 +119,7 @@ def _twice(evidence: Evidence) -> DataFrame:
         .join(F.broadcast(downs), list(pair), "left")
         .where(F.col("time") > F.coalesce("downs", F.lit(0)))
     )
-    broken = undoubted(told_again, evidence.doubts, F.array("accuser", "writer"), F.col("at"))
+    broken = undoubted(told_again, evidence.doubted, F.array("accuser", "writer"), F.col("at"))
     text = F.format_string("%s was told twice of one failure of %s", "observer", "accused")
     return shaped(broken, FINDINGS, text=text)
 
@@ -158,7 +149,7 @@ def _alone(evidence: Evidence) -> DataFrame:
         .join(home, change, "left_anti")
     )
     return shaped(
-        undoubted(unknown, evidence.doubts, F.array("writer", there), F.col("at"), since=F.col("at")),
+        undoubted(unknown, evidence.doubted, F.array("writer", there), F.col("at"), since=F.col("at")),
         FINDINGS,
         text=F.format_string("%s was told of %s alone, not of its domain", "writer", "member"),
     )

@@ -55,11 +55,3 @@ def _daily(spells: DataFrame, until: Column) -> DataFrame:
         .withColumn("of_day_s", seconds(F.greatest("from_at", begins), F.least(until, ends)))
         .where(F.col("of_day_s") > 0)
     )
-
-
-def shares(evidence: Evidence) -> DataFrame:
-    """Of each world how much can be judged: world, share. No row where nothing is in doubt."""
-    if evidence.doubts.isEmpty():
-        return evidence.times.select("world", F.lit(1.0).alias("share")).limit(0)
-    summed = coverage(evidence).groupBy("world").agg(F.sum("known_s") / F.sum("seconds"))
-    return summed.toDF("world", "share")

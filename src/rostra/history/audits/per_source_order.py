@@ -96,7 +96,7 @@ def links_alternate(evidence: Evidence) -> DataFrame:
     return shaped(
         undoubted(
             reports.where(F.col("before") == F.col("kind")),
-            evidence.doubts,
+            evidence.doubted,
             F.array("writer"),
             F.col("at"),
             since=F.col("at"),

@@ -47,7 +47,7 @@ def stable_truth(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     hidden = _hidden(evidence, calm)
     found = undoubted(
         wrong.select(*hidden.columns).unionByName(hidden),
-        evidence.doubts,
+        evidence.doubted,
         F.array("seen_by", there),
         F.col("moment"),
         since=F.col("from_at"),
@@ -82,7 +82,7 @@ def stable_truth(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     )
     unlisted = owed(evidence, bound_s, ("followed",), "%s has followed %s and was never given a list")
     return offences.unionByName(fine).unionByName(
-        undoubted(unlisted, evidence.doubts, F.array("writer"), F.col("at"))
+        undoubted(unlisted, evidence.doubted, F.array("writer"), F.col("at"))
     )
 
 
