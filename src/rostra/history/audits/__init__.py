@@ -13,6 +13,7 @@ say the same of the same storms.
 """
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from math import floor
 from typing import Any, Final, NamedTuple
 
@@ -195,8 +196,9 @@ def _verdict(
             f"{missing}{floor(share * 1000) / 10:.1f} % of it could be judged"  # nothing is all that is not
         )
     elif doubted and doubted["open"]:
+        last = datetime.fromtimestamp(doubted["open_at"], UTC)
         journals = f"{doubted['open']} journals have no closing mark"
-        said = f"cannot tell after {doubted['open_at']}: {journals}"
+        said = f"cannot tell after {last:%Y-%m-%d %H:%M:%S} UTC: {journals}"
     unsure = excused or not judged or not share
     return {
         "promise": promise,

@@ -95,14 +95,7 @@ def _twice(evidence: Evidence) -> DataFrame:
     pair = ("world", "accuser", "accused")
     silent = events.join(F.broadcast(evidence.speaking), ["world", "group"], "left_anti")
     told = silent.where(F.col("kind").isin("without", "only") & (F.col("nth") == 0)).select(
-        *pair,
-        "writer",
-        "epoch",
-        "seq",
-        "at",
-        "group",
-        "domain",
-        F.explode("observers").alias("observer"),
+        *pair, "writer", "epoch", "seq", "at", "group", "domain", F.explode("observers").alias("observer")
     )
     times = Window.partitionBy(*pair, "writer", "epoch", "group", "domain", "observer").orderBy("seq")
     numbered = told.withColumn("time", F.row_number().over(times))

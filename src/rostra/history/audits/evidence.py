@@ -117,15 +117,14 @@ class Evidence:
 
     @cached_property
     def doubts_of(self) -> dict[str, Row]:
-        """How many there are of each world, and when they begin: doubts, doubted_at, open, open_at."""
+        """How many there are of each world, and when they begin: doubts, doubted_at, open, open_at (in
+        seconds since 1970)."""
         is_open = F.col("what") == OPEN_END
         counted = self.doubts.groupBy("world").agg(
             F.count_if(~is_open).alias("doubts"),
             F.min(F.when(~is_open & (F.col("what") != "clock"), F.col("from_at"))).alias("doubted_at"),
             F.count_if(is_open).alias("open"),
-            F.date_format(F.min(F.when(is_open, F.col("from_at"))), "yyyy-MM-dd HH:mm:ss 'UTC'").alias(
-                "open_at"
-            ),
+            F.unix_seconds(F.min(F.when(is_open, F.col("from_at")))).alias("open_at"),
         )
         return {row["world"]: row for row in counted.collect()}
 

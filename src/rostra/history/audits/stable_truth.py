@@ -63,13 +63,7 @@ def stable_truth(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         .otherwise(", and cannot reach it"),
     )
     offences = shaped(
-        found,
-        FINDINGS,
-        at="moment",
-        writer="seen_by",
-        epoch=F.lit(None),
-        seq=F.lit(None),
-        text=said,
+        found, FINDINGS, at="moment", writer="seen_by", epoch=F.lit(None), seq=F.lit(None), text=said
     )
     judged = meeting(evidence.informed, calm, times)
     fine = shaped(

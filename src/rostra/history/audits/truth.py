@@ -109,9 +109,7 @@ def lies(seen: DataFrame, home: DataFrame, informed: DataFrame) -> DataFrame:
 
     def step(at: str, by: int) -> Column:
         return F.struct(
-            F.col(at).alias("at"),
-            (F.col("seen") * by).alias("a"),
-            ((1 - F.col("seen")) * by).alias("b"),
+            F.col(at).alias("at"), (F.col("seen") * by).alias("a"), ((1 - F.col("seen")) * by).alias("b")
         )
 
     steps = (

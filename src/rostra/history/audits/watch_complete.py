@@ -48,18 +48,7 @@ def numbers(evidence: Evidence) -> DataFrame:
     not name everybody start anew."""
     turns = evidence.events.where(
         F.col("kind").isin("snapshot", "changed", "gap", "followed") & (F.col("nth") == 0)
-    ).select(
-        "world",
-        "writer",
-        "epoch",
-        "group",
-        "seq",
-        "at",
-        "kind",
-        "number",
-        "observers",
-        "told",
-    )
+    ).select("world", "writer", "epoch", "group", "seq", "at", "kind", "number", "observers", "told")
     story = Window.partitionBy("world", "writer", "epoch", "group", "observer").orderBy("seq")
     judged = (
         each_named(turns, "world", "writer", "epoch", "group")
