@@ -75,7 +75,7 @@ class Archive:
     def events(self) -> "DataFrame":
         """All rows (`schemas.EVENTS`), each once."""
         if self._tables is not None:
-            from rostra.history.straight import files_in, note
+            from rostra.history.arrow_fast_path import files_in, note
 
             commits = self._tables.require()
             events = self._tables.read(self.spark, "events", commits)

@@ -33,13 +33,13 @@ def _late(evidence: Evidence, bound_s: float) -> DataFrame:
     """Stays of members that could not be reached: overlapping faults count as one."""
     broken = evidence.at_fault
     key = ("world", "seen_by", "epoch", "group", "member", "joined_seq")
-    spells = (
+    intervals = (
         evidence.stays.join(F.broadcast(evidence.times), "world")
         .withColumn("from_at", F.col("joined_at"))
         .withColumn("end", F.coalesce("left_at", "newest"))
     )
     pieces = (
-        in_the_way(spells, broken)
+        in_the_way(intervals, broken)
         .where((F.col("place") != F.col("seen_by")) & (F.col("fault_from") < F.col("end")))
         .where(F.col("fault_until") > F.col("from_at"))
         .select(

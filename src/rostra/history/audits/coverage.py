@@ -45,12 +45,12 @@ def coverage(evidence: Evidence) -> DataFrame:
     )
 
 
-def _daily(spells: DataFrame, until: Column) -> DataFrame:
+def _daily(intervals: DataFrame, until: Column) -> DataFrame:
     """Each from its `from_at` on, cut at midnight; those of no length are left out."""
     days = F.sequence(F.to_date("from_at"), F.to_date(until))
     begins, ends = F.col("day").cast("timestamp"), F.date_add("day", 1).cast("timestamp")
     return (
-        spells.where(until > F.col("from_at"))
+        intervals.where(until > F.col("from_at"))
         .withColumn("day", F.explode(days))
         .withColumn("of_day_s", seconds(F.greatest("from_at", begins), F.least(until, ends)))
         .where(F.col("of_day_s") > 0)

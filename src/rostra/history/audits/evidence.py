@@ -56,10 +56,7 @@ class Evidence:
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """Worked out once, until `release`."""
-        if self._rows <= TINY_ROWS:
-            return copied(frame)
-        self._kept.append(kept(frame))
-        return self._kept[-1]
+        return copied(frame) if self._rows <= TINY_ROWS else self._held(kept(frame))
 
     def once(self, frame: DataFrame) -> DataFrame:
         """The same for what grows with the events, if they are few: more than one step goes on from it."""
@@ -68,6 +65,10 @@ class Evidence:
         made = self.keep(frame)
         # Nothing has to be brought together for a window or a sum that is in one place already.
         return made.coalesce(1) if self._rows <= TINY_ROWS else made
+
+    def _held(self, frame: DataFrame) -> DataFrame:
+        self._kept.append(frame)
+        return frame
 
     def judged(self, key: Hashable, judge: Callable[[], DataFrame]) -> DataFrame:
         """What was found once under this key: of a small history it is not judged again for what broke."""
@@ -217,8 +218,7 @@ class Evidence:
 
     @cached_property
     def _lives_as_written(self) -> DataFrame:
-        self._kept.append(kept(lives(self._given)))
-        return self._kept[-1]
+        return self._held(kept(lives(self._given)))
 
     @cached_property
     def _marks_as_written(self) -> DataFrame:
@@ -230,10 +230,7 @@ class Evidence:
         if self._rows > SMALL_ROWS:
             return self._given
         given = self._given.coalesce(1) if self._rows <= TINY_ROWS else self._given.select("*")
-        if self._given.is_cached:
-            return given
-        self._kept.append(given.persist())
-        return given
+        return given if self._given.is_cached else self._held(given.persist())
 
     @cached_property
     def _rows(self) -> int:

@@ -103,10 +103,12 @@ def _hidden(evidence: Evidence, calm: DataFrame) -> DataFrame:
         .distinct()
     )
     seen = evidence.stays.join(F.broadcast(times), "world")
-    spells = seen.withColumn("from_at", F.col("joined_at")).withColumn("end", F.coalesce("left_at", "newest"))
+    intervals = seen.withColumn("from_at", F.col("joined_at")).withColumn(
+        "end", F.coalesce("left_at", "newest")
+    )
     idle = hot.select("world", "moment", F.col("place").alias("seen_by")).distinct()
     return (
-        in_the_way(spells, asked)
+        in_the_way(intervals, asked)
         .withColumnRenamed("fault_from", "moment")
         .where(F.col("from_at") < F.col("moment"))
         .join(F.broadcast(idle), ["world", "moment", "seen_by"], "left_anti")

@@ -12,12 +12,12 @@ from support.journal import Journal
 from support.segments import cut, send
 
 from rostra.history.archive import Archive
+from rostra.history.arrow_fast_path import files_in, note, origin_of
 from rostra.history.audits import Evidence, evidence
 from rostra.history.audits.marks import marks
 from rostra.history.audits.per_source_order import told_in_order
 from rostra.history.journals import read_journal
 from rostra.history.questions import churn, lives, stays
-from rostra.history.straight import files_in, note, origin_of
 
 HOSTS = ("eu.paris.h1", "eu.paris.h2", "us.ny.h1")
 MEMBERS = ("eu.paris.h1/ann#1", "eu.paris.h1/ann#2", "us.ny.h1/eve#1")
