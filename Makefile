@@ -8,6 +8,7 @@ HOURS   ?= 1
 KILLS   ?= 20
 STORMS  ?= 20
 EVENTS  ?= 1000000 10000000 100000000
+AT      ?= /tmp/month
 RECEIVERS ?= 300 1000 3000 10000
 ARGS    ?=
 
@@ -16,7 +17,7 @@ READY := .venv/ready-to-work
 RUNS  := .venv/ready-to-run
 
 .DEFAULT_GOAL := help
-.PHONY: help up lab test fresh fmt lint types unit live browser fuzz storm explore soak storm-history parity-history cluster-history spec-coverage corpus goldens bench bench-turns bench-history crowd watchers congress-report xpand-table xpand-growth clean
+.PHONY: help up lab test fresh fmt lint types unit live browser fuzz storm explore soak storm-history parity-history cluster-history spec-coverage corpus goldens bench bench-turns bench-history month crowd watchers congress-report xpand-table xpand-growth clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -97,6 +98,9 @@ bench-turns: $(READY)  ## W1, W2 and W4 of this build and of OLD=commit in turn:
 
 bench-history: $(READY)  ## questions and audits of made-up months, beside DuckDB (EVENTS="1000000 10000000")
 	@$(BIN)/python -m benchmarks.history $(addprefix --events ,$(EVENTS)) $(ARGS)
+
+month: $(READY)  ## make up the journals of a month, a million rows: AT=DIR (ARGS="--events 50000 --plant why")
+	@$(BIN)/python -m benchmarks.sample $(AT) $(ARGS)
 
 crowd: $(READY)  ## a thousand programs join one group at once, against the bars (ARGS="--programs 300")
 	@$(BIN)/python -m benchmarks.crowd $(ARGS)

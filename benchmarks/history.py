@@ -39,9 +39,9 @@ from msgspec import Struct
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.sample import BEGAN_US, sample
 from rostra.history import session
 from rostra.history.progress import progress, waiting
-from rostra.history.sample import BEGAN_US, sample
 from rostra.journal.segments import Place
 
 if TYPE_CHECKING:

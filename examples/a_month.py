@@ -17,13 +17,15 @@ from pyspark.sql import functions as F
 from rostra.history import Archive
 from rostra.history.audits import Evidence, verdicts
 from rostra.history.questions import churn, convergence, flaps, memberships, size, stays
-from rostra.history.sample import sample
 from rostra.history.session import end, start
 
-# %% A history: fifty thousand rows are a small one. As `rostra history sample DIR --events 50000 --days 7`.
+# %% A history: fifty thousand rows are a small one. As `make month` makes them.
 given = sys.argv[1] if len(sys.argv) > 1 and "ipykernel" not in sys.modules else None
 journal = given or str(Path(tempfile.mkdtemp()) / "journal")
 if given is None:
+    sys.path += [".", ".."]  # where benchmarks/ is, beside this file's folder
+    from benchmarks.sample import sample
+
     print(sample(journal, events=50_000, days=7))
 
 spark = start("local[*]", settings={"spark.sql.shuffle.partitions": "4"})

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from benchmarks.sample import sample
 from rostra.history import session
-from rostra.history.sample import sample
 
 PROGRAM = Path(__file__).parents[2] / "examples" / "a_month.py"
 NOTEBOOK = PROGRAM.with_suffix(".ipynb")

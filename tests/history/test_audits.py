@@ -6,6 +6,7 @@ Every case is a world of its own, and all of them are judged together: see `supp
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,12 @@ from faults.test_faults_find_bugs import (
     announces_nothing_when_the_link_comes_up,
     passes_no_change_on_to_siblings,
 )
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from support.calm import calm_world
 from support.court import Court
 from support.journal import Journal, Row, frame
+from support.parity import STORM_BOUND_S, bounds_of
 from support.segments import SCHEMA
 
 from rostra.errors import BadInput
@@ -573,26 +577,34 @@ def test_a_planted_violation_is_found(promise, plant, judged):
     assert verdict.answer == "no" and verdict.why, verdict
 
 
+@pytest.fixture(scope="module")
+def pointed_at(judged):
+    """Of each world in which a promise was broken what is pointed at, and the lines around the first of it:
+    each world is about one promise, so all of them are looked up at once."""
+    of_promise = [
+        offences(judged.evidence, promise, BOUNDS.get(promise), first=50).where(
+            F.col("world").isin([plant.__name__ for name, plant in PLANTED if name == promise])
+        )
+        for promise in CONGRESS
+    ]
+    rows = reduce(DataFrame.union, of_promise).toArrow()
+    found = judged.events.sparkSession.createDataFrame(rows)
+    lines = lines_around(judged.events, found.where("offence = 1"), 2).collect()
+    return rows.to_pylist(), lines
+
+
 @pytest.mark.parametrize("promise", CONGRESS)
-def test_a_planted_violation_is_pointed_at_among_the_lines_around_it(promise, judged):
+def test_a_planted_violation_is_pointed_at_among_the_lines_around_it(promise, judged, pointed_at):
+    rows, lines = pointed_at
     planted = {plant.__name__: judged.places[plant.__name__] for name, plant in PLANTED if name == promise}
-    found = (
-        offences(judged.evidence, promise, BOUNDS.get(promise), first=50)
-        .where("world in ({})".format(", ".join(f"'{world}'" for world in planted)))
-        .cache()
-    )
-    rows = found.collect()
     for world, place in planted.items():
         places = [(row["writer"], row["seq"]) for row in rows if row["world"] == world]
         assert place["writer"] in {writer for writer, _ in places}, world
         if "seq" in place:
             assert (place["writer"], place["seq"]) in places, (world, places)
-    lines = lines_around(judged.events, found.where("offence = 1"), 2).collect()
-    for world in planted:
         around = [line for line in lines if line["world"] == world]
         assert around and len({line["writer"] for line in around}) == 1
         assert all(-2 <= line["place"] <= 2 for line in around)
-    found.unpersist()
 
 
 @pytest.mark.parametrize("promise", ["per-source-order", "stable-truth", "watch-complete"])
@@ -698,13 +710,13 @@ def test_a_world_that_was_killed_whole_is_judged_up_to_its_end_and_says_where_th
 @pytest.mark.parametrize("promise", ["stable-truth", "watch-complete", "heals-alone"])
 def test_a_clock_that_is_off_is_measured_and_breaks_no_promise(promise, judged):
     for world, ahead_s in CLOCKED.items():
-        verdict = judged.verdict(promise, world)
+        verdict = judged.verdict(promise, world, bounds_of(promise, STORM_BOUND_S))
         assert (verdict.broken, verdict.doubts) == (0, 0), verdict
         assert promise == "heals-alone" or verdict.answer == "yes", verdict
         way = "ahead" if ahead_s > 0 else "behind"
         off = f"clocks that are off: eu.p.h2 600 s {way}" if abs(ahead_s) > 10 else None
         assert (verdict.why or "").endswith(off or ""), verdict
-    verdict = judged.verdict(promise, "set-while-it-runs")
+    verdict = judged.verdict(promise, "set-while-it-runs", bounds_of(promise, STORM_BOUND_S))
     assert (verdict.broken, verdict.doubts) == (0, 1) and verdict.share < 0.7, verdict
     assert verdict.why.endswith("; clocks that are off: eu.p.h2 600 s ahead at first")
 

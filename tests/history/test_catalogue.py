@@ -12,7 +12,7 @@ from support.calm import calm_world
 from rostra.errors import BadInput
 from rostra.history.archive import Archive
 from rostra.history.ingest import Ingest
-from rostra.history.narrow import around_removal, groups_in, open_ends, places_in, reach
+from rostra.history.narrow import around_removal
 from rostra.history.questions.lives import lives
 from rostra.history.questions.stays import memberships
 from rostra.history.questions.who import followers, who, who_stayed
@@ -48,16 +48,16 @@ def rows_of(answer: Any) -> list[str]:
 
 def test_the_catalogue_says_what_all_events_say(both: tuple[Archive, Archive]) -> None:
     journal, tables = both
-    assert groups_in(tables) == groups_in(journal) == [GROUP]
-    assert places_in(tables) == places_in(journal)
-    assert reach(tables) == reach(journal)
+    kept, found = tables.catalogue, journal.catalogue
+    assert kept.groups == found.groups == [GROUP]
+    assert kept.places == found.places and kept.time_range == found.time_range
     for early in (0, 3):
-        last = reach(journal)[1]
+        last = found.time_range[1]
         assert last is not None
         at = last - timedelta(seconds=early)
-        assert open_ends(tables, at) == open_ends(journal, at)
+        assert kept.open_ends(at) == found.open_ends(at)
     names = tables.lived.columns
-    assert rows_of(tables.lived) == rows_of(lives(journal.events).select(names))
+    assert rows_of(tables.lived) == rows_of(journal.lived) == rows_of(lives(journal.events).select(names))
 
 
 def test_who_is_told_from_stays_as_it_is_from_events(both: tuple[Archive, Archive], place: Path) -> None:
@@ -68,8 +68,9 @@ def test_who_is_told_from_stays_as_it_is_from_events(both: tuple[Archive, Archiv
     for at in (min(cut) - timedelta(seconds=1), max(cut) + timedelta(milliseconds=1)):
         for seen_from in ("world", "paris.c"):
             asked = followers(tables.table("follows"), GROUP, at, seen_from, tables.lived)
-            found = rows_of(who_stayed(tables.stays, asked, GROUP, at))
+            found = rows_of(who_stayed(tables.stays_of(GROUP), asked, GROUP, at))
             assert found == rows_of(who(journal.events, GROUP, at, seen_from))
+            assert found == rows_of(who_stayed(journal.stays_of(GROUP), asked, GROUP, at))
             seen.add(tuple(found))
     assert len(seen) >= 3 and all(seen)
 
@@ -105,7 +106,7 @@ def test_what_the_catalogue_knows_is_told_without_spark(place: Path) -> None:
 
     archive = Archive(start, tables=str(place / "tables"))
     assert the_group(archive, "g") == GROUP and the_place(archive, "haifa.a") == "haifa.a"
-    assert the_time(archive, None) == reach(archive)[1]
+    assert the_time(archive, None) == archive.catalogue.time_range[1]
     with pytest.raises(BadInput) as refused:
         the_place(archive, "hiafa")
     assert "haifa" in refused.value.fix

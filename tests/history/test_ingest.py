@@ -15,9 +15,9 @@ from support.segments import SCHEMA, Row, cut, send
 from rostra.errors import BadInput
 from rostra.history.archive import Archive
 from rostra.history.ingest import Ingest
+from rostra.history.partitions import FILE_WEIGHT
 from rostra.history.questions.lives import lives
 from rostra.history.questions.stays import stays
-from rostra.history.shares import FILE_WEIGHT
 from rostra.history.tables import Tables
 
 HOSTS = ("eu.paris.h1", "eu.paris.h2", "us.ny.h1")
@@ -80,7 +80,7 @@ def test_segments_in_any_order_and_more_than_once_give_the_tables_of_the_whole(
 ) -> None:
     # As if each batch were large: looked at, written and compacted by several tasks of Spark.
     monkeypatch.setattr("rostra.history.ingest.FEW", 4)
-    monkeypatch.setattr("rostra.history.shares.SHARE_WEIGHT", 2 * FILE_WEIGHT)
+    monkeypatch.setattr("rostra.history.partitions.PARTITION_WEIGHT", 2 * FILE_WEIGHT)
     monkeypatch.setattr("rostra.history.compact.FEW_ROWS", 20)
     dice = Random(seed)
     rows = random_journal(dice)

@@ -3,8 +3,9 @@
 from itertools import product
 
 from pyspark.sql import functions as F
+from support.ways import crosses, on_the_way
 
-from rostra.history.places import crosses, on_the_way, place_of, way
+from rostra.history.places import place_of, way
 
 HOSTS = ("eu.p.h1", "eu.p.h2", "eu.r.h1", "us.n.h1", "us.n.x.h1", "h0")
 SERVERS = (*HOSTS, "world", "eu", "eu.p", "eu.r", "us", "us.n", "us.n.x")

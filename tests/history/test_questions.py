@@ -5,9 +5,10 @@ from itertools import pairwise
 import pytest
 from pyspark.sql import functions as F
 from support.journal import Journal, answers, clock
+from support.ways import crosses, on_the_way
 
 from rostra.errors import BadInput
-from rostra.history.places import crosses, distance, enclosing, inside, on_the_way, parent
+from rostra.history.places import distance, enclosing, inside, parent
 from rostra.history.questions.availability import AVAILABILITY, availability
 from rostra.history.questions.churn import CHURN, churn
 from rostra.history.questions.convergence import CONVERGENCE, convergence

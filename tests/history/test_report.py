@@ -6,7 +6,8 @@ from xml.etree import ElementTree
 import pytest
 from support.journal import Journal, clock
 
-from rostra.history.narrow import about, groups_in, having, narrowed, places_in, reach, seen_inside
+from rostra.history.catalogue import of_events
+from rostra.history.narrow import about, having, narrowed, seen_inside
 from rostra.history.plots import Bar, bars, lines, nice, stacked
 from rostra.history.questions import why
 from rostra.history.report import report
@@ -32,15 +33,6 @@ def events(spark):
     return journal.frame(spark).cache()
 
 
-class History:
-    """As much of an archive as is asked for here."""
-
-    catalogue = None  # of a journal there is none
-
-    def __init__(self, events):
-        self.events = events
-
-
 def test_a_report_is_one_page_without_scripts_that_draws_what_is_there(events):
     said = []
     page = report(events, say=said.append)
@@ -60,10 +52,10 @@ def test_an_empty_history_says_so(events):
 
 
 def test_what_is_in_a_history_is_found_and_narrowed(events):
-    history = History(events)
-    assert groups_in(history) == ["chess@world"]
-    assert places_in(history) == ["eu", "eu.paris", "eu.paris.h1", "us", "us.ny", "us.ny.h1", "world"]
-    assert reach(history) == (clock(0), clock(10))
+    history = of_events(events)
+    assert history.groups == ["chess@world"]
+    assert history.places == ["eu", "eu.paris", "eu.paris.h1", "us", "us.ny", "us.ny.h1", "world"]
+    assert history.time_range == (clock(0), clock(10))
     assert narrowed(events, "go@world", clock(2), clock(10)).count() == 0
     told = events.where("kind = 'without'").withColumnRenamed("writer", "seen_by")
     assert seen_inside(told, "eu").count() == 1 and seen_inside(told, "us").count() == 0

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from benchmarks.sample import PLANTS, SPOKEN, sample
 from rostra.errors import BadInput
-from rostra.history.sample import PLANTS, SPOKEN, sample
 from rostra.journal.schema import KIND_NAMES, SIGHT
 from rostra.journal.segments import SCHEMA, read
 

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from support.journal_page import with_tables
+
 from rostra.journal.bounds import Bounds
-from rostra.journal.page import with_tables
 from rostra.journal.schema import COLUMNS, KINDS, NAMES
 
 PAGE = Path(__file__).parents[2] / "docs" / "journal.md"

@@ -12,8 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import Row
 
-from rostra.history.audits import Evidence, promise_called, verdicts
+from rostra.history.audits import Evidence, judge, promise_called
 
 
 class Court:
@@ -33,8 +34,8 @@ class Court:
         bound = inspect.signature(promise_called(promise).judge).parameters.get("bound_s")
         key = (promise, None if bound is not None and bound.default == bound_s else bound_s)
         if key not in self._verdicts:
-            rows = verdicts(self.evidence, *key).collect()
-            self._verdicts[key] = {row["world"]: row for row in rows}
+            rows = judge(self.evidence, *key)
+            self._verdicts[key] = {row["world"]: Row(**row) for row in rows}
         return self._verdicts[key]
 
     def close(self) -> None:

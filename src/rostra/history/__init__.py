@@ -5,7 +5,7 @@
 session     where Spark runs, and how it is started without a word
 warm        a Spark that stays between questions
 schemas     every table's columns, under a name
-ingest      growing journals become tables: look, runs, shares, spells, compact, tables
+ingest      growing journals become tables: look, runs, partitions, intervals, compact, tables
 rebuild     tables made anew from the events
 source      spark.read.format("rostra")
 archive     where a question reads from: tables, or journals as they are

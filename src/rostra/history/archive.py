@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from rostra.errors import BadInput
-from rostra.history.catalogue import Catalogue
+from rostra.history.catalogue import Catalogue, of_events, of_tables
 from rostra.history.look import OTHER_WORLD
 from rostra.history.tables import Tables
 
@@ -62,24 +62,20 @@ class Archive:
         return self._spark() if callable(self._spark) else self._spark
 
     @cached_property
-    def catalogue(self) -> Catalogue | None:
-        """Of tables: what ingest keeps for those who ask."""
-        return None if self._tables is None else Catalogue(self._tables)
+    def catalogue(self) -> Catalogue:
+        """What is asked before a question."""
+        return of_events(self.events) if self._tables is None else of_tables(self._tables)
 
     @cached_property
     def lived(self) -> "DataFrame":
         """The lives of all writers: whose, from when until when, and how they ended."""
-        if self.catalogue is not None:
-            return self.catalogue.lives(self.spark)
-        from rostra.history.questions.lives import lives
-
-        return lives(self.events)
+        return self.catalogue.lives(self.spark)
 
     @cached_property
     def events(self) -> "DataFrame":
         """All rows (`schemas.EVENTS`), each once."""
         if self._tables is not None:
-            from rostra.history.straight import files_in, note
+            from rostra.history.arrow_fast_path import files_in, note
 
             commits = self._tables.require()
             events = self._tables.read(self.spark, "events", commits)
@@ -110,6 +106,17 @@ class Archive:
         from rostra.history.questions.stays import stays
 
         return stays(self.events)
+
+    def stays_of(self, group: str) -> "DataFrame":
+        """Of one group: of a journal nothing else is worked out."""
+        from pyspark.sql import functions as F
+
+        from rostra.history.questions.stays import stays
+
+        is_it = F.col("group") == group
+        if self._tables is not None:
+            return self.stays.where(is_it)
+        return stays(self.events.where(is_it), self.lived)
 
     def table(self, name: str) -> "DataFrame":
         """Any table by its name; from journals, it is made on the way."""

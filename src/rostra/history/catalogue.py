@@ -1,18 +1,19 @@
-"""What is known of tables without reading a row of them, and without Spark: ingest keeps it.
+"""What a history is asked before a question: which groups and places are in it, who lived, and when it ends.
+Of tables that is known without reading a row of them, and without Spark: ingest keeps it.
 
     _commits/17.json      groups
     epochs/batch=17/      the lives of writers: whose, from when until when, and how they ended
 
-It says what the same questions over all events would say.
+It says what the same questions over all events say, which are asked of a journal.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rostra.history.runs import Epoch, Key
-from rostra.history.tables import Commit, Tables
+from rostra.history.tables import Tables
 from rostra.names import Domain, enclosing
 
 if TYPE_CHECKING:
@@ -33,13 +34,20 @@ class Lived(NamedTuple):
 
 
 class Catalogue:
-    def __init__(self, tables: Tables, commits: tuple[Commit, ...] | None = None) -> None:
-        self._tables = tables
-        self.commits = tables.require() if commits is None else commits
+    """Of tables it is what ingest keeps for those who ask; of a journal it is found out by Spark, once."""
+
+    def __init__(
+        self, find_groups: Callable[[], Iterable[str]], find_lives: Callable[[], dict[Key, Lived]]
+    ) -> None:
+        self._find_groups, self._find_lives = find_groups, find_lives
 
     @cached_property
     def groups(self) -> list[str]:
-        return sorted({group for commit in self.commits for group in commit.groups})
+        return sorted(self._find_groups())
+
+    @cached_property
+    def lived(self) -> dict[Key, Lived]:
+        return self._find_lives()
 
     @cached_property
     def places(self) -> list[str]:
@@ -48,7 +56,7 @@ class Catalogue:
         return sorted({around for writer in wrote for around in enclosing(Domain(writer))})
 
     @property
-    def reach(self) -> tuple[datetime | None, datetime | None]:
+    def time_range(self) -> tuple[datetime | None, datetime | None]:
         """The times of the first row and of the newest; of no rows, none."""
         lived = self.lived.values()
         return (
@@ -56,9 +64,19 @@ class Catalogue:
             max((each.last_at for each in lived), default=None),
         )
 
-    @cached_property
-    def lived(self) -> dict[Key, Lived]:
-        return lived_by(self._tables.epochs(self.commits[-1]))
+    def open_ends(self, at: datetime) -> tuple[int, datetime | None]:
+        """Journals that end before this time without a closing mark, and are not known to have ended: how
+        many, and where the first does. Their writers run still, or were killed together."""
+        simulated = {key.world for key, each in self.lived.items() if each.role == "sim"}
+        ends_at = [
+            each.last_at
+            for key, each in self.lived.items()
+            if key.world not in simulated
+            and each.role in ("agent", "server")
+            and each.ended_by is None
+            and each.last_at < at
+        ]
+        return len(ends_at), min(ends_at, default=None)
 
     def lives(self, spark: "SparkSession") -> "DataFrame":
         """The same as a table, with what questions need of it: world, writer, role, epoch, began_at, last_at,
@@ -68,6 +86,35 @@ class Catalogue:
             for key, each in self.lived.items()
         ]
         return spark.createDataFrame(rows, LIVES)
+
+
+def of_tables(tables: Tables) -> Catalogue:
+    commits = tables.require()
+    return Catalogue(
+        lambda: {group for commit in commits for group in commit.groups},
+        lambda: lived_by(tables.epochs(commits[-1])),
+    )
+
+
+def of_events(events: "DataFrame") -> Catalogue:
+    from pyspark.sql import functions as F
+
+    from rostra.history.questions.lives import lives
+
+    def groups() -> set[str]:
+        return {row["group"] for row in events.select("group").distinct().collect() if row["group"]}
+
+    def lived() -> dict[Key, Lived]:
+        times = (F.unix_micros("began_at").alias("began_us"), F.unix_micros("last_at").alias("last_us"))
+        rows = lives(events).select("world", "writer", "epoch", "role", "ended_by", *times).collect()
+        return {
+            Key(row["world"], row["writer"], row["epoch"]): Lived(
+                row["role"], _time(row["began_us"]), _time(row["last_us"]), row["ended_by"]
+            )
+            for row in rows
+        }
+
+    return Catalogue(groups, lived)
 
 
 LIVES: Final = (

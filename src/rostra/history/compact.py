@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from rostra.errors import RostraError
 from rostra.history.files import Directory, parquet_files
-from rostra.history.shares import Outputs, Written, row_groups
+from rostra.history.partitions import Outputs, Written, row_groups
 from rostra.history.tables import APPENDED, WRITING, Commit, Tables
 from rostra.history.tasks import run
 from rostra.journal.schema import Type

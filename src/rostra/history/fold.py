@@ -1,6 +1,6 @@
 """Stays as ingest keeps them: what has ended is written once, what still lasts is handed on.
 
-Batch by batch this is done in Arrow (`spells`); `fold` does it with Spark for everything at once, when the
+Batch by batch this is done in Arrow (`intervals`); `fold` does it with Spark for everything at once, when the
 table is rebuilt. A life that ended without a row (a crash) ends its stays when it is sealed. Until then,
 readers are told by `all_stays` how it looks today.
 """
@@ -64,7 +64,7 @@ def fold(changes: DataFrame) -> DataFrame:
         )
     )
     story = Window.partitionBy("story", "twin").orderBy("seq")
-    spells = (
+    intervals = (
         changed.withColumn("next_seq", F.lead("seq").over(story))
         .withColumn("next_at", F.lead("at").over(story))
         .withColumn("next_is_join", F.lead("is_join").over(story))
@@ -72,7 +72,7 @@ def fold(changes: DataFrame) -> DataFrame:
         .where("is_join")
     )
     return shaped(
-        spells,
+        intervals,
         STAYS,
         **{name: f"of.{name}" for name in (*_BEGINNING, "joined_by")},
         joined_seq="seq",

@@ -45,23 +45,23 @@ from pyspark.sql.streaming.query import StreamingQuery
 from rostra.errors import BadInput, RostraError, Unreachable
 from rostra.history.compact import Compaction
 from rostra.history.files import open_files, status
+from rostra.history.intervals import Ending
 from rostra.history.journals import contradicting, differ, is_within, other_rows, rows_between
 from rostra.history.look import Seen, look, looking
-from rostra.history.runs import Epoch, Key, Piece, Plan, Run, plan
-from rostra.history.schemas import HOLES
-from rostra.history.session import given_up
-from rostra.history.shares import (
+from rostra.history.partitions import (
     FILE_WEIGHT,
     Life,
-    Share,
+    Partition,
     Take,
     Trouble,
     Written,
     shared,
-    write_share,
-    write_share_document,
+    write_partition,
+    write_partition_document,
 )
-from rostra.history.spells import Ending
+from rostra.history.runs import Epoch, Key, Piece, Plan, Run, plan
+from rostra.history.schemas import HOLES
+from rostra.history.session import given_up
 from rostra.history.tables import APPENDED, CHECKPOINT, COMMITS, SET_ASIDE, WRITING, Commit, SetAside, Tables
 from rostra.history.tasks import run
 from rostra.journal.schema import SIGHT, Type
@@ -260,7 +260,7 @@ class Ingest:
         extra = dict(before.extra if before else {})
         for each in good:
             extra |= each.extra
-        written = self._run_shares(batch, lives_of(known, made, good), extra)
+        written = self._run_partitions(batch, lives_of(known, made, good), extra)
         self._reach("written")
         rows = self._move(batch, written)
         epochs = with_open(made.epochs, written, f"batch={batch}")
@@ -314,19 +314,20 @@ class Ingest:
 
     # What a batch writes
 
-    def _run_shares(self, batch: int, lives: list[Life], extra: dict[str, Type]) -> list[Written]:
-        """Each share by a task of Spark; a batch that is not worth a task is written here."""
+    def _run_partitions(self, batch: int, lives: list[Life], extra: dict[str, Type]) -> list[Written]:
+        """Each partition by a task of Spark; a batch that is not worth a task is written here."""
         place = self._tables.place
         place.remove(WRITING)  # whatever the dead left behind; a batch has nobody else beside it
         cores = self._spark.sparkContext.defaultParallelism
-        shares = [
-            Share(place.uri(), f"{batch}-{nth:03}", tuple(some), extra)
+        partitions = [
+            Partition(place.uri(), f"{batch}-{nth:03}", tuple(some), extra)
             for nth, some in enumerate(shared(lives, cores))
         ]
         if sum(life.weight for life in lives) <= FEW * FILE_WEIGHT:
-            written = [write_share(share) for share in shares]
+            written = [write_partition(each) for each in partitions]
         else:
-            done = run(self._spark, write_share_document, [msgspec.json.encode(share) for share in shares])
+            documents = [msgspec.json.encode(each) for each in partitions]
+            done = run(self._spark, write_partition_document, documents)
             written = [msgspec.json.decode(each, type=Written) for each in done]
         troubles = [trouble for each in written for trouble in each.troubles]
         if troubles:

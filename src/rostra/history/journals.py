@@ -20,11 +20,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from rostra.errors import BadInput
+from rostra.history.arrow_fast_path import lives_in, note
 from rostra.history.files import Directory, is_seen, open_file
 from rostra.history.look import ARROW, KNOWN, OTHER_ROWS, Seen, extra_columns, look
 from rostra.history.runs import Key, Piece, Run, plan
 from rostra.history.schemas import widened
-from rostra.history.straight import lives_in, note
 from rostra.journal.schema import KEY, NAMES
 
 THREADS: Final = 8

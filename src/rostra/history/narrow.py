@@ -1,5 +1,4 @@
-"""What a history is asked before a question: which groups and places are in it, when it ends; and the small
-filters that commands put around answers."""
+"""The small filters that commands put around questions and answers."""
 
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
@@ -9,60 +8,10 @@ from pyspark.sql import functions as F
 
 from rostra.history import places
 from rostra.history.archive import Archive
-from rostra.history.questions.lives import lives
 from rostra.history.questions.why import AFTER_S, BEFORE_S, concerns, removals
-from rostra.names import Domain, enclosing
 
 Frame: TypeAlias = DataFrame
 """For whoever passes answers on without knowing Spark."""
-
-
-def groups_in(archive: Archive) -> list[str]:
-    if archive.catalogue is not None:
-        return archive.catalogue.groups
-    rows = archive.events.select("group").where(F.col("group").isNotNull()).distinct().collect()
-    return sorted(row["group"] for row in rows)
-
-
-def places_in(archive: Archive) -> list[str]:
-    """Every host and server that wrote, and every domain around them."""
-    if archive.catalogue is not None:
-        return archive.catalogue.places
-    wrote = archive.events.where(F.col("role").isin("agent", "server")).select("writer").distinct()
-    return sorted({around for row in wrote.collect() for around in enclosing(Domain(row["writer"]))})
-
-
-def reach(archive: Archive) -> tuple[datetime | None, datetime | None]:
-    """The times of the first row and of the newest; of no rows, none."""
-    if archive.catalogue is not None:
-        return archive.catalogue.reach
-    ends = (F.unix_micros(F.min("at")).alias("first"), F.unix_micros(F.max("at")).alias("last"))
-    [row] = archive.events.agg(*ends).collect()
-    first, last = (None if us is None else datetime.fromtimestamp(us / 1e6, UTC) for us in row)
-    return first, last
-
-
-def open_ends(archive: Archive, at: datetime) -> tuple[int, datetime | None]:
-    """Journals that end before this time without a closing mark, and are not known to have ended: how many,
-    and where the first does. Their writers run still, or were killed together."""
-    if archive.catalogue is not None:
-        lived_by = archive.catalogue.lived
-        simulated = {key.world for key, each in lived_by.items() if each.role == "sim"}
-        ends_at = [
-            each.last_at
-            for key, each in lived_by.items()
-            if key.world not in simulated
-            and each.role in ("agent", "server")
-            and each.ended_by is None
-            and each.last_at < at
-        ]
-        return len(ends_at), min(ends_at, default=None)
-    lived = lives(archive.events)
-    real = lived.join(lived.where("role = 'sim'").select("world").distinct(), "world", "left_anti")
-    ends = (F.count(F.lit(1)).alias("many"), F.unix_micros(F.min("last_at")).alias("first"))
-    short = real.where(F.col("ended_by").isNull() & (F.col("last_at") < F.lit(at)))
-    [row] = short.where(F.col("role").isin("agent", "server")).agg(*ends).collect()
-    return row["many"], None if row["first"] is None else datetime.fromtimestamp(row["first"] / 1e6, UTC)
 
 
 def narrowed(

@@ -75,36 +75,9 @@ def distance(here: Column, there: Column) -> Column:
     )
 
 
-def on_the_way(server: Column, here: Column, there: Column) -> Column:
-    """Is this server on the one way between two hosts: up, across one sibling link, down?"""
-    ends = (server == here) | (server == there)
-    between = inside(server, here) != inside(server, there)
-    same_cluster = (here != there) & (parent(here) == parent(there)) & (server == parent(here))
-    return ends | between | same_cluster
-
-
-def crosses(a: Column, b: Column, here: Column, there: Column) -> Column:
-    """Does the one way between two hosts go over the link between these two servers?
-
-    Hosts of one cluster meet in its server; all others go up no farther than to the child of the smallest
-    domain that holds both, and across to its sibling.
-    """
-
-    def up(child: Column, above: Column, this: Column, that: Column) -> Column:
-        leaves = (parent(child) == above) & (above != child) & inside(child, this) & ~inside(child, that)
-        return leaves & (~inside(above, that) | ((child == this) & (parent(that) == above)))
-
-    siblings = (parent(a) == parent(b)) & (a != b) & (a != ROOT) & (b != ROOT)
-    across = siblings & ((inside(a, here) & inside(b, there)) | (inside(b, here) & inside(a, there)))
-    return (
-        across | up(a, b, here, there) | up(a, b, there, here) | up(b, a, here, there) | up(b, a, there, here)
-    )
-
-
 def way(here: Column, there: Column) -> Column:
     """Everything on the one way between two hosts, as a list of `place_of`: so that what does not work can be
-    looked up by its name, and need not be compared with every pair of hosts. The same as `on_the_way` and
-    `crosses` say."""
+    looked up by its name, and need not be compared with every pair of hosts."""
 
     def through(chains: Column) -> Column:
         """From the chains of domains around each end, up to where they meet."""

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from rostra.history import plots
-from rostra.history.audits import PROMISES, Evidence, verdicts
+from rostra.history.audits import PROMISES, Evidence, judge
 from rostra.history.plots import Bar
 from rostra.history.questions.availability import availability
 from rostra.history.questions.churn import churn
@@ -259,7 +259,7 @@ def _traffic(evidence: Evidence, span: Span) -> str:
 def _promises(evidence: Evidence, span: Span) -> str:
     lines: list[str] = []
     for name, promise in PROMISES.items():
-        rows = [row.asDict() for row in verdicts(evidence, name).collect()]
+        rows = judge(evidence, name)
         rank = {"no": 0, "cannot tell": 1, "yes": 2}
         rows.sort(key=lambda row: (rank[row["answer"]], row["world"]))
         worst = rows[0]

@@ -51,6 +51,12 @@ PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
 SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",  # we draw our own
+    # Nobody looks at what is over; in full, its plans would take most of the memory.
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.ui.retainedExecutions": "20",
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "50",
+    "spark.ui.retainedTasks": "1000",
     "spark.sql.session.timeZone": "UTC",
     # Else every column that is written down takes four calls to Java, to say in which line that was.
     "spark.python.sql.dataFrameDebugging.enabled": "false",

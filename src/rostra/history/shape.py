@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from rostra.errors import BadInput
 
@@ -13,12 +13,7 @@ def shaped(frame: DataFrame, schema: StructType, **columns: Column | str) -> Dat
     """Exactly the columns of a schema, in its order and of its types. A keyword says how a column is made;
     every other column has its name already."""
     made: Mapping[str, Column | str] = columns
-    return frame.select(
-        *(
-            _column(made.get(field.name, field.name)).cast(field.dataType).alias(field.name)
-            for field in schema
-        )
-    )
+    return frame.select(*(_shaped(made.get(field.name, field.name), field) for field in schema))
 
 
 def seconds(since: Column, until: Column) -> Column:
@@ -40,5 +35,10 @@ def width_us(stretch_s: float) -> int:
     return width
 
 
-def _column(given: Column | str) -> Column:
-    return F.col(given) if isinstance(given, str) else given
+def _shaped(given: Column | str, field: StructField) -> Column:
+    """By its name it is one call to Java; each step of a column is another."""
+    kind = field.dataType.simpleString()
+    if isinstance(given, str):
+        name = ".".join(f"`{part}`" for part in given.split("."))
+        return F.expr(f"cast({name} as {kind}) as `{field.name}`")
+    return given.cast(kind).alias(field.name)

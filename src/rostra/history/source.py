@@ -63,12 +63,12 @@ from pyspark.sql.types import StructType
 
 from rostra.errors import BadInput
 from rostra.history.arrow import in_arrow, spelled
+from rostra.history.arrow_fast_path import FILE_WEIGHT
 from rostra.history.files import damaged, open_file
 from rostra.history.journals import Survey, chosen, segments, survey
 from rostra.history.look import ARROW, KNOWN
 from rostra.history.runs import Epoch, Key, Piece, Plan, Run, plan
 from rostra.history.session import fit
-from rostra.history.straight import FILE_WEIGHT
 from rostra.names import ROOT, Domain, inside, parse_domain, parse_group
 
 FORMAT: Final = "rostra"

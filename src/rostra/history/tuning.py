@@ -11,6 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 SMALL_ROWS: Final = 1_000_000
 
+TINY_ROWS: Final = 50_000
+"""One task is quicker with so many than two are started, and what follows from them fits into a plan."""
+
 SMALL: Final = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",

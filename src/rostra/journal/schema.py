@@ -22,7 +22,6 @@ This module is plain data: agents import it without Arrow, Spark without agents.
 """
 
 import re
-from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
 VERSION: Final = 1
@@ -287,8 +286,3 @@ def segment_called(name: str) -> tuple[str, int, int, int] | None:
     call one so."""
     found = _SEGMENT.fullmatch(name)
     return None if found is None else (found[1], int(found[2]), int(found[3]), int(found[4]))
-
-
-def unknown_kinds(kinds: Iterator[str]) -> set[str]:
-    """Kinds from a newer writer: kept as they are, and answered for by nobody here."""
-    return set(kinds) - set(KIND_NAMES)

@@ -8,14 +8,15 @@ from typing import Final
 
 import typer
 
-from rostra.cli.house import HouseGroup
+from rostra.cli.common import command
+from rostra.cli.house import HouseCommand, HouseGroup
 
 COMMANDS: Final[tuple[str, ...]] = (
     *("who", "stays", "size", "spread", "churn", "convergence", "disagreement"),
     *("availability", "flaps", "traffic", "why", "audit", "report"),
-    *("ingest", "compact", "rebuild", "sample", "stop"),
+    *("ingest", "compact", "rebuild", "stop"),
 )
-"""Files of this folder, in the order of the help."""
+"""Files of this folder, each with a function of its name, in the order of the help."""
 
 HELP: Final = """What happened: who was in a group then, as seen from where, why, and were the promises kept?
 
@@ -35,6 +36,7 @@ Examples:
 
 def register(main: typer.Typer) -> None:
     app = typer.Typer(cls=HouseGroup, no_args_is_help=True, help=HELP)
-    for command in COMMANDS:
-        import_module(f"rostra.cli.history.{command}").register(app)
+    for name in COMMANDS:
+        asked = getattr(import_module(f"rostra.cli.history.{name}"), name)
+        app.command(cls=HouseCommand)(command(asked))
     main.add_typer(app, name="history", rich_help_panel="The world")

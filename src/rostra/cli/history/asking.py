@@ -36,10 +36,7 @@ Every = Annotated[
 
 def the_group(archive: "Archive", text: str) -> str:
     """A group by its name, with or without its scope; it must be in the history."""
-    from rostra.history.narrow import groups_in
-
-    asked = parse_group(text)
-    known = groups_in(archive)
+    asked, known = parse_group(text), archive.catalogue.groups
     if "@" in text and str(asked) in known:
         return str(asked)
     named = [each for each in known if each.rpartition("@")[0] == text]
@@ -55,12 +52,10 @@ def the_group(archive: "Archive", text: str) -> str:
 
 def the_place(archive: "Archive", text: str) -> str:
     """A domain or host; some writer must be inside."""
-    from rostra.history.narrow import places_in
-
     place = parse_scope(text)
     if place == ROOT:
         return place
-    known = places_in(archive)
+    known = archive.catalogue.places
     if place not in known:
         raise BadInput(f"nobody in {place} wrote in this history", fix=_closest(place, known, "places"))
     return place
@@ -68,9 +63,7 @@ def the_place(archive: "Archive", text: str) -> str:
 
 def the_time(archive: "Archive", text: str | None) -> datetime:
     """A time, said back; without one, the newest row's."""
-    from rostra.history.narrow import reach
-
-    first, last = reach(archive)
+    first, last = archive.catalogue.time_range
     if first is None or last is None:
         raise BadInput("this history has no rows", fix="is it the right directory?")
     if text is None:

@@ -8,7 +8,7 @@ import msgspec
 import typer
 from msgspec import Struct
 
-from rostra.cli.common import EXIT_FAILED, EXIT_OK, command, remark
+from rostra.cli.common import EXIT_FAILED, EXIT_OK, remark
 from rostra.cli.history.common import (
     JournalDir,
     Master,
@@ -18,7 +18,6 @@ from rostra.cli.history.common import (
     archive_at,
     say_what_is_left_out,
 )
-from rostra.cli.house import HouseCommand
 from rostra.cli.output import Format, Output, answers, coloured, show_rows, show_table
 
 if TYPE_CHECKING:
@@ -65,10 +64,6 @@ class Verdict(Struct, frozen=True):
     first_at: datetime | None
     offences: list[Offence]
     replay: str  # the command that runs it again; empty if nothing was recorded
-
-
-def register(app: typer.Typer) -> None:
-    app.command(cls=HouseCommand)(command(audit))
 
 
 def audit(
@@ -154,12 +149,12 @@ def _judge(
     around: int,
     journal: str | None,
 ) -> list[Verdict]:
-    from rostra.history.audits import lines_around, offences, verdicts
+    from rostra.history.audits import judge, lines_around, offences
     from rostra.history.audits.replay import replay_command
     from rostra.history.progress import progress
 
     with progress(archive.spark, f"judging {name}"):
-        rows = [row.asDict() for row in verdicts(evidence, name, bound_s).orderBy("world").collect()]
+        rows = judge(evidence, name, bound_s)
         broken: dict[str, list[Offence]] = {}
         commands: dict[str, str] = {}
         if any(row["answer"] == "no" for row in rows):
@@ -191,15 +186,7 @@ def _judge(
                 )
             commands = {world: replay_command(world, journal) for world in broken}
     return [
-        Verdict(
-            **{
-                key: row[key] for key in ("promise", "world", "answer", "judged", "broken", "doubts", "share")
-            },
-            why=row["why"],
-            first_at=row["first_at"],
-            offences=broken.get(row["world"], []),
-            replay=commands.get(row["world"], ""),
-        )
+        Verdict(**row, offences=broken.get(row["world"], []), replay=commands.get(row["world"], ""))
         for row in rows
     ]
 

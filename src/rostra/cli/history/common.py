@@ -1,8 +1,5 @@
 """What the commands of `rostra history` share: where history is, where Spark runs, how answers look.
 
-def register(app):
-    app.command(cls=HouseCommand)(command(churn))
-
 def churn(tables: TablesDir = None, journal: JournalDir = None, ..., output: Format = Output.TABLE) -> int:
     from rostra.history.questions.churn import churn as ask
 

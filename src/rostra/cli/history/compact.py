@@ -1,14 +1,7 @@
 """`rostra history compact`: many small batches become one."""
 
-import typer
-
-from rostra.cli.common import EXIT_OK, command, remark
+from rostra.cli.common import EXIT_OK, remark
 from rostra.cli.history.common import Master, TablesDir, tables_to_change
-from rostra.cli.house import HouseCommand
-
-
-def register(app: typer.Typer) -> None:
-    app.command(cls=HouseCommand)(command(compact))
 
 
 def compact(tables: TablesDir = None, master: Master = None) -> int:

@@ -4,20 +4,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rostra.cli.common import command, remark
+from rostra.cli.common import remark
 from rostra.cli.history.asking import CLOCKS, events_of
 from rostra.cli.history.common import Format, JournalDir, Master, Output, Remote, TablesDir, To, Where, answer
 from rostra.cli.history.times import From, Until
-from rostra.cli.house import HouseCommand
 from rostra.errors import BadInput
 
 if TYPE_CHECKING:
     from rostra.history.archive import Archive
     from rostra.history.narrow import Frame
-
-
-def register(app: typer.Typer) -> None:
-    app.command(cls=HouseCommand)(command(flaps))
 
 
 def flaps(

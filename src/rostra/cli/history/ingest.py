@@ -6,19 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rostra.cli.common import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, command, remark
+from rostra.cli.common import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, remark
 from rostra.cli.history.common import JournalDir, Master, TablesDir
-from rostra.cli.house import HouseCommand
 from rostra.cli.output import Format, Output, say, show_json, show_table
 from rostra.errors import BadInput
 
 if TYPE_CHECKING:
     from rostra.history.ingest import BatchDone
     from rostra.history.tables import Tables
-
-
-def register(app: typer.Typer) -> None:
-    app.command(cls=HouseCommand)(command(ingest))
 
 
 def ingest(

@@ -4,13 +4,8 @@ from typing import Annotated
 
 import typer
 
-from rostra.cli.common import EXIT_OK, command, remark
+from rostra.cli.common import EXIT_OK, remark
 from rostra.cli.history.common import Master, TablesDir, tables_to_change
-from rostra.cli.house import HouseCommand
-
-
-def register(app: typer.Typer) -> None:
-    app.command(cls=HouseCommand)(command(rebuild))
 
 
 def rebuild(

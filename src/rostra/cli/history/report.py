@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from rostra.cli.common import EXIT_OK, command, remark
+from rostra.cli.common import EXIT_OK, remark
 from rostra.cli.history.asking import events_of
 from rostra.cli.history.common import (
     JournalDir,
@@ -17,12 +17,7 @@ from rostra.cli.history.common import (
     say_what_is_left_out,
 )
 from rostra.cli.history.times import From, Until
-from rostra.cli.house import HouseCommand
 from rostra.errors import BadInput
-
-
-def register(app: typer.Typer) -> None:
-    app.command(cls=HouseCommand)(command(report))
 
 
 def report(

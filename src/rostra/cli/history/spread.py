@@ -4,19 +4,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rostra.cli.common import command
 from rostra.cli.history.asking import Group, members_of, the_time
 from rostra.cli.history.common import Format, JournalDir, Master, Output, Remote, TablesDir, To, Where, answer
 from rostra.cli.history.times import At
-from rostra.cli.house import HouseCommand
 
 if TYPE_CHECKING:
     from rostra.history.archive import Archive
     from rostra.history.narrow import Frame
-
-
-def register(app: typer.Typer) -> None:
-    app.command(cls=HouseCommand)(command(spread))
 
 
 def spread(

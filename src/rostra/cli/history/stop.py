@@ -1,13 +1,6 @@
 """`rostra history stop`: end the Spark that was kept warm."""
 
-import typer
-
-from rostra.cli.common import EXIT_OK, command, remark
-from rostra.cli.house import HouseCommand
-
-
-def register(app: typer.Typer) -> None:
-    app.command(cls=HouseCommand)(command(stop))
+from rostra.cli.common import EXIT_OK, remark
 
 
 def stop() -> int:

@@ -4,19 +4,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rostra.cli.common import command, remark
+from rostra.cli.common import remark
 from rostra.cli.history.asking import CLOCKS, SeenFrom, the_group, the_place, the_time
 from rostra.cli.history.common import Format, JournalDir, Master, Output, Remote, TablesDir, To, Where, answer
 from rostra.cli.history.times import At, say_time
-from rostra.cli.house import HouseCommand
 
 if TYPE_CHECKING:
     from rostra.history.archive import Archive
     from rostra.history.narrow import Frame
-
-
-def register(app: typer.Typer) -> None:
-    app.command(cls=HouseCommand)(command(who))
 
 
 def who(
@@ -45,13 +40,12 @@ def who(
 
     def question(archive: "Archive") -> "Frame":
         nonlocal asked
-        from rostra.history.narrow import few, open_ends
+        from rostra.history.narrow import few
         from rostra.history.questions.who import followers, who_stayed
-        from rostra.history.questions.who import who as ask
 
         name, place, then = the_group(archive, group), the_place(archive, seen_from), the_time(archive, at)
         asked_of, asked = few(followers(archive.table("follows"), name, then, place, archive.lived))
-        many, first = open_ends(archive, then)
+        many, first = archive.catalogue.open_ends(then)
         if first is not None:
             remark(
                 f"{many} of the journals end before that without a closing mark, the first at "
@@ -63,11 +57,7 @@ def who(
             remark(
                 f"cannot tell: nobody in {place} followed {name} then, or its journal does not reach so far"
             )
-        if archive.catalogue is not None:
-            found = who_stayed(archive.stays, asked_of, name, then)
-        else:
-            found = ask(archive.events, name, then, place)
-        return found.orderBy("world", "member")
+        return who_stayed(archive.stays_of(name), asked_of, name, then).orderBy("world", "member")
 
     def nobody() -> str:
         return "nobody was seen in it" if asked else "which is not the same as nobody"

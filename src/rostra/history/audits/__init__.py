@@ -13,9 +13,11 @@ say the same of the same storms.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from datetime import UTC, datetime
+from math import floor
+from typing import Any, Final, NamedTuple
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType, TimestampType
 
@@ -24,7 +26,7 @@ from rostra.history.audits.both_sides_told import both_sides_told
 from rostra.history.audits.coverage import COVERAGE, coverage
 from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.fifo_gap_free import fifo_gap_free
-from rostra.history.audits.findings import DOUBTS, FINDINGS, OPEN_END, doubts
+from rostra.history.audits.findings import DOUBTS, FINDINGS, doubts
 from rostra.history.audits.heals_alone import heals_alone
 from rostra.history.audits.per_source_order import per_source_order
 from rostra.history.audits.smooth_join import smooth_join
@@ -147,65 +149,68 @@ def findings(evidence: Evidence | DataFrame, promise: str, bound_s: float | None
 def verdicts(evidence: Evidence | DataFrame, promise: str, bound_s: float | None = None) -> DataFrame:
     """One row per world (`VERDICTS`)."""
     evidence = evidence if isinstance(evidence, Evidence) else Evidence(evidence)
-    chosen = promise_called(promise)
+    rows = [tuple(row.values()) for row in judge(evidence, promise, bound_s)]
+    return evidence.doubts.sparkSession.createDataFrame(rows, VERDICTS)
+
+
+def judge(evidence: Evidence, promise: str, bound_s: float | None = None) -> list[dict[str, Any]]:
+    """The same as values, in the order of the worlds' names. One job: what is found is counted by Spark, and
+    what there is to say of each world is little."""
     broken = F.col("broken")
     counted = (
         findings(evidence, promise, bound_s)
         .groupBy("world")
         .agg(
             F.count("broken").alias("judged"),
-            F.count_if(broken).alias("offences"),
+            F.count_if(broken).alias("broken"),
             F.count_if(broken.isNull()).alias("excused"),
             F.min(F.when(broken, F.col("at"))).alias("broken_at"),
             F.min_by("text", F.when(broken, F.col("at"))).alias("text"),
             F.min_by("text", F.when(broken.isNull(), F.col("at"))).alias("excused_text"),
         )
     )
-    is_open = F.col("what") == OPEN_END
-    doubted = evidence.doubts.groupBy("world").agg(
-        F.count_if(~is_open).alias("doubts"),
-        F.min(F.when(~is_open & (F.col("what") != "clock"), F.col("from_at"))).alias("doubted_at"),
-        F.count_if(is_open).alias("open"),
-        F.min(F.when(is_open, F.col("from_at"))).alias("open_at"),
-    )
-    worlds = evidence.lived.select("world").distinct()
-    offences, judged, in_doubt, excused = (
-        F.coalesce(name, F.lit(0)) for name in ("offences", "judged", "doubts", "excused")
-    )
-    share = F.coalesce("share", F.lit(1.0))
-    percent = F.floor(share * 1000) / 10  # nothing is called all that is not
-    open_end = F.format_string(
-        "cannot tell after %s: %d journals have no closing mark",
-        F.date_format("open_at", "yyyy-MM-dd HH:mm:ss 'UTC'"),
-        "open",
-    )
-    off = F.lit(None).cast("string")
-    for world, text in evidence.clocks.say().items():
-        off = F.when(F.col("world") == world, F.lit(text)).otherwise(off)
-    missing = F.when(F.col("doubted_at").isNotNull(), "rows are missing: ").otherwise("")
-    said = (
-        F.when(offences > 0, F.col("text"))
-        .when(excused > 0, F.concat(F.lit("rows that are missing could explain it: "), F.col("excused_text")))
-        .when((in_doubt > 0) & (judged == 0), F.lit("rows are missing, and nothing else can be judged"))
-        .when(judged == 0, F.lit(chosen.needs))
-        .when(in_doubt > 0, F.concat(missing, F.format_string("%.1f %% of it could be judged", percent)))
-        .when(F.col("open") > 0, open_end)
-    )
-    known = worlds.join(F.broadcast(evidence.shares), "world", "left")
-    return shaped(
-        known.join(counted, "world", "left").join(doubted, "world", "left"),
-        VERDICTS,
-        promise=F.lit(promise),
-        answer=F.when(offences > 0, "no")
-        .when((excused > 0) | (judged == 0) | (share == 0), "cannot tell")
-        .otherwise("yes"),
-        judged=judged,
-        broken=offences,
-        doubts=in_doubt,
-        share=share,
-        first_at=F.coalesce("broken_at", "doubted_at"),
-        why=F.nullif(F.concat_ws("; ", said, off), F.lit("")),
-    )
+    found = {row["world"]: row for row in counted.collect()}
+    off = evidence.clocks.say()
+    return [
+        _verdict(promise, world, found.get(world), evidence.doubts_of.get(world), share, off.get(world))
+        for world in evidence.worlds
+        for share in (evidence.shares.get(world, 1.0),)
+    ]
+
+
+def _verdict(
+    promise: str, world: str, found: Row | None, doubted: Row | None, share: float, off: str | None
+) -> dict[str, Any]:
+    judged, broken, excused = (found["judged"], found["broken"], found["excused"]) if found else (0, 0, 0)
+    doubts, doubted_at = (doubted["doubts"], doubted["doubted_at"]) if doubted else (0, None)
+    said: str | None = None
+    if found and broken:
+        said = found["text"]
+    elif found and excused:
+        said = f"rows that are missing could explain it: {found['excused_text']}"
+    elif not judged:
+        said = "rows are missing, and nothing else can be judged" if doubts else PROMISES[promise].needs
+    elif doubts:
+        missing = "rows are missing: " if doubted_at is not None else ""
+        said = (
+            f"{missing}{floor(share * 1000) / 10:.1f} % of it could be judged"  # nothing is all that is not
+        )
+    elif doubted and doubted["open"]:
+        last = datetime.fromtimestamp(doubted["open_at"], UTC)
+        journals = f"{doubted['open']} journals have no closing mark"
+        said = f"cannot tell after {last:%Y-%m-%d %H:%M:%S} UTC: {journals}"
+    unsure = excused or not judged or not share
+    return {
+        "promise": promise,
+        "world": world,
+        "answer": "no" if broken else "cannot tell" if unsure else "yes",
+        "judged": judged,
+        "broken": broken,
+        "doubts": doubts,
+        "share": share,
+        "first_at": found["broken_at"] if found and broken else doubted_at,
+        "why": "; ".join(text for text in (said, off) if text is not None) or None,
+    }
 
 
 def offences(
@@ -266,6 +271,7 @@ __all__ = [
     "coverage",
     "doubts",
     "findings",
+    "judge",
     "lines_around",
     "offences",
     "promise_called",

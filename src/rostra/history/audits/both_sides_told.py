@@ -33,13 +33,13 @@ def _late(evidence: Evidence, bound_s: float) -> DataFrame:
     """Stays of members that could not be reached: overlapping faults count as one."""
     broken = evidence.at_fault
     key = ("world", "seen_by", "epoch", "group", "member", "joined_seq")
-    spells = (
+    intervals = (
         evidence.stays.join(F.broadcast(evidence.times), "world")
         .withColumn("from_at", F.col("joined_at"))
         .withColumn("end", F.coalesce("left_at", "newest"))
     )
     pieces = (
-        in_the_way(spells, broken)
+        in_the_way(intervals, broken)
         .where((F.col("place") != F.col("seen_by")) & (F.col("fault_from") < F.col("end")))
         .where(F.col("fault_until") > F.col("from_at"))
         .select(
@@ -66,33 +66,24 @@ def _late(evidence: Evidence, bound_s: float) -> DataFrame:
     awake = runs.join(idle.select(*key, "run").distinct(), [*key, "run"], "left_anti").withColumn(
         "took_s", seconds(F.col("from_at"), F.col("until_at"))
     )
-    late = undoubted(
-        awake.where(F.col("took_s") > bound_s),
-        evidence.doubts,
-        F.array("seen_by"),
-        F.col("until_at"),
-        since=F.col("from_at"),
+    late = F.col("took_s") > bound_s
+    text = F.format_string(
+        f"%s was not told within {bound_s:g} s that it lost %s in %s", "seen_by", "member", "group"
     )
-    told = awake.where((F.col("took_s") <= bound_s) & (F.col("left_at") == F.col("until_at")))
     return shaped(
-        late,
+        undoubted(
+            awake.where(late | (F.col("left_at") == F.col("until_at"))),
+            evidence.doubted,
+            F.array("seen_by"),
+            F.col("until_at"),
+            since=F.col("from_at"),
+            wrong=late,
+        ),
         FINDINGS,
-        at="from_at",
+        at=F.when(late, F.col("from_at")).otherwise(F.col("until_at")),
         writer="seen_by",
         seq="joined_seq",
-        text=F.format_string(
-            f"%s was not told within {bound_s:g} s that it lost %s in %s", "seen_by", "member", "group"
-        ),
-    ).unionByName(
-        shaped(
-            told,
-            FINDINGS,
-            broken=F.lit(False),
-            at="until_at",
-            writer="seen_by",
-            seq="joined_seq",
-            text=F.lit(None),
-        )
+        text=F.when(late, text),
     )
 
 
@@ -104,14 +95,7 @@ def _twice(evidence: Evidence) -> DataFrame:
     pair = ("world", "accuser", "accused")
     silent = events.join(F.broadcast(evidence.speaking), ["world", "group"], "left_anti")
     told = silent.where(F.col("kind").isin("without", "only") & (F.col("nth") == 0)).select(
-        *pair,
-        "writer",
-        "epoch",
-        "seq",
-        "at",
-        "group",
-        "domain",
-        F.explode("observers").alias("observer"),
+        *pair, "writer", "epoch", "seq", "at", "group", "domain", F.explode("observers").alias("observer")
     )
     times = Window.partitionBy(*pair, "writer", "epoch", "group", "domain", "observer").orderBy("seq")
     numbered = told.withColumn("time", F.row_number().over(times))
@@ -128,7 +112,7 @@ def _twice(evidence: Evidence) -> DataFrame:
         .join(F.broadcast(downs), list(pair), "left")
         .where(F.col("time") > F.coalesce("downs", F.lit(0)))
     )
-    broken = undoubted(told_again, evidence.doubts, F.array("accuser", "writer"), F.col("at"))
+    broken = undoubted(told_again, evidence.doubted, F.array("accuser", "writer"), F.col("at"))
     text = F.format_string("%s was told twice of one failure of %s", "observer", "accused")
     return shaped(broken, FINDINGS, text=text)
 
@@ -158,7 +142,7 @@ def _alone(evidence: Evidence) -> DataFrame:
         .join(home, change, "left_anti")
     )
     return shaped(
-        undoubted(unknown, evidence.doubts, F.array("writer", there), F.col("at"), since=F.col("at")),
+        undoubted(unknown, evidence.doubted, F.array("writer", there), F.col("at"), since=F.col("at")),
         FINDINGS,
         text=F.format_string("%s was told of %s alone, not of its domain", "writer", "member"),
     )

@@ -45,21 +45,13 @@ def coverage(evidence: Evidence) -> DataFrame:
     )
 
 
-def _daily(spells: DataFrame, until: Column) -> DataFrame:
+def _daily(intervals: DataFrame, until: Column) -> DataFrame:
     """Each from its `from_at` on, cut at midnight; those of no length are left out."""
     days = F.sequence(F.to_date("from_at"), F.to_date(until))
     begins, ends = F.col("day").cast("timestamp"), F.date_add("day", 1).cast("timestamp")
     return (
-        spells.where(until > F.col("from_at"))
+        intervals.where(until > F.col("from_at"))
         .withColumn("day", F.explode(days))
         .withColumn("of_day_s", seconds(F.greatest("from_at", begins), F.least(until, ends)))
         .where(F.col("of_day_s") > 0)
     )
-
-
-def shares(evidence: Evidence) -> DataFrame:
-    """Of each world how much can be judged: world, share. No row where nothing is in doubt."""
-    if evidence.doubts.isEmpty():
-        return evidence.times.select("world", F.lit(1.0).alias("share")).limit(0)
-    summed = coverage(evidence).groupBy("world").agg(F.sum("known_s") / F.sum("seconds"))
-    return summed.toDF("world", "share")

@@ -8,12 +8,20 @@ from collections.abc import Callable, Hashable, Iterable
 from functools import cached_property
 from typing import Self
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from rostra.history.audits.clocks import Clocks, clocks, corrected
-from rostra.history.audits.findings import doubts, known_lives, set_wrong, simulated, unread
-from rostra.history.audits.kept import kept
+from rostra.history.audits.findings import (
+    OPEN_END,
+    by_world,
+    doubts,
+    known_lives,
+    set_wrong,
+    simulated,
+    unread,
+)
+from rostra.history.audits.kept import copied, kept
 from rostra.history.audits.marks import marks
 from rostra.history.audits.truth import (
     DISTURBING,
@@ -29,7 +37,7 @@ from rostra.history.audits.truth import (
 )
 from rostra.history.questions.lives import lives
 from rostra.history.questions.stays import memberships, stays
-from rostra.history.tuning import SMALL_ROWS
+from rostra.history.tuning import SMALL_ROWS, TINY_ROWS
 
 
 class Evidence:
@@ -48,12 +56,19 @@ class Evidence:
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """Worked out once, until `release`."""
-        self._kept.append(kept(frame))
-        return self._kept[-1]
+        return copied(frame) if self._rows <= TINY_ROWS else self._held(kept(frame))
 
     def once(self, frame: DataFrame) -> DataFrame:
         """The same for what grows with the events, if they are few: more than one step goes on from it."""
-        return self.keep(frame) if self._is_small else frame
+        if self._rows > SMALL_ROWS:
+            return frame
+        made = self.keep(frame)
+        # Nothing has to be brought together for a window or a sum that is in one place already.
+        return made.coalesce(1) if self._rows <= TINY_ROWS else made
+
+    def _held(self, frame: DataFrame) -> DataFrame:
+        self._kept.append(frame)
+        return frame
 
     def judged(self, key: Hashable, judge: Callable[[], DataFrame]) -> DataFrame:
         """What was found once under this key: of a small history it is not judged again for what broke."""
@@ -97,11 +112,36 @@ class Evidence:
         return self.keep(found)
 
     @cached_property
-    def shares(self) -> DataFrame:
-        """How much of each world can be judged."""
-        from rostra.history.audits.coverage import shares
+    def doubted(self) -> DataFrame | None:
+        """They, for `undoubted`; None if there are none."""
+        return self.keep(by_world(self.doubts)) if self.doubts_of else None
 
-        return self.keep(shares(self))
+    @cached_property
+    def doubts_of(self) -> dict[str, Row]:
+        """How many there are of each world, and when they begin: doubts, doubted_at, open, open_at (in
+        seconds since 1970)."""
+        is_open = F.col("what") == OPEN_END
+        counted = self.doubts.groupBy("world").agg(
+            F.count_if(~is_open).alias("doubts"),
+            F.min(F.when(~is_open & (F.col("what") != "clock"), F.col("from_at"))).alias("doubted_at"),
+            F.count_if(is_open).alias("open"),
+            F.unix_seconds(F.min(F.when(is_open, F.col("from_at")))).alias("open_at"),
+        )
+        return {row["world"]: row for row in counted.collect()}
+
+    @cached_property
+    def worlds(self) -> list[str]:
+        return sorted(row["world"] for row in self.times.collect())
+
+    @cached_property
+    def shares(self) -> dict[str, float]:
+        """How much can be judged of each world of which not all can be."""
+        from rostra.history.audits.coverage import coverage
+
+        if not self.doubts_of:
+            return {}
+        summed = coverage(self).groupBy("world").agg((F.sum("known_s") / F.sum("seconds")).alias("share"))
+        return {row["world"]: row["share"] for row in summed.collect()}
 
     @cached_property
     def times(self) -> DataFrame:
@@ -167,7 +207,7 @@ class Evidence:
 
     @cached_property
     def _lasting(self) -> DataFrame:
-        if self._is_small:
+        if self._rows <= SMALL_ROWS:
             return self.lies
         moments = self.disturbances.select("world", F.col("since").alias("at"))
         return self.keep(lasting(self.lies, moments, self.simulated, self.times))
@@ -178,7 +218,7 @@ class Evidence:
 
     @cached_property
     def _lives_as_written(self) -> DataFrame:
-        return self.keep(lives(self._given))
+        return self._held(kept(lives(self._given)))
 
     @cached_property
     def _marks_as_written(self) -> DataFrame:
@@ -187,12 +227,14 @@ class Evidence:
     @cached_property
     def _read(self) -> DataFrame:
         """As they were given; a few are read once, if they are not kept already."""
-        return self._given if self._given.is_cached else self.once(self._given.select("*"))
+        if self._rows > SMALL_ROWS:
+            return self._given
+        given = self._given.coalesce(1) if self._rows <= TINY_ROWS else self._given.select("*")
+        return given if self._given.is_cached else self._held(given.persist())
 
     @cached_property
-    def _is_small(self) -> bool:
-        rows: int = sum(row["rows"] for row in self._lives_as_written.select("rows").collect())
-        return rows <= SMALL_ROWS
+    def _rows(self) -> int:
+        return sum(row["rows"] for row in self._lives_as_written.select("rows").collect())
 
     def __enter__(self) -> Self:
         return self

@@ -80,13 +80,8 @@ def fifo_gap_free(evidence: Evidence) -> DataFrame:
         F.lit(" came"),
         F.coalesce(F.concat(F.lit(" where "), F.col("owed").cast("string"), F.lit(" was due")), F.lit("")),
     )
-    broken = undoubted(
-        named.where(F.col("wrong").isNotNull()),
-        evidence.doubts,
-        F.array("writer"),
-        F.col("at"),
-        since=F.col("at"),
+    is_wrong = F.col("wrong").isNotNull()
+    found = undoubted(
+        named, evidence.doubted, F.array("writer"), F.col("at"), since=F.col("at"), wrong=is_wrong
     )
-    return shaped(broken, FINDINGS, text=text).unionByName(
-        shaped(named.where(F.col("wrong").isNull()), FINDINGS, broken=F.lit(False), text=F.lit(None))
-    )
+    return shaped(found, FINDINGS, text=F.when(is_wrong, text))

@@ -152,24 +152,42 @@ def known_lives(lived: DataFrame, marks: DataFrame) -> DataFrame:
     )
 
 
+DOUBTS_OF_WORLD: Final = (
+    "array<struct<writer: string, what: string, from_at: timestamp, until_at: timestamp>>"
+)
+
+
+def by_world(doubted: DataFrame) -> DataFrame:
+    """All doubts of a world in one row, for `undoubted`: world, doubts_of_world. `until_at` is when a tail
+    that was lost no longer explains what rests on nothing older."""
+    ever = F.lit(FOR_EVER).cast("timestamp")
+    over = F.when(F.col("what") == "lost tail", F.coalesce("until_at", ever)).otherwise(ever)
+    doubt = F.struct("writer", "what", "from_at", over.alias("until_at"))
+    return doubted.groupBy("world").agg(F.collect_list(doubt).alias("doubts_of_world"))
+
+
 def undoubted(
-    found: DataFrame, doubted: DataFrame, writers: Column, until: Column, since: Column | None = None
+    found: DataFrame,
+    doubted: DataFrame | None,
+    writers: Column,
+    until: Column,
+    since: Column | None = None,
+    wrong: Column | None = None,
 ) -> DataFrame:
     """Whether each of these is `broken`: true, or null if a missing row can explain it, because it rests on
     one of these `writers` (a list) after that was doubted. What only an open end explains is left out: it is
-    beyond what is judged.
+    beyond what is judged. `doubted` is `by_world`; None if nothing is in doubt.
+
+    With `wrong`, only those of which it is true look broken, and of the others it is false.
 
     With `since`, it rests on nothing that was written before. Then a tail that was lost explains nothing any
     more once the writer has begun a new life; what is missing in the middle of a life may explain anything
     after it.
     """
+    looks = F.lit(True) if wrong is None else wrong
+    if doubted is None:
+        return found.withColumn("broken", looks)
     ever = F.lit(FOR_EVER).cast("timestamp")
-    over = F.when(F.col("what") == "lost tail", F.coalesce("until_at", ever)).otherwise(ever)
-    about = doubted.groupBy("world").agg(
-        F.collect_list(
-            F.struct("writer", "what", "from_at", (over if since is not None else ever).alias("until_at"))
-        ).alias("doubts_of_world")
-    )
 
     def explains(doubt: Column) -> Column:
         applies = F.array_contains(writers, doubt["writer"]) & (doubt["from_at"] < F.coalesce(until, ever))
@@ -177,13 +195,13 @@ def undoubted(
             return applies
         return applies & (F.unix_micros(doubt["until_at"]) > F.unix_micros(since) - CLOCKS_US)
 
-    all_doubts = F.coalesce("doubts_of_world", F.array().cast(about.schema["doubts_of_world"].dataType))
-    explaining = F.filter(all_doubts, explains)
+    none = F.array().cast(DOUBTS_OF_WORLD)
+    explaining = F.coalesce(F.when(looks, F.filter("doubts_of_world", explains)), none)
     is_open = F.forall("explaining", lambda doubt: doubt["what"] == OPEN_END)
     return (
-        found.join(F.broadcast(about), "world", "left")
+        found.join(F.broadcast(doubted), "world", "left")
         .withColumn("explaining", explaining)
         .where((F.size("explaining") == 0) | ~is_open)
-        .withColumn("broken", F.when(F.size("explaining") == 0, F.lit(True)))
+        .withColumn("broken", F.when(F.size("explaining") == 0, looks))
         .drop("doubts_of_world", "explaining")
     )

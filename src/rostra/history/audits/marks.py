@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from rostra.history.arrow_fast_path import SegmentRun, answered, is_one_of, origin_of, read
 from rostra.history.schemas import EVENTS
-from rostra.history.straight import Strand, answered, is_one_of, origin_of, read
 
 KINDS: Final = (
     *("started", "closing", "settled", "server-changed", "line-changed"),
@@ -40,8 +40,8 @@ def marks(events: DataFrame) -> DataFrame:
 class Marks(Struct, frozen=True):
     """Straight from the files."""
 
-    def __call__(self, strand: Strand) -> Iterator[pa.Table]:
-        for rows in read(strand, COLUMNS):
+    def __call__(self, segment_run: SegmentRun) -> Iterator[pa.Table]:
+        for rows in read(segment_run, COLUMNS):
             is_mark = is_one_of(rows["kind"], *KINDS) & pc.equal(rows["nth"], 0).to_numpy()
             if is_mark.any():
                 yield rows.filter(pa.array(is_mark))

@@ -32,10 +32,7 @@ def owed(evidence: Evidence, bound_s: float, debts: tuple[str, ...], complaint: 
     )
     paid = F.when(F.col("kind").isin("absolute", "snapshot", "unfollowed"), F.col("at"))
     ends = lived.select(
-        "world",
-        "writer",
-        "epoch",
-        F.when(F.col("ended_by").isNotNull(), F.col("last_at")).alias("life_end"),
+        "world", "writer", "epoch", F.when(F.col("ended_by").isNotNull(), F.col("last_at")).alias("life_end")
     )
     waits = (
         turns.withColumn("paid_at", F.first(paid, ignorenulls=True).over(rest))

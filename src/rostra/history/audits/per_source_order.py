@@ -13,11 +13,11 @@ neighbours have already).
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from rostra.history.arrow_fast_path import answered, origin_of
 from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.findings import FINDINGS, undoubted
-from rostra.history.audits.order_straight import Told
+from rostra.history.audits.order_fast_path import Told
 from rostra.history.shape import shaped
-from rostra.history.straight import answered, origin_of
 
 
 def per_source_order(evidence: Evidence) -> DataFrame:
@@ -96,7 +96,7 @@ def links_alternate(evidence: Evidence) -> DataFrame:
     return shaped(
         undoubted(
             reports.where(F.col("before") == F.col("kind")),
-            evidence.doubts,
+            evidence.doubted,
             F.array("writer"),
             F.col("at"),
             since=F.col("at"),

@@ -72,7 +72,7 @@ def smooth_join(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     )
     broken = undoubted(
         judged.where("broken").join(disturbed, excused, "left_anti"),
-        evidence.doubts,
+        evidence.doubted,
         F.array("writer"),
         F.col("at"),
     )

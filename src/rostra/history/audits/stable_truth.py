@@ -47,7 +47,7 @@ def stable_truth(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     hidden = _hidden(evidence, calm)
     found = undoubted(
         wrong.select(*hidden.columns).unionByName(hidden),
-        evidence.doubts,
+        evidence.doubted,
         F.array("seen_by", there),
         F.col("moment"),
         since=F.col("from_at"),
@@ -63,13 +63,7 @@ def stable_truth(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         .otherwise(", and cannot reach it"),
     )
     offences = shaped(
-        found,
-        FINDINGS,
-        at="moment",
-        writer="seen_by",
-        epoch=F.lit(None),
-        seq=F.lit(None),
-        text=said,
+        found, FINDINGS, at="moment", writer="seen_by", epoch=F.lit(None), seq=F.lit(None), text=said
     )
     judged = meeting(evidence.informed, calm, times)
     fine = shaped(
@@ -82,7 +76,7 @@ def stable_truth(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     )
     unlisted = owed(evidence, bound_s, ("followed",), "%s has followed %s and was never given a list")
     return offences.unionByName(fine).unionByName(
-        undoubted(unlisted, evidence.doubts, F.array("writer"), F.col("at"))
+        undoubted(unlisted, evidence.doubted, F.array("writer"), F.col("at"))
     )
 
 
@@ -109,10 +103,12 @@ def _hidden(evidence: Evidence, calm: DataFrame) -> DataFrame:
         .distinct()
     )
     seen = evidence.stays.join(F.broadcast(times), "world")
-    spells = seen.withColumn("from_at", F.col("joined_at")).withColumn("end", F.coalesce("left_at", "newest"))
+    intervals = seen.withColumn("from_at", F.col("joined_at")).withColumn(
+        "end", F.coalesce("left_at", "newest")
+    )
     idle = hot.select("world", "moment", F.col("place").alias("seen_by")).distinct()
     return (
-        in_the_way(spells, asked)
+        in_the_way(intervals, asked)
         .withColumnRenamed("fault_from", "moment")
         .where(F.col("from_at") < F.col("moment"))
         .join(F.broadcast(idle), ["world", "moment", "seen_by"], "left_anti")

@@ -109,9 +109,7 @@ def lies(seen: DataFrame, home: DataFrame, informed: DataFrame) -> DataFrame:
 
     def step(at: str, by: int) -> Column:
         return F.struct(
-            F.col(at).alias("at"),
-            (F.col("seen") * by).alias("a"),
-            ((1 - F.col("seen")) * by).alias("b"),
+            F.col(at).alias("at"), (F.col("seen") * by).alias("a"), ((1 - F.col("seen")) * by).alias("b")
         )
 
     steps = (
@@ -222,15 +220,15 @@ def _done(events: DataFrame) -> DataFrame:
             .withColumn("until_at", F.lead("at").over(story))
             .withColumn("is_first", F.row_number().over(story) == 1)
         )
-        spells = rows.where(change == fails)
+        intervals = rows.where(change == fails)
         if born:
             unborn = rows.where(F.col("is_first") & (change == born))
-            spells = spells.unionByName(
+            intervals = intervals.unionByName(
                 unborn.withColumn("until_at", F.col("at")).withColumn("at", F.lit(LONG_AGO).cast("timestamp"))
             )
         is_line = F.col("accuser").isNotNull()
         made = shaped(
-            spells,
+            intervals,
             FAULTS,
             place=place_of(F.when(~is_line, F.col("peer")), F.col("accuser"), F.col("peer")),
             from_at="at",
@@ -317,10 +315,10 @@ def with_broken(stretches: DataFrame, failed: DataFrame, times: DataFrame) -> Da
     )
 
 
-def meeting(spells: DataFrame, stretches: DataFrame, times: DataFrame) -> DataFrame:
-    """Every spell (`from_at`, `until_at`) with every calm in which it lasted too long, and the `moment` from
-    which on it had. What happens in the very microsecond of a moment comes after it."""
-    ended = spells.join(F.broadcast(times), "world").withColumn("end", F.coalesce("until_at", "newest"))
+def meeting(intervals: DataFrame, stretches: DataFrame, times: DataFrame) -> DataFrame:
+    """Every interval (`from_at`, `until_at`) with every calm in which it lasted too long, and the `moment`
+    from which on it had. What happens in the very microsecond of a moment comes after it."""
+    ended = intervals.join(F.broadcast(times), "world").withColumn("end", F.coalesce("until_at", "newest"))
     others = stretches.withColumn("fault_from", F.col("since")).withColumn("fault_until", F.col("calm_until"))
     begun = F.greatest("from_at", "since")
     lasted_us = F.unix_micros(F.least("end", "calm_until")) - F.unix_micros(begun)
@@ -332,37 +330,37 @@ def meeting(spells: DataFrame, stretches: DataFrame, times: DataFrame) -> DataFr
     )
 
 
-def in_the_way(spells: DataFrame, failed: DataFrame) -> DataFrame:
-    """Every spell (`seen_by`, `member`, `from_at`, `end`) with every fault on the way between the two that it
-    shares time with; `failed` is `at_fault`."""
+def in_the_way(intervals: DataFrame, failed: DataFrame) -> DataFrame:
+    """Every interval (`seen_by`, `member`, `from_at`, `end`) with every fault on the way between the two that
+    it shares time with; `failed` is `at_fault`."""
     hours = _hourly(failed, "fault_from", "fault_until")
-    near = _hourly(spells, "from_at", "end").join(
+    near = _hourly(intervals, "from_at", "end").join(
         F.broadcast(hours.select("world", "bucket").distinct()), ["world", "bucket"], "left_semi"
     )
     placed = near.withColumn("place", F.explode(way(F.col("seen_by"), host_of(F.col("member")))))
     return _together(placed, hours, ["world", "place"])
 
 
-def sharing(spells: DataFrame, others: DataFrame, key: list[str]) -> DataFrame:
-    """Every spell (`from_at` to `end`) with every other (`fault_from` to `fault_until`) of the same key that
-    it shares time with."""
-    return _together(_hourly(spells, "from_at", "end"), _hourly(others, "fault_from", "fault_until"), key)
+def sharing(intervals: DataFrame, others: DataFrame, key: list[str]) -> DataFrame:
+    """Every interval (`from_at` to `end`) with every other (`fault_from` to `fault_until`) of the same key
+    that it shares time with."""
+    return _together(_hourly(intervals, "from_at", "end"), _hourly(others, "fault_from", "fault_until"), key)
 
 
-def _together(spells: DataFrame, others: DataFrame, key: list[str]) -> DataFrame:
+def _together(intervals: DataFrame, others: DataFrame, key: list[str]) -> DataFrame:
     """Two that share several hours meet in the one in which their common time begins."""
     begun = F.greatest("from_at", "fault_from")
     return (
-        spells.join(F.broadcast(others), [*key, "bucket"])
+        intervals.join(F.broadcast(others), [*key, "bucket"])
         .where((F.col("from_at") <= F.col("fault_until")) & (F.col("fault_from") <= F.col("end")))
         .where(F.col("bucket") == bucket(begun))
         .drop("bucket")
     )
 
 
-def _hourly(spells: DataFrame, begins: str, ends: str) -> DataFrame:
+def _hourly(intervals: DataFrame, begins: str, ends: str) -> DataFrame:
     hours = F.sequence(bucket(F.col(begins)), bucket(F.col(ends)))
-    return spells.where(F.col(ends) >= F.col(begins)).withColumn("bucket", F.explode(hours))
+    return intervals.where(F.col(ends) >= F.col(begins)).withColumn("bucket", F.explode(hours))
 
 
 def bucket(at: Column) -> Column:

@@ -38,7 +38,7 @@ def watch_complete(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     return (
         numbers(evidence)
         .unionByName(_calm(evidence, bound_s))
-        .unionByName(undoubted(late, evidence.doubts, F.array("writer"), F.col("at")))
+        .unionByName(undoubted(late, evidence.doubted, F.array("writer"), F.col("at")))
     )
 
 
@@ -48,36 +48,23 @@ def numbers(evidence: Evidence) -> DataFrame:
     not name everybody start anew."""
     turns = evidence.events.where(
         F.col("kind").isin("snapshot", "changed", "gap", "followed") & (F.col("nth") == 0)
-    ).select(
-        "world",
-        "writer",
-        "epoch",
-        "group",
-        "seq",
-        "at",
-        "kind",
-        "number",
-        "observers",
-        "told",
-    )
+    ).select("world", "writer", "epoch", "group", "seq", "at", "kind", "number", "observers", "told")
     story = Window.partitionBy("world", "writer", "epoch", "group", "observer").orderBy("seq")
     judged = (
         each_named(turns, "world", "writer", "epoch", "group")
         .withColumn("before", F.lag("kind").over(story))
         .withColumn("number_before", F.lag("number").over(story))
         .where((F.col("kind") == "changed") & F.col("before").isin("changed", "snapshot"))
-        .where(~F.col("unsure"))
-        .withColumn("broken", F.col("number") != F.col("number_before") + 1)
+        .where(~F.col("unsure") & F.col("number").isNotNull() & F.col("number_before").isNotNull())
     )
+    is_wrong = F.col("number") != F.col("number_before") + 1
     text = F.format_string(
         "%s was given change %s of %s after %s", "observer", "number", "group", "number_before"
     )
-    broken = undoubted(
-        judged.where("broken"), evidence.doubts, F.array("writer"), F.col("at"), since=F.col("at")
+    found = undoubted(
+        judged, evidence.doubted, F.array("writer"), F.col("at"), since=F.col("at"), wrong=is_wrong
     )
-    return shaped(broken, FINDINGS, text=text).unionByName(
-        shaped(judged.where(~F.col("broken")), FINDINGS, text=F.lit(None))
-    )
+    return shaped(found, FINDINGS, text=F.when(is_wrong, text))
 
 
 def calm(evidence: Evidence, bound_s: float) -> DataFrame:
@@ -261,7 +248,7 @@ def _judged(evidence: Evidence, counted: DataFrame) -> DataFrame:
             [*CHANGE, "seen_by", "epoch"],
             "left_anti",
         ),
-        evidence.doubts,
+        evidence.doubted,
         F.array("seen_by", host_of(F.col("member"))),
         F.col("rest_until"),
         since=F.col("rest_from"),
@@ -285,7 +272,7 @@ def _again(evidence: Evidence, stretches: DataFrame, lookers: DataFrame) -> Data
     return shaped(
         undoubted(
             _looked(_within(repeated, stretches).withColumn("seen_by", F.col("writer")), lookers),
-            evidence.doubts,
+            evidence.doubted,
             F.array("writer"),
             F.col("at"),
             since=F.col("at"),
@@ -310,7 +297,7 @@ def _invented(evidence: Evidence, heard: DataFrame, stretches: DataFrame, looker
         .join(made, ["world", "group", "member", "life", "stamp"], "left_anti")
     )
     return shaped(
-        undoubted(unknown, evidence.doubts, F.array("seen_by", "home"), F.col("at"), since=F.col("at")),
+        undoubted(unknown, evidence.doubted, F.array("seen_by", "home"), F.col("at"), since=F.col("at")),
         FINDINGS,
         writer="seen_by",
         text=F.concat(

@@ -41,7 +41,7 @@ def why(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     )
     by_cut = F.col("kind").isin("without", "only")
     named = F.col("accuser").isNotNull() & F.col("accused").isNotNull() & F.col("what").isNotNull()
-    doubted = evidence.doubts
+    doubted = evidence.doubted
 
     cuts = removed.where(by_cut & named)
     events_of = cuts.select("world", "accuser", "accused", "writer", "epoch", "seq", "nth", "at")

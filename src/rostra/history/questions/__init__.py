@@ -10,7 +10,7 @@
     traffic                   what was sent, against what a hierarchy has to send
     why                       the story of a removal
 
-They take events, as journals or the `events` table hold them, or the spells that another question made of
+They take events, as journals or the `events` table hold them, or the intervals that another question made of
 them; they chain with ``.transform(...)``, start no job, and run wherever the session does.
 """
 

@@ -39,14 +39,14 @@ AVAILABILITY: Final = StructType(
 def availability(events: DataFrame) -> DataFrame:
     """Uptime of everything that has one, one row each (`AVAILABILITY`)."""
     lived = lives(events)
-    spells = reduce(
+    intervals = reduce(
         DataFrame.unionByName, (_endpoints(events, lived), _servers(lived), _links(events, lived))
     )
     newest = lived.groupBy("world").agg(F.max("last_at").alias("newest"))
     until = F.coalesce("until_at", "newest")
     wanted_until = F.when(F.col("goodbye"), F.col("until_at")).otherwise(F.col("newest"))
     summed = (
-        spells.join(F.broadcast(newest), "world")
+        intervals.join(F.broadcast(newest), "world")
         .groupBy("world", "what", "name", "seen_by")
         .agg(
             F.min("from_at").alias("since"),

@@ -6,9 +6,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
-from rostra.history.questions.straight import COUNTS_SCHEMA, PARTS_OF_CHURN, Churn
+from rostra.history.arrow_fast_path import Origin, answered, origin_of
+from rostra.history.questions.arrow_fast_path import COUNTS_SCHEMA, PARTS_OF_CHURN, Churn
 from rostra.history.shape import every, shaped, width_us
-from rostra.history.straight import Origin, answered, origin_of
 
 CHURN: Final = StructType(
     [

@@ -61,7 +61,7 @@ def disagreement(events: DataFrame, here: str, there: str) -> DataFrame:
 
 
 def _both(
-    spells: DataFrame, here: str, there: str, begins: str, ends: str, per: tuple[str, ...]
+    intervals: DataFrame, here: str, there: str, begins: str, ends: str, per: tuple[str, ...]
 ) -> DataFrame:
     """Who of the two holds something, from each change (`at`) to the next (`until`, null at the last)."""
     place = F.col("seen_by")
@@ -74,7 +74,7 @@ def _both(
         )
 
     steps = (
-        spells.where(inside(here, place) | inside(there, place))
+        intervals.where(inside(here, place) | inside(there, place))
         .select(*per, F.explode(F.array(step(begins, 1), step(ends, -1))).alias("step"))
         .where(F.col("step.at").isNotNull())
         .groupBy(*per, F.col("step.at").alias("at"))
@@ -91,13 +91,13 @@ def _both(
     )
 
 
-def _islands(spells: DataFrame, per: tuple[str, ...]) -> DataFrame:
-    """Spells that overlap or touch, as one; whatever has no end outlasts all."""
+def _islands(intervals: DataFrame, per: tuple[str, ...]) -> DataFrame:
+    """Intervals that overlap or touch, as one; whatever has no end outlasts all."""
     never = F.lit("9999-12-31").cast("timestamp")
     ordered = Window.partitionBy(*per).orderBy("from_at", "member")
     earlier = ordered.rowsBetween(Window.unboundedPreceding, -1)
     numbered = (
-        spells.withColumn("end", F.coalesce("until_at", never))
+        intervals.withColumn("end", F.coalesce("until_at", never))
         .withColumn("reach", F.max("end").over(earlier))
         .withColumn("new", (F.col("reach").isNull() | (F.col("from_at") > F.col("reach"))).cast("int"))
         .withColumn("island", F.sum("new").over(ordered.rowsBetween(Window.unboundedPreceding, 0)))

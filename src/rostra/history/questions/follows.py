@@ -43,7 +43,7 @@ def follows(events: DataFrame, lived: DataFrame | None = None) -> DataFrame:
         "before", F.col("now") - F.col("step")
     )
     edges = counted.where((F.col("now") > 0) != (F.col("before") > 0))
-    spells = edges.withColumn("until_at", F.lead("at").over(story)).where(F.col("now") > 0)
+    intervals = edges.withColumn("until_at", F.lead("at").over(story)).where(F.col("now") > 0)
     ends = (lives(events) if lived is None else lived).select(
         "world",
         "writer",
@@ -52,7 +52,7 @@ def follows(events: DataFrame, lived: DataFrame | None = None) -> DataFrame:
         F.col("ended_by").alias("life_end"),
     )
     return shaped(
-        spells.join(F.broadcast(ends), ["world", "writer", "epoch"], "left"),
+        intervals.join(F.broadcast(ends), ["world", "writer", "epoch"], "left"),
         FOLLOWS,
         seen_by="writer",
         from_at="at",

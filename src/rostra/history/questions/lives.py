@@ -12,19 +12,12 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    BooleanType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
 
+from rostra.history.arrow_fast_path import answered, origin_of
 from rostra.history.catalogue import STILL_GOING_S
-from rostra.history.questions.straight import PARTS_SCHEMA, Lives
+from rostra.history.questions.arrow_fast_path import PARTS_SCHEMA, Lives
 from rostra.history.shape import shaped
-from rostra.history.straight import answered, origin_of
 
 LIVES: Final = StructType(
     [

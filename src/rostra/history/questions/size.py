@@ -33,13 +33,13 @@ def size_seen(stays: DataFrame, every_s: float | None = None) -> DataFrame:
     return _sizes(stays, every_s)
 
 
-def _sizes(spells: DataFrame, every_s: float | None) -> DataFrame:
+def _sizes(intervals: DataFrame, every_s: float | None) -> DataFrame:
     per = ("world", "group", "seen_by")
     ends = F.array(
         F.struct(F.col("joined_at").alias("at"), F.lit(1).alias("step")),
         F.struct(F.col("left_at").alias("at"), F.lit(-1).alias("step")),
     )
-    steps = spells.select(*per, F.explode(ends).alias("end")).where(F.col("end.at").isNotNull())
+    steps = intervals.select(*per, F.explode(ends).alias("end")).where(F.col("end.at").isNotNull())
     at = F.col("end.at") if every_s is None else every(every_s, F.col("end.at"))
     summed = steps.groupBy(*per, at.alias("at")).agg(F.sum("end.step").alias("step"))
     so_far = Window.partitionBy(*per).orderBy("at").rowsBetween(Window.unboundedPreceding, Window.currentRow)

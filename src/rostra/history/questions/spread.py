@@ -24,13 +24,13 @@ SPREAD: Final = StructType(
 )
 
 
-def spread(spells: DataFrame, at: datetime) -> DataFrame:
+def spread(intervals: DataFrame, at: datetime) -> DataFrame:
     """Members at a time by domain, for every level from the world down to the host (`SPREAD`).
 
     Of `memberships` it is the truth; of `stays`, whoever anybody saw.
     """
     present = (
-        spells.where(lasting(F.lit(at)))
+        intervals.where(lasting(F.lit(at)))
         .select("world", "group", "member", host_of(F.col("member")).alias("host"))
         .distinct()
     )

@@ -14,11 +14,11 @@ A **membership** is the truth at home: the same table, from what the member's ow
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from rostra.history.arrow_fast_path import Origin, answered, origin_of
+from rostra.history.questions.arrow_fast_path import Stays
 from rostra.history.questions.lives import lives
-from rostra.history.questions.straight import Stays
 from rostra.history.schemas import STAYS
 from rostra.history.shape import shaped
-from rostra.history.straight import Origin, answered, origin_of
 from rostra.journal.schema import SIGHT
 
 
@@ -43,7 +43,7 @@ def stays(events: DataFrame, lived: DataFrame | None = None) -> DataFrame:
     """
     lived = lives(events) if lived is None else lived
     origin = origin_of(events, by_life=True)
-    return _spells(sight(events), lived) if origin is None else _straight(events, origin, lived)
+    return _intervals(sight(events), lived) if origin is None else _straight(events, origin, lived)
 
 
 def memberships(events: DataFrame, lived: DataFrame | None = None) -> DataFrame:
@@ -54,7 +54,7 @@ def memberships(events: DataFrame, lived: DataFrame | None = None) -> DataFrame:
     caused = home.withColumn(
         "cause", F.coalesce("cause", F.when(F.col("change") == "joined", "join"), F.lit("leave"))
     )
-    return _spells(caused, lives(events) if lived is None else lived)
+    return _intervals(caused, lives(events) if lived is None else lived)
 
 
 def lasting(at: Column, begins: str = "joined_at", ends: str = "left_at") -> Column:
@@ -86,7 +86,7 @@ def _ends(lived: DataFrame) -> DataFrame:
     )
 
 
-def _spells(changes: DataFrame, lived: DataFrame) -> DataFrame:
+def _intervals(changes: DataFrame, lived: DataFrame) -> DataFrame:
     is_join = F.col("change") == "joined"
     names = ("world", "writer", "epoch", "group", "member", "life", "stamp", "cause")
     packed = changes.select(
@@ -98,7 +98,7 @@ def _spells(changes: DataFrame, lived: DataFrame) -> DataFrame:
         F.when(is_join, F.struct(*names)).alias("of"),
     )
     story = Window.partitionBy("key").orderBy("seq")
-    spells = (
+    intervals = (
         packed.withColumn("next_at", F.lead("at").over(story))
         .withColumn("next_seq", F.lead("seq").over(story))
         .withColumn("next_is_join", F.lead("is_join").over(story))
@@ -107,7 +107,7 @@ def _spells(changes: DataFrame, lived: DataFrame) -> DataFrame:
         .withColumn("life_key", F.xxhash64("of.world", "of.writer", "of.epoch"))
     )
     return shaped(
-        spells.join(F.broadcast(_ends(lived)), "life_key", "left"),
+        intervals.join(F.broadcast(_ends(lived)), "life_key", "left"),
         STAYS,
         **{name: f"of.{name}" for name in ("world", "epoch", "group", "member", "life", "stamp")},
         seen_by="of.writer",

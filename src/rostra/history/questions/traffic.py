@@ -126,8 +126,5 @@ def _reached(home: Column, there: Column) -> Column:
         part(down, shared + 1, F.size(down) - shared),
         lambda server, i: step(server, shared + F.greatest(i - 1, F.lit(0))),
     )
-    in_cluster = F.array(
-        step(F.element_at(up, -2), shared - 1),
-        step(there, shared - 1),
-    )
+    in_cluster = F.array(step(F.element_at(up, -2), shared - 1), step(there, shared - 1))
     return F.when(neighbours, in_cluster).otherwise(F.concat(climbing, descending))

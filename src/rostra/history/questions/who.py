@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 from rostra.history.places import host_of, inside
 from rostra.history.questions.follows import follows
 from rostra.history.questions.lives import lives
-from rostra.history.questions.stays import lasting, sight
+from rostra.history.questions.stays import lasting, stays
 from rostra.history.shape import shaped
 from rostra.names import ROOT
 
@@ -60,44 +60,26 @@ def followers(
     (`FOLLOWERS`). With the hosts' `lived`, rows of `follows` are enough of the events."""
     narrowed = events.where((F.col("group") == group) & inside(seen_from, F.col("writer")))
     lived = lives(events.where(F.col("kind").isin(*MARKS))) if lived is None else lived
-    return shaped(
-        follows(narrowed, lived).where(lasting(F.lit(at), "from_at", "until_at")),
-        FOLLOWERS,
-    )
+    return shaped(follows(narrowed, lived).where(lasting(F.lit(at), "from_at", "until_at")), FOLLOWERS)
 
 
 def who(events: DataFrame, group: str, at: datetime, seen_from: str = ROOT) -> DataFrame:
-    """The members of a group at a time, one row each (`WHO`), as the hosts inside `seen_from` saw them.
-
-    No sort: the last that each host had heard of each member is one aggregate over the group's rows.
-    """
-    asked = followers(events, group, at, seen_from)
-    heard = sight(events).where(
-        (F.col("group") == group) & (F.col("at") <= F.lit(at)) & inside(seen_from, F.col("writer"))
-    )
-    last = (
-        heard.groupBy("world", F.col("writer").alias("seen_by"), "epoch", "member")
-        .agg(F.max(F.struct("seq", "at", "change")).alias("last"))
-        .where(F.col("last.change") == "joined")
-    )
-    return _as_seen(last.withColumn("since", F.col("last.at")), asked, group)
+    """The members of a group at a time, one row each (`WHO`), as the hosts inside `seen_from` saw them."""
+    told = events.where((F.col("group") == group) & inside(seen_from, F.col("writer")))
+    lived = lives(events.where(F.col("kind").isin(*MARKS)))
+    return who_stayed(stays(told, lived), followers(events, group, at, seen_from, lived), group, at)
 
 
 def who_stayed(stays: DataFrame, asked: DataFrame, group: str, at: datetime) -> DataFrame:
     """The same (`WHO`) from the `stays` that these `followers` saw: nothing has to be worked out."""
-    there = stays.where((F.col("group") == group) & lasting(F.lit(at)))
-    return _as_seen(there.withColumn("since", F.col("joined_at")), asked, group)
-
-
-def _as_seen(sights: DataFrame, asked: DataFrame, group: str) -> DataFrame:
-    """`sights` are who saw whom, and since when: world, seen_by, epoch, member, since."""
     known = asked.groupBy("world").agg(
         F.count(F.lit(1)).alias("of"), F.array_sort(F.collect_list("seen_by")).alias("hosts")
     )
     members = (
-        sights.join(F.broadcast(asked), ["world", "seen_by", "epoch"], "left_semi")
+        stays.where((F.col("group") == group) & lasting(F.lit(at)))
+        .join(F.broadcast(asked), ["world", "seen_by", "epoch"], "left_semi")
         .groupBy("world", "member")
-        .agg(F.min("since").alias("since"), F.collect_set("seen_by").alias("by"))
+        .agg(F.min("joined_at").alias("since"), F.collect_set("seen_by").alias("by"))
     )
     return shaped(
         members.join(F.broadcast(known), "world"),

@@ -1,6 +1,6 @@
 """`stays`, `lives` and `churn` straight from the files: the parts of them that tasks do in Arrow.
 
-Each says here only what a strand of rows comes to; what that means together is said once, by the question.
+Each says here only what a run of segments comes to; what that means together is said once, by the question.
 """
 
 from collections.abc import Iterator
@@ -13,8 +13,8 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from rostra.history.arrow import STAYS_IN_ARROW
-from rostra.history.spells import fold, numbers, sight
-from rostra.history.straight import Bools, Strand, coded, is_one_of, is_there, is_true, read
+from rostra.history.arrow_fast_path import Bools, SegmentRun, coded, is_one_of, is_there, is_true, read
+from rostra.history.intervals import fold, numbers, sight
 from rostra.journal.schema import SIGHT
 
 STRETCH_ROWS: Final = 200_000
@@ -57,11 +57,11 @@ COUNTS_SCHEMA: Final = (
 class Stays(Struct, frozen=True):
     """The stays of one life; those that nothing ended have no end yet."""
 
-    def __call__(self, strand: Strand) -> Iterator[pa.Table]:
+    def __call__(self, segment_run: SegmentRun) -> Iterator[pa.Table]:
         opened = STAYS_IN_ARROW.empty_table()
         changes: list[pa.Table] = []
         waiting = 0
-        for rows in read(strand, SIGHT_COLUMNS):
+        for rows in read(segment_run, SIGHT_COLUMNS):
             changes.append(sight(rows.filter(pa.array(_changes_sight(rows)))))
             waiting += changes[-1].num_rows
             if waiting > max(STRETCH_ROWS, opened.num_rows):
@@ -77,8 +77,8 @@ class Stays(Struct, frozen=True):
 class Lives(Struct, frozen=True):
     """What `lives` sums up, for each stretch of one life's rows that are side by side."""
 
-    def __call__(self, strand: Strand) -> Iterator[pa.Table]:
-        for rows in read(strand, PARTS):
+    def __call__(self, segment_run: SegmentRun) -> Iterator[pa.Table]:
+        for rows in read(segment_run, PARTS):
             whole = rows.combine_chunks()
             starts = _starts(whole)
             seq, at = whole["seq"].to_numpy(), whole["at"].cast(pa.int64()).to_numpy()
@@ -108,8 +108,8 @@ class Churn(Struct, frozen=True):
 
     width_us: int
 
-    def __call__(self, strand: Strand) -> Iterator[pa.Table]:
-        for rows in read(strand, CHURN_COLUMNS):
+    def __call__(self, segment_run: SegmentRun) -> Iterator[pa.Table]:
+        for rows in read(segment_run, CHURN_COLUMNS):
             # Nearly all rows go by without being looked at again: nobody came or went.
             part = _PART_OF.take(coded(rows["kind"], _KINDS) * 3 + coded(rows["cause"], _CAUSES))
             places = np.flatnonzero(part)

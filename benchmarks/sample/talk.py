@@ -14,10 +14,10 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from rostra.history.sample.pages import Pages
-from rostra.history.sample.places import Bools, Ints
-from rostra.history.sample.script import NEVER, SECOND, Script, popularity
-from rostra.history.sample.stage import Stage
+from benchmarks.sample.pages import Pages
+from benchmarks.sample.places import Bools, Ints
+from benchmarks.sample.script import NEVER, SECOND, Script, popularity
+from benchmarks.sample.stage import Stage
 
 MS: Final = 1_000
 

@@ -3,7 +3,7 @@
     events (a DataFrame) ── is it a journal or a table, untouched? ── no ──▶ a plan of Spark, over anything
                                         │ yes
                                         ▼
-            strands ──▶ shares ──▶ task: read some columns of each strand, in order ──▶ rows of the answer
+      segment runs ──▶ partitions ──▶ task: read some columns of each run, in order ──▶ rows of the answer
 
 Half of what a window over events costs is spent on turning columns into rows and names into longer names, and
 most of the rest on sorting what was in order when it was written. A journal's segment holds one life of one
@@ -52,7 +52,7 @@ class Source(Struct, frozen=True):
     among: tuple[int, int] | None = None
 
 
-class Strand(Struct, frozen=True):
+class SegmentRun(Struct, frozen=True):
     """Files that one task reads one after the other."""
 
     sources: tuple[Source, ...]
@@ -65,14 +65,14 @@ class Strand(Struct, frozen=True):
 class Origin(Struct, frozen=True):
     """What a DataFrame of events is made of."""
 
-    strands: tuple[Strand, ...]
-    by_life: bool  # each strand is one life of one writer: all of it, each row once, in order
+    segment_runs: tuple[SegmentRun, ...]
+    by_life: bool  # each run is one life of one writer: all of it, each row once, in order
 
 
 class Work(Protocol):
-    """What a task does with a strand. Sent to tasks, so it is made of plain data."""
+    """What a task does with a run of segments. Sent to tasks, so it is made of plain data."""
 
-    def __call__(self, strand: Strand) -> Iterator[pa.Table]: ...
+    def __call__(self, segment_run: SegmentRun) -> Iterator[pa.Table]: ...
 
 
 _origins: "weakref.WeakKeyDictionary[DataFrame, Origin]" = weakref.WeakKeyDictionary()
@@ -96,29 +96,32 @@ def lives_in(pieces: Iterable[Piece], good: Iterable[Seen]) -> Origin:
     by_key: dict[Key, list[Piece]] = {}
     for piece in pieces:
         by_key.setdefault(piece.run.key, []).append(piece)
-    strands = (sorted(by_key[key], key=lambda piece: piece.first) for key in sorted(by_key))
+    segment_runs = (sorted(by_key[key], key=lambda piece: piece.first) for key in sorted(by_key))
     return Origin(
-        tuple(Strand(tuple(_source(piece, alone) for piece in strand)) for strand in strands), by_life=True
+        tuple(
+            SegmentRun(tuple(_source(piece, alone) for piece in segment_run)) for segment_run in segment_runs
+        ),
+        by_life=True,
     )
 
 
 def files_in(paths: Iterable[str]) -> Origin:
-    """Of a table: its files, each a strand of its own."""
-    return Origin(tuple(Strand((Source(path, _rows_in(path)),)) for path in paths), by_life=False)
+    """Of a table: its files, each a run of its own."""
+    return Origin(tuple(SegmentRun((Source(path, _rows_in(path)),)) for path in paths), by_life=False)
 
 
 def answered(events: DataFrame, origin: Origin, work: Work, schema: StructType | str) -> DataFrame:
-    """The rows that `work` makes of each strand, as a DataFrame; tasks of about the same weight."""
-    shares = _shares(origin.strands)
-    task = _Task(work, shares)
-    if not shares:
+    """The rows that `work` makes of each run, as a DataFrame; tasks of about the same weight."""
+    partitions = _partitions(origin.segment_runs)
+    task = _Task(work, partitions)
+    if not partitions:
         return events.sparkSession.createDataFrame([], schema)
-    return events.sparkSession.range(0, len(shares), 1, len(shares)).mapInArrow(task, schema)
+    return events.sparkSession.range(0, len(partitions), 1, len(partitions)).mapInArrow(task, schema)
 
 
-def read(strand: Strand, columns: tuple[str, ...]) -> Iterator[pa.Table]:
-    """These columns of a strand, bit by bit and in order. Words are not spelled out."""
-    for source in strand.sources:
+def read(segment_run: SegmentRun, columns: tuple[str, ...]) -> Iterator[pa.Table]:
+    """These columns of a run, bit by bit and in order. Words are not spelled out."""
+    for source in segment_run.sources:
         wanted = columns if source.among is None else tuple(dict.fromkeys((*columns, "seq")))
         for whole in _row_groups(source.path, wanted):
             rows = whole if source.among is None else _between(whole, *source.among)
@@ -177,28 +180,28 @@ def _looked_up(words: pa.DictionaryArray, known: list[Any], dtype: type[Any]) ->
 
 
 class _Task:
-    """For `mapInArrow` over the numbers of shares."""
+    """For `mapInArrow` over the numbers of partitions."""
 
-    def __init__(self, work: Work, shares: list[list[Strand]]) -> None:
-        self.work, self.shares = work, shares
+    def __init__(self, work: Work, partitions: list[list[SegmentRun]]) -> None:
+        self.work, self.partitions = work, partitions
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                for strand in self.shares[number]:
-                    for table in self.work(strand):
+                for segment_run in self.partitions[number]:
+                    for table in self.work(segment_run):
                         yield from _spelled(table).to_batches()
 
 
-def _shares(strands: tuple[Strand, ...]) -> list[list[Strand]]:
-    worth = 1 + sum(strand.weight for strand in strands) // TASK_WEIGHT
-    shares: list[list[Strand]] = [[] for _ in range(min(TASKS, len(strands), worth))]
-    weights = [0] * len(shares)
-    for strand in sorted(strands, key=lambda each: -each.weight):
+def _partitions(segment_runs: tuple[SegmentRun, ...]) -> list[list[SegmentRun]]:
+    worth = 1 + sum(segment_run.weight for segment_run in segment_runs) // TASK_WEIGHT
+    partitions: list[list[SegmentRun]] = [[] for _ in range(min(TASKS, len(segment_runs), worth))]
+    weights = [0] * len(partitions)
+    for segment_run in sorted(segment_runs, key=lambda each: -each.weight):
         lightest = weights.index(min(weights))
-        shares[lightest].append(strand)
-        weights[lightest] += strand.weight
-    return shares
+        partitions[lightest].append(segment_run)
+        weights[lightest] += segment_run.weight
+    return partitions
 
 
 def _spelled(table: pa.Table) -> pa.Table:

@@ -28,13 +28,13 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
+from benchmarks.sample.pages import SEGMENT_ROWS
+from benchmarks.sample.places import Places
+from benchmarks.sample.plants import PLANTS, SPOKEN, plant
+from benchmarks.sample.script import followers, popularity, scopes, write_script
+from benchmarks.sample.talk import write_talks
+from benchmarks.sample.writers import Beats, all_writers
 from rostra.errors import BadInput
-from rostra.history.sample.pages import SEGMENT_ROWS
-from rostra.history.sample.places import Places
-from rostra.history.sample.plants import PLANTS, SPOKEN, plant
-from rostra.history.sample.script import followers, popularity, scopes, write_script
-from rostra.history.sample.talk import write_talks
-from rostra.history.sample.writers import Beats, all_writers
 from rostra.journal.segments import Place
 from rostra.sim.journal import SIMULATOR
 

@@ -1,11 +1,9 @@
 """A batch, divided among Spark's tasks: each takes some lives of writers, and writes all tables of them.
 
-      plan of a batch ──▶ shares ──▶ task: read each row once, in order ──▶ <tables>/_writing/<share>/events
-                                     │                                                                notices
-                                     └─ fold what was open before         ──▶                          stays
-                                                                                                      open ...
+    plan of a batch ──▶ partitions ──▶ task: read each row once, in order ──▶ <tables>/_writing/<name>/events
+                                   └─ fold what was open before         ──▶                 notices, stays ...
 
-All rows of one life (a writer's epoch) are in one share, so nothing has to be sorted, and no row travels
+All rows of one life (a writer's epoch) are in one partition, so nothing has to be sorted, and no row travels
 between tasks. What a task writes lies under a name that nobody reads; the driver moves it to its place when
 all are done. So a task that is run twice, or goes on after everybody gave it up, does no harm.
 
@@ -26,9 +24,9 @@ from msgspec import Struct
 
 from rostra.history.arrow import STAYS_IN_ARROW, Writer, shaped_as, table_in_arrow, words_of
 from rostra.history.files import Directory, open_file, parquet_in
+from rostra.history.intervals import Ending, by_life, counted, end, fold, sight, stretches
 from rostra.history.runs import Key
 from rostra.history.schemas import KINDS_OF
-from rostra.history.spells import Ending, by_life, counted, end, fold, sight, stretches
 from rostra.history.tables import WRITING
 from rostra.journal.schema import Type
 
@@ -37,13 +35,13 @@ HELD: Final = "held/"
 GROUP_ROWS: Final = 200_000
 """Rows that are in a task's memory at once, beside the stays that last; and in a row group of a file."""
 
-SHARE_WEIGHT: Final = 250_000
+PARTITION_WEIGHT: Final = 250_000
 """Rows, or so, that are worth a task of their own."""
 
 FILE_WEIGHT: Final = 2_000
 """To open a segment takes as long as so many rows of it."""
 
-SHARES_PER_CORE: Final = 8
+PARTITIONS_PER_CORE: Final = 8
 
 
 class Take(Struct, frozen=True):
@@ -57,7 +55,7 @@ class Take(Struct, frozen=True):
 
 
 class Life(Struct, frozen=True):
-    """What a share does for one epoch of one writer."""
+    """What a partition does for one epoch of one writer."""
 
     key: Key
     takes: tuple[Take, ...]
@@ -69,7 +67,7 @@ class Life(Struct, frozen=True):
         return sum(take.last - take.first + 1 + FILE_WEIGHT for take in self.takes)
 
 
-class Share(Struct, frozen=True):
+class Partition(Struct, frozen=True):
     tables: str  # as a person or Spark writes it
     name: str
     lives: tuple[Life, ...]
@@ -84,7 +82,7 @@ class Trouble(Struct, frozen=True):
 
 
 class Written(Struct):
-    """What came of a share: files that wait to be moved, or what is wrong with its sources."""
+    """What came of a partition: files that wait to be moved, or what is wrong with its sources."""
 
     files: dict[str, str] = {}  # of each table that has rows; relative to the tables
     rows: dict[str, int] = {}
@@ -94,17 +92,17 @@ class Written(Struct):
 
 
 def shared(lives: Iterable[Life], cores: int) -> list[list[Life]]:
-    """So that no share is much heavier than the others; a single one if it is not worth more."""
+    """So that no partition is much heavier than the others; a single one if it is not worth more."""
     heaviest_first = sorted(lives, key=lambda life: (-life.weight, life.key))
     weight = sum(life.weight for life in heaviest_first)
-    many = max(1, min(weight // SHARE_WEIGHT, SHARES_PER_CORE * cores, len(heaviest_first)))
-    shares: list[list[Life]] = [[] for _ in range(many)]
+    many = max(1, min(weight // PARTITION_WEIGHT, PARTITIONS_PER_CORE * cores, len(heaviest_first)))
+    partitions: list[list[Life]] = [[] for _ in range(many)]
     weights = [0] * many
     for life in heaviest_first:
         lightest = weights.index(min(weights))
-        shares[lightest].append(life)
+        partitions[lightest].append(life)
         weights[lightest] += life.weight
-    return [sorted(share, key=lambda life: life.key) for share in shares if share]
+    return [sorted(partition, key=lambda life: life.key) for partition in partitions if partition]
 
 
 class Unreadable(Exception):
@@ -113,10 +111,10 @@ class Unreadable(Exception):
         self.trouble = Trouble(source, why)
 
 
-def write_share(share: Share) -> Written:
-    work = _Work(share)
+def write_partition(partition: Partition) -> Written:
+    work = _Work(partition)
     try:
-        for life in share.lives:
+        for life in partition.lives:
             for take in life.takes:
                 for rows in read(take, life.key, work.place, work.schema):
                     work.add(rows, take.into)
@@ -125,18 +123,18 @@ def write_share(share: Share) -> Written:
         return Written(troubles=[unreadable.trouble])
 
 
-def write_share_document(document: bytes) -> bytes:
-    return msgspec.json.encode(write_share(msgspec.json.decode(document, type=Share)))
+def write_partition_document(document: bytes) -> bytes:
+    return msgspec.json.encode(write_partition(msgspec.json.decode(document, type=Partition)))
 
 
 class _Work:
-    """Rows on their way into the files of a share."""
+    """Rows on their way into the files of a partition."""
 
-    def __init__(self, share: Share) -> None:
-        self.schema = table_in_arrow("events", share.extra)
-        self.place = Directory(share.tables)
-        self._share = share
-        self._files = Outputs(self.place, share.name, share.extra)
+    def __init__(self, partition: Partition) -> None:
+        self.schema = table_in_arrow("events", partition.extra)
+        self.place = Directory(partition.tables)
+        self._partition = partition
+        self._files = Outputs(self.place, partition.name, partition.extra)
         self._rows: dict[str, list[pa.Table]] = {"events": [], "late": [], "held": []}
         self._waiting = 0
         self._open = self._opened()
@@ -152,19 +150,19 @@ class _Work:
     def done(self) -> Written:
         self._pass_on()
         self._fold()
-        endings = {life.key: life.ending for life in self._share.lives if life.ending is not None}
+        endings = {life.key: life.ending for life in self._partition.lives if life.ending is not None}
         ended, lasting = end(self._open, endings)
         self._files.add("stays", ended)
         self._files.add("open", by_life(lasting))
         counts = counted(lasting)
         files, rows = self._files.close()
-        renewed = [life.key for life in self._share.lives if life.opened or life.key in counts]
+        renewed = [life.key for life in self._partition.lives if life.opened or life.key in counts]
         opened = [(key, counts.get(key, 0)) for key in renewed]
         return Written(files, rows, opened, sorted(self._groups))
 
     def _opened(self) -> pa.Table:
         wanted: dict[str, set[Key]] = {}
-        for life in self._share.lives:
+        for life in self._partition.lives:
             if life.opened:
                 wanted.setdefault(life.opened, set()).add(life.key)
         found = [_open_stays(self.place, directory, keys) for directory, keys in sorted(wanted.items())]

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rostra.history.sample.pages import Pages, Words
-from rostra.history.sample.places import Bools, Ints
-from rostra.history.sample.script import NEVER, PAUSE, SECOND, Fault, Script
+from benchmarks.sample.pages import Pages, Words
+from benchmarks.sample.places import Bools, Ints
+from benchmarks.sample.script import NEVER, PAUSE, SECOND, Fault, Script
 from rostra.journal.entries import Identity, Role
 
 MS: Final = 1_000

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from rostra.history.sample.pages import Pages
-from rostra.history.sample.places import Bools
-from rostra.history.sample.stage import Stage
+from benchmarks.sample.pages import Pages
+from benchmarks.sample.places import Bools
+from benchmarks.sample.stage import Stage
 
 
 def give_numbers(pages: Pages, stage: Stage, epoch: int, which: Bools) -> None:

@@ -6,9 +6,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from rostra.history.sample.pages import Block, Pages
-from rostra.history.sample.places import Bools, Ints
-from rostra.history.sample.script import PAUSE, SECOND, Script
+from benchmarks.sample.pages import Block, Pages
+from benchmarks.sample.places import Bools, Ints
+from benchmarks.sample.script import PAUSE, SECOND, Script
 
 PLANTS: Final = {
     "per-source-order": "the end of a membership is told as of before its beginning",

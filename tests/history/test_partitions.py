@@ -1,4 +1,4 @@
-"""What one task does with its share of a batch: each row once, in every table that it belongs to."""
+"""What one task does with its partition of a batch: each row once, in every table that it belongs to."""
 
 import os
 from collections import Counter
@@ -17,10 +17,18 @@ from support.journal import Journal
 from support.segments import SCHEMA, Row, send, write
 
 from rostra.history.arrow import STAYS_IN_ARROW, shaped_as, table_in_arrow
+from rostra.history.intervals import Ending, end, fold, sight
+from rostra.history.partitions import (
+    FILE_WEIGHT,
+    Life,
+    Partition,
+    Take,
+    shared,
+    write_partition,
+    write_partition_document,
+)
 from rostra.history.runs import Key
 from rostra.history.schemas import KINDS_OF, TABLES
-from rostra.history.shares import FILE_WEIGHT, Life, Share, Take, shared, write_share, write_share_document
-from rostra.history.spells import Ending, end, fold, sight
 from rostra.history.tables import FORMAT, Commit, Tables
 from rostra.journal.schema import COLUMNS, KINDS
 
@@ -123,7 +131,7 @@ def test_every_column_that_a_kind_fills_is_in_its_table(tmp_path: Path) -> None:
     segment = send(tmp_path / "journal", rows)
     key = Key("w", "eu.h1", 1)
     take = Take(str(segment), 1, len(rows), len(rows), "events")
-    written = write_share(Share(str(tmp_path), "0", (Life(key, (take,)),), {}))
+    written = write_partition(Partition(str(tmp_path), "0", (Life(key, (take,)),), {}))
     assert rows_in(tmp_path, written.files["events"]) == pa.Table.from_pylist(rows, SCHEMA).to_pylist()
     filled = {kind.name: set(kind.columns.split()) for kind in KINDS}
     for table, kinds in KINDS_OF.items():
@@ -144,7 +152,7 @@ def test_rows_that_came_late_are_events_and_no_part_of_a_stay(tmp_path: Path) ->
     segment = str(send(tmp_path / "journal", journal.rows))
     key = Key("w", "eu.h1", 1)
     takes = (Take(segment, 2, 2, None, "late"), Take(segment, 3, 3, None, "events"))
-    written = write_share(Share(str(tmp_path), "0", (Life(key, takes),), {}))
+    written = write_partition(Partition(str(tmp_path), "0", (Life(key, takes),), {}))
     assert written.rows == {"events": 2, "notices": 2, "open": 1}
     assert written.opened == [(key, 1)]
 
@@ -161,12 +169,12 @@ def test_held_rows_of_several_lives_are_found_again(tmp_path: Path) -> None:
     lives = tuple(
         Life(Key("w", host, 1), (Take(source, 2, 4, None, "held"),)) for host, source in sources.items()
     )
-    held = write_share(Share(str(tmp_path), "0", lives, {}))
+    held = write_partition(Partition(str(tmp_path), "0", lives, {}))
     (tmp_path / "held" / "batch=0").mkdir(parents=True)
     (tmp_path / held.files["held"]).rename(tmp_path / "held" / "batch=0" / "000.parquet")
     take = Take("held/batch=0", 3, 4, 2, "events")
-    share = Share(str(tmp_path), "1", (Life(Key("w", "eu.h2", 1), (take,)),), {})
-    written = msgspec.json.decode(write_share_document(msgspec.json.encode(share)))
+    partition = Partition(str(tmp_path), "1", (Life(Key("w", "eu.h2", 1), (take,)),), {})
+    written = msgspec.json.decode(write_partition_document(msgspec.json.encode(partition)))
     assert [(row["writer"], row["seq"]) for row in rows_in(tmp_path, written["files"]["events"])] == [
         ("eu.h2", 3),
         ("eu.h2", 4),
@@ -187,7 +195,7 @@ def test_a_source_that_is_not_what_it_was_is_named(tmp_path: Path, harm: str) ->
         case "gone":
             segment.unlink()
     take = Take(str(segment), 1, 6, 6, "events")
-    written = write_share(Share(str(tmp_path), "0", (Life(Key("w", "eu.h1", 1), (take,)),), {}))
+    written = write_partition(Partition(str(tmp_path), "0", (Life(Key("w", "eu.h1", 1), (take,)),), {}))
     assert [trouble.source for trouble in written.troubles] == [str(segment)]
     assert written.files == {}
 
@@ -201,25 +209,27 @@ def test_a_changed_byte_in_a_page_never_becomes_another_row(tmp_path: Path) -> N
     begins = [page.dictionary_page_offset or page.data_page_offset for page in pages]
     ends = [begin + page.total_compressed_size for begin, page in zip(begins, pages, strict=True)]
     key = Key("w", "eu.h1", 1)
-    share = Share(str(tmp_path), "0", (Life(key, (Take(str(segment), 1, len(rows), None, "events"),)),), {})
-    before = rows_in(tmp_path, write_share(share).files["events"])
+    partition = Partition(
+        str(tmp_path), "0", (Life(key, (Take(str(segment), 1, len(rows), None, "events"),)),), {}
+    )
+    before = rows_in(tmp_path, write_partition(partition).files["events"])
     dice, found = Random(7), 0
     for _ in range(150):
         at = dice.randrange(min(begins), max(ends))
         segment.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << dice.randrange(8)]) + whole[at + 1 :])
-        written = write_share(share)
+        written = write_partition(partition)
         found += bool(written.troubles)
         assert written.troubles or rows_in(tmp_path, written.files["events"]) == before, at
     assert found > 100
 
 
-def test_shares_are_worth_a_task_and_of_similar_weight() -> None:
+def test_partitions_are_worth_a_task_and_of_similar_weight() -> None:
     def life(nth: int, rows: int) -> Life:
         return Life(Key("w", f"h{nth}", 1), (Take("s", 1, rows, rows, "events"),))
 
-    assert [len(share) for share in shared([life(nth, 10) for nth in range(20)], cores=2)] == [20]
+    assert [len(partition) for partition in shared([life(nth, 10) for nth in range(20)], cores=2)] == [20]
     many = shared([life(nth, 100_000 * (nth + 1)) for nth in range(20)], cores=2)
-    weights = [sum(each.weight for each in share) for share in many]
+    weights = [sum(each.weight for each in partition) for partition in many]
     assert len(many) == 16 and sum(map(len, many)) == 20
     assert max(weights) <= 2_000_000 + FILE_WEIGHT
     assert shared([], cores=2) == []
@@ -240,7 +250,7 @@ def test_tables_may_be_on_any_file_system_that_arrow_knows(
     segment = send(tmp_path / "journal", journal.rows)
     source = f"far://{segment.relative_to(tmp_path)}"
     take = Take(source, 1, 2, 2, "events")
-    written = write_share(Share("far://tables", "0", (Life(Key("w", "eu.h1", 1), (take,)),), {}))
+    written = write_partition(Partition("far://tables", "0", (Life(Key("w", "eu.h1", 1), (take,)),), {}))
     tables = Tables("far://tables")
     for table, file in written.files.items():
         tables.place.put(f"{table}/batch=0", [file])

@@ -12,11 +12,12 @@ from support.journal import Journal
 from support.segments import cut, send
 
 from rostra.history.archive import Archive
+from rostra.history.arrow_fast_path import files_in, note, origin_of
+from rostra.history.audits import Evidence, evidence
 from rostra.history.audits.marks import marks
 from rostra.history.audits.per_source_order import told_in_order
 from rostra.history.journals import read_journal
 from rostra.history.questions import churn, lives, stays
-from rostra.history.straight import files_in, note, origin_of
 
 HOSTS = ("eu.paris.h1", "eu.paris.h2", "us.ny.h1")
 MEMBERS = ("eu.paris.h1/ann#1", "eu.paris.h1/ann#2", "us.ny.h1/eve#1")
@@ -157,3 +158,10 @@ def test_what_is_derived_from_a_journal_is_not_taken_for_it(events):
 
 def test_an_archive_of_a_journal_knows_its_files(spark, journal):
     assert origin_of(Archive(spark, journal=str(journal)).events, by_life=True) is not None
+
+
+def test_an_audit_of_a_large_history_reads_its_files(events, monkeypatch):
+    for name in ("SMALL_ROWS", "TINY_ROWS"):
+        monkeypatch.setattr(evidence, name, 10)
+    with Evidence(events) as found:
+        assert origin_of(found.events) is not None

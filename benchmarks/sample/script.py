@@ -16,7 +16,7 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from rostra.history.sample.places import Floats, Ints, Places
+from benchmarks.sample.places import Floats, Ints, Places
 
 SECOND: Final = 1_000_000
 DAY: Final = 86_400 * SECOND

@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rostra.history.sample.numbered import give_numbers
-from rostra.history.sample.pages import Pages, Words, nth_of
-from rostra.history.sample.places import Ints
-from rostra.history.sample.script import FIRST_EPOCH, NEVER, PAUSE, SECOND, Fault, Script, popularity
-from rostra.history.sample.stage import BROKEN, HEALED, MERGED, MS, SETTLED, Stage
-from rostra.history.sample.talk import Talks, hear
+from benchmarks.sample.numbered import give_numbers
+from benchmarks.sample.pages import Pages, Words, nth_of
+from benchmarks.sample.places import Ints
+from benchmarks.sample.script import FIRST_EPOCH, NEVER, PAUSE, SECOND, Fault, Script, popularity
+from benchmarks.sample.stage import BROKEN, HEALED, MERGED, MS, SETTLED, Stage
+from benchmarks.sample.talk import Talks, hear
 from rostra.sim.journal import SIMULATOR
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rostra.history.sample.places import Bools, Ints
+from benchmarks.sample.places import Bools, Ints
 from rostra.journal.entries import Identity
 from rostra.journal.schema import COLUMNS, VERSION
 from rostra.journal.segments import SCHEMA, Place

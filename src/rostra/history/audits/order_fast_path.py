@@ -14,9 +14,9 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from rostra.history.arrow import in_arrow
+from rostra.history.arrow_fast_path import Bools, SegmentRun, is_one_of, is_there, read
 from rostra.history.audits.findings import FINDINGS
-from rostra.history.spells import numbers
-from rostra.history.straight import Bools, Strand, is_one_of, is_there, read
+from rostra.history.intervals import numbers
 
 STRETCH_ROWS: Final = 200_000
 
@@ -35,12 +35,12 @@ Story = tuple[str | None, str]  # group and member
 class Told(Struct, frozen=True):
     """Every comparison of two stamps in one life (`FINDINGS`)."""
 
-    def __call__(self, strand: Strand) -> Iterator[pa.Table]:
+    def __call__(self, segment_run: SegmentRun) -> Iterator[pa.Table]:
         suspects: set[Story] = set()
         last: pa.Table | None = None
         waiting: list[pa.Table] = []
         many = 0
-        for rows in read(strand, COLUMNS):
+        for rows in read(segment_run, COLUMNS):
             told = rows.filter(pa.array(_is_told(rows))).select(KEPT)
             waiting.append(told)
             many += told.num_rows
@@ -52,7 +52,7 @@ class Told(Struct, frozen=True):
             fine, last = _compared(last, waiting, suspects)
             yield fine
         if suspects:
-            yield _by_observer(strand, suspects)
+            yield _by_observer(segment_run, suspects)
 
 
 def _is_told(rows: pa.Table) -> Bools:
@@ -93,12 +93,12 @@ def _fine(rows: pa.Table, places: NDArray[np.int64]) -> pa.Table:
     )
 
 
-def _by_observer(strand: Strand, suspects: set[Story]) -> pa.Table:
+def _by_observer(segment_run: SegmentRun, suspects: set[Story]) -> pa.Table:
     """The observers told apart, of the stories in which something went back for their host as a whole."""
     members = {member for _, member in suspects}
     before: dict[tuple[Story, str], Stamp | None] = {}
     found: list[dict[str, Any]] = []
-    for rows in read(strand, (*COLUMNS, "observers")):
+    for rows in read(segment_run, (*COLUMNS, "observers")):
         chosen = _is_told(rows) & is_one_of(rows["member"], *members)
         for row in rows.filter(pa.array(chosen)).to_pylist():
             story = (row["group"], row["member"])
