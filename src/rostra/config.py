@@ -75,6 +75,7 @@ from rostra.names import (
 from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.election.config import ElectionConfig
 from rostra.protocols.flow.config import FifoConfig
+from rostra.protocols.front.config import ShareLimits
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.transport.addresses import SocketPath, TcpAddress, parse_socket_path, parse_tcp
@@ -187,7 +188,7 @@ def _closest(word: str, words: Collection[str]) -> str:
 # What is in it
 
 
-class Limits(Struct, frozen=True):
+class Limits(ShareLimits, frozen=True):
     """What all programs of one agent may hold together. Raising one costs memory for each that is held: some
     KB for a program, about 1 KB for the others. A group is also a row at every server of its scope."""
 

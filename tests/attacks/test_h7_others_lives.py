@@ -28,7 +28,7 @@ def forge(simulated: World, message: object) -> None:
     node = simulated.processes[ATTACKER].node
     assert node is not None
     node._perform([Send(Domain("eu"), message)], [])
-    simulated._dirty[simulated.processes[ATTACKER]] = None
+    simulated.nodes.dirty[simulated.processes[ATTACKER]] = None
     simulated.run(1.0)
 
 
@@ -93,6 +93,6 @@ def test_an_agent_believes_nobody_else_about_its_own_endpoints(simulated: World,
     assert server is not None
     lie = LifeTold(MessageId(VICTIM, 1_000, 1 << 40), VICTIM, Endpoint(victim.address), False, "crashed")
     server._perform([Send(VICTIM, lie)], [])
-    simulated._dirty[simulated.processes[Domain("eu")]] = None
+    simulated.nodes.dirty[simulated.processes[Domain("eu")]] = None
     simulated.settle()
     assert told(simulated, other, Life) == [Life(victim.address, True)]

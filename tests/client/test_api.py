@@ -247,9 +247,7 @@ async def test_an_agent_that_is_shutting_down_blames_no_program(world: World) ->
         membership = await ann.join("chess")
         agent = world._agents[Domain(H1)]
         (programs,) = agent.programs.values()
-        programs.draining = True
-        for program in list(programs.by_number.values()):
-            programs.close_all(program)
+        programs.close_all()
         for late in (ann.join("go"), membership.leave(), ann.resolve("chess", fresh=True)):
             with pytest.raises(Unreachable, match="shutting down"):
                 await late

@@ -1,4 +1,5 @@
-"""A node that lies to its neighbours harms nobody outside its subtree; and the checker can tell.
+"""A node that lies to its neighbours harms nobody outside its subtree, nor does a program that throws
+anything at its agent harm another program; and the checker can tell.
 
 `rostra sim storm --shape hostile --seeds 500 --first 1000 --jobs 2` runs as many as you like.
 """
@@ -22,6 +23,7 @@ from rostra.sim.lies import Lies
 from rostra.sim.storm import HOSTILE, StormFailed, replay_command, storm
 
 EVERY_SEED_THAT_EVER_FAILED = [
+    201,  # a program that entered a group without an endpoint was never answered, and held a share for ever
     7,  # a question under the id of another's was taken for it, and that one never answered
     34,  # ... and servers waited for ever for what nobody would answer
     50130,  # below the liar a program was refused: which is allowed, and the storm did not expect
@@ -32,7 +34,7 @@ EVERY_SEED_THAT_EVER_FAILED = [
 
 
 @pytest.mark.spec("C-125")
-@pytest.mark.parametrize("seed", [*EVERY_SEED_THAT_EVER_FAILED, *range(200, 208)])
+@pytest.mark.parametrize("seed", [*EVERY_SEED_THAT_EVER_FAILED, 200, *range(202, 208)])
 def test_others_do_not_notice(seed: int) -> None:
     outcome = storm(seed, HOSTILE)
     assert [verdict.answer for verdict in outcome.verdicts] == ["yes"]

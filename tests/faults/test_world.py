@@ -86,14 +86,14 @@ def test_a_line_keeps_its_order_unless_told_otherwise():
     def numbers(links: LinkModel) -> list[int]:
         w = world(links=links)
         arrived.clear()
-        put_on = w._arrive
+        put_on = w.network._arrive
 
         def arrive(line, packet):
             if (line.sender, line.to) == ("haifa.a", "haifa") and hasattr(packet, "number"):
                 arrived.append(packet.number)
             put_on(line, packet)
 
-        w._arrive = arrive  # type: ignore[method-assign]
+        w.network._arrive = arrive  # type: ignore[method-assign]
         w.settle()
         program = w.program("haifa.a")
         for n in range(60):

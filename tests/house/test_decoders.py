@@ -32,8 +32,8 @@ TRUSTED = {
     ("runtime/store.py", "_read_known"): "whoever calls it catches UNDECODABLE",
     ("runtime/store.py", "_read_records"): "whoever calls it catches UNDECODABLE",
     ("runtime/store.py", "_read_registry"): "whoever calls it catches UNDECODABLE",
-    ("sim/world.py", "__init__"): "the simulator's own packets",
-    ("sim/world.py", "_arrive"): "the simulator's own packets",
+    ("sim/lines.py", "__init__"): "the simulator's own packets",
+    ("sim/lines.py", "_arrive"): "the simulator's own packets",
 }
 """Who reads what was checked before, or what this very program wrote; and which it is."""
 

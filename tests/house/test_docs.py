@@ -71,7 +71,7 @@ def test_the_tests_of_the_page_about_tests_pass(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(source)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert "2 passed" in done.stdout, done.stdout
+    assert "3 passed" in done.stdout, done.stdout
 
 
 def test_the_page_of_the_api_speaks_of_everything_that_is_exported() -> None:

@@ -3,8 +3,9 @@
 from types import SimpleNamespace
 from typing import Any
 
-from rostra.runtime.programs import GATHERED_MAX, Program
-from rostra.runtime.shares import User
+from support.samples import CHESS
+
+from rostra.runtime.programs import GATHERED_MAX, ProgramConnection
 
 
 class Scene:
@@ -14,16 +15,27 @@ class Scene:
         self.more = True
         self.waiting: list[Any] = []
         self.written: list[list[bytes]] = []
-        encoder = SimpleNamespace(delivery=lambda number, item: (b"head", item))
-        process = SimpleNamespace(
-            now=0.0,
+        encoder = SimpleNamespace(
+            delivery=lambda number, item: (b"head", item), item=lambda group, item: item
+        )
+        process: Any = SimpleNamespace(
             encoder=encoder,
             write_at_end_of_turn=self.waiting.append,
             write_next_turn=self._write_next_turn,
         )
-        connection: Any = SimpleNamespace(write_all=self.written.append)
-        programs: Any = SimpleNamespace(process=process)
-        self.program = Program(programs, 1, "ear", connection, User("ear"))
+        ignored: Any = lambda *_: None  # noqa: E731
+        connection: Any = SimpleNamespace(
+            write_all=self.written.append,
+            hold=ignored,
+            release=ignored,
+            refuse=ignored,
+            close=ignored,
+            abort=ignored,
+        )
+        arenas: Any = None
+        self.program = ProgramConnection(process, arenas, connection)
+        session: Any = SimpleNamespace(write=self.program.write_deliveries)
+        self.program.session = session
 
     def _write_next_turn(self, writer: Any) -> bool:
         if self.more:
@@ -63,7 +75,8 @@ def test_a_delivery_takes_what_waits_with_it_at_once_and_in_order() -> None:
     scene = Scene()
     scene.program.say_in_order(b"1")
     scene.end_turn()
-    scene.program.deliver(7, b"item")
+    item: Any = b"item"
+    scene.program.deliver(7, CHESS, item)
     scene.program.say_in_order(b"2")
     scene.end_turn()
     assert scene.written == [[b"1", b"head", b"item", b"2"]]

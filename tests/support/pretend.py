@@ -127,7 +127,8 @@ class PretendPlace:
                     "behind": False,
                     "missed": 0,
                 }
-                for p in process.programs.values()
+                for p in world.programs
+                if p.host == self.path and p.alive and p.endpoint is not None
             ],
         }
 
@@ -140,7 +141,7 @@ class PretendPlace:
             return
         for report in reports:
             if isinstance(report, ViewChanged) and report.group in self._wanted:
-                members = program.views.groups[report.group].members
+                members = program.members_of(report.group)
                 isolated = getattr(report.why, "isolated", False)
                 for change in _changes(report):
                     self._hear(ViewSeen(self._pretend.now, report.group, members, isolated, change))

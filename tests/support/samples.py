@@ -13,31 +13,33 @@ from rostra.protocols.fifo import events as spoken
 from rostra.protocols.fifo.requests import Enter, Exit
 from rostra.protocols.flow import messages as speech
 from rostra.protocols.flow.messages import Run
+from rostra.protocols.front.messages import (
+    NO_ENDPOINT,
+    Answered,
+    Ask,
+    Goodbye,
+    Ping,
+    Pong,
+    Reading,
+    Submit,
+    Told,
+)
 from rostra.protocols.links.packets import NOBODY, Beat, Bye, Data, Hello
 from rostra.protocols.relaxed import messages as server
 from rostra.protocols.relaxed import requests as program
 from rostra.protocols.relaxed.messages import Interest, MessageId
 from rostra.wire.frames import ANY_WORLD
 from rostra.wire.programs import (
-    NO_ENDPOINT,
-    Answered,
     Arena,
-    Ask,
     Asks,
     Delivery,
-    Goodbye,
     Lent,
     Mapped,
-    Ping,
-    Pong,
     ProgramHello,
     ProgramWelcome,
-    Reading,
     Retired,
     Returned,
-    Submit,
     Tells,
-    Told,
 )
 
 WORLD = "T-REF"

@@ -11,12 +11,12 @@ from rostra.protocols.claims.messages import ClaimMessage
 from rostra.protocols.election.messages import SeatMessage
 from rostra.protocols.fifo.events import Item as GroupItem
 from rostra.protocols.flow.messages import DataMessage
+from rostra.protocols.front.messages import Item, ProgramFrame
 from rostra.protocols.links.packets import Packet
 from rostra.protocols.relaxed.messages import ServerMessage
 from rostra.protocols.relaxed.requests import Request, Said
 from rostra.wire.frames import FrameKind
 from rostra.wire.numbers import BLOCKS, TABLES
-from rostra.wire.programs import Item, ProgramFrame
 
 GOLDEN = Path(__file__).parent / "golden" / "numbers.txt"
 

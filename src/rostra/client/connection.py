@@ -26,6 +26,7 @@ from rostra.client.watched import Watched, WatchMemory
 from rostra.errors import BY_CODE, NotAllowed, PeerError, Refused, RostraError, Unreachable
 from rostra.names import Domain, Group, incarnation_of
 from rostra.protocols.fifo.events import Item as GroupItem
+from rostra.protocols.front.messages import AnyRequest
 from rostra.protocols.relaxed.requests import (
     Absolute,
     AnyNotice,
@@ -67,7 +68,6 @@ from rostra.wire import (
     Submit,
     Told,
 )
-from rostra.wire.programs import AnyRequest
 
 SILENCE_S_MAX: Final = 30.0
 """When an agent that says nothing is given up, unless `connect` is told otherwise."""

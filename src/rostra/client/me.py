@@ -34,11 +34,11 @@ from rostra.names import (
     parse_scope,
 )
 from rostra.protocols.fifo.requests import Enter, Exit
+from rostra.protocols.front.messages import AnyRequest
 from rostra.protocols.relaxed import requests
 from rostra.protocols.relaxed.requests import AnyNotice
 from rostra.transport.dialler import dialler, own_token, program_name
 from rostra.wire import NO_ENDPOINT, Reading
-from rostra.wire.programs import AnyRequest
 
 CONNECT_TIMEOUT_S: Final = 10.0
 REJOIN_WITHIN_S: Final = 60.0

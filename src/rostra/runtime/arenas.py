@@ -30,7 +30,7 @@ from rostra.wire import Arena, Retired
 from rostra.wire.programs import TICKET_BYTES
 
 if TYPE_CHECKING:
-    from rostra.runtime.programs import Program, Programs
+    from rostra.runtime.programs import ProgramConnection, Programs
 
 MB_EACH: Final = 16
 """How large an arena is, in megabytes. Raising it: programs may be further behind before they get blocks
@@ -71,8 +71,8 @@ class _Arena:
         self.free = list(range(0, size_bytes, SLOT_BYTES))[::-1]
         self.share = max(1, len(self.free) // SHARE)
         self.users: dict[int, int] = {}  # by where a slot begins: how often it is lent
-        self.offered: dict[Program, None] = {}
-        self.held: dict[Program, dict[int, int]] = {}  # those who mapped it: what is lent to each
+        self.offered: dict[ProgramConnection, None] = {}
+        self.held: dict[ProgramConnection, dict[int, int]] = {}  # those who mapped it: what is lent to each
         self.used_at = now
 
     def write(self, run: Run) -> tuple[int, int] | None:
@@ -86,7 +86,7 @@ class _Arena:
         self.users[begin] = 0
         return begin, end - begin
 
-    def give_back(self, program: "Program", begin: int) -> bool:
+    def give_back(self, program: "ProgramConnection", begin: int) -> bool:
         """False if this program does not have it."""
         held = self.held.get(program, {})
         times = held.pop(begin, 0)
@@ -117,14 +117,16 @@ class Arenas:
         self._numbers: dict[int, _Arena] = {}
         self._numbered = 0
         self._tickets: dict[bytes, _Arena] = {}
-        self._receivers: dict[Group, dict[Program, None]] = {}  # who could read one
+        self._receivers: dict[Group, dict[ProgramConnection, None]] = {}  # who could read one
         self._rest_until: dict[Group, float] = {}
         self._turn = 0
         self._loans: dict[int, tuple[Run, int, bytes]] = {}  # of this turn, by the identity of the run
 
     # To programs
 
-    def lend(self, program: "Program", number: int, group: Group, stream: Stream, run: Run) -> bytes | None:
+    def lend(
+        self, program: "ProgramConnection", number: int, group: Group, stream: Stream, run: Run
+    ) -> bytes | None:
         """The frame that says where this block stands; none if it has to go through the socket."""
         if not program.shares or not LENT_BYTES_LEAST <= len(run.block) <= SLOT_BYTES - 5:
             return None
@@ -156,7 +158,7 @@ class Arenas:
         counters["blocks_lent", ""] += 1
         return process.encoder.lent(number, loan)
 
-    def _wants_one(self, program: "Program", group: Group) -> None:
+    def _wants_one(self, program: "ProgramConnection", group: Group) -> None:
         """It receives what is said in this group, and could read it from an arena."""
         receivers = self._receivers.setdefault(group, {})
         if program not in receivers:
@@ -171,7 +173,7 @@ class Arenas:
         if len(self._arenas) < ARENAS_MAX:
             self._make(group, receivers)
 
-    def _make(self, group: Group, receivers: "dict[Program, None]") -> None:
+    def _make(self, group: Group, receivers: "dict[ProgramConnection, None]") -> None:
         process = self._programs.process
         try:
             arena = _Arena(self._numbered + 1, group, self._size_bytes, process.now)
@@ -204,7 +206,7 @@ class Arenas:
         arena = self._tickets.pop(ticket, None)
         return None if arena is None else arena.file
 
-    def mapped(self, program: "Program", number: int) -> BadInput | None:
+    def mapped(self, program: "ProgramConnection", number: int) -> BadInput | None:
         """From now on it can be lent to; or what it did wrong."""
         arena = self._numbers.get(number)
         if arena is None and number <= self._numbered:
@@ -214,7 +216,7 @@ class Arenas:
         arena.held[program] = {}
         return None
 
-    def returned(self, program: "Program", number: int, begins: tuple[int, ...]) -> BadInput | None:
+    def returned(self, program: "ProgramConnection", number: int, begins: tuple[int, ...]) -> BadInput | None:
         """These are free once everybody has given them back; or what the program did wrong."""
         arena = self._numbers.get(number)
         if arena is None and number <= self._numbered:
@@ -225,7 +227,7 @@ class Arenas:
                 return BadInput(f"block {begin} of arena {number} is not lent to this program")
         return None
 
-    def left(self, program: "Program", group: Group) -> None:
+    def left(self, program: "ProgramConnection", group: Group) -> None:
         """It does not hear what is said there any more, and must not be able to read it."""
         receivers = self._receivers.get(group)
         if receivers is None or program not in receivers:
@@ -238,7 +240,7 @@ class Arenas:
             del self._receivers[group]
             self._rest_until.pop(group, None)
 
-    def gone(self, program: "Program") -> None:
+    def gone(self, program: "ProgramConnection") -> None:
         for group in [group for group, programs in self._receivers.items() if program in programs]:
             self.left(program, group)
 

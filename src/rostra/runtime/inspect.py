@@ -65,7 +65,8 @@ def document(process: "Process", hosted: "HostedNode", core: bytes, after: int) 
     """`core` is what the node's core says of itself; the rest is what only the machine under it can know."""
     node = hosted.node
     programs = process.programs[hosted.path]
-    suspected = set(programs.suspected)
+    watching = programs.front.watching
+    suspected = set(programs.front.suspected)
     return {
         "world": process.world.name,
         "profile": process.world.profile,
@@ -84,15 +85,15 @@ def document(process: "Process", hosted: "HostedNode", core: bytes, after: int) 
             {
                 "number": number,
                 "program": program.name,
-                "peer": program.connection.peer,
+                "peer": program.link.peer,
                 "endpoints": sorted(program.endpoints.values()),
                 "suspected": number in suspected,
                 "behind": program.is_behind,
                 "missed": program.missed_total,
             }
-            for number, program in sorted(programs.by_number.items())
+            for number, program in sorted(programs.front.by_number.items())
         ],
-        "watches": {} if programs.watches is None else programs.watches.document(),
+        "watches": {} if watching is None else watching.watches.document(),
         "loop": {
             "silent_ms": round(process.lag.silent_s * 1e3, 1),
             "turn_cpu_ms": round(process.lag.turn_cpu_s * 1e3, 1),

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rostra.errors import BadInput, Malformed, NotAllowed, RostraError, Unreachable
+from rostra.protocols.front.config import WATCH_TICK_S
 from rostra.protocols.links.packets import Hello
 from rostra.runtime.links import HANDSHAKE_TIMEOUT_S, LinkEnd, let_in
-from rostra.runtime.programs import WATCH_TICK_S
 from rostra.transport.addresses import SocketPath, TcpAddress
 from rostra.transport.connection import Connection
 from rostra.transport.trusted import check_directory
@@ -113,7 +113,7 @@ class PendingConnection:
             )
             return
         programs = process.programs[hosted.path]
-        if programs.draining:
+        if programs.front.draining:
             self._connection.refuse(Unreachable(f"{hosted.path} is shutting down", fix="try again later"))
             return
         if (refusal := programs.has_no_place(self._connection, self._listener.places_left + 1)) is not None:

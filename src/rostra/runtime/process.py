@@ -24,7 +24,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
@@ -78,6 +78,8 @@ from rostra.protocols.fifo.events import (
 )
 from rostra.protocols.fifo.events import Transmit as Speak
 from rostra.protocols.flow.config import FifoConfig
+from rostra.protocols.front.config import WATCH_TICK_S
+from rostra.protocols.front.port import Writes
 from rostra.protocols.links.core import Link
 from rostra.protocols.links.events import (
     Awaited,
@@ -98,14 +100,15 @@ from rostra.runtime.blame import Blame
 from rostra.runtime.data import DataChannel
 from rostra.runtime.inspect import InspectPatience, document
 from rostra.runtime.lag import Lag
-from rostra.runtime.links import LINK_DOWN, LinkDialler, LinkEnd, long_time
+from rostra.runtime.links import LinkDialler, LinkEnd, long_time
 from rostra.runtime.listener import Listener
-from rostra.runtime.programs import WATCH_TICK_S, Programs
+from rostra.runtime.programs import Programs
 from rostra.runtime.record import Record
+from rostra.runtime.reports import LinkReports
 from rostra.runtime.spill import SpillDisk
 from rostra.runtime.store import DiskStore
 from rostra.transport.connection import Connection, HalfReceived
-from rostra.wire import Encoder, Goodbye
+from rostra.wire import Encoder
 
 DRAIN_TIMEOUT_S: Final = 5.0
 """How long a clean shutdown waits for the neighbours to acknowledge what we said last."""
@@ -131,12 +134,6 @@ Raising it: fewer and longer turns under load; links and pings wait for longer."
 
 WRITES_AT_ONCE: Final = 16
 """Programs that are written to between two looks at the time."""
-
-Writer = Any  # LinkEnd | Program: has something to write when the turn ends
-
-
-class Writes(Protocol):
-    def write(self) -> None: ...
 
 
 class HostedNode:
@@ -211,6 +208,7 @@ class Process:
         self._disks_due = self.now  # when to try again what a disk did not take
         self._witnesses: list[Scribe | Recorder] = []
         self._paced: list[tuple[Programs, Link]] = []  # an agent's programs wait for its link to the domain
+        reports = LinkReports(self)
         self._do: dict[type, Callable[[HostedNode, Any], None]] = {
             Tell: self._tell,
             Answer: self._answer,
@@ -221,13 +219,13 @@ class Process:
             CancelTimer: self._cancel_timer,
             Persist: self._persist,
             Secure: self._persist,
-            LinkUp: self._link_up,
-            LinkDown: self._link_down,
-            LinkMoved: self._link_moved,
-            Awaited: self._awaited,
-            Suspected: self._suspected,
-            Trusted: self._trusted,
-            Removed: self._removed,
+            LinkUp: reports.link_up,
+            LinkDown: reports.link_down,
+            LinkMoved: reports.link_moved,
+            Awaited: reports.awaited,
+            Suspected: reports.suspected,
+            Trusted: reports.trusted,
+            Removed: reports.removed,
             Deliver: self._deliver,
             Cast: self.data.cast,
             Speak: self.data.transmit,
@@ -244,7 +242,7 @@ class Process:
             FollowerLinked: self._seat_ordered,
             Committed: self._seat_ordered,
             TermRefused: self._term_refused,
-            Forgotten: self._forgotten,
+            Forgotten: reports.forgotten,
         }
 
     def clock(self) -> float:
@@ -352,11 +350,7 @@ class Process:
         for other in list(self.hosted_nodes.values()):
             if path in other.node.links and path not in other.channels:
                 self.step_inside(other, ChannelClosed(path, why))
-        programs = self.programs.pop(path)
-        goodbye = self.encoder.to_program(Goodbye(why))
-        for program in list(programs.by_number.values()):
-            program.say(goodbye)
-            program.connection.close(why)
+        self.programs.pop(path).say_goodbye(why)
         if (disk := self._disks.pop(path, None)) is not None:
             disk.close()
         if hosted.scribe is not None:
@@ -408,7 +402,7 @@ class Process:
 
     @property
     def is_draining(self) -> bool:
-        return any(programs.draining for programs in self.programs.values())
+        return any(programs.front.draining for programs in self.programs.values())
 
     def accepts(self, hosted: HostedNode, path: Domain) -> bool:
         """Is a server of this path a neighbour of that node?"""
@@ -428,7 +422,7 @@ class Process:
         """How many there are, of all kinds."""
         return (
             sum(len(listener.pending) + len(listener.rejected) for listener in self.listeners)
-            + sum(len(programs.by_number) for programs in self.programs.values())
+            + sum(len(programs.front.by_number) for programs in self.programs.values())
             + sum(len(hosted.channels) for hosted in self.hosted_nodes.values())
         )
 
@@ -529,7 +523,7 @@ class Process:
         if self._waiting or self._writers:
             self.loop.call_soon(self._begin_turn)
         for programs, link in self._paced:
-            programs.keep_pace(link.backlog)
+            programs.front.keep_pace(link.backlog)
         if self._resume:
             resume, self._resume = self._resume, []
             for connection in resume:
@@ -683,95 +677,6 @@ class Process:
     def _noted(self, hosted: HostedNode, noted: Noted) -> None:
         self.record.count("noted", noted.what)
 
-    # Reports about neighbours
-
-    def _link_up(self, hosted: HostedNode, report: LinkUp) -> None:
-        hosted.evidence.pop(report.peer, None)
-        hosted.trouble.pop(report.peer, None)
-        met = hosted.met.get(report.peer)
-        hosted.met[report.peer] = report.incarnation
-        self.record.note(
-            "link_up",
-            node=hosted.path,
-            peer=report.peer,
-            incarnation=report.incarnation,
-            because="first contact"
-            if met is None
-            else "new incarnation"
-            if met != report.incarnation
-            else "heard again",
-        )
-
-    def _awaited(self, hosted: HostedNode, report: Awaited) -> None:
-        self.record.note("link_awaited", node=hosted.path, peer=report.peer, because=report.what)
-        self._end_connection(hosted, report.peer, report.what)
-
-    def _link_moved(self, hosted: HostedNode, report: LinkMoved) -> None:
-        hosted.evidence.pop(report.peer, None)
-        hosted.trouble.pop(report.peer, None)
-        hosted.met[report.peer] = report.incarnation
-        self.record.count("links_moved")
-        self.record.note(
-            "link_moved",
-            node=hosted.path,
-            peer=report.peer,
-            incarnation=report.incarnation,
-            because="another replica leads",
-        )
-
-    def _link_down(self, hosted: HostedNode, report: LinkDown) -> None:
-        because = report.because
-        self.record.count("links_down", because.what)
-        self.record.note(
-            "link_down", node=hosted.path, peer=report.peer, because=because.what, accuser=because.accuser
-        )
-        self._end_connection(hosted, report.peer, because.what)
-
-    def _end_connection(self, hosted: HostedNode, peer: Domain, what: str) -> None:
-        channel = hosted.channels.get(peer)
-        if channel is not None and what in ("silent", "overflow"):
-            # The connection may be as good as dead, and TCP would take minutes to say so. Our last words
-            # still go out on it, in case the peer can hear us.
-            self.loop.call_soon(channel.connection.close, f"{LINK_DOWN}{what}")
-
-    def _suspected(self, hosted: HostedNode, report: Suspected) -> None:
-        hosted.evidence[report.peer] = report.evidence
-        self.record.count("links_suspected")
-        self.record.note(
-            "link_suspected",
-            node=hosted.path,
-            peer=report.peer,
-            because="overdue",
-            **_grounds(report.evidence),
-        )
-
-    def _trusted(self, hosted: HostedNode, report: Trusted) -> None:
-        hosted.evidence.pop(report.peer, None)
-        self.record.note(
-            "link_trusted",
-            node=hosted.path,
-            peer=report.peer,
-            because="heard again",
-            after_s=report.after_s,
-        )
-
-    def _removed(self, hosted: HostedNode, report: Removed) -> None:
-        hosted.evidence[report.because.accused] = report.evidence
-        self.record.note(
-            "link_removed",
-            node=hosted.path,
-            peer=report.because.accused,
-            because=report.because.what,
-            **_grounds(report.evidence),
-        )
-
-    def _forgotten(self, hosted: HostedNode, report: Forgotten) -> None:
-        self.record.count("links_forgotten")
-        for memory in (hosted.evidence, hosted.trouble, hosted.met):
-            memory.pop(report.peer, None)
-        if (channel := hosted.channels.get(report.peer)) is not None:
-            channel.connection.abort("nothing was heard for long")
-
     # The end
 
     async def shut_down(self, why: str) -> None:
@@ -779,11 +684,8 @@ class Process:
         self.record.note("shutting_down", because=why)
         self.lag.stop()
         for programs in self.programs.values():
-            programs.draining = True
-            for program in list(programs.by_number.values()):
-                programs.close_all(program)
+            programs.close_all()
         await self._drained()
-        goodbye = self.encoder.to_program(Goodbye(why))
         self._begin_turn()
         for hosted in self.hosted_nodes.values():
             if hosted.recorder is not None:
@@ -792,9 +694,7 @@ class Process:
         self._stopped = True
         self.ended = why
         for programs in self.programs.values():
-            for program in list(programs.by_number.values()):
-                program.say(goodbye)
-                program.connection.close(why)
+            programs.say_goodbye(why)
         await asyncio.sleep(0)
         for task in self._tasks:
             task.cancel()
@@ -868,14 +768,3 @@ class Process:
                 self._write_down(hosted)
                 for event in hosted.take_waiting():
                     self.step(hosted, event)
-
-
-def _grounds(evidence: Evidence) -> dict[str, Any]:
-    return {
-        "silence_s": round(evidence.silence_s, 3),
-        "expected_s": round(evidence.expected_s, 3),
-        "phi": round(evidence.phi, 1),
-        "down_after_s": evidence.down_after_s,
-        "own_lateness_s": round(evidence.own_lateness_s, 3),
-        "channel_open": evidence.channel_open,
-    }

@@ -74,7 +74,7 @@ def vitals_of(process: Process) -> Vitals:
 
 
 def _node(process: Process, hosted: HostedNode) -> NodeVitals:
-    programs = process.programs[hosted.path]
+    front = process.programs[hosted.path].front
     groups = endpoints = questions = unsynced = 0
     if (agent := hosted.stack.find(AGENT)) is not None:
         groups, endpoints, questions = len(agent.groups), len(agent.endpoints), len(agent.resolves.open)
@@ -87,9 +87,9 @@ def _node(process: Process, hosted: HostedNode) -> NodeVitals:
         incarnation=hosted.node.incarnation,
         links=_links(process, hosted),
         wanting=_wanting(process, hosted),
-        programs=len(programs.by_number),
-        programs_suspected=len(programs.suspected),
-        programs_behind=sum(program.is_behind for program in programs.by_number.values()),
+        programs=len(front.by_number),
+        programs_suspected=len(front.suspected),
+        programs_behind=sum(program.is_behind for program in front.by_number.values()),
         groups=groups,
         endpoints=endpoints,
         open_questions=questions,

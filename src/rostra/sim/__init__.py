@@ -2,7 +2,12 @@
 
     shapes      worlds that come up again and again, by name
     network     delays, loss, duplication, reordering; lines that can be cut
-    world       the engine: one heap, one clock, one source of chance; crash, pause, cut, heal
+    world       all of the following together, from one source of chance
+    agenda      what happens when: one heap, one clock
+    processes   nodes in their processes: steps, timers, disks; crash, pause, restart
+    lines       packets between them; cut, heal, lose, delay
+    channels    production's data channel, on pretend ways
+    fronts      production's front, between nodes and programs
     programs    what runs on the hosts and asks
     taps        between a node and its core: scopes, single copies, invariants, counts
     history     what happened and what was said, as records

@@ -26,7 +26,8 @@ from rostra.protocols.flow.messages import Speech
 from rostra.protocols.links.packets import Hello
 
 if TYPE_CHECKING:
-    from rostra.sim.world import SimProcess, World
+    from rostra.sim.processes import SimProcess
+    from rostra.sim.world import World
 
 PORT = 7000
 
@@ -114,7 +115,7 @@ class SimChannels:
         way, said = world.data.way(sender, to), datagram.datagram
         for at in world.data.arrivals(world.now, way, said.messages[0] if said.messages else said.word):
             arrived = DatagramArrived(self._places[sender], datagram, by_multicast)
-            world._at(at, world._step, world.processes[to], arrived)
+            world.at(at, world.step, world.processes[to], arrived)
 
     def arrived(self, process: "SimProcess", arrived: DatagramArrived) -> None:
         channel = self.of[process.path]
@@ -180,7 +181,7 @@ class SimChannel:
             self._later(self._tick)
 
     def _later(self, what: Any) -> None:
-        self._world._at(self._world.now + TRY_S, self._wake, what, None)
+        self._world.at(self._world.now + TRY_S, self._wake, what, None)
 
     def _wake(self, what: Any, _: None) -> None:
         if self._channels.of.get(self._process.path) is not self:
@@ -237,7 +238,7 @@ class SimChannel:
         return (stack.find(HOST) or stack[CLUSTER]).receiving_hosts(group)
 
     def deliver(self, node: Domain, group: Group, source: Domain, messages: tuple[Speech, ...]) -> None:
-        self._world._step(self._process, Heard(group, source, messages))
+        self._world.step(self._process, Heard(group, source, messages))
 
     def send(self, to: Place, frame: Frame) -> None:
         self._channels.carry(self._process.path, to, frame[0])

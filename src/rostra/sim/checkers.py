@@ -23,7 +23,18 @@ from msgspec import Struct
 
 from rostra.groups.members import Cause, Members, Stamp
 from rostra.names import Endpoint, Group, host_of, inside
-from rostra.protocols.relaxed.requests import Absolute, AnyNotice, Gap, Joined, Left, Only, Resolve, Without
+from rostra.protocols.relaxed.requests import (
+    Absolute,
+    AnyNotice,
+    Changed,
+    Gap,
+    Joined,
+    Left,
+    Only,
+    Resolve,
+    Snapshot,
+    Without,
+)
 from rostra.sim.history import (
     AnswerRecord,
     AnyRecord,
@@ -81,9 +92,11 @@ class CheckReport:
 
     def fold(self, notice: AnyNotice) -> None:
         match notice:
-            case Absolute(members=members):
+            case Absolute(members=members) | Snapshot(members=members):
                 self.based = True
                 self.members = _stamps(members)
+            case Changed(members=members, left=left):
+                self.members = {x: s for x, s in self.members.items() if x not in left} | _stamps(members)
             case Joined(members=members, complete_for=part):
                 if part is not None:
                     kept = {x: s for x, s in self.members.items() if inside(part.domain, x) != part.within}
@@ -117,7 +130,11 @@ class _Reports:
                     del self.of[endpoint]
             case NoticeRecord(
                 endpoint=endpoint,
-                notice=Absolute(group=group) | Joined(group=group) | Left(group=group) as notice,
+                notice=Absolute(group=group)
+                | Joined(group=group)
+                | Left(group=group)
+                | Snapshot(group=group)
+                | Changed(group=group) as notice,
             ):
                 if (report := self.of.get(endpoint, {}).get(group)) is not None:
                     report.fold(notice)
@@ -149,7 +166,10 @@ def per_source_order(history: Iterable[AnyRecord], *, answers: bool = True) -> C
         compared = 0
         for record in history:
             match record:
-                case NoticeRecord(endpoint=observer, notice=Absolute() | Joined() | Left() as notice):
+                case NoticeRecord(
+                    endpoint=observer,
+                    notice=Absolute() | Joined() | Left() | Snapshot() | Changed() as notice,
+                ):
                     stream = "told"
                 case AnswerRecord(endpoint=observer, request=Resolve(), result=Absolute() as notice) if (
                     answers
@@ -237,6 +257,7 @@ def watch_complete(history: Iterable[AnyRecord]) -> CheckVerdict:
         told: dict[tuple[Endpoint, Group], dict[Endpoint, list[str]]] = {}
         owed: dict[tuple[Endpoint, Group], AnyRecord] = {}
         gapped: set[tuple[Endpoint, Group]] = set()
+        numbers: dict[tuple[Endpoint, Group], int] = {}  # of watchers: the last change that each was told
         calm = False
         compared = 0
         for record in history:
@@ -260,8 +281,16 @@ def watch_complete(history: Iterable[AnyRecord]) -> CheckVerdict:
                     for group, members in before.items():
                         after = set(followed[group].members)
                         _list_changes(told.setdefault((observer, group), {}), notice, members, after)
-                    if isinstance(notice, Absolute):
+                    if isinstance(notice, Absolute | Snapshot):
                         owed.pop((observer, notice.group), None)
+                    if isinstance(notice, Snapshot | Changed):
+                        # What a watcher missed shows in the numbers: it gets no `Gap` of its own.
+                        expected = numbers.get((observer, notice.group)) == (
+                            notice.number - isinstance(notice, Changed)
+                        )
+                        if not expected:
+                            gapped.add((observer, notice.group))
+                        numbers[observer, notice.group] = notice.number
                     continue
                 case MembershipChanged(endpoint=source, group=group, change=change):
                     way = "joined" if change == "joined" else "left"
@@ -448,9 +477,12 @@ def _list_changes(
 ) -> None:
     """Write down what a notice said had happened, also if it had been said already: once means once."""
     match notice:
-        case Joined(members=members, cause=Cause.JOIN):
+        case Joined(members=members, cause=Cause.JOIN) | Changed(members=members, cause=Cause.JOIN):
             for member in members:
                 heard.setdefault(member.endpoint, []).append("joined")
+        case Changed(left=left, cause=Cause.LEAVE | Cause.CRASH):
+            for endpoint in left:
+                heard.setdefault(endpoint, []).append("left")
         case Left(endpoint=endpoint):
             heard.setdefault(endpoint, []).append("left")
         case _:

@@ -17,13 +17,13 @@ from rostra.groups.kinds import FIFO, DeliveryKind, GroupKind, MembershipKind
 from rostra.impair.quality import LineQuality, Uniform
 from rostra.names import Domain, Group
 from rostra.protocols.claims.server import CLAIM_SERVER
+from rostra.protocols.fifo.requests import Enter
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.requests import AnyNotice, Denied, Done, Join, PutOut
 from rostra.protocols.relaxed.view import Report
 from rostra.sim.network import LinkModel
 from rostra.sim.programs import SimCall, SimProgram
 from rostra.sim.shapes import clusters
-from rostra.sim.talks import JoinTalk
 from rostra.sim.taps import Invariants, OneCopy, Scopes, tapped
 from rostra.sim.world import World
 
@@ -197,7 +197,7 @@ class ClaimStorm:
     # What the world reports
 
     def answered(self, at: float, call: SimCall) -> None:
-        if not isinstance(call.request, Join | JoinTalk) or not self.joiners:
+        if not isinstance(call.request, Join | Enter) or not self.joiners:
             return
         joiner = next(each for each in self.joiners if each.program is call.program)
         self.answers += 1

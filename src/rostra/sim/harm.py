@@ -1,4 +1,5 @@
-"""`harm-stays-below`: whatever a hostile node says, nothing changes outside its subtree.
+"""`harm-stays-below`: whatever a hostile node says, nothing changes outside its subtree; nor for other
+programs, whatever a hostile program says.
 
     history ── without everything inside the subtree ──▶ per-source-order, stable-truth, watch-complete,
                                                          fifo-gap-free, and no link or stream between others
@@ -8,7 +9,8 @@ What a liar says of its own subtree is believed: nobody else could know better. 
 is taken out of a history must be a history in which there was no liar.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -31,10 +33,15 @@ from rostra.sim.history import (
 
 PROMISE: Final = "harm-stays-below"
 
+Below = Callable[[str], bool]
+"""Is this endpoint or domain of the hostile one?"""
 
-def harm_stays_below(history: Iterable[AnyRecord], below: Domain, *, complete: bool = False) -> CheckVerdict:
+
+def harm_stays_below(
+    history: Iterable[AnyRecord], below: Domain | Below, *, complete: bool = False
+) -> CheckVerdict:
     """`complete`: the history ends in peace, and long after the last word, as for `fifo_gap_free`."""
-    rest = outside(history, below)
+    rest = outside(history, partial(inside, below) if isinstance(below, str) else below)
     for record in rest:
         if why := _loss(record):
             return CheckVerdict(PROMISE, "no", why, record)
@@ -52,7 +59,7 @@ def harm_stays_below(history: Iterable[AnyRecord], below: Domain, *, complete: b
     return CheckVerdict(PROMISE, "cannot tell", "nothing happened outside")
 
 
-def outside(history: Iterable[AnyRecord], below: Domain) -> History:
+def outside(history: Iterable[AnyRecord], below: Below) -> History:
     """What happened to others, as if nobody were inside this subtree."""
     return [record for each in history if (record := _outside(each, below)) is not None]
 
@@ -71,48 +78,57 @@ def _loss(record: AnyRecord) -> str:
     return ""
 
 
-def _outside(record: AnyRecord, below: Domain) -> AnyRecord | None:
+def _outside(record: AnyRecord, below: Below) -> AnyRecord | None:
     match record:
         case ServerChanged(server=path):
-            return None if inside(below, path) else record
+            return None if below(path) else record
         case LineChanged(sender=a, to=b) | Detected(server=a, peer=b):
-            return None if inside(below, a) or inside(below, b) else record
+            return None if below(a) or below(b) else record
         case NoticeRecord(endpoint=endpoint, notice=notice):
-            rest = None if inside(below, endpoint) else _notice(notice, below)
+            rest = None if below(endpoint) else _notice(notice, below)
             return None if rest is None else replace(record, notice=rest)
         case AnswerRecord(endpoint=endpoint, result=result):
-            rest = None if inside(below, endpoint) else _notice(result, below)
+            rest = None if below(endpoint) else _notice(result, below)
             return None if rest is None else replace(record, result=rest)
         case DeliveryRecord(endpoint=endpoint, item=item):
-            rest = None if inside(below, endpoint) else _item(item, below)
+            rest = None if below(endpoint) else _item(item, below)
             return None if rest is None else replace(record, item=rest)
     whose: Endpoint | None = getattr(record, "endpoint", None)
-    return record if whose is None or not inside(below, whose) else None
+    return record if whose is None or not below(whose) else None
 
 
-def _notice(notice: Any, below: Domain) -> Any:
+def _notice(notice: Any, below: Below) -> Any:
     match notice:
         case told.Absolute(members=members) | told.Joined(members=members):
-            rest = tuple([each for each in members if not inside(below, each.endpoint)])
+            rest = tuple([each for each in members if not below(each.endpoint)])
             # A list that names only some of those inside says nothing about others; an empty baseline does.
             spoke_of_inside = isinstance(notice, told.Joined) and members and not rest
             part = getattr(notice, "complete_for", None)
-            if spoke_of_inside and (part is None or inside(below, part.domain)):
+            if spoke_of_inside and (part is None or below(part.domain)):
                 return None
             return replace(notice, members=rest)
+        case told.Snapshot(members=members):
+            return replace(notice, members=tuple([each for each in members if not below(each.endpoint)]))
+        case told.Changed(members=members, left=left):
+            # Its number counts, also if nothing in it concerns those outside.
+            return replace(
+                notice,
+                members=tuple([each for each in members if not below(each.endpoint)]),
+                left=tuple([each for each in left if not below(each)]),
+            )
         case told.Left(endpoint=endpoint) | told.Life(endpoint=endpoint) | told.Message(source=endpoint):
-            return None if inside(below, endpoint) else notice
+            return None if below(endpoint) else notice
         case told.Without(domain=domain):
-            return None if inside(below, domain) else notice
+            return None if below(domain) else notice
         case told.NotDelivered(destinations=destinations):
-            others = tuple([each for each in destinations if not inside(below, each)])
+            others = tuple([each for each in destinations if not below(each)])
             return replace(notice, destinations=others) if others else None
         case told.Resolved(parts=parts):
             return replace(
                 notice,
                 parts=tuple(
                     [
-                        (scope, tuple([m for m in members if not inside(below, m.endpoint)]))
+                        (scope, tuple([m for m in members if not below(m.endpoint)]))
                         for scope, members in parts
                     ]
                 ),
@@ -120,12 +136,12 @@ def _notice(notice: Any, below: Domain) -> Any:
     return notice
 
 
-def _item(item: talk.Item, below: Domain) -> talk.Item | None:
+def _item(item: talk.Item, below: Below) -> talk.Item | None:
     match item:
         case talk.Ready(members=members):
-            return talk.Ready(tuple([each for each in members if not inside(below, each[0])]))
+            return talk.Ready(tuple([each for each in members if not below(each[0])]))
         case talk.JoinedTogether(members=members):
-            seen = tuple([each for each in members if not inside(below, each[0])])
+            seen = tuple([each for each in members if not below(each[0])])
             return talk.JoinedTogether(seen) if seen else None
         case (
             talk.Joined(endpoint=who)
@@ -134,7 +150,7 @@ def _item(item: talk.Item, below: Domain) -> talk.Item | None:
             | talk.Delivered(stream=who)
             | talk.Aggregated(origin=who)
         ):
-            return None if inside(below, who) else item
+            return None if below(who) else item
         case talk.Without(domain=domain):
-            return None if inside(below, domain) else item
+            return None if below(domain) else item
     return item

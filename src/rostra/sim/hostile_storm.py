@@ -1,10 +1,12 @@
-"""Storms with a liar in them: one agent, or one server beside others, says whatever it likes.
+"""Storms with a liar in them: one agent, or one server beside others, says whatever it likes; and, in half of
+them, a program that throws whatever it likes at the front of some agent (`hostile_program.py`).
 
     blow ── programs come, go, speak and ask; the liar lies to all its neighbours ──▶ quiet ──▶ blow ...
          ── the liar ends ──▶ compare with the twin, judge `harm-stays-below`
 
 The liar is a real node with real links, whose own core goes on beside the lies. Nothing else is broken in
-such a world, so whatever others lose, the liar took. Datagrams are not forged: a host has the key of its LAN
+such a world, so whatever others lose, one of the two took: programs on the host of the hostile program are
+others, with a share of their own. Datagrams are not forged: a host has the key of its LAN
 and can speak for all of it, until each host has a key of its own.
 """
 
@@ -15,18 +17,21 @@ from msgspec import Struct
 
 from rostra.core.effects import Send
 from rostra.core.stack import Stack
+from rostra.errors import TooLarge
 from rostra.groups.attributes import Role
 from rostra.impair.quality import LineQuality, Uniform
 from rostra.names import ROOT, Domain, Endpoint, Group, inside
 from rostra.protocols.flow.config import FifoConfig
+from rostra.protocols.front.config import FrontConfig, ShareLimits
 from rostra.protocols.links.config import LinkConfig
-from rostra.protocols.relaxed.domain import SERVER, DomainServer
+from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.local import AGENT
-from rostra.protocols.relaxed.requests import AnyNotice, Done, Life, Message, NotDelivered
+from rostra.protocols.relaxed.requests import AnyNotice, Denied, Done, Life, Message, NotDelivered
 from rostra.protocols.relaxed.view import Report
 from rostra.sim.checkers import CheckVerdict
-from rostra.sim.harm import harm_stays_below, outside
+from rostra.sim.harm import Below, harm_stays_below, outside
 from rostra.sim.history import AnyRecord, Settled
+from rostra.sim.hostile_program import NAME, UID, HostileProgram
 from rostra.sim.lies import Lies
 from rostra.sim.network import LinkModel
 from rostra.sim.programs import SimCall, SimProgram
@@ -41,6 +46,15 @@ if TYPE_CHECKING:
 CHAT: Final = Group("chat", ROOT)  # in which there is speech
 QUIET_S: Final = 8.0
 """After so long without a word of the liar, others must see each other as if it were not there."""
+
+USER: Final = 1001
+"""Whose programs the others are: not the agent's own, so that they are bounded by what is free."""
+
+FRONT: Final = FrontConfig(
+    limits=ShareLimits(programs_max=200, endpoints_max=400, memberships_max=400, questions_max=1_000),
+    answer_records_max=1_000,
+)
+"""So small that a greedy program comes up against it; the others never do."""
 
 TREES: Final[tuple[dict[str, int], ...]] = (
     {"s1": 2, "s2": 2, "s3": 2},
@@ -83,6 +97,7 @@ class HostileStorm:
             data=LinkModel(lan, wan),
             timers=LinkConfig.lan().over_datagrams(),
             fifo=FifoConfig(resume_s=luck.choice((0.5, 30.0))),
+            front=FRONT,
             watching=watching,
             listeners=(self,),
             journal=journal,
@@ -90,10 +105,11 @@ class HostileStorm:
         scopes = [ROOT, *self.world.tree.domains]
         self.groups = [Group(name, scope) for name in ("chess", "go") for scope in sorted(set(scopes))]
         self.lies = Lies(luck, self.world, self.below, (*self.groups, CHAT))
-        self.comparison = _Comparison(self.world, self.below)
+        self.comparison = _Comparison(self.world, self.is_harmed)
         self.lied = 0
         self.comparisons = 0
         self.calls: list[SimCall] = []
+        self.intruder: HostileProgram | None = None
         self._sent: set[tuple[Endpoint, bytes]] = set()
         self._named = 0
 
@@ -109,15 +125,24 @@ class HostileStorm:
         self.world.settle()
         for host in self._hosts():
             self._start(host)
+        if (program := Random(f"program {self.seed}")).random() < 0.5:
+            lies = Lies(program, self.world, self.below, (*self.groups, CHAT))
+            self.intruder = HostileProgram(program, self.world, program.choice(self._hosts()), lies)
         for _ in range(self.luck.choice((2, 4))):
             self._blow(self.luck.choice((10, 30)))
             self._quiet()
         self._end_of_the_liar()
         history = self.world.history
         assert history is not None
-        verdict = harm_stays_below(history, self.below, complete=True)
+        verdict = harm_stays_below(history, self.is_harmed, complete=True)
         assert not verdict.broken, f"{verdict}: {verdict.where}"
         return HostileOutcome(self.world.now, self.world.events, self.comparisons, self.lied, verdict)
+
+    def is_harmed(self, path: str) -> bool:
+        """Is this endpoint or domain below the liar, or of the hostile program?"""
+        return inside(self.below, path) or (
+            self.intruder is not None and path.startswith(f"{self.intruder.host}/{NAME}")
+        )
 
     # The liar
 
@@ -131,11 +156,11 @@ class HostileStorm:
                 packet = self.lies.packet()
                 if packet is not None:
                     self.lied += 1
-                    self.world._put_on(process.lines[peer], packet)
+                    self.world.network.put_on(process.lines[peer], packet)
             elif node.is_up(peer) and (message := self.lies.message()) is not None:
                 self.lied += 1
                 node._perform([Send(peer, message)], [])
-                self.world._dirty[process] = None
+                self.world.nodes.dirty[process] = None
 
     # Others, and the liar's own programs
 
@@ -148,6 +173,8 @@ class HostileStorm:
                 self._lie()
             else:
                 getattr(self, f"_{self.luck.choice(CHURN)}")()
+            if self.intruder is not None and self.world.processes[self.intruder.host].node is not None:
+                self.intruder.act()
             self.world.run(self.luck.choice((0.0, 0.001, 0.05, 0.4)))
 
     def _alive(self, *, speaks: bool = False) -> list[SimProgram]:
@@ -166,7 +193,7 @@ class HostileStorm:
 
     def _start(self, host: Domain | None = None) -> None:
         self._named += 1
-        program = self.world.program(host or self.luck.choice(self._hosts()), f"p{self._named}")
+        program = self.world.program(host or self.luck.choice(self._hosts()), f"p{self._named}", uid=USER)
         self.calls.append(program.join(self._group(program.host)))
 
     def _group(self, host: Domain) -> Group:
@@ -228,7 +255,7 @@ class HostileStorm:
         if inside(self.below, program.host):
             return
         match notice:
-            case Message(source=source, data=data) if not inside(self.below, source):
+            case Message(source=source, data=data) if not self.is_harmed(source):
                 assert (source, data) in self._sent, f"{program} got a message in the name of {source}"
             case Life(endpoint=endpoint, alive=False, why=why):
                 assert not self._lives(endpoint), f"{program} was told that {endpoint} is dead: {why}"
@@ -238,7 +265,7 @@ class HostileStorm:
 
     def _lives(self, endpoint: Endpoint) -> bool:
         """Is it of others, and there?"""
-        return not inside(self.below, endpoint) and any(
+        return not self.is_harmed(endpoint) and any(
             each.alive and each.endpoint == endpoint for each in self.world.programs
         )
 
@@ -251,7 +278,7 @@ class HostileStorm:
     def _quiet(self) -> None:
         """The liar holds its tongue. Whatever it has said about itself may stand."""
         self.world.run(QUIET_S)
-        self.world._write(Settled)
+        self.world.write(Settled)
         self.comparisons += 1
 
     def _others_were_answered(self) -> None:
@@ -260,9 +287,24 @@ class HostileStorm:
             assert call.program is not None
             if call.program.alive and not inside(self.below, call.program.host):
                 assert call.result is not None, f"{call.program} was never answered {call.request}"
+                is_crowded = isinstance(call.result, Denied) and call.result.code == TooLarge.code
+                assert not is_crowded, f"{call.program} had no share: {call.result}"
+
+    def _end_of_the_intruder(self) -> None:
+        """What it held is free again, and nobody else's share is smaller for it."""
+        if (intruder := self.intruder) is None or self.world.processes[intruder.host].node is None:
+            return
+        intruder.end()
+        self.world.run(0.0)
+        shares = intruder.front.core.shares
+        assert f"uid {UID}" not in shares.users, "it is gone, and holds something"
+        for what in ("programs", "endpoints", "memberships", "questions"):
+            held = sum(getattr(user, what) for user in shares.users.values())
+            assert held == getattr(shares.all, what), f"{what} are counted that nobody holds"
 
     def _end_of_the_liar(self) -> None:
         world = self.world
+        self._end_of_the_intruder()
         for path in world.tree.servers:
             if inside(self.below, path):
                 world.crash(path)
@@ -282,7 +324,7 @@ class HostileStorm:
 class _Comparison(Comparison):
     """Of those outside the liar's subtree."""
 
-    def __init__(self, world: World, below: Domain) -> None:
+    def __init__(self, world: World, below: Below) -> None:
         super().__init__(world)
         self._below = below
 
@@ -290,7 +332,7 @@ class _Comparison(Comparison):
         return outside(records, self._below)
 
     def seen(self, members: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
-        return tuple([each for each in members if not inside(self._below, each)])
+        return tuple([each for each in members if not self._below(each)])
 
-    def rows_of(self, server: DomainServer) -> tuple[Group, ...]:
-        return tuple([group for group in super().rows_of(server) if group != CHAT])
+    def counts(self, group: Group) -> bool:
+        return group != CHAT and not group.name.startswith(NAME)

@@ -27,7 +27,7 @@ from rostra.journal.schema import VERSION
 from rostra.journal.segments import Place, read, table_of
 from rostra.journal.truth import Truth
 from rostra.journal.writer import Part
-from rostra.names import Domain, Endpoint, Group
+from rostra.names import Domain
 from rostra.sim.history import LineChanged, ServerChanged, Settled
 
 if TYPE_CHECKING:
@@ -134,13 +134,11 @@ class SimJournal:
             scribe.turn(self.at(now), now)
             scribe.saw(event, outputs)
 
-    def missed(
-        self, now: float, host: Domain, observer: Endpoint, missed: int, groups: tuple[Group, ...]
-    ) -> None:
-        """A program read nothing for a while."""
-        scribe = self._scribes[host]
-        scribe.turn(self.at(now), now)
-        scribe.gap(observer, missed, groups)
+    def scribe(self, now: float, path: Domain) -> Scribe | None:
+        """Of the node that lives there, for what its front does."""
+        if (scribe := self._scribes.get(path)) is not None:
+            scribe.turn(self.at(now), now)
+        return scribe
 
     def happened(self, now: float, kind: Callable[..., Any], *fields: Any) -> None:
         """The truth, as the simulator's own history has it; what agents see of it is theirs to write."""

@@ -26,7 +26,8 @@ from rostra.protocols.links.packets import NOBODY, Beat, Bye, Data, Hello
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.local import AGENT
 from rostra.protocols.relaxed.messages import MessageId, Routed
-from rostra.sim.world import WORLD_NAME, World
+from rostra.sim.processes import WORLD_NAME
+from rostra.sim.world import World
 from rostra.wire import Encoder, FrameKind, FrameReader
 from rostra.wire.numbers import MESSAGES
 
@@ -50,14 +51,14 @@ class Lies:
     def message(self) -> Any | None:
         """For a neighbour's core; None if it could not even be read."""
         kind: Any = self._luck.choice((*MESSAGES.values(), Routed, Routed))
-        message = self._struct(kind)
+        message = self.struct(kind)
         if isinstance(message, Claim) and inside(self.below, message.claimer):
             return None  # no lie: any host may claim a group, and its weaker members must then go
         return message if self._arrives(Data(1, 1, 1, 0, (message,))) else None
 
     def packet(self) -> Any | None:
         """For a neighbour's link."""
-        packet = self._struct(self._luck.choice(PACKETS))
+        packet = self.struct(self._luck.choice(PACKETS))
         return packet if self._arrives(packet) else None
 
     def _arrives(self, packet: Any) -> bool:
@@ -77,7 +78,7 @@ class Lies:
 
     # Values of every type
 
-    def _struct(self, kind: type[Struct]) -> Any:
+    def struct(self, kind: type[Struct]) -> Any:
         if kind is Group:
             return self._luck.choice((*self._groups, Group("lies", self._domain())))
         if kind is MessageId and (ids := self._open_ids()) and self._luck.random() < 0.5:
@@ -127,7 +128,7 @@ class Lies:
         if isinstance(hint, type) and issubclass(hint, Enum):
             return luck.choice(list(hint))
         if isinstance(hint, type) and issubclass(hint, Struct):
-            return self._struct(hint)
+            return self.struct(hint)
         return None
 
     def _number(self) -> int:
@@ -159,7 +160,7 @@ class Lies:
         kind = luck.choice((*typing.get_args(Control), None))
         if kind is None or luck.random() < 0.2:
             return luck.choice((*GARBAGE, luck.randbytes(luck.choice((1, 16, 200)))))
-        octets = encode(self._struct(kind))
+        octets = encode(self.struct(kind))
         if luck.random() < 0.2:
             octets = octets[: luck.randrange(len(octets))] + luck.randbytes(2)
         return octets

@@ -1,34 +1,71 @@
-"""Simulated programs: they ask their host's agent, and keep their views with the real library.
+"""Simulated programs: they talk to the front of their host's agent, and keep views with the real library.
 
-A program has one endpoint. Its questions reach the agent at once, and so do the answers and notices on
-their way back: both are on one host. It dies with its host (C-022), or alone when killed.
+A program has one connection and one endpoint. Its questions reach the agent at once, and so do the answers
+and notices on their way back: both are on one host. It dies with its host (C-022), or alone when killed.
+
+What it is told as a member and what it is told as a watcher are two streams, with a view for each. In the
+history, a watcher is an observer of its own (`watcher_of`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from rostra.errors import BadInput
 from rostra.groups.attributes import Role, Slow
 from rostra.groups.kinds import GroupKind
-from rostra.names import Domain, Endpoint, Group, make_group, parse_group
+from rostra.groups.members import Members
+from rostra.names import Domain, Endpoint, Group, host_of, incarnation_of, make_group, name_of, parse_group
+from rostra.protocols.fifo.events import Credit, Item, Sent
+from rostra.protocols.fifo.requests import Enter, Exit
+from rostra.protocols.flow.messages import Run
+from rostra.protocols.flow.runs import block_of
+from rostra.protocols.front.messages import NO_ENDPOINT, Answered, Ask, Reading, Submit, Told
 from rostra.protocols.relaxed.requests import (
+    Absolute,
+    AnyNotice,
+    Changed,
     Close,
+    Done,
     Join,
+    Joined,
     Leave,
+    Left,
+    Only,
+    Open,
+    Opened,
+    PutOut,
     Resolve,
     SendTo,
     SetOnline,
+    Snapshot,
     Unwatch,
     UnwatchLife,
     Watch,
     WatchLife,
+    Without,
 )
-from rostra.protocols.relaxed.view import NOT_FOLLOWED, Views
-from rostra.sim.talks import JoinTalk, LeaveTalk, Talk
+from rostra.protocols.relaxed.view import NOT_FOLLOWED, Report, Views
+from rostra.sim.history import (
+    AnswerRecord,
+    DeliveryRecord,
+    FollowingChanged,
+    MembershipChanged,
+    NoticeRecord,
+    SubmissionRecord,
+    TalkChanged,
+)
+from rostra.sim.talks import QUIET, Talk
 
 if TYPE_CHECKING:
+    from rostra.sim.fronts import SimLink
     from rostra.sim.world import World
+
+
+def watcher_of(endpoint: Endpoint) -> Endpoint:
+    """What the history calls an endpoint as a watcher, which is told other things than it is as a member."""
+    return Endpoint(f"{host_of(endpoint)}/{name_of(endpoint)}.watch#{incarnation_of(endpoint)}")
 
 
 class SimCall:
@@ -50,15 +87,18 @@ class SimProgram:
         self.host = host
         self.name = name
         self.alive = True
+        self.deaf = False  # it does not read
         self.endpoint: Endpoint | None = None
         self.waiting: list[SimCall] = []  # asked before the agent had opened the endpoint
         self.online: dict[Group, bool] = {}  # groups that this program is in, and whether it wants updates
+        self.following: set[Group] = set()  # online in them
         self.watching: set[Group] = set()
-        self.following: set[Group] = set()  # online in them, or watching them
         self.views = Views()
+        self.watched = Views()
         self.talks: dict[Group, Talk] = {}  # groups that it speaks in, or spoke in
-        self.missed: int | None = None  # while it does not read: how many notices were not kept for it
+        self.link: SimLink
         self._world = world
+        self._calls: dict[int, SimCall] = {}
 
     def join(
         self,
@@ -76,7 +116,7 @@ class SimProgram:
         key = _group(group)
         if key in self.talks:
             self.talks[key].state = "leaving"
-            return self.ask(LeaveTalk(key))
+            return self.ask(Exit(key))
         return self.ask(Leave(key, meta))
 
     # Groups that speak
@@ -99,10 +139,13 @@ class SimProgram:
                 f"{self} is in {key.name} already", fix="leave first, and wait until it has parted"
             )
         self.talks[key] = Talk(key, role, 0 if before is None else before.said)
-        return self.ask(JoinTalk(key, role, slow, meta))
+        return self.ask(Enter(key, role, slow, meta))
 
     def say(self, group: str | Group, *payloads: bytes) -> None:
-        self._world.speak(self, _group(group), payloads)
+        """Hand messages to the agent, as many as it will have; the others wait for their turn."""
+        current = self.talk(group)
+        current.waiting.extend(payloads)
+        self._hand_over(current)
 
     def stream(
         self,
@@ -114,7 +157,37 @@ class SimProgram:
         size: int = 16,
     ) -> None:
         """Say something again and again, from `phase_s` on; ends with the talk, or with another stream."""
-        self._world.stream(self, _group(group), every_s, count, phase_s, size)
+        current = self.talk(group)
+        current.streams += 1
+        first_at = self._world.now + phase_s
+        plan = (current, current.streams, first_at, every_s, 0, count, size)
+        self._world.at(first_at, self._stream, plan, None)
+
+    def _stream(self, plan: tuple[Talk, int, float, float, int, int | None, int], _: None) -> None:
+        current, number, first_at, every_s, done, count, size = plan
+        over = current.state in ("leaving", "over") or done == count
+        if over or not self.alive or number != current.streams:
+            return
+        current.waiting.append(QUIET + f"{done + 1}".encode().rjust(size - 1))
+        self._hand_over(current)
+        # Counted from the first one: a thousand small errors would be seen in the intervals.
+        due = first_at + (done + 1) * every_s
+        self._world.at(due, self._stream, (current, number, first_at, every_s, done + 1, count, size), None)
+
+    def _hand_over(self, current: Talk) -> None:
+        world = self._world
+        while payloads := current.due():
+            endpoint, count = self.address, len(payloads)
+            block = block_of(payloads)
+            if world.history is not None:
+                run = Run(current.said + 1, count, block, world.now)
+                world.history.append(
+                    SubmissionRecord(world.now, len(world.history), endpoint, current.group, run)
+                )
+            current.said += count
+            current.submitted += count
+            number = incarnation_of(endpoint)
+            self.link.say_to_front(Submit(number, current.group, count, block, world.now))
 
     def hush(self, group: str | Group) -> None:
         """End the stream."""
@@ -122,10 +195,23 @@ class SimProgram:
 
     def pause(self, group: str | Group) -> None:
         """Read no more messages of this group for now."""
-        self._world.pause_talk(self, _group(group), paused=True)
+        self._reads(_group(group), more=False)
 
     def resume(self, group: str | Group) -> None:
-        self._world.pause_talk(self, _group(group), paused=False)
+        self._reads(_group(group), more=True)
+
+    def _reads(self, group: Group, *, more: bool) -> None:
+        if self._paused(group, not more):
+            self.link.say_to_front(Reading(incarnation_of(self.address), group, more))
+
+    def _paused(self, group: Group, paused: bool) -> bool:
+        """Is that new?"""
+        current = self.talk(group)
+        if current.paused == paused or current.state == "over":
+            return False
+        current.paused = paused
+        self._world.write(TalkChanged, self.address, group, "paused" if paused else "resumed")
+        return True
 
     def talk(self, group: str | Group) -> Talk:
         key = _group(group)
@@ -166,30 +252,210 @@ class SimProgram:
         return self.ask(Close())
 
     def kill(self) -> None:
-        self._world.kill(self)
+        """It dies; its agent notices at once (C-034)."""
+        if self.alive:
+            self._forget("crashed")
+            self.link.hang_up()
+
+    def deafen(self) -> None:
+        """It stops reading. Notices wait for it, as many as there is room for; messages of groups that speak
+        all do, and their senders with them."""
+        self.deaf = True
+        for group in sorted(self.talks):
+            self._paused(group, True)
+        self.link.stop_reading()
+
+    def undeafen(self) -> None:
+        """It reads again: it learns what it missed as a `Gap`, and gets fresh snapshots."""
+        self.deaf = False
+        for group in sorted(self.talks):
+            self._paused(group, False)
+        self.link.read_again()
 
     def ask(self, request: Any) -> SimCall:
-        return self._world.ask(self, request)
+        call = SimCall(self, request, self._world.now)
+        if self.endpoint is None and not isinstance(request, Open):
+            self.waiting.append(call)
+        else:
+            self._put(call)
+        return call
+
+    def _put(self, call: SimCall) -> None:
+        request, world = call.request, self._world
+        token = world.next_token()
+        self._calls[token] = call
+        if isinstance(request, Resolve) and request.scope is not None:
+            call.asked_in = self.views.period(Group(request.name, request.scope))
+        number = NO_ENDPOINT if self.endpoint is None else incarnation_of(self.endpoint)
+        if isinstance(request, Enter):
+            self.link.front.asked[self.address, request.group] = token
+        self.link.say_to_front(Ask(token, number, request))
 
     def members(self, group: str | Group) -> tuple[Endpoint, ...]:
-        """The program's own copy of a group that it follows."""
-        view = self.views.groups.get(_group(group))
-        return () if view is None else tuple(member.endpoint for member in view.members)
+        """The program's own copy of a group that it follows, or watches."""
+        return tuple(member.endpoint for member in self.members_of(_group(group)))
 
-    # What the world does to it
+    def members_of(self, group: Group) -> Members:
+        view = self.views.groups.get(group)
+        view = self.watched.groups.get(group) if view is None else view
+        return () if view is None else view.members
 
-    def follow(self, group: Group, wants: bool) -> None:
-        if wants:
-            self.following.add(group)
-            self.views.follow(group)
-        else:
-            self.following.discard(group)
-            self.views.unfollow(group)
+    # What the front says
+
+    def take(self, item: Answered | Told) -> None:
+        if isinstance(item, Told):
+            if self.alive:
+                self._hear(item.notice)
+            return
+        call = self._calls.pop(item.token)
+        call.result, call.answered_at = item.answer, self._world.now
+        self._world.busy()
+        if self.alive:
+            self._take_answer(call)
+        for listener in self._world.listeners:
+            listener.answered(self._world.now, call)
+
+    def _take_answer(self, call: SimCall) -> None:
+        write = self._world.write
+        match call.request, call.result:
+            case Open(), Opened(endpoint=endpoint):
+                self.endpoint = endpoint
+                waiting, self.waiting = self.waiting, []
+                for asked in waiting:
+                    self._put(asked)
+            case Join(group=group, online=online), Done():
+                self.online[group] = online
+                write(MembershipChanged, self.address, group, "joined")
+                self._follow(group)
+            case Leave(group=group), Done():
+                del self.online[group]
+                write(MembershipChanged, self.address, group, "left")
+                self._follow(group)
+            case SetOnline(group=group, online=online), Done():
+                self.online[group] = online
+                self._follow(group)
+            case Enter(group=group), Done():
+                self._joined_talk(group)
+            case Enter(group=group), _:
+                if (refused := self.talks.pop(group, None)) is not None and refused.joined:
+                    write(TalkChanged, self.address, group, "left")
+            case Exit(group=group), Done():
+                write(TalkChanged, self.address, group, "left")
+            case Watch(group=group), Done():
+                if group not in self.watching:
+                    self.watching.add(group)
+                    self.watched.follow(group)
+                    write(FollowingChanged, watcher_of(self.address), group, True)
+            case Unwatch(group=group), Done():
+                self._stop_watching(group)
+            case Close(), Done():
+                self._forget("left")
+                self.link.hang_up()
+            case Resolve(), Absolute():
+                write(AnswerRecord, self.address, call.request, call.result, call.asked_at)
+                self.views.answered(call.result, call.asked_in)
+
+    def _follow(self, group: Group) -> None:
+        """Write down whether the program is to be told of this group's changes, if that is new."""
+        wants = self.online.get(group, False)
+        if wants != (group in self.following):
+            if wants:
+                self.following.add(group)
+                self.views.follow(group)
+            else:
+                self.following.discard(group)
+                self.views.unfollow(group)
+            self._world.write(FollowingChanged, self.address, group, wants)
+
+    def _stop_watching(self, group: Group) -> None:
+        if group in self.watching:
+            self.watching.discard(group)
+            self.watched.unfollow(group)
+            self._world.write(FollowingChanged, watcher_of(self.address), group, False)
+
+    def _hear(self, notice: AnyNotice) -> None:
+        world = self._world
+        world.busy()
+        watches = isinstance(notice, Snapshot | Changed)
+        if world.history is not None:
+            who = watcher_of(self.address) if watches else self.address
+            world.history.append(NoticeRecord(world.now, len(world.history), who, notice))
+        if isinstance(notice, Snapshot | Changed):
+            for each in self._of_watcher(notice):
+                self._listen(each, _filtered(self.watched, notice.group, each))
+            return
+        reports = self.views.apply(notice)
+        if type(notice) is PutOut and self.online.pop(notice.group, None) is not None:
+            world.write(MembershipChanged, self.address, notice.group, "left")
+            self._follow(notice.group)
+        self._listen(notice, reports)
+
+    def _listen(self, notice: AnyNotice, reports: list[Report]) -> None:
+        for listener in self._world.listeners:
+            listener.told(self._world.now, self, notice, reports)
+
+    def _of_watcher(self, notice: Snapshot | Changed) -> Iterable[AnyNotice]:
+        """The same as a member would be told it."""
+        match notice:
+            case Snapshot(group, members, isolated=isolated):
+                yield Absolute(group, members, isolated)
+            case Changed(by=by) if by is not None:
+                yield by
+            case Changed(group, members=members, left=left, meta=meta):
+                cause = notice.cause
+                assert cause is not None, "what is not lost with a domain has a cause"
+                view = self.watched.groups.get(group)
+                for endpoint in left:
+                    if view is not None and (known := view.get(endpoint)) is not None:
+                        yield Left(group, endpoint, known.stamp, cause, meta)
+                if members:
+                    yield Joined(group, members, cause)
+
+    def heard(self, group: Group, item: Item) -> None:
+        current = self.talks.get(group)
+        if current is None or not self.alive:
+            return
+        world = self._world
+        self._joined_talk(group)
+        if world.history is not None and not isinstance(item, Credit | Sent):
+            world.history.append(DeliveryRecord(world.now, len(world.history), self.address, group, item))
+        current.take(world.now, item)
+        for hearer in world.hearers:
+            hearer(world.now, self, group, item)
+        if isinstance(item, Credit):
+            self._hand_over(current)
+
+    def _joined_talk(self, group: Group) -> None:
+        """Its agent has let it in, as far as it can: which kind of group it is may not be known yet."""
+        current = self.talks.get(group)
+        if current is not None and not current.joined:
+            current.joined = True
+            self._world.write(TalkChanged, self.address, group, "joined")
+
+    def disconnected(self, why: str) -> None:
+        """The agent has hung up."""
+        if self.alive:
+            self._forget("crashed")
+
+    # Its end
+
+    def _forget(self, how: str) -> None:
+        write = self._world.write
+        if self.endpoint is not None:
+            for group in sorted(self.following):
+                write(FollowingChanged, self.endpoint, group, False)
+            for group in sorted(self.watching):
+                write(FollowingChanged, watcher_of(self.endpoint), group, False)
+            for group in sorted(self.online):
+                write(MembershipChanged, self.endpoint, group, how)
+            for group in sorted(self.talks):
+                write(TalkChanged, self.endpoint, group, how)
+        self.die()
 
     def die(self) -> None:
         self.alive = False
-        for group in sorted(self.following):
-            self.follow(group, False)
+        self.views, self.watched = Views(), Views()
+        self.following.clear()
         self.online.clear()
         self.watching.clear()
         self.talks.clear()
@@ -205,3 +471,11 @@ class SimProgram:
 
 def _group(group: str | Group) -> Group:
     return parse_group(group) if isinstance(group, str) else group
+
+
+def _filtered(views: Views, group: Group, notice: AnyNotice) -> list[Report]:
+    """A domain that is lost to one watched group says nothing about the others: each is told by itself."""
+    if isinstance(notice, Only | Without):
+        view = views.groups.get(group)
+        return [] if view is None else view.filter(notice)
+    return views.apply(notice)

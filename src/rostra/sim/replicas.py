@@ -13,18 +13,20 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rostra.core.effects import Event
+from rostra.core.effects import Answer, Event
 from rostra.journal.inputs import FORMAT, Began
 from rostra.names import Domain, seat_of
 from rostra.node import Node, Output
 from rostra.protocols.election.core import Ballot
 from rostra.protocols.relaxed.registry import Registry
 from rostra.replica import Replica
+from rostra.sim.fronts import NodeFront
 from rostra.sim.network import SimLine
 from rostra.stacks import SeatPlan, make_replica
 
 if TYPE_CHECKING:
-    from rostra.sim.world import SimProcess, World
+    from rostra.sim.processes import SimProcess
+    from rostra.sim.world import World
 
 
 class KnownNeighbours(Struct, frozen=True):
@@ -44,6 +46,7 @@ class Seats:
         }
         self.replicas: dict[Domain, Replica] = {}  # by seat, of those that live
         self.leaders: dict[Domain, Domain] = {}  # by domain: which seat neighbours reach
+        self._fronts: dict[Domain, NodeFront] = {}  # by seat: before the server that it led last
 
     def domain_of(self, path: Domain) -> Domain | None:
         return next((domain for domain, seats in self.of.items() if path in seats), None)
@@ -98,6 +101,7 @@ class Seats:
     def stop(self, seat: Domain) -> None:
         """A seat died, and with it what it led."""
         replica = self.replicas.pop(seat)
+        self._fronts.pop(seat, None)
         if self.leaders.get(replica.domain) == seat:
             del self.leaders[replica.domain]
             self._world.drop(self._world.processes[replica.domain])
@@ -108,14 +112,21 @@ class Seats:
         world = self._world
         process = world.processes[replica.domain]
         if process.node is not None:
-            world.drop(process)
+            self._let_go(process, self.leaders[replica.domain])
         self.leaders[replica.domain] = replica.seat.path
         world.let_lead(process, server, replica.seat.path)
 
     def end(self, replica: Replica, server: Node, why: str) -> None:
         if self.leaders.get(replica.domain) == replica.seat.path:
             del self.leaders[replica.domain]
-            self._world.drop(self._world.processes[replica.domain])
+            self._let_go(self._world.processes[replica.domain], replica.seat.path)
+
+    def _let_go(self, process: "SimProcess", seat: Domain) -> None:
+        """The programs that this seat served are its own, also when another one leads."""
+        front = self._world.fronts.of.get(process.path)
+        self._world.drop(process)
+        if front is not None:
+            self._fronts[seat] = front
 
     def step_seat(self, replica: Replica, event: Event) -> None:
         self._world.give(self._world.processes[replica.seat.path], event)
@@ -128,4 +139,7 @@ class Seats:
         self._world.processes[replica.seat.path].disk.append(KnownNeighbours(neighbours))
 
     def perform(self, replica: Replica, output: Output) -> None:
-        self._world.perform(self._world.processes[replica.domain], output)
+        if not isinstance(output, Answer) or self.leaders.get(replica.domain) == replica.seat.path:
+            self._world.perform(self._world.processes[replica.domain], output)
+        elif (front := self._fronts.get(replica.seat.path)) is not None:
+            front.answer(output)

@@ -19,7 +19,9 @@ from msgspec.structs import replace
 from rostra.errors import RostraError
 from rostra.impair.quality import Uniform
 from rostra.names import ROOT, Domain, Group, enclosing, inside
+from rostra.protocols.front.config import WATCH_TICK_S, FrontConfig
 from rostra.protocols.links.config import LinkConfig
+from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.local import AGENT
 from rostra.sim.checkers import (
@@ -177,6 +179,7 @@ class _Storm:
         self.seed = seed
         self.shape = shape_name
         luck = self.luck = Random(f"{shape_name} {seed}")
+        front = Random(f"front {shape_name} {seed}")  # apart, so that storms do the same whatever it is
         self.weather = luck.choice((GALE, RACE))
         tree = shape(shape_name)
         self.world = World(
@@ -188,6 +191,8 @@ class _Storm:
             stagger=luck.random() < 0.8,
             watching=tapped(Scopes(tree), OneCopy(), Invariants()),
             journal=journal,
+            config=RelaxedConfig(watch_linger_s=front.choice((0.0, 0.5, 5.0))),
+            front=FrontConfig(queue_records=front.choice((0, 0, 3, 4_097))),
         )
         for line in self.world.lines():
             line.quality = replace(line.quality, delay=Uniform(0.0, luck.choice(_SLOWEST_S)))
@@ -216,6 +221,7 @@ class _Storm:
         self._permanent_names_are_known()
         for program in self._alive():
             program.close()
+        self.world.run(self.world.config.watch_linger_s + WATCH_TICK_S)  # agents follow what was watched
         self._settle()
         self._compare()
         self._rows_are_gone()
@@ -331,7 +337,7 @@ class _Storm:
 
     def _deafen(self) -> None:
         if program := self._some():
-            (self.world.deafen if program.missed is None else self.world.undeafen)(program)
+            (self.world.deafen if not program.deaf else self.world.undeafen)(program)
 
     def _watch_life(self) -> None:
         if (program := self._some()) and (other := self._some()):
@@ -418,7 +424,7 @@ class _Storm:
             if world.processes[path].node is None and (everything or self.luck.random() < 0.5):
                 world.restart(path)
         for program in self._alive():
-            if program.missed is not None:
+            if program.deaf:
                 world.undeafen(program)
         self._settle()
 
@@ -444,7 +450,8 @@ class _Storm:
     def _rows_are_gone(self) -> None:
         """C-011: when everybody has left, nothing is left of any group, anywhere."""
         for domain in self.world.tree.domains:
-            assert not self.comparison.twin.rows(domain), f"{domain} should have no rows"
+            rows = self.comparison.twin.rows(domain, self.world.fronts.watched())
+            assert not rows, f"{domain} should have no rows"
 
     def _permanent_names_are_known(self) -> None:
         """C-012: once all is well, every server inside a scope knows its permanent groups, and no other

@@ -40,11 +40,12 @@ from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.sim.explore.played import Played
+from rostra.sim.lines import Channel
 from rostra.sim.network import LAN, STEADY, WAN, WILD, LinkModel
 from rostra.sim.programs import SimProgram
 from rostra.sim.shapes import shape
 from rostra.sim.trace import DEFAULT_PROGRAM, Detail, Names, Trace
-from rostra.sim.world import Channel, World
+from rostra.sim.world import World
 
 _Kind = TypeVar("_Kind", bound=Enum)
 

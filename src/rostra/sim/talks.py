@@ -10,9 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Literal
 
-from msgspec import Struct
-
-from rostra.groups.attributes import Role, Slow
+from rostra.groups.attributes import Role
 from rostra.names import Endpoint, Group
 from rostra.protocols.fifo.events import (
     Aggregated,
@@ -34,19 +32,6 @@ BATCH = 64
 """So many messages are handed over at once, if so many wait."""
 
 
-class JoinTalk(Struct, frozen=True):
-    """What a program asks to take part; becomes `JoinAsked` at its agent."""
-
-    group: Group
-    role: Role
-    slow: Slow
-    meta: bytes
-
-
-class LeaveTalk(Struct, frozen=True):
-    group: Group
-
-
 class Talk:
     """One membership. `said` is the number of the last message handed over, counted over all talks of this
     endpoint in this group."""
@@ -57,6 +42,7 @@ class Talk:
         "credit",
         "group",
         "hearer",
+        "joined",
         "last",
         "paused",
         "role",
@@ -72,6 +58,7 @@ class Talk:
         self.group = group
         self.role = role
         self.state: Literal["joining", "in", "leaving", "over"] = "joining"
+        self.joined = False  # its agent has said so, or given it something
         self.said = said
         self.submitted = 0
         self.credit = 0

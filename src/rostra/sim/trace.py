@@ -254,7 +254,7 @@ class Trace:
                 self.write(at, who, f"ignored {event}", why)
 
     def _view(self, program: SimProgram, report: ViewChanged) -> str:
-        members = program.views.groups[report.group].members
+        members = program.members_of(report.group)
         return f"{self.names.group(report.group)} is {{{self.names.members(members)}}}"
 
     def _write_if(self, changed: list[str], at: float, who: str, *columns: str) -> None:

@@ -6,6 +6,7 @@ merging, nothing clever: so obviously right that the real servers can be compare
 nobody would use it instead.
 """
 
+from collections.abc import Mapping, Set
 from itertools import pairwise
 
 from rostra.names import Domain, Endpoint, Group, Tree, host_of, inside, parent, strictly_inside
@@ -16,6 +17,8 @@ from rostra.sim.history import (
     MembershipChanged,
     ServerChanged,
 )
+
+NOBODY: Mapping[Group, Set[Domain]] = {}
 
 
 class Twin:
@@ -67,17 +70,19 @@ class Twin:
         """The group's members, as everybody on this host should know them at stability (C-070, C-071)."""
         return tuple(sorted(x for x in self.members.get(group, ()) if self.sees(host, host_of(x))))
 
-    def rows(self, domain: Domain) -> tuple[Group, ...]:
-        """The groups that this domain's server keeps a row for: handled, with somebody below (C-146)."""
+    def rows(self, domain: Domain, agents: Mapping[Group, Set[Domain]] = NOBODY) -> tuple[Group, ...]:
+        """The groups that this domain's server keeps a row for: handled, with somebody below (C-146).
+        `agents`: those that follow a group a little longer than their programs watch it."""
+        below: dict[Group, set[Domain]] = {group: set(hosts) for group, hosts in agents.items()}
+        for those in (self.members, self.followers):
+            for group, endpoints in those.items():
+                below.setdefault(group, set()).update(map(host_of, endpoints))
         return tuple(
             sorted(
                 group
-                for group in self.members.keys() | self.followers.keys()
+                for group, hosts in below.items()
                 if self.handles(domain, group)
-                and any(
-                    inside(domain, x) and self._reaches_down(domain, host_of(x))
-                    for x in self.members.get(group, set()) | self.followers.get(group, set())
-                )
+                and any(inside(domain, host) and self._reaches_down(domain, host) for host in hosts)
             )
         )
 

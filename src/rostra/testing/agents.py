@@ -1,9 +1,9 @@
 """The agent of a simulated host, as its programs see it: the real one.
 
-    program ══ pipe ══ Connection, Door, Programs, Watches     the runtime's, on a pretended clock
+    program ══ pipe ══ Connection, Listener, Programs, front     the runtime's, on a pretended clock
                                    │ ▲
-                       questions   ▼ │ answers, notices
-                            LocalServer, links, network        the simulator's
+                       questions   ▼ │ answers, notices, deliveries
+                     stack, links, data channel, network         the simulator's
 
 What slow readers, handshakes, pings and resumed watches do in production they do here, because it is the same
 code; only the node below it lives in the simulator's world and not in this process.
@@ -13,18 +13,21 @@ import asyncio
 import sys
 from typing import Any
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict
 
 from rostra import config
-from rostra.core.effects import Answer, Asked, Event, Tell
-from rostra.names import Domain
+from rostra.core.effects import Answer, Event, Tell
+from rostra.names import Domain, Endpoint, Group
 from rostra.node import Node
+from rostra.protocols.fifo.events import Deliver
+from rostra.protocols.front.config import WATCH_TICK_S
+from rostra.protocols.front.core import FrontCore
 from rostra.runtime.listener import Listener
 from rostra.runtime.process import HostedNode, Process
-from rostra.runtime.programs import WATCH_TICK_S, Programs
+from rostra.runtime.programs import Programs
 from rostra.runtime.record import Record
 from rostra.runtime.store import MemoryStore
-from rostra.sim.world import OUTSIDE, WORLD_NAME
+from rostra.sim.processes import WORLD_NAME
 from rostra.sim.world import World as Sim
 from rostra.testing import pipes
 from rostra.testing.trace import TestTrace
@@ -32,14 +35,25 @@ from rostra.transport.connection import Connection
 from rostra.wire import FrameKind
 
 
-class TracedPrograms(Programs):
-    def __init__(self, process: Process, hosted: HostedNode, trace: TestTrace) -> None:
-        super().__init__(process, hosted)
-        self._trace = trace
+class AgentPrograms(Programs):
+    """The driver of the agent's front, where data channel and chance are the simulated world's."""
 
-    def tell(self, tell: Tell) -> None:
-        self._trace.says(tell.endpoints, tell.notice)
-        super().tell(tell)
+    def __init__(self, process: Process, hosted: HostedNode, sim: Sim, trace: TestTrace) -> None:
+        class TracedFront(FrontCore):
+            def tell(self, tell: Tell) -> None:
+                trace.says(tell.endpoints, tell.notice)
+                super().tell(tell)
+
+        super().__init__(process, hosted, TracedFront)
+        self._sim = sim
+        self._entered = 0
+
+    def entered(self, group: Group) -> None:
+        self._sim.channels.entered(self._sim.processes[self.hosted.path], group)
+
+    def luck(self, endpoint: Endpoint, group: Group) -> int:
+        self._entered += 1
+        return self._sim.luck_of(endpoint, group, self._entered)
 
 
 class AgentProcess(Process):
@@ -60,7 +74,7 @@ class AgentProcess(Process):
         self.spawn(self._watch_programs())
 
     def _programs_of(self, hosted: HostedNode) -> Programs:
-        return TracedPrograms(self, hosted, self._trace)
+        return AgentPrograms(self, hosted, self._sim, self._trace)
 
     def cpu_clock(self) -> float:
         return 0.0  # no turn is ever long
@@ -80,15 +94,16 @@ class AgentProcess(Process):
 
     def step(self, hosted: HostedNode, event: Event) -> None:
         self._begin_turn()
-        if isinstance(event, Asked):
-            event = replace(event, token=OUTSIDE + event.token)
         self._sim.enter(self.path, event)
 
     def tell(self, tell: Tell) -> None:
         self.programs[self.path].tell(tell)
 
     def answer(self, answer: Answer) -> None:
-        self.programs[self.path].answer(replace(answer, token=answer.token - OUTSIDE))
+        self.programs[self.path].answer(answer)
+
+    def deliver(self, deliver: Deliver) -> None:
+        self.programs[self.path].deliver(deliver)
 
     # What the world does to it
 
@@ -126,7 +141,7 @@ def new_agent(sim: Sim, host: Domain, trace: TestTrace) -> AgentProcess | None:
     if node is None:
         return None
     agent = AgentProcess(sim, node, trace)
-    sim.doors[host] = agent
+    sim.fronts.of[host] = agent
     if sim.processes[host].paused:
         agent.pause()
     return agent

@@ -29,7 +29,8 @@ class DidNotFinish(RostraError, TimeoutError):
 class Clockwork(Protocol):
     """What moves besides the callbacks of the loop: the simulated world."""
 
-    now: float
+    @property
+    def now(self) -> float: ...
 
     @property
     def next_at(self) -> float: ...

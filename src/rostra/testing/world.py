@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar, overload
 
 from rostra.errors import BadInput
 from rostra.names import Domain, Tree, parse_host, parse_scope
+from rostra.protocols.front.config import FrontConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.sim import WAN, LinkModel
@@ -58,7 +59,17 @@ class World:
     ) -> None:
         tree = domains if isinstance(domains, Tree) else None
         shape = None if isinstance(domains, Tree) else domains
-        self.sim = Sim(seed, tree, domains=shape, links=links, timers=timers, config=config, history=False)
+        self.sim = Sim(
+            seed,
+            tree,
+            domains=shape,
+            links=links,
+            timers=timers,
+            config=config,
+            history=False,
+            fifo=True,
+            front=FrontConfig(),
+        )
         self.seed = seed
         self.loop = PretendLoop() if loop is None else loop
         self._agents: dict[Domain, AgentProcess] = {}
@@ -166,7 +177,7 @@ class World:
         self._order(f"crash {server}")
         path = self._server(server)
         self.sim.crash(server)
-        self.sim.doors.pop(path, None)
+        self.sim.fronts.of.pop(path, None)
         agent = self._agents.pop(path, None)
         if agent is not None:
             agent.die()

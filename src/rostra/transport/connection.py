@@ -14,10 +14,10 @@ import os
 import socket
 import struct
 import threading
-from enum import IntFlag
 from typing import Any, Final, Protocol, cast
 
 from rostra.errors import PeerError, RostraError, Unreachable
+from rostra.protocols.front.port import Hold
 from rostra.wire.encoder import Encoder
 from rostra.wire.frames import Refusal
 from rostra.wire.reader import Arrived, FrameReader
@@ -91,15 +91,6 @@ class HalfReceived:
                     fix="send it again, at once",
                 )
             )
-
-
-class Hold(IntFlag):
-    """Why a connection is not read."""
-
-    NOT = 0
-    FULL = 1  # it does not read what we say to it
-    PACE = 2  # the domain does not keep up with what it asks
-    TURN = 4  # it has asked more than is looked at in one turn
 
 
 class ConnectionRole(Protocol):

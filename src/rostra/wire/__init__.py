@@ -12,6 +12,16 @@
 `docs/decisions/0008-what-the-wire-promises.md` says what is promised, and what it costs.
 """
 
+from rostra.protocols.front.messages import NO_ENDPOINT as NO_ENDPOINT
+from rostra.protocols.front.messages import Answered as Answered
+from rostra.protocols.front.messages import Ask as Ask
+from rostra.protocols.front.messages import BadAsk as BadAsk
+from rostra.protocols.front.messages import Goodbye as Goodbye
+from rostra.protocols.front.messages import Ping as Ping
+from rostra.protocols.front.messages import Pong as Pong
+from rostra.protocols.front.messages import Reading as Reading
+from rostra.protocols.front.messages import Submit as Submit
+from rostra.protocols.front.messages import Told as Told
 from rostra.wire.encoder import Encoder as Encoder
 from rostra.wire.frames import ANY_WORLD as ANY_WORLD
 from rostra.wire.frames import FRAME_BYTES_MAX as FRAME_BYTES_MAX
@@ -21,23 +31,13 @@ from rostra.wire.frames import WIRE_VERSION as WIRE_VERSION
 from rostra.wire.frames import FrameKind as FrameKind
 from rostra.wire.frames import Refusal as Refusal
 from rostra.wire.frames import world_tag as world_tag
-from rostra.wire.programs import NO_ENDPOINT as NO_ENDPOINT
-from rostra.wire.programs import Answered as Answered
 from rostra.wire.programs import Arena as Arena
-from rostra.wire.programs import Ask as Ask
-from rostra.wire.programs import BadAsk as BadAsk
 from rostra.wire.programs import Delivery as Delivery
-from rostra.wire.programs import Goodbye as Goodbye
 from rostra.wire.programs import Lent as Lent
 from rostra.wire.programs import Mapped as Mapped
-from rostra.wire.programs import Ping as Ping
-from rostra.wire.programs import Pong as Pong
 from rostra.wire.programs import ProgramHello as ProgramHello
 from rostra.wire.programs import ProgramWelcome as ProgramWelcome
-from rostra.wire.programs import Reading as Reading
 from rostra.wire.programs import Retired as Retired
 from rostra.wire.programs import Returned as Returned
-from rostra.wire.programs import Submit as Submit
-from rostra.wire.programs import Told as Told
 from rostra.wire.reader import Arrived as Arrived
 from rostra.wire.reader import FrameReader as FrameReader

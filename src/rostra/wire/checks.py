@@ -23,10 +23,11 @@ from rostra.names.checks import check_text as check_text
 from rostra.names.groups import GroupText
 from rostra.protocols.election.messages import ReplicateAll
 from rostra.protocols.fifo.messages import whereabouts
+from rostra.protocols.front.messages import Goodbye, Reading, Submit
 from rostra.protocols.links.packets import AnyPacket, Beat, Bye, Data, Hello
 from rostra.protocols.relaxed.requests import Join, Leave
 from rostra.wire.numbers import MESSAGES, REQUESTS
-from rostra.wire.programs import Goodbye, ProgramHello, ProgramWelcome, Reading, Submit
+from rostra.wire.programs import ProgramHello, ProgramWelcome
 
 
 def check_packet(packet: AnyPacket) -> None:

@@ -18,6 +18,7 @@ from rostra.names import Group
 from rostra.protocols.fifo.events import Credit, Delivered, Excluded, Parted, Sent
 from rostra.protocols.fifo.events import Item as GroupItem
 from rostra.protocols.flow.messages import Run, Stream
+from rostra.protocols.front.messages import Answered, Ask, Told
 from rostra.protocols.links.packets import AnyPacket, Data
 from rostra.protocols.relaxed.messages import EndpointsJoined, ResolveReply
 from rostra.protocols.relaxed.requests import Absolute, Changed, Joined, Snapshot
@@ -33,7 +34,7 @@ from rostra.wire.frames import (
     frame,
     world_tag,
 )
-from rostra.wire.programs import Answered, Ask, Asks, Tells, ToAgent, Told, ToProgram
+from rostra.wire.programs import Asks, Tells, ToAgent, ToProgram
 
 SHARED_FROM: Final = 8
 """A list of this many records is worth encoding once and keeping."""

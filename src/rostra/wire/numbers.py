@@ -13,10 +13,11 @@ from rostra.groups.attributes import AnyAttributes
 from rostra.protocols.claims import messages as claims
 from rostra.protocols.election import messages as election
 from rostra.protocols.flow.messages import Speech
+from rostra.protocols.front.messages import Answered, AnyRequest, Told
 from rostra.protocols.links.packets import AnyPacket
 from rostra.protocols.relaxed import messages as relaxed
 from rostra.protocols.relaxed.requests import AnySaid
-from rostra.wire.programs import Answered, AnyGroupItem, AnyRequest, ToAgent, Told, ToProgram
+from rostra.wire.programs import AnyGroupItem, ToAgent, ToProgram
 
 Message = relaxed.Message | claims.Message | election.Message
 """Whatever servers say to each other."""

@@ -24,11 +24,10 @@ gives the block back. See `docs/decisions/0022-blocks-are-lent.md`.
 
 from typing import Annotated, Final
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
-from rostra.errors import RostraError
 from rostra.names import Domain, Group
-from rostra.names.checks import NUMBER_MAX, Duration, Moment, Natural, check_path_if_any
+from rostra.names.checks import NUMBER_MAX, Duration, Natural, check_path_if_any
 from rostra.protocols.fifo.events import (
     Aggregated,
     Credit,
@@ -44,21 +43,24 @@ from rostra.protocols.fifo.events import (
     Sent,
     Without,
 )
-from rostra.protocols.fifo.requests import Enter, Exit
 from rostra.protocols.flow.messages import Stream
-from rostra.protocols.relaxed.requests import AnyAnswer, AnyNotice, Denied
-from rostra.protocols.relaxed.requests import AnyRequest as AnyResolveRequest
+from rostra.protocols.front.messages import (
+    Answered,
+    Ask,
+    Goodbye,
+    Ping,
+    Pong,
+    ProgramFrame,
+    Reading,
+    Submit,
+    Told,
+)
 
-NO_ENDPOINT: Final = 0
-
-SUBMIT_MESSAGES_MAX: Final = 65_536
 RETURNED_MAX: Final = 65_536
 ARENA_BYTES_MAX: Final = 1 << 32
 TICKET_BYTES: Final = 16
 
 Positive = Annotated[int, Meta(ge=1, le=NUMBER_MAX)]
-
-AnyRequest = AnyResolveRequest | Enter | Exit
 
 AnyGroupItem = (
     Ready
@@ -76,10 +78,6 @@ AnyGroupItem = (
     | JoinedTogether
 )
 """What a program is told about a group with delivery, in order."""
-
-
-class ProgramFrame(Struct, frozen=True, array_like=True, tag_field="kind"):
-    pass
 
 
 class ProgramHello(ProgramFrame, frozen=True, tag=1):
@@ -108,84 +106,12 @@ class ProgramWelcome(ProgramFrame, frozen=True, tag=2):
     silence_s: Duration = 0.0  # say something as often, or be given up; 0: your socket is proof enough
 
 
-class Ask(Struct, frozen=True, array_like=True):
-    """One request. `token` is the program's own and names the question in `Answered`."""
-
-    token: Natural
-    endpoint: Natural
-    request: AnyRequest
-
-
-class BadAsk(Struct, frozen=True):
-    """What the reader hands out for a request that must be refused without bothering the core: a name that
-    breaks the grammar, or a kind of request that this version does not know. Never on the wire."""
-
-    token: int
-    endpoint: int
-    error: RostraError
-
-    def denial(self) -> Denied:
-        """The answer that it gets."""
-        return Denied(self.error.code, self.error.what, self.error.fix, self.error.retriable)
-
-
-class Item(Struct, frozen=True, array_like=True, tag_field="kind"):
-    pass
-
-
-class Answered(Item, frozen=True, tag=1):
-    token: int
-    answer: AnyAnswer
-
-
-class Told(Item, frozen=True, tag=2):
-    """One notice, for these of the program's endpoints."""
-
-    endpoints: tuple[int, ...]
-    notice: AnyNotice
-
-
 class Asks(ProgramFrame, frozen=True, tag=3):
     asks: tuple[Ask, ...]
 
 
 class Tells(ProgramFrame, frozen=True, tag=4):
     items: tuple[Answered | Told, ...]
-
-
-class Ping(ProgramFrame, frozen=True, tag=5):
-    """Are you there? Either side may ask; the other answers with the same number."""
-
-    number: Natural
-
-
-class Pong(ProgramFrame, frozen=True, tag=6):
-    number: Natural
-
-
-class Goodbye(ProgramFrame, frozen=True, tag=7):
-    """I close this connection on purpose. A program that says it leaves its groups; it did not crash."""
-
-    why: str = ""
-
-
-class Submit(ProgramFrame, frozen=True, tag=8, gc=False):
-    """Messages for a group: `count` payloads in one block, no more in all than the last `Credit` allowed."""
-
-    endpoint: Natural
-    group: Group
-    count: Annotated[int, Meta(ge=1, le=SUBMIT_MESSAGES_MAX)]
-    block: bytes
-    at: Moment = 0.0  # for people
-
-
-class Reading(ProgramFrame, frozen=True, tag=9):
-    """May this endpoint be sent more of what is said in the group? A program that has enough unread says no,
-    and yes when it has read it; nothing is dropped meanwhile (X-090)."""
-
-    endpoint: Natural
-    group: Group
-    more: bool
 
 
 class Delivery(ProgramFrame, frozen=True, tag=10, gc=False):

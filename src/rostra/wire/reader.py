@@ -21,6 +21,7 @@ from msgspec import Raw
 from msgspec.msgpack import Decoder
 
 from rostra.errors import BadInput, Malformed, NotAllowed, PeerError, WrongVersion, WrongWorld
+from rostra.protocols.front.messages import Answered, Ask, BadAsk, Told
 from rostra.protocols.links.packets import AnyPacket, Data, Hello
 from rostra.protocols.relaxed.requests import Denied
 from rostra.wire import shapes
@@ -48,18 +49,7 @@ from rostra.wire.numbers import (
     SAID,
     Numbers,
 )
-from rostra.wire.programs import (
-    Answered,
-    AnyFrame,
-    Ask,
-    Asks,
-    BadAsk,
-    Delivery,
-    ProgramHello,
-    ProgramWelcome,
-    Tells,
-    Told,
-)
+from rostra.wire.programs import AnyFrame, Asks, Delivery, ProgramHello, ProgramWelcome, Tells
 from rostra.wire.recent import RecentAnswers
 from rostra.wire.shapes import Body
 

@@ -10,8 +10,8 @@ of many notices hardly anything is worth keeping.
 
 from typing import Any, Final
 
+from rostra.protocols.front.messages import Answered
 from rostra.wire import shapes
-from rostra.wire.programs import Answered
 from rostra.wire.shapes import Body
 
 LONG_BYTES: Final = 512

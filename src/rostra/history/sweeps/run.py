@@ -116,7 +116,7 @@ def _live(world: World, run: Run) -> dict[str, Any]:
     # Not until it is at rest: with too little patience on a bad line a world never is.
     world.run(timers.tick_s)  # servers start within the first
     for host in world.tree.hosts:
-        world.ask(world.program(host), Join(GROUP))
+        world.program(host).ask(Join(GROUP))
     world.run(max(CALM_BEFORE_S, 5 * timers.detect.down_after_s))
 
     began, packets = len(world.history), world.packets

@@ -202,6 +202,11 @@ class Watches:
         watched = self.groups[group]
         return watched.welcome(watcher, (watched.period, number))
 
+    @property
+    def has_idle(self) -> bool:
+        """Are there groups without watchers that are not forgotten yet?"""
+        return bool(self._idle)
+
     def expire(self, now: Instant) -> list[Group]:
         """Forget the groups that nobody came back to in time. They need not be followed any more."""
         expired: list[Group] = []

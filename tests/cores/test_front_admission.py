@@ -7,8 +7,8 @@ from rostra.groups.attributes import FifoAttributes, Role
 from rostra.groups.kinds import FIFO
 from rostra.groups.members import Member
 from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.front.admission import Admission
 from rostra.protocols.relaxed.requests import Absolute, Denied, Done, denied
-from rostra.runtime.admission import Admission
 
 G = Group("chess", Domain("world"))
 ME = Endpoint("huji.h1/me#1")

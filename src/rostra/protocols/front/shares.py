@@ -11,11 +11,10 @@ gets half of what there is, two get a third each, and whoever comes next always 
 divided in advance. The agent's own user and root are bounded by what there is, and by nothing else.
 """
 
-import os
 from typing import Literal
 
-from rostra.config import Limits
 from rostra.errors import TooLarge
+from rostra.protocols.front.config import ShareLimits
 
 What = Literal["programs", "endpoints", "memberships", "questions"]
 
@@ -32,8 +31,11 @@ class User:
 
 
 class Shares:
-    def __init__(self, limits: Limits) -> None:
+    """`own_uid`: of the agent's own user, which is bounded by nothing but what there is."""
+
+    def __init__(self, limits: ShareLimits, own_uid: int = 0) -> None:
         self.limits = limits
+        self._unbounded = (0, own_uid)
         self.all = User("all", is_bounded=False)
         self.users: dict[str, User] = {}
 
@@ -42,7 +44,7 @@ class Shares:
         name = f"uid {uid}" if uid is not None else f"address {ip}"
         known = self.users.get(name)
         if known is None:
-            known = self.users[name] = User(name, is_bounded=uid not in (0, os.geteuid()))
+            known = self.users[name] = User(name, is_bounded=uid not in self._unbounded)
         return known
 
     def refusal(self, user: User, what: What, free: int | None = None) -> TooLarge | None:

@@ -1,20 +1,24 @@
 """Programs that join in one turn are let in together, whatever else they ask, in pieces that fit a turn."""
 
-from collections import deque
 from types import SimpleNamespace
 from typing import Any
 
+from rostra.core.stack import Stack
 from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.fifo.events import JoinAsked
+from rostra.protocols.front.config import FrontConfig
+from rostra.protocols.front.core import JOINS_AT_ONCE, FrontCore
+from rostra.protocols.front.messages import Ping, Pong
+from rostra.protocols.front.session import ProgramSession
+from rostra.protocols.front.shares import User
 from rostra.protocols.relaxed.events import JoinsBegin, JoinsEnd
-from rostra.runtime.programs import JOINS_AT_ONCE, JOINS_PER_TURN, Program, Programs
-from rostra.runtime.shares import User
-from rostra.wire import Ping, Pong
 
 GROUP = Group("crowd", Domain("lab"))
+JOINS_PER_TURN = FrontConfig().joins_per_turn
 
 
-class Agent(Programs):
+class Agent(FrontCore):
     """Of which only joins are looked at."""
 
     def __init__(self) -> None:
@@ -25,22 +29,20 @@ class Agent(Programs):
         self.process: Any = SimpleNamespace(
             now=0.0,
             turn=1,
+            turn_is_long=False,
+            stack=Stack(),
+            witness=None,
+            count=lambda *_: None,
+            step=self.step,
             at_end_of_turn=self.waiting.append,
-            encoder=SimpleNamespace(to_program=lambda said: said),
         )
-        self.by_number = {}
-        self._joins = deque()
-        self._joins_due = False
-        self._let_in_turn = 0
-        self._own_tokens = {}
+        super().__init__(self.process, Domain("lab.h1"), FrontConfig(), DetectConfig())
 
-    def program(self) -> Program:
-        number = len(self.by_number) + 1
-        connection: Any = SimpleNamespace(write=self.said.append)
-        program = self.by_number[number] = Program(self, number, f"p{number}", connection, User("us"))
-        return program
+    def program(self) -> ProgramSession:
+        link: Any = SimpleNamespace(say=self.said.append)
+        return self.connected(f"p{len(self.by_number) + 1}", link, User("us"))
 
-    def join(self, program: Program) -> None:
+    def join(self, program: ProgramSession) -> None:
         me = Endpoint(f"lab.h1/{program.name}#{program.number}")
         self.join_soon(program, JoinAsked(me, program.number, GROUP, 1))
 

@@ -5,7 +5,7 @@ from typing import Any
 from support.samples import CHESS, PAYROLL
 
 from rostra.protocols.flow.runs import block_of
-from rostra.runtime.programs import joined
+from rostra.protocols.front.session import joined
 from rostra.wire import Ping, Submit
 from rostra.wire.reader import Arrived
 

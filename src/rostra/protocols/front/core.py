@@ -1,0 +1,601 @@
+"""The front of one node: what its programs ask goes to its stack, what the stack says goes to them.
+
+    program ══ ProgramLink ══ ProgramSession ┐              ┌── Asked, JoinAsked, Submitted ──▶ ┌───────┐
+    program ══ ProgramLink ══ ProgramSession ┼── FrontCore ─┤                                   │ stack │
+    program ══ ProgramLink ══ ProgramSession ┘              └◀── Answer, Tell, Deliver ──────── └───────┘
+
+One session per program, any number of endpoints in it. Everything that a program is told in one turn leaves
+at its end. A program that dies is known by its connection, at once; one that lives and says nothing is
+pinged (`detect/programs.py`). What a session may hold is decided by `shares.py`, who may enter a group with
+delivery by `admission.py`, what slow readers miss by `session.py`, what watchers are told by `watching.py`.
+
+Joins of one turn are gathered, so that members of a host are told of them by one notice.
+
+The driver has the connections, or the simulated programs. It calls a session when its program says something
+or is gone, and this core with what the stack orders; what is decided it does through `FrontPort` and
+`ProgramLink`. `tell`, `answer`, `deliver` and a session's `arrived` are called for every run, notice and
+frame: nothing stands between them and the link.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from rostra.core.effects import Answer, Asked, Effect, EndpointGone, Event, FellBehind, Ignored, Tell
+from rostra.errors import NotAllowed, NotAvailable, RostraError, Unreachable
+from rostra.names import Domain, Endpoint, Group, incarnation_of, parent
+from rostra.protocols.detect.config import DetectConfig
+from rostra.protocols.detect.programs import Ping as PingOrder
+from rostra.protocols.detect.programs import (
+    ProgramClosed,
+    ProgramHeard,
+    ProgramOpened,
+    ProgramRemoved,
+    ProgramSuspected,
+    ProgramTrusted,
+    ProgramWatch,
+)
+from rostra.protocols.fifo.core import HOST
+from rostra.protocols.fifo.events import Deliver, Excluded, JoinAsked, LeaveAsked, Parted
+from rostra.protocols.fifo.requests import Enter
+from rostra.protocols.front.admission import Admission
+from rostra.protocols.front.config import WATCH_TICK_S, FrontConfig
+from rostra.protocols.front.messages import Ping
+from rostra.protocols.front.port import FrontPort, Hold, ProgramLink
+from rostra.protocols.front.session import (
+    GIVES_BACK,
+    HOLDS,
+    TOKEN_BITS,
+    TOKEN_MASK,
+    Holding,
+    Missed,
+    ProgramSession,
+    holding,
+)
+from rostra.protocols.front.shares import Shares, User, What
+from rostra.protocols.front.watching import Watching
+from rostra.protocols.links.events import Ticked
+from rostra.protocols.relaxed.events import JoinsBegin, JoinsEnd
+from rostra.protocols.relaxed.local import AGENT
+from rostra.protocols.relaxed.requests import (
+    Close,
+    Denied,
+    Done,
+    Gap,
+    Inspected,
+    Open,
+    Opened,
+    Resolve,
+    denied,
+)
+
+JOINED_SHARE: Final = 4
+"""Blocks that came together are joined up to this share of what a sender may have under way."""
+
+HEARD_EVERY_S: Final = 0.1
+"""Signs of life closer together than this count as one."""
+
+JOINS_AT_ONCE: Final = 16
+"""Joins between two looks at the time."""
+
+LOOK_EVERY: Final = 8
+"""So many programs are read before the time is looked at."""
+
+ROUTES_MAX: Final = 64
+"""Groups whose followers are remembered program by program. Raising it: a few hundred bytes for each."""
+
+FRONTS_OWN: Final = 0
+"""Stands for a program's number in questions that the front asks itself."""
+
+
+class FrontCore:
+    """All programs of one node."""
+
+    def __init__(
+        self, port: FrontPort, path: Domain, config: FrontConfig, detect: DetectConfig, own_uid: int = 0
+    ) -> None:
+        self.port = port
+        self.path = path
+        self.config = config
+        self.draining = False
+        self.held_back = False  # nobody is read: the domain does not keep up
+        self.by_number: dict[int, ProgramSession] = {}
+        self.shares = Shares(config.limits, own_uid)
+        self.full: dict[ProgramSession, int] = {}  # those that do not read: what was unread at the last tick
+        self.read_until: dict[int, int] = {}  # by program: the number of the last event that it knows
+        self._places: dict[Endpoint, tuple[ProgramSession, int]] = {}
+        self._routes: dict[int, _Route] = {}  # by the identity of the endpoints told; see `_route`
+        self._watch = ProgramWatch(detect)
+        self._pinged: set[int] = set()  # those that owe us a sign of life
+        self._numbered = FRONTS_OWN
+        self._asked_by_us = 0
+        self._joins: deque[tuple[ProgramSession, Event, Callable[[], None] | None]] = deque()  # of this turn
+        self._joins_due = False  # at the end of this turn
+        self._let_in_turn = 0  # in which of them some were let in last
+        self._entering: dict[Group, set[Endpoint]] = {}  # of whom it is not known yet whether they may
+        self._arrivals = 0
+        self._tick_due = port.now + WATCH_TICK_S
+        host = port.stack.find(HOST)
+        window_bytes = host.config.window_bytes if host is not None else 0
+        self.joined_bytes_max = min(config.joined_bytes_max, window_bytes // JOINED_SHARE)
+        agent = port.stack.find(AGENT)
+        self.watching = Watching(self, path, agent.config) if agent is not None else None
+        self._own_tokens: dict[int, Callable[[Any], None]] = {}  # what we asked ourselves, and who hears
+
+    # Programs come and go
+
+    def connected(
+        self, name: str, link: ProgramLink, user: User, *, administers: bool = True
+    ) -> ProgramSession:
+        self._numbered += 1
+        session = ProgramSession(self, self._numbered, name, link, user, administers=administers)
+        self.by_number[session.number] = session
+        self.shares.take(user, "programs")
+        if self.held_back:
+            link.hold(Hold.PACE)
+        self.carry_out(self._watch.step(self.port.now, ProgramOpened(session.number)))
+        self.port.count("program_connected")
+        return session
+
+    def has_no_place(self, user: User, free: int) -> RostraError | None:
+        """Why this caller cannot be let in as a program; `free`: connections that there is room for."""
+        refusal = self.shares.refusal(user, "programs", free)
+        if refusal is None:
+            return None
+        self.port.count("over_share", "programs")
+        return Unreachable(f"{self.path} has no place: {refusal.what}", fix=refusal.fix)
+
+    def no_administration(self) -> Denied:
+        self.port.count("refused", NotAllowed.code)
+        return denied(
+            NotAllowed(
+                f"{self.path} is inspected and administered over TCP only by those who show a token",
+                fix="start it with --token-file FILE and show the same token; or use its Unix socket"
+                " (--socket) on its own machine",
+            )
+        )
+
+    def heard(self, session: ProgramSession) -> None:
+        """Any bytes are a sign of life; one every now and then is all that the watch needs."""
+        now = self.port.now
+        if now - session.heard_at < HEARD_EVERY_S and session.number not in self._pinged:
+            return
+        session.heard_at = now
+        self._pinged.discard(session.number)
+        self.carry_out(self._watch.step(now, ProgramHeard(session.number)))
+
+    def lost(self, session: ProgramSession, why: str) -> None:
+        """Its connection is gone: whatever it had open died with it."""
+        del self.by_number[session.number]
+        self.full.pop(session, None)
+        session.link.gone()
+        self._pinged.discard(session.number)
+        self.carry_out(self._watch.step(self.port.now, ProgramClosed(session.number)))
+        endpoints = list(session.endpoints.values())
+        for endpoint in endpoints:
+            self._place(endpoint, None)
+            self._stop_watching(endpoint)
+            self._release_endpoint(session, endpoint)
+        for held in session.held.values():  # asked for without an endpoint, and not refused yet
+            self.shares.give(session.user, "memberships", len(held))
+        self.asks(session, -session.open_questions)
+        self.shares.give(session.user, "programs")
+        session.link.ended()
+        if endpoints:
+            self.port.note(
+                "program_gone",
+                node=self.path,
+                program=session.name,
+                endpoints=len(endpoints),
+                because=why,
+            )
+        gone = [EndpointGone(endpoint, why, session.given_up) for endpoint in endpoints]
+        if gone and self.has_no_time():
+            self.port.at_end_of_turn(lambda: self._step_all(gone))
+        else:
+            self._step_all(gone)
+
+    def _step_all(self, events: Sequence[Event]) -> None:
+        for event in events:
+            self.port.step(event)
+
+    def close_all(self, session: ProgramSession) -> None:
+        """Leave every group on its behalf, so that others hear of a leave and not of a crash."""
+        for endpoint in list(session.endpoints.values()):
+            self._forget(session, endpoint)
+            self.ask_ourselves(endpoint, Close())
+
+    def _forget(self, session: ProgramSession, endpoint: Endpoint) -> None:
+        self._place(endpoint, None)
+        session.link.gone()  # from the groups that it was in; from others, only for a moment
+        if session.endpoints.pop(incarnation_of(endpoint), None) is not None:
+            self._release_endpoint(session, endpoint)
+        self._stop_watching(endpoint)
+
+    def _stop_watching(self, watcher: Endpoint) -> None:
+        if self.watching is not None:
+            self.watching.gone(watcher)
+        if (witness := self.port.witness) is not None:
+            witness.unwatched(watcher)
+
+    def keep_pace(self, backlog: int) -> None:
+        """Read programs only as fast as the domain takes what they cause: nothing is dropped, and no queue
+        grows without bound."""
+        if not self.held_back and backlog > self.config.backlog_max:
+            self.held_back = True
+            self.port.count("programs_held_back")
+            for session in self.by_number.values():
+                session.link.hold(Hold.PACE)
+        elif self.held_back and backlog < self.config.backlog_max // 2:
+            self.held_back = False
+            for session in self.by_number.values():
+                session.link.release(Hold.PACE)
+
+    # What users may hold
+
+    def take_share(self, session: ProgramSession, endpoint: Endpoint, request: Any) -> bool | Denied:
+        """Let this user hold what it asks for: True if that is new to it. Or why it may not."""
+        user, held, kind = session.user, session.held.get(endpoint, ()), type(request)
+        is_new = kind is Open or (kind in HOLDS and holding(request) not in held)
+        takes: What = "questions"
+        refusal = self.shares.refusal(user, takes) if self.shares.asks_much(user) else None
+        if refusal is None and is_new:
+            takes = "endpoints" if kind is Open else "memberships"
+            refusal = self.shares.refusal(user, takes)
+        if refusal is not None:
+            self.port.count("over_share", takes)
+            return denied(refusal)
+        if is_new:
+            self.shares.take(user, takes)
+            if takes == "memberships":
+                session.held.setdefault(endpoint, set()).add(holding(request))
+        return is_new
+
+    def asks(self, session: ProgramSession, count: int = 1) -> None:
+        session.user.questions += count
+        self.shares.all.questions += count
+
+    def settled(
+        self, session: ProgramSession, endpoint: Endpoint, request: Any, result: Any, *, is_new: bool = False
+    ) -> None:
+        """What was asked for is held no more if it was refused, or given back."""
+        if type(result) is not Denied:
+            if type(request) in GIVES_BACK:
+                self._release(session, endpoint, holding(request))
+        elif is_new and type(request) is Open:
+            self.shares.give(session.user, "endpoints")
+        elif is_new:
+            self._release(session, endpoint, holding(request))
+
+    def _release(self, session: ProgramSession, endpoint: Endpoint, what: Holding) -> None:
+        held = session.held.get(endpoint, set())
+        if what in held:
+            held.discard(what)
+            self.shares.give(session.user, "memberships")
+
+    def _release_endpoint(self, session: ProgramSession, endpoint: Endpoint) -> None:
+        self.shares.give(session.user, "endpoints")
+        self.shares.give(session.user, "memberships", len(session.held.pop(endpoint, ())))
+
+    # From the stack
+
+    def tell(self, tell: Tell) -> None:
+        notice = tell.notice
+        if len(tell.endpoints) == 1:
+            place = self._places.get(tell.endpoints[0])
+            if place is not None:
+                place[0].tell((place[1],), notice)
+            elif self.watching is not None and tell.endpoints[0] == self.watching.own:
+                self.watching.hear(notice)
+            return
+        route = self._routes.get(id(tell.endpoints)) or self._route(tell.endpoints)
+        if route.ourselves:
+            assert self.watching is not None
+            self.watching.hear(notice)
+        for session, numbers in route.sessions:
+            session.tell(numbers, notice)
+
+    def _route(self, endpoints: tuple[Endpoint, ...]) -> "_Route":
+        """Who hears what is told to these, program by program. A group's followers are the same tuple until
+        one of them comes or goes, so this is found out once for many notices."""
+        told: dict[ProgramSession, list[int]] = {}
+        for endpoint in endpoints:
+            place = self._places.get(endpoint)
+            if place is not None:
+                told.setdefault(place[0], []).append(place[1])
+        if len(self._routes) >= ROUTES_MAX:
+            self._routes.clear()
+        sessions = [(session, tuple(numbers)) for session, numbers in told.items()]
+        ourselves = self.watching is not None and self.watching.own in endpoints
+        route = self._routes[id(endpoints)] = _Route(endpoints, sessions, ourselves)
+        return route
+
+    def forget_routes(self) -> None:
+        self._routes.clear()
+
+    def _place(self, endpoint: Endpoint, place: tuple[ProgramSession, int] | None) -> None:
+        """Where an endpoint is, from now on; none: nowhere."""
+        self._routes.clear()
+        if place is None:
+            self._places.pop(endpoint, None)
+            for group in [group for group, those in self._entering.items() if endpoint in those]:
+                self._entering[group].discard(endpoint)
+                if not self._entering[group]:
+                    del self._entering[group]
+        else:
+            self._places[endpoint] = place
+
+    def is_here(self, endpoint: Endpoint) -> bool:
+        return endpoint in self._places
+
+    def answer(self, answer: Answer) -> None:
+        session = self.by_number.get(answer.token >> TOKEN_BITS)
+        if session is None:  # asked by the front itself, or by a program that is gone
+            hear = self._own_tokens.pop(answer.token, None)
+            if hear is not None:
+                hear(answer.result)
+            return
+        token, endpoint, request, is_new = session.settle(answer.token & TOKEN_MASK)
+        result = answer.result
+        self.settled(session, endpoint, request, result, is_new=is_new)
+        if type(result) is Opened:
+            number = incarnation_of(result.endpoint)
+            session.endpoints[number] = result.endpoint
+            self._place(result.endpoint, (session, number))
+        elif type(result) is Inspected:
+            after = self.read_until.pop(session.number, 0)
+            result = Inspected(self.port.inspected(result.document, after))
+        elif type(request) is Close and type(result) is Done:
+            self._forget(session, endpoint)
+        session.answer(token, result)
+
+    def deliver(self, deliver: Deliver) -> None:
+        place = self._places.get(deliver.endpoint)
+        if place is None:
+            return  # it is gone, and its last words are still being repaired
+        session, number = place
+        item = deliver.item
+        session.link.deliver(number, deliver.group, item)
+        if type(item) is Parted:
+            session.parted(deliver.endpoint, deliver.group)
+        elif type(item) is Excluded:
+            session.link.left(deliver.group)
+
+    def catch_up(self, session: ProgramSession, missed: dict[Endpoint, Missed]) -> None:
+        """It reads again: say what it missed, then give every group concerned a new baseline."""
+        for endpoint in sorted(missed):
+            what = missed[endpoint]
+            place = self._places.get(endpoint)
+            if place is None:
+                continue
+            groups = tuple(sorted(what.groups))
+            if (witness := self.port.witness) is not None:
+                witness.gap(endpoint, what.notices, (*groups, *sorted(what.watched)))
+            if what.messages:
+                session.tell((place[1],), Gap(what.messages, ()))
+            if what.notices:
+                session.tell((place[1],), Gap(what.notices, groups))
+                self.port.step(FellBehind(endpoint, groups))
+            for group, number in sorted(what.watched.items()):
+                assert self.watching is not None
+                self.carry_out(self.watching.skipped(endpoint, group, number))
+        self.port.note(
+            "program_caught_up",
+            node=self.path,
+            program=session.name,
+            missed=session.missed_total,
+            because="it reads again",
+        )
+
+    def followed_by(self, endpoint: Endpoint) -> list[Group]:
+        agent = self.port.stack.find(AGENT)
+        if agent is None or endpoint not in agent.endpoints:
+            return []
+        presence = agent.endpoints[endpoint]
+        return [g for g in presence.groups | presence.watched if agent.groups[g].is_followed_by(endpoint)]
+
+    # Joining
+
+    def enter(
+        self, session: ProgramSession, token: int, endpoint: Endpoint, enter: Enter, *, is_new: bool
+    ) -> None:
+        """Let it in if the group is one with delivery, or nobody's yet: the choice is the group's. It joins
+        while we ask (`admission.py`)."""
+        group = enter.group
+        refusal: RostraError | None = None
+        if HOST not in self.port.stack:
+            refusal = NotAvailable(
+                f'{self.path} has no delivery="fifo"', fix="connect to the agent of a real host"
+            )
+        elif group.scope == self.path:
+            # Who is owed what is kept by the cluster's server, which is outside of such a group.
+            refusal = NotAllowed(
+                f'{group} is a group of one host, and those have no delivery="fifo"',
+                fix=f"choose a wider scope: {parent(group.scope)}",
+            )
+        if refusal is not None:
+            self.settled(session, endpoint, enter, denied(refusal), is_new=is_new)
+            session.answer(token, denied(refusal))
+            return
+
+        def is_here() -> bool:
+            return session.number in self.by_number and endpoint in self._places
+
+        def answer(result: Any) -> None:
+            if is_here():
+                self.settled(session, endpoint, enter, result, is_new=is_new)
+                session.answer(token, result)
+
+        def leave() -> None:
+            if is_here():
+                self.port.step(LeaveAsked(endpoint, self._expect(None), group))
+
+        def ask() -> None:
+            if is_here():
+                about = Resolve(group.name, group.scope, self.config.kind_within_s)
+                self.ask_ourselves(endpoint, about, admission.listed)
+
+        entering = self._entering.setdefault(group, set())
+        admission = Admission(group, endpoint, entering, answer, leave)
+        session.enters(endpoint, group)
+        self.port.entered(group)
+        luck, our_token = self.port.luck(endpoint, group), self._expect(admission.joined)
+        self.join_soon(
+            session, JoinAsked(endpoint, our_token, group, luck, enter.role, enter.slow, enter.meta), ask
+        )
+
+    def has_no_time(self) -> bool:
+        """Has this turn no time for what more programs ask? It is looked at now and then."""
+        self._arrivals += 1
+        return self._arrivals % LOOK_EVERY == 0 and self.port.turn_is_long
+
+    def join_soon(self, session: ProgramSession, join: Event, then: Callable[[], None] | None = None) -> None:
+        """At the end of the turn, with all others that join in it; whatever else it asks comes after that."""
+        if not self._joins_due:
+            self._joins_due = True
+            self.port.at_end_of_turn(self._end_of_turn)
+        session.joining += 1
+        self._joins.append((session, join, then))
+
+    def join_now(self, session: ProgramSession) -> bool:
+        """It asks something after it joined. If others join in this turn as well, it has to wait: those who
+        join one by one are one notice each."""
+        if self._let_in_turn == self.port.turn or any(each is not session for each, _, _ in self._joins):
+            return False
+        self._let_join()
+        return True
+
+    def _end_of_turn(self) -> None:
+        self._let_join()
+        self._joins_due = bool(self._joins)
+        if self._joins_due:
+            self.port.at_end_of_turn(self._end_of_turn)
+
+    def _let_join(self) -> None:
+        """As many as one notice may hold, and as this turn has time for."""
+        self._let_in_turn = self.port.turn
+        several = len(self._joins) > 1
+        if several:
+            self.port.step(JoinsBegin())
+        joins: list[tuple[ProgramSession, Event, Callable[[], None] | None]] = []
+        while self._joins and len(joins) < self.config.joins_per_turn:
+            session, join, then = self._joins.popleft()
+            if session.number in self.by_number:
+                joins.append((session, join, then))
+                self.port.step(join)
+                if len(joins) % JOINS_AT_ONCE == 0 and self.port.turn_is_long:
+                    break
+            elif type(join) is JoinAsked:
+                self._own_tokens.pop(join.token, None)
+        if several:
+            self.port.step(JoinsEnd())
+        for session, _, then in joins:
+            if then is not None:
+                then()
+            session.joining -= 1
+            if session.is_put_off:
+                session.go_on()
+
+    def is_spoken_in(self, group: Group) -> Denied | None:
+        """Why nobody can join this group without delivery, as far as is known on this host."""
+        host = self.port.stack.find(HOST)
+        if host is None or group not in host.members:
+            return None
+        return denied(
+            NotAllowed(
+                f'{group} is a group with delivery="fifo"',
+                fix='join it with delivery="fifo", or choose another name',
+            )
+        )
+
+    # What the front asks itself
+
+    def ask_ourselves(
+        self, endpoint: Endpoint, request: Any, hear: Callable[[Any], None] | None = None
+    ) -> None:
+        self.port.step(Asked(endpoint, self._expect(hear), request))
+
+    def _expect(self, hear: Callable[[Any], None] | None) -> int:
+        """Our name for a question of our own, and who hears the answer."""
+        self._asked_by_us += 1
+        if hear is not None:
+            self._own_tokens[self._asked_by_us] = hear
+        return self._asked_by_us
+
+    # As time passes
+
+    def tick(self) -> None:
+        now = self.port.now
+        if self.watching is not None:
+            self.watching.tick()
+        for session, unread in self.full.items():
+            # We read nothing of it, not even answers to pings; but whoever takes what we wrote lives.
+            self.full[session] = session.link.unread_bytes
+            if self.full[session] < unread:
+                self.heard(session)
+        late_s = max(0.0, now - self._tick_due)
+        self._tick_due = now + WATCH_TICK_S
+        self.carry_out(self._watch.step(now, Ticked(late_s)))
+
+    @property
+    def suspected(self) -> tuple[int, ...]:
+        return self._watch.suspected
+
+    def carry_out(self, effects: Sequence[Effect]) -> None:
+        port, node = self.port, self.path
+        witness = port.witness
+        for effect in effects:
+            match effect:
+                case Tell():
+                    if witness is not None:
+                        witness.told(effect)
+                    self.tell(effect)
+                case PingOrder(number):
+                    self._pinged.add(number)
+                    self.by_number[number].link.say(Ping(number))
+                case ProgramSuspected(number, evidence):
+                    session = self.by_number[number]
+                    if witness is not None:
+                        witness.program_suspected(session.endpoints.values(), evidence)
+                    port.note(
+                        "program_suspected",
+                        node=node,
+                        program=session.name,
+                        number=number,
+                        endpoints=len(session.endpoints),
+                        quiet_s=evidence.quiet_s,
+                        unanswered_s=evidence.unanswered_s,
+                        down_after_s=evidence.down_after_s,
+                        because="a ping was not answered",
+                    )
+                case ProgramTrusted(number, after_s):
+                    if witness is not None:
+                        witness.program_trusted(self.by_number[number].endpoints.values(), after_s)
+                    port.note(
+                        "program_trusted",
+                        node=node,
+                        program=self.by_number[number].name,
+                        number=number,
+                        after_s=after_s,
+                        because="heard again",
+                    )
+                case ProgramRemoved(number, evidence):
+                    session = self.by_number[number]
+                    port.note(
+                        "program_removed",
+                        node=node,
+                        program=session.name,
+                        number=number,
+                        unanswered_s=evidence.unanswered_s,
+                        because="silent",
+                    )
+                    session.given_up = evidence
+                    session.link.abort("it did not answer for too long")
+                case Ignored(_, why):
+                    port.count("ignored", why)
+
+
+class _Route(NamedTuple):
+    endpoints: tuple[Endpoint, ...]  # kept because its identity names the route
+    sessions: list[tuple[ProgramSession, tuple[int, ...]]]
+    ourselves: bool

@@ -1,0 +1,105 @@
+"""What a program and the front of its agent say to each other, as the front understands it.
+
+    program ── Ask, Submit, Reading, Ping, Pong, Goodbye ──▶ front
+    program ◀── Answered, Told, Ping, Pong, Goodbye ──────── front
+
+What else is in a connection between the two (`wire/programs.py`) is for their drivers: the handshake, frames
+around many of these, and memory that both share.
+
+An endpoint is named by its **number**: the incarnation in ``eu.paris.h3/web-1#7`` is unique on its host for
+ever, so 7 says it all. `NO_ENDPOINT` stands in the place of one in requests that need none, such as `Open`.
+"""
+
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+from rostra.errors import RostraError
+from rostra.names import Group
+from rostra.names.checks import Moment, Natural
+from rostra.protocols.fifo.requests import Enter, Exit
+from rostra.protocols.relaxed.requests import AnyAnswer, AnyNotice, Denied
+from rostra.protocols.relaxed.requests import AnyRequest as AnyResolveRequest
+
+NO_ENDPOINT: Final = 0
+
+SUBMIT_MESSAGES_MAX: Final = 65_536
+"""In one block."""
+
+AnyRequest = AnyResolveRequest | Enter | Exit
+
+
+class ProgramFrame(Struct, frozen=True, array_like=True, tag_field="kind"):
+    pass
+
+
+class Ask(Struct, frozen=True, array_like=True):
+    """One request. `token` is the program's own and names the question in `Answered`."""
+
+    token: Natural
+    endpoint: Natural
+    request: AnyRequest
+
+
+class BadAsk(Struct, frozen=True):
+    """What the reader hands out for a request that must be refused without bothering the core: a name that
+    breaks the grammar, or a kind of request that this version does not know. Never on the wire."""
+
+    token: int
+    endpoint: int
+    error: RostraError
+
+    def denial(self) -> Denied:
+        """The answer that it gets."""
+        return Denied(self.error.code, self.error.what, self.error.fix, self.error.retriable)
+
+
+class Item(Struct, frozen=True, array_like=True, tag_field="kind"):
+    pass
+
+
+class Answered(Item, frozen=True, tag=1):
+    token: int
+    answer: AnyAnswer
+
+
+class Told(Item, frozen=True, tag=2):
+    """One notice, for these of the program's endpoints."""
+
+    endpoints: tuple[int, ...]
+    notice: AnyNotice
+
+
+class Ping(ProgramFrame, frozen=True, tag=5):
+    """Are you there? Either side may ask; the other answers with the same number."""
+
+    number: Natural
+
+
+class Pong(ProgramFrame, frozen=True, tag=6):
+    number: Natural
+
+
+class Goodbye(ProgramFrame, frozen=True, tag=7):
+    """I close this connection on purpose. A program that says it leaves its groups; it did not crash."""
+
+    why: str = ""
+
+
+class Submit(ProgramFrame, frozen=True, tag=8, gc=False):
+    """Messages for a group: `count` payloads in one block, no more in all than the last `Credit` allowed."""
+
+    endpoint: Natural
+    group: Group
+    count: Annotated[int, Meta(ge=1, le=SUBMIT_MESSAGES_MAX)]
+    block: bytes
+    at: Moment = 0.0  # for people
+
+
+class Reading(ProgramFrame, frozen=True, tag=9):
+    """May this endpoint be sent more of what is said in the group? A program that has enough unread says no,
+    and yes when it has read it; nothing is dropped meanwhile (X-090)."""
+
+    endpoint: Natural
+    group: Group
+    more: bool

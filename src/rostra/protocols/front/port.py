@@ -1,0 +1,157 @@
+"""What the front needs of the driver it runs in: one port for all programs, and one link to each."""
+
+from collections.abc import Callable, Iterable
+from enum import IntFlag
+from typing import Any, Protocol
+
+from rostra.core.effects import Event, Instant, Tell
+from rostra.core.stack import Stack
+from rostra.errors import RostraError
+from rostra.names import Endpoint, Group
+from rostra.protocols.detect.programs import ProgramEvidence
+from rostra.protocols.fifo.events import Item
+from rostra.protocols.front.messages import Answered, Goodbye, Ping, Pong, Told
+from rostra.protocols.relaxed.requests import Denied, Open, Register, Unregister
+
+
+class Hold(IntFlag):
+    """Why a program is not read."""
+
+    NOT = 0
+    FULL = 1  # it does not read what we say to it
+    PACE = 2  # the domain does not keep up with what it asks
+    TURN = 4  # it has asked more than is looked at in one turn
+
+
+class Writes(Protocol):
+    """Has something to write when the turn ends."""
+
+    def write(self) -> None: ...
+
+
+class ProgramLink(Protocol):
+    """The way to one program. It gives a session what the program says, and whether it reads."""
+
+    @property
+    def peer(self) -> str:
+        """Where the program is, for people."""
+
+    @property
+    def is_open(self) -> bool: ...
+
+    @property
+    def unread_bytes(self) -> int:
+        """What the program has not taken yet."""
+
+    def send(self, items: list[Answered | Told]) -> None: ...
+
+    def say(self, word: Ping | Pong | Goodbye) -> None:
+        """Something outside the stream of answers and notices."""
+
+    def deliver(self, number: int, group: Group, item: Item) -> None:
+        """The next item of a group with delivery, for the endpoint of this number: to be written, after the
+        answers and notices of this turn, by `write_deliveries`."""
+
+    def write_deliveries(self) -> None: ...
+
+    def enters(self) -> None:
+        """Messages will come by the thousand."""
+
+    def left(self, group: Group) -> None:
+        """The program is no longer given what is said in this group, and must not be able to read it."""
+
+    def take(self, item: Any) -> RostraError | None:
+        """Something that is not for the front; or what the program did wrong."""
+
+    def hold(self, why: Hold) -> None:
+        """Read nothing of it until this reason is gone and no other is left."""
+
+    def release(self, why: Hold) -> None: ...
+
+    def refuse(self, error: RostraError) -> None:
+        """Hang up, saying why."""
+
+    def close(self, why: str) -> None:
+        """Hang up once our last words are written."""
+
+    def abort(self, why: str) -> None:
+        """Hang up at once."""
+
+    def gone(self) -> None:
+        """The program is gone, or one of its endpoints: let go of what was kept for it."""
+
+    def ended(self) -> None:
+        """The last call: no program is there any more."""
+
+
+class FrontWitness(Protocol):
+    """The journal's part of a front."""
+
+    def told(self, tell: Tell) -> None: ...
+
+    def gap(self, observer: Endpoint, missed: int, groups: Iterable[Group]) -> None: ...
+
+    def watched(self, watcher: Endpoint, group: Group) -> None: ...
+
+    def unwatched(self, watcher: Endpoint, group: Group | None = None) -> None: ...
+
+    def program_suspected(self, endpoints: Iterable[Endpoint], evidence: ProgramEvidence) -> None: ...
+
+    def program_trusted(self, endpoints: Iterable[Endpoint], after_s: float) -> None: ...
+
+
+class FrontPort(Protocol):
+    @property
+    def now(self) -> Instant: ...
+
+    @property
+    def turn(self) -> int:
+        """Grows with each turn; the first is 1."""
+
+    @property
+    def stack(self) -> Stack:
+        """Of the node behind the front."""
+
+    @property
+    def turn_is_long(self) -> bool:
+        """Has this turn no time for work that can wait?"""
+
+    @property
+    def witness(self) -> FrontWitness | None:
+        """If a journal is kept."""
+
+    def step(self, event: Event) -> None:
+        """Give it to the node, and what comes of that to the front, before this returns."""
+
+    def step_soon(self, event: Event) -> None:
+        """The same in another turn: a program is being written to."""
+
+    def write_at_end_of_turn(self, writer: Writes) -> None: ...
+
+    def at_end_of_turn(self, work: Callable[[], None]) -> None:
+        """Do this in this turn; or, if it is long already, in one of the next."""
+
+    def in_next_turn(self, work: Callable[[], None]) -> None: ...
+
+    def no_room_for(self, request: Open | Register | Unregister) -> Denied | None:
+        """Make room on the disk for what this request changes; why it is refused, if there is none."""
+
+    def entered(self, group: Group) -> None:
+        """A program enters a group with delivery: the data channel is needed."""
+
+    def luck(self, endpoint: Endpoint, group: Group) -> int:
+        """A number for a member to make its choices with."""
+
+    @property
+    def recorded(self) -> int:
+        """The number of the last event that was recorded."""
+
+    def wait_for_news(self, asker: object, at_most_s: float, ask: Callable[[], None]) -> None:
+        """Ask when another event is recorded, or when so much time has passed."""
+
+    def inspected(self, document: bytes, after: int) -> bytes:
+        """What the node says of itself, and what only its driver knows."""
+
+    def count(self, thing: str, label: str = "", by: int = 1) -> None: ...
+
+    def note(self, event: str, **values: Any) -> None: ...

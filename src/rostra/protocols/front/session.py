@@ -1,0 +1,525 @@
+"""One program's session: what it says is taken in its turn, and what it is told waits until it reads.
+
+    Reading ── its buffer is full: read no more of its questions ──▶ Full ── too much queued ──▶ Behind
+       ▲                                                              │                            │
+       └────── drained ───────────────────────────────────────────────┴─ drained: Gap, baselines ──┘
+
+While it is behind, notices are dropped and counted; when it reads again it is told how many it missed
+(`Gap`), and its core gives every group concerned a new baseline. Answers are never dropped: a program that
+does not take even those is disconnected, and then knows that it was.
+
+What is said in groups with delivery is never dropped: while a program does not read, or says that it has
+enough unread, its members are paused, and in the end those who speak stand still (X-090).
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from rostra.core.effects import Asked
+from rostra.errors import BadInput, Unreachable
+from rostra.names import Endpoint, Group
+from rostra.protocols.detect.programs import ProgramEvidence
+from rostra.protocols.fifo.events import LeaveAsked, Paused, Resumed, Submitted
+from rostra.protocols.fifo.requests import Enter, Exit
+from rostra.protocols.front.messages import (
+    NO_ENDPOINT,
+    SUBMIT_MESSAGES_MAX,
+    Answered,
+    Ask,
+    BadAsk,
+    Goodbye,
+    Ping,
+    Pong,
+    Reading,
+    Submit,
+    Told,
+)
+from rostra.protocols.front.port import Hold, ProgramLink
+from rostra.protocols.front.shares import User
+from rostra.protocols.relaxed.requests import (
+    Absolute,
+    Changed,
+    Denied,
+    Gap,
+    Inspect,
+    Inspected,
+    Join,
+    Joined,
+    Leave,
+    Life,
+    Message,
+    NotDelivered,
+    Open,
+    Recall,
+    Recalled,
+    Register,
+    Resolved,
+    SetOnline,
+    Snapshot,
+    Unregister,
+    Unwatch,
+    UnwatchLife,
+    Watch,
+    WatchLife,
+    denied,
+)
+
+if TYPE_CHECKING:
+    from rostra.protocols.front.core import FrontCore
+
+RECORD_BYTES: Final = 256
+"""What a part of a long document counts as."""
+
+TOKEN_BITS: Final = 40
+TOKEN_MASK: Final = (1 << TOKEN_BITS) - 1
+
+_NEW_WORK: Final = (Open, Join, Watch, SetOnline, Enter)
+"""What an agent that is shutting down refuses."""
+
+_STORED: Final = (Open, Register, Unregister)
+"""What is answered only when the disk has it."""
+
+_ADMINISTRATION: Final = (Register, Unregister, Inspect, Recall)
+"""What a program over TCP may ask only if it has shown a token."""
+
+_SPOKEN: Final = (Enter, Exit)
+
+_WORDS: Final = frozenset({Reading, BadAsk, Pong, Goodbye})
+
+Holding = tuple[str, Group | Endpoint]
+
+
+class ProgramSession:
+    """One program, from its hello to its end."""
+
+    __slots__ = (
+        "_answers",
+        "_asked",
+        "_full",
+        "_items",
+        "_later",
+        "_missed",
+        "_port",
+        "_queued",
+        "_unread",
+        "_waiting",
+        "administers",
+        "endpoints",
+        "front",
+        "given_up",
+        "heard_at",
+        "held",
+        "is_put_off",
+        "joining",
+        "link",
+        "missed_total",
+        "name",
+        "number",
+        "user",
+    )
+
+    def __init__(
+        self,
+        front: "FrontCore",
+        number: int,
+        name: str,
+        link: ProgramLink,
+        user: User,
+        *,
+        administers: bool = True,
+    ) -> None:
+        self.front = front
+        self.number = number
+        self.name = name
+        self.link = link
+        self.user = user
+        self.administers = administers
+        self.held: dict[Endpoint, set[Holding]] = {}  # what its endpoints are in, watch, and follow
+        self.endpoints: dict[int, Endpoint] = {}
+        self.is_put_off = False  # what it says is looked at in another turn
+        self.joining = 0  # joins that wait for the end of the turn, and all that it asks after them
+        self.missed_total = 0
+        self.heard_at = front.port.now
+        self.given_up: ProgramEvidence | None = None  # what that rests on, if we did
+        self._port = front.port
+        self._asked = 0
+        self._waiting: dict[int, Waiting] = {}  # by our token
+        self._later: list[Any] = []  # what it said beyond its share of a turn
+        self._items: list[Answered | Told] = []
+        self._queued = 0  # records in items that are notices
+        self._answers = 0  # records in items that are answers
+        self._full = False
+        self._missed: dict[Endpoint, Missed] | None = None  # while behind
+        self._unread: dict[tuple[Endpoint, Group], bool] = {}  # where it speaks: has it enough unread?
+
+    # To the program
+
+    def answer(self, token: int, result: Any) -> None:
+        if not self._items:
+            self._port.write_at_end_of_turn(self)
+        self._items.append(Answered(token, result))
+        self._answers += 1 + _records(result)
+        if self._full and self._answers > self.front.config.answer_records_max:
+            self._port.count("program_disconnected", "answers not read")
+            self.link.abort("it does not read its answers")
+
+    def tell(self, numbers: tuple[int, ...], notice: Any) -> None:
+        full = self._full and self._queued >= self.front.config.queue_records
+        if (full or self._missed is not None) and type(notice) not in _NEVER_DROPPED:
+            self._miss(numbers, notice)
+            return
+        if not self._items:
+            self._port.write_at_end_of_turn(self)
+        self._items.append(Told(numbers, notice))
+        self._queued += 1 + _records(notice)
+
+    def write(self) -> None:
+        while self._items and not self._full:
+            self.link.send(self._next_items())
+        if not self._full:
+            self.link.write_deliveries()
+
+    def _next_items(self) -> list[Answered | Told]:
+        """What one frame holds."""
+        items, most = self._items, self.front.config.turn_records_max
+        if self._queued + self._answers <= most:
+            self._items, self._queued, self._answers = [], 0, 0
+            return items
+        records = taken = 0
+        while taken < len(items) and (records < most or not taken):
+            item = items[taken]
+            taken += 1
+            if isinstance(item, Answered):
+                size = 1 + _records(item.answer)
+                self._answers -= size
+            else:
+                size = 1 + _records(item.notice)
+                self._queued -= size
+            records += size
+        self._items = items[taken:]
+        return items[:taken]
+
+    @property
+    def is_behind(self) -> bool:
+        return self._missed is not None
+
+    @property
+    def is_full(self) -> bool:
+        return self._full
+
+    def _miss(self, numbers: tuple[int, ...], notice: Any) -> None:
+        if self._missed is None:
+            self._missed = {}
+            self._port.note(
+                "program_fell_behind",
+                node=self.front.path,
+                program=self.name,
+                number=self.number,
+                because="it reads too slowly",
+            )
+        for number in numbers:
+            endpoint = self.endpoints[number]
+            missed = self._missed.setdefault(endpoint, Missed())
+            if type(notice) is Message:
+                missed.messages += 1
+            elif type(notice) is Changed or type(notice) is Snapshot:
+                # What this watcher still knows is what came before the first that it missed.
+                known = notice.number - (type(notice) is Changed)
+                missed.watched.setdefault(notice.group, known)
+            else:
+                missed.notices += 1
+                group = getattr(notice, "group", None)
+                missed.groups.update(self.front.followed_by(endpoint) if group is None else (group,))
+        self.missed_total += len(numbers)
+        self._port.count("notices_missed", by=len(numbers))
+
+    # From the program
+
+    def arrived(self, items: list[Any]) -> None:
+        front = self.front
+        front.heard(self)
+        if self.is_put_off:
+            self._later += items
+        elif front.has_no_time():
+            self._put_off(items)
+            self._port.at_end_of_turn(self.go_on)
+        elif len(items) == 1:
+            self._take(iter(items))
+        else:
+            self._take(joined(items, front.joined_bytes_max))
+
+    def _take(self, items: Iterator[Any]) -> None:
+        front = self.front
+        items_max, records_max = front.config.turn_items_max, front.config.turn_records_max
+        for taken, item in enumerate(items):
+            if taken == items_max or self._answers > records_max:
+                self._put_off([item, *items])
+                self._port.in_next_turn(self.go_on)
+                return
+            if type(item) is Ping:  # it says nothing about groups, and waits for no join
+                self.link.say(Pong(item.number))
+                continue
+            if self.joining and not _joins(item) and not front.join_now(self):
+                self._put_off([item, *items])
+                return
+            if type(item) is Ask:  # nearly all of them
+                self._ask(item.token, item.endpoint, item.request)
+                continue
+            if type(item) is Submit:
+                self._submit(item)
+                continue
+            if type(item) not in _WORDS:
+                if (mistake := self.link.take(item)) is not None:
+                    self.link.refuse(mistake)
+                    return
+                continue
+            match item:
+                case Reading(number, group, more):
+                    self._reads(number, group, more)
+                case BadAsk(token):
+                    self.answer(token, item.denial())
+                case Pong():
+                    pass
+                case Goodbye():
+                    front.close_all(self)
+                    self.link.close("said goodbye")
+                    return
+
+    def _put_off(self, items: list[Any]) -> None:
+        """Look at these later, and read nothing more until then. A ping is answered now."""
+        for item in items:
+            if type(item) is Ping:
+                self.link.say(Pong(item.number))
+        self._later = [item for item in items if type(item) is not Ping]
+        self.is_put_off = True
+        self.link.hold(Hold.TURN)
+
+    def go_on(self) -> None:
+        """Another turn: look at what it said before, if it takes the answers."""
+        if self._full or self.joining or not self.link.is_open:
+            return
+        later, self._later = self._later, []
+        self._take(iter(later))
+        if not self._later:
+            self.is_put_off = False
+            self.link.release(Hold.TURN)
+
+    def refused(self, refusal: Any) -> None:
+        self._port.note("program_refused_us", node=self.front.path, program=self.name, because=refusal.what)
+
+    def lost(self, why: str) -> None:
+        self.front.lost(self, why)
+
+    def full(self) -> None:
+        """No more of its questions until it takes the answers to those it asked."""
+        self._full = True
+        self.front.full[self] = self.link.unread_bytes
+        self.link.hold(Hold.FULL)
+        for (endpoint, group), enough in self._unread.items():
+            if not enough:
+                self._port.step_soon(Paused(endpoint, group))
+
+    def drained(self) -> None:
+        self._full = False
+        self.front.full.pop(self, None)
+        self.front.heard(self)
+        self.link.release(Hold.FULL)
+        self.write()
+        if self.is_put_off and not self._full:
+            self._port.in_next_turn(self.go_on)
+        for (endpoint, group), enough in self._unread.items():
+            if not enough and not self._full:
+                self._port.step_soon(Resumed(endpoint, group))
+        if self._missed is not None:
+            missed, self._missed = self._missed, None
+            self.front.catch_up(self, missed)
+
+    def _ask(self, token: int, number: int, request: Any) -> None:
+        front = self.front
+        endpoint = Endpoint("") if number == NO_ENDPOINT else self.endpoints.get(number)
+        if front.draining and (endpoint is None or isinstance(request, _NEW_WORK)):
+            # We closed its endpoints ourselves: that is no mistake of the program's.
+            leaving = Unreachable(f"{front.path} is shutting down", fix="try again, or another agent")
+            self.answer(token, denied(leaving))
+            return
+        if endpoint is None:
+            self.answer(token, denied(BadInput(f"endpoint {number} is not open here", fix="open one first")))
+            return
+        if not endpoint and isinstance(request, _SPOKEN):
+            alone = BadInput("only an endpoint can speak in a group", fix="open one first")
+            self.answer(token, denied(alone))
+            return
+        if not self.administers and isinstance(request, _ADMINISTRATION):
+            self.answer(token, front.no_administration())
+            return
+        if isinstance(request, _STORED) and (refusal := self._port.no_room_for(request)) is not None:
+            self.answer(token, refusal)
+            return
+        is_new = front.take_share(self, endpoint, request)
+        if isinstance(is_new, Denied):
+            self.answer(token, is_new)
+            return
+        if type(request) is Inspect and self._waits_for_news(token, number, request):
+            return
+        if endpoint and front.watching is not None:
+            if type(request) is Watch:
+                front.watching.watch(self, token, endpoint, request, is_new=is_new)
+                return
+            if type(request) is Unwatch:
+                answer = front.watching.unwatch(endpoint, request.group)
+                front.settled(self, endpoint, request, answer)
+                self.answer(token, answer)
+                return
+        if type(request) is Enter:
+            front.enter(self, token, endpoint, request, is_new=is_new)
+        elif type(request) is Exit:
+            self.link.left(request.group)
+            front.port.step(LeaveAsked(endpoint, self.expect(token, endpoint, request), request.group))
+        elif type(request) is Join and (refusal := front.is_spoken_in(request.group)) is not None:
+            front.settled(self, endpoint, request, refusal, is_new=is_new)
+            self.answer(token, refusal)
+        elif type(request) is Join:
+            front.join_soon(self, Asked(endpoint, self.expect(token, endpoint, request, is_new), request))
+        else:
+            self._port.step(Asked(endpoint, self.expect(token, endpoint, request, is_new), request))
+
+    def expect(self, token: int, endpoint: Endpoint, request: Any, is_new: bool = False) -> int:
+        """Our name for a question of its: the answer to it will find its way."""
+        self._asked += 1
+        self._waiting[self._asked] = Waiting(token, endpoint, request, is_new)
+        self.front.asks(self)
+        return self.number << TOKEN_BITS | self._asked
+
+    def settle(self, our_token: int) -> "Waiting":
+        self.front.asks(self, -1)
+        return self._waiting.pop(our_token)
+
+    @property
+    def open_questions(self) -> int:
+        return len(self._waiting)
+
+    def _waits_for_news(self, token: int, number: int, inspect: Inspect) -> bool:
+        if not inspect.wait_s or self._port.recorded > inspect.after:
+            self.front.read_until[self.number] = inspect.after
+            return False
+
+        def ask_now() -> None:
+            if self.link.is_open:
+                self._ask(token, number, Inspect(inspect.after))
+
+        self._port.wait_for_news(self, inspect.wait_s, ask_now)
+        return True
+
+    # What is said in groups
+
+    def enters(self, endpoint: Endpoint, group: Group) -> None:
+        self._unread[endpoint, group] = False
+        self.link.enters()
+        if self._full:
+            self._port.step_soon(Paused(endpoint, group))
+
+    def parted(self, endpoint: Endpoint, group: Group) -> None:
+        self._unread.pop((endpoint, group), None)
+        self.link.left(group)
+
+    def _submit(self, submit: Submit) -> None:
+        endpoint = self.endpoints.get(submit.endpoint)
+        if endpoint is None or (endpoint, submit.group) not in self._unread:
+            # It has left meanwhile, or was closed by us: what it says now is said to nobody.
+            self._port.count("ignored", "not in the group")
+            return
+        self._port.step(Submitted(endpoint, submit.group, submit.count, submit.block, submit.at))
+
+    def _reads(self, number: int, group: Group, more: bool) -> None:
+        endpoint = self.endpoints.get(number)
+        if endpoint is None or self._unread.get((endpoint, group), more) is not more:
+            return  # left meanwhile, or said twice
+        self._unread[endpoint, group] = not more
+        if not self._full:
+            self._port.step(Resumed(endpoint, group) if more else Paused(endpoint, group))
+
+
+def joined(items: list[Any], bytes_max: int) -> Iterator[Any]:
+    """The same, with blocks that one endpoint says to one group, one after the other, as one block: what a
+    block costs us and its receivers hardly depends on its size."""
+    run: list[Submit] = []
+    size = count = 0
+    for item in items:
+        if type(item) is Submit:
+            if run and (
+                item.endpoint != run[0].endpoint
+                or item.group != run[0].group
+                or size + len(item.block) > bytes_max
+                or count + item.count > SUBMIT_MESSAGES_MAX
+            ):
+                yield _one(run, count)
+                run, size, count = [], 0, 0
+            run.append(item)
+            size += len(item.block)
+            count += item.count
+            continue
+        if run:
+            yield _one(run, count)
+            run, size, count = [], 0, 0
+        yield item
+    if run:
+        yield _one(run, count)
+
+
+def _one(run: list[Submit], count: int) -> Submit:
+    first = run[0]
+    if len(run) == 1:
+        return first
+    block = b"".join([each.block for each in run])
+    return Submit(first.endpoint, first.group, count, block, first.at)
+
+
+class Missed:
+    """What an endpoint of a program that does not read was not told."""
+
+    __slots__ = ("groups", "messages", "notices", "watched")
+
+    def __init__(self) -> None:
+        self.notices = 0
+        self.messages = 0
+        self.groups: set[Group] = set()
+        self.watched: dict[Group, int] = {}  # up to which change each is known
+
+
+class Waiting(NamedTuple):
+    """A question that is not answered yet."""
+
+    token: int  # the program's
+    endpoint: Endpoint
+    request: Any
+    is_new: bool  # it asks for something that the user does not hold yet
+
+
+def _joins(item: Any) -> bool:
+    return type(item) is Ask and type(item.request) in (Join, Enter)
+
+
+HOLDS: Final[dict[type, str]] = {Join: "in", Enter: "in", Watch: "watches", WatchLife: "lives"}
+GIVES_BACK: Final[dict[type, str]] = {Leave: "in", Exit: "in", Unwatch: "watches", UnwatchLife: "lives"}
+
+
+def holding(request: Any) -> Holding:
+    """What an endpoint holds while this is granted, or no longer."""
+    kind = type(request)
+    about = request.endpoint if kind is WatchLife or kind is UnwatchLife else request.group
+    return HOLDS.get(kind) or GIVES_BACK[kind], about
+
+
+_NEVER_DROPPED: Final = (Gap, Life, NotDelivered)
+"""Small, rare, and not to be had again by asking."""
+
+_LISTS: Final = frozenset({Absolute, Joined, Snapshot, Changed})
+_DOCUMENTS: Final = frozenset({Inspected, Recalled})
+
+
+def _records(said: Any) -> int:
+    if type(said) in _LISTS:
+        return len(said.members)
+    if type(said) is Resolved:
+        return sum([len(members) for _, members in said.parts])
+    return len(said.document) // RECORD_BYTES if type(said) in _DOCUMENTS else 0

@@ -1,0 +1,107 @@
+"""What programs watch, the agent itself follows: with an endpoint of its own, once for each group.
+
+    program ── Watch ──▶ Watching ── Watch, as the agent's own endpoint ──▶ node
+            ◀── Snapshot, Changed ── Watches ◀── what that endpoint is told ──┘
+
+The endpoint is opened when the first program watches something. What it is told goes to `Watches`, which
+numbers it, remembers it and tells all who watch.
+"""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from rostra.core.effects import Effect
+from rostra.errors import NameInUse, NotMember
+from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.front.session import ProgramSession
+from rostra.protocols.relaxed.config import RelaxedConfig
+from rostra.protocols.relaxed.requests import Denied, Done, Open, Opened, Unwatch, Watch, denied
+from rostra.protocols.relaxed.watches import Watches
+
+if TYPE_CHECKING:
+    from rostra.protocols.front.core import FrontCore
+
+OWN_NAME: Final = "rostra.watch"
+"""What the agent calls the endpoint with which it follows groups; with a number, if a program was first."""
+
+
+class Watching:
+    def __init__(self, front: "FrontCore", host: Domain, config: RelaxedConfig) -> None:
+        self.watches = Watches(host, config)
+        self.own: Endpoint | None = None  # the endpoint with which we follow groups
+        self._front = front
+        self._names = 0
+        self._waiting: list[tuple[ProgramSession, int, Endpoint, Watch, bool]] = []  # while it is opened
+
+    def watch(
+        self, session: ProgramSession, token: int, watcher: Endpoint, watch: Watch, *, is_new: bool
+    ) -> None:
+        """Follow the group ourselves; what the node says to that is the watcher's answer."""
+        front = self._front
+        if self.own is None:
+            self._waiting.append((session, token, watcher, watch, is_new))
+            if len(self._waiting) == 1:
+                self._open()
+            return
+
+        def hear(result: Any) -> None:
+            if session.number in front.by_number:
+                front.settled(session, watcher, watch, result, is_new=is_new)
+                session.answer(token, result)
+            if type(result) is Done:
+                if (witness := front.port.witness) is not None:
+                    witness.watched(watcher, watch.group)
+                front.carry_out(self.watches.watch(watcher, watch.group, (watch.period, watch.number)))
+                if not front.is_here(watcher):  # it died while we asked
+                    self.gone(watcher)
+
+        front.ask_ourselves(self.own, watch, hear)
+
+    def unwatch(self, watcher: Endpoint, group: Group) -> Any:
+        try:
+            self.watches.unwatch(self._front.port.now, watcher, group)
+        except NotMember as error:
+            return denied(error)
+        if (witness := self._front.port.witness) is not None:
+            witness.unwatched(watcher, group)
+        return Done()
+
+    def gone(self, watcher: Endpoint) -> None:
+        """It is closed, or dead."""
+        self.watches.gone(self._front.port.now, watcher)
+
+    def hear(self, notice: Any) -> None:
+        """Our own endpoint was told this."""
+        self._front.carry_out(self.watches.told(notice))
+
+    def skipped(self, watcher: Endpoint, group: Group, number: int) -> list[Effect]:
+        return self.watches.skipped(watcher, group, number)
+
+    def tick(self) -> None:
+        if self.own is not None:
+            for group in self.watches.expire(self._front.port.now):
+                self._front.ask_ourselves(self.own, Unwatch(group))
+
+    def _open(self) -> None:
+        self._names += 1
+        name = OWN_NAME if self._names == 1 else f"{OWN_NAME}-{self._names}"
+        request = Open(name)
+        if (refusal := self._front.port.no_room_for(request)) is not None:
+            self._names -= 1
+            self._opened(refusal)
+        else:
+            self._front.ask_ourselves(Endpoint(""), request, self._opened)
+
+    def _opened(self, answer: Opened | Denied) -> None:
+        if isinstance(answer, Opened):
+            self.own = answer.endpoint
+            self._front.forget_routes()
+        elif answer.code == NameInUse.code:
+            self._open()
+            return
+        waiting, self._waiting = self._waiting, []
+        for session, token, watcher, watch, is_new in waiting:
+            if self.own is not None:
+                self.watch(session, token, watcher, watch, is_new=is_new)
+            elif session.number in self._front.by_number:
+                self._front.settled(session, watcher, watch, answer, is_new=is_new)
+                session.answer(token, answer)

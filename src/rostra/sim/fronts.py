@@ -1,0 +1,388 @@
+"""The fronts of a simulated world: production's core before every node that programs talk to.
+
+    SimProgram ── Ask, Submit, Reading ──▶ SimLink ── ProgramSession, FrontCore ──▶ node
+               ◀── Answered, Told, items ──┘
+
+What a program says reaches the front of its host at once, or waits in the inbox of a process that stands
+still. Each of them is a turn of its own, as on a machine without load, unless joins are gathered
+(`SimFronts.gather`). A program that is deaf is one whose buffer is full; it takes just enough to be alive.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rostra.core.effects import Answer, Event, Tell
+from rostra.core.stack import Stack
+from rostra.errors import BadInput, RostraError
+from rostra.groups.kinds import GroupKind
+from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.claims.agent import JoinClaimed
+from rostra.protocols.fifo.events import Deliver, Item
+from rostra.protocols.front.config import WATCH_TICK_S, FrontConfig
+from rostra.protocols.front.core import FrontCore
+from rostra.protocols.front.messages import Answered, Ask, Ping, Pong, Told
+from rostra.protocols.front.port import FrontWitness, Hold, Writes
+from rostra.protocols.front.session import ProgramSession
+from rostra.protocols.relaxed.requests import Join
+
+if TYPE_CHECKING:
+    from rostra.sim.processes import SimProcess
+    from rostra.sim.world import World
+
+OWN_UID = 1000
+"""Of the user who runs the agents, and all programs of which nothing else is said."""
+
+
+class NodeFront(Protocol):
+    """What stands before a node: it is given what the node orders for programs."""
+
+    def tell(self, tell: Tell) -> None: ...
+
+    def answer(self, answer: Answer) -> None: ...
+
+    def deliver(self, deliver: Deliver) -> None: ...
+
+
+class ProgramSide(Protocol):
+    """What is at the far end of a link."""
+
+    def take(self, item: Answered | Told) -> None: ...
+
+    def heard(self, group: Group, item: Item) -> None: ...
+
+    def disconnected(self, why: str) -> None: ...
+
+
+class ProgramDid(Event, frozen=True):
+    """For the front of a process, not for its node: what a program said, or another word of its link."""
+
+    link: "SimLink"
+    items: tuple[Any, ...] = ()
+    word: str = ""  # full, drained, gone
+
+
+class SimFronts:
+    """All fronts of a world, by the path of their node; made when the first program talks to it."""
+
+    def __init__(self, world: "World", config: FrontConfig) -> None:
+        self.world = world
+        self.config = config
+        self.of: dict[Domain, NodeFront] = {}
+
+    def connect(
+        self,
+        process: "SimProcess",
+        name: str,
+        program: ProgramSide,
+        uid: int = OWN_UID,
+        *,
+        administers: bool = True,
+    ) -> "SimLink":
+        front = self.of.get(process.path)
+        if front is None:
+            front = self.of[process.path] = SimFront(self.world, process, self.config)
+        assert isinstance(front, SimFront), "programs of a test reach its agent by themselves"
+        return front.connect(name, program, uid, administers)
+
+    def end(self, process: "SimProcess") -> None:
+        """The process has crashed, and its front with it."""
+        self.of.pop(process.path, None)
+
+    def gather(self, process: "SimProcess", begin: bool) -> None:
+        """Joins from now on, until it is said that they end, are of one turn."""
+        front = self.of.get(process.path)
+        if front is None and process.node is not None:
+            front = self.of[process.path] = SimFront(self.world, process, self.config)
+        if isinstance(front, SimFront):
+            front.gathers = begin
+            front.in_turn(lambda: None)
+
+    def happened(self, process: "SimProcess", did: ProgramDid) -> None:
+        front = self.of.get(process.path)
+        if isinstance(front, SimFront) and did.link.front is front:  # else it is of an earlier life
+            front.happened(did)
+
+    def watched(self) -> dict[Group, set[Domain]]:
+        """Groups that agents follow for their programs, and which do: a little longer than those watch."""
+        found: dict[Group, set[Domain]] = {}
+        for path, front in self.of.items():
+            watching = front.core.watching if isinstance(front, SimFront) else None
+            for group in watching.watches.groups if watching is not None else ():
+                found.setdefault(group, set()).add(path)
+        return found
+
+    # What nodes order
+
+    def tell(self, process: "SimProcess", order: Tell) -> None:
+        if (front := self.of.get(process.path)) is not None:
+            front.tell(order)
+
+    def answer(self, process: "SimProcess", order: Answer) -> None:
+        if (front := self.of.get(process.path)) is not None:
+            front.answer(order)
+
+    def deliver(self, process: "SimProcess", order: Deliver) -> None:
+        if (front := self.of.get(process.path)) is not None:
+            front.deliver(order)
+
+
+class SimFront:
+    """The front of one node in one life, and its port."""
+
+    def __init__(self, world: "World", process: "SimProcess", config: FrontConfig) -> None:
+        self.world = world
+        self.process = process
+        self.gathers = False
+        self.silent: set[SimLink] = set()  # they answer no pings
+        self.asked: dict[tuple[Endpoint, Group], int] = {}  # joins with delivery: the number of the question
+        self.turn = 0
+        self._depth = 0
+        self._work: deque[Callable[[], None]] = deque()
+        self._writers: list[Writes] = []
+        self._ticking = False
+        self.core = FrontCore(self, process.path, config, world.timers.detect, OWN_UID)
+
+    def connect(self, name: str, program: ProgramSide, uid: int, administers: bool) -> "SimLink":
+        link = SimLink(self, program)
+        user = self.core.shares.user(uid, "")
+        if (refusal := self.core.has_no_place(user, self.core.config.limits.programs_max)) is not None:
+            link.refuse(refusal)
+        else:
+            link.session = self.core.connected(name, link, user, administers=administers)
+        return link
+
+    def happened(self, did: ProgramDid) -> None:
+        link, session = did.link, did.link.session
+        if session is None or session.number not in self.core.by_number:
+            return
+        match did.word:
+            case "full":
+                self.in_turn(session.full)
+            case "drained":
+                self.in_turn(session.drained)
+            case "gone":
+                self.in_turn(lambda: session.lost("" if link.why is None else link.why))
+            case _:
+                link.arrived(did.items)
+        if not self._ticking and self.wants_ticks:
+            self._ticking = True
+            self.world.at(self.world.now + WATCH_TICK_S, self._tick, None, None)
+
+    # Turns
+
+    def in_turn(self, what: Callable[[], None]) -> None:
+        """Do this; when the outermost of these is done, what waits for the end of the turn."""
+        self.turn += not self._depth
+        self._depth += 1
+        try:
+            what()
+            while self._depth == 1 and (self._writers or (self._work and not self.gathers)):
+                if self._work and not self.gathers:
+                    self._work.popleft()()
+                else:
+                    writers, self._writers = self._writers, []
+                    for writer in writers:
+                        writer.write()
+        finally:
+            self._depth -= 1
+
+    def tell(self, tell: Tell) -> None:
+        self.in_turn(lambda: self.core.tell(tell))
+
+    def answer(self, answer: Answer) -> None:
+        self.in_turn(lambda: self.core.answer(answer))
+
+    def deliver(self, deliver: Deliver) -> None:
+        self.in_turn(lambda: self.core.deliver(deliver))
+
+    @property
+    def wants_ticks(self) -> bool:
+        """Is there something that time alone changes? Programs of a simulated world answer at once."""
+        watching = self.core.watching
+        return bool(self.silent) or (watching is not None and watching.watches.has_idle)
+
+    def _tick(self, *_: None) -> None:
+        self._ticking = False
+        if self.world.fronts.of.get(self.process.path) is not self:
+            return  # it has crashed
+        if not self.process.paused:
+            self.in_turn(self.core.tick)
+        if self.wants_ticks:
+            self._ticking = True
+            self.world.at(self.world.now + WATCH_TICK_S, self._tick, None, None)
+
+    # The port
+
+    @property
+    def now(self) -> float:
+        return self.world.now + self.process.skew_s
+
+    @property
+    def stack(self) -> Stack:
+        return self.process.stack
+
+    turn_is_long = False
+    recorded = 0
+
+    @property
+    def witness(self) -> FrontWitness | None:
+        journal = self.world.journal
+        return None if journal is None else journal.scribe(self.world.now, self.process.path)
+
+    def step(self, event: Event) -> None:
+        self.world.step(self.process, event)
+
+    def step_soon(self, event: Event) -> None:
+        self.world.inject(self.process, event)
+
+    def write_at_end_of_turn(self, writer: Writes) -> None:
+        self._writers.append(writer)
+
+    def at_end_of_turn(self, work: Callable[[], None]) -> None:
+        self._work.append(work)
+
+    def in_next_turn(self, work: Callable[[], None]) -> None:
+        self.world.at(self.world.now, self._in_this_life, work, None)
+
+    def _in_this_life(self, work: Callable[[], None], _: None) -> None:
+        if self.world.fronts.of.get(self.process.path) is self:
+            self.in_turn(work)
+
+    def no_room_for(self, request: Any) -> None:
+        """There always is."""
+
+    def entered(self, group: Group) -> None:
+        self.world.channels.entered(self.process, group)
+
+    def luck(self, endpoint: Endpoint, group: Group) -> int:
+        return self.world.luck_of(endpoint, group, self.asked.get((endpoint, group), 0))
+
+    def wait_for_news(self, asker: object, at_most_s: float, ask: Callable[[], None]) -> None:
+        ask()
+
+    def inspected(self, document: bytes, after: int) -> bytes:
+        return document
+
+    def count(self, thing: str, label: str = "", by: int = 1) -> None:
+        self.world.notes[thing, label] += by
+
+    def note(self, event: str, **values: Any) -> None:
+        self.world.notes["Noted", event] += 1
+
+
+class SimLink:
+    """Both ends of one program's connection."""
+
+    peer = "this world"
+
+    def __init__(self, front: SimFront, program: ProgramSide) -> None:
+        self.front = front
+        self.session: ProgramSession | None = None  # if it was let in
+        self.is_open = True
+        self.why: str | None = None  # the front has hung up
+        self._program = program
+        self._held = Hold.NOT
+        self._unheard: list[Any] = []  # what it said while it was not read
+        self._items: list[tuple[Group, Item]] = []
+        self._unread = 1 << 62
+
+    # From the program
+
+    def say_to_front(self, *items: Any) -> None:
+        self._do(items)
+
+    def stop_reading(self) -> None:
+        self._do(word="full")
+
+    def read_again(self) -> None:
+        self._do(word="drained")
+
+    def hang_up(self) -> None:
+        self._do(word="gone")
+
+    def _do(self, items: tuple[Any, ...] = (), word: str = "") -> None:
+        self.front.world.inject(self.front.process, ProgramDid(self, items, word))
+
+    def arrived(self, items: tuple[Any, ...]) -> None:
+        if not self.is_open:
+            return
+        if self._held:
+            self._unheard += items
+            return
+        session, front = self.session, self.front
+        assert session is not None
+        match items:
+            case (Ask(token, number, Join(group_kind=GroupKind()) as join),):
+                # As the service of such groups will: their joins are claims.
+                endpoint = session.endpoints[number]
+                claim = JoinClaimed(endpoint, session.expect(token, endpoint, join), join)
+                front.in_turn(lambda: front.step(claim))
+            case _:
+                front.in_turn(lambda: session.arrived(list(items)))
+
+    def _go_on(self) -> None:
+        unheard, self._unheard = self._unheard, []
+        self.arrived(tuple(unheard))
+
+    # From the front
+
+    @property
+    def unread_bytes(self) -> int:
+        self._unread -= 1  # whoever takes nothing at all is given up
+        return self._unread
+
+    def send(self, items: list[Answered | Told]) -> None:
+        for item in items:
+            if self.is_open:
+                self._program.take(item)
+
+    def say(self, word: Any) -> None:
+        if type(word) is Ping and self not in self.front.silent:
+            self.say_to_front(Pong(word.number))
+
+    def deliver(self, number: int, group: Group, item: Item) -> None:
+        if not self._items:
+            assert self.session is not None
+            self.front.write_at_end_of_turn(self.session)
+        self._items.append((group, item))
+
+    def write_deliveries(self) -> None:
+        items, self._items = self._items, []
+        for group, item in items:
+            if self.is_open:
+                self._program.heard(group, item)
+
+    def enters(self) -> None: ...
+
+    def left(self, group: Group) -> None: ...
+
+    def take(self, item: Any) -> RostraError | None:
+        return BadInput(f"{type(item).__name__} after the handshake")
+
+    def hold(self, why: Hold) -> None:
+        self._held |= why
+
+    def release(self, why: Hold) -> None:
+        self._held &= ~why
+        if not self._held and self._unheard:
+            self.front.in_next_turn(self._go_on)
+
+    def refuse(self, error: RostraError) -> None:
+        self.close(str(error))
+
+    def close(self, why: str) -> None:
+        if self.is_open:
+            self.is_open = False
+            self.why = why
+            self._program.disconnected(why)
+            self.hang_up()
+
+    def abort(self, why: str) -> None:
+        self.close(why)
+
+    def gone(self) -> None: ...
+
+    def ended(self) -> None:
+        self.is_open = False
+        self.front.silent.discard(self)

@@ -1,0 +1,469 @@
+"""The processes of a simulated world, and the nodes in them: how they live, are stepped, and fail.
+
+    node.step(now, event) ──▶ outputs ──▶ Transmit: onto a line (`lines.py`)
+                                          Cast, Transmit, Broadcast: to the data channel (`channels.py`)
+                                          Tell, Answer, Deliver: to the front (`fronts.py`)
+                                          SetTimer: back into the agenda
+                                          Persist: to the pretend disk
+
+Everything that happens at one instant is stepped first; then each node that was touched is flushed once, as
+the runtime does after draining its sockets.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from rostra.core.effects import (
+    Answer,
+    CancelTimer,
+    Event,
+    Ignored,
+    LinkDown,
+    LinkMoved,
+    LinkUp,
+    Noted,
+    Persist,
+    Secure,
+    SetTimer,
+    Tell,
+    TimerFired,
+    TimerKey,
+)
+from rostra.core.stack import Stack
+from rostra.journal.inputs import FLUSHED, FORMAT, STARTED, Began, Word
+from rostra.names import Domain
+from rostra.node import Node, Output
+from rostra.protocols.election import events as seat
+from rostra.protocols.fifo import events as talk
+from rostra.protocols.links.events import (
+    Awaited,
+    ChannelOpened,
+    Forgotten,
+    Removed,
+    Suspected,
+    Transmit,
+    Trusted,
+)
+from rostra.protocols.relaxed.local import AGENT
+from rostra.protocols.relaxed.registry import Registry
+from rostra.sim.channels import DatagramArrived
+from rostra.sim.fronts import ProgramDid
+from rostra.sim.history import Detected, ServerChanged
+from rostra.sim.network import SimLine
+from rostra.sim.shelf import Shelf
+from rostra.stacks import FifoPlan, NodePlan, make_node, make_stack
+
+if TYPE_CHECKING:
+    from rostra.sim.world import World
+
+WORLD_NAME: Final = "sim"
+
+NUMBERS_PER_LIFE: Final = 1_000
+"""Incarnations are multiples of this, so that the number of an endpoint shows which life of its agent
+opened it."""
+
+
+class SimProcess:
+    """What one server's node runs in: its life and death, its inbox, its clock, its timers, its disk."""
+
+    __slots__ = (
+        "busy_until",
+        "disk",
+        "inbox",
+        "incarnation",
+        "life",
+        "lines",
+        "node",
+        "path",
+        "paused",
+        "shelf",
+        "skew_s",
+        "step_s",
+        "timers",
+        "waking",
+    )
+
+    def __init__(self, path: Domain) -> None:
+        self.path = path
+        self.node: Node | None = None  # None while crashed
+        self.life = 0
+        self.incarnation = 0
+        self.paused = False
+        self.inbox: deque[Event] | None = None  # None while events are handled as they come
+        self.step_s = 0.0  # a fault: how long the handling of one event takes
+        self.busy_until = 0.0
+        self.waking = False
+        self.skew_s = 0.0  # how far this server's clock is ahead of the world's
+        self.timers: dict[TimerKey, int] = {}
+        self.disk: list[Any] = []  # survives crashes
+        self.shelf = Shelf()  # does not: backlogs of slow receivers
+        self.lines: dict[Domain, SimLine] = {}
+
+    @property
+    def works(self) -> bool:
+        return self.node is not None and not self.paused
+
+    @property
+    def stack(self) -> Stack:
+        """None of its services is there while it is crashed."""
+        return Stack() if self.node is None else self.node.stack
+
+
+class SimNodes:
+    """All of a world. `watching` is asked to wrap each new stack."""
+
+    def __init__(self, world: "World", watching: Callable[[Domain, Stack], Stack] | None) -> None:
+        self.processes: dict[Domain, SimProcess] = {path: SimProcess(path) for path in world.tree.servers}
+        self.dirty: dict[SimProcess, None] = {}  # stepped, and not flushed yet
+        self._world = world
+        self._watching = watching
+        self._inner: deque[tuple[SimProcess, Node, Event]] = deque()  # between the halves of replicas
+        self._carrying_out = False
+        self._armed = 0  # timers
+        channels, fronts = world.channels, world.fronts
+        self._carry: dict[type, Callable[[SimProcess, Any], None]] = {
+            Transmit: world.network.transmit,
+            SetTimer: self._set_timer,
+            CancelTimer: self._cancel_timer,
+            Tell: fronts.tell,
+            Answer: fronts.answer,
+            Persist: self._persist,
+            Secure: self._persist,
+            LinkUp: self._link_changed,
+            LinkDown: self._link_changed,
+            LinkMoved: self._link_changed,
+            Suspected: self._link_changed,
+            Trusted: self._link_changed,
+            Removed: self._note,
+            Awaited: self._note,
+            Forgotten: self._note,
+            Ignored: self._note,
+            Noted: self._note,
+            talk.Cast: channels.cast,
+            talk.Transmit: channels.transmit,
+            talk.Broadcast: channels.broadcast,
+            talk.Deliver: fronts.deliver,
+            talk.Located: channels.located,
+            talk.Tuned: self._known_already,
+            talk.Spill: self._spill,
+            talk.ReadSpilled: self._read_spilled,
+            talk.ForgetSpilled: self._forget_spilled,
+            seat.Lead: self._seat_ordered,
+            seat.Resign: self._seat_ordered,
+            seat.Follow: self._note,
+            seat.StateReceived: self._seat_ordered,
+            seat.FollowerLinked: self._seat_ordered,
+            seat.Committed: self._seat_ordered,
+            seat.TermRefused: self._note,
+        }
+
+    def step(self, process: SimProcess, event: Event) -> None:
+        """Something happened to a server: it handles it now, or when it gets to it."""
+        node = process.node
+        if node is None:
+            return
+        if process.inbox is not None:
+            process.inbox.append(event)
+            self._wake(process)
+            return
+        if type(event) is DatagramArrived:
+            self._world.channels.arrived(process, event)
+            return
+        if type(event) is ProgramDid:
+            self._world.fronts.happened(process, event)
+            return
+        self.dirty[process] = None
+        self._given(process, event)
+        self._carry_out(process, event, node.step(self._world.now + process.skew_s, event))
+
+    def flush(self) -> None:
+        touched = list(self.dirty)
+        self.dirty.clear()
+        for process in touched:
+            if process.node is not None:
+                self._given(process, FLUSHED)
+                self._carry_out(process, None, process.node.flush(self._world.now + process.skew_s))
+
+    def _given(self, process: SimProcess, what: Event | Word) -> None:
+        if self._world.journal is not None:
+            self._world.journal.given(self._world.now, self._world.now + process.skew_s, process.path, what)
+
+    def _carry_out(self, process: SimProcess, event: Event | None, outputs: list[Output]) -> None:
+        if self._world.journal is not None:
+            self._world.journal.saw(self._world.now, process.path, event, outputs)
+        seats = self._world.seats
+        if process.path in seats.leaders and (replica := seats.replica_of(process)) is not None:
+            outputs = replica.server_ordered(outputs)
+        carry = self._carry
+        if self._carrying_out or not self._world.seats.of:
+            for output in outputs:
+                carry[type(output)](process, output)
+            return
+        self._carrying_out = True
+        try:
+            for output in outputs:
+                carry[type(output)](process, output)
+            while self._inner:
+                process, node, event = self._inner.popleft()
+                if process.node is node:
+                    self.step(process, event)
+        finally:
+            self._carrying_out = False
+
+    def _seat_ordered(self, process: SimProcess, order: Any) -> None:
+        replica = self._world.seats.replica_of(process)
+        assert replica is not None
+        replica.seat_ordered(self._world.now + process.skew_s, order)
+
+    def perform(self, process: SimProcess, output: Output) -> None:
+        """An order that waited."""
+        self._carry[type(output)](process, output)
+
+    def give(self, process: SimProcess, event: Event) -> None:
+        """What one half of a replica has for the other: now, and after what is being done."""
+        if process.node is not None:
+            self._inner.append((process, process.node, event))
+
+    def _wake(self, process: SimProcess) -> None:
+        """See to it that a server with a full inbox turns to it when it can."""
+        if process.inbox and not process.paused and not process.waking:
+            process.waking = True
+            free_at = max(self._world.now, process.busy_until)
+            self._world.agenda.at(free_at, self._catch_up, process, process.life)
+
+    def _catch_up(self, process: SimProcess, life: int) -> None:
+        if process.life != life or process.node is None:
+            return
+        process.waking = False
+        if process.paused or process.inbox is None:
+            return
+        waiting, process.inbox = process.inbox, None
+        while waiting:
+            self.step(process, waiting.popleft())
+            if process.step_s:
+                process.busy_until = self._world.now + process.step_s
+                break
+        if waiting or process.step_s:
+            process.inbox = waiting
+            self._wake(process)
+
+    def _set_timer(self, process: SimProcess, order: SetTimer) -> None:
+        self._armed += 1
+        process.timers[order.timer] = self._armed
+        due = self._world.now + order.after_s
+        self._world.agenda.at(due, self._fire, process, (order.timer, self._armed))
+
+    def _cancel_timer(self, process: SimProcess, order: CancelTimer) -> None:
+        process.timers.pop(order.timer, None)
+
+    def _fire(self, process: SimProcess, armed: tuple[TimerKey, int]) -> None:
+        timer, turn = armed
+        if process.timers.get(timer) == turn:
+            del process.timers[timer]
+            self.step(process, TimerFired(timer))
+
+    def _persist(self, process: SimProcess, order: Persist | Secure) -> None:
+        # A server that a replica leads writes to the disk of its seat.
+        self.processes[self._world.seats.leaders.get(process.path, process.path)].disk.append(order.record)
+
+    def _spill(self, process: SimProcess, order: talk.Spill) -> None:
+        self.inject(process, process.shelf.keep(order))
+
+    def _read_spilled(self, process: SimProcess, order: talk.ReadSpilled) -> None:
+        self.inject(process, process.shelf.read(order))
+
+    def _forget_spilled(self, process: SimProcess, order: talk.ForgetSpilled) -> None:
+        process.shelf.forget(order)
+
+    def _known_already(self, process: SimProcess, order: Output) -> None:
+        """Where delegates and LANs listen: here names are addresses."""
+
+    def _note(self, process: SimProcess, note: Output) -> None:
+        match note:
+            case Ignored(why=label) | Noted(what=label):
+                self._world.notes[type(note).__name__, label] += 1
+        for listener in self._world.listeners:
+            listener.noted(self._world.now, process.path, note)
+
+    def _link_changed(self, process: SimProcess, change: Output) -> None:
+        if isinstance(change, LinkUp | LinkDown | LinkMoved):
+            self._world.busy()
+        if self._world.history is not None:
+            at, number, path = self._world.now, len(self._world.history), process.path
+            match change:
+                case LinkUp(peer=peer):
+                    self._world.history.append(Detected(at, number, path, peer, "up"))
+                case LinkMoved(peer=peer):
+                    self._world.history.append(Detected(at, number, path, peer, "moved"))
+                case LinkDown(peer=peer, because=because):
+                    self._world.history.append(Detected(at, number, path, peer, "down", because))
+                case Suspected(peer=peer):
+                    self._world.history.append(Detected(at, number, path, peer, "suspected"))
+                case Trusted(peer=peer):
+                    self._world.history.append(Detected(at, number, path, peer, "trusted"))
+        for listener in self._world.listeners:
+            listener.noted(self._world.now, process.path, change)
+
+    def inject(self, process: SimProcess, event: Event) -> None:
+        """From outside the network: at once, or in its turn if the world is in the middle of something."""
+        if self._world.agenda.running:
+            self._world.agenda.at(self._world.now, self.step, process, event)
+        else:
+            self.step(process, event)
+
+    def crash(self, server: str) -> None:
+        """The process dies with everything in its memory; on a host, its programs die too."""
+        if (leader := self._world.seats.leaders.get(self._world.path(server))) is not None:
+            self.crash(leader)
+            return
+        process = self._world.process(server)
+        if process.node is None:
+            return
+        if process.path in self._world.seats.replicas:
+            self._world.seats.stop(process.path)
+        if (agent := process.stack.find(AGENT)) is not None:
+            # The next life's numbers must be larger than every one that was handed out in this.
+            handed_out = agent.next_number - process.incarnation
+            process.incarnation += handed_out // NUMBERS_PER_LIFE * NUMBERS_PER_LIFE
+        for program in self._world.programs:
+            if program.host == process.path and program.alive:
+                program.die()
+        self._forget_process(process)
+        if self._world.journal is not None:
+            self._world.journal.crashed(process.path)
+        self._world.write(ServerChanged, process.path, "crashed")
+
+    def _forget_process(self, process: SimProcess) -> None:
+        process.node = None
+        process.inbox, process.paused, process.step_s = None, False, 0.0
+        process.timers = {}
+        self._world.channels.end(process)
+        self._world.fronts.end(process)
+        self.dirty.pop(process, None)
+
+    def drop(self, process: SimProcess) -> None:
+        """The server of a domain, as neighbours know it, ends: the seat that led it leads no more."""
+        self._forget_process(process)
+        if self._world.journal is not None:
+            self._world.journal.crashed(process.path)
+            self._world.journal.happened(self._world.now, ServerChanged, process.path, "crashed")
+
+    def let_lead(self, process: SimProcess, node: Node, leader: Domain) -> None:
+        """A seat leads: its node is the domain's server from now on."""
+        process.life += 1
+        process.shelf = Shelf()
+        process.skew_s = self.processes[leader].skew_s
+        process.incarnation = node.incarnation
+        process.node = node
+        self._world.channels.begin(process, 0)
+        if self._world.journal is not None:
+            plan = self.plan_of(process.path, node.incarnation)
+            self._world.journal.happened(self._world.now, ServerChanged, process.path, "started")
+            began, detail = Began(FORMAT, plan), self._detail(process)
+            self._world.journal.started(self._world.now, began, detail, led_by=leader)
+            self._given(process, STARTED)
+        self._carry_out(process, None, node.start(self._world.now + process.skew_s))
+        for peer in process.lines:
+            self.give(process, ChannelOpened(peer))
+
+    def restart(self, server: str) -> None:
+        """A new life with an empty memory and a larger incarnation; only the disk is as it was."""
+        process = self._world.process(server)
+        self.crash(server)
+        self.start(process, None)
+
+    def pause(self, server: str) -> None:
+        """The process stands still: timers fire late, and what arrives waits."""
+        for process in self._world.seats.in_one(self._world.process(server)):
+            if process.works:
+                process.paused = True
+                process.inbox = process.inbox if process.inbox is not None else deque()
+                self._world.write(ServerChanged, process.path, "paused")
+
+    def resume(self, server: str) -> None:
+        for process in self._world.seats.in_one(self._world.process(server)):
+            if process.paused:
+                process.paused = False
+                if process.inbox:
+                    self._wake(process)
+                elif not process.step_s:
+                    process.inbox = None
+                self._world.write(ServerChanged, process.path, "continued")
+
+    def slow(self, server: str, step_s: float) -> None:
+        """From now on the handling of each event takes this long; 0 ends it."""
+        process = self._world.process(server)
+        process.step_s = step_s
+        if step_s:
+            process.inbox = process.inbox if process.inbox is not None else deque()
+        elif not process.paused and not process.inbox:
+            process.inbox = None
+
+    def step_clock(self, server: str, by_s: float) -> None:
+        """The server's clock jumps; its timers, which count seconds, do not."""
+        for process in self._world.seats.in_one(self._world.process(server)):
+            process.skew_s += by_s
+
+    def start(self, process: SimProcess, _: None) -> None:
+        if process.node is not None:
+            return
+        process.life += 1
+        process.waking = False
+        process.shelf = Shelf()
+        incarnation = process.incarnation = process.incarnation + NUMBERS_PER_LIFE
+        path = process.path
+        if path in self._world.seats.of:
+            return  # until one of its replicas leads
+        if (domain := self._world.seats.domain_of(path)) is not None:
+            node = self._world.seats.start(process, domain)
+            self._given(process, STARTED)
+            self._carry_out(process, None, node.start(self._world.now + process.skew_s))
+            for peer in process.lines:
+                self.step(process, ChannelOpened(peer))
+            self.step(process, seat.Begun())
+            return
+        registry = Registry.of(process.disk)
+        plan = self.plan_of(path, incarnation)
+        stack = make_stack(plan, registry)
+        if self._watching is not None:
+            stack = self._watching(path, stack)
+        process.node = make_node(plan, stack)
+        self._world.channels.begin(process, incarnation)
+        self._world.write(ServerChanged, path, "started")
+        if self._world.journal is not None:
+            self._world.journal.started(
+                self._world.now,
+                Began(FORMAT, plan, registry.copies(path), own=registry.own.all()),
+                self._detail(process),
+            )
+            self._given(process, STARTED)
+        self._carry_out(process, None, process.node.start(self._world.now + process.skew_s))
+        for peer in process.lines:
+            self.step(process, ChannelOpened(peer))
+
+    def _detail(self, process: SimProcess) -> dict[str, Any]:
+        world = self._world
+        return {"links": world.timers, "resolve": world.config, "neighbours": sorted(process.lines)}
+
+    def plan_of(self, path: Domain, incarnation: int) -> NodePlan:
+        is_agent, cluster = path not in self._world.tree.children, path in self._world.tree.clusters
+        fifo = None
+        if self._world.fifo is not None and (is_agent or cluster):
+            fifo = FifoPlan(self._world.fifo)
+            if cluster:
+                address = self._world.channels.address(path, incarnation)
+                luck = self._world.luck_of(path, incarnation)
+                fifo = FifoPlan(self._world.fifo, luck=luck, address=address)
+        return NodePlan(
+            WORLD_NAME,
+            path,
+            is_agent,
+            cluster,
+            incarnation,
+            self._world.timers,
+            self._world.config,
+            self._world.tree.siblings(path),
+            replicated=tuple(self._world.seats.of),
+            fifo=fifo,
+        )

@@ -1,0 +1,111 @@
+"""Conversations in a pretended world: programs that speak and hear, through loss, cuts and crashes."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+import rostra
+from rostra.errors import NotAllowed
+from rostra.names import host_of
+from rostra.sim import WAN
+from rostra.testing import World
+
+H1, H2, FAR = "eu.paris.h1", "eu.paris.h2", "us.boston.h1"
+SHAPE = {"eu.paris": 2, "us.boston": 1}
+
+
+class Talker:
+    """Says so many numbers, and keeps what it hears of whom."""
+
+    def __init__(self, count: int = 50) -> None:
+        self.heard: dict[str, list[bytes]] = {}
+        self.gaps: list[rostra.Gap] = []
+        self.present: set[str] = set()
+        self._count = count
+
+    async def run(self) -> None:
+        async with rostra.connect() as me, me.join("chat", delivery="fifo") as chat:
+            speaking = asyncio.ensure_future(self._speak(chat))
+            async for item in chat:
+                match item:
+                    case rostra.Message(sender, body):
+                        self.heard.setdefault(str(host_of(sender)), []).append(body)
+                    case rostra.Gap():
+                        self.gaps.append(item)
+                self.present = {str(host_of(member.endpoint)) for member in chat.members}
+            await speaking
+
+    async def _speak(self, chat: rostra.Conversation) -> None:
+        while len(chat.members) < 3:
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(1)  # the others may know of us a little later
+        for number in range(self._count):
+            await chat.send(b"%d" % number)
+            await asyncio.sleep(0.05)
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    world = World(SHAPE, seed=5, links=WAN.losing(0.05))
+    yield world
+    world.close()
+
+
+def numbers(count: int) -> list[bytes]:
+    return [b"%d" % number for number in range(count)]
+
+
+def test_everybody_hears_everybody_in_order_over_a_lossy_network(world: World) -> None:
+    talkers = {str(host): Talker() for host in world.hosts}
+    for host, talker in talkers.items():
+        world.start(host, talker.run())
+    world.run(for_s=15)
+    for host, talker in talkers.items():
+        assert talker.present == set(talkers)
+        assert talker.heard == {other: numbers(50) for other in talkers if other != host}
+
+
+def test_a_short_cut_costs_no_message_and_a_crash_is_told(world: World) -> None:
+    talkers = {str(host): Talker(100) for host in world.hosts}
+    for host, talker in talkers.items():
+        world.start(host, talker.run())
+    world.run(for_s=4)
+    world.cut("eu | us")
+    world.run(for_s=1)
+    world.heal()
+    world.run(for_s=20)
+    assert talkers[H1].heard[FAR] == talkers[H2].heard[FAR] == numbers(100)
+    assert talkers[FAR].heard == {H1: numbers(100), H2: numbers(100)} and not talkers[FAR].gaps
+    world.crash(H1)
+    world.run(for_s=10)
+    assert talkers[H2].present == talkers[FAR].present == {H2, FAR}
+
+
+def test_the_kind_of_a_group_is_its_first_members_choice(world: World) -> None:
+    async def both() -> None:
+        async with (
+            rostra.connect(H1) as ann,
+            rostra.connect(FAR) as bob,
+            ann.join("plain"),
+            ann.join("spoken", delivery="fifo"),
+        ):
+            await world.settled()
+            with pytest.raises(NotAllowed, match='delivery="none"'):
+                await bob.join("plain", delivery="fifo")
+            with pytest.raises(NotAllowed, match='delivery="fifo"'):
+                await ann.join("spoken")
+
+    world.run(both())
+
+
+def test_the_same_seed_is_the_same_conversation() -> None:
+    def trace(seed: int) -> tuple[str, ...]:
+        world = World(SHAPE, seed=seed, links=WAN.losing(0.1))
+        for host in world.hosts:
+            world.start(host, Talker(20).run())
+        world.run(for_s=10)
+        world.close()
+        return world.trace
+
+    assert trace(1) == trace(1)
