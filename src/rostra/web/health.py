@@ -127,72 +127,72 @@ COUNTED: Final[dict[str, tuple[str, str, str]]] = {
     "noted": (
         "rostra_resolve_noted",
         "what",
-        f"Rows and collections made and dropped. {NEITHER}",
+        f"Interest rows and collections created and dropped. {NEITHER}",
     ),
     "links_down": (
         "rostra_links_down",
         "because",
-        f"Neighbours that were given up, by reason. {GOOD_LOW}",
+        f"Neighbours that were declared dead, by reason. {GOOD_LOW}",
     ),
     "messages_held_off": (
         "rostra_runtime_messages_held_off",
         "",
-        f"Messages of peers that made an earlier life of this node fail. {GOOD_LOW}",
+        f"Messages refused from peers whose messages made this node fail before its restart. {GOOD_LOW}",
     ),
     "links_forgotten": (
         "rostra_links_forgotten",
         "",
-        f"Children that were down and not heard of for long, or whose place others needed. {NEITHER}",
+        f"Children that were forgotten: down for long, or evicted for others. {NEITHER}",
     ),
     "links_moved": (
         "rostra_links_moved",
         "",
-        f"Neighbours whose place was taken by another of their replicas, in time. {GOOD_LOW}",
+        f"Failovers of a neighbour to another replica without a reported failure. {GOOD_LOW}",
     ),
     "links_suspected": (
         "rostra_links_suspicions",
         "",
-        f"Neighbours that were overdue; most are heard again in time. {GOOD_LOW}",
+        f"Neighbours that became suspected; most are heard again in time. {GOOD_LOW}",
     ),
     "refused": (
         "rostra_runtime_refused",
         "code",
-        f"Callers that were shown out, by error code. {GOOD_LOW}",
+        f"Incoming connections that were refused, by error code. {GOOD_LOW}",
     ),
     "callers_refused_us": (
         "rostra_runtime_refused_us",
         "code",
-        f"Callers that hung up on us, by error code. {GOOD_LOW}",
+        f"Peers that refused our connection, by error code. {GOOD_LOW}",
     ),
     "callers_gone": (
         "rostra_runtime_callers_gone",
         "",
-        f"Callers that left before saying who they are. {GOOD_LOW}",
+        f"Incoming connections that were closed before their handshake. {GOOD_LOW}",
     ),
     "callers_turned_away": (
         "rostra_runtime_callers_turned_away",
         "",
-        f"Callers for whom there was no room, or no file left. {GOOD_LOW}",
+        f"Incoming connections closed for lack of room or file descriptors. {GOOD_LOW}",
     ),
     "packets_without_channel": (
         "rostra_links_packets_without_channel",
         "",
-        f"Packets that were not sent because the connection was gone; they are sent again. {GOOD_LOW}",
+        f"Packets not sent because the connection was gone; they are retransmitted. {GOOD_LOW}",
     ),
     "datagrams_sent": (
         "rostra_runtime_datagrams_sent",
         "",
-        f"Datagrams of groups with delivery that were sent. {NEITHER}",
+        f"Datagrams of FIFO groups that were sent. {NEITHER}",
     ),
     "datagrams_received": (
         "rostra_runtime_datagrams_received",
         "",
-        f"Datagrams of groups with delivery that arrived. {NEITHER}",
+        f"Datagrams of FIFO groups that were received. {NEITHER}",
     ),
     "datagrams_ignored": (
         "rostra_runtime_datagrams_ignored",
         "why",
-        f"Datagrams that were not sent or not believed, by reason; what is missing is asked for. {GOOD_LOW}",
+        f"Datagrams that were not sent or not accepted, by reason; losses are retransmitted. {GOOD_LOW}",
     ),
     "datagrams_dropped": (
         "rostra_runtime_datagrams_dropped",
@@ -202,22 +202,22 @@ COUNTED: Final[dict[str, tuple[str, str, str]]] = {
     "spills_refused": (
         "rostra_runtime_spills_refused",
         "why",
-        f"Parts of slow receivers' backlogs that no disk took or gave back, by reason. {GOOD_LOW}",
+        f"Parts of slow receivers' backlogs that could not be written or read, by reason. {GOOD_LOW}",
     ),
     "blocks_lent": (
         "rostra_runtime_blocks_lent",
         "",
-        f"Blocks of messages that programs read out of shared memory. {GOOD_HIGH}",
+        f"Blocks of messages passed to programs through shared memory. {GOOD_HIGH}",
     ),
     "blocks_not_lent": (
         "rostra_runtime_blocks_not_lent",
         "why",
-        f"Blocks that had to go through sockets instead, by reason. {GOOD_LOW}",
+        f"Blocks passed through sockets instead, by reason. {GOOD_LOW}",
     ),
     "arenas_made": (
         "rostra_runtime_arenas_made",
         "",
-        f"Times that shared memory was made for a group. {NEITHER}",
+        f"Shared memory areas created for a group. {NEITHER}",
     ),
     "program_connected": (
         "rostra_runtime_programs_connected",
@@ -227,37 +227,37 @@ COUNTED: Final[dict[str, tuple[str, str, str]]] = {
     "program_disconnected": (
         "rostra_runtime_programs_disconnected",
         "why",
-        f"Programs that we disconnected, by reason. {GOOD_LOW}",
+        f"Programs that the agent disconnected, by reason. {GOOD_LOW}",
     ),
     "disk_refused": (
         "rostra_runtime_disk_refused",
         "what",
-        f"Writes to the state directory that found no room, by what they were for. {GOOD_LOW}",
+        f"Writes to the state directory that failed for lack of room, by purpose. {GOOD_LOW}",
     ),
     "over_share": (
         "rostra_runtime_over_share",
         "what",
-        f"Requests of users that hold their share of this agent already, by what they asked for. {GOOD_LOW}",
+        f"Requests refused because the user's quota was exhausted, by resource. {GOOD_LOW}",
     ),
     "programs_held_back": (
         "rostra_runtime_programs_held_back",
         "",
-        f"Times that programs had to wait because the domain did not keep up. {GOOD_LOW}",
+        f"Times that programs were held back because the domain did not keep up. {GOOD_LOW}",
     ),
     "notices_missed": (
         "rostra_runtime_notices_missed",
         "",
-        f"Notices that were not kept for programs that read too slowly. {GOOD_LOW}",
+        f"Notices dropped for programs that read too slowly. {GOOD_LOW}",
     ),
     "journal_rows_dropped": (
         "rostra_journal_rows_dropped",
         "",
-        f"Rows that a disk did not take in time, and that the journal has no more. {GOOD_LOW}",
+        f"Journal rows dropped because the disk was too slow or failed. {GOOD_LOW}",
     ),
     "unknown": (
         "rostra_wire_unknown",
         "what",
-        f"Things on the wire that a newer version says and we do not know. {GOOD_LOW}",
+        f"Unknown fields and messages from peers of a newer version. {GOOD_LOW}",
     ),
 }
 """What is counted in `Record`, and what Prometheus calls it: the metric, its label, its help."""
@@ -309,7 +309,7 @@ def _links(vitals: Vitals) -> Iterator[Metric]:
     )
     silence = GaugeMetricFamily(
         "rostra_links_silence_seconds",
-        f"Since the quietest neighbour that is up was heard. {GOOD_LOW}",
+        f"Longest silence of a neighbour that is up. {GOOD_LOW}",
         labels=names,
     )
     for node in vitals.nodes:
@@ -326,29 +326,29 @@ def _nodes(vitals: Vitals) -> Iterator[Metric]:
     gauges: tuple[tuple[str, str, Callable[[NodeVitals], float]], ...] = (
         (
             "rostra_resolve_groups",
-            f"Groups with members or followers here, or rows of a server. {NEITHER}",
+            f"Groups with members or watchers here; at a server, rows of its interest table. {NEITHER}",
             lambda node: node.groups,
         ),
         ("rostra_resolve_endpoints", f"Endpoints open on this host. {NEITHER}", lambda node: node.endpoints),
         (
             "rostra_resolve_open_questions",
-            f"Questions to other servers that are not answered yet. {GOOD_LOW}",
+            f"Queries to other servers that are not answered yet. {GOOD_LOW}",
             lambda node: node.open_questions,
         ),
         (
             "rostra_resolve_children_unsynced",
-            f"Children that have not announced all they have. {GOOD_LOW}",
+            f"Children that have not announced all their groups (no SyncDone yet). {GOOD_LOW}",
             lambda node: node.unsynced,
         ),
         ("rostra_runtime_programs", f"Programs connected. {NEITHER}", lambda node: node.programs),
         (
             "rostra_runtime_programs_suspected",
-            f"Programs that leave a ping unanswered. {GOOD_LOW}",
+            f"Programs that have not answered a ping. {GOOD_LOW}",
             lambda node: node.programs_suspected,
         ),
         (
             "rostra_runtime_programs_behind",
-            f"Programs that read too slowly and will be told of a gap. {GOOD_LOW}",
+            f"Programs that read too slowly and will get a Gap. {GOOD_LOW}",
             lambda node: node.programs_behind,
         ),
     )
@@ -376,7 +376,7 @@ def _loop(vitals: Vitals) -> Iterator[Metric]:
     )
     yield GaugeMetricFamily(
         "rostra_runtime_loop_silence_worst_seconds",
-        f"The longest that the event loop did not look at its sockets, in the last minute. {GOOD_LOW}",
+        f"The longest time between two polls of the event loop, in the last minute. {GOOD_LOW}",
         value=vitals.silent_s,
     )
     yield GaugeMetricFamily(
@@ -388,10 +388,12 @@ def _loop(vitals: Vitals) -> Iterator[Metric]:
         "rostra_runtime_turns", f"Turns of the process; under load each does more. {NEITHER}", vitals.turns
     )
     yield CounterMetricFamily(
-        "rostra_runtime_events_forgotten", f"Events that fell out of the memory. {NEITHER}", vitals.forgotten
+        "rostra_runtime_events_forgotten",
+        f"Events dropped from the in-memory flight recorder. {NEITHER}",
+        vitals.forgotten,
     )
     yield GaugeMetricFamily(
-        "rostra_runtime_draining", f"1 while the process leaves. {GOOD_LOW}", value=float(vitals.draining)
+        "rostra_runtime_draining", f"1 while the process shuts down. {GOOD_LOW}", value=float(vitals.draining)
     )
 
 
