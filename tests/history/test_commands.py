@@ -48,7 +48,7 @@ def test_without_java_a_command_says_what_to_install(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines() == [
         "error: Spark needs Java 17, and there is no java here",
-        "  apt-get install -y openjdk-17-jre-headless    (or set JAVA_HOME to a newer one)",
+        "  apt-get install -y default-jre-headless    (or set JAVA_HOME to Java 17 or newer)",
     ]
 
 

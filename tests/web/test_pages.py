@@ -64,7 +64,7 @@ def test_a_region_is_cut_in_the_page_both_sides_are_told_and_it_heals(browser: B
 
 def test_a_world_in_which_nobody_speaks_says_how_to(browser: Browser, world: Stage) -> None:
     look(browser, world)
-    browser.until_text("#speech", "Nobody speaks to a group yet.")
+    browser.until_text("#speech", "No messages yet.")
     commands = browser.run(
         "return [...document.querySelectorAll('#speech .command')].map(e => e.textContent)"
     )
@@ -134,11 +134,47 @@ def test_the_timeline_is_live_and_can_be_filtered(browser: Browser, world: Stage
     browser.until("only zoe", "return document.querySelectorAll('#entries > li').length === 1")
 
 
+def test_a_cut_stays_in_sight_above_the_joins_that_follow_it(browser: Browser, world: Stage) -> None:
+    look(browser, world)
+    assert browser.run("return document.querySelector('#pinned').hidden")
+    choose_link(browser, "eu|us")
+    browser.click("[data-act='cut-between']")
+    browser.until("eu is told", ENTRY, "eu goes on without us")
+    for number in range(6):
+        name = f"eu.paris.h1/guest{number}"
+        world.do(lambda pretend, name=name: pretend.join(name, "chess@world"))
+        browser.until_text("#entries", name)
+    browser.until_text("#pinned", "eu goes on without us")
+    browser.until_text("#pinned", "us goes on without eu")
+
+
+def test_the_cuts_of_a_link_are_explained(browser: Browser, world: Stage) -> None:
+    look(browser, world)
+    choose_link(browser, "eu|us")
+    browser.until_text("#detail .choices", "no node inside eu reaches a node inside us")
+    choose_link(browser, "eu|eu.paris")
+    browser.until_text("#detail .choices", "Cuts the connection of these two servers")
+    assert not browser.run("return document.querySelector(`[data-act='cut-between']`)")
+
+
+def test_a_long_incarnation_is_shown_by_its_last_digits_and_whole_in_its_tooltip(
+    browser: Browser, world: Stage
+) -> None:
+    look(browser, world)
+    browser.run(
+        "return import('/pages/dom.js').then(dom => {"
+        "  const line = document.body.appendChild(document.createElement('p'));"
+        "  line.id = 'line'; dom.spell(line, 'ann#1794917701931 met bob#7'); })"
+    )
+    assert browser.text("#line") == "ann#…1931 met bob#7"
+    assert browser.run("return document.querySelector('#line .number').title") == "#1794917701931"
+
+
 def test_a_group_that_nobody_follows_can_be_looked_at(browser: Browser, world: Stage) -> None:
     look(browser, world)
     browser.click("#look-up-name")
     browser.press(*"void@eu", "Enter")
-    browser.until_text("#members", "Nobody is in it, as both see it.")
+    browser.until_text("#members", "Both see it without members.")
 
 
 def test_everything_can_be_reached_by_keyboard(browser: Browser, world: Stage) -> None:
@@ -219,7 +255,7 @@ def test_a_page_without_a_world_fits_its_window(in_each_font: Browser) -> None:
     in_each_font.resize(400, 860)
     with stage(places=False, members=False, lab=False) as world:
         in_each_font.go(world.address)
-        in_each_font.until_text("#picture", "Nobody has answered yet.")
+        in_each_font.until_text("#picture", "No server has answered yet.")
         assert in_each_font.sticking_out() == []
     in_each_font.until("it is lost", "return !document.querySelector('#lost').hidden")
     assert in_each_font.sticking_out() == []
@@ -297,11 +333,11 @@ def test_a_page_that_loses_its_server_says_so_and_comes_back(browser: Browser) -
 def test_a_world_without_places_groups_or_events_is_not_an_empty_page(browser: Browser) -> None:
     with stage(places=False, members=False, lab=False) as world:
         browser.go(world.address)
-        browser.until_text("#picture", "Nobody has answered yet.")
+        browser.until_text("#picture", "No server has answered yet.")
         browser.until_text("#members", "No agent can be asked from here.")
         browser.until_text("#matrix", "Nothing to compare yet.")
         said = browser.run("return getComputedStyle(document.querySelector('#entries'), '::after').content")
-        assert "Nothing has happened yet." in said
+        assert "No events yet." in said
         assert browser.run("return document.querySelector('#lab').hidden"), "nothing here is ours to break"
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 HERE: Final = "local[*]"
 
 JAVA_AT_LEAST: Final = 17
-JAVA_FIX: Final = "apt-get install -y openjdk-17-jre-headless    (or set JAVA_HOME to a newer one)"
+JAVA_FIX: Final = "apt-get install -y default-jre-headless    (or set JAVA_HOME to Java 17 or newer)"
 SPARK_FIX: Final = "pip install 'rostra[spark]'"
 
 LOG_LINES_SHOWN: Final = 12

@@ -230,7 +230,9 @@ def say_what_is_left_out(archive: "Archive") -> None:
     for path, why in files[:LEFT_OUT_SHOWN]:
         remark(f"left out {path}: {why}")
     if len(files) > LEFT_OUT_SHOWN:
-        remark(f"and {len(files) - LEFT_OUT_SHOWN} files more; rostra history status names those of tables")
+        remark(
+            f"and {len(files) - LEFT_OUT_SHOWN} files more; rostra history ingest --status names those of tables"
+        )
 
 
 def _show_table(got: Any, to: Path | None) -> None:

@@ -34,15 +34,15 @@ function legend() {
   const servers = [
     ["up", "it answers, or is heard"],
     ["suspected", "overdue; nothing is lost yet"],
-    ["cut off", "alive; hears nobody above or beside"],
-    ["down", "given up by all who had heard of it"],
-    ["unseen", "never heard of"],
+    ["cut off", "runs; hears no server above or beside"],
+    ["down", "declared dead by all its neighbours"],
+    ["unseen", "never connected"],
   ];
   const links = [
     ["up", "both ends hear each other"],
     ["suspected", "an end is overdue to hear the other"],
     ["one way", "an arrow points to the end that hears"],
-    ["down", "the ends have given each other up"],
+    ["down", "each end has declared the other dead"],
   ];
   const line = (state) => svg("svg", { class: "sample", viewBox: "0 0 34 14", width: 34, height: 14, "aria-hidden": "true" }, svg("g", { class: "link", "data-state": state }, svg("path", { class: "line", d: "M1 7H33" })));
   const words = (title, rows, sign) =>
@@ -160,6 +160,7 @@ function linkFrame() {
         el("thead", {}, el("tr", {}, ...["End", "It sees", "Last heard", "Usually every", "Suspicion"].map((word) => el("th", { scope: "col" }, word)))),
         el("tbody", {}),
       ),
+      el("p", { class: "hint choices" }),
     ),
   ];
 }
@@ -167,7 +168,7 @@ function linkFrame() {
 const LINK_WORDS = {
   up: "Up: each end hears the other.",
   suspected: "Suspected: an end is overdue to hear of the other.",
-  down: "Down: the ends have given each other up.",
+  down: "Down: each end has declared the other dead.",
   unseen: "Unseen: it has never been up, as far as we can ask.",
 };
 
@@ -180,7 +181,7 @@ function fillLink(link) {
   const ends = [link.a, link.b];
   const latest = ends.map((end) => model.places[end]?.at ?? 0);
   if (latest.some(Boolean)) ageing(find(".about > .age"), Math.max(...latest), "as of");
-  actionsForLink(find(".actions"), link);
+  write(find(".choices"), actionsForLink(find(".actions"), link));
   sync(
     find("tbody"),
     ends,

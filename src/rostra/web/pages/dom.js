@@ -56,11 +56,20 @@ export function sync(parent, items, key, make, update) {
 
 export const byId = (id) => document.getElementById(id);
 
-/** A text in which the numbers of endpoints and incarnations stand back: they matter, but seldom. */
+const DIGITS_SHOWN = 4;
+
+/** A text with its incarnations (`#7`) in small print: of a long one the last digits, all of it in the tooltip. */
 export function spell(element, text) {
-  if (element.textContent === text) return;
+  if (element.dataset.text === text) return;
+  element.dataset.text = text;
   const parts = text.split(/(#\d+)/);
-  element.replaceChildren(...parts.map((part, i) => (i % 2 ? el("span", { class: "number" }, part) : part)));
+  element.replaceChildren(...parts.map((part, i) => (i % 2 ? incarnation(part) : part)));
+}
+
+function incarnation(whole) {
+  const number = whole.slice(1);
+  if (number.length <= DIGITS_SHOWN + 2) return el("span", { class: "number" }, whole);
+  return el("span", { class: "number", title: whole }, `#…${number.slice(-DIGITS_SHOWN)}`);
 }
 
 /** A command that a click copies. Its text is what a person would type. */

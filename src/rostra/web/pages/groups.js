@@ -10,7 +10,7 @@ const list = byId("group-list");
 const panel = byId("members");
 let follow = () => {};
 
-/** `ask(group)`: have this group followed, although nobody else does. */
+/** `ask(group)`: follow this group although no other reader does. */
 export function start(ask) {
   follow = ask;
   on(["groups", "view", "choice", "place"], draw);
@@ -105,7 +105,7 @@ function nothing(group) {
   const words = hosts().length === 0
     ? ["No agent can be asked from here.", "Members are seen from hosts; this node knows domains only."]
     : group
-      ? [`Nobody we can ask is inside the scope of ${group}.`, "A group is seen from the hosts inside its scope."]
+      ? [`No place that can be asked is inside the scope of ${group}.`, "A group is seen from the hosts inside its scope."]
       : ["No groups yet.", "Be the first to join one:"];
   return el(
     "div",
@@ -161,7 +161,7 @@ function fill(group, places, here, there) {
   });
   sync(find("tbody"), rows, (row) => row.endpoint, rosterRow, (element, row) => fillRow(element, row, left, right, here, there));
   const hidden = Math.max((left?.total ?? 0) - (left?.members.length ?? 0), (right?.total ?? 0) - (right?.members.length ?? 0));
-  write(find(".more"), hidden > 0 ? `${hidden} more are not shown here.` : rows.length === 0 && left && right ? "Nobody is in it, as both see it." : "");
+  write(find(".more"), hidden > 0 ? `${hidden} more are not shown here.` : rows.length === 0 && left && right ? "Both see it without members." : "");
   const asked = `members ${shell(name)} --scope ${scope}`;
   sync(find(".commands"), [...new Set([here, there])], (path) => `${path} ${asked}`, (path) => command(`rostra ${asked} --agent ${shell(model.places[path].address)}`));
   const latest = Math.max(left?.at ?? 0, right?.at ?? 0);

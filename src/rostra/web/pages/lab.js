@@ -1,7 +1,7 @@
-// Breaking things on purpose, where the world is ours to break.
+// Fault injection, where a lab is served: cut, crash, pause, and their undoing.
 
 import { byId, el, set, sync, toast } from "./dom.js";
-import { inside, model, on, parentOf } from "./model.js";
+import { inside, labelOf, model, on, parentOf } from "./model.js";
 
 const bar = byId("lab");
 
@@ -33,8 +33,8 @@ function draw() {
   if (bar.childElementCount === 0) {
     bar.append(
       el("h3", {}, "Lab"),
-      el("ul", { class: "broken", "aria-label": "What is broken on purpose" }),
-      el("p", { class: "hint" }, "Nothing is broken. Choose a server or a link, and break it."),
+      el("ul", { class: "broken", "aria-label": "Injected faults" }),
+      el("p", { class: "hint" }, "No faults. Choose a server or a link to inject one."),
       el("button", { type: "button", class: "mend", onclick: () => order("heal") }, "Heal all cuts"),
     );
   }
@@ -85,12 +85,12 @@ export function actionsForServer(box, { path, kind, state }) {
   }
   if (state !== "none" && (path in model.places || kind === "host")) {
     if (lab.crashed.includes(path)) {
-      wanted.push({ name: "restart", label: "Restart", mends: true, says: `Begin a new life of ${path}`, act: () => order("restart", { server: path }) });
+      wanted.push({ name: "restart", label: "Restart", mends: true, says: `Start ${path} again, with a new incarnation`, act: () => order("restart", { server: path }) });
     } else {
       wanted.push({ name: "crash", label: kind === "host" ? "Crash the host" : "Crash the server", says: `Kill the process of ${path}${kind === "host" ? " and its programs" : ""}`, act: () => order("crash", { server: path }) });
       wanted.push(
         lab.paused.includes(path)
-          ? { name: "resume", label: "Resume", mends: true, says: `Let ${path} go on`, act: () => order("resume", { server: path }) }
+          ? { name: "resume", label: "Resume", mends: true, says: `Continue ${path}`, act: () => order("resume", { server: path }) }
           : { name: "pause", label: "Pause", says: `Stop the process of ${path}, as if its machine hung`, act: () => order("pause", { server: path }) },
       );
     }
@@ -98,21 +98,32 @@ export function actionsForServer(box, { path, kind, state }) {
   return buttons(box, wanted);
 }
 
+/** Buttons for a link, and a sentence that says how the cuts differ. */
 export function actionsForLink(box, link) {
   const lab = model.lab;
-  if (lab === null) return buttons(box, []);
+  if (lab === null) return buttons(box, []) ?? "";
   const { a, b } = link;
   const cuts = lab.cuts.filter((each) => each.there !== null && [each.here, each.there].sort().join() === [a, b].sort().join());
   if (cuts.length) {
-    return buttons(box, cuts.map((cut) => ({ name: "heal", label: `Heal ${cut.text}`, mends: true, says: "Connect the two again", act: () => order("heal", { number: cut.number }) })));
+    buttons(box, cuts.map((cut) => ({ name: "heal", label: `Heal ${cut.text}`, mends: true, says: "Connect the two again", act: () => order("heal", { number: cut.number }) })));
+    return "";
   }
+  const only = (here, there, name) => ({
+    name,
+    label: `Only ${labelOf(here)} → ${labelOf(there)}`,
+    says: `Packets from the server ${here} to the server ${there} are lost; the other direction works`,
+    act: () => order("cut", { here, there, link_only: true, one_way: true }),
+  });
   const wanted = [
-    { name: "cut-link", label: "Cut the link", says: `Nothing passes between ${a} and ${b}`, act: () => order("cut", { here: a, there: b, link_only: true }) },
-    { name: "cut-ab", label: `Cut ${a} → ${b}`, says: `What ${a} says does not reach ${b}`, act: () => order("cut", { here: a, there: b, link_only: true, one_way: true }) },
-    { name: "cut-ba", label: `Cut ${b} → ${a}`, says: `What ${b} says does not reach ${a}`, act: () => order("cut", { here: b, there: a, link_only: true, one_way: true }) },
+    { name: "cut-link", label: "Cut this link", says: `Nothing passes between the two servers ${a} and ${b}`, act: () => order("cut", { here: a, there: b, link_only: true }) },
+    only(a, b, "cut-ab"),
+    only(b, a, "cut-ba"),
   ];
-  if (parentOf(a) === parentOf(b) && !inside(a, b) && !inside(b, a)) {
-    wanted.push({ name: "cut-between", label: `Cut ${a} | ${b}`, says: `Everything between what is inside ${a} and what is inside ${b}`, act: () => order("cut", { here: a, there: b }) });
+  if (parentOf(a) !== parentOf(b) || inside(a, b) || inside(b, a)) {
+    buttons(box, wanted);
+    return "Cuts the connection of these two servers: in both directions, or in one.";
   }
-  return buttons(box, wanted);
+  wanted.unshift({ name: "cut-between", label: "Cut everything between", says: `Nothing passes between any node inside ${a} and any node inside ${b}`, act: () => order("cut", { here: a, there: b }) });
+  buttons(box, wanted);
+  return `“Everything”: no node inside ${a} reaches a node inside ${b}. The others cut this one link only: in both directions, or in one.`;
 }

@@ -27,7 +27,7 @@ const stream = new Stream(
   },
 );
 
-/** A group that nobody else follows is followed for us while we look. */
+/** A group that is not followed yet is followed while this page shows it. */
 function follow(group) {
   if (group === pinned || model.groups.some((each) => each.group === group && each.followed)) return;
   pinned = group;

@@ -1,4 +1,4 @@
-// Who sees whom. Links: every server that speaks, and its neighbours; members: every host, and whose members it
+// Reachability matrices. Links: every server that answers, and its neighbours; members: every host, and whose members it
 // has in its groups. Rows look, columns are looked at.
 
 import { byId, el, set, svg, write } from "./dom.js";
@@ -86,7 +86,7 @@ function heard(row, column) {
     up: `${row} hears ${column}`,
     suspected: `${row} suspects ${column}: silent for ${measured(end?.silence_s)}`,
     down: `${row} has given up ${column}${end?.because ? `: ${end.because}` : ""}`,
-    unseen: `${row} has never heard of ${column}`,
+    unseen: `${row} was never connected to ${column}`,
     unknown: `${row} cannot be asked about ${column}`,
   }[sees];
   return { state: sees, words, link: key };

@@ -41,7 +41,7 @@ function nothing() {
     "div",
     { class: "empty" },
     glyph("unseen", 40),
-    el("p", { class: "lead" }, "Nobody speaks to a group yet."),
+    el("p", { class: "lead" }, "No messages yet."),
     el("p", {}, "Say something, and listen in another terminal:"),
     command("echo hello | rostra send chat"),
     command("rostra tail chat"),
@@ -58,9 +58,9 @@ function frame() {
       el("tbody", {}),
     );
   return [
-    el("div", { class: "tabs", role: "group", "aria-label": "Groups that speak" }),
+    el("div", { class: "tabs", role: "group", "aria-label": "Groups with messages" }),
     el("p", { class: "verdict-line", role: "status" }),
-    table("speakers", "Who speaks", ["Sender", ""], ["Rate", "n"], ["Sent", "n wide"], ["Unconfirmed", "n"], ["", ""], ["Age", "n wide"]),
+    table("speakers", "Senders", ["Sender", ""], ["Rate", "n"], ["Sent", "n wide"], ["Unconfirmed", "n"], ["", ""], ["Age", "n wide"]),
     table("hearings", "Who listens", ["Receiver", ""], ["Rate", "n"], ["Behind", "n"], ["Repaired", "n"], ["", ""], ["Age", "n wide"]),
     el("p", { class: "more hint" }),
     el("div", { class: "commands" }),
@@ -90,7 +90,7 @@ function fill(group, speakers, hearings) {
   write(
     line,
     `${perSecond(rate)} from ${count(speakers.length, "sender")}; ` +
-      (late.length === 0 ? "everybody keeps up" : `${count(new Set(late.map((each) => each.member)).size, "receiver")} behind`) +
+      (late.length === 0 ? "all receivers keep up" : `${count(new Set(late.map((each) => each.member)).size, "receiver")} behind`) +
       `; ${repaired === 0 ? "nothing was lost" : `${count(repaired, "message")} lost on the way and repaired`}.`,
   );
   sync(find("#speakers tbody"), speakers, (each) => each.member, row, (element, each) => {

@@ -1,4 +1,5 @@
-// What happened, the latest first: live, by topic, by name, each with its reason and its witnesses.
+// Events, the latest first: live, by topic, by name, each with its reason and its witnesses. The latest cuts and
+// merges stay in sight above the list when joins and leaves have pushed them down.
 
 import { byId, command, el, set, spell, sync, write } from "./dom.js";
 import { choice, choose, model, on } from "./model.js";
@@ -6,9 +7,14 @@ import { timeOfDay } from "./time.js";
 
 const SHOWN_MAX = 200;
 
+const PINNED_MAX = 3;
+const PINNED_BELOW = 4; // an entry this far down the list may be out of sight
+const PINNED_KINDS = new Set(["lost", "alone", "merged", "lab"]);
+
 const TOPICS = { members: "Members", suspicions: "Suspicions", cuts: "Cuts", merges: "Merges", servers: "Servers", lab: "Lab" };
 
 const list = byId("entries");
+const pinned = byId("pinned");
 
 export function start() {
   on(["entry", "choice"], draw);
@@ -25,8 +31,11 @@ function draw() {
   const found = all.filter((entry) => !choice.topics.has(entry.topic) && (!word || matches(entry, word)));
   const shown = found.sort((one, other) => other.at - one.at || other.number - one.number).slice(0, SHOWN_MAX);
   sync(list, shown, (entry) => entry.number, build, fill);
+  const notable = found.filter((entry) => PINNED_KINDS.has(entry.kind)).slice(0, PINNED_MAX);
+  sync(pinned, notable.filter((entry) => found.indexOf(entry) >= PINNED_BELOW), (entry) => entry.number, build, fill);
+  pinned.hidden = pinned.childElementCount === 0;
   list.classList.toggle("nothing", shown.length === 0);
-  list.dataset.nothing = all.length === 0 ? "Nothing has happened yet. What does appears here, live." : "Nothing that passes the filter.";
+  list.dataset.nothing = all.length === 0 ? "No events yet. They appear here, live." : "No event matches the filter.";
   write(byId("timeline-count"), found.length === all.length ? counted(all.length) : `${found.length} of ${counted(all.length)}`);
 }
 

@@ -48,7 +48,7 @@ function nothing() {
       "div",
       { class: "empty" },
       glyph("unseen", 40),
-      el("p", { class: "lead" }, "Nobody has answered yet."),
+      el("p", { class: "lead" }, "No server has answered yet."),
       el("p", {}, "The servers of this world appear here as soon as one of them can be asked."),
     ),
   );
