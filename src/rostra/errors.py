@@ -25,7 +25,7 @@
     │   └── NotAuthorised               the authority of this name refused
     ├── NotAvailable                this version cannot do it; a later one can
     ├── NotInstalled                this machine lacks something that it needs
-    ├── Unreachable                 nobody answered (retriable)
+    ├── Unreachable                 no agent or server answered (retriable)
     │   ├── DeadlineExceeded            the answer did not come in time
     │   ├── InDoubt                     it may have been done: look before trying again
     │   ├── AuthUnavailable             the authority of this name cannot be asked

@@ -1,32 +1,32 @@
-"""One server: its stack of services, and its links.
+"""One node, an agent or a server: its stack of services and its links.
 
     programs                (an agent's only)
        │  Asked ▼                        ▲ Tell, Answer
     ┌──┴─────────────────────────────────┴──┐
-    │ stack     its services                │   what is said in groups; who is in which group
+    │ stack     its services                │   messages of groups; membership
     ├───────────────────────────────────────┤
-    │ links     one per neighbour           │   once and in order, or the epoch ends; is it alive?
+    │ links     one per neighbour           │   once and in order, or the epoch ends; failure detection
     ├───────────────────────────────────────┤
-    │ trail     what both have seen         │   beside the way: asked by `rostra why`, and by nobody else
+    │ trail     what both have seen         │   a bounded history, read by `rostra why` only
     └──┬─────────────────────────────────┬──┘
        │  PacketArrived ▲                ▼ Transmit
     neighbours
 
-**Replicas.** A neighbour whose server has replicas is not given up at once. For the length of a grace the
-core still takes it to be up, and what is said to it is dropped; if one of its replicas is linked in time, and
-has not given us up either, the core hears `LinkMoved` instead of `LinkDown` (C-162). A server that takes the
-place of another begins in the same way, with all neighbours of its predecessor (C-163). If only one side
-waited, both hear of the end: a server that gave up an agent which stood still has told others so, and the
-agent's core must know.
+**Replicas.** The failure of a neighbour that has replicas is not reported at once. For a grace period the
+core still takes it to be up, and messages to it are dropped; if another replica is linked in time, and has
+not reported our failure either, the core gets `LinkMoved` instead of `LinkDown` (C-162). A replica that takes
+over begins in the same way, with all neighbours of its predecessor (C-163). If only one side waited, both get
+`LinkDown`: a server that declared a stalled agent dead has told other servers, and the agent's core must
+know.
 
-A server that has replicas itself says nothing that rests on a record before a majority of them has it: what
-follows `Secure` waits (`core/secure.py`).
+A server that has replicas itself sends nothing that depends on a record before a majority of them has it: the
+effects after `Secure` wait (`core/secure.py`).
 
-**Children** are not listed: any server one label below ours may come. So there is a bound on their number,
-and one that is down and not heard of for ten minutes is forgotten.
+**Children** are not configured: any server one label below ours may connect. So there is a bound on their
+number, and one that has been down for ten minutes is forgotten.
 
-A node is as sans-IO as the cores in it. Its driver feeds events to `step` and, when it has run out of input
-for the moment, calls `flush`, which makes one packet per neighbour out of everything said to it since.
+A node is as sans-IO as the cores in it. Its driver feeds events to `step` and, when its input is exhausted
+for the moment, calls `flush`, which makes one packet per neighbour out of all messages to it since.
 """
 
 from collections.abc import Iterable
@@ -252,7 +252,7 @@ class Node:
             self._drive(now, report, outputs)
 
     def _hold(self, peer: Domain, reports: list[Removed | LinkDown], outputs: list[Output]) -> None:
-        """Tell nobody yet: one of its replicas may take its place."""
+        """Do not report it yet: one of its replicas may take over."""
         self._held[peer] = reports
         (first, *_) = reports
         outputs.append(Awaited(peer, first.because.what))

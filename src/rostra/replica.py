@@ -1,15 +1,15 @@
-"""One replica of a domain's server: its seat among the others and, while it leads, the server itself.
+"""One replica of a domain's server: its seat in the election and, while it leads, the server itself.
 
     seat (always)                                      server (while we lead)
       Lead ──────────────▶ begin: a node of the domain, with the term as its incarnation, and with the
                            neighbours and mirrors of its predecessor (C-161, C-163, X-100)
-      Resign ────────────▶ end it, as if it had crashed: others lead now
-      StateReceived ─────▶ while we follow: what the leader knows, for the day when it is our turn
-      Share ◀───────────── while we lead: mirrors of groups that speak, and who our neighbours are
-      Record, Committed ◀─▶ records: what follows `Secure` is said when a majority has them (C-012)
+      Resign ────────────▶ end it, as if it had crashed: another replica leads now
+      StateReceived ─────▶ while we follow: the leader's soft state, for a later takeover
+      Share ◀───────────── while we lead: mirrors of FIFO groups, and our neighbours
+      Record, Committed ◀─▶ records: effects after `Secure` leave when a majority has them (C-012)
 
-Both are nodes like any other; what is here only carries words between them, and is as sans-IO as they are.
-Drivers give it every output of the two nodes and carry out the rest.
+Both are nodes like any other; this module only connects the two, and is as sans-IO as they are. Drivers give
+it every output of the two nodes and perform the rest.
 """
 
 from collections.abc import Callable, Iterable
@@ -200,7 +200,7 @@ class Replica:
     # What the leader tells the others
 
     def _tell_whole(self) -> None:
-        """Somebody follows us from now on, and knows nothing."""
+        """A seat follows us from now on, and has none of our soft state."""
         self._tell_around()
         if (cluster := self._stack.find(CLUSTER)) is not None:
             for group in sorted(cluster.groups):

@@ -1,4 +1,4 @@
-"""How nodes are made: the only place where services are put together.
+"""Builders of nodes: the only place where services are put together into stacks.
 
     agent             HostCore, ClaimAgent, LocalServer        (without FIFO groups: the last two)
     cluster's server  ClusterCore, ClaimServer, DomainServer   (without FIFO groups: the last two)

@@ -1,14 +1,13 @@
-"""The words every core shares.
+"""Events and effects that every core shares.
 
-A core is driven through one door, ``step(now, event) -> effects``. **Events** are things that happened and
-are named in the past tense; **effects** are orders to whoever drives the core, and the driver carries them
-out in the order of the list. Time comes in as `now`, waiting goes out as `SetTimer`, chance comes in as data.
+A core has one entry, ``step(now, event) -> effects``. **Events** are things that happened and are named in
+the past tense; **effects** are orders to the driver, which performs them in the order of the list. Time comes
+in as `now`, waiting goes out as `SetTimer`, randomness comes in as data.
 
     driver ── Received, LinkUp, LinkDown, LinkMoved, TimerFired, Asked ──▶ core
     driver ◀── Send, Tell, Answer, SetTimer, Persist, Secure, Ignored, Noted ── core
 
-Two drivers exist: `rostra.runtime` over asyncio and `rostra.sim` in virtual time. They run the very same
-cores.
+Two drivers exist: `rostra.runtime` over asyncio and `rostra.sim` in virtual time. They run the same cores.
 """
 
 from typing import Any

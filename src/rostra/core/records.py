@@ -1,12 +1,12 @@
-"""What the server of a scope must not lose: small records by key, and one number that counts all changes.
+"""The durable state of a domain's server: small records by key, and one version that counts all changes.
 
     put(key, data) ──▶ KeyedRecord(key, version, data) ── Secure ──▶ disk ──▶ a majority of the replicas
 
-What is in a record is the business of the service that owns its key. A removed key is gone: whoever takes
-over these records takes over all of them (`RecordSet`), so nothing has to remember what is not there.
+The content of a record belongs to the service that owns its key. There are no tombstones: a replica that
+takes over receives all records at once (`RecordSet`), so a removed key is simply not among them.
 
-The version is that of the whole: who has version v has every change up to v. A leader's versions begin at a
-floor that belongs to its term; without replicas they count from 1.
+The version is that of the whole set: a replica at version v has every change up to v. A leader's versions
+begin at a floor that belongs to its term; without replicas they count from 1.
 """
 
 from collections.abc import Iterable, Iterator

@@ -4,9 +4,9 @@
                                               │  ◀──── Secured(version) ──── a majority has it
                                               └── Send, Answer: now
 
-Without replicas nothing waits here: the driver carries out effects in their order, the disk first. A core
-that says something which rests on a record says `Secure` of it again; a record that was written once is not
-written twice. What one replica promised and did not say, another may not keep: it ends with the node.
+Without replicas nothing waits here: the driver performs effects in order, the disk first. A core repeats
+`Secure` for a record before each effect that depends on it; a record that is already written is not written
+again. Effects that still wait when the node ends are dropped: its successor may not have the record.
 """
 
 from collections.abc import Iterable
@@ -51,7 +51,7 @@ class WaitingEffects:
         return ready
 
     def forget(self, peer: Domain) -> None:
-        """An epoch of that link has ended: what was to be said in it is said to nobody."""
+        """An epoch of that link has ended: messages that waited to be sent in it are dropped."""
         self._waiting = [
             (wanted, effect)
             for wanted, effect in self._waiting

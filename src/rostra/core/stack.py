@@ -1,7 +1,7 @@
 """A stack: the services of one node, as a list.
 
     programs ── Asked, JoinAsked, EndpointGone ──▶ ┌─────────┐ ──▶ Answer, Tell, Deliver ── programs
-                                                   │ fifo    │   hears what those after it order
+                                                   │ fifo    │   sees the effects of those after it
     data channel ─────────────────────── Heard ──▶ │  │   ▲  │ ──▶ Cast, Transmit ── data channel
                                                    │  ▼   │  │   calls, and gets the effects back
     links ────────── Received, LinkUp, LinkDown ──▶│ relaxed │ ──▶ Send ── links
@@ -10,20 +10,21 @@
 A **service** is a core with a name, such as ``relaxed agent``. The first word is its protocol: the first word
 of its timers, and the block of its message numbers (`wire.numbers`).
 
-**Events** go to the services that take their kind, in list order: `Received` by the kind of the message,
-`Asked` by the kind of the request, `TimerFired` by the first word of the timer, all others by their own kind.
-What no service takes is for the last one, which says that it ignores it.
+**Events** are routed to the services that declare their type, in list order: `Received` by the type of the
+message, `Asked` by the type of the request, `TimerFired` by the first word of the timer, all others by their
+own type. An event that no service takes goes to the last one, which returns `Ignored`.
 
-**Effects** of a service are heard by those before it in the list, the nearest first, before they leave. Each
-takes what is for it and passes on the rest. This is how a delegate comes before all others of its LAN (N7).
+**Effects** of a service are shown to the services before it in the list, the nearest first, before they leave
+the stack. Each consumes what is for it and passes on the rest. So a delegate learns of a membership change
+before all others of its LAN (N7).
 
 **Calls** happen within the step: a service calls one after it by name, with an event, and gets its effects.
-A service may even pretend to be a neighbour of another one (`guest`). From outside no such neighbour is
-believed.
+A service may also act as a neighbour of another one (`guest`). Messages from outside in the name of such a
+neighbour are ignored.
 
-**Lanes** lead past all of this, for what comes thousands of times a second: a run from the network, a block
-from a program. These kinds are the first service's alone, so nobody hears its effects; the node gives them
-straight to it.
+**Lanes** are fast paths for events that come thousands of times a second: a run from the network, a block
+from a program. Only the first service takes these types, so there is no earlier service to show its effects
+to; the node passes them directly to it.
 """
 
 from collections.abc import Callable, Collection, Sequence

@@ -1,1 +1,1 @@
-"""What all kinds of groups share: kinds, members, and what a program hears of a group."""
+"""Shared by all kinds of groups: kinds, members, and the items that a program gets from a group."""

@@ -1,4 +1,4 @@
-"""What the services behind a kind of group add to a member's record, each with a type of its own."""
+"""The typed attributes that a service adds to a member's record."""
 
 from enum import Enum
 from typing import Annotated, Final

@@ -1,20 +1,20 @@
-"""What a program hears about a group it follows, in the order in which it happened.
+"""The items that a program gets from a group it follows, in the order in which they happened.
 
-    View       the whole list: first of all, and again after a `Gap`
-    Joined     these appeared: they joined, or came back with a part of the world (a merge)
-    Left       these left, or died one by one
-    Without    a domain was lost; we go on without its members
-    Only       we are in a domain that lost the rest; only its members remain
-    Gap        so many changes were not kept for us; a `View` follows
-    Blocked    our side of a partition must not go on in an agreed group; a `View` ends it
-    Message    somebody said something, in a group with delivery
-    Messages   the same for many that came together, if they were asked for in batches
+    View       the whole member list: the first item, and again after a `Gap`
+    Joined     these members joined, or returned when a partition healed (a merge)
+    Left       these members left or crashed
+    Without    a domain became unreachable; its members are removed
+    Only       our own domain was cut off; only its members remain
+    Gap        changes were dropped because the program did not keep up; a `View` follows
+    Blocked    our side of a partition must not continue in an agreed group; a `View` ends it
+    Message    a message of a member, in a group with delivery
+    Messages   consecutive messages of one member, if they were requested in batches
 
-Every change but `Gap` is a difference that really happened to the program's own copy: what changes nothing is
-not reported (C-141).
+Every change but `Gap` is a real difference of the program's own copy; a notice without one is not reported
+(C-141).
 
-The changes of a watch are numbered, one after the other, and each has a `token`: the place right after it.
-Keep the last one, and ``watch(..., resume=token)`` goes on from there.
+The changes of a watch are numbered consecutively, and each has a `token`: the position right after it. Keep
+the last one, and ``watch(..., resume=token)`` continues from there.
 """
 
 from collections.abc import Iterable, Iterator
@@ -107,7 +107,7 @@ class Gap(Numbered, frozen=True, repr_omit_defaults=True):
     """Changes were missed: the program read too slowly, or was away. It has no token; the `View` that follows
     has. In a group with delivery, these messages of one sender were said while we were apart (X-064)."""
 
-    missed: int | None = None  # None: nobody counted them
+    missed: int | None = None  # None: they were not counted
     sender: Endpoint | None = None  # in a group with delivery: whose messages, from `first` on
     first: int = 0
 

@@ -1,15 +1,15 @@
-"""What a group promises its members.
+"""The kind of a group: the guarantees that its members get.
 
-    membership   relaxed   who is there, soon and everywhere, with causes
+    membership   relaxed   eventually consistent member lists, with the cause of each change
                  led       one leader in each partition knows the whole list
                  agreed    numbered, ranked views, the same for all in one partition
-    delivery     none      members know each other, and do not speak
-                 fifo      each sender's messages in its own order, without a gap
+    delivery     none      membership only, no messages
+                 fifo      each sender's messages in order, without a gap
                  atomic    all messages in one order, at all surviving members or at none
 
 The kind belongs to the group: its first member chooses it, and a joiner that asks for another one is refused.
-It travels in a field of its own beside each member; what a program attaches to its membership is decoded by
-no one but programs.
+It travels in its own field beside each member; a program's attachment (`meta`) is opaque to agents and
+servers.
 """
 
 from enum import Enum

@@ -61,7 +61,7 @@ def unite(table: dict[Endpoint, Member], members: Members) -> None:
 
 
 class Because(Struct, frozen=True, array_like=True):
-    """Why a server was given up: who says so, about whom, and on what grounds.
+    """Why a server was declared dead: the accuser, the accused, and the grounds.
 
     Small enough to travel with every failure notice; the accuser keeps the whole `Evidence`.
     """

@@ -1,4 +1,4 @@
-"""What things are called: domains and hosts, endpoints, groups and scopes; parse and print."""
+"""Names of domains and hosts, endpoints, groups and scopes: parse and print."""
 
 from rostra.names.domains import ROOT as ROOT
 from rostra.names.domains import Domain as Domain

@@ -1,4 +1,4 @@
-"""Names, numbers and texts that another process sent, checked once and before they are believed.
+"""Validation of names, numbers and texts that another process sent, before they are used.
 
 A name is parsed when it is seen for the first time. After that it is found in a set of names known to be
 good, which costs a tenth; the sets are bounded, and start over when full.

@@ -1,12 +1,12 @@
-"""Where things are: domains, scopes and hosts.
+"""Domains, scopes and hosts: paths in the tree of a world.
 
 A world is a tree. A **domain** is named by its path, root first: ``eu``, ``eu.fr``, ``eu.fr.paris``; the root
 itself is ``world``. A **host** is a domain of one host, one label below its cluster: ``eu.fr.paris.h3``. A
 **scope** is a domain, used to say how far a group reaches.
 
 A name *is* its canonical text. The same string is hashed, sorted, printed, and put on the wire, so there is
-no second form to keep in step, and two equal names are equal byte for byte. `parse_domain` is the door: what
-has passed it needs no further checks.
+no second form to keep in step, and two equal names are equal byte for byte. `parse_domain` validates: its
+result needs no further checks.
 
 Where we differ from the paper: Congress compares prefixes of ATM addresses; we compare whole labels, because
 ``eu.fr`` is a text prefix of ``eu.france`` and contains none of it.

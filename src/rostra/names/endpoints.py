@@ -1,4 +1,4 @@
-"""Who: endpoints, a program's presence on a host.
+"""Endpoints: the address of a program on a host.
 
 ``eu.fr.paris.h3/web-1#7`` is the endpoint that a program opened as ``web-1`` on host ``eu.fr.paris.h3``, in
 incarnation 7. A host's agent hands out incarnations in growing order, across restarts too, so an address is

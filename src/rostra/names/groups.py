@@ -1,9 +1,9 @@
-"""What programs meet in: groups, named and scoped.
+"""Group names: a name and a scope.
 
-A **group** is the pair of a name and a scope; ``chess@eu`` and ``chess@world`` are strangers. Names come in
-the three kinds of Auerbach et al.:
+A **group** is the pair of a name and a scope; ``chess@eu`` and ``chess@world`` are different groups. Names
+come in the three kinds of Auerbach et al.:
 
-    lounge/chess                     public      anybody who knows the name may join
+    lounge/chess                     public      every program that knows the name may join
     acme/hr!payroll                  restricted  the authority left of '!' says who may join
     eu.paris.h3/web-1#7~7-1718-5     transient   made by its owner, whose endpoint stands left of '~'
 

@@ -1,6 +1,6 @@
-"""Seats: where the replicas of one domain's server are.
+"""Seats: the paths of the replicas of one domain's server.
 
-A domain may have several servers of which one leads (C-160). Each has a **seat**, a path of its own one label
+A domain may have several servers of which one leads (C-160). Each has a **seat**, its own path one label
 below the domain: ``eu.-seat-1``, ``eu.-seat-2``; those of the root are ``-seat-1``, ``-seat-2``. Seats of one
 domain are siblings by their paths, and linked like siblings. No host or domain is called so: labels that
 begin with "-" are the system's own.

@@ -1,4 +1,4 @@
-"""The shape of a world: which domains and hosts there are, and who is whose neighbour.
+"""The topology of a world: its domains and hosts, and the neighbours of each server.
 
     world ─┬─ eu ─┬─ eu.fr ─┬─ eu.fr.c1 ── hosts h1 h2
            │      └─ eu.de  └─ eu.fr.c2 ── hosts h1 h2

@@ -1,4 +1,4 @@
-"""One stream socket: bytes in, items out, and no way for the peer to harm the others.
+"""One stream socket: bytes in, items out, with bounds that keep one peer from starving the others.
 
 Reading goes through one buffer that all connections of the process share, so an idle connection costs no
 buffer of its own. A peer that sends more than its share in one turn waits for the next one; a peer that does
@@ -115,7 +115,7 @@ class ConnectionRole(Protocol):
 
 
 class Turns(Protocol):
-    """What a connection needs to know of whoever runs it."""
+    """What a connection needs of its owner."""
 
     turn: int  # grows by one with every turn
     encoder: Encoder

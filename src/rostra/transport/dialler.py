@@ -1,7 +1,7 @@
-"""Where connections to agents come from.
+"""How a client opens connections to agents.
 
-Usually from the sockets of this machine. An event loop may bring its own dialler instead: that of
-`rostra.testing` leads into a simulated world, where time and chance are pretended, too.
+Usually through the sockets of this machine. An event loop may provide its own dialler instead: that of
+`rostra.testing` connects into a simulated world, with virtual time and seeded randomness.
 """
 
 import asyncio

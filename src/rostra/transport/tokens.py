@@ -1,7 +1,7 @@
-"""What a program shows to an agent that it reaches over TCP, if that agent asks for it.
+"""The token that a program presents to an agent over TCP, if that agent requires one.
 
-It is read from a file, so that it stands in no list of processes and in nobody's history of commands. It is
-never logged, printed or put into an archive; only the name of its file is.
+It is read from a file, so that it appears in no process list and no shell history. It is never logged,
+printed or put into an archive; only the name of its file is.
 """
 
 import stat

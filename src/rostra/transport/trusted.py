@@ -1,7 +1,7 @@
-"""Other users of this machine: which of them are believed at a socket, and what is closed to all of them.
+"""Which users of this machine a program or agent trusts at a Unix socket.
 
-Believed are ourselves, root, and the user `rostra`, as whom the units run daemons; and one more if
-``$ROSTRA_TRUST_USER`` names it.
+Trusted are the own user, root, and the user `rostra`, under which the systemd units run daemons; and one more
+if ``$ROSTRA_TRUST_USER`` names it.
 
 A socket is a file in a directory, and in `/tmp` another user may make `/tmp/rostra-UID` before we do. So an
 agent checks the owner and the mode of the directory it listens in. A program checks them too, and asks the

@@ -65,7 +65,7 @@ class LabState(Struct, frozen=True):
 
 
 class LabClient(Protocol):
-    """What whoever runs the world must be able to do.
+    """What the supervisor of a lab must be able to do.
 
     Each order is carried out when its call returns; what cannot be done is a `BadInput` that says why. After
     every change, also one that was not ordered here, all who listen are told the new state.

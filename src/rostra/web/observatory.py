@@ -1,4 +1,4 @@
-"""Everything the dashboard knows, kept current from its places, and told to whoever subscribes.
+"""The dashboard's model of the world, kept current from its places, and published to its subscribers.
 
     places ── news ──▶ reports ──▶ picture    which servers and links are up
                        views                  groups as each place sees them

@@ -1,15 +1,15 @@
 """Servers and links, up or not, put together from what all places say.
 
-Nobody knows the whole world. Each place knows its own links, and each link has two ends that may see it
+No node knows the whole world. Each place knows its own links, and each link has two ends that may see it
 differently; so a server's state here is a judgement, and `why` says what it rests on.
 
     up           it answers, or a neighbour hears it, and nobody doubts it
     suspected    a neighbour is overdue to hear of it; or it stopped answering us and its neighbours do not
                  know yet; or they have given it up and it does not know yet
     cut off      it answers, and none of the servers above and beside it can be heard
-    down         whoever had heard of it has given it up
-    unseen       nobody we can ask has ever heard of it
-    none         a domain without a server of its own: nobody has it for a neighbour. The root often has none
+    down         all neighbours that were linked to it have declared it dead
+    unseen       no place that we can ask was ever linked to it
+    none         a domain without a server of its own: no node has it as a neighbour. The root often has none
 
 A link is judged from its ends. It is **one way** when one end hears the other and is not heard.
 """

@@ -230,9 +230,8 @@ def say_what_is_left_out(archive: "Archive") -> None:
     for path, why in files[:LEFT_OUT_SHOWN]:
         remark(f"left out {path}: {why}")
     if len(files) > LEFT_OUT_SHOWN:
-        remark(
-            f"and {len(files) - LEFT_OUT_SHOWN} files more; rostra history ingest --status names those of tables"
-        )
+        more = len(files) - LEFT_OUT_SHOWN
+        remark(f"and {more} more files; rostra history ingest --status names those of tables")
 
 
 def _show_table(got: Any, to: Path | None) -> None:

@@ -1,4 +1,4 @@
-"""The data channel of one process: how datagrams reach a LAN and other clusters, and which are believed.
+"""The data channel of one process: how datagrams reach a LAN and other clusters, and which are accepted.
 
     reflect     host ──▶ its cluster's server ──▶ the other hosts of the LAN that have members
     fanout      host ──▶ each of them, and the server
@@ -6,24 +6,23 @@
 
     server of a cluster ◀──▶ servers of other clusters: each, or all at once by multicast (X-108)
 
-Everything is expected to be lost now and then: what cannot be sent or believed is counted and forgotten, and
-the protocols above ask for it again. Nodes in one process need no datagrams at all.
+The channel is best effort: a datagram that cannot be sent or accepted is counted and dropped, and the
+protocols above retransmit. Nodes in one process need no datagrams at all.
 
-**Where the others are.** A cluster's server is where the world file says (`[data]`, or the same address as
-under `[servers]`), and tells the other clusters with its join. An agent has any free port, and calls its
-server when a program of it enters a group, and twice a second as long as one is in it. The answer says how
-the LAN is reached; that may change at any time, and costs a repair at most (X-107).
+**Addresses.** A cluster's server is where the world file says (`[data]`, or the same address as under
+`[servers]`), and announces it to the other clusters with its join. An agent has any free port, and calls its
+server when one of its programs enters a group, and twice a second as long as one is in it. The answer says
+how the LAN is reached; that may change at any time, and costs a retransmission at most (X-107).
 
-**Which datagrams are believed.** Each has the tag of its world. A cluster's server makes a key when it starts
-and tells it to its hosts in the greeting of their control link; what is sent inside the LAN is sealed with
-it. A second key seals what it sends to other clusters, which learn it with its address. So a sender proves
-that the control links told it the keys, and those are as safe as these links are. Where no key was told
-(`sealed = false`, or a peer of an earlier version), a datagram is believed by its address: from a host while
-the control link to it is up and comes from the same IP address, from a server at the address where it is
-known to be.
+**Authentication.** Each datagram has the tag of its world. A cluster's server makes a key when it starts and
+sends it to its hosts in the handshake of their control links; datagrams inside the LAN are sealed with it. A
+second key seals what it sends to other clusters, which learn it with its address. So a sender proves that it
+got the keys over the control links, and the keys are as safe as these links. Without a key (`sealed = false`,
+or a peer of an earlier version), a datagram is accepted by its address: from a host while the control link to
+it is up and comes from the same IP address, from a server at its known address.
 
-The driver has the sockets, or the simulated ways. It gives this core what arrives and what its nodes order,
-and does what is ordered through `ChannelPort`.
+The driver has the sockets, or the simulated network. It passes received datagrams and its nodes' effects to
+this core, and performs what the core orders through `ChannelPort`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

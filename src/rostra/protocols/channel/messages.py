@@ -1,9 +1,9 @@
-"""What the data channel carries: datagrams, and words about the channel itself.
+"""What the data channel carries: datagrams, and messages about the channel itself.
 
-    host ── Call ──▶ its cluster's server ── Directory ──▶ host       here I am · so this LAN is reached
-                     server ── Probe, by multicast ──▶ every host     who receives this?
+    host ── Call ──▶ its cluster's server ── Directory ──▶ host       my address · how this LAN is reached
+                     server ── Probe, by multicast ──▶ every host     does multicast reach you?
 
-Each datagram is complete in itself, may be lost, doubled or late, and carries as many messages as fit; or,
+Each datagram is self-contained, may be lost, duplicated or late, and carries as many messages as fit; or,
 instead, one `Word`.
 """
 

@@ -6,13 +6,13 @@
     LinkUp, LinkMoved ──▶ Claim for what we hold: another kind stands by now? put the members out
 
 The services of strong groups give `JoinClaimed`; the member then stands in the directory with its kind, like
-any other. What is in doubt is released: a claim that was not answered in time, or before our link went down,
-may have counted.
+any other. An uncertain claim is released: one that was not answered in time, or before our link went down,
+may have been recorded.
 
 Groups of relaxed membership with no delivery or ``fifo`` claim nothing. Where such a member meets a strong
-one, in whichever order they came, the weaker is put out: its agent hears of the other, asks the server of the
-scope, by releasing what it does not hold, and believes nobody else. A claim is as easily made as a join: who
-may make one is for `access` to say.
+one, in whichever order they came, the weaker is removed: its agent gets a notice of the other, asks the
+server of the scope for the kind, by releasing what it does not hold, and trusts only that answer. A claim is
+as easily made as a join: `access` will decide which programs may make one.
 
 For a group whose scope is this host, this agent is the server of the scope.
 """

@@ -7,17 +7,16 @@
                     └── another kind stands ─────────────────────────────────▶ Secure ──▶ ClaimAnswer(that)
     ClaimReleased ──▶ the host holds it no more; the last holder takes the claim with it ──▶ Secure ──▶ answer
 
-Nothing is answered that rests on a record which a majority of our replicas does not have yet: two first
-claims of two kinds are one after the other in one list of changes, and whoever is answered is answered from
-what no later leader is without.
+An answer is sent only when a majority of our replicas has the record it depends on: two first claims of two
+kinds are ordered in one list of changes, and every later leader has the records behind every answer.
 
-**Who counts as a member.** A host whose agent a cluster's server gives up has left, as its members have for
-everybody else; the cluster's server releases what passed by for it. A domain that is cut off has not: it may
-have members, and its claims stay until it says otherwise. When a host comes back it claims again; if another
-kind stands by then, its agent puts its members out.
+**Who counts as a member.** A host whose agent the cluster's server declares dead has left, like its members
+in all other views; the cluster's server releases the claims that it forwarded for it. A domain that is cut
+off has not left: it may have members, and its claims stay until it releases them. When a host comes back it
+claims again; if another kind stands by then, its agent removes its members.
 
-A neighbour is believed about hosts behind it and no others: a claim, a release and an answer must come from
-the side of the claimer, and from that of the scope's server (C-125).
+A neighbour is trusted about the hosts behind it only: a claim or release must come from the side of the
+claimer, and an answer from that of the scope's server (C-125).
 """
 
 from collections.abc import Sequence

@@ -21,17 +21,17 @@ first step leads from `Begun` straight to Leading.
 **Votes** (C-160). A seat has one vote in each term and its `Ballot` is on disk before the vote leaves, so two
 seats never lead in one term.
 
-**Terms** (C-161) grow: whoever stands takes one above all that it has heard of, and a seat whose ballot is of
-a later term neither follows nor acknowledges an older one. It says so, and the old leader resigns. They begin
-with the time of day, so a term that is ahead of it by more than a day is not believed: no later one could be
-elected if it was. A domain whose clocks were ahead together, and are right now, goes on from its own terms.
+**Terms** (C-161) grow: a candidate takes one above all terms it has seen, and a seat whose ballot is of a
+later term neither follows nor acknowledges an older leader. It says so, and the old leader resigns. Terms
+begin with the wall clock, so a term more than a day ahead of it is ignored: otherwise no later one could be
+elected. A domain whose clocks were all ahead, and are right now, continues from its own terms.
 
-**Pre-vote** comes first, and changes no state elsewhere: a seat that has a leader on a link that is up
-refuses. So one that merely lost its own link to the leader disturbs no election. A request that came before
-we noticed the same loss is remembered, and answered again when we do.
+**Pre-vote** comes first, and changes no state elsewhere: a seat that is linked to a leader refuses. So a seat
+that only lost its own link to the leader causes no election. A request that came before we detected the same
+loss is remembered, and answered again when we do.
 
-**Records** outlive a leader: what the server of the domain must not lose, by key (`core/records.py`), and
-opaque here. One number, the version, counts changes over all keys.
+**Records** outlive a leader: the durable state of the domain's server, by key (`core/records.py`), opaque
+here. One number, the version, counts changes over all keys.
 
     leader ── ReplicateAll ... ReplicateAll(is_last) ──▶ a new follower: exactly these records, in one write
     leader ── ReplicateRecord, one version further ────▶ followers: this key is now this, or removed
@@ -48,13 +48,13 @@ first record, nothing is replicated.
 Where we differ, and why. Congress (section 7) wishes for replicated servers and gives no protocol. This is
 the election of Raft (Ongaro and Ousterhout, with the PreVote of Ongaro's thesis), with these differences:
 
-- Links tell who lives; there are no heartbeats and no dice. Seats stand one after another, in the order of
-  their ranks, those first that followed the last leader.
-- A leader without a majority of links resigns at once, and so does one that finds that it stood still.
-- There is no log: a follower that was away gets all records anew, which are few and small. Soft state is the
-  business of whoever uses `Share`, and a restarted seat has none.
-- A seat that is asked for its vote while it hears a leader refuses, whatever the term (it would not have
-  granted the pre-vote either).
+- Links report liveness; there are no heartbeats and no random timeouts. Seats stand one after another, in the
+  order of their ranks, those first that followed the last leader.
+- A leader without a majority of links resigns at once, and so does one that finds that it stalled.
+- There is no log: a follower that was away gets all records anew, which are few and small. Soft state belongs
+  to the user of `Share`, and a restarted seat has none.
+- A seat that is asked for its vote while it is linked to a leader refuses, whatever the term (it would not
+  have granted the pre-vote either).
 """
 
 from collections.abc import Iterable
@@ -424,7 +424,7 @@ class SeatCore(Service):
         self._effects.append(Follow(sender, term))
 
     def _leads_no_more(self, sender: Domain) -> None:
-        """Whoever wants to be elected does not lead."""
+        """A candidate does not lead."""
         if self.state == Following(sender):
             self._lose_leader()
 
@@ -577,8 +577,8 @@ class SeatCore(Service):
 
     @property
     def _place(self) -> int:
-        """Our place in the order of standing. Whoever knows nothing of the last leader lets those who do go
-        first: a takeover by one of them loses nothing."""
+        """Our place in the order of standing. A seat without the last leader's state lets those
+        that have it go first: a takeover by one of them loses nothing."""
         return self._rank + len(self.seats) if self._behind else self._rank
 
     def _wait(self, after_s: float) -> None:

@@ -1,4 +1,4 @@
-"""How a driver speaks to a seat, and what a seat orders besides what every core orders.
+"""Events that a driver gives to a seat, and the effects it returns besides those of every core.
 
     driver ── Begun, Clock, StallDetected, Share, Record ──▶ seat
     driver ◀── Lead, Resign, Follow, FollowerLinked, StateReceived, Committed, TermRefused ── seat

@@ -1,7 +1,7 @@
 """Messages between the replicas of one server, from seat to seat.
 
     seat ── PreVoteRequest ──▶ seats ── PreVoteGranted | PreVoteRefused ──▶      would you vote for me?
-    seat ── VoteRequest ─────▶ seats ── VoteGranted | VoteRefused ────────▶      do, then
+    seat ── VoteRequest ─────▶ seats ── VoteGranted | VoteRefused ────────▶      the vote itself
     leader ── LeaderAnnounced, ReplicateAll ──▶ seats ── RecordReplicated ──▶ leader
     leader ── ReplicateRecord ────────────────▶ seats ── RecordReplicated ──▶ leader
     leader ◀── Shared ──▶ seats                                                  state of their servers

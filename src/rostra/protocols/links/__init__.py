@@ -1,1 +1,1 @@
-"""Links between neighbours: the same words arrive once and in order, or the epoch ends for both sides."""
+"""Reliable links between neighbours: messages arrive once and in order, or the epoch ends for both sides."""

@@ -1,4 +1,4 @@
-"""One end of a control link: the same messages once and in order, or the epoch ends for both sides.
+"""One end of a control link: messages arrive once and in order, or the epoch ends for both sides.
 
     Apart ── a packet echoes our session: LinkUp ──▶ Together ── Stopped: Bye, LinkDown ──▶ Over
       ▲                                                 │
@@ -6,23 +6,23 @@
                     · overflow · closed
 
 **Sessions.** Each end has a session number. Every packet says the sender's own (`mine`) and the receiver's as
-the sender knows it (`yours`). An epoch is a pair of sessions; it begins at an end that sees its own present
-session echoed, and so knows that the peer can hear it. Whoever leaves an epoch, for whatever reason, takes a
-new session. The peer sees a newer one than it knows, leaves too, and takes a new session itself. Hence no
-epoch ever comes back, a packet of an ended one is recognised by its numbers alone (C-031), and both ends see
-Down before the next Up (C-027, C-030).
+the sender knows it (`yours`). An epoch is a pair of sessions; it begins at an end that sees its own current
+session echoed, and so knows that the peer can hear it. An end that leaves an epoch, for any reason, takes a
+new session. The peer sees a newer session than it knows, leaves too, and takes a new session itself. Hence no
+epoch comes back, a packet of an ended one is recognised by its numbers alone (C-031), and both ends see
+`LinkDown` before the next `LinkUp` (C-027, C-030).
 
-**Life.** Data and beats of the present epoch are signs of life. A hello is not: it is also what a peer sends
-that does not hear us. It is answered, and the answer is a sign of life.
+**Signs of life** are data and beats of the current epoch. A Hello is not: a peer that cannot hear us sends it
+too. It is answered, and the answer is a sign of life.
 
-**Resumption.** Data packets are numbered from 1 in each epoch and kept until acknowledged. A channel that
-closes ends nothing (C-032). On a new one both ends say hello with the last number they have, and what the
-other lacks is sent again.
+**Resumption.** Data packets are numbered from 1 in each epoch and kept until acknowledged. A closed channel
+does not end the epoch (C-032). On a new channel both ends send a Hello with the last number they have, and
+retransmit what the other lacks.
 
-**Memory.** The highest session of the peer that we know makes older ones void, also those of an older life.
-It is forgotten when the peer has been apart for as long again as it takes to give it up: what was sent in an
-older life is no longer under way then, and a peer whose clock went back, or in whose name somebody else came
-with a later number, is let in.
+**Memory.** Packets with a lower session than the highest known one of the peer are ignored, also those of an
+earlier incarnation. That highest session is forgotten when the peer has been disconnected for twice the
+detection time: packets of an earlier incarnation are no longer in flight then, and a peer whose clock went
+back, or in whose name an impostor came with a later number, is accepted again.
 
 Where we differ from the paper, and why: Congress assumes such links and gives no protocol. Its detector may
 report one side only, after which the other never re-announces itself (T-30); sessions make that impossible.
@@ -158,7 +158,7 @@ class Link:
         return self._mine - self._incarnation * SESSIONS_PER_LIFE
 
     def is_echoed_by(self, hello: Hello) -> bool:
-        """Does this peer know our present session? Nobody does whom we did not tell."""
+        """Does this peer know our current session? Only a peer that received it from us does."""
         return hello.yours == self._mine
 
     def step(self, now: Instant, event: Event) -> list[Report]:
@@ -279,7 +279,7 @@ class Link:
             # An old life of the peer, or a second server that runs under its name (C-182).
             return OLDER
         if hello.yours > self._mine:
-            # The same, seen from the other side: somebody with our name lives or lived, later than we.
+            # The same, seen from the other side: a later incarnation under our name exists or existed.
             return WE_ARE_OLDER
         if hello.mine < self._yours:
             return OLD_EPOCH

@@ -1,4 +1,4 @@
-"""How a driver speaks to a link, and what a link orders or reports.
+"""Events that a driver gives to a link, and effects and reports that it returns.
 
     driver ── ChannelOpened, ChannelClosed, PacketArrived, Ticked, Submitted, Stopped ──▶ link
     driver ◀── Transmit, Suspected, Trusted, Removed, Ignored; LinkUp, LinkDown, Received ── link
@@ -66,7 +66,7 @@ class Evidence(Struct, frozen=True):
 
 
 class Suspected(Effect, frozen=True):
-    """The peer is overdue. Shown and counted; nobody loses a membership for it yet."""
+    """The peer is overdue. Shown and counted; no membership is lost yet."""
 
     peer: Domain
     evidence: Evidence
@@ -93,7 +93,7 @@ class Forgotten(Effect, frozen=True):
 
 
 class Awaited(Effect, frozen=True):
-    """The link is down, and nobody is told so yet: the peer has replicas, and one may take its place."""
+    """The link is down, and not reported yet: the peer has replicas, and one may take over."""
 
     peer: Domain
     what: str  # as in `Because`
