@@ -31,8 +31,8 @@ Examples:
     rostra up                         a whole small world on this machine
     rostra members lounge             who is in a group
     rostra watch lounge -o jsonl      and how that changes
-    echo hi | rostra send chat        say something; rostra tail chat hears it
-    rostra why eu.paris.h1/ann        why somebody is gone
+    echo hi | rostra send chat        send a message; rostra tail chat prints it
+    rostra why eu.paris.h1/ann        why it is gone
 """
 
 

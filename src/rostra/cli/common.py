@@ -41,14 +41,14 @@ EXIT_PIPE: Final = 141
 
 EXIT_CODES: Final = (
     (EXIT_OK, "all is well"),
-    (EXIT_FAILED, "it failed while running, or the answer is: nothing, nobody, no"),
-    (EXIT_MISUSE, "wrong use: an option, a name, a file or an address that cannot be right"),
-    (EXIT_REFUSED, "refused: the agent or server understood, and said no"),
-    (EXIT_UNREACHABLE, "nobody answered; trying again may help"),
+    (EXIT_FAILED, "it failed while running, or the answer is empty or negative"),
+    (EXIT_MISUSE, "wrong use: an invalid option, name, file or address"),
+    (EXIT_REFUSED, "refused by the agent or server"),
+    (EXIT_UNREACHABLE, "no agent or server answered; trying again may help"),
     (EXIT_LATE, "the answer did not come in time; trying again may help"),
     (EXIT_PEER, "the other side is of another world or version, or broke the protocol"),
     (EXIT_INTERRUPTED, "ended by Ctrl-C; join, watch and up end with 0, since nothing else ends them"),
-    (EXIT_PIPE, "whoever read our output went away"),
+    (EXIT_PIPE, "the reader of our output closed the pipe"),
 )
 
 
@@ -66,12 +66,11 @@ StateDirectory = Annotated[
 ]
 Journal = Annotated[
     str | None,
-    option(
-        "--journal", help="Write down what happens, in this directory or at this URI. [env: ROSTRA_JOURNAL]"
-    ),
+    option("--journal", help="Write the nodes' journals to this directory or URI. [env: ROSTRA_JOURNAL]"),
 ]
 RecordInputs = Annotated[
-    bool | None, option("--record", help="Keep every input too, for rostra sim replay. [env: ROSTRA_RECORD]")
+    bool | None,
+    option("--record", help="Record every input too, for rostra sim replay. [env: ROSTRA_RECORD]"),
 ]
 Socket = Annotated[
     str | None,
@@ -113,7 +112,7 @@ Agent = Annotated[
         "-a",
         envvar="ROSTRA_AGENT",
         metavar="ADDRESS",
-        help="Whom to ask: a socket's path or host:port; else this machine's agent.",
+        help="The agent to use: a socket's path or host:port. [default: this machine's]",
     ),
 ]
 

@@ -135,7 +135,7 @@ class SettingRow(Struct, frozen=True):
 def show(
     world: WorldFile,
     role: Annotated[
-        str, typer.Option("--role", metavar="ROLE", help="For whom: an agent or a server.")
+        str, typer.Option("--role", metavar="ROLE", help="Settings of an agent or of a server.")
     ] = "agent",
     origin: Annotated[bool, typer.Option("--origin", help="Say where each value comes from.")] = False,
     output: Format = Output.TABLE,

@@ -70,7 +70,7 @@ def debug(
 ) -> int:
     """Put state, recent events, logs and metrics of all nodes in sight into one archive.
 
-    Values of variables and settings whose name speaks of a token, secret, password or key are removed, and so
+    Values of variables and settings whose name contains token, secret, password or key are removed, and so
     is what programs attached to their memberships. Names of groups, hosts and programs are kept: look at the
     archive before you send it to anybody.
 

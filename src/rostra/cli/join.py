@@ -32,7 +32,7 @@ def join(
         ),
     ] = None,
     note: Annotated[
-        str, typer.Option("--note", metavar="TEXT", help="Shown to everybody beside our address.")
+        str, typer.Option("--note", metavar="TEXT", help="Shown to all members beside our address.")
     ] = "",
     permanent: Annotated[
         bool, typer.Option("--permanent", help="The group must be one that an administrator registered.")
@@ -46,8 +46,8 @@ def join(
     With -- COMMAND, the command runs once, and the membership lasts as long as it does; its exit code is
     ours. It finds its address in ROSTRA_ENDPOINT, the group in ROSTRA_GROUP and ROSTRA_SCOPE.
 
-    Ctrl-C, SIGTERM and rostra leave all leave the group in good order: the others hear of a leave and not of
-    a crash. If the agent goes away, we wait for it and join again under a new number.
+    Ctrl-C, SIGTERM and rostra leave all leave the group in good order: the others see a leave and not a
+    crash. If the agent is lost, the command waits for it and joins again with a new incarnation.
 
     Examples:
 

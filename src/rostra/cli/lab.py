@@ -42,7 +42,7 @@ Examples:
 WATCH_S = 0.5
 
 Number = Annotated[int | None, option("--lab", metavar="NUMBER", help="Which, if several are up.")]
-OneWay = Annotated[bool, typer.Option("--one-way", help="Only what the first site says to the second.")]
+OneWay = Annotated[bool, typer.Option("--one-way", help="Only from the first site to the second.")]
 
 
 def register(main: typer.Typer) -> None:
@@ -75,7 +75,8 @@ def up(
         typer.Option("--loss", help="On every link: 0.05, or 0.01..0.2 to drift.", show_default="the file's"),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", help="The luck of the packets.", show_default="the file's")
+        int | None,
+        typer.Option("--seed", help="Seed of all random decisions about packets.", show_default="the file's"),
     ] = None,
     profile: Annotated[str, typer.Option("--profile", help="Of the servers and agents: lan or wan.")] = "wan",
     down_after_s: Annotated[
@@ -232,7 +233,7 @@ def set_link(
     one_way: OneWay = False,
     number: Number = None,
 ) -> int:
-    """Change the link between two sites while it runs; what is not said stays.
+    """Change the link between two sites while it runs; other values stay.
 
     Examples:
 

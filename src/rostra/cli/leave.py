@@ -29,15 +29,15 @@ def leave(
         str | None,
         typer.Option("--name", metavar="NAME", help="Which one, if several of this host are in it."),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="All of this host that take orders.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="All of this host that rostra join opened.")] = False,
     note: Annotated[str, typer.Option("--note", metavar="TEXT", help="Last words, for the others.")] = "",
     agent: Agent = None,
     token_file: OwnToken = None,
 ) -> int:
     """Let endpoints that rostra join opened on this host leave a group.
 
-    A membership belongs to the program that has it, so this is a request: rostra join takes it from programs
-    of its own host, leaves, and ends. Other programs leave by themselves, or when they end.
+    A membership belongs to its program, so this is a request: rostra join accepts it from programs of its own
+    host, leaves, and ends. Other programs leave by themselves, or when they end.
 
     Examples:
 

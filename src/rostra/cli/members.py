@@ -53,11 +53,11 @@ def members(
     token_file: OwnToken = None,
     output: Format = Output.TABLE,
 ) -> int:
-    """Show who is in a group, where, and whether anybody in sight suspects them.
+    """Show the members of a group, their hosts, and whether a reachable node suspects them.
 
     The members come from the servers, the health from the nodes that can be asked directly: this agent, its
     servers, and in a world of rostra up all of them. Over TCP they ask for a token; without it the health is
-    unknown. Exit code 1 if nobody is there.
+    unknown. Exit code 1 if it has no members.
 
     Examples:
 

@@ -42,7 +42,7 @@ def resolve(
     """Ask the servers who is in a group, once.
 
     One endpoint per line, with its attachment if it has one. Membership is not needed; the answer is complete
-    for the part of the world that can be reached. Exit code 1 if nobody is there.
+    for the part of the world that can be reached. Exit code 1 if it has no members.
 
     Examples:
 

@@ -47,20 +47,19 @@ def send(
         bool,
         typer.Option(
             "--submit",
-            help="Do not join the group: the server of this cluster says it for us, and nobody sees us come"
-            " and go.",
+            help="Do not join the group: this cluster's server sends for us, and no member sees us join.",
         ),
     ] = False,
     agent: Agent = None,
     token_file: OwnToken = None,
 ) -> int:
-    """Say something to everybody in a group with delivery="fifo": one message, or each line of stdin.
+    """Send to all members of a group with delivery="fifo": one message, or each line of stdin.
 
-    All who are in the group get every message, in order and without a gap; rostra tail shows them. The
-    command ends when everybody has them. If the group does not keep up, it reads more slowly.
+    All members receive every message, in order and without a gap; rostra tail prints them. The command ends
+    when all have them. If the group does not keep up, it reads more slowly.
 
-    With --submit it is the same, for the many who have a word to say and do not listen: a group with a
-    thousand of them has one member more for each cluster.
+    With --submit it is the same, for many programs that only send: a group with a thousand of them has one
+    member more for each cluster.
 
     Ctrl-C stops reading; what was read before is still sent.
 

@@ -47,7 +47,9 @@ def server(
     ] = None,
     listen: Annotated[
         str | None,
-        option("--listen", envvar="ROSTRA_LISTEN", help="Listen here and not where the world file says."),
+        option(
+            "--listen", envvar="ROSTRA_LISTEN", help="Listen here instead of the address in the world file."
+        ),
     ] = None,
     socket: Socket = None,
     programs_at: ProgramsAt = None,
@@ -62,8 +64,8 @@ def server(
 ) -> int:
     """Run the server of a domain: it links the servers above, beside and below it.
 
-    SIGTERM: it says goodbye to its neighbours and ends. SIGHUP: it reads the world file again, calls
-    neighbours where they are now, and meets new ones.
+    SIGTERM: it closes its links and ends. SIGHUP: it reads the world file again, connects to changed
+    addresses of neighbours, and to new ones.
 
     Examples:
 

@@ -53,13 +53,13 @@ def tail(
     token_file: OwnToken = None,
     output: Format = Output.TABLE,
 ) -> int:
-    """Show what is said in a group with delivery="fifo": one line per message, until Ctrl-C.
+    """Print the messages of a group with delivery="fifo": one line per message, until Ctrl-C.
 
     Messages of each sender come in order and without a gap, from the moment on in which we are in the group.
     Lines are the messages as they are. With -o jsonl there is one document for each, with its sender, number
     and time, and one for everybody who comes or goes; what is no text is in body_base64.
 
-    Whoever reads the lines slowly makes the senders wait, unless --slow says otherwise; nothing is left out.
+    A slow reader of the lines makes the senders wait, unless --slow says otherwise; nothing is left out.
 
     Examples:
 

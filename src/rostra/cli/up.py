@@ -44,9 +44,9 @@ def up(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the dashboard's address only.")] = False,
     wan_delay_ms: Annotated[
-        float, typer.Option("--wan-delay-ms", min=0, help="What regions say to each other takes this long.")
+        float, typer.Option("--wan-delay-ms", min=0, help="Delay between regions.")
     ] = 0.0,
-    seed: Annotated[str, typer.Option("--seed", help="The luck of the people who come and go.")] = "1",
+    seed: Annotated[str, typer.Option("--seed", help="Seed of the simulated people.")] = "1",
     journal: Journal = None,
     record: RecordInputs = None,
 ) -> int:

@@ -24,7 +24,7 @@ def watch(
     scope: Scope = None,
     resume: Annotated[
         str | None,
-        typer.Option("--resume", metavar="TOKEN", help="Go on after the change that had this token."),
+        typer.Option("--resume", metavar="TOKEN", help="Continue after the change that had this token."),
     ] = None,
     changes: Annotated[
         int | None, typer.Option("--changes", "-n", min=1, metavar="N", help="End after so many changes.")
@@ -45,15 +45,15 @@ def watch(
     token_file: OwnToken = None,
     output: Format = Output.TABLE,
 ) -> int:
-    """Follow a group from outside: who is in it, then every change, until Ctrl-C.
+    """Follow a group without joining: its members, then every change, until Ctrl-C.
 
-    With -- COMMAND, the command runs at every change, one at a time, and is told of it in its environment:
+    With -- COMMAND, the command runs at every change, one at a time, with the change in its environment:
     ROSTRA_CHANGE (view, joined, left, without, only, gap), ROSTRA_GROUP, ROSTRA_SCOPE, ROSTRA_COUNT (members
     now), ROSTRA_ENDPOINTS (who came or went), ROSTRA_LEFT_OUT (how many of those found no room),
     ROSTRA_CAUSE (join, merge, leave, crash), ROSTRA_DOMAIN, ROSTRA_BECAUSE and ROSTRA_ACCUSER (of a lost
     domain), ROSTRA_AT, ROSTRA_RESUME (for --resume). The same is on its stdin, as one line of JSON.
 
-    If the agent goes away, the watch waits for it and goes on where it was.
+    If the agent is lost, the watch waits for it and continues where it was.
 
     Examples:
 

@@ -50,7 +50,7 @@ def why(
     token_file: OwnToken = None,
     output: Format = Output.TABLE,
 ) -> int:
-    """Explain why somebody is gone: who accused whom, what was missed, and which setting would have helped.
+    """Explain why a member or host is gone: the accuser, the evidence, the setting that would have helped.
 
     Every server on the way from here to the subject is asked what it remembers, through the world itself; a
     server behind a cut is asked directly where an address is known (always so in a world of rostra up).
