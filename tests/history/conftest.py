@@ -26,6 +26,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
             **SMALL,
             "spark.sql.warehouse.dir": str(place / "warehouse"),
             "spark.local.dir": str(place / "local"),
+            # The same Java serves clients, too.
+            "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+            "spark.connect.grpc.binding.port": "0",
         },
     )
     yield session

@@ -24,7 +24,6 @@ goes on after a restart with the very next row, and rows that come twice are rea
 may be deleted. Rows behind a missing segment wait for it, for ever; `rostra history ingest` gives up on it.
 """
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -67,7 +66,8 @@ from rostra.history.files import damaged, open_file
 from rostra.history.journals import Survey, chosen, segments, survey
 from rostra.history.look import ARROW, KNOWN
 from rostra.history.runs import Epoch, Key, Piece, Plan, Run, plan
-from rostra.history.session import fit
+from rostra.history.session import check_workers, fit
+from rostra.history.spelling import closest
 from rostra.history.straight import FILE_WEIGHT
 from rostra.names import ROOT, Domain, inside, parse_domain, parse_group
 
@@ -84,8 +84,9 @@ SKIPPED_BY: Final = frozenset({"world", "writer", "kind", "group", "domain", "at
 
 
 def register(spark: SparkSession) -> None:
-    """From now on this session knows the format, whoever started it."""
+    """From now on this session knows the format, whoever started it; or one line says what is missing."""
     fit(spark)
+    check_workers(spark)
     spark.dataSource.register(RostraSource)
 
 
@@ -178,9 +179,7 @@ class Wanted(msgspec.Struct, frozen=True):
         known = {name.lower(): name for name in OPTIONS}
         for name in options:
             if name.lower() not in known:
-                close = difflib.get_close_matches(name.lower(), known, n=1)
-                fix = f"did you mean {known[close[0]]}?" if close else f"one of: {', '.join(OPTIONS)}"
-                raise BadInput(f"the format rostra has no option {name!r}", fix=fix)
+                raise BadInput(f"the format rostra has no option {name!r}", fix=closest(name, OPTIONS))
         given = {known[name.lower()]: value for name, value in options.items()}
         max_files, max_rows = (
             at_least_one(name, given) for name in ("maxFilesPerTrigger", "maxRowsPerTrigger")
@@ -433,9 +432,7 @@ def require_group(group: str, paths: Iterable[str]) -> None:
             return
     known.discard(None)
     if known:
-        close = difflib.get_close_matches(group, known, n=1, cutoff=0.4)
-        fix = f"did you mean {close[0]}?" if close else f"one of: {', '.join(sorted(known)[:8])}"
-        raise BadInput(f"no group {group!r} is in this journal", fix=fix)
+        raise BadInput(f"no group {group!r} is in this journal", fix=closest(group, known, alike=0.4))
 
 
 def offset_of(key: Key) -> str:

@@ -217,6 +217,7 @@ class Tables:
     ) -> "DataFrame":
         """A table as it is committed now, or was; batches that come later are not in it."""
         from rostra.history import schemas
+        from rostra.history.spelling import closest
 
         commits = self.require() if commits is None else commits
         if table == "stays":
@@ -224,7 +225,7 @@ class Tables:
 
             return all_stays(self, spark, commits)
         if table not in schemas.TABLES:
-            raise BadInput(f"there is no table {table!r}", fix=f"one of: {', '.join(schemas.TABLES)}")
+            raise BadInput(f"there is no table {table!r}", fix=closest(table, schemas.TABLES))
         schema = schemas.TABLES[table]
         if table == "events":
             schema = schemas.widened(commits[-1].extra)
