@@ -19,7 +19,7 @@ from rostra.history import questions
 from rostra.history.archive import Archive
 from rostra.history.audits import verdicts
 from rostra.history.ingest import Ingest
-from rostra.history.questions.who import WHO
+from rostra.history.questions.who import who
 from rostra.history.source import register
 
 PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
@@ -107,7 +107,7 @@ def seen(spark: SparkSession) -> DataFrame:
     """One host that follows one group, and sees one member come."""
     journal = Journal()
     journal.start("eu.paris.h1")
-    journal.write("eu.paris.h1", "followed", at=1, group="chess@world", change="joined", observers=["x#1"])
+    journal.write("eu.paris.h1", "followed", at=1, group="chess@world", observers=["x#1"], told=1)
     journal.sees("eu.paris.h1", "joined", "us.ny.h1/ann#1", at=2)
     journal.write("eu.paris.h1", "heartbeat", at=9)
     return journal.frame(spark)
@@ -116,7 +116,8 @@ def seen(spark: SparkSession) -> DataFrame:
 def test_a_name_that_is_not_in_the_events_is_an_error_of_the_answer(seen: DataFrame) -> None:
     """With the closest one; and an answer that is right is not changed by looking."""
     found = seen.transform(questions.who, "chess@world", clock(5), "eu.paris")
-    assert found.schema == WHO and [row.member for row in found.collect()] == ["us.ny.h1/ann#1"]
+    assert found.schema == who(seen, "chess@world", clock(5)).schema
+    assert [row.member for row in found.collect()] == ["us.ny.h1/ann#1"]
     for wrong, says in (
         (questions.who(seen, "ches@world", clock(5)), "no group 'ches@world' .*did you mean chess@world?"),
         (questions.followers(seen, "chess", clock(5)), "did you mean chess@world?"),

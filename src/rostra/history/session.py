@@ -315,11 +315,15 @@ def is_here(session: "SparkSession") -> bool:
 
 def fit(session: "SparkSession") -> None:
     """What a session needs that was started by somebody else: conditions that reach our reader, which Spark
-    refuses otherwise, and on this machine our own Python, which may not be the first on the path."""
+    refuses otherwise, and on this machine our own Python, which may not be the first on the path, with our
+    own way to object stores."""
     session.conf.set(PUSHDOWN, "true")
     if is_here(session) and str(session.sparkContext.master).startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         session.sparkContext.pythonExec = os.environ["PYSPARK_PYTHON"]
+        # How object stores are reached: Java may have been started before that was said.
+        known = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+        session.sparkContext.environment.update(known)
 
 
 def check_workers(session: "SparkSession") -> None:
