@@ -168,6 +168,8 @@ class Ingest:
         self._tables.place.check_commits()
         fit(self._spark)
         with locked(self._spark, self._tables):
+            if self._tables.newest() is not None:
+                self._compaction.when_due()  # whoever committed last may have died then
             while not self._stop.is_set():
                 before = self._tables.newest()
                 read = self._tables.names_read(before)

@@ -145,7 +145,10 @@ class Tables:
             return
 
         def is_known(there: bytes) -> bool:
-            return msgspec.json.decode(there, type=Commit) == instead_of
+            try:
+                return msgspec.json.decode(there, type=Commit) == instead_of
+            except UNDECODABLE:
+                return False
 
         if not self.place.swap(name, content, is_known if instead_of is not None else None):
             raise Unreachable(

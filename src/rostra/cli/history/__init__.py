@@ -13,7 +13,7 @@ from rostra.cli.house import HouseGroup
 COMMANDS: Final[tuple[str, ...]] = (
     *("who", "stays", "size", "spread", "churn", "convergence", "disagreement"),
     *("availability", "flaps", "traffic", "why", "audit", "report"),
-    *("ingest", "compact", "rebuild", "sample", "stop"),
+    *("ingest", "compact", "rebuild", "export", "sample", "stop"),
 )
 """Files of this folder, in the order of the help."""
 
