@@ -36,6 +36,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     session.stop()
 
 
+@pytest.fixture
+def in_tokyo(spark: "SparkSession") -> Iterator[None]:
+    """The session is of somebody whose zone is not UTC."""
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    yield
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
 @pytest.fixture(scope="session")
 def court(
     spark: "SparkSession", request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory

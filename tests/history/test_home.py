@@ -10,6 +10,7 @@ import pytest
 from history.test_ingest import steady
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from support.journal import Journal, clock
 from support.segments import send
 from support.spark import require_spark
@@ -20,6 +21,7 @@ from rostra.history.archive import Archive
 from rostra.history.audits import verdicts
 from rostra.history.ingest import Ingest
 from rostra.history.questions.who import who
+from rostra.history.shape import day_begins, day_of, in_utc
 from rostra.history.source import register
 
 PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
@@ -160,3 +162,10 @@ def test_those_transforms_stream_of_which_the_page_says_so(spark: SparkSession, 
     for cannot in (questions.stays(growing), questions.who(growing, "chess@eu", clock(5))):
         with pytest.raises(AnalysisException):
             cannot.writeStream.outputMode("update").format("memory").queryName("no").start()
+
+
+def test_what_is_said_of_times_is_utc_in_any_session(spark: SparkSession, in_tokyo: None) -> None:
+    at = F.timestamp_micros(F.lit(int(clock(-1).timestamp() * 1e6)))
+    [row] = spark.range(1).select(in_utc(at), day_begins(day_of(at)).cast("long")).collect()
+    assert row[0] == "2026-03-01 11:59:59 UTC"
+    assert row[1] == int(clock(-12 * 3600).timestamp())

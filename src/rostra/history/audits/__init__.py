@@ -31,7 +31,7 @@ from rostra.history.audits.smooth_join import smooth_join
 from rostra.history.audits.stable_truth import stable_truth
 from rostra.history.audits.watch_complete import watch_complete
 from rostra.history.audits.why import why
-from rostra.history.shape import shaped
+from rostra.history.shape import in_utc, shaped
 from rostra.history.spelling import closest
 
 
@@ -177,7 +177,7 @@ def verdicts(evidence: Evidence | DataFrame, promise: str, bound_s: float | None
     percent = F.floor(share * 1000) / 10  # nothing is called all that is not
     open_end = F.format_string(
         "cannot tell after %s: %d journals have no closing mark",
-        F.date_format("open_at", "yyyy-MM-dd HH:mm:ss 'UTC'"),
+        in_utc(F.col("open_at")),
         "open",
     )
     off = F.lit(None).cast("string")
