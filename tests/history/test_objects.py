@@ -165,6 +165,7 @@ def test_what_cannot_work_there_is_said_before_java_starts(
 
     assert "there are no tables in s3://history/none" in said("churn", "-t", f"{store}/none")
     assert "there is no journal at s3://history/none" in said("churn", "-j", f"{store}/none")
+    assert "AWS_ENDPOINT_URL" in said("churn", "-t", "s3://me:secret@history/tables")
     send(tmp_path, steady(3))
     with pytest.raises(NotAvailable, match="cannot be rebuilt"):
         rebuild(None, Tables(f"{store}/tables"))  # type: ignore[arg-type]

@@ -51,8 +51,13 @@ def open_files(where: str | Path) -> tuple[pafs.FileSystem, str]:
     if "://" not in text:
         return pafs.LocalFileSystem(), os.path.abspath(text)
     scheme, _, rest = text.replace("s3a://", "s3://", 1).partition("://")
+    if scheme == "s3" and ("?" in rest or "@" in rest):
+        raise BadInput(
+            "how s3:// is reached is said by variables, and not in the URI",
+            fix="set AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+        )
     try:
-        if scheme == "s3" and "?" not in rest and "@" not in rest:
+        if scheme == "s3":
             return _bucket(rest.partition("/")[0]), rest.rstrip("/")
         files, path = pafs.FileSystem.from_uri(f"{scheme}://{rest}")
     except (pa.ArrowInvalid, OSError) as error:

@@ -265,12 +265,12 @@ class Ingest:
         return sorted((msgspec.json.decode(row.seen, type=Seen) for row in told), key=lambda seen: seen.path)
 
     def _write_good(
-        self, batch: "Attempt", before: Commit | None, seen: list[Seen], more_waits: bool
+        self, this: "Attempt", before: Commit | None, seen: list[Seen], more_waits: bool
     ) -> Commit:
         """What a look found good; if reading all of it shows otherwise, once more without what is damaged."""
         while True:
             try:
-                return self._write(batch, before, seen, more_waits)
+                return self._write(this, before, seen, more_waits)
             except Damaged as damaged:
                 for each in seen:
                     each.why = each.why or damaged.why.get(each.path, "")
