@@ -17,7 +17,7 @@ READY := .venv/ready-to-work
 RUNS  := .venv/ready-to-run
 
 .DEFAULT_GOAL := help
-.PHONY: help up lab test fresh fmt lint types unit live browser fuzz storm explore soak storm-history parity-history cluster-history spec-coverage corpus goldens bench bench-turns bench-history month crowd watchers congress-report xpand-table xpand-growth clean
+.PHONY: help up lab test fresh fmt lint types unit live browser fuzz storm explore soak storm-history parity-history plant-history cluster-history spec-coverage corpus goldens bench bench-turns bench-history month crowd watchers congress-report xpand-table xpand-growth clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,6 +77,9 @@ storm-history: $(READY)  ## kill an ingest at random KILLS=20 times, then count 
 
 parity-history: $(READY)  ## do audits say what the simulator's checkers say? STORMS=20 of each shape
 	@$(BIN)/python -m tests.history.compare --seeds $(STORMS) $(ARGS)
+
+plant-history: $(READY)  ## change raw segments in every way, simulated and real: what does each change lead to? Ten minutes
+	@$(BIN)/python -m tests.history.plants $(ARGS)
 
 cluster-history: $(READY)  ## an ingest on a Spark cluster of two workers, one of them killed: the same answer
 	@$(BIN)/pytest -q -m cluster $(ARGS)

@@ -679,7 +679,8 @@ def test_one_host_that_crashed_takes_its_own_time_from_what_is_judged_and_nothin
     assert judged.verdict(promise, "real").share == 1.0
 
 
-def test_days_and_places_say_how_much_of_them_is_known(spark):
+def test_days_and_places_say_how_much_of_them_is_known(spark, in_tokyo):
+    """Of UTC, whatever the session's own zone is."""
     journal = Journal("days")
     day_s = 86_400
     for host in ("eu.p.h1", "eu.p.h2"):

@@ -128,7 +128,9 @@ class Archive:
         from pyspark.sql import functions as F
 
         from rostra.history.schemas import KINDS_OF, TABLES
+        from rostra.history.spelling import closest
 
         if name not in KINDS_OF:
-            raise BadInput(f"there is no table {name!r}", fix=f"one of: events, stays, {', '.join(KINDS_OF)}")
+            fix = closest(name, ("events", "stays", *KINDS_OF))
+            raise BadInput(f"there is no table {name!r}", fix=fix)
         return self.events.where(F.col("kind").isin(*KINDS_OF[name])).select(TABLES[name].names)

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from rostra.errors import RostraError
 from rostra.history.files import Directory, parquet_files
 from rostra.history.partitions import Outputs, Written, row_groups
-from rostra.history.tables import APPENDED, WRITING, Commit, Tables
+from rostra.history.tables import APPENDED, Commit, Tables
 from rostra.history.tasks import run
 from rostra.journal.schema import Type
 
@@ -69,7 +69,8 @@ class Compaction:
 
     def _merge(self, commits: tuple[Commit, ...]) -> None:
         first, last = commits[0], commits[-1]
-        directory = f"batch={first.since}-{last.batch}"
+        attempt = self._tables.attempt()
+        directory = f"batch={first.since}-{last.batch}{attempt}"
         rebuilt = {table for commit in commits for table in commit.rebuilt if table in APPENDED}
         counts = self._tables.counts(commits)
         merged = msgspec.structs.replace(
@@ -83,21 +84,23 @@ class Compaction:
             rebuilt={
                 **{table: where for table, where in last.rebuilt.items() if table not in APPENDED},
                 **dict.fromkeys(sorted(rebuilt), directory),
+                **({"epochs": last.epochs_in} if attempt else {}),  # which stay where they are
             },
+            attempt=attempt,
             at=time.time(),
         )
         self._write(commits, merged)
         self._reach("compacted")
-        self._tables.commit(merged)
+        self._tables.commit(merged, instead_of=last)
         self._reach("compaction committed")
         self._tables.forget(commits[:-1])
 
     def _write(self, commits: tuple[Commit, ...], merged: Commit) -> None:
         """Rows of several files one after the other, by tasks of Spark."""
         place = self._tables.place
-        place.remove(WRITING)
+        self._tables.clear(merged.label)
         merges = [
-            Merge(place.uri(), table, f"{table}-{nth:03}", files, merged.extra)
+            Merge(place.uri(), table, f"{merged.label}-{table}-{nth:03}", files, merged.extra)
             for table in APPENDED
             for nth, files in enumerate(self._divided(table, commits))
         ]
@@ -115,7 +118,7 @@ class Compaction:
                     fix="somebody changed the tables meanwhile; one ingest at a time",
                 )
             place.put(f"{table}/{merged.directory}", [each.files[table] for each in some])
-        place.remove(WRITING)
+        self._tables.clear(merged.label)
 
     def _divided(self, table: str, commits: tuple[Commit, ...]) -> Iterator[tuple[str, ...]]:
         """Its files, so many at a time that they make a large one."""

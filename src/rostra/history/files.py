@@ -1,19 +1,23 @@
 """A directory on any file system that Arrow knows: what tables are made of beside the rows that Spark writes.
 
 Small files appear whole or not at all: by rename where there are names, by one put where there are objects.
+In an object store a name is taken, or what is there replaced, by conditional puts: of two writers one is
+refused. Arrow has none, so these are boto3's, of the extra `rostra[s3]`.
 """
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from rostra.errors import BadInput
+from rostra.errors import BadInput, NotAvailable, NotInstalled
 
 HIDDEN: Final = (".", "_")
 """Names that begin so are nobody's rows."""
@@ -23,6 +27,13 @@ AT_ONCE: Final = 1 << 20
 
 DAMAGED: Final = re.compile(r"OSError: cannot read (.*)|error while reading file (\S+?)\.? ")
 """What Spark makes of a file that a task of ours, or its own reader, finds damaged."""
+
+
+OBJECT_STORES: Final = frozenset({"s3", "gcs", "abfs"})
+"""As Arrow calls them. Spark's wheel can open none of them: they are read and written by Arrow alone."""
+
+
+S3_FIX: Final = "pip install 'rostra[s3]'"
 
 
 class Status(NamedTuple):
@@ -39,13 +50,33 @@ def open_files(where: str | Path) -> tuple[pafs.FileSystem, str]:
         return pafs.LocalFileSystem(), "/" + text.removeprefix("file:").lstrip("/")
     if "://" not in text:
         return pafs.LocalFileSystem(), os.path.abspath(text)
+    scheme, _, rest = text.replace("s3a://", "s3://", 1).partition("://")
+    if scheme == "s3" and ("?" in rest or "@" in rest):
+        raise BadInput(
+            "how s3:// is reached is said by variables, and not in the URI",
+            fix="set AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+        )
     try:
-        files, path = pafs.FileSystem.from_uri(text.replace("s3a://", "s3://", 1))
+        if scheme == "s3":
+            return _bucket(rest.partition("/")[0]), rest.rstrip("/")
+        files, path = pafs.FileSystem.from_uri(f"{scheme}://{rest}")
     except (pa.ArrowInvalid, OSError) as error:
         raise BadInput(
             f"cannot read {text}: {error}", fix="name a directory, or a URI that Arrow knows"
         ) from None
     return files, path
+
+
+@cache
+def _bucket(name: str) -> pafs.FileSystem:
+    """To open one takes longer than to read a segment. Where it is and who asks, the environment says."""
+    return pafs.FileSystem.from_uri(f"s3://{name}")[0]
+
+
+def is_object(where: str) -> bool:
+    """Is it in an object store, which only Arrow can open?"""
+    has_scheme = "://" in where and not where.startswith("file:")
+    return has_scheme and open_files(where)[0].type_name in OBJECT_STORES
 
 
 def open_file(where: str) -> pa.NativeFile:
@@ -65,6 +96,7 @@ class Directory:
     def __init__(self, where: str | Path) -> None:
         self.files, self.path = open_files(where)
         self.is_local = isinstance(self.files, pafs.LocalFileSystem)
+        self.is_object = self.files.type_name in OBJECT_STORES
         self._prefix = f"file://{self.path}" if self.is_local else str(where).rstrip("/")
 
     def __str__(self) -> str:
@@ -91,8 +123,7 @@ class Directory:
 
     def write(self, name: str, content: bytes) -> None:
         """Whole, on the disk, and in the place of whatever had that name."""
-        folder, _, last = self.full(name).rpartition("/")
-        self.files.create_dir(folder, recursive=True)
+        folder, last = self._folder(name)
         if not self.is_local:
             with self.files.open_output_stream(self.full(name)) as file:
                 file.write(content)
@@ -107,9 +138,43 @@ class Directory:
 
     def create(self, name: str) -> pa.NativeFile:
         """A new file, to be filled."""
-        folder, _, _ = self.full(name).rpartition("/")
-        self.files.create_dir(folder, recursive=True)
+        self._folder(name)
         return self.files.open_output_stream(self.full(name))
+
+    def _folder(self, name: str) -> tuple[str, str]:
+        """The folder that a file is in, which is there from now on, and its own name. Objects need none."""
+        folder, _, last = self.full(name).rpartition("/")
+        if not self.is_object:
+            self.files.create_dir(folder, recursive=True)
+        return folder, last
+
+    def check_commits(self) -> None:
+        """Can one of two writers be refused here? Or one line says why not."""
+        if self.is_object and self.files.type_name != "s3":
+            raise NotAvailable(f"tables cannot be written to {self}", fix="to s3://, or to a file system")
+        if self.is_object and find_spec("boto3") is None:
+            raise NotInstalled(f"to write to {self} takes boto3, which is not installed", fix=S3_FIX)
+
+    def swap(self, name: str, content: bytes, expected: Callable[[bytes], bool] | None) -> bool:
+        """In an object store: this content under a name that nobody has, or instead of the expected one;
+        unless another writer was quicker."""
+        from botocore.exceptions import ClientError
+
+        bucket, _, key = self.full(name).partition("/")
+        client = _client()
+        try:
+            if expected is None:
+                client.put_object(Bucket=bucket, Key=key, Body=content, IfNoneMatch="*")
+                return True
+            there = client.get_object(Bucket=bucket, Key=key)
+            if not expected(there["Body"].read()):
+                return False
+            client.put_object(Bucket=bucket, Key=key, Body=content, IfMatch=there["ETag"])
+        except ClientError as error:
+            if error.response["ResponseMetadata"]["HTTPStatusCode"] in (404, 409, 412):
+                return False
+            raise
+        return True
 
     def settle(self, name: str) -> None:
         """On the disk, where there is one: a file that was written, or a folder whose names have changed."""
@@ -121,15 +186,14 @@ class Directory:
         self.remove(directory)
         if not files:
             return
-        self.files.create_dir(self.full(directory), recursive=True)
+        self._folder(f"{directory}/000.parquet")
         for nth, name in enumerate(files):
             self.files.move(self.full(name), self.full(f"{directory}/{nth:03}.parquet"))
         self.settle(directory)
         self.settle(os.path.dirname(directory))
 
     def write_table(self, name: str, table: pa.Table) -> None:
-        folder, _, _ = self.full(name).rpartition("/")
-        self.files.create_dir(folder, recursive=True)
+        self._folder(name)
         pq.write_table(
             table, self.full(name), filesystem=self.files, compression="zstd", write_page_checksum=True
         )
@@ -165,6 +229,13 @@ def parquet_files(directory: str) -> list[tuple[str, int]]:
     place = Directory(directory)
     found = ((path, open_files(path)) for path in parquet_in(place, ""))
     return [(path, pq.read_metadata(inside, filesystem=files).num_rows) for path, (files, inside) in found]
+
+
+@cache
+def _client() -> Any:
+    import boto3
+
+    return boto3.client("s3")
 
 
 def _sync(path: str) -> None:

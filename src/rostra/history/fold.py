@@ -6,6 +6,7 @@ readers are told by `all_stays` how it looks today.
 """
 
 from collections.abc import Mapping
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -128,8 +129,15 @@ def all_stays(tables: "Tables", spark: SparkSession, commits: tuple["Commit", ..
     directories = [tables.place.uri(f"open/{directory}") for directory in sorted(set(opened.values()))]
     # A directory has what a writer saw then; its sight may have changed since, and be in another one.
     now = spark.createDataFrame([(*key, directory) for key, directory in opened.items()], NOW_IN)
-    found = tables.rows(spark, directories, STAYS).withColumn(
-        "directory", F.element_at(F.split("_metadata.file_path", "/"), -2)
-    )
+    if tables.place.is_object:  # Spark does not know of these files
+        each = [
+            tables.rows(spark, [path], STAYS).withColumn("directory", F.lit(path.rpartition("/")[2]))
+            for path in directories
+        ]
+        found = reduce(DataFrame.unionByName, each)
+    else:
+        found = tables.rows(spark, directories, STAYS).withColumn(
+            "directory", F.element_at(F.split("_metadata.file_path", "/"), -2)
+        )
     lasting = found.join(F.broadcast(now), [*_LIFE, "directory"], "left_semi").select(STAYS.names)
     return past.unionByName(ended(lasting, over_by_now(spark, epochs)))

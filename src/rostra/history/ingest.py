@@ -22,6 +22,9 @@ on the way (a file that is gone by now) may differ between attempts; only one of
 **Why a stream of names.** The stream that Spark follows is a list of files (`binaryFile`, of which only the
 path is read), and not their rows: Spark's Parquet source stops for ever at the first broken file, or passes
 over it in silence. See docs/decisions/0016-ingest-streams-names.md.
+
+**Object stores**, which Spark cannot list without a jar, are listed here, and what was read is noted with
+each commit (`tables`); the rest is the same.
 """
 
 import hashlib
@@ -44,9 +47,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from rostra.errors import BadInput, RostraError, Unreachable
 from rostra.history.compact import Compaction
-from rostra.history.files import open_files, status
+from rostra.history.files import is_object, open_files, status
 from rostra.history.intervals import Ending
-from rostra.history.journals import contradicting, differ, is_within, other_rows, rows_between
+from rostra.history.journals import contradicting, differ, is_within, other_rows, rows_between, segments
 from rostra.history.look import Seen, look, looking
 from rostra.history.partitions import (
     FILE_WEIGHT,
@@ -61,8 +64,8 @@ from rostra.history.partitions import (
 )
 from rostra.history.runs import Epoch, Key, Piece, Plan, Run, plan
 from rostra.history.schemas import HOLES
-from rostra.history.session import given_up
-from rostra.history.tables import APPENDED, CHECKPOINT, COMMITS, SET_ASIDE, WRITING, Commit, SetAside, Tables
+from rostra.history.session import fit, given_up
+from rostra.history.tables import APPENDED, CHECKPOINT, COMMITS, SET_ASIDE, Commit, SetAside, Tables
 from rostra.history.tasks import run
 from rostra.journal.schema import SIGHT, Type
 
@@ -125,14 +128,21 @@ class Ingest:
         self._compaction = Compaction(spark, self._tables, every=compact_every, reach=reach)
         self._tell, self._reach = tell, reach
         self._failure: RostraError | None = None
+        self._lists = self._tables.place.is_object or is_object(self._journal)
 
     def once(self) -> None:
         """All that is there now, in as many batches as it takes."""
+        if self._lists:
+            self._read_listed(None)
+            return
         with self._running({"availableNow": True}) as query:
             self._await(query)
 
     def follow(self, *, every_s: float = EVERY_S) -> None:
         """Until `stop` is set."""
+        if self._lists:
+            self._read_listed(every_s)
+            return
         with self._running({"processingTime": f"{every_s} seconds"}) as query:
             self._await(query)
 
@@ -152,6 +162,24 @@ class Ingest:
             finally:
                 with suppress(Py4JError, OSError):  # a Java machine that died first needs no stopping
                     query.stop()
+
+    def _read_listed(self, every_s: float | None) -> None:
+        """Batch by batch, as long as there is something to read; then wait for more, or end."""
+        self._tables.place.check_commits()
+        fit(self._spark)
+        with locked(self._spark, self._tables):
+            if self._tables.newest() is not None:
+                self._compaction.when_due()  # whoever committed last may have died then
+            while not self._stop.is_set():
+                before = self._tables.newest()
+                read = self._tables.names_read(before)
+                new = [path for path in segments(self._journal) if path not in read]
+                if new or self._changed_since_set_aside():
+                    self._write_batch(new[: self._files_per_batch], before.batch + 1 if before else 0)
+                elif every_s is None:
+                    return
+                else:
+                    self._stop.wait(every_s)
 
     def _await(self, query: StreamingQuery) -> None:
         """Asked in short questions, so that a signal never finds us in the middle of one."""
@@ -212,7 +240,7 @@ class Ingest:
         again = self._changed_since_set_aside()
         seen = self._look(sorted({*paths, *again}))
         self._reach("looked")
-        commit = self._write_good(batch, before, seen, more_waits)
+        commit = self._write_good(Attempt(batch, self._tables.attempt(), paths), before, seen, more_waits)
         for each in again:
             if not any(one.path == each and one.why for one in seen):
                 self._tables.place.remove(_aside_name(each))
@@ -236,16 +264,18 @@ class Ingest:
         told = listed.mapInArrow(looking(self._world), "seen BINARY").collect()
         return sorted((msgspec.json.decode(row.seen, type=Seen) for row in told), key=lambda seen: seen.path)
 
-    def _write_good(self, batch: int, before: Commit | None, seen: list[Seen], more_waits: bool) -> Commit:
+    def _write_good(
+        self, this: "Attempt", before: Commit | None, seen: list[Seen], more_waits: bool
+    ) -> Commit:
         """What a look found good; if reading all of it shows otherwise, once more without what is damaged."""
         while True:
             try:
-                return self._write(batch, before, seen, more_waits)
+                return self._write(this, before, seen, more_waits)
             except Damaged as damaged:
                 for each in seen:
                     each.why = each.why or damaged.why.get(each.path, "")
 
-    def _write(self, batch: int, before: Commit | None, seen: list[Seen], more_waits: bool) -> Commit:
+    def _write(self, this: "Attempt", before: Commit | None, seen: list[Seen], more_waits: bool) -> Commit:
         known = self._tables.epochs(before)
         others = self._contradicting([run for each in seen if not each.why for run in each.runs], known)
         for each in seen:
@@ -260,25 +290,27 @@ class Ingest:
         extra = dict(before.extra if before else {})
         for each in good:
             extra |= each.extra
-        written = self._run_partitions(batch, lives_of(known, made, good), extra)
+        written = self._run_partitions(this.label, lives_of(known, made, good), extra)
         self._reach("written")
-        rows = self._move(batch, written)
-        epochs = with_open(made.epochs, written, f"batch={batch}")
+        rows = self._move(this.label, written)
+        epochs = with_open(made.epochs, written, f"batch={this.label}")
         rows["open"] = sum(epoch.open_rows for epoch in epochs.values())
-        rows["holes"] = self._write_holes(batch, made)
-        self._tables.write_epochs(f"batch={batch}", epochs)
+        rows["holes"] = self._write_holes(this, made)
+        self._tables.write_epochs(f"batch={this.label}", epochs)
         broken = [each for each in seen if each.why]
         for each in broken:
-            self._set_aside(each, batch)
+            self._set_aside(each, this.batch)
         commit = Commit(
-            batch=batch,
-            since=batch,
+            batch=this.batch,
+            since=this.batch,
+            attempt=this.attempt,
+            read=self._tables.note_read(before, this.label, this.paths) if self._lists else (),
             rows={table: many for table, many in rows.items() if many},
             files=len(good),
             set_aside=len(broken),
             duplicates=made.duplicates,
             late=(before.late if before else 0) + len(made.late),
-            held=tuple(_held(piece, batch) for piece in made.held),
+            held=tuple(_held(piece, this.label) for piece in made.held),
             extra=extra,
             groups=tuple(sorted({group for each in written for group in each.groups} - self._groups())),
             at=time.time(),
@@ -314,13 +346,13 @@ class Ingest:
 
     # What a batch writes
 
-    def _run_partitions(self, batch: int, lives: list[Life], extra: dict[str, Type]) -> list[Written]:
+    def _run_partitions(self, label: str, lives: list[Life], extra: dict[str, Type]) -> list[Written]:
         """Each partition by a task of Spark; a batch that is not worth a task is written here."""
         place = self._tables.place
-        place.remove(WRITING)  # whatever the dead left behind; a batch has nobody else beside it
+        self._tables.clear(label)  # whatever the dead left behind
         cores = self._spark.sparkContext.defaultParallelism
         partitions = [
-            Partition(place.uri(), f"{batch}-{nth:03}", tuple(some), extra)
+            Partition(place.uri(), f"{label}-{nth:03}", tuple(some), extra)
             for nth, some in enumerate(shared(lives, cores))
         ]
         if sum(life.weight for life in lives) <= FEW * FILE_WEIGHT:
@@ -334,26 +366,26 @@ class Ingest:
             raise Damaged(troubles)
         return written
 
-    def _move(self, batch: int, written: list[Written]) -> dict[str, int]:
+    def _move(self, label: str, written: list[Written]) -> dict[str, int]:
         """To where readers will look; in the place of what an earlier attempt left there."""
         rows: dict[str, int] = {}
         for table in (*APPENDED, "open", "held"):
             files = [each.files[table] for each in written if table in each.files]
-            self._tables.place.put(f"{table}/batch={batch}", files)
+            self._tables.place.put(f"{table}/batch={label}", files)
             rows[table] = sum(each.rows.get(table, 0) for each in written)
             if files:
                 self._reach(f"moved {table}")
-        self._tables.place.remove(WRITING)
+        self._tables.clear(label)
         return rows
 
-    def _write_holes(self, batch: int, made: Plan) -> int:
+    def _write_holes(self, this: "Attempt", made: Plan) -> int:
         rows = [
-            *((*hole.key, hole.first, hole.last, "given up", batch) for hole in made.given_up),
-            *((*piece.run.key, piece.first, piece.last, "came late", batch) for piece in made.late),
+            *((*hole.key, hole.first, hole.last, "given up", this.batch) for hole in made.given_up),
+            *((*piece.run.key, piece.first, piece.last, "came late", this.batch) for piece in made.late),
         ]
         if rows:
             columns = [pa.array(values) for values in zip(*rows, strict=True)]
-            file = f"holes/batch={batch}/holes.parquet"
+            file = f"holes/batch={this.label}/holes.parquet"
             self._tables.place.write_table(file, pa.table(columns, names=HOLES.names))
             self._tables.place.settle(file)
         return len(rows)
@@ -375,6 +407,18 @@ class Ingest:
         ]
 
 
+class Attempt(msgspec.Struct, frozen=True):
+    """At a batch: what its directories are called, and which segments it is to read."""
+
+    batch: int
+    attempt: str
+    paths: list[str]
+
+    @property
+    def label(self) -> str:
+        return f"{self.batch}{self.attempt}"
+
+
 class Damaged(Exception):
     """Files that looked good, and could not be read."""
 
@@ -391,7 +435,7 @@ def lives_of(known: Mapping[Key, Epoch], made: Plan, good: list[Seen]) -> list[L
     for into, pieces in (("events", made.accepted), ("late", made.late), ("held", made.held)):
         for piece in pieces:
             key, source = piece.run.key, piece.run.source
-            was_held = source.isdecimal()
+            was_held = is_held(source)
             if into == "held" and was_held:
                 continue  # it stays where it is
             if into == "events" and (was_held or not set(SIGHT).isdisjoint(kinds[source])):
@@ -438,13 +482,18 @@ def with_open(epochs: Mapping[Key, Epoch], written: Iterable[Written], directory
     return renewed
 
 
-def _held(piece: Piece, batch: int) -> Run:
+def is_held(source: str) -> bool:
+    """Rows of an earlier batch, whose label this is; else of a segment, which has a path."""
+    return "/" not in source
+
+
+def _held(piece: Piece, label: str) -> Run:
     """It waits in the tables, because nobody knows how long its journal is kept."""
     run = piece.run
-    if run.source.isdecimal():
+    if is_held(run.source):
         return msgspec.structs.replace(run, first=piece.first, rows=run.rows if piece.whole else None)
     rows = run.rows if piece.whole else None
-    return msgspec.structs.replace(run, first=piece.first, rows=rows, source=str(batch))
+    return msgspec.structs.replace(run, first=piece.first, rows=rows, source=label)
 
 
 def _aside_name(path: str) -> str:

@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from rostra.errors import BadInput
 from rostra.history.arrow_fast_path import lives_in, note
-from rostra.history.files import Directory, is_seen, open_file
+from rostra.history.files import Directory, is_object, is_seen, open_file
 from rostra.history.look import ARROW, KNOWN, OTHER_ROWS, Seen, extra_columns, look
 from rostra.history.runs import Key, Piece, Run, plan
 from rostra.history.schemas import widened
@@ -198,6 +198,10 @@ def read_pieces(
 
 def read_files(spark: SparkSession, paths: Sequence[str], schema: StructType) -> DataFrame:
     """Files and directories of Parquet. A page that does not have its checksum is an error."""
+    if any(is_object(path) for path in paths[:1]):
+        from rostra.history.source import read_by_arrow
+
+        return read_by_arrow(spark, paths, schema)
     return (
         spark.read.schema(schema)
         .option("recursiveFileLookup", "true")

@@ -18,7 +18,7 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from rostra.errors import BadInput, RostraError
+from rostra.errors import BadInput, NotAvailable, RostraError
 from rostra.history.fold import ended, fold, over_for_good
 from rostra.history.runs import Key
 from rostra.history.schemas import KINDS_OF, TABLES
@@ -37,6 +37,7 @@ def rebuild(
     reach: Callable[[str], None] = lambda point: None,
 ) -> None:
     """Make these tables anew, one after the other. `tell` hears of each, and how many rows it has now."""
+    check_place(tables)
     for table in check(names):
         before = tables.require()[-1]
         directory = f"rebuilt={before.batch}-{before.rebuilds + 1}"
@@ -50,6 +51,15 @@ def rebuild(
         tables.commit(commit)
         reach(f"{table} committed")
         tell(table, commit.rows.get(table, 0))
+
+
+def check_place(tables: Tables) -> None:
+    """Rebuilt tables are written by Spark itself, which cannot open object stores."""
+    if tables.place.is_object:
+        raise NotAvailable(
+            f"tables in {tables.place} cannot be rebuilt",
+            fix="make them anew:  rostra history ingest --tables, with another directory",
+        )
 
 
 def check(names: Iterable[str]) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ from rostra.errors import NotInstalled, RostraError, Unreachable
 from rostra.history.files import DAMAGED
 
 if TYPE_CHECKING:
+    from pyarrow import RecordBatch
     from pyspark.sql import SparkSession
     from pyspark.sql.connect.client import DefaultChannelBuilder
 
@@ -44,6 +45,9 @@ LOG_LINES_SHOWN: Final = 12
 GONE: Final = re.compile("UNAVAILABLE|RETRIES_EXCEEDED")
 GONE_FIX: Final = "run the command again; if that ends so too, give it more memory: SPARK_DRIVER_MEMORY=4g"
 """Whatever a command was at, the next one goes on with."""
+
+ERROR: Final = re.compile(r"^(?:\w+\.)*\w+Error: (.+)$", re.MULTILINE)
+WORKERS_FIX: Final = "install rostra[spark] there, in a Python of this version that PYSPARK_PYTHON names"
 
 PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
 """Of conditions, to what `spark.read.format("rostra")` reads."""
@@ -317,11 +321,34 @@ def is_here(session: "SparkSession") -> bool:
 
 def fit(session: "SparkSession") -> None:
     """What a session needs that was started by somebody else: conditions that reach our reader, which Spark
-    refuses otherwise, and on this machine our own Python, which may not be the first on the path."""
+    refuses otherwise, and on this machine our own Python, which may not be the first on the path, with our
+    own way to object stores."""
     session.conf.set(PUSHDOWN, "true")
     if is_here(session) and str(session.sparkContext.master).startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         session.sparkContext.pythonExec = os.environ["PYSPARK_PYTHON"]
+        # How object stores are reached: Java may have been started before that was said.
+        known = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+        session.sparkContext.environment.update(known)
+
+
+def check_workers(session: "SparkSession") -> None:
+    """Tasks elsewhere run a Python of their own: has it what ours has? On this machine it is ours."""
+    if is_here(session) and str(session.sparkContext.master).startswith("local"):
+        return
+    from pyspark.errors import PySparkException
+
+    try:
+        session.range(1).mapInArrow(_as_it_is, "id LONG").collect()
+    except PySparkException as error:
+        named = ERROR.findall(str(error))
+        why = named[-1] if named else str(error).strip().splitlines()[0]
+        raise NotInstalled(f"Spark's workers cannot run Rostra: {why}", fix=WORKERS_FIX) from None
+
+
+def _as_it_is(batches: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
+    """Found by its name, and so only where Rostra is installed."""
+    return batches
 
 
 def prepare_environment(*, local: bool = True) -> None:

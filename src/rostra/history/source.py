@@ -24,8 +24,8 @@ goes on after a restart with the very next row, and rows that come twice are rea
 may be deleted. Rows behind a missing segment wait for it, for ever; `rostra history ingest` gives up on it.
 """
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import reduce
@@ -38,7 +38,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -64,11 +64,13 @@ from pyspark.sql.types import StructType
 from rostra.errors import BadInput
 from rostra.history.arrow import in_arrow, spelled
 from rostra.history.arrow_fast_path import FILE_WEIGHT
-from rostra.history.files import damaged, open_file
-from rostra.history.journals import Survey, chosen, segments, survey
+from rostra.history.files import Directory, damaged, open_file, parquet_in
+from rostra.history.journals import THREADS, Survey, chosen, segments, survey
 from rostra.history.look import ARROW, KNOWN
+from rostra.history.partitions import row_groups
 from rostra.history.runs import Epoch, Key, Piece, Plan, Run, plan
-from rostra.history.session import fit
+from rostra.history.session import check_workers, fit
+from rostra.history.spelling import closest
 from rostra.names import ROOT, Domain, inside, parse_domain, parse_group
 
 FORMAT: Final = "rostra"
@@ -84,8 +86,9 @@ SKIPPED_BY: Final = frozenset({"world", "writer", "kind", "group", "domain", "at
 
 
 def register(spark: SparkSession) -> None:
-    """From now on this session knows the format, whoever started it."""
+    """From now on this session knows the format, whoever started it; or one line says what is missing."""
     fit(spark)
+    check_workers(spark)
     spark.dataSource.register(RostraSource)
 
 
@@ -178,9 +181,7 @@ class Wanted(msgspec.Struct, frozen=True):
         known = {name.lower(): name for name in OPTIONS}
         for name in options:
             if name.lower() not in known:
-                close = difflib.get_close_matches(name.lower(), known, n=1)
-                fix = f"did you mean {known[close[0]]}?" if close else f"one of: {', '.join(OPTIONS)}"
-                raise BadInput(f"the format rostra has no option {name!r}", fix=fix)
+                raise BadInput(f"the format rostra has no option {name!r}", fix=closest(name, OPTIONS))
         given = {known[name.lower()]: value for name, value in options.items()}
         max_files, max_rows = (
             at_least_one(name, given) for name in ("maxFilesPerTrigger", "maxRowsPerTrigger")
@@ -279,6 +280,14 @@ class Parts(InputPartition):
         self.parts = list(parts)
 
 
+class Files(InputPartition):
+    """What one task reads as a whole."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        super().__init__(None)
+        self.paths = list(paths)
+
+
 class RostraSource(DataSource):
     @classmethod
     def name(cls) -> str:
@@ -326,6 +335,75 @@ class JournalReader(DataSourceReader):
 
     def conditions(self) -> list[Condition]:
         return [*self.wanted.conditions(), *self.pushed]
+
+
+class ArrowSource(DataSource):
+    """Parquet files in an object store, which Spark itself cannot open."""
+
+    @classmethod
+    def name(cls) -> str:
+        return f"{FORMAT}-files"
+
+    def reader(self, schema: StructType) -> "ArrowReader":
+        return ArrowReader(msgspec.json.decode(self.options["paths"], type=list[str]), schema)
+
+
+class ArrowReader(DataSourceReader):
+    def __init__(self, paths: list[str], schema: StructType) -> None:
+        self.paths, self.schema = paths, schema
+        self.pushed: list[Condition] = []
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Used for skipping only, as those of a journal are."""
+        for each in filters:
+            if (told := Condition.of(each)) is not None and told.column in self.schema.names:
+                self.pushed.append(told)
+            yield each
+
+    def partitions(self) -> Sequence[InputPartition]:
+        files = [file for path in self.paths for file in _files_at(path)]
+        with ThreadPoolExecutor(THREADS) as pool:
+            rows = pool.map(lambda path: rows_wanted(path, self.pushed), files)
+        made: list[Files] = []
+        weight = ROWS_PER_TASK
+        for path, many in zip(files, rows, strict=True):
+            if many is None:
+                continue
+            if weight >= ROWS_PER_TASK:
+                made.append(Files([]))
+                weight = 0
+            made[-1].paths.append(path)
+            weight += many + FILE_WEIGHT
+        return made
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Files)
+        group = Group(self.pushed, self.schema)
+        for path in partition.paths:
+            try:
+                for rows in row_groups(path, in_arrow(self.schema), self._wants):
+                    if not group.has_room(rows):
+                        yield from group.handed_over()
+                    group.add(rows)
+            except (pa.ArrowException, OSError) as error:
+                raise damaged(path, error) from None
+        yield from group.handed_over()
+
+    def _wants(self, group: Any) -> bool:
+        place = {group.column(nth).path_in_schema: nth for nth in range(group.num_columns)}
+        return all(_may_hold(group, place, each) for each in self.pushed)
+
+
+def read_by_arrow(spark: SparkSession, paths: Sequence[str], schema: StructType) -> DataFrame:
+    """Files and directories of Parquet, read by tasks of ours. All columns are read, whichever are used."""
+    fit(spark)
+    spark.dataSource.register(ArrowSource)
+    named = msgspec.json.encode(list(paths)).decode()
+    return spark.read.format(ArrowSource.name()).schema(schema).option("paths", named).load()
+
+
+def _files_at(path: str) -> list[str]:
+    return [path] if path.endswith(".parquet") else parquet_in(Directory(path), "")
 
 
 class JournalStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -433,9 +511,7 @@ def require_group(group: str, paths: Iterable[str]) -> None:
             return
     known.discard(None)
     if known:
-        close = difflib.get_close_matches(group, known, n=1, cutoff=0.4)
-        fix = f"did you mean {close[0]}?" if close else f"one of: {', '.join(sorted(known)[:8])}"
-        raise BadInput(f"no group {group!r} is in this journal", fix=fix)
+        raise BadInput(f"no group {group!r} is in this journal", fix=closest(group, known, alike=0.4))
 
 
 def offset_of(key: Key) -> str:
@@ -474,17 +550,22 @@ def tasks(pieces: Iterable[Piece], wanted: Sequence[Condition]) -> list[InputPar
 
 
 def may_have(path: str, wanted: Sequence[Condition]) -> bool:
-    """By the statistics in its footer: has any of its groups of rows all that is wanted?
+    return rows_wanted(path, wanted) is not None
+
+
+def rows_wanted(path: str, wanted: Sequence[Condition]) -> int | None:
+    """How many rows it has; None if, by the statistics in its footer, no group of rows has what is wanted.
 
     Our own reading of them, because Arrow keeps whatever has an empty cell in a column that is asked about.
     """
     with open_file(path) as opened:
         footer = pq.read_metadata(opened)
     place = {footer.schema.column(nth).path: nth for nth in range(footer.num_columns)}
-    return any(
+    has_some = any(
         all(_may_hold(footer.row_group(group), place, each) for each in wanted)
         for group in range(footer.num_row_groups)
     )
+    return int(footer.num_rows) if has_some else None
 
 
 def _may_hold(group: Any, place: Mapping[str, int], wanted: Condition) -> bool:

@@ -11,12 +11,17 @@
              _unused.json                      directories that will be removed, and since when
              _set_aside/*.json                 files that could not be used, and why
              _checkpoint/                      how far Spark has read
+             _read/17.3f1c.json                segments that were read, where Spark cannot list them
 
 A batch is written first and committed then, by the rename of one small file. Whoever dies in between leaves a
 directory that nobody reads, and the next attempt writes it anew. Batches 10 to 19 are compacted by writing
 `batch=10-19` and then replacing commit 19 by one that stands for all ten; the nine others mean nothing from
 that moment on. A table that is rebuilt gets a directory for everything so far, by the same means. Directories
 that no commit mentions are removed after a while, because somebody may be reading them still.
+
+In an object store nothing is renamed and nothing locked. Each attempt at a batch has directories of its own
+(`batch=17.3f1c`), and a commit is a conditional put: of two writers that both have written batch 17 one is
+refused, and what it wrote is swept away.
 """
 
 import re
@@ -25,13 +30,14 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
+from uuid import uuid4
 
 import msgspec
 import pyarrow as pa
 import pyarrow.fs as pafs
 from msgspec import Struct
 
-from rostra.errors import UNDECODABLE, BadInput, RostraError
+from rostra.errors import UNDECODABLE, BadInput, RostraError, Unreachable
 from rostra.history.files import HIDDEN, Directory
 from rostra.history.runs import Epoch, Key, Run
 from rostra.journal.schema import Type
@@ -43,6 +49,7 @@ if TYPE_CHECKING:
 FORMAT: Final = 3
 
 COMMITS, SET_ASIDE, CHECKPOINT, WRITING = "_commits", "_set_aside", "_checkpoint", "_writing"
+READ: Final = "_read"
 UNUSED: Final = "_unused.json"
 
 APPENDED: Final = (
@@ -50,6 +57,9 @@ APPENDED: Final = (
     *("follows", "members", "holes"),
 )
 """Tables that grow by every batch. Of the others, only what the newest commit mentions means anything."""
+
+READ_PIECES: Final = 16
+"""Names of segments are in at most so many files, before all of them are put into one."""
 
 TRIES: Final = 20
 """Of a reader whose list of commits changed while it read them."""
@@ -75,14 +85,20 @@ class Commit(Struct, frozen=True, omit_defaults=True):
     rebuilds: int = 0  # how often that was done since this batch came
     at: float = 0.0
     format: int = 1
+    attempt: str = ""  # in an object store: ends the names of this batch's directories
+    read: tuple[str, ...] = ()  # files in `_read`, which name all segments up to here, if Spark does not
+
+    @property
+    def label(self) -> str:
+        return f"{self.batch}{self.attempt}"
 
     @property
     def directory(self) -> str:
-        return f"batch={self.batch}" if self.since == self.batch else f"batch={self.since}-{self.batch}"
+        return f"batch={self.label}" if self.since == self.batch else f"batch={self.since}-{self.label}"
 
     @property
     def epochs_in(self) -> str:
-        return self.rebuilt.get("epochs", f"batch={self.batch}")
+        return self.rebuilt.get("epochs", f"batch={self.label}")
 
 
 class SetAside(Struct, frozen=True):
@@ -120,9 +136,51 @@ class Tables:
         commits = self.commits()
         return commits[-1] if commits else None
 
-    def commit(self, commit: Commit) -> None:
-        said = msgspec.structs.replace(commit, format=FORMAT)
-        self.place.write(f"{COMMITS}/{commit.batch}.json", msgspec.json.encode(said))
+    def commit(self, commit: Commit, instead_of: Commit | None = None) -> None:
+        """It is there from now on. In an object store it is refused if another writer was quicker."""
+        name = f"{COMMITS}/{commit.batch}.json"
+        content = msgspec.json.encode(msgspec.structs.replace(commit, format=FORMAT))
+        if not self.place.is_object:
+            self.place.write(name, content)
+            return
+
+        def is_known(there: bytes) -> bool:
+            try:
+                return msgspec.json.decode(there, type=Commit) == instead_of
+            except UNDECODABLE:
+                return False
+
+        if not self.place.swap(name, content, is_known if instead_of is not None else None):
+            raise Unreachable(
+                f"another process writes to {self.place}: batch {commit.batch} is there already",
+                fix="let it finish, or stop it; then try again",
+            )
+
+    def attempt(self) -> str:
+        """For the names of directories that nobody else may write to."""
+        return f".{uuid4().hex[:8]}" if self.place.is_object else ""
+
+    def clear(self, label: str) -> None:
+        """What tasks have not finished of this batch. Where there is a lock, there is nothing else."""
+        if not self.place.is_object:
+            self.place.remove(WRITING)
+            return
+        for info in list(self.place.list(WRITING)):
+            if str(info.base_name).startswith(f"{label}-"):
+                self.place.remove(f"{WRITING}/{info.base_name}")
+
+    def names_read(self, commit: Commit | None) -> set[str]:
+        """Segments that were read up to there."""
+        return {name for file in (commit.read if commit else ()) for name in self._read(file, list[str])}
+
+    def note_read(self, before: Commit | None, label: str, names: list[str]) -> tuple[str, ...]:
+        """That these were read as well, once it is committed."""
+        pieces = before.read if before else ()
+        if len(pieces) >= READ_PIECES:
+            names, pieces = sorted({*names, *self.names_read(before)}), ()
+        file = f"{READ}/{label}.json"
+        self.place.write(file, msgspec.json.encode(names))
+        return (*pieces, file)
 
     def forget(self, commits: Iterable[Commit]) -> None:
         """They are part of another now."""
@@ -217,6 +275,7 @@ class Tables:
     ) -> "DataFrame":
         """A table as it is committed now, or was; batches that come later are not in it."""
         from rostra.history import schemas
+        from rostra.history.spelling import closest
 
         commits = self.require() if commits is None else commits
         if table == "stays":
@@ -224,7 +283,7 @@ class Tables:
 
             return all_stays(self, spark, commits)
         if table not in schemas.TABLES:
-            raise BadInput(f"there is no table {table!r}", fix=f"one of: {', '.join(schemas.TABLES)}")
+            raise BadInput(f"there is no table {table!r}", fix=closest(table, schemas.TABLES))
         schema = schemas.TABLES[table]
         if table == "events":
             schema = schemas.widened(commits[-1].extra)
@@ -252,11 +311,15 @@ class Tables:
         used.add(f"epochs/{newest.epochs_in}")
         for number in set(self._numbers()) - {commit.batch for commit in commits}:
             self.place.remove(f"{COMMITS}/{number}.json")  # part of a later one, whose writer died
+        for info in list(self.place.list(READ)):
+            which, file = str(info.base_name).partition(".")[0], f"{READ}/{info.base_name}"
+            if which.isdecimal() and int(which) < newest.batch and file not in newest.read:
+                self.place.remove(file)
         now = time.time() if now is None else now
         noted = self._noted_unused()
         unused: dict[str, float] = {}
         removed = []
-        for table in (*APPENDED, "open", "epochs", "held"):
+        for table in (*APPENDED, "open", "epochs", "held", *((WRITING,) if self.place.is_object else ())):
             for info in self.place.list(table):
                 name = f"{table}/{info.base_name}"
                 is_ours = info.type == pafs.FileType.Directory and _number_in(info.base_name) <= newest.batch
@@ -314,9 +377,11 @@ def counting(table: str, commits: Iterable[Commit]) -> list[Commit]:
 
 
 def _number_in(directory: str) -> int:
-    """The batch up to which it goes: of `batch=17`, `batch=10-17` and `rebuilt=17-1`."""
-    found = re.fullmatch(r"batch=(?:\d+-)?(\d+)|rebuilt=(\d+)-\d+", directory)
-    return int(found[1] or found[2]) if found else sys.maxsize
+    """The batch up to which it goes: of `batch=17`, `batch=10-17`, `rebuilt=17-1`, and in an object store of
+    `batch=17.3f1c` and what tasks write for it, `17.3f1c-000-...`."""
+    shapes = r"batch=(?:\d+-)?(\d+)(?:\.\w+)?|rebuilt=(\d+)-\d+|(\d+)\.\w+-.+"
+    found = re.fullmatch(shapes, directory)
+    return int(found[1] or found[2] or found[3]) if found else sys.maxsize
 
 
 def _epochs_file(directory: str) -> str:

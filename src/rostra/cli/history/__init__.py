@@ -14,7 +14,7 @@ from rostra.cli.house import HouseCommand, HouseGroup
 COMMANDS: Final[tuple[str, ...]] = (
     *("who", "stays", "size", "spread", "churn", "convergence", "disagreement"),
     *("availability", "flaps", "traffic", "why", "audit", "report"),
-    *("ingest", "compact", "rebuild", "stop"),
+    *("ingest", "compact", "rebuild", "export", "stop"),
 )
 """Files of this folder, each with a function of its name, in the order of the help."""
 

@@ -274,6 +274,7 @@ def tables_to_change(tables: str | None) -> "Tables":
 
     found = Tables(tables)
     found.require()
+    found.place.check_commits()
     session.check_spark()
     session.check_java()
     return found

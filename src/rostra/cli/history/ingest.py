@@ -72,6 +72,7 @@ def ingest(
         raise BadInput("once or for ever, not both", fix="leave out one of --once and --follow")
     from rostra.history import session
 
+    _tables(tables).place.check_commits()
     session.check_spark()
     session.check_java()
     from rostra.history.progress import progress, waiting

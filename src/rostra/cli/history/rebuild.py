@@ -34,8 +34,9 @@ def rebuild(
     found = tables_to_change(tables)
     from rostra.history import session
     from rostra.history.progress import progress, waiting
-    from rostra.history.rebuild import REBUILT, check
+    from rostra.history.rebuild import REBUILT, check, check_place
 
+    check_place(found)
     chosen = tuple(names or REBUILT)
     check(chosen)
     with waiting("starting Spark"):

@@ -34,6 +34,7 @@ from rostra.history.audits.stable_truth import stable_truth
 from rostra.history.audits.watch_complete import watch_complete
 from rostra.history.audits.why import why
 from rostra.history.shape import shaped
+from rostra.history.spelling import closest
 
 
 class Promise(NamedTuple):
@@ -133,7 +134,7 @@ LINES: Final = StructType(
 
 def promise_called(name: str) -> Promise:
     if name not in PROMISES:
-        raise BadInput(f"no promise is called {name!r}", fix=f"one of: {', '.join(PROMISES)}")
+        raise BadInput(f"no promise is called {name!r}", fix=closest(name, PROMISES))
     return PROMISES[name]
 
 

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, DoubleType, StringType, StructField, StructType
 
 from rostra.history.audits.evidence import Evidence
-from rostra.history.shape import seconds, shaped
+from rostra.history.shape import day_begins, day_of, seconds, shaped
 
 COVERAGE: Final = StructType(
     [
@@ -47,11 +47,12 @@ def coverage(evidence: Evidence) -> DataFrame:
 
 def _daily(intervals: DataFrame, until: Column) -> DataFrame:
     """Each from its `from_at` on, cut at midnight; those of no length are left out."""
-    days = F.sequence(F.to_date("from_at"), F.to_date(until))
-    begins, ends = F.col("day").cast("timestamp"), F.date_add("day", 1).cast("timestamp")
+    days = F.sequence(day_of(F.col("from_at")), day_of(until))
+    begins, ends = day_begins(F.col("day")), day_begins(F.col("day") + 1)
     return (
         intervals.where(until > F.col("from_at"))
         .withColumn("day", F.explode(days))
         .withColumn("of_day_s", seconds(F.greatest("from_at", begins), F.least(until, ends)))
         .where(F.col("of_day_s") > 0)
+        .withColumn("day", F.date_from_unix_date("day"))
     )

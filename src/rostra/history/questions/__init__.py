@@ -11,13 +11,15 @@
     why                       the story of a removal
 
 They take events, as journals or the `events` table hold them, or the intervals that another question made of
-them; they chain with ``.transform(...)``, start no job, and run wherever the session does.
+them; they chain with ``.transform(...)``, start no job, and run wherever the session does. A group or place
+that is not in the events is an error when the answer is computed, with the closest one that is (`spelling`);
+commands look names up before, and ask the modules below.
 """
 
 from rostra.history.questions.availability import availability
 from rostra.history.questions.churn import churn
 from rostra.history.questions.convergence import convergence, known
-from rostra.history.questions.disagreement import disagreement
+from rostra.history.questions.disagreement import disagreement as _disagreement
 from rostra.history.questions.flaps import flaps
 from rostra.history.questions.follows import follows
 from rostra.history.questions.lives import holes, lives
@@ -25,8 +27,17 @@ from rostra.history.questions.size import size, size_seen
 from rostra.history.questions.spread import spread
 from rostra.history.questions.stays import memberships, stays
 from rostra.history.questions.traffic import traffic
-from rostra.history.questions.who import followers, who
-from rostra.history.questions.why import removals, why
+from rostra.history.questions.who import followers as _followers
+from rostra.history.questions.who import who as _who
+from rostra.history.questions.why import removals as _removals
+from rostra.history.questions.why import why as _why
+from rostra.history.spelling import looks_up
+
+disagreement = looks_up(places=("here", "there"))(_disagreement)
+followers = looks_up("group", places=("seen_from",))(_followers)
+who = looks_up("group", places=("seen_from",))(_who)
+removals = looks_up(places=("seen_from",))(_removals)
+why = looks_up(places=("seen_from",))(_why)
 
 __all__ = [
     "availability",
