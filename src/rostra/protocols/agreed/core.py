@@ -287,7 +287,9 @@ class SetCore:
     def _refused(self, who: ServerId, message: Busy) -> None:
         state = self.state
         match state.phase:
-            case Coordinating(proposal, own) if own == message.refused:
+            case Coordinating(proposal, own) if (
+                own == message.refused and message.round.coordinator in state.view.servers
+            ):
                 rival = message.round
                 if rival in state.withdrawn:
                     self._send(who, Yield(*self._head(), rival))
@@ -343,7 +345,7 @@ class SetCore:
     def _learn(self, who: ServerId, record: CommitRecord | None) -> None:
         """A server says that this was committed."""
         state = self.state
-        if record is None or record.proposal.pid == state.base:
+        if record is None or record.proposal.pid == state.base or record.round.pid != record.proposal.pid:
             return None
         proposal, by = record.proposal, record.round.coordinator
         if state.base != proposal.base:
@@ -421,6 +423,8 @@ class SetCore:
     def _coordinator_failed(self, who: ServerId, message: CoordinatorFailed) -> None:
         """What another says about a coordinator, and how it stands itself."""
         proposal, round = message.proposal, message.round
+        if round.pid != proposal.pid:
+            return self._ignored("CoordinatorFailed", "not its own round")
         if round.coordinator == self.state.me:
             return self._isolate(who, "it gave us up")
         self._learn(who, message.last)
@@ -764,7 +768,7 @@ def _concerns_us(proposal: Proposal, state: SetState) -> bool:
     """May we agree to it? Not to our own removal, nor to a proposal that makes no sense in our view."""
     match proposal.change:
         case ServersFailed(failed):
-            return state.me not in failed and set(failed) < set(state.view.servers)
+            return bool(failed) and state.me not in failed and set(failed) < set(state.view.servers)
         case ServerLeft(server):
             return server in state.view.servers
     return True
