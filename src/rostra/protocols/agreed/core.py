@@ -328,7 +328,8 @@ class SetCore:
         state = self.state
         match state.phase:
             case Locked(proposal, held) | Electing(proposal, held) if held == round:
-                self._set(phase=Idle())
+                # Who has withdrawn on this base does not begin again: two that do so take turns for ever.
+                self._set(phase=Holding() if state.withdrawn else Idle())
                 self._remember(Remembered(proposal, round, round.coordinator, is_open=False))
             case _:
                 self._set(
@@ -452,7 +453,7 @@ class SetCore:
             case Coordinating(own_proposal) if own_proposal.pid == proposal.pid:
                 self._repeat([who])
             case Electing(own_proposal) | Locked(own_proposal) if own_proposal.pid == proposal.pid:
-                if message.status is Status.ACKED:
+                if message.status is Status.ACKED and state.me not in message.heard:  # or it is an answer
                     self._send(who, self._status(proposal, round, Status.ACKED, (who,)))
             case _ if message.status is not Status.ACKED:
                 self._ignored("CoordinatorFailed", "of a round that is over")
