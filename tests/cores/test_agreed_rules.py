@@ -172,7 +172,7 @@ def test_the_primary_is_decided_once_for_each_living_view() -> None:
 # Rules
 
 
-@pytest.mark.spec("V-098", "V-099")
+@pytest.mark.spec("V-099")
 def test_the_source_s_own_example() -> None:
     """Larger than three and with a member of a type; merging with more than half of the original."""
     group = members("abcdefg", db="g")

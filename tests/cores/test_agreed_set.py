@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.setnet import CHESS, GOES, SET, SetNet, founding_view, join, leave, server, servers
 
@@ -725,6 +725,54 @@ def test_a_message_out_of_bounds_is_not_read() -> None:
     for message in (Parted(SET, 1, many), Parted(SET, -1, ()), Parted(SET, 1, (ServerId(Domain("a"), -1),))):
         with pytest.raises(msgspec.ValidationError):
             msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=AnySetMessage)
+
+
+IDS = st.sampled_from([*servers("abcx"), ServerId(Domain("b"), 2)])
+ROUNDS = st.builds(Round, st.builds(Pid, IDS, st.integers(0, 1)), st.integers(0, 2), IDS)
+SOME = st.lists(IDS, max_size=2, unique=True).map(tuple)
+PROPOSALS = st.builds(
+    Proposal,
+    st.builds(Pid, IDS, st.integers(0, 1)),
+    st.integers(0, 3),
+    st.sampled_from([founding_view("abc").pid, Pid(server("b"), 0), Pid(server("c"), 1)]),
+    st.one_of(st.just(join("ann")), st.builds(ServersFailed, SOME), st.builds(ServerLeft, IDS)),
+    st.just(priority_of(join("ann"), founding_view("abc"), Pid(server("c"), 0))),
+)
+RECORDS = st.builds(CommitRecord, PROPOSALS, ROUNDS, SOME)
+HEAD = (st.just(SET), st.integers(1, 2), SOME)
+MESSAGES = st.one_of(
+    st.builds(
+        Initiate, *HEAD, PROPOSALS, ROUNDS, st.none() | RECORDS, st.lists(ROUNDS, max_size=1).map(tuple), SOME
+    ),
+    st.builds(Ack, *HEAD, ROUNDS, st.lists(ROUNDS, max_size=1).map(tuple)),
+    st.builds(Busy, *HEAD, ROUNDS, PROPOSALS, ROUNDS),
+    st.builds(Stale, *HEAD, ROUNDS, RECORDS),
+    st.builds(Yield, *HEAD, ROUNDS),
+    st.builds(Commit, *HEAD, RECORDS),
+    st.builds(
+        CoordinatorFailed, *HEAD, PROPOSALS, ROUNDS, st.sampled_from(Status), SOME, st.none() | RECORDS
+    ),
+    st.builds(Collecting, *HEAD, ROUNDS),
+    st.builds(Parted, *HEAD),
+)
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(st.sampled_from("bcx"), MESSAGES) | st.none(), max_size=12), st.booleans())
+def test_no_message_of_the_right_shape_does_harm(script: list[Any], is_busy: bool) -> None:
+    """Whatever neighbours send, the core does not fail, and stays in its own view."""
+    net = SetNet("abc", retries=1)
+    if is_busy:
+        net.ask("a", join("ann"))
+    for each in script:
+        if each is None:
+            net.wait("a")
+        else:
+            sender, message = each
+            net.step("a", Received(Domain(sender), message))
+        state = net.cores["a"].state
+        assert state.me in state.view.servers and state.me not in state.isolated
+        assert state.isolated <= set(state.view.servers)
 
 
 def test_one_event_is_one_whoever_proposes_it() -> None:

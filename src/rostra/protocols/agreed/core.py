@@ -287,7 +287,9 @@ class SetCore:
     def _refused(self, who: ServerId, message: Busy) -> None:
         state = self.state
         match state.phase:
-            case Coordinating(proposal, own) if own == message.refused:
+            case Coordinating(proposal, own) if (
+                own == message.refused and message.round.coordinator in state.view.servers
+            ):
                 rival = message.round
                 if rival in state.withdrawn:
                     self._send(who, Yield(*self._head(), rival))
@@ -326,7 +328,8 @@ class SetCore:
         state = self.state
         match state.phase:
             case Locked(proposal, held) | Electing(proposal, held) if held == round:
-                self._set(phase=Idle())
+                # Who has withdrawn on this base does not begin again: two that do so take turns for ever.
+                self._set(phase=Holding() if state.withdrawn else Idle())
                 self._remember(Remembered(proposal, round, round.coordinator, is_open=False))
             case _:
                 self._set(
@@ -343,7 +346,7 @@ class SetCore:
     def _learn(self, who: ServerId, record: CommitRecord | None) -> None:
         """A server says that this was committed."""
         state = self.state
-        if record is None or record.proposal.pid == state.base:
+        if record is None or record.proposal.pid == state.base or record.round.pid != record.proposal.pid:
             return None
         proposal, by = record.proposal, record.round.coordinator
         if state.base != proposal.base:
@@ -421,6 +424,8 @@ class SetCore:
     def _coordinator_failed(self, who: ServerId, message: CoordinatorFailed) -> None:
         """What another says about a coordinator, and how it stands itself."""
         proposal, round = message.proposal, message.round
+        if round.pid != proposal.pid:
+            return self._ignored("CoordinatorFailed", "not its own round")
         if round.coordinator == self.state.me:
             return self._isolate(who, "it gave us up")
         self._learn(who, message.last)
@@ -448,7 +453,7 @@ class SetCore:
             case Coordinating(own_proposal) if own_proposal.pid == proposal.pid:
                 self._repeat([who])
             case Electing(own_proposal) | Locked(own_proposal) if own_proposal.pid == proposal.pid:
-                if message.status is Status.ACKED:
+                if message.status is Status.ACKED and state.me not in message.heard:  # or it is an answer
                     self._send(who, self._status(proposal, round, Status.ACKED, (who,)))
             case _ if message.status is not Status.ACKED:
                 self._ignored("CoordinatorFailed", "of a round that is over")
@@ -764,7 +769,7 @@ def _concerns_us(proposal: Proposal, state: SetState) -> bool:
     """May we agree to it? Not to our own removal, nor to a proposal that makes no sense in our view."""
     match proposal.change:
         case ServersFailed(failed):
-            return state.me not in failed and set(failed) < set(state.view.servers)
+            return bool(failed) and state.me not in failed and set(failed) < set(state.view.servers)
         case ServerLeft(server):
             return server in state.view.servers
     return True
