@@ -33,8 +33,8 @@ from rostra.protocols.fifo.member import MemberCore
 from rostra.protocols.fifo.messages import (
     Channel,
     Cut,
+    CutEntry,
     CutReply,
-    Entry,
     ForceJoin,
     StartSync,
     SyncReply,
@@ -110,7 +110,7 @@ class Driver:
                 question = decode_control(effect.request.data)
                 if isinstance(question, ViewId):
                     floors = tuple(sorted({host_of(each.endpoint): (1, 1) for each in far}.items()))
-                    entries = tuple([Entry(each.endpoint, each.stamp, Role.SEND, 1) for each in far])
+                    entries = tuple([CutEntry(each.endpoint, each.stamp, Role.SEND, 1) for each in far])
                     reply = CutReply(G, question.req, 1, Cut(MIT, 1, floors, True, entries))
         self.tell(ns.Message(delegate_at(MIT).endpoint, encode(reply)))
         self.tell(ns.Message(delegate_at(MIT).endpoint, encode(ViewId(G, 9, 1, 1))))
@@ -132,7 +132,7 @@ class Driver:
                     asked[parent(host_of(to))] = question.req
         for name in names:
             floors = tuple(sorted({host_of(each.endpoint): (1, 1) for each in speak[name]}.items()))
-            entries = tuple([Entry(each.endpoint, each.stamp, Role.BOTH, 1) for each in speak[name]])
+            entries = tuple([CutEntry(each.endpoint, each.stamp, Role.BOTH, 1) for each in speak[name]])
             reply = CutReply(G, asked[name], 1, Cut(name, 1, floors, True, entries))
             self.tell(ns.Message(delegate_at(name).endpoint, encode(reply)))
             self.tell(ns.Message(delegate_at(name).endpoint, encode(ViewId(G, 9, 1, 1))))
@@ -183,7 +183,7 @@ def member(*, senders: int = 1, others: int = 0) -> MemberCore:
     rest = tuple(people("mit", Role.RECEIVE, others))
     core.step(0.0, Told(ns.Absolute(G, (delegate_at(HUJI), *near, *rest))))
     floors = tuple(sorted({host_of(each.endpoint): (1, 1) for each in near}.items()))
-    entries = tuple([Entry(each.endpoint, each.stamp, Role.SEND, 1) for each in near])
+    entries = tuple([CutEntry(each.endpoint, each.stamp, Role.SEND, 1) for each in near])
     reply = SyncReply(G, 1, 1, (Cut(HUJI, 1, floors, True, entries),), Channel())
     core.step(0.0, Told(ns.Message(delegate_at(HUJI).endpoint, encode(reply))))
     return core

@@ -17,7 +17,7 @@ from support.lab import FORGIVING, WITHIN_S, Lab, until
 
 from rostra.names import Domain
 from rostra.runtime.blame import MOST_S, Blame, held_off_s
-from rostra.runtime.record import Record
+from rostra.runtime.record import EventLog
 from rostra.runtime.store import BLAMED_MAX, Disk, MemoryStore
 
 FAILS = """
@@ -135,7 +135,7 @@ def test_one_that_has_done_no_harm_for_long_is_forgiven(tmp_path: Path) -> None:
     disk.blame(host)
     hosted = SimpleNamespace(path=eu, store=disk, trouble={})
     process: Any = SimpleNamespace(
-        loop=SimpleNamespace(time=lambda: now), hosted_nodes={eu: hosted}, record=Record(quiet=True)
+        loop=SimpleNamespace(time=lambda: now), hosted_nodes={eu: hosted}, record=EventLog(quiet=True)
     )
     blame = Blame(process)
     blame.remember(hosted)  # type: ignore[arg-type]

@@ -58,10 +58,10 @@ def test_what_it_said_is_still_there_to_be_read(node: HostileNode) -> None:
 
 
 def test_a_json_document_means_what_it_meant(capsys: pytest.CaptureFixture[str]) -> None:
-    from rostra.cli.output import Output, show_json
+    from rostra.cli.output import OutputFormat, show_json
 
     said = {"why": f"{TITLE}{CSI}\u2028 ü \u202e \\u009b"}
-    show_json(said, Output.JSON)
+    show_json(said, OutputFormat.JSON)
     shown = capsys.readouterr().out
     assert not OBEYED.search(shown) and json.loads(shown) == said
 
@@ -74,8 +74,9 @@ def test_plain_keeps_everything_else() -> None:
 
 def test_bodies_of_messages_are_shown_plainly_on_a_terminal_and_as_they_are_in_a_pipe() -> None:
     show = (
-        "from rostra.cli.tail import _show; from rostra.cli.output import Output;"
-        "import types; _show(types.SimpleNamespace(first=1), [b'one\\x1b[2J\\xff', b'two'], Output.TABLE)"
+        "from rostra.cli.tail import _show; from rostra.cli.output import OutputFormat;"
+        "import types; block = types.SimpleNamespace(first=1);"
+        "_show(block, [b'one\\x1b[2J\\xff', b'two'], OutputFormat.TABLE)"
     )
     command = [sys.executable, "-c", show]
     assert subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout == b"one\x1b[2J\xff\ntwo\n"

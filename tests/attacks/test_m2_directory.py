@@ -12,7 +12,7 @@ from support.lab import FORGIVING, Lab, until
 from support.strangers import stranger
 
 from rostra.names import Domain, Group
-from rostra.protocols.channel.messages import Call, Datagram, Directory, Word
+from rostra.protocols.channel.messages import Call, ChannelMessage, Datagram, Directory
 from rostra.protocols.links.core import SESSIONS_PER_LIFE
 from rostra.protocols.links.packets import Beat, Hello
 from rostra.wire.datagrams import Datagrams
@@ -68,7 +68,7 @@ async def test_how_a_lan_is_spoken_to_is_believed_of_its_server_alone(fanout: La
             mouth.bind((host, 0))
             mouth.setblocking(False)
 
-            def say(to: Domain, word: Word, at: tuple[str, int]) -> None:
+            def say(to: Domain, word: ChannelMessage, at: tuple[str, int]) -> None:
                 mouth.sendto(b"".join(datagrams.word(GROUP, LIAR, to, word, key)), at)
 
             def places() -> dict[str, tuple[str, int]]:

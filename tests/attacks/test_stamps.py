@@ -3,7 +3,7 @@ which once could not read one above 2^62: nobody elsewhere got into a group that
 
 from rostra.groups.members import Cause, Member, Members
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.fifo.messages import Channel, Cut, Entry, Role, SyncReply, decode_control, encode
+from rostra.protocols.fifo.messages import Channel, Cut, CutEntry, Role, SyncReply, decode_control, encode
 from rostra.protocols.links.packets import Data, Hello
 from rostra.protocols.relaxed.messages import EndpointsJoined, MessageId
 from rostra.wire import Encoder, FrameKind, FrameReader
@@ -24,6 +24,6 @@ def passes_the_door(stamp: tuple[int, int]) -> bool:
 def test_what_links_let_through_about_a_member_can_be_told_to_newcomers() -> None:
     assert passes_the_door((LARGEST, LARGEST)) and not passes_the_door((LARGEST + 1, 0))
     floors = ((Domain("us.h1"), (LARGEST, LARGEST)),)
-    cut = Cut(US, LARGEST, floors, True, (Entry(LIAR, (LARGEST, LARGEST), Role.BOTH, 1),))
+    cut = Cut(US, LARGEST, floors, True, (CutEntry(LIAR, (LARGEST, LARGEST), Role.BOTH, 1),))
     reply = SyncReply(Group("g", Domain("world")), 1, LARGEST, (cut,), Channel())
     assert decode_control(encode(reply)) == reply

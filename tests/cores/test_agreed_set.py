@@ -31,16 +31,16 @@ from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.agreed.cut import EXACT_MAX, largest_part
 from rostra.protocols.agreed.messages import (
     Ack,
+    AgreementStatus,
     AnySetMessage,
     Busy,
     Collecting,
     Commit,
     CoordinatorFailed,
     Initiate,
-    Parted,
+    PartedFromSet,
     SetMessage,
     Stale,
-    Status,
     Yield,
 )
 from rostra.protocols.agreed.state import Coordinating, Holding, Idle
@@ -421,7 +421,7 @@ def test_after_isolation_no_word_but_that_one() -> None:
     before = len(net.sent)
     net.ask("b", join("bob"))
     net.settle()
-    assert {type(message) for _, to, message in net.sent[before:] if to == "c"} <= {Parted}
+    assert {type(message) for _, to, message in net.sent[before:] if to == "c"} <= {PartedFromSet}
     assert ("c", "b") in net.isolations() and net.view("c") == "c"
 
 
@@ -564,7 +564,9 @@ def test_a_late_commit_of_a_coordinator_given_up_is_not_applied() -> None:
     net.deliver("c", "b")
     assert net.commits("b") == [join("ann")]
     late = net.lanes["b", "a"].popleft()
-    status = CoordinatorFailed(SET, 1, (server("b"),), late.record.proposal, late.record.round, Status.ACKED)
+    status = CoordinatorFailed(
+        SET, 1, (server("b"),), late.record.proposal, late.record.round, AgreementStatus.ACKED
+    )
     net.step("a", Received(Domain("c"), status))
     effects = net.step("a", Received(Domain("b"), late))
     assert Ignored("Commit", "isolated") in effects and net.commits("a") == []
@@ -576,7 +578,9 @@ def test_a_coordinator_that_hears_it_failed_isolates_who_says_so() -> None:
     net.ask("b", join("ann"))
     [round] = {message.round for _, _, message in net.sent if isinstance(message, Initiate)}
     proposal = net.cores["b"].state.lock[0]
-    net.step("b", Received(Domain("c"), CoordinatorFailed(SET, 1, (), proposal, round, Status.ACKED)))
+    net.step(
+        "b", Received(Domain("c"), CoordinatorFailed(SET, 1, (), proposal, round, AgreementStatus.ACKED))
+    )
     assert ("b", "c") in net.isolations()
 
 
@@ -722,7 +726,11 @@ def test_messages_have_numbers_of_their_block_and_come_back_as_they_were() -> No
 
 def test_a_message_out_of_bounds_is_not_read() -> None:
     many = tuple(ServerId(Domain(f"s{number}"), 1) for number in range(65))
-    for message in (Parted(SET, 1, many), Parted(SET, -1, ()), Parted(SET, 1, (ServerId(Domain("a"), -1),))):
+    for message in (
+        PartedFromSet(SET, 1, many),
+        PartedFromSet(SET, -1, ()),
+        PartedFromSet(SET, 1, (ServerId(Domain("a"), -1),)),
+    ):
         with pytest.raises(msgspec.ValidationError):
             msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=AnySetMessage)
 
@@ -750,10 +758,16 @@ MESSAGES = st.one_of(
     st.builds(Yield, *HEAD, ROUNDS),
     st.builds(Commit, *HEAD, RECORDS),
     st.builds(
-        CoordinatorFailed, *HEAD, PROPOSALS, ROUNDS, st.sampled_from(Status), SOME, st.none() | RECORDS
+        CoordinatorFailed,
+        *HEAD,
+        PROPOSALS,
+        ROUNDS,
+        st.sampled_from(AgreementStatus),
+        SOME,
+        st.none() | RECORDS,
     ),
     st.builds(Collecting, *HEAD, ROUNDS),
-    st.builds(Parted, *HEAD),
+    st.builds(PartedFromSet, *HEAD),
 )
 
 

@@ -5,7 +5,6 @@ import pytest
 from rostra.core.effects import Effect, Ignored
 from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.detect.programs import (
-    Ping,
     ProgramClosed,
     ProgramHeard,
     ProgramOpened,
@@ -13,6 +12,7 @@ from rostra.protocols.detect.programs import (
     ProgramSuspected,
     ProgramTrusted,
     ProgramWatch,
+    SendPing,
 )
 from rostra.protocols.links.events import Ticked
 
@@ -38,9 +38,9 @@ def tick(watch: ProgramWatch, start: float, until: float) -> list[tuple[float, E
 
 def test_a_quiet_program_is_pinged_once_and_an_answer_is_all_it_owes() -> None:
     watch = watching(1)
-    assert tick(watch, 0.0, 1.0) == [(0.5, Ping(1))]
+    assert tick(watch, 0.0, 1.0) == [(0.5, SendPing(1))]
     assert watch.step(1.0, ProgramHeard(1)) == []
-    assert tick(watch, 1.0, 1.5) == [(1.5, Ping(1))]
+    assert tick(watch, 1.0, 1.5) == [(1.5, SendPing(1))]
 
 
 def test_a_program_that_talks_is_not_pinged() -> None:
@@ -55,7 +55,7 @@ def test_a_program_stopped_for_two_seconds_is_suspected_and_keeps_its_place() ->
     watch = watching(1)
     effects = tick(watch, 0.0, 2.0)
 
-    assert [type(effect) for _, effect in effects] == [Ping, ProgramSuspected]
+    assert [type(effect) for _, effect in effects] == [SendPing, ProgramSuspected]
     assert effects[1][0] <= 1.75
     assert watch.suspected == (1,)
     assert watch.step(2.0, ProgramHeard(1)) == [ProgramTrusted(1, after_s=2.0)]

@@ -9,7 +9,7 @@ from rostra.core.effects import LinkDown
 from rostra.errors import BadInput
 from rostra.protocols.detect.accrual import PHI_MAX, Rhythm, phi
 from rostra.protocols.detect.config import DetectConfig
-from rostra.protocols.detect.core import Detector, Verdict
+from rostra.protocols.detect.core import Detector, PeerVerdict
 from rostra.protocols.detect.health import lateness_after
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.events import Removed, Suspected, Trusted
@@ -73,7 +73,9 @@ def test_lateness_is_forgiven_by_half_every_half_life() -> None:
 # The detector
 
 
-def silence_until(detector: Detector, config: DetectConfig, verdict: Verdict, late_s: float = 0.0) -> float:
+def silence_until(
+    detector: Detector, config: DetectConfig, verdict: PeerVerdict, late_s: float = 0.0
+) -> float:
     """Tick in silence from time 0 until this verdict, and say when that was."""
     now = 0.0
     while now < 100.0:
@@ -99,8 +101,8 @@ def test_each_profile_suspects_and_gives_up_when_it_says(
     profile: str, suspected_s: tuple[float, float], gone_s: tuple[float, float]
 ) -> None:
     config = PROFILES[profile]
-    assert suspected_s[0] <= silence_until(watching(config), config, Verdict.OVERDUE) <= suspected_s[1]
-    assert gone_s[0] <= silence_until(watching(config), config, Verdict.GONE) <= gone_s[1]
+    assert suspected_s[0] <= silence_until(watching(config), config, PeerVerdict.OVERDUE) <= suspected_s[1]
+    assert gone_s[0] <= silence_until(watching(config), config, PeerVerdict.GONE) <= gone_s[1]
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -114,7 +116,7 @@ def test_a_busy_second_does_not_make_the_next_quiet_one_suspicious(profile: str)
 
     assert detector.rhythm.mean_s == config.heartbeat_interval_s
     detector.ticked(now + 1.2 * config.heartbeat_interval_s, 0.0)
-    assert detector.judge(now + 1.2 * config.heartbeat_interval_s) is Verdict.ALIVE
+    assert detector.judge(now + 1.2 * config.heartbeat_interval_s) is PeerVerdict.ALIVE
 
 
 @pytest.mark.spec("C-029")
@@ -132,14 +134,14 @@ def test_whatever_was_observed_a_silent_peer_is_overdue_and_then_gone_within_the
     detector.own_lateness_s = own_lateness_s
     detector.begin(now)
 
-    verdicts: list[Verdict] = []
+    verdicts: list[PeerVerdict] = []
     start = now
-    while Verdict.GONE not in verdicts:
+    while PeerVerdict.GONE not in verdicts:
         now += config.tick_s
         detector.ticked(now, 0.0)
         verdicts.append(detector.judge(now))
 
-    assert Verdict.OVERDUE in verdicts, "nobody is given up without having been suspected"
+    assert PeerVerdict.OVERDUE in verdicts, "nobody is given up without having been suspected"
     assert (
         config.down_after_s - 1e-9 <= now - start <= config.down_after_s + config.heartbeat_interval_s + 1e-9
     )
@@ -154,11 +156,11 @@ def test_an_irregular_peer_is_suspected_later_than_a_regular_one() -> None:
         irregular.ticked(now, 0.0)
     irregular.begin(0.0)
 
-    assert silence_until(irregular, config, Verdict.OVERDUE) > silence_until(
-        watching(config), config, Verdict.OVERDUE
+    assert silence_until(irregular, config, PeerVerdict.OVERDUE) > silence_until(
+        watching(config), config, PeerVerdict.OVERDUE
     )
-    assert silence_until(irregular, config, Verdict.GONE) > silence_until(
-        watching(config), config, Verdict.GONE
+    assert silence_until(irregular, config, PeerVerdict.GONE) > silence_until(
+        watching(config), config, PeerVerdict.GONE
     )
 
 
@@ -168,7 +170,7 @@ def test_time_in_which_our_own_loop_was_away_is_not_silence() -> None:
     detector.heard(0.5)
     detector.ticked(10.5, 9.75)
 
-    assert detector.judge(10.5) is Verdict.ALIVE
+    assert detector.judge(10.5) is PeerVerdict.ALIVE
     assert detector.silence_s(10.5) == pytest.approx(0.25)
     assert detector.own_lateness_s == 9.75
 
@@ -179,8 +181,8 @@ def test_a_node_that_was_late_itself_suspects_later_but_not_much() -> None:
     late = watching(config)
     late.own_lateness_s = 30.0
 
-    extra_s = silence_until(late, config, Verdict.OVERDUE) - silence_until(
-        watching(config), config, Verdict.OVERDUE
+    extra_s = silence_until(late, config, PeerVerdict.OVERDUE) - silence_until(
+        watching(config), config, PeerVerdict.OVERDUE
     )
 
     assert extra_s == config.stretch_max_s == 0.75
@@ -199,7 +201,7 @@ def test_a_loop_that_is_always_late_still_gives_up_a_dead_peer() -> None:
     config = DetectConfig.wan()
     detector = watching(config)
 
-    gone = silence_until(detector, config, Verdict.GONE, late_s=config.tick_s)
+    gone = silence_until(detector, config, PeerVerdict.GONE, late_s=config.tick_s)
 
     listened = gone / 2
     assert config.down_after_s <= listened <= config.down_after_s + config.heartbeat_interval_s

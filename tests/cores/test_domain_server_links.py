@@ -23,7 +23,7 @@ from support.bench import (
 from rostra.core.effects import LinkDown, LinkUp, Noted, Send
 from rostra.groups.members import Cause, Part
 from rostra.names import Domain
-from rostra.protocols.relaxed.collection import Kind
+from rostra.protocols.relaxed.collection import CollectionKind
 from rostra.protocols.relaxed.messages import DomainFailed, EndpointsJoined, ResolveRequest, SyncDone
 
 C1, C2 = "eu.fr.c1", "eu.fr.c2"
@@ -50,11 +50,11 @@ def merged(part, *members):
 
 
 def pulls(bench):
-    return [each for each in bench.server.collections if each.kind is Kind.PULL]
+    return [each for each in bench.server.collections if each.kind is CollectionKind.PULL]
 
 
 def pushes(bench):
-    return [each for each in bench.server.collections if each.kind is Kind.PUSH]
+    return [each for each in bench.server.collections if each.kind is CollectionKind.PUSH]
 
 
 # Down
@@ -314,7 +314,7 @@ def request_id(bench, kind):
 def test_a_finished_push_is_a_baseline_of_our_domain_for_the_parent_even_if_empty(members):
     bench = middle(C1)
     bench.up("eu")
-    id = request_id(bench, Kind.PUSH)
+    id = request_id(bench, CollectionKind.PUSH)
     assert bench.hear(C1, reply(id, *members, interest=ALL)) == to(
         "eu", message=merged(Part(True, Domain("eu.fr")), *members)
     )
@@ -325,7 +325,7 @@ def test_a_push_whose_last_awaited_child_dies_still_ends_as_a_push():
     """The paper answers with a reply that nobody expects, and the merge never happens (T-22)."""
     bench = middle(C1, C2)
     bench.up("eu")
-    bench.hear(C1, reply(request_id(bench, Kind.PUSH), X, interest=ALL))
+    bench.hear(C1, reply(request_id(bench, CollectionKind.PUSH), X, interest=ALL))
     baseline = merged(Part(True, Domain("eu.fr")), X)
     assert Send(Domain("eu"), baseline) in bench.down(C2)
 
@@ -341,7 +341,7 @@ def test_a_finished_pull_is_a_baseline_of_the_other_side_for_the_children(peer, 
     bench.tell(C2, RESOLVE)
     bench.up(peer)
     members = () if empty else (who,)
-    effects = bench.hear(peer, reply(request_id(bench, Kind.PULL), *members, interest=ALL))
+    effects = bench.hear(peer, reply(request_id(bench, CollectionKind.PULL), *members, interest=ALL))
     assert effects == to(C1, message=merged(part, *members))
 
 
@@ -353,7 +353,7 @@ def test_a_finished_pull_corrects_open_collections_that_had_that_sides_answer():
     bench.hear(C2, request)
     gone = member("eu.de.c1.h1/gone")
     bench.hear("eu.de", reply(request, gone, interest=ALL))
-    bench.hear("eu.de", reply(request_id(bench, Kind.PULL), A, interest=ALL))
+    bench.hear("eu.de", reply(request_id(bench, CollectionKind.PULL), A, interest=ALL))
     effects = bench.hear("eu", reply(request, interest=ALL))
     assert effects == to(C2, message=reply(request, A, interest=ALL))
 
@@ -372,7 +372,7 @@ def test_a_pull_is_discarded_with_its_neighbour():
 def test_a_pull_is_discarded_when_nobody_below_wants_every_change_any_more():
     bench = middle(C1)
     bench.up("eu.de")
-    id = request_id(bench, Kind.PULL)
+    id = request_id(bench, CollectionKind.PULL)
     bench.tell(C1, RESOLVE)
     assert pulls(bench) == []
     assert [each.why for each in bench.hear("eu.de", reply(id, A, interest=ALL))] == ["late reply"]
@@ -391,7 +391,7 @@ def test_a_push_is_discarded_when_the_parent_does_not_want_every_change():
 def test_a_push_takes_joins_from_children_that_have_answered_and_not_from_those_that_have_not():
     bench = middle(C1, C2)
     bench.up("eu")
-    id = request_id(bench, Kind.PUSH)
+    id = request_id(bench, CollectionKind.PUSH)
     late, early = member("eu.fr.c1.h2/late"), member("eu.fr.c2.h1/early")
     bench.hear(C1, reply(id, X, interest=ALL))
     bench.hear(C1, joins(C1, late))

@@ -14,7 +14,7 @@ from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.relaxed import requests as ns
 from rostra.protocols.relaxed.local_state import Presence
 from rostra.protocols.relaxed.messages import MessageId
-from rostra.protocols.relaxed.resolves import AUTO, Kind, Question, Resolves
+from rostra.protocols.relaxed.resolves import AUTO, OpenQuery, QueryKind, Resolves
 
 FEW, MANY = 20, 200
 
@@ -115,13 +115,13 @@ def test_an_answer_that_many_wait_for_is_told_to_all_of_them_in_one_notice(count
     endpoints = [Endpoint(f"huji.h1/m{number:04}#1") for number in range(count)]
     resolves = Resolves(Domain("huji"), {me: Presence() for me in endpoints}, lambda: MessageId("h", 1, 1))
     out: list[Effect] = []
-    entry_ = resolves.ask(0.0, G, Kind.RESOLVE, True, out)
+    entry_ = resolves.ask(0.0, G, QueryKind.RESOLVE, True, out)
     for token, me in enumerate(endpoints):
         entry_.waiters[me, AUTO] = None
-        question = Question(me, token, None, timed=False, waits_for={entry_.id: entry_})
+        question = OpenQuery(me, token, None, timed=False, waits_for={entry_.id: entry_})
         resolves.wait(question, None, out)
         entry_.waiters[me, token] = None
-    early = Question(endpoints[0], count, None, timed=False, waits_for={entry_.id: entry_})
+    early = OpenQuery(endpoints[0], count, None, timed=False, waits_for={entry_.id: entry_})
     resolves.wait(early, None, out)
     entry_.waiters = {(endpoints[0], count): None, **entry_.waiters}
     out.clear()

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from rostra.names import Domain, Group
 from rostra.protocols.flow.messages import Tree
-from rostra.protocols.flow.tree import Distances, Forwarding, order, plan, reached, span
+from rostra.protocols.flow.tree import DistanceMatrix, Forwarding, order, plan, reached, span
 
 HUJI, MIT, NTU = Domain("huji"), Domain("mit"), Domain("ntu")
 SITES = {(HUJI, MIT): 0.23, (MIT, NTU): 0.23, (HUJI, NTU): 0.39}
@@ -74,7 +74,7 @@ def test_a_tree_that_follows_another_reaches_everybody_and_makes_no_way_longer(n
     links = plan(lans, before, trips, **settings)
     assert len(links) == len(lans) - 1
     assert reached(links, lans[0], set(lans)) == set(lans)
-    near = Distances(trips, 0.25)
+    near = DistanceMatrix(trips, 0.25)
     ways = near.ways(lans, links)
     assert all(ways[pair] <= way + 0.003 for pair, way in near.ways(some, before).items())
 

@@ -7,7 +7,7 @@ from support.tref import T_REF
 
 from rostra.groups.members import Because, Cause, Part
 from rostra.names import ROOT, Domain, Group
-from rostra.protocols.relaxed.collection import Kind
+from rostra.protocols.relaxed.collection import CollectionKind
 from rostra.protocols.relaxed.domain import DomainServer
 from rostra.protocols.relaxed.messages import (
     DomainFailed,
@@ -97,7 +97,7 @@ def test_an_open_collection_knows_what_for_on_whose_behalf_and_whom_it_waits_for
     (question,) = cluster.collections.questions.values()
     # A cluster collects from its agents and from the world outside apart (C-174); only outside waits here.
     (collection,) = [part for part in question.parts if part.waiting]
-    assert (question.source, collection.kind, collection.group) == ("eu.fr.c1.h1", Kind.RESOLVE, G)
+    assert (question.source, collection.kind, collection.group) == ("eu.fr.c1.h1", CollectionKind.RESOLVE, G)
     assert collection.waiting == {"eu.fr", "eu.fr.c2"}
     assert (collection.members, collection.rise) == ({}, 0)  # nothing collected yet, and no row to have risen
 

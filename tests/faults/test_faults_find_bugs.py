@@ -84,7 +84,9 @@ def ends_epochs_for_one_side_only(patch: pytest.MonkeyPatch) -> None:
 
 def shares_any_open_question(patch: pytest.MonkeyPatch) -> None:
     """T-19."""
-    patch.setattr(resolves.OpenResolve, "can_be_shared", lambda self, now: self.kind is resolves.Kind.RESOLVE)
+    patch.setattr(
+        resolves.OpenResolve, "can_be_shared", lambda self, now: self.kind is resolves.QueryKind.RESOLVE
+    )
 
 
 def counts_those_who_still_owe_their_answer(patch: pytest.MonkeyPatch) -> None:

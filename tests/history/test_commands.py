@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from rostra.cli import application
 from rostra.history import warm
-from rostra.history.answers import Answer, cell
+from rostra.history.answers import AnswerRows, cell
 from rostra.history.ingest import Ingest
 from rostra.history.session import GONE_FIX
 
@@ -107,7 +107,7 @@ def test_answers_come_as_csv_json_lines_and_parquet_with_times_in_utc(
             "SELECT 'ann, bob' AS who, TIMESTAMP '2026-11-15 12:00:00.5' AS at,"
             " NULL AS left_at, array(1, 2) AS n, 2591999.123456D AS of_s"
         )
-        answer = Answer(frame)
+        answer = AnswerRows(frame)
         csv, lines, document, parquet = io.BytesIO(), io.BytesIO(), io.BytesIO(), io.BytesIO()
         answer.write_csv(csv)
         answer.write_json(lines, lines=True)
@@ -132,8 +132,8 @@ def test_answers_come_as_csv_json_lines_and_parquet_with_times_in_utc(
 
 
 def test_a_long_answer_is_cut_for_a_terminal_and_says_so(spark: SparkSession) -> None:
-    assert Answer(spark.range(5), at_most=5).is_cut is False
-    cut = Answer(spark.range(6), at_most=5)
+    assert AnswerRows(spark.range(5), at_most=5).is_cut is False
+    cut = AnswerRows(spark.range(6), at_most=5)
     assert (cut.is_cut, cut.table.num_rows) == (True, 5)
 
 
@@ -157,13 +157,13 @@ def test_on_a_terminal_times_leave_out_what_all_of_them_begin_with(spark: SparkS
 
     def shown(*chosen: str) -> tuple[str, list[list[str]]]:
         values = ", ".join(f"(TIMESTAMP '{each}', NULL)" for each in chosen)
-        got = Answer(spark.sql(f"SELECT * FROM VALUES {values} AS t(at, left_at)"))
+        got = AnswerRows(spark.sql(f"SELECT * FROM VALUES {values} AS t(at, left_at)"))
         return got.common, list(got.cells(narrow=True))
 
     assert shown(*times[:2]) == ("2026-11-15", [["12:00:00.500", "-"], ["12:00:01.123", "-"]])
     assert shown(*times[1:3]) == ("2026", [["11-15 12:00:01.123", "-"], ["11-16 09:00:00.000", "-"]])
     assert shown(*times[2:]) == ("", [["2026-11-16 09:00:00.000", "-"], ["2027-01-01 00:00:00.000", "-"]])
-    assert list(Answer(spark.sql(f"SELECT TIMESTAMP '{times[0]}' AS at")).cells()) == [
+    assert list(AnswerRows(spark.sql(f"SELECT TIMESTAMP '{times[0]}' AS at")).cells()) == [
         ["2026-11-15T12:00:00.500000Z"]
     ]
 

@@ -19,7 +19,7 @@ from rostra.cli import application
 from rostra.errors import NotAvailable, NotInstalled, Unreachable
 from rostra.history import files
 from rostra.history.archive import Archive
-from rostra.history.files import Directory
+from rostra.history.files import LocalDirectory
 from rostra.history.ingest import Ingest
 from rostra.history.questions.stays import stays
 from rostra.history.rebuild import rebuild
@@ -140,7 +140,7 @@ def test_of_two_ingests_at_once_one_is_refused(spark: SparkSession, store: str, 
 
 
 def test_two_compactions_at_once_do_not_replace_each_other(store: str) -> None:
-    place = Directory(f"{store}/swapped")
+    place = LocalDirectory(f"{store}/swapped")
     assert place.swap("a", b"1", None) and not place.swap("a", b"2", None)
     assert not place.swap("a", b"2", lambda there: there == b"0")
     assert place.swap("a", b"2", lambda there: place.swap("b", b"", None) and there == b"1")
@@ -172,4 +172,4 @@ def test_what_cannot_work_there_is_said_before_java_starts(
     monkeypatch.setattr(files, "find_spec", lambda name: None)
     assert "pip install 'rostra[s3]'" in said("ingest", "-j", str(tmp_path), "-t", f"{store}/new")
     with pytest.raises(NotInstalled):
-        Directory(f"{store}/new").check_commits()
+        LocalDirectory(f"{store}/new").check_commits()

@@ -20,16 +20,16 @@ from rostra.history.arrow import STAYS_IN_ARROW, shaped_as, table_in_arrow
 from rostra.history.intervals import Ending, end, fold, sight
 from rostra.history.partitions import (
     FILE_WEIGHT,
-    Life,
     Partition,
     Take,
+    WriterLife,
     shared,
     write_partition,
     write_partition_document,
 )
 from rostra.history.runs import Key
 from rostra.history.schemas import KINDS_OF, TABLES
-from rostra.history.tables import FORMAT, Commit, Tables
+from rostra.history.tables import FORMAT, BatchCommit, Tables
 from rostra.journal.schema import COLUMNS, KINDS
 
 EVENTS = table_in_arrow("events", {})
@@ -131,7 +131,7 @@ def test_every_column_that_a_kind_fills_is_in_its_table(tmp_path: Path) -> None:
     segment = send(tmp_path / "journal", rows)
     key = Key("w", "eu.h1", 1)
     take = Take(str(segment), 1, len(rows), len(rows), "events")
-    written = write_partition(Partition(str(tmp_path), "0", (Life(key, (take,)),), {}))
+    written = write_partition(Partition(str(tmp_path), "0", (WriterLife(key, (take,)),), {}))
     assert rows_in(tmp_path, written.files["events"]) == pa.Table.from_pylist(rows, SCHEMA).to_pylist()
     filled = {kind.name: set(kind.columns.split()) for kind in KINDS}
     for table, kinds in KINDS_OF.items():
@@ -152,7 +152,7 @@ def test_rows_that_came_late_are_events_and_no_part_of_a_stay(tmp_path: Path) ->
     segment = str(send(tmp_path / "journal", journal.rows))
     key = Key("w", "eu.h1", 1)
     takes = (Take(segment, 2, 2, None, "late"), Take(segment, 3, 3, None, "events"))
-    written = write_partition(Partition(str(tmp_path), "0", (Life(key, takes),), {}))
+    written = write_partition(Partition(str(tmp_path), "0", (WriterLife(key, takes),), {}))
     assert written.rows == {"events": 2, "notices": 2, "open": 1}
     assert written.opened == [(key, 1)]
 
@@ -167,13 +167,13 @@ def test_held_rows_of_several_lives_are_found_again(tmp_path: Path) -> None:
         for host in ("eu.h1", "eu.h2")
     }
     lives = tuple(
-        Life(Key("w", host, 1), (Take(source, 2, 4, None, "held"),)) for host, source in sources.items()
+        WriterLife(Key("w", host, 1), (Take(source, 2, 4, None, "held"),)) for host, source in sources.items()
     )
     held = write_partition(Partition(str(tmp_path), "0", lives, {}))
     (tmp_path / "held" / "batch=0").mkdir(parents=True)
     (tmp_path / held.files["held"]).rename(tmp_path / "held" / "batch=0" / "000.parquet")
     take = Take("held/batch=0", 3, 4, 2, "events")
-    partition = Partition(str(tmp_path), "1", (Life(Key("w", "eu.h2", 1), (take,)),), {})
+    partition = Partition(str(tmp_path), "1", (WriterLife(Key("w", "eu.h2", 1), (take,)),), {})
     written = msgspec.json.decode(write_partition_document(msgspec.json.encode(partition)))
     assert [(row["writer"], row["seq"]) for row in rows_in(tmp_path, written["files"]["events"])] == [
         ("eu.h2", 3),
@@ -195,7 +195,7 @@ def test_a_source_that_is_not_what_it_was_is_named(tmp_path: Path, harm: str) ->
         case "gone":
             segment.unlink()
     take = Take(str(segment), 1, 6, 6, "events")
-    written = write_partition(Partition(str(tmp_path), "0", (Life(Key("w", "eu.h1", 1), (take,)),), {}))
+    written = write_partition(Partition(str(tmp_path), "0", (WriterLife(Key("w", "eu.h1", 1), (take,)),), {}))
     assert [trouble.source for trouble in written.troubles] == [str(segment)]
     assert written.files == {}
 
@@ -210,7 +210,7 @@ def test_a_changed_byte_in_a_page_never_becomes_another_row(tmp_path: Path) -> N
     ends = [begin + page.total_compressed_size for begin, page in zip(begins, pages, strict=True)]
     key = Key("w", "eu.h1", 1)
     partition = Partition(
-        str(tmp_path), "0", (Life(key, (Take(str(segment), 1, len(rows), None, "events"),)),), {}
+        str(tmp_path), "0", (WriterLife(key, (Take(str(segment), 1, len(rows), None, "events"),)),), {}
     )
     before = rows_in(tmp_path, write_partition(partition).files["events"])
     dice, found = Random(7), 0
@@ -224,8 +224,8 @@ def test_a_changed_byte_in_a_page_never_becomes_another_row(tmp_path: Path) -> N
 
 
 def test_partitions_are_worth_a_task_and_of_similar_weight() -> None:
-    def life(nth: int, rows: int) -> Life:
-        return Life(Key("w", f"h{nth}", 1), (Take("s", 1, rows, rows, "events"),))
+    def life(nth: int, rows: int) -> WriterLife:
+        return WriterLife(Key("w", f"h{nth}", 1), (Take("s", 1, rows, rows, "events"),))
 
     assert [len(partition) for partition in shared([life(nth, 10) for nth in range(20)], cores=2)] == [20]
     many = shared([life(nth, 100_000 * (nth + 1)) for nth in range(20)], cores=2)
@@ -250,12 +250,14 @@ def test_tables_may_be_on_any_file_system_that_arrow_knows(
     segment = send(tmp_path / "journal", journal.rows)
     source = f"far://{segment.relative_to(tmp_path)}"
     take = Take(source, 1, 2, 2, "events")
-    written = write_partition(Partition("far://tables", "0", (Life(Key("w", "eu.h1", 1), (take,)),), {}))
+    written = write_partition(
+        Partition("far://tables", "0", (WriterLife(Key("w", "eu.h1", 1), (take,)),), {})
+    )
     tables = Tables("far://tables")
     for table, file in written.files.items():
         tables.place.put(f"{table}/batch=0", [file])
-    tables.commit(Commit(0, 0, written.rows))
-    assert tables.newest() == Commit(0, 0, {"events": 2, "notices": 2, "stays": 1}, format=FORMAT)
+    tables.commit(BatchCommit(0, 0, written.rows))
+    assert tables.newest() == BatchCommit(0, 0, {"events": 2, "notices": 2, "stays": 1}, format=FORMAT)
     assert tables.directories("stays") == ["far://tables/stays/batch=0"]
     stays = rows_in(tmp_path, "tables/stays/batch=0/000.parquet")
     assert [(stay["joined_seq"], stay["left_seq"]) for stay in stays] == [(1, 2)]
@@ -267,7 +269,7 @@ def test_what_was_replaced_just_now_is_kept_for_its_readers_however_old_it_is(tm
         (tmp_path / "events" / directory).mkdir(parents=True)
         os.utime(tmp_path / "events" / directory, (0, 0))
     tables.write_epochs("batch=1", {})
-    tables.commit(Commit(1, 0, {"events": 1}))
+    tables.commit(BatchCommit(1, 0, {"events": 1}))
     assert tables.sweep(older_than_s=600, now=5_000) == []
     assert tables.sweep(older_than_s=600, now=5_599) == []
     assert sorted(tables.sweep(older_than_s=600, now=5_600)) == ["events/batch=0", "events/batch=1"]

@@ -5,16 +5,16 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rostra.history.runs import Epoch, Key, Plan, Run, plan
+from rostra.history.runs import Epoch, IngestPlan, Key, RowRun, plan
 
 H1 = Key("w", "eu.paris.h1", 1)
 H1_AGAIN = Key("w", "eu.paris.h1", 2)
 MINUTE = 60_000_000
 
 
-def run(first: int, last: int, *, key: Key = H1, source: str = "a", closing: bool = False) -> Run:
+def run(first: int, last: int, *, key: Key = H1, source: str = "a", closing: bool = False) -> RowRun:
     """One row per second."""
-    return Run(
+    return RowRun(
         key, first, last, last - first + 1, first * 1_000_000, last * 1_000_000, "agent", closing, source
     )
 
@@ -23,7 +23,7 @@ def taken(pieces: list) -> list[tuple[int, int]]:
     return [(piece.first, piece.last) for piece in pieces]
 
 
-def planned(*runs: Run, known: dict[Key, Epoch] | None = None, **options) -> Plan:
+def planned(*runs: RowRun, known: dict[Key, Epoch] | None = None, **options) -> IngestPlan:
     return plan(known or {}, runs, **{"hole_after_us": 10 * MINUTE, **options})
 
 

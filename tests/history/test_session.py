@@ -147,7 +147,7 @@ def test_a_java_that_ends_while_progress_is_shown_is_nobodys_traceback(
 def test_what_takes_long_says_so_once_where_nothing_can_be_drawn(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    line = progress.Line("asking Spark")
+    line = progress.ProgressLine("asking Spark")
     line.say("1 of 2 tasks")
     assert capsys.readouterr().err == ""  # it may be over before anybody wonders
     monkeypatch.setattr(progress, "QUIET_FOR_S", 0.0)

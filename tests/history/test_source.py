@@ -20,15 +20,15 @@ from rostra.history.archive import Archive, views
 from rostra.history.ingest import Ingest
 from rostra.history.journals import read_journal, segments
 from rostra.history.questions.stays import stays
-from rostra.history.runs import Key, Piece, Run
+from rostra.history.runs import Key, Piece, RowRun
 from rostra.history.schemas import EVENTS
 from rostra.history.session import PUSHDOWN, given_up
 from rostra.history.source import (
     Condition,
+    FileSlice,
     JournalReader,
     JournalStream,
-    Part,
-    Parts,
+    TaskInput,
     Wanted,
     register,
     rows_of,
@@ -92,7 +92,7 @@ def test_options_and_conditions_give_what_a_filter_gives(session: SparkSession, 
 
 
 def files_read(reader: JournalReader) -> set[str]:
-    return {part.path for task in reader.partitions() if isinstance(task, Parts) for part in task.parts}
+    return {part.path for task in reader.partitions() if isinstance(task, TaskInput) for part in task.parts}
 
 
 def test_files_that_cannot_matter_are_not_opened_by_any_task(journal: Path) -> None:
@@ -198,7 +198,8 @@ def test_a_group_has_the_wanted_rows_of_each_segment_and_a_broken_one_is_left_ou
     paths = [send(tmp_path, mine[first : first + 4]) for first in (0, 4, 8)]
     damage(paths[1])
     parts = [
-        Part(str(path), first, last) for path, first, last in zip(paths, (2, 5, 9), (4, 8, 11), strict=True)
+        FileSlice(str(path), first, last)
+        for path, first, last in zip(paths, (2, 5, 9), (4, 8, 11), strict=True)
     ]
     wanted = [Condition("seq", ">", 2)]
     read = [batch.to_pylist() for batch in rows_of(parts, wanted, EVENTS, skips=True)]
@@ -211,10 +212,10 @@ def test_segments_of_one_row_are_worth_several_tasks() -> None:
     """To open a file takes longer than to read a row."""
     key = Key("w", "eu.h1", 1)
     pieces = [
-        Piece(Run(key, seq, seq, 1, 0, 0, "agent", closing=False, source=f"/j/{seq:04}.parquet"), seq, seq)
+        Piece(RowRun(key, seq, seq, 1, 0, 0, "agent", closing=False, source=f"/j/{seq:04}.parquet"), seq, seq)
         for seq in range(1, 1202)
     ]
-    made = [task.parts for task in tasks(pieces, []) if isinstance(task, Parts)]
+    made = [task.parts for task in tasks(pieces, []) if isinstance(task, TaskInput)]
     assert [part.first for parts in made for part in parts] == list(range(1, 1202))
     assert len(made) == 3
 

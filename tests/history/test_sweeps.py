@@ -9,7 +9,7 @@ from rostra.cli import application
 from rostra.errors import BadInput
 from rostra.history import Archive, session
 from rostra.history.sweeps.job import Results, here, on_spark, sweep
-from rostra.history.sweeps.plan import Run, read_plan
+from rostra.history.sweeps.plan import SweepRun, read_plan
 from rostra.history.sweeps.report import choices, curve, page, points
 from rostra.history.sweeps.run import FAILED, JOURNALS, ROW, execute
 from rostra.sim.world import World
@@ -114,7 +114,7 @@ def test_a_run_that_fails_is_a_row_with_its_error_and_is_tried_again(plan, tmp_p
     assert results.done() == {plan.runs[0].id}
 
 
-BAD = Run("none", {}, "lan", "lan", "lan", {}, 0.0, 1, 5.0)
+BAD = SweepRun("none", {}, "lan", "lan", "lan", {}, 0.0, 1, 5.0)
 
 
 def files(directory):

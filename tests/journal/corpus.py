@@ -27,7 +27,7 @@ from support.lab import FORGIVING, Lab, Process, until
 
 from rostra.journal.inputs import Turn, words
 from rostra.journal.segments import Place
-from rostra.journal.writer import INPUTS, Part, unpacked
+from rostra.journal.writer import INPUTS, RecordingPart, unpacked
 from rostra.names import Domain, Group
 from rostra.protocols.links.config import LinkConfig
 from rostra.sim import LAN, World
@@ -266,7 +266,9 @@ def make(name: str) -> None:
         sizes: list[int] = []
         for each in recordings(Path(scratch)):
             kept = b"".join([unpacked(part.read_bytes()) for part in each.parts])
-            whole = Part(f"{each.path}-{each.epoch}-000000.inputs", kept, lambda _, size: sizes.append(size))
+            whole = RecordingPart(
+                f"{each.path}-{each.epoch}-000000.inputs", kept, lambda _, size: sizes.append(size)
+            )
             whole.write(Place(CORPUS / name))
     print(f"{name}: {len(sizes)} recordings, {sum(sizes) / 1024:.0f} KiB")
 

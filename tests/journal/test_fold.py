@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rostra.groups.members import Because, Cause, Member, Part
-from rostra.journal.fold import JOINED, LEFT, Sight
+from rostra.journal.fold import JOINED, LEFT, ViewFold
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.relaxed.requests import Absolute, Joined, Left, Only, Without
 from rostra.sim.checkers import CheckReport
@@ -42,7 +42,7 @@ def member(endpoint: Endpoint, stamp: int = 1) -> Member:
 
 @given(st.lists(notices, max_size=20))
 def test_sight_is_what_the_obvious_fold_gives(script) -> None:
-    sight, reports = Sight(), {CHESS: CheckReport(), GO: CheckReport()}
+    sight, reports = ViewFold(), {CHESS: CheckReport(), GO: CheckReport()}
     for group in reports:
         sight.follow(ME, group)
     for notice in script:
@@ -58,7 +58,7 @@ def test_sight_is_what_the_obvious_fold_gives(script) -> None:
 def test_rows_with_news_are_everything_that_changed(script) -> None:
     """Whoever adds up lines with news, and nothing else, knows who is seen; every stay ends before the next
     of the same member begins."""
-    sight, added_up = Sight(), {CHESS: {}, GO: {}}
+    sight, added_up = ViewFold(), {CHESS: {}, GO: {}}
     for group in added_up:
         sight.follow(ME, group)
     for notice in script:
@@ -75,7 +75,7 @@ def test_rows_with_news_are_everything_that_changed(script) -> None:
 
 
 def test_a_list_says_who_left_who_joined_and_how_many_stayed() -> None:
-    sight = Sight()
+    sight = ViewFold()
     sight.follow(ME, CHESS)
     sight.take((ME,), Absolute(CHESS, (member(B), member(C))))
 
@@ -89,7 +89,7 @@ def test_a_list_says_who_left_who_joined_and_how_many_stayed() -> None:
 
 
 def test_a_member_that_came_back_unseen_left_and_joined() -> None:
-    sight = Sight()
+    sight = ViewFold()
     sight.follow(ME, CHESS)
     sight.take((ME,), Absolute(CHESS, (member(A, 1),)))
     ((_, _, lines, kept),) = sight.take((ME,), Joined(CHESS, (member(A, 3),), Cause.MERGE))
@@ -98,7 +98,7 @@ def test_a_member_that_came_back_unseen_left_and_joined() -> None:
 
 
 def test_a_part_that_came_back_without_somebody_says_that_it_left() -> None:
-    sight = Sight()
+    sight = ViewFold()
     sight.follow(ME, CHESS)
     sight.take((ME,), Absolute(CHESS, (member(A), member(B), member(C))))
     part = Part(True, Domain("eu"))
@@ -108,7 +108,7 @@ def test_a_part_that_came_back_without_somebody_says_that_it_left() -> None:
 
 
 def test_a_lost_domain_concerns_every_group_that_was_told() -> None:
-    sight = Sight()
+    sight = ViewFold()
     for observer, group in ((ME, CHESS), (ME, GO), (YOU, CHESS)):
         sight.follow(observer, group)
         sight.take((observer,), Absolute(group, (member(A), member(C))))
@@ -118,7 +118,7 @@ def test_a_lost_domain_concerns_every_group_that_was_told() -> None:
 
 
 def test_sight_ends_with_the_last_follower() -> None:
-    sight = Sight()
+    sight = ViewFold()
     sight.follow(ME, CHESS)
     sight.follow(YOU, CHESS)
     sight.take((ME, YOU), Absolute(CHESS, (member(A), member(B))))

@@ -13,18 +13,18 @@ from rostra.journal.inputs import (
     STARTED,
     Arrived,
     Began,
-    Ended,
     Fired,
     Gave,
     Inner,
     Recorder,
+    RecordingEnded,
     Started,
     Turn,
     effects_of,
     words,
 )
 from rostra.journal.segments import Place
-from rostra.journal.writer import INPUTS, Part, unpacked
+from rostra.journal.writer import INPUTS, RecordingPart, unpacked
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.fifo.events import Heard, JoinAsked, LeaveAsked, Paused, Resumed, Submitted
 from rostra.protocols.flow.config import FifoConfig
@@ -148,7 +148,7 @@ def test_a_recording_ends_at_its_bound_and_says_so_and_can_be_replayed(tmp_path)
     recorder.hand_over()
     assert said == ["it has reached its bound of 0 MB"]
     found = [word for part in parts for word in words(part)]
-    assert isinstance(found[0], Began) and isinstance(found[-1], Ended)
+    assert isinstance(found[0], Began) and isinstance(found[-1], RecordingEnded)
     fired, turns = (sum(isinstance(word, kind) for word in found) for kind in (Fired, Turn))
     assert fired == turns == 11
 
@@ -188,7 +188,7 @@ def rewrite(directory: Path, name: str, kept) -> None:
         recorder._write(word)
     recorder.hand_over()
     (whole,) = parts
-    Part(name, whole, lambda waited, size: None).write(Place(directory))
+    RecordingPart(name, whole, lambda waited, size: None).write(Place(directory))
 
 
 def test_groups_with_messages_are_recorded_too(tmp_path) -> None:
@@ -234,7 +234,7 @@ def record(directory: Path, began: Began, events: list[Event]) -> None:
         recorder.given(FLUSHED)
         recorder.gave(node.flush(float(n)))
     recorder.hand_over()
-    Part(f"{began.plan.path}-1-000000.inputs", b"".join(parts), lambda waited, size: None).write(
+    RecordingPart(f"{began.plan.path}-1-000000.inputs", b"".join(parts), lambda waited, size: None).write(
         Place(directory)
     )
 

@@ -13,7 +13,7 @@ from rostra.errors import BadInput
 from rostra.journal import segments
 from rostra.journal.bounds import Bounds
 from rostra.journal.entries import Entry, Identity
-from rostra.journal.fold import Line
+from rostra.journal.fold import ViewLine
 from rostra.journal.segments import Place, read
 from rostra.journal.writer import Pen, Writer
 from rostra.names import Endpoint
@@ -136,7 +136,7 @@ def test_what_does_not_fit_into_memory_is_dropped_counted_and_marked() -> None:
 def test_an_event_larger_than_what_may_wait_is_kept_if_nothing_waits() -> None:
     disk = Disk()
     writer, pen = write_to(disk, segment_rows=5, waiting_rows=10)
-    lines = [Line(Endpoint(f"eu.h1/p#{n}"), (1, n), "joined", True, "snapshot") for n in range(50)]
+    lines = [ViewLine(Endpoint(f"eu.h1/p#{n}"), (1, n), "joined", True, "snapshot") for n in range(50)]
     writer.take(Entry("absolute", NOON, lines=lines))
     writer.take(entry("closing"))
     assert pen.close(10)

@@ -13,7 +13,7 @@ from rostra.core.effects import TimerFired
 from rostra.protocols.agreed.changes import CommitRecord, GroupChange, Pid, SetView
 from rostra.protocols.agreed.core import SetCore
 from rostra.protocols.agreed.events import ServerIsolated, SetCommitted
-from rostra.protocols.agreed.messages import Parted
+from rostra.protocols.agreed.messages import PartedFromSet
 from rostra.protocols.agreed.state import Idle
 from rostra.sim.explore.agreed import SkipsInitiate, SwitchesSilently
 
@@ -27,7 +27,7 @@ class Storm:
         self.net = SetNet(self.names, kind=kind, retries=self.luck.randint(1, 3))
         loss = self.luck.choice([0.0, 0.1, 0.35])
         self.net.drops = lambda sender, to, message: (
-            not isinstance(message, Parted) and self.luck.random() < loss
+            not isinstance(message, PartedFromSet) and self.luck.random() < loss
         )
         self.asked: dict[str, list[GroupChange]] = {name: [] for name in self.names}
         self.links = {frozenset(pair) for pair in combinations(self.names, 2)}

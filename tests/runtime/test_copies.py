@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.agents import BECAUSE, GMS, HOST
 
-from rostra.client.copies import Copies, Follow
+from rostra.client.copies import Copies, FollowedGroup
 from rostra.client.streams import Stream
 from rostra.core.effects import Answer, Asked, FellBehind, LinkDown, LinkUp, Received, Send, Tell
 from rostra.groups.items import Change, Gap, Joined, Left, Only, View, Without
@@ -99,7 +99,7 @@ class World:
             self.step(Asked(Endpoint(""), 0, requests.Open(name)))
             self.mine.append(self.agent.names[name])
         self.twins = {me: Views() for me in self.mine}
-        self.follows: dict[tuple[Endpoint, Group], Follow] = {}
+        self.follows: dict[tuple[Endpoint, Group], FollowedGroup] = {}
         self.readers: dict[tuple[Endpoint, Group], Reader] = {}
 
     def step(self, event: Any) -> None:

@@ -11,7 +11,7 @@ from rostra.names import Domain
 from rostra.protocols.links.config import LinkConfig
 from rostra.runtime.notify import Systemd
 from rostra.runtime.process import Process
-from rostra.runtime.record import Record
+from rostra.runtime.record import EventLog
 from rostra.runtime.reload import Reloaded, reload
 from rostra.runtime.run import Settings, running
 from rostra.runtime.settings import SETTINGS, settle
@@ -99,7 +99,7 @@ def reloaded(change: tuple[str, str], *, after: str = TEXT) -> tuple[Reloaded, P
     async def take_over() -> tuple[Reloaded, Process]:
         old = parse_world(TEXT.replace("10.0.0.1:7700", "127.0.0.1:0"))
         new = parse_world(after.replace("10.0.0.1:7700", "127.0.0.1:0").replace(*change))
-        world = running(Settings(world=old, domains=(Domain("eu"),)), Record(quiet=True))
+        world = running(Settings(world=old, domains=(Domain("eu"),)), EventLog(quiet=True))
         async with world as process:
             taken = reload(process, world.listeners, new)
             await process.shut_down("test over")

@@ -14,7 +14,7 @@ from rostra.names import ROOT, Domain, Group
 from rostra.protocols.fifo.events import ForgetSpilled, ReadSpilled, Spill, Spilled, SpilledRead
 from rostra.protocols.flow.messages import Run
 from rostra.protocols.flow.runs import block_of, payloads
-from rostra.runtime.record import Record
+from rostra.runtime.record import EventLog
 from rostra.runtime.spill import SpillDisk
 
 G = Group("g", ROOT)
@@ -45,7 +45,7 @@ class Desk:
 
     def __init__(self, directory: Path | None, bytes_max: int = 1 << 20) -> None:
         self.answers: asyncio.Queue[Spilled | SpilledRead] = asyncio.Queue()
-        self.record = Record(stream=io.StringIO())
+        self.record = EventLog(stream=io.StringIO())
         self.disk = SpillDisk(directory, EU, self.record, self.answers.put_nowait, bytes_max)
 
     async def keep(self, backlog: int, *runs: Run) -> str:

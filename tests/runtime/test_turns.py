@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from rostra.config import WorldConfig
 from rostra.runtime.process import TURN_CPU_S, WRITES_AT_ONCE, Process
-from rostra.runtime.record import Record
+from rostra.runtime.record import EventLog
 
 
 class PacedProcess(Process):
@@ -14,7 +14,7 @@ class PacedProcess(Process):
 
     def __init__(self) -> None:
         self.used_s = 0.0
-        super().__init__(WorldConfig("turns", {}), Record(quiet=True))
+        super().__init__(WorldConfig("turns", {}), EventLog(quiet=True))
 
     def cpu_clock(self) -> float:
         return self.used_s

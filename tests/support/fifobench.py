@@ -11,7 +11,7 @@ from rostra.protocols.fifo import events as ev
 from rostra.protocols.fifo.delegate import DelegateCore
 from rostra.protocols.fifo.invariants import delegate_violations, member_violations
 from rostra.protocols.fifo.member import MemberCore
-from rostra.protocols.fifo.messages import Channel, Cut, Entry, decode_control, encode
+from rostra.protocols.fifo.messages import Channel, Cut, CutEntry, decode_control, encode
 from rostra.protocols.fifo.voice import delegate_host
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.messages import Data, Run
@@ -31,13 +31,13 @@ def delegate(lan: str, epoch: int = 1, stamp: int = 1) -> Member:
     return Member(me, (epoch, stamp), b"", FIFO, DelegateAttributes())
 
 
-def cut(lan: str, *entries: Entry, epoch: int = 1, complete: bool = True, **floors: int) -> Cut:
+def cut(lan: str, *entries: CutEntry, epoch: int = 1, complete: bool = True, **floors: int) -> Cut:
     at = tuple((Domain(f"{lan}.{host}"), (1, stamp)) for host, stamp in sorted(floors.items()))
     return Cut(Domain(lan), epoch, at, complete, entries)
 
 
-def entry(member: Member, start: int) -> Entry:
-    return Entry(member.endpoint, member.stamp, Role.BOTH, start)
+def entry(member: Member, start: int) -> CutEntry:
+    return CutEntry(member.endpoint, member.stamp, Role.BOTH, start)
 
 
 def data(

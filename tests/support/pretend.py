@@ -23,7 +23,7 @@ from rostra.groups.items import Joined, Left, Only, Without
 from rostra.names import Domain, Group, Tree, inside, parse_group, parse_host
 from rostra.node import Output
 from rostra.protocols.links.config import LinkConfig
-from rostra.protocols.links.events import Evidence, Removed, Suspected, Trusted
+from rostra.protocols.links.events import LinkEvidence, Removed, Suspected, Trusted
 from rostra.protocols.relaxed import requests
 from rostra.protocols.relaxed.requests import AnyNotice, Inspect
 from rostra.protocols.relaxed.view import Report, ViewChanged
@@ -223,7 +223,7 @@ class Pretend:
         )
         self.lab = PretendLab(self.world)
         self.places = {path: PretendPlace(self, path) for path in self.world.processes} if places else {}
-        self.evidence: dict[tuple[Domain, Domain], Evidence] = {}
+        self.evidence: dict[tuple[Domain, Domain], LinkEvidence] = {}
         self.touched: dict[Domain, bool] = {}
         self.programs: dict[str, SimProgram] = {}
         self._began = time.time() - self.world.now
@@ -286,7 +286,7 @@ class Pretend:
                 )
 
 
-def _grounds(evidence: Evidence) -> dict[str, Any]:
+def _grounds(evidence: LinkEvidence) -> dict[str, Any]:
     return {
         "silence_s": round(evidence.silence_s, 3),
         "expected_s": round(evidence.expected_s, 3),

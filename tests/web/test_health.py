@@ -21,7 +21,7 @@ from rostra.errors import BadInput
 from rostra.names import Domain
 from rostra.runtime.lag import BUCKETS_S, Lag
 from rostra.runtime.process import Process
-from rostra.runtime.record import Record
+from rostra.runtime.record import EventLog
 from rostra.runtime.run import Settings, running
 from rostra.runtime.vitals import RELATIONS, LinkVitals, NodeVitals, Vitals
 from rostra.transport.addresses import SocketPath, TcpAddress
@@ -179,7 +179,7 @@ async def agent(tmp_path: Path) -> AsyncIterator[tuple[Process, str]]:
     own = SocketPath(str(tmp_path / "a.sock"))
     settings = Settings(world=world, host=Domain("eu.h1"), socket=own)
     async with (
-        running(settings, Record(quiet=True)) as process,
+        running(settings, EventLog(quiet=True)) as process,
         http_beside(process, TcpAddress("127.0.0.1", 0), own),
     ):
         assert process.http is not None
@@ -257,7 +257,7 @@ async def test_whoever_does_not_speak_http_leaves_no_line_in_the_log(
 
 def test_lag_is_put_into_buckets() -> None:
     async def measure() -> Lag:
-        lag = Lag(asyncio.get_running_loop(), Record(quiet=True))
+        lag = Lag(asyncio.get_running_loop(), EventLog(quiet=True))
         lag.start()
         await asyncio.sleep(0.3)
         time.sleep(0.3)

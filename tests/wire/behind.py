@@ -420,7 +420,15 @@ class Watched(Net):
             super()._deliver(endpoint, item)
 
 
-RECORDED = [inputs.Turn, inputs.Arrived, inputs.Opened, inputs.Closed, inputs.Spoken, inputs.Met, inputs.Gave]
+RECORDED = [
+    inputs.Turn,
+    inputs.Arrived,
+    inputs.OpenedChannel,
+    inputs.Closed,
+    inputs.Spoken,
+    inputs.Met,
+    inputs.Gave,
+]
 
 FAIR = [Target.attachment, Target.attachment, Target.control, Target.control]
 WAYS: list[Callable[[Target, Random], None]] = [

@@ -11,7 +11,7 @@ from rostra.protocols.claims.messages import ClaimMessage
 from rostra.protocols.election.messages import SeatMessage
 from rostra.protocols.fifo.events import Item as GroupItem
 from rostra.protocols.flow.messages import DataMessage
-from rostra.protocols.front.messages import Item, ProgramFrame
+from rostra.protocols.front.messages import ProgramFrame, ProgramItem
 from rostra.protocols.links.packets import Packet
 from rostra.protocols.relaxed.messages import ServerMessage
 from rostra.protocols.relaxed.requests import Request, Said
@@ -26,7 +26,7 @@ FAMILIES: dict[str, tuple[type[Any], ...]] = {
     "request": (Request,),
     "said": (Said,),
     "program frame": (ProgramFrame,),
-    "item": (Item,),
+    "item": (ProgramItem,),
     "group item": (GroupItem,),
     "speech": (DataMessage,),
     "attributes": (Attributes,),

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from rostra.cli.common import EXIT_OK, WorldFile, command
 from rostra.cli.house import HouseCommand, HouseGroup
-from rostra.cli.output import Format, Output, say, show_json, show_rows, show_table
+from rostra.cli.output import Format, OutputFormat, say, show_json, show_rows, show_table
 from rostra.config import WorldConfig, read_world
 from rostra.names import Domain, Tree, child
 from rostra.runtime.settings import SETTINGS, Choices, Role, settle
@@ -64,7 +64,7 @@ def validate(
             metavar="FILE", envvar="ROSTRA_WORLD", help="The world file (TOML).", show_default=False
         ),
     ],
-    output: Format = Output.TABLE,
+    output: Format = OutputFormat.TABLE,
 ) -> int:
     """Read a world file as a daemon would, and say what is wrong with it, or what it describes.
 
@@ -76,7 +76,7 @@ def validate(
         rostra config validate acme.toml -o json
     """
     world = read_world(file).world
-    if output is Output.TABLE:
+    if output is OutputFormat.TABLE:
         say(f"{file} is right: {describe(world)}")
     else:
         show_json({"file": str(file), "name": world.name, "clusters": world.clusters, **facts(world)}, output)
@@ -138,7 +138,7 @@ def show(
         str, typer.Option("--role", metavar="ROLE", help="Settings of an agent or of a server.")
     ] = "agent",
     origin: Annotated[bool, typer.Option("--origin", help="Say where each value comes from.")] = False,
-    output: Format = Output.TABLE,
+    output: Format = OutputFormat.TABLE,
 ) -> int:
     """Show every setting as a daemon started here and now would use it.
 
@@ -157,7 +157,7 @@ def show(
     chosen: Role = "agent" if role == "agent" else "server"
     choices = settle(read_world(world), chosen, {})
     rows = list(rows_of(choices))
-    if output is Output.TABLE:
+    if output is OutputFormat.TABLE:
         columns = ("setting", "value", *(("from",) if origin else ()))
         show_table(
             columns,

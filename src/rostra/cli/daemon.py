@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rostra.config import WorldConfig, read_world
 from rostra.names import Domain
-from rostra.runtime.record import Record
+from rostra.runtime.record import EventLog
 from rostra.runtime.run import Beside, Settings, run
 from rostra.runtime.settings import BY_NAME, SETTINGS, Choices, Role, settle
 from rostra.transport.addresses import Address, TcpAddress, default_socket
@@ -39,7 +39,7 @@ def run_daemon(
         told={"world_file": str(world), **_told(choices)},
     )
     settings.check()
-    record = Record(json=choices["json_logs"])
+    record = EventLog(json=choices["json_logs"])
 
     def read_again() -> WorldConfig:
         return settle(read_world(world), role, flags).world.at_replica(replica)

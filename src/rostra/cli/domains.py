@@ -5,7 +5,7 @@ import typer
 from rostra.cli.asking import Deadline, administer, in_time
 from rostra.cli.common import EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.house import HouseCommand
-from rostra.cli.output import Format, Output, busy, coloured, show_rows, show_table
+from rostra.cli.output import Format, OutputFormat, busy, coloured, show_rows, show_table
 from rostra.client.sight import Sight, look
 from rostra.names import ROOT, Domain, depth
 from rostra.web.picture import Picture, PlaceReport, draw, ends_of
@@ -19,7 +19,7 @@ def domains(
     deadline: Deadline = None,
     agent: Agent = None,
     token_file: OwnToken = None,
-    output: Format = Output.TABLE,
+    output: Format = OutputFormat.TABLE,
 ) -> int:
     """Show the tree of domains and hosts, and who of them is up.
 
@@ -34,12 +34,12 @@ def domains(
     return run_client(in_time(deadline, _domains(agent, output)))
 
 
-async def _domains(agent: str | None, output: Output) -> int:
+async def _domains(agent: str | None, output: OutputFormat) -> int:
     async with administer(agent) as admin:
         with busy("asking the nodes in sight"):
             sight = await look(admin, agent)
     picture = picture_of(sight)
-    if output is not Output.TABLE:
+    if output is not OutputFormat.TABLE:
         show_rows(
             picture.servers,
             output,

@@ -15,7 +15,7 @@ import msgspec
 
 from rostra.cli.changes import NAMES_MAX, document, lines, variables
 from rostra.cli.common import remark
-from rostra.cli.output import Output, answers, show_json
+from rostra.cli.output import OutputFormat, answers, show_json
 from rostra.client import Change, Connected, Lost, Membership, Message, State, Suspended, View, Watch
 from rostra.errors import BadInput, RostraError
 
@@ -43,7 +43,7 @@ def told_states() -> Callable[[State], None]:
 
 async def follow(
     followed: Membership | Watch,
-    output: Output,
+    output: OutputFormat,
     at_each: Sequence[str] = (),
     *,
     most: int | None = None,
@@ -81,16 +81,20 @@ def _is_empty(followed: Membership | Watch) -> bool:
 
 
 def show(
-    said: dict[str, Any], change: Change | Message, output: Output, at: float, names_max: int = NAMES_MAX
+    said: dict[str, Any],
+    change: Change | Message,
+    output: OutputFormat,
+    at: float,
+    names_max: int = NAMES_MAX,
 ) -> None:
     if isinstance(change, Message):
         return
-    if output is Output.TABLE:
+    if output is OutputFormat.TABLE:
         console = answers()
         for line in lines(said, at, names_max):
             console.print(line, soft_wrap=True)
     else:
-        show_json(said, Output.JSONL)
+        show_json(said, OutputFormat.JSONL)
 
 
 async def run_at(words: Sequence[str], said: dict[str, Any]) -> int:

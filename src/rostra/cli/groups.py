@@ -19,7 +19,7 @@ from rostra.cli.asking import (
 )
 from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.house import HouseCommand
-from rostra.cli.output import Format, Output, busy, show_rows, show_table
+from rostra.cli.output import Format, OutputFormat, busy, show_rows, show_table
 from rostra.client import Me
 from rostra.client.sight import Sight, look
 from rostra.errors import RostraError
@@ -29,7 +29,7 @@ COUNTED_MAX: Final = 500
 """Groups that are counted by asking the servers; of more, only what the nodes in sight have is counted."""
 
 
-class Row(Struct, frozen=True):
+class GroupRow(Struct, frozen=True):
     group: str
     name: str
     scope: str
@@ -48,7 +48,7 @@ def groups(
     deadline: Deadline = None,
     agent: Agent = None,
     token_file: OwnToken = None,
-    output: Format = Output.TABLE,
+    output: Format = OutputFormat.TABLE,
 ) -> int:
     """List the groups that can be seen from here, and how many are in them.
 
@@ -65,7 +65,7 @@ def groups(
     return run_client(in_time(deadline, _groups(agent, output)))
 
 
-async def _groups(agent: str | None, output: Output) -> int:
+async def _groups(agent: str | None, output: OutputFormat) -> int:
     async with administer(agent) as admin:
         with busy("asking the nodes in sight"):
             sight = await look(admin, agent)
@@ -81,7 +81,7 @@ async def _groups(agent: str | None, output: Output) -> int:
         for group in sorted(known)
     ]
     rows = [row for row in rows if row.members or row.permanent]
-    if output is not Output.TABLE:
+    if output is not OutputFormat.TABLE:
         show_rows(rows, output, {"from": sorted(sight.documents), "unseen": sight.unseen, "groups": rows})
     elif rows:
         show_table(
@@ -100,7 +100,7 @@ async def _groups(agent: str | None, output: Output) -> int:
     if refused := refused_names(sight):
         named = ", ".join(map(repr, sorted(refused)[:NAMED_MAX]))
         remark(f"not shown, because no group may be called so: {named}")
-    if output is Output.TABLE and not all(row.complete for row in rows):
+    if output is OutputFormat.TABLE and not all(row.complete for row in rows):
         remark("N+ means at least N: not every host of that scope can be asked from here")
     remark(
         f"{sight.describe()}; groups elsewhere are not shown" if rows else f"no group is {sight.describe()}"
@@ -126,12 +126,14 @@ async def count(me: Me, groups: list[Group], within_s: float = 5.0) -> dict[Grou
     return found
 
 
-def row_of(group: Group, seen_by: list[str], members: list[str] | None, sight: Sight, permanent: bool) -> Row:
+def row_of(
+    group: Group, seen_by: list[str], members: list[str] | None, sight: Sight, permanent: bool
+) -> GroupRow:
     complete = members is not None or is_all_in_sight(group.scope, sight)
     if members is None:
         members = [each for document in sight.documents.values() for each in members_of(document, group)]
     hosts = {host_of(each) for each in members}  # type: ignore[arg-type]
-    return Row(
+    return GroupRow(
         str(group), group.name, group.scope, len(members), complete, len(hosts), permanent, list(seen_by)
     )
 

@@ -11,8 +11,8 @@ from rostra.cli.asking import GroupName, Scope, endpoint, group_of, perhaps_anot
 from rostra.cli.common import EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.following import end, follow, start, told_states, until_told
 from rostra.cli.house import CommandAfter, after
-from rostra.cli.orders import Left, parse_order
-from rostra.cli.output import Format, Output
+from rostra.cli.orders import LeaveReply, parse_order
+from rostra.cli.output import Format, OutputFormat
 from rostra.client import Me, Membership, Message
 from rostra.names import Group, host_of
 
@@ -39,7 +39,7 @@ def join(
     ] = False,
     agent: Agent = None,
     token_file: OwnToken = None,
-    output: Format = Output.TABLE,
+    output: Format = OutputFormat.TABLE,
 ) -> int:
     """Join a group and stay in it: show every change until Ctrl-C, or until a command has ended.
 
@@ -65,7 +65,7 @@ async def _join(
     note: str,
     permanent: bool,
     agent: str | None,
-    output: Output,
+    output: OutputFormat,
     words: Sequence[str],
 ) -> int:
     code = EXIT_OK
@@ -134,6 +134,6 @@ class _Orders:
             if order is not None and order.group in (str(joined.group), ""):
                 self.taken = True
                 await joined.leave(order.note.encode())
-                await me.send_to(message.source, Left(me.endpoint, str(joined.group)).encode())
+                await me.send_to(message.source, LeaveReply(me.endpoint, str(joined.group)).encode())
                 remark(f"left {joined.group}, as rostra leave asked")
                 return

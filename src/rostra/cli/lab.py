@@ -17,7 +17,7 @@ import typer
 
 from rostra.cli.common import EXIT_FAILED, EXIT_OK, command, how_to_call, option, remark
 from rostra.cli.house import HouseCommand, HouseGroup
-from rostra.cli.output import Format, Output, answers, busy, say, show_rows, show_table
+from rostra.cli.output import Format, OutputFormat, answers, busy, say, show_rows, show_table
 from rostra.errors import BadInput, Unreachable
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def _hints(lab: "Lab", world: "LabWorld | None") -> Iterator[tuple[str, str]]:
     yield "end", "Ctrl-C"
 
 
-def links(number: Number = None, output: Format = Output.TABLE) -> int:
+def links(number: Number = None, output: Format = OutputFormat.TABLE) -> int:
     """Show every way between two sites: how good it is now, and what became of its packets.
 
     Examples:
@@ -311,7 +311,7 @@ def heal(
 def probe_links(
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="Packets on each way.")] = 1000,
     number: Number = None,
-    output: Format = Output.TABLE,
+    output: Format = OutputFormat.TABLE,
 ) -> int:
     """Is the network as it was asked for? Send probes on every way that is not cut.
 
@@ -328,7 +328,7 @@ def probe_links(
 
     with _running(number) as lab, busy(f"probing every link with {count} packets"):
         found = probe(lab, count)
-    if output is Output.TABLE:
+    if output is OutputFormat.TABLE:
         show_table(
             ("from", "to", "delay", "asked", "p99", "loss", "asked", ""),
             [
@@ -394,8 +394,8 @@ def _running(number: int | None) -> Iterator["Lab"]:
         lab.close()
 
 
-def _show(now: "Now", output: Output) -> None:
-    if output is not Output.TABLE:
+def _show(now: "Now", output: OutputFormat) -> None:
+    if output is not OutputFormat.TABLE:
         whole = _as_dict(now)
         show_rows(whole["ways"], output, whole)
         return

@@ -9,7 +9,7 @@ import typer
 from rostra.cli.asking import GroupName, Scope, endpoint, group_of, members_of
 from rostra.cli.common import EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.house import HouseCommand
-from rostra.cli.orders import Leave, parse_answer
+from rostra.cli.orders import LeaveOrder, parse_answer
 from rostra.client import Me, Message
 from rostra.client.known import is_own
 from rostra.errors import NotAllowed, NotMember
@@ -53,7 +53,7 @@ async def _leave(group: Group, name: str | None, every: bool, note: str, agent: 
         before = await me.inspect()
         chosen = choose(before, group, me.host, name, every)
         mail = me.messages()
-        await me.send_to(chosen, Leave(str(group), note).encode())
+        await me.send_to(chosen, LeaveOrder(str(group), note).encode())
         waiting = set(chosen)
         try:
             async with asyncio.timeout(ANSWER_WITHIN_S):

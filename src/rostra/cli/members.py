@@ -21,7 +21,7 @@ from rostra.cli.asking import (
 )
 from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.house import HouseCommand
-from rostra.cli.output import Format, Output, busy, coloured, heading, show_rows, show_table, text_of
+from rostra.cli.output import Format, OutputFormat, busy, coloured, heading, show_rows, show_table, text_of
 from rostra.client import Members
 from rostra.client.sight import Sight, look
 from rostra.client.why import seconds
@@ -32,7 +32,7 @@ ALIVE = "alive"
 UNKNOWN = "unknown"
 
 
-class Row(Struct, frozen=True):
+class MemberRow(Struct, frozen=True):
     endpoint: str
     name: str
     host: str
@@ -51,7 +51,7 @@ def members(
     deadline: Deadline = None,
     agent: Agent = None,
     token_file: OwnToken = None,
-    output: Format = Output.TABLE,
+    output: Format = OutputFormat.TABLE,
 ) -> int:
     """Show the members of a group, their hosts, and whether a reachable node suspects them.
 
@@ -69,7 +69,7 @@ def members(
         return run_client(in_time(deadline, _members(key, agent, output)))
 
 
-async def _members(group: Group, agent: str | None, output: Output) -> int:
+async def _members(group: Group, agent: str | None, output: OutputFormat) -> int:
     async with administer(agent) as admin:
         async with endpoint(agent) as me:
             began = perf_counter()
@@ -77,7 +77,7 @@ async def _members(group: Group, agent: str | None, output: Output) -> int:
             took_s = perf_counter() - began
             host = me.host
         if not answer.members:
-            if output is not Output.TABLE:
+            if output is not OutputFormat.TABLE:
                 show_rows((), output, {"group": str(group), "isolated": answer.isolated, "members": []})
             if answer.isolated:
                 remark(f"{host} is cut off from {parent(host)}: only its own part is known")
@@ -87,7 +87,7 @@ async def _members(group: Group, agent: str | None, output: Output) -> int:
         with contextlib.suppress(NotAllowed), busy("asking the nodes in sight how they are"):
             sight = await look(admin, agent)
     rows = list(rows_of(answer.members, sight))
-    if output is not Output.TABLE:
+    if output is not OutputFormat.TABLE:
         whole = {"group": str(group), "isolated": answer.isolated, "from": host, "members": rows}
         show_rows(rows, output, whole)
     else:
@@ -109,19 +109,19 @@ async def _members(group: Group, agent: str | None, output: Output) -> int:
         )
     if sight is None:
         remark(f"health is unknown: {host} says it over TCP only to those who show a token (--token-file)")
-    elif output is Output.TABLE:
+    elif output is OutputFormat.TABLE:
         remark(f"health is {sight.describe()}")
     if answer.isolated:
         remark(f"{host} is cut off from {parent(host)}: only its own part is known")
     return EXIT_OK
 
 
-def rows_of(members: Members, sight: Sight | None) -> Iterator[Row]:
+def rows_of(members: Members, sight: Sight | None) -> Iterator[MemberRow]:
     doubts, otherwise = ({}, UNKNOWN) if sight is None else (dict(doubted(sight)), ALIVE)
     for member in members:
         endpoint = member.endpoint
         host = host_of(endpoint)
-        yield Row(
+        yield MemberRow(
             endpoint,
             name_of(endpoint),
             host,

@@ -15,7 +15,7 @@ LEAVE: Final = "rostra leave"
 LEFT: Final = "rostra left"
 
 
-class Leave(Struct, frozen=True, tag=LEAVE, tag_field="order"):
+class LeaveOrder(Struct, frozen=True, tag=LEAVE, tag_field="order"):
     group: str  # as it prints; empty: whichever you are in
     note: str = ""  # your last words
 
@@ -23,7 +23,7 @@ class Leave(Struct, frozen=True, tag=LEAVE, tag_field="order"):
         return msgspec.json.encode(self)
 
 
-class Left(Struct, frozen=True, tag=LEFT, tag_field="order"):
+class LeaveReply(Struct, frozen=True, tag=LEFT, tag_field="order"):
     endpoint: str
     group: str
 
@@ -31,16 +31,16 @@ class Left(Struct, frozen=True, tag=LEFT, tag_field="order"):
         return msgspec.json.encode(self)
 
 
-def parse_order(data: bytes) -> Leave | None:
+def parse_order(data: bytes) -> LeaveOrder | None:
     """None if this is something else, which is not ours to judge."""
     try:
-        return msgspec.json.decode(data, type=Leave)
+        return msgspec.json.decode(data, type=LeaveOrder)
     except UNDECODABLE:
         return None
 
 
-def parse_answer(data: bytes) -> Left | None:
+def parse_answer(data: bytes) -> LeaveReply | None:
     try:
-        return msgspec.json.decode(data, type=Left)
+        return msgspec.json.decode(data, type=LeaveReply)
     except UNDECODABLE:
         return None

@@ -24,14 +24,14 @@ from rich.text import Text
 PIPE_WIDTH: Final = 10_000
 
 
-class Output(StrEnum):
+class OutputFormat(StrEnum):
     TABLE = "table"
     JSON = "json"
     JSONL = "jsonl"
 
 
 Format = Annotated[
-    Output,
+    OutputFormat,
     typer.Option("--output", "-o", metavar="FORMAT", help="table, json, or jsonl: one document per line."),
 ]
 
@@ -99,19 +99,19 @@ def busy(doing: str) -> AbstractContextManager[object]:
     return remarks().status(doing, spinner="dots") if sys.stderr.isatty() else nullcontext()
 
 
-def show_json(document: Any, output: Output) -> None:
+def show_json(document: Any, output: OutputFormat) -> None:
     """One document: indented for `json`, on one line for `jsonl`."""
     encoded = msgspec.json.encode(document)
-    if output is Output.JSON:
+    if output is OutputFormat.JSON:
         encoded = msgspec.json.format(encoded, indent=2)
     # JSON escapes the control characters of ASCII, and not the others.
     sys.stdout.write(CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", encoded.decode()) + "\n")
     sys.stdout.flush()
 
 
-def show_rows(rows: Iterable[Any], output: Output, whole: Any) -> None:
+def show_rows(rows: Iterable[Any], output: OutputFormat, whole: Any) -> None:
     """A list: as one document for `json`, as one line for each for `jsonl`."""
-    if output is Output.JSON:
+    if output is OutputFormat.JSON:
         show_json(whole, output)
     else:
         for row in rows:

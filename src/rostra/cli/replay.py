@@ -10,7 +10,7 @@ import typer
 
 from rostra.cli.common import EXIT_FAILED, EXIT_OK, command, option, remark
 from rostra.cli.house import HouseCommand
-from rostra.cli.output import Format, Output, remarks, say, show_rows
+from rostra.cli.output import Format, OutputFormat, remarks, say, show_rows
 from rostra.errors import BadInput
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def replay_recordings(
     set_: Annotated[
         list[str] | None, option("--set", metavar="NAME=VALUE", help="And with this setting changed?")
     ] = None,
-    output: Format = Output.TABLE,
+    output: Format = OutputFormat.TABLE,
 ) -> int:
     """Replay what nodes were given: do they do the same again, byte for byte?
 
@@ -51,16 +51,16 @@ def replay_recordings(
     return _what_if(found, changes, output) if changes else _again(found, output)
 
 
-def _again(found: "list[Recording]", output: Output) -> int:
+def _again(found: "list[Recording]", output: OutputFormat) -> int:
     from rostra.sim.replay import replay
 
     replayed = []
     with _progress(len(found)) as tell:
         for number, recording in enumerate(found):
             replayed.append(replay(recording, tell(number, recording.path)))
-            if output is Output.TABLE:
+            if output is OutputFormat.TABLE:
                 _show(replayed[-1])
-    if output is not Output.TABLE:
+    if output is not OutputFormat.TABLE:
         rows = [_document(each) for each in replayed]
         show_rows(rows, output, {"replayed": rows})
     same = sum(each.same for each in replayed)
@@ -83,7 +83,7 @@ def _show(each: "Replayed") -> None:
             say(f"    {title}: {line}")
 
 
-def _what_if(found: "list[Recording]", changes: dict[str, str], output: Output) -> int:
+def _what_if(found: "list[Recording]", changes: dict[str, str], output: OutputFormat) -> int:
     from rostra.sim.replay import changed, what_if
 
     replicas = [each.path for each in found if each.began().seat is not None]
@@ -101,13 +101,13 @@ def _what_if(found: "list[Recording]", changes: dict[str, str], output: Output) 
                 {"node": recording.path, "epoch": recording.epoch, "about": each.about, "text": each.text}
                 for each in differences
             ]
-            if output is Output.TABLE:
+            if output is OutputFormat.TABLE:
                 say(f"{recording.path} #{recording.epoch}")
                 for each in differences:
                     say(f"  {each.text}")
                 if not differences:
                     say("  nothing would have been different")
-    if output is not Output.TABLE:
+    if output is not OutputFormat.TABLE:
         show_rows(rows, output, {"changed": changes, "different": rows})
     elif rows:
         remark("what the neighbours did stays as recorded: what would have followed from this is not known")

@@ -18,7 +18,7 @@ from rostra.cli.asking import (
 )
 from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.house import HouseCommand
-from rostra.cli.output import Format, Output, say, show_rows, show_table, text_of
+from rostra.cli.output import Format, OutputFormat, say, show_rows, show_table, text_of
 from rostra.client import Members, Resolution
 from rostra.errors import BadInput
 from rostra.names import Domain, Group
@@ -37,7 +37,7 @@ def resolve(
     deadline: Deadline = None,
     agent: Agent = None,
     token_file: OwnToken = None,
-    output: Format = Output.TABLE,
+    output: Format = OutputFormat.TABLE,
 ) -> int:
     """Ask the servers who is in a group, once.
 
@@ -58,7 +58,7 @@ def resolve(
         return run_client(in_time(deadline, _resolve(key, everywhere, agent, output)))
 
 
-async def _resolve(group: Group, everywhere: bool, agent: str | None, output: Output) -> int:
+async def _resolve(group: Group, everywhere: bool, agent: str | None, output: OutputFormat) -> int:
     async with endpoint(agent) as me:
         answer = await me.resolve(group.name, None if everywhere else group.scope, fresh=True)
         host = me.host
@@ -72,9 +72,9 @@ async def _resolve(group: Group, everywhere: bool, agent: str | None, output: Ou
     return EXIT_FAILED
 
 
-def show(group: Group, answer: Resolution, output: Output, *, everywhere: bool) -> None:
+def show(group: Group, answer: Resolution, output: OutputFormat, *, everywhere: bool) -> None:
     scopes = answer.scopes if everywhere else ((group.scope, answer.members),)
-    if output is Output.TABLE:
+    if output is OutputFormat.TABLE:
         _show_lines(scopes, with_scope=everywhere)
         return
     parts: list[dict[str, Any]] = [

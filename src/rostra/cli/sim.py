@@ -27,7 +27,7 @@ from rostra.cli.common import EXIT_FAILED, EXIT_MISUSE, EXIT_OK, command, compla
 from rostra.cli.house import HouseCommand, HouseGroup
 from rostra.cli.output import Plain, say
 from rostra.errors import BadInput, BadStory
-from rostra.sim.storm import STORMS, Outcome, StormFailed, storm
+from rostra.sim.storm import STORMS, StormFailed, StormOutcome, storm
 from rostra.sim.story import Story, tell
 
 SimulatedJournal = Annotated[
@@ -201,7 +201,9 @@ def blow_storms(
     return EXIT_FAILED if failed else EXIT_OK
 
 
-def _blow(plan: list[tuple[int, str]], jobs: int, journal: Path | None) -> Iterator[Outcome | StormFailed]:
+def _blow(
+    plan: list[tuple[int, str]], jobs: int, journal: Path | None
+) -> Iterator[StormOutcome | StormFailed]:
     work = [(seed, shape, _place(journal, f"storm-{shape}-{seed}", len(plan) > 1)) for seed, shape in plan]
     if jobs <= 1 or len(plan) == 1:
         yield from (_one(*each) for each in work)
@@ -224,7 +226,7 @@ def _place(journal: Path | None, world: str, several: bool) -> Path | None:
     return journal / world if journal is not None and several else journal
 
 
-def _one(seed: int, shape: str, journal: Path | None) -> Outcome | StormFailed:
+def _one(seed: int, shape: str, journal: Path | None) -> StormOutcome | StormFailed:
     try:
         return storm(seed, shape, journal=journal)
     except StormFailed as failure:

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rostra.cli.common import EXIT_FAILED, EXIT_OK, command, remark
 from rostra.cli.history.common import Master
 from rostra.cli.house import HouseCommand
-from rostra.cli.output import Format, Output, show_json, show_table
+from rostra.cli.output import Format, OutputFormat, show_json, show_table
 
 
 def register(app: typer.Typer) -> None:
@@ -42,7 +42,7 @@ def sweep(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be run.")] = False,
     master: Master = None,
-    output: Format = Output.TABLE,
+    output: Format = OutputFormat.TABLE,
 ) -> int:
     """Run thousands of simulations as Spark tasks, and name the settings to choose for each topology.
 
@@ -96,7 +96,7 @@ def sweep(
     where = report or directory / "report.html"
     where.write_text(page(plan.name, rows), encoding="utf-8")
     named = choices(points(rows))
-    if output is Output.TABLE:
+    if output is OutputFormat.TABLE:
         show_table(
             ("topology", "loss", "choose", "because"),
             [

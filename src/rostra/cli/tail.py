@@ -17,7 +17,7 @@ from rostra.cli.changes import document
 from rostra.cli.common import EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.following import told_states, until_told
 from rostra.cli.house import HouseCommand
-from rostra.cli.output import Format, Output, say, show_json
+from rostra.cli.output import Format, OutputFormat, say, show_json
 from rostra.client import Gap, GroupItem, Message, Messages
 from rostra.groups.attributes import Slow
 from rostra.names import Group
@@ -51,7 +51,7 @@ def tail(
     ] = Slow.THROTTLE,
     agent: Agent = None,
     token_file: OwnToken = None,
-    output: Format = Output.TABLE,
+    output: Format = OutputFormat.TABLE,
 ) -> int:
     """Print the messages of a group with delivery="fifo": one line per message, until Ctrl-C.
 
@@ -74,7 +74,7 @@ def tail(
 
 
 async def _tail(
-    group: Group, name: str, count: int | None, slow: Slow, agent: str | None, output: Output
+    group: Group, name: str, count: int | None, slow: Slow, agent: str | None, output: OutputFormat
 ) -> int:
     async with (
         until_told(),
@@ -130,8 +130,8 @@ def _until_nobody_reads() -> Iterator[None]:
         loop.remove_reader(out)
 
 
-def _show(messages: Messages, bodies: list[bytes], output: Output) -> None:
-    if output is Output.TABLE:
+def _show(messages: Messages, bodies: list[bytes], output: OutputFormat) -> None:
+    if output is OutputFormat.TABLE:
         if sys.stdout.isatty():
             for body in bodies:
                 say(body.decode(errors="backslashreplace"))
@@ -139,7 +139,7 @@ def _show(messages: Messages, bodies: list[bytes], output: Output) -> None:
             sys.stdout.buffer.write(b"\n".join(bodies) + b"\n")  # a script reads them as they are
     else:
         for number, body in enumerate(bodies, messages.first):
-            show_json(_document(Message(messages.sender, body, number, messages.sent_at)), Output.JSONL)
+            show_json(_document(Message(messages.sender, body, number, messages.sent_at)), OutputFormat.JSONL)
     sys.stdout.flush()
 
 
@@ -158,7 +158,7 @@ def _document(message: Message) -> dict[str, Any]:
     }
 
 
-def _tell(group: Group, item: GroupItem, members: int, output: Output) -> None:
+def _tell(group: Group, item: GroupItem, members: int, output: OutputFormat) -> None:
     if isinstance(item, Messages | Message):
         return
     if isinstance(item, Gap):
@@ -167,7 +167,7 @@ def _tell(group: Group, item: GroupItem, members: int, output: Output) -> None:
             if item.missed is None
             else f"{item.missed} messages of {item.sender} are missing, from number {item.first} on"
         )
-    if output is not Output.TABLE:
+    if output is not OutputFormat.TABLE:
         said = document(group, item, (), time.time())
         said["count"] = members
-        show_json(said, Output.JSONL)
+        show_json(said, OutputFormat.JSONL)

@@ -7,7 +7,7 @@ import typer
 
 from rostra.cli.common import EXIT_OK, command
 from rostra.cli.house import HouseCommand
-from rostra.cli.output import Format, Output, show_json
+from rostra.cli.output import Format, OutputFormat, show_json
 from rostra.wire import WIRE_VERSION
 
 
@@ -15,7 +15,7 @@ def register(app: typer.Typer) -> None:
     app.command(cls=HouseCommand, rich_help_panel="Other")(command(version))
 
 
-def version(output: Format = Output.TABLE) -> int:
+def version(output: Format = OutputFormat.TABLE) -> int:
     """Print which version this is; rostra --version does the same.
 
     Nodes that speak different wire versions refuse each other, and say so.
@@ -25,7 +25,7 @@ def version(output: Format = Output.TABLE) -> int:
         rostra version
         rostra version -o json
     """
-    if output is Output.TABLE:
+    if output is OutputFormat.TABLE:
         typer.echo(version_line())
     else:
         show_json(

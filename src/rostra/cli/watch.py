@@ -10,7 +10,7 @@ from rostra.cli.changes import NAMES_ALL, NAMES_MAX
 from rostra.cli.common import EXIT_OK, Agent, OwnToken, command, run_client
 from rostra.cli.following import follow, told_states, until_told
 from rostra.cli.house import CommandAfter, after
-from rostra.cli.output import Format, Output
+from rostra.cli.output import Format, OutputFormat
 from rostra.names import Group
 
 
@@ -43,7 +43,7 @@ def watch(
     ] = None,
     agent: Agent = None,
     token_file: OwnToken = None,
-    output: Format = Output.TABLE,
+    output: Format = OutputFormat.TABLE,
 ) -> int:
     """Follow a group without joining: its members, then every change, until Ctrl-C.
 
@@ -73,7 +73,7 @@ async def _watch(
     changes: int | None,
     stop_on_error: bool,
     agent: str | None,
-    output: Output,
+    output: OutputFormat,
     at_each: Sequence[str],
     names_max: int,
 ) -> int:

@@ -14,7 +14,7 @@ from rostra.cli.asking import Deadline, administer, complete_subject, endpoint, 
 from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, OwnToken, command, run_client
 from rostra.cli.groups import count
 from rostra.cli.house import HouseCommand
-from rostra.cli.output import Format, Output, answers, busy, show_json
+from rostra.cli.output import Format, OutputFormat, answers, busy, show_json
 from rostra.client import Admin
 from rostra.client.known import KnownGroup, known_names, known_of
 from rostra.client.sight import look, reach
@@ -48,7 +48,7 @@ def why(
     deadline: Deadline = None,
     agent: Agent = None,
     token_file: OwnToken = None,
-    output: Format = Output.TABLE,
+    output: Format = OutputFormat.TABLE,
 ) -> int:
     """Explain why a member or host is gone: the accuser, the evidence, the setting that would have helped.
 
@@ -66,7 +66,7 @@ def why(
     """
     with busy(f"asking everybody on the way to {subject}"):
         story = run_client(in_time(deadline, _explain(subject, agent)))
-    if output is Output.TABLE:
+    if output is OutputFormat.TABLE:
         show(story)
     else:
         show_json(story, output)

@@ -2,7 +2,7 @@
 
 One copy for each group, however many endpoints of the program follow it: the agent tells all of them the
 same, in one stream, so every notice is decoded and applied once. What is each endpoint's own is since when it
-follows (`Follow.known`: from its first list on) and who reads its changes.
+follows (`FollowedGroup.known`: from its first list on) and who reads its changes.
 
     Told(endpoints, notice) ──▶ Copies ── once ──▶ GroupView ── changes ──▶ each MemberFollow ──▶ its Streams
 
@@ -15,7 +15,7 @@ A copy does not outlive the agent that it came from: when that is lost, every me
 what it hears first when it is back is a `Gap`.
 """
 
-from rostra.client.follows import Follow, Following
+from rostra.client.follows import FollowedGroup, Follows
 from rostra.errors import RostraError
 from rostra.groups.items import Change, Gap, Joined, Left, Only, Resolution, View, Without
 from rostra.groups.members import Cause, Member, Members
@@ -68,7 +68,7 @@ class Copy:
         self.isolated = False
 
 
-class MemberFollow(Follow):
+class MemberFollow(FollowedGroup):
     """One endpoint's membership of one group, online."""
 
     __slots__ = ("_alone", "_copy")
@@ -127,7 +127,7 @@ class MemberFollow(Follow):
             self.tell((View(self._alone, isolated=True),))
 
 
-class Copies(Following[Copy, MemberFollow]):
+class Copies(Follows[Copy, MemberFollow]):
     """All groups that this program is in, through one agent."""
 
     def __init__(self) -> None:

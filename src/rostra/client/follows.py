@@ -18,7 +18,7 @@ from rostra.groups.members import Members
 from rostra.names import Group
 
 
-class Follow:
+class FollowedGroup:
     __slots__ = ("_first_list", "_streams", "ended", "group", "known", "reasons")
 
     def __init__(self, group: Group) -> None:
@@ -105,10 +105,10 @@ class Follow:
             self._first_list = None
 
 
-F = TypeVar("F", bound=Follow)
+F = TypeVar("F", bound=FollowedGroup)
 
 
-class Followed(Protocol[F]):
+class GroupCopy(Protocol[F]):
     """A copy of one group."""
 
     @property
@@ -116,10 +116,10 @@ class Followed(Protocol[F]):
         """Who of this program follows it, by the endpoint's number."""
 
 
-C = TypeVar("C", bound=Followed[Any])
+C = TypeVar("C", bound=GroupCopy[Any])
 
 
-class Following(Generic[C, F]):
+class Follows(Generic[C, F]):
     """All groups that this program follows in one way, through one agent: a copy of each, for as long as
     anybody has a reason to follow it."""
 

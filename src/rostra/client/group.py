@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, Self, TypeVar, cast
 
 from rostra.client.copies import MemberFollow
-from rostra.client.follows import Follow
+from rostra.client.follows import FollowedGroup
 from rostra.client.session import within
 from rostra.client.streams import BATCH_MAX, Stream, again
 from rostra.client.watched import WatchFollow
@@ -32,7 +32,7 @@ class Followed:
         self.group = group
 
     @property
-    def _follow(self) -> Follow | None:
+    def _follow(self) -> FollowedGroup | None:
         raise NotImplementedError
 
     @property
@@ -53,7 +53,7 @@ class Followed:
         await within(deadline_s, self._followed().ready(), f"who is in {self.group} was not known")
         return self
 
-    def _followed(self) -> Follow:
+    def _followed(self) -> FollowedGroup:
         follow = self._follow
         if follow is None:
             raise BadInput(f"{self.group} is not followed", fix="join it with online=True, or watch it")

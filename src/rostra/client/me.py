@@ -10,7 +10,7 @@ from rostra.client import choices
 from rostra.client.admin import inspect
 from rostra.client.connection import SILENCE_S_MAX, AgentConnection, as_error
 from rostra.client.conversation import Conversation, RoleName, SlowName
-from rostra.client.follows import Follow
+from rostra.client.follows import FollowedGroup
 from rostra.client.group import Entering, Membership, Watch, Watching
 from rostra.client.session import OnLost, OnState, Session, within
 from rostra.client.states import Lost, State
@@ -113,7 +113,7 @@ class Me:
         self._owns_session = owns_session
         self._closed = False
         self._away = False  # since the agent was lost, until all that we had is ours again
-        self._follows: dict[tuple[str, str | None], Follow] = {}  # by name and scope
+        self._follows: dict[tuple[str, str | None], FollowedGroup] = {}  # by name and scope
         self._memberships: dict[Group, Membership] = {}
         self._watches: dict[Group, WatchFollow] = {}
         self._conversations: dict[Group, Conversation] = {}

@@ -12,7 +12,7 @@ what they missed, change by change; if not, they hear a `Gap` and a new `View`.
 
 from msgspec import Struct
 
-from rostra.client.follows import Follow, Following
+from rostra.client.follows import FollowedGroup, Follows
 from rostra.client.streams import Stream
 from rostra.errors import BadInput, Malformed
 from rostra.groups.items import Change, Gap, Item, Joined, Left, Only, Resolution, View, Without
@@ -102,7 +102,7 @@ class WatchCopy:
         self._members = self._resolution = None
 
 
-class WatchFollow(Follow):
+class WatchFollow(FollowedGroup):
     """One endpoint's watching of one group."""
 
     __slots__ = ("_catching_up", "_copy", "_place")
@@ -186,7 +186,7 @@ class WatchFollow(Follow):
         self.known = self._catching_up = False
 
 
-class Watched(Following[WatchCopy, WatchFollow]):
+class Watched(Follows[WatchCopy, WatchFollow]):
     """All groups that this program watches, through one agent."""
 
     def _open(self, group: Group) -> WatchCopy:

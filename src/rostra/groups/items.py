@@ -25,7 +25,7 @@ from rostra.groups.members import Because, Cause, Members
 from rostra.names import Domain, Endpoint
 
 
-class Numbered(Struct, frozen=True, kw_only=True):
+class NumberedItem(Struct, frozen=True, kw_only=True):
     """What all changes of a watch have."""
 
     number: int = 0
@@ -45,7 +45,7 @@ class AgreedViewId(Struct, frozen=True, array_like=True):
     pid: str
 
 
-class View(Numbered, frozen=True, repr_omit_defaults=True):
+class View(NumberedItem, frozen=True, repr_omit_defaults=True):
     """Who is in the group. In an agreed group `number` is the view's, members stand in the order of their
     ranks, and the fields after `isolated` say how it came from the view before."""
 
@@ -67,7 +67,7 @@ class View(Numbered, frozen=True, repr_omit_defaults=True):
         return f"View of {_count(len(self.members))}{', of this host alone' if self.isolated else ''}"
 
 
-class Joined(Numbered, frozen=True, repr_omit_defaults=True):
+class Joined(NumberedItem, frozen=True, repr_omit_defaults=True):
     members: Members
     cause: Cause  # JOIN | MERGE
 
@@ -76,7 +76,7 @@ class Joined(Numbered, frozen=True, repr_omit_defaults=True):
         return f"Joined{' by merge' if self.cause is Cause.MERGE else ''}: {who}"
 
 
-class Left(Numbered, frozen=True, repr_omit_defaults=True):
+class Left(NumberedItem, frozen=True, repr_omit_defaults=True):
     endpoints: tuple[Endpoint, ...]
     cause: Cause  # LEAVE | CRASH; MERGE: a merge showed that they had gone while we were apart
     meta: bytes = b""  # what the leaver said, with LEAVE
@@ -85,7 +85,7 @@ class Left(Numbered, frozen=True, repr_omit_defaults=True):
         return f"Left by {self.cause.value}: {_some(self.endpoints)}"
 
 
-class Without(Numbered, frozen=True, repr_omit_defaults=True):
+class Without(NumberedItem, frozen=True, repr_omit_defaults=True):
     domain: Domain
     endpoints: tuple[Endpoint, ...]  # of this group, those that were lost with it
     because: Because
@@ -94,7 +94,7 @@ class Without(Numbered, frozen=True, repr_omit_defaults=True):
         return f"Without {self.domain}, {_count(len(self.endpoints))}: {_reason(self.because)}"
 
 
-class Only(Numbered, frozen=True, repr_omit_defaults=True):
+class Only(NumberedItem, frozen=True, repr_omit_defaults=True):
     domain: Domain
     endpoints: tuple[Endpoint, ...]  # of this group, those that were lost with the rest
     because: Because
@@ -103,7 +103,7 @@ class Only(Numbered, frozen=True, repr_omit_defaults=True):
         return f"Only {self.domain}, without {_count(len(self.endpoints))}: {_reason(self.because)}"
 
 
-class Gap(Numbered, frozen=True, repr_omit_defaults=True):
+class Gap(NumberedItem, frozen=True, repr_omit_defaults=True):
     """Changes were missed: the program read too slowly, or was away. It has no token; the `View` that follows
     has. In a group with delivery, these messages of one sender were said while we were apart (X-064)."""
 
@@ -112,7 +112,7 @@ class Gap(Numbered, frozen=True, repr_omit_defaults=True):
     first: int = 0
 
 
-class Blocked(Numbered, frozen=True, repr_omit_defaults=True):
+class Blocked(NumberedItem, frozen=True, repr_omit_defaults=True):
     """In an agreed group: nothing is agreed or delivered on our side until the next `View`."""
 
     since: float  # seconds since 1970

@@ -21,7 +21,7 @@ TABLE_ROWS: Final = 1000
 """More than that nobody reads on a terminal; -o csv gives all."""
 
 
-class Answer:
+class AnswerRows:
     """All rows of a DataFrame, or the first `at_most` of them."""
 
     def __init__(self, frame: "DataFrame", *, at_most: int | None = None) -> None:

@@ -122,7 +122,7 @@ def _list(values: Any) -> pa.Array:
     )
 
 
-class Writer:
+class ParquetWriter:
     """One Parquet file, which grows by a row group whenever enough rows have come together."""
 
     def __init__(self, opened: Callable[[], Any], schema: pa.Schema, group_rows: int) -> None:

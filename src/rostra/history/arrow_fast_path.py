@@ -62,42 +62,42 @@ class SegmentRun(Struct, frozen=True):
         return sum(source.rows + FILE_WEIGHT for source in self.sources)
 
 
-class Origin(Struct, frozen=True):
+class EventSource(Struct, frozen=True):
     """What a DataFrame of events is made of."""
 
     segment_runs: tuple[SegmentRun, ...]
     by_life: bool  # each run is one life of one writer: all of it, each row once, in order
 
 
-class Work(Protocol):
+class SegmentTask(Protocol):
     """What a task does with a run of segments. Sent to tasks, so it is made of plain data."""
 
     def __call__(self, segment_run: SegmentRun) -> Iterator[pa.Table]: ...
 
 
-_origins: "weakref.WeakKeyDictionary[DataFrame, Origin]" = weakref.WeakKeyDictionary()
+_origins: "weakref.WeakKeyDictionary[DataFrame, EventSource]" = weakref.WeakKeyDictionary()
 
 
-def note(events: DataFrame, origin: Origin) -> DataFrame:
+def note(events: DataFrame, origin: EventSource) -> DataFrame:
     """Remember what this very DataFrame is made of."""
     _origins[events] = origin
     return events
 
 
-def origin_of(events: DataFrame, *, by_life: bool = False) -> Origin | None:
+def origin_of(events: DataFrame, *, by_life: bool = False) -> EventSource | None:
     """The files that these events are, if they are nothing else; with `by_life`, only if lives are whole."""
     origin = _origins.get(events)
     return None if origin is None or (by_life and not origin.by_life) else origin
 
 
-def lives_in(pieces: Iterable[Piece], good: Iterable[Seen]) -> Origin:
+def lives_in(pieces: Iterable[Piece], good: Iterable[Seen]) -> EventSource:
     """Of a journal: each life with its segments, in order. `good` are the files that the pieces are from."""
     alone = {each.path for each in good if len(each.runs) == 1}
     by_key: dict[Key, list[Piece]] = {}
     for piece in pieces:
         by_key.setdefault(piece.run.key, []).append(piece)
     segment_runs = (sorted(by_key[key], key=lambda piece: piece.first) for key in sorted(by_key))
-    return Origin(
+    return EventSource(
         tuple(
             SegmentRun(tuple(_source(piece, alone) for piece in segment_run)) for segment_run in segment_runs
         ),
@@ -105,12 +105,14 @@ def lives_in(pieces: Iterable[Piece], good: Iterable[Seen]) -> Origin:
     )
 
 
-def files_in(paths: Iterable[str]) -> Origin:
+def files_in(paths: Iterable[str]) -> EventSource:
     """Of a table: its files, each a run of its own."""
-    return Origin(tuple(SegmentRun((Source(path, _rows_in(path)),)) for path in paths), by_life=False)
+    return EventSource(tuple(SegmentRun((Source(path, _rows_in(path)),)) for path in paths), by_life=False)
 
 
-def answered(events: DataFrame, origin: Origin, work: Work, schema: StructType | str) -> DataFrame:
+def answered(
+    events: DataFrame, origin: EventSource, work: SegmentTask, schema: StructType | str
+) -> DataFrame:
     """The rows that `work` makes of each run, as a DataFrame; tasks of about the same weight."""
     partitions = _partitions(origin.segment_runs)
     task = _Task(work, partitions)
@@ -182,7 +184,7 @@ def _looked_up(words: pa.DictionaryArray, known: list[Any], dtype: type[Any]) ->
 class _Task:
     """For `mapInArrow` over the numbers of partitions."""
 
-    def __init__(self, work: Work, partitions: list[list[SegmentRun]]) -> None:
+    def __init__(self, work: SegmentTask, partitions: list[list[SegmentRun]]) -> None:
         self.work, self.partitions = work, partitions
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

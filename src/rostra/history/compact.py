@@ -14,9 +14,9 @@ from msgspec import Struct
 from pyspark.sql import SparkSession
 
 from rostra.errors import RostraError
-from rostra.history.files import Directory, parquet_files
+from rostra.history.files import LocalDirectory, parquet_files
 from rostra.history.partitions import Outputs, Written, row_groups
-from rostra.history.tables import APPENDED, Commit, Tables
+from rostra.history.tables import APPENDED, BatchCommit, Tables
 from rostra.history.tasks import run
 from rostra.journal.schema import Type
 
@@ -59,7 +59,7 @@ class Compaction:
         self._tables.sweep(older_than_s=self._read_for_s)
         return len(commits)
 
-    def _due(self, commits: tuple[Commit, ...]) -> tuple[Commit, ...]:
+    def _due(self, commits: tuple[BatchCommit, ...]) -> tuple[BatchCommit, ...]:
         """The last `every` of them, if they are of one size and not large."""
         last = commits[-self._every :]
         spans = {commit.batch - commit.since for commit in last}
@@ -67,7 +67,7 @@ class Compaction:
         is_due = self._every > 1 and len(last) == self._every and len(spans) == 1 and events <= LARGE_ROWS
         return last if is_due else ()
 
-    def _merge(self, commits: tuple[Commit, ...]) -> None:
+    def _merge(self, commits: tuple[BatchCommit, ...]) -> None:
         first, last = commits[0], commits[-1]
         attempt = self._tables.attempt()
         directory = f"batch={first.since}-{last.batch}{attempt}"
@@ -95,7 +95,7 @@ class Compaction:
         self._reach("compaction committed")
         self._tables.forget(commits[:-1])
 
-    def _write(self, commits: tuple[Commit, ...], merged: Commit) -> None:
+    def _write(self, commits: tuple[BatchCommit, ...], merged: BatchCommit) -> None:
         """Rows of several files one after the other, by tasks of Spark."""
         place = self._tables.place
         self._tables.clear(merged.label)
@@ -120,7 +120,7 @@ class Compaction:
             place.put(f"{table}/{merged.directory}", [each.files[table] for each in some])
         self._tables.clear(merged.label)
 
-    def _divided(self, table: str, commits: tuple[Commit, ...]) -> Iterator[tuple[str, ...]]:
+    def _divided(self, table: str, commits: tuple[BatchCommit, ...]) -> Iterator[tuple[str, ...]]:
         """Its files, so many at a time that they make a large one."""
         together: list[str] = []
         rows = 0
@@ -146,7 +146,7 @@ class Merge(Struct, frozen=True):
 
 
 def merge(work: Merge) -> Written:
-    outputs = Outputs(Directory(work.tables), work.name, work.extra)
+    outputs = Outputs(LocalDirectory(work.tables), work.name, work.extra)
     for path in work.files:
         for rows in row_groups(path, outputs.schema(work.table)):
             outputs.add(work.table, rows)

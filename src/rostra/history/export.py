@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from rostra.errors import NotInstalled, RostraError, Unreachable
 from rostra.history.arrow import spelled, table_in_arrow
 from rostra.history.files import damaged, open_file, parquet_in
-from rostra.history.tables import APPENDED, Commit, Tables
+from rostra.history.tables import APPENDED, BatchCommit, Tables
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -67,7 +67,7 @@ class _Export:
         self,
         tables: Tables,
         table: str,
-        commits: tuple[Commit, ...],
+        commits: tuple[BatchCommit, ...],
         to: str,
         rows_per_commit: int,
         reach: Callable[[str], None],

@@ -36,7 +36,7 @@ OBJECT_STORES: Final = frozenset({"s3", "gcs", "abfs"})
 S3_FIX: Final = "pip install 'rostra[s3]'"
 
 
-class Status(NamedTuple):
+class FileStatus(NamedTuple):
     """What tells two versions of a file apart."""
 
     size: int
@@ -90,7 +90,7 @@ def open_file(where: str) -> pa.NativeFile:
         return pa.BufferReader(opened.read_buffer())
 
 
-class Directory:
+class LocalDirectory:
     """Paths inside it are given relative to it."""
 
     def __init__(self, where: str | Path) -> None:
@@ -214,7 +214,7 @@ class Directory:
         return sum(many for _, many in parquet_files(self.uri(name)))
 
 
-def parquet_in(place: Directory, directory: str) -> list[str]:
+def parquet_in(place: LocalDirectory, directory: str) -> list[str]:
     """Its Parquet files, as Spark calls them."""
     names = (str(info.base_name) for info in place.list(directory) if info.type == pafs.FileType.File)
     return sorted(
@@ -226,7 +226,7 @@ def parquet_in(place: Directory, directory: str) -> list[str]:
 
 def parquet_files(directory: str) -> list[tuple[str, int]]:
     """The Parquet files of a directory, and how many rows each has by its own word."""
-    place = Directory(directory)
+    place = LocalDirectory(directory)
     found = ((path, open_files(path)) for path in parquet_in(place, ""))
     return [(path, pq.read_metadata(inside, filesystem=files).num_rows) for path, (files, inside) in found]
 
@@ -255,10 +255,10 @@ def is_seen(name: str) -> bool:
     return not name.startswith(HIDDEN)
 
 
-def status(where: str) -> Status | None:
+def status(where: str) -> FileStatus | None:
     """None if it is not there."""
     files, path = open_files(where)
     info = files.get_file_info(path)
     if info.type != pafs.FileType.File:
         return None
-    return Status(info.size or 0, info.mtime_ns or 0)
+    return FileStatus(info.size or 0, info.mtime_ns or 0)

@@ -25,7 +25,7 @@ from rostra.history.schemas import STAYS
 from rostra.history.shape import shaped
 
 if TYPE_CHECKING:
-    from rostra.history.tables import Commit, Tables
+    from rostra.history.tables import BatchCommit, Tables
 
 ENDS = StructType(
     [
@@ -119,7 +119,7 @@ def over_by_now(spark: SparkSession, epochs: Mapping[Key, Epoch]) -> DataFrame:
     return spark.createDataFrame(rows, ENDS)
 
 
-def all_stays(tables: "Tables", spark: SparkSession, commits: tuple["Commit", ...]) -> DataFrame:
+def all_stays(tables: "Tables", spark: SparkSession, commits: tuple["BatchCommit", ...]) -> DataFrame:
     """Those that have ended and those that last, as known after the newest commit."""
     past = tables.rows(spark, tables.directories("stays", commits), STAYS)
     epochs = tables.epochs(commits[-1])

@@ -53,19 +53,19 @@ from rostra.history.journals import contradicting, differ, is_within, other_rows
 from rostra.history.look import Seen, look, looking
 from rostra.history.partitions import (
     FILE_WEIGHT,
-    Life,
     Partition,
     Take,
     Trouble,
+    WriterLife,
     Written,
     shared,
     write_partition,
     write_partition_document,
 )
-from rostra.history.runs import Epoch, Key, Piece, Plan, Run, plan
+from rostra.history.runs import Epoch, IngestPlan, Key, Piece, RowRun, plan
 from rostra.history.schemas import HOLES
 from rostra.history.session import fit, given_up
-from rostra.history.tables import APPENDED, CHECKPOINT, COMMITS, SET_ASIDE, Commit, SetAside, Tables
+from rostra.history.tables import APPENDED, CHECKPOINT, COMMITS, SET_ASIDE, BatchCommit, SetAside, Tables
 from rostra.history.tasks import run
 from rostra.journal.schema import SIGHT, Type
 
@@ -91,7 +91,7 @@ LOOK_EVERY_S: Final = 0.2
 class BatchDone(msgspec.Struct, frozen=True):
     """For whoever shows progress."""
 
-    commit: Commit
+    commit: BatchCommit
     took_s: float
     set_aside: tuple[SetAside, ...]
     given_up: int
@@ -240,7 +240,9 @@ class Ingest:
         again = self._changed_since_set_aside()
         seen = self._look(sorted({*paths, *again}))
         self._reach("looked")
-        commit = self._write_good(Attempt(batch, self._tables.attempt(), paths), before, seen, more_waits)
+        commit = self._write_good(
+            IngestAttempt(batch, self._tables.attempt(), paths), before, seen, more_waits
+        )
         for each in again:
             if not any(one.path == each and one.why for one in seen):
                 self._tables.place.remove(_aside_name(each))
@@ -265,8 +267,8 @@ class Ingest:
         return sorted((msgspec.json.decode(row.seen, type=Seen) for row in told), key=lambda seen: seen.path)
 
     def _write_good(
-        self, this: "Attempt", before: Commit | None, seen: list[Seen], more_waits: bool
-    ) -> Commit:
+        self, this: "IngestAttempt", before: BatchCommit | None, seen: list[Seen], more_waits: bool
+    ) -> BatchCommit:
         """What a look found good; if reading all of it shows otherwise, once more without what is damaged."""
         while True:
             try:
@@ -275,7 +277,9 @@ class Ingest:
                 for each in seen:
                     each.why = each.why or damaged.why.get(each.path, "")
 
-    def _write(self, this: "Attempt", before: Commit | None, seen: list[Seen], more_waits: bool) -> Commit:
+    def _write(
+        self, this: "IngestAttempt", before: BatchCommit | None, seen: list[Seen], more_waits: bool
+    ) -> BatchCommit:
         known = self._tables.epochs(before)
         others = self._contradicting([run for each in seen if not each.why for run in each.runs], known)
         for each in seen:
@@ -300,7 +304,7 @@ class Ingest:
         broken = [each for each in seen if each.why]
         for each in broken:
             self._set_aside(each, this.batch)
-        commit = Commit(
+        commit = BatchCommit(
             batch=this.batch,
             since=this.batch,
             attempt=this.attempt,
@@ -319,7 +323,7 @@ class Ingest:
         self._tables.commit(commit)
         return commit
 
-    def _contradicting(self, arrived: list[Run], known: Mapping[Key, Epoch]) -> dict[str, str]:
+    def _contradicting(self, arrived: list[RowRun], known: Mapping[Key, Epoch]) -> dict[str, str]:
         """Files with other rows than are in the tables, or in this batch, under the same numbers."""
         found = contradicting(arrived)
         for each in arrived:
@@ -346,7 +350,7 @@ class Ingest:
 
     # What a batch writes
 
-    def _run_partitions(self, label: str, lives: list[Life], extra: dict[str, Type]) -> list[Written]:
+    def _run_partitions(self, label: str, lives: list[WriterLife], extra: dict[str, Type]) -> list[Written]:
         """Each partition by a task of Spark; a batch that is not worth a task is written here."""
         place = self._tables.place
         self._tables.clear(label)  # whatever the dead left behind
@@ -378,7 +382,7 @@ class Ingest:
         self._tables.clear(label)
         return rows
 
-    def _write_holes(self, this: "Attempt", made: Plan) -> int:
+    def _write_holes(self, this: "IngestAttempt", made: IngestPlan) -> int:
         rows = [
             *((*hole.key, hole.first, hole.last, "given up", this.batch) for hole in made.given_up),
             *((*piece.run.key, piece.first, piece.last, "came late", this.batch) for piece in made.late),
@@ -407,7 +411,7 @@ class Ingest:
         ]
 
 
-class Attempt(msgspec.Struct, frozen=True):
+class IngestAttempt(msgspec.Struct, frozen=True):
     """At a batch: what its directories are called, and which segments it is to read."""
 
     batch: int
@@ -427,7 +431,7 @@ class Damaged(Exception):
         self.why = {trouble.source: trouble.why for trouble in troubles}
 
 
-def lives_of(known: Mapping[Key, Epoch], made: Plan, good: list[Seen]) -> list[Life]:
+def lives_of(known: Mapping[Key, Epoch], made: IngestPlan, good: list[Seen]) -> list[WriterLife]:
     """What is to be written for each epoch of each writer that this batch concerns."""
     kinds = {each.path: each.kinds for each in good}
     takes: dict[Key, list[Take]] = {}
@@ -456,7 +460,7 @@ def lives_of(known: Mapping[Key, Epoch], made: Plan, good: list[Seen]) -> list[L
     }
     renewed = sees | set(endings) | scattered(known)
     return [
-        Life(
+        WriterLife(
             key,
             tuple(sorted(takes.get(key, ()), key=lambda take: take.first)),
             known[key].opened if key in known and key in renewed else "",
@@ -487,7 +491,7 @@ def is_held(source: str) -> bool:
     return "/" not in source
 
 
-def _held(piece: Piece, label: str) -> Run:
+def _held(piece: Piece, label: str) -> RowRun:
     """It waits in the tables, because nobody knows how long its journal is kept."""
     run = piece.run
     if is_held(run.source):

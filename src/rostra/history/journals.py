@@ -21,9 +21,9 @@ from pyspark.sql.types import StructType
 
 from rostra.errors import BadInput
 from rostra.history.arrow_fast_path import lives_in, note
-from rostra.history.files import Directory, is_object, is_seen, open_file
+from rostra.history.files import LocalDirectory, is_object, is_seen, open_file
 from rostra.history.look import ARROW, KNOWN, OTHER_ROWS, Seen, extra_columns, look
-from rostra.history.runs import Key, Piece, Run, plan
+from rostra.history.runs import Key, Piece, RowRun, plan
 from rostra.history.schemas import widened
 from rostra.journal.schema import KEY, NAMES
 
@@ -64,15 +64,15 @@ def survey(paths: Sequence[str]) -> Survey:
     return Survey([each for each in seen if not each.why], [each for each in seen if each.why])
 
 
-def contradicting(arrived: Iterable[Run]) -> dict[str, str]:
+def contradicting(arrived: Iterable[RowRun]) -> dict[str, str]:
     """Files with other rows than an earlier one has under the same numbers, and why they cannot be used. What
     comes twice is the same row; if it is not, two worlds have one name."""
-    by_key: dict[Key, list[Run]] = {}
+    by_key: dict[Key, list[RowRun]] = {}
     for run in arrived:
         by_key.setdefault(run.key, []).append(run)
     found: dict[str, str] = {}
     for runs in by_key.values():
-        farthest: Run | None = None
+        farthest: RowRun | None = None
         for run in sorted(runs, key=lambda run: (run.first, -run.last, run.source)):
             if farthest is not None and run.first <= farthest.last and run.source != farthest.source:
                 first, last = run.first, min(run.last, farthest.last)
@@ -128,7 +128,7 @@ def segments(journal: str) -> list[str]:
     """Every segment of a journal, or of all journals that a pattern matches, as Spark calls them."""
     found = []
     for each in sorted(glob.glob(journal)) if "*" in journal and "://" not in journal else [journal]:
-        place = Directory(each)
+        place = LocalDirectory(each)
         if not place.exists():
             raise BadInput(f"there is no journal at {place}", fix="name the directory that nodes write to")
         for info in place.list(recursive=True):
@@ -156,7 +156,7 @@ def glance(path: str) -> Seen:
         extra = extra_columns(footer.schema.to_arrow_schema().remove_metadata())
     except ValueError:
         return look(path)
-    run = Run(key, first, last, footer.num_rows, 0, 0, role, closing=False, source=path)
+    run = RowRun(key, first, last, footer.num_rows, 0, 0, role, closing=False, source=path)
     return Seen(path, rows=footer.num_rows, runs=[run], extra=extra)
 
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 
 from rostra.history.files import open_file
-from rostra.history.runs import Key, Run
+from rostra.history.runs import Key, RowRun
 from rostra.journal.schema import COLUMNS, Type
 
 ARROW: Final[dict[Type, pa.DataType]] = {
@@ -56,7 +56,7 @@ class Seen(Struct):
     path: str
     why: str = ""  # it is set aside; empty if it is good
     rows: int = 0
-    runs: list[Run] = []
+    runs: list[RowRun] = []
     kinds: list[str] = []
     extra: dict[str, Type] = {}  # columns that a newer writer added
 
@@ -134,7 +134,7 @@ def _only(table: pa.Table, name: str) -> Any:
     return values[0].as_py()
 
 
-def runs(path: str, key: Key, role: str, table: pa.Table) -> list[Run]:
+def runs(path: str, key: Key, role: str, table: pa.Table) -> list[RowRun]:
     """The rows as runs without a hole. Numbers that a `dropped` row accounts for are used up, not missing."""
     for name in ("seq", "at", "kind"):
         if table[name].null_count:
@@ -155,7 +155,7 @@ def runs(path: str, key: Key, role: str, table: pa.Table) -> list[Run]:
     is_closing = pc.equal(table["kind"], CLOSING).to_numpy(zero_copy_only=False)
     starts = [0, *(np.flatnonzero(begins[1:] != seq[:-1] + 1) + 1).tolist(), len(seq)]
     return [
-        Run(
+        RowRun(
             key,
             first=int(begins[start]),
             last=int(seq[end - 1]),

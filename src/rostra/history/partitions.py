@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from msgspec import Struct
 
-from rostra.history.arrow import STAYS_IN_ARROW, Writer, shaped_as, table_in_arrow, words_of
-from rostra.history.files import Directory, open_file, parquet_in
+from rostra.history.arrow import STAYS_IN_ARROW, ParquetWriter, shaped_as, table_in_arrow, words_of
+from rostra.history.files import LocalDirectory, open_file, parquet_in
 from rostra.history.intervals import Ending, by_life, counted, end, fold, sight, stretches
 from rostra.history.runs import Key
 from rostra.history.schemas import KINDS_OF
@@ -54,7 +54,7 @@ class Take(Struct, frozen=True):
     into: str  # events, with all that is made of them | late: only events and parts | held
 
 
-class Life(Struct, frozen=True):
+class WriterLife(Struct, frozen=True):
     """What a partition does for one epoch of one writer."""
 
     key: Key
@@ -70,7 +70,7 @@ class Life(Struct, frozen=True):
 class Partition(Struct, frozen=True):
     tables: str  # as a person or Spark writes it
     name: str
-    lives: tuple[Life, ...]
+    lives: tuple[WriterLife, ...]
     extra: dict[str, Type]
 
 
@@ -91,12 +91,12 @@ class Written(Struct):
     troubles: list[Trouble] = []
 
 
-def shared(lives: Iterable[Life], cores: int) -> list[list[Life]]:
+def shared(lives: Iterable[WriterLife], cores: int) -> list[list[WriterLife]]:
     """So that no partition is much heavier than the others; a single one if it is not worth more."""
     heaviest_first = sorted(lives, key=lambda life: (-life.weight, life.key))
     weight = sum(life.weight for life in heaviest_first)
     many = max(1, min(weight // PARTITION_WEIGHT, PARTITIONS_PER_CORE * cores, len(heaviest_first)))
-    partitions: list[list[Life]] = [[] for _ in range(many)]
+    partitions: list[list[WriterLife]] = [[] for _ in range(many)]
     weights = [0] * many
     for life in heaviest_first:
         lightest = weights.index(min(weights))
@@ -105,7 +105,7 @@ def shared(lives: Iterable[Life], cores: int) -> list[list[Life]]:
     return [sorted(partition, key=lambda life: life.key) for partition in partitions if partition]
 
 
-class Unreadable(Exception):
+class UnreadableSegment(Exception):
     def __init__(self, source: str, why: str) -> None:
         super().__init__(source, why)
         self.trouble = Trouble(source, why)
@@ -119,7 +119,7 @@ def write_partition(partition: Partition) -> Written:
                 for rows in read(take, life.key, work.place, work.schema):
                     work.add(rows, take.into)
         return work.done()
-    except Unreadable as unreadable:
+    except UnreadableSegment as unreadable:
         return Written(troubles=[unreadable.trouble])
 
 
@@ -132,7 +132,7 @@ class _Work:
 
     def __init__(self, partition: Partition) -> None:
         self.schema = table_in_arrow("events", partition.extra)
-        self.place = Directory(partition.tables)
+        self.place = LocalDirectory(partition.tables)
         self._partition = partition
         self._files = Outputs(self.place, partition.name, partition.extra)
         self._rows: dict[str, list[pa.Table]] = {"events": [], "late": [], "held": []}
@@ -198,11 +198,11 @@ class _Work:
 class Outputs:
     """Files of several tables, under names that nobody reads."""
 
-    def __init__(self, place: Directory, name: str, extra: Mapping[str, Type]) -> None:
+    def __init__(self, place: LocalDirectory, name: str, extra: Mapping[str, Type]) -> None:
         self._place = place
         self._folder = f"{WRITING}/{name}-{uuid4().hex[:12]}"
         self._extra = extra
-        self._writers: dict[str, Writer] = {}
+        self._writers: dict[str, ParquetWriter] = {}
         self._schemas: dict[str, pa.Schema] = {}
 
     def schema(self, table: str) -> pa.Schema:
@@ -215,7 +215,9 @@ class Outputs:
             return
         if table not in self._writers:
             name = self._name(table)
-            self._writers[table] = Writer(lambda: self._place.create(name), self.schema(table), GROUP_ROWS)
+            self._writers[table] = ParquetWriter(
+                lambda: self._place.create(name), self.schema(table), GROUP_ROWS
+            )
         self._writers[table].add(rows)
 
     def close(self) -> tuple[dict[str, str], dict[str, int]]:
@@ -236,7 +238,7 @@ class Outputs:
 # Reading
 
 
-def read(take: Take, key: Key, place: Directory, schema: pa.Schema) -> Iterator[pa.Table]:
+def read(take: Take, key: Key, place: LocalDirectory, schema: pa.Schema) -> Iterator[pa.Table]:
     """The rows that are to be taken, in order."""
     many = 0
     held = take.source.startswith(HELD)
@@ -248,7 +250,9 @@ def read(take: Take, key: Key, place: Directory, schema: pa.Schema) -> Iterator[
             if chosen.num_rows:
                 yield chosen
     if take.rows is not None and many != take.rows:
-        raise Unreadable(take.source, f"damaged: it has {many} of the {take.rows} rows that it had before")
+        raise UnreadableSegment(
+            take.source, f"damaged: it has {many} of the {take.rows} rows that it had before"
+        )
 
 
 def row_groups(
@@ -280,7 +284,7 @@ def _of_source(source: str, path: str, schema: pa.Schema) -> Iterator[pa.Table]:
     try:
         yield from row_groups(path, schema)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise Unreadable(source, f"damaged: {' '.join(str(error).split())[:200]}") from error
+        raise UnreadableSegment(source, f"damaged: {' '.join(str(error).split())[:200]}") from error
 
 
 def _between(rows: pa.Table, first: int, last: int) -> pa.Table:
@@ -294,7 +298,7 @@ def _of_life(rows: pa.Table, key: Key) -> Any:
     return pc.and_(is_writer, pc.equal(rows["epoch"], key.epoch))
 
 
-def _open_stays(place: Directory, directory: str, keys: set[Key]) -> pa.Table:
+def _open_stays(place: LocalDirectory, directory: str, keys: set[Key]) -> pa.Table:
     """Of these lives, as an earlier batch left them."""
     found = []
     writers = sorted({key.writer for key in keys})

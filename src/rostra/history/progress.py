@@ -23,7 +23,7 @@ QUIET_FOR_S: Final = 2.0
 EVERY_S: Final = 0.25
 
 
-class Line:
+class ProgressLine:
     """One line, from the third second on: on a terminal it is drawn again and again."""
 
     def __init__(self, doing: str) -> None:
@@ -56,10 +56,10 @@ class Line:
 
 
 @contextmanager
-def waiting(doing: str, how_far: Callable[[], str] = str) -> Iterator[Line]:
+def waiting(doing: str, how_far: Callable[[], str] = str) -> Iterator[ProgressLine]:
     """Draw it from time to time; for what says nothing of itself, such as the start of Spark, without how far
     it is."""
-    line = Line(doing)
+    line = ProgressLine(doing)
     over = threading.Event()
 
     def tick() -> None:

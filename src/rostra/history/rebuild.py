@@ -22,7 +22,7 @@ from rostra.errors import BadInput, NotAvailable, RostraError
 from rostra.history.fold import ended, fold, over_for_good
 from rostra.history.runs import Key
 from rostra.history.schemas import KINDS_OF, TABLES
-from rostra.history.tables import Commit, Tables
+from rostra.history.tables import BatchCommit, Tables
 
 REBUILT: Final = ("stays", *KINDS_OF)
 """Tables that follow from the events."""
@@ -72,7 +72,9 @@ def check(names: Iterable[str]) -> tuple[str, ...]:
     return chosen
 
 
-def _stays(spark: SparkSession, tables: Tables, events: DataFrame, before: Commit, directory: str) -> Commit:
+def _stays(
+    spark: SparkSession, tables: Tables, events: DataFrame, before: BatchCommit, directory: str
+) -> BatchCommit:
     epochs = tables.epochs(before)
     every = ended(fold(events), over_for_good(spark, epochs)).persist()
     try:
@@ -101,7 +103,7 @@ def _stays(spark: SparkSession, tables: Tables, events: DataFrame, before: Commi
     return msgspec.structs.replace(commit, late=0)
 
 
-def _with(before: Commit, rebuilt: dict[str, str], rows: dict[str, int]) -> Commit:
+def _with(before: BatchCommit, rebuilt: dict[str, str], rows: dict[str, int]) -> BatchCommit:
     counts = {table: many for table, many in {**before.rows, **rows}.items() if many}
     return msgspec.structs.replace(
         before,

@@ -31,7 +31,7 @@ class Key(NamedTuple):
     epoch: int
 
 
-class Run(Struct, frozen=True):
+class RowRun(Struct, frozen=True):
     """Rows `first` to `last` of one writer and epoch, all there (or said to be dropped), in one source."""
 
     key: Key
@@ -48,7 +48,7 @@ class Run(Struct, frozen=True):
 class Piece(Struct, frozen=True):
     """What is taken of a run."""
 
-    run: Run
+    run: RowRun
     first: int
     last: int
 
@@ -57,7 +57,7 @@ class Piece(Struct, frozen=True):
         return (self.first, self.last) == (self.run.first, self.run.last)
 
 
-class Hole(NamedTuple):
+class MissingRows(NamedTuple):
     key: Key
     first: int
     last: int
@@ -82,24 +82,24 @@ class Epoch(Struct, frozen=True):
         return self.over or self.sealed
 
 
-class Plan(Struct):
+class IngestPlan(Struct):
     accepted: list[Piece]
     late: list[Piece]
     held: list[Piece]
-    given_up: list[Hole]
+    given_up: list[MissingRows]
     duplicates: int  # runs of which nothing was taken
     epochs: dict[Key, Epoch]
 
 
 def plan(
-    epochs: Mapping[Key, Epoch], arrived: Iterable[Run], *, hole_after_us: int, more_waits: bool = False
-) -> Plan:
+    epochs: Mapping[Key, Epoch], arrived: Iterable[RowRun], *, hole_after_us: int, more_waits: bool = False
+) -> IngestPlan:
     """What becomes of the runs that arrived (and of those that were held), and what is known then.
 
     While `more_waits` to be read, nothing is given up: what is missing may be next.
     """
-    made = Plan([], [], [], [], 0, dict(epochs))
-    by_key: dict[Key, list[Run]] = {}
+    made = IngestPlan([], [], [], [], 0, dict(epochs))
+    by_key: dict[Key, list[RowRun]] = {}
     for run in arrived:
         by_key.setdefault(run.key, []).append(run)
     newest = _newest(epochs, by_key)
@@ -112,7 +112,7 @@ def plan(
     return made
 
 
-def _newest(epochs: Mapping[Key, Epoch], by_key: Mapping[Key, list[Run]]) -> dict[str, int]:
+def _newest(epochs: Mapping[Key, Epoch], by_key: Mapping[Key, list[RowRun]]) -> dict[str, int]:
     """The newest time of each world, in held rows too."""
     newest: dict[str, int] = {}
     for key, epoch in epochs.items():
@@ -122,7 +122,7 @@ def _newest(epochs: Mapping[Key, Epoch], by_key: Mapping[Key, list[Run]]) -> dic
     return newest
 
 
-def _follow(made: Plan, key: Key, runs: list[Run], give_up_us: int | None) -> None:
+def _follow(made: IngestPlan, key: Key, runs: list[RowRun], give_up_us: int | None) -> None:
     """One epoch of one writer. A hole is given up if the row after it is at least as old as `give_up_us`."""
     known = made.epochs.get(key)
     frontier = known.frontier if known else 0
@@ -130,7 +130,7 @@ def _follow(made: Plan, key: Key, runs: list[Run], give_up_us: int | None) -> No
     accepted: list[Piece] = []
     place = 0
     while place < len(runs):
-        best: Run | None = None
+        best: RowRun | None = None
         while place < len(runs) and runs[place].first <= frontier + 1:
             run = runs[place]
             if run.last > (best.last if best else frontier):
@@ -144,7 +144,7 @@ def _follow(made: Plan, key: Key, runs: list[Run], give_up_us: int | None) -> No
             if give_up_us is None or after.began_us > give_up_us:
                 break
             holes.append((frontier + 1, after.first - 1))
-            made.given_up.append(Hole(key, frontier + 1, after.first - 1))
+            made.given_up.append(MissingRows(key, frontier + 1, after.first - 1))
             frontier = after.first - 1
     held: list[Piece] = []
     covered = frontier
@@ -164,7 +164,7 @@ def _follow(made: Plan, key: Key, runs: list[Run], give_up_us: int | None) -> No
         made.epochs[key] = _known(known, taken, frontier, tuple(holes))
 
 
-def _fill(holes: Iterable[tuple[int, int]], runs: list[Run]) -> tuple[list[Piece], list[tuple[int, int]]]:
+def _fill(holes: Iterable[tuple[int, int]], runs: list[RowRun]) -> tuple[list[Piece], list[tuple[int, int]]]:
     """Rows of holes that were given up, and what is missing still. Runs are in order of their first row."""
     late: list[Piece] = []
     missing: list[tuple[int, int]] = []

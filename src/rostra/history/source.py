@@ -64,11 +64,11 @@ from pyspark.sql.types import StructType
 from rostra.errors import BadInput
 from rostra.history.arrow import in_arrow, spelled
 from rostra.history.arrow_fast_path import FILE_WEIGHT
-from rostra.history.files import Directory, damaged, open_file, parquet_in
+from rostra.history.files import LocalDirectory, damaged, open_file, parquet_in
 from rostra.history.journals import THREADS, Survey, chosen, segments, survey
 from rostra.history.look import ARROW, KNOWN
 from rostra.history.partitions import row_groups
-from rostra.history.runs import Epoch, Key, Piece, Plan, Run, plan
+from rostra.history.runs import Epoch, IngestPlan, Key, Piece, RowRun, plan
 from rostra.history.session import check_workers, fit
 from rostra.history.spelling import closest
 from rostra.names import ROOT, Domain, inside, parse_domain, parse_group
@@ -264,7 +264,7 @@ def time_of(text: str) -> datetime:
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
-class Part(msgspec.Struct, frozen=True):
+class FileSlice(msgspec.Struct, frozen=True):
     """Rows `first` to `last` of a file."""
 
     path: str
@@ -272,10 +272,10 @@ class Part(msgspec.Struct, frozen=True):
     last: int
 
 
-class Parts(InputPartition):
+class TaskInput(InputPartition):
     """What one task reads."""
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[FileSlice]) -> None:
         super().__init__(None)
         self.parts = list(parts)
 
@@ -325,12 +325,12 @@ class JournalReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         made = tasks(chosen(self.wanted.survey(self.journal).good), self.conditions())
         if self.wanted.group is not None:
-            first = [part.path for task in made if isinstance(task, Parts) for part in task.parts]
+            first = [part.path for task in made if isinstance(task, TaskInput) for part in task.parts]
             require_group(self.wanted.group, [*first, *segments(self.journal)])
         return made
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Parts)
+        assert isinstance(partition, TaskInput)
         return rows_of(partition.parts, self.conditions(), self.schema, skips=self.wanted.skips)
 
     def conditions(self) -> list[Condition]:
@@ -378,7 +378,7 @@ class ArrowReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Files)
-        group = Group(self.pushed, self.schema)
+        group = SegmentRows(self.pushed, self.schema)
         for path in partition.paths:
             try:
                 for rows in row_groups(path, in_arrow(self.schema), self._wants):
@@ -403,7 +403,7 @@ def read_by_arrow(spark: SparkSession, paths: Sequence[str], schema: StructType)
 
 
 def _files_at(path: str) -> list[str]:
-    return [path] if path.endswith(".parquet") else parquet_in(Directory(path), "")
+    return [path] if path.endswith(".parquet") else parquet_in(LocalDirectory(path), "")
 
 
 class JournalStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -442,17 +442,17 @@ class JournalStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return tasks(pieces, list(self.wanted.conditions()))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Parts)
+        assert isinstance(partition, TaskInput)
         wanted = list(self.wanted.conditions())
         return rows_of(partition.parts, wanted, self.schema, skips=self.wanted.skips)
 
-    def _after(self, start: dict[str, int]) -> Plan:
+    def _after(self, start: dict[str, int]) -> IngestPlan:
         """What can be read from there on: every row that follows on one that was read, or that is the first
         of its epoch; where old days were deleted, the first that is there."""
         good = self.wanted.survey(self.journal).good
         runs = [run for each in good if self.among is None or each.path in self.among for run in each.runs]
         read = {key_of(offset): Epoch("", last, 0, 0) for offset, last in start.items()}
-        there: dict[Key, Run] = {}
+        there: dict[Key, RowRun] = {}
         for run in runs:
             there[run.key] = min(run, there.get(run.key, run), key=lambda each: each.first)
         days = [day for path in segments(self.journal) if (day := day_of(path))]
@@ -534,18 +534,18 @@ def day_began(key: Key) -> str:
 def tasks(pieces: Iterable[Piece], wanted: Sequence[Condition]) -> list[InputPartition]:
     """Files that may hold something, several small ones to a task."""
     made: list[InputPartition] = []
-    together: list[Part] = []
+    together: list[FileSlice] = []
     rows = 0
     for piece in sorted(pieces, key=lambda piece: (piece.run.source, piece.first)):
         if wanted and not may_have(piece.run.source, wanted):
             continue
-        together.append(Part(piece.run.source, piece.first, piece.last))
+        together.append(FileSlice(piece.run.source, piece.first, piece.last))
         rows += piece.last - piece.first + 1 + FILE_WEIGHT
         if rows >= ROWS_PER_TASK:
-            made.append(Parts(together))
+            made.append(TaskInput(together))
             together, rows = [], 0
     if together:
-        made.append(Parts(together))
+        made.append(TaskInput(together))
     return made
 
 
@@ -580,11 +580,11 @@ def _may_hold(group: Any, place: Mapping[str, int], wanted: Condition) -> bool:
 
 
 def rows_of(
-    parts: Sequence[Part], wanted: Sequence[Condition], schema: StructType, *, skips: bool
+    parts: Sequence[FileSlice], wanted: Sequence[Condition], schema: StructType, *, skips: bool
 ) -> Iterator[pa.RecordBatch]:
     """Segments may be small: they are picked from and handed over in groups. What is left out is left out
     whole, so a segment joins its group when all of it has been read."""
-    group = Group(wanted, schema)
+    group = SegmentRows(wanted, schema)
     for part in parts:
         try:
             rows = segment_rows(part, wanted, group.columns)
@@ -598,7 +598,7 @@ def rows_of(
     yield from group.handed_over()
 
 
-class Group:
+class SegmentRows:
     """Rows of several segments, on their way to Spark."""
 
     def __init__(self, wanted: Sequence[Condition], schema: StructType) -> None:
@@ -647,7 +647,7 @@ class Group:
         yield from shaped.select(self._names).to_batches(max_chunksize=BATCH_ROWS)
 
 
-def segment_rows(part: Part, wanted: Sequence[Condition], columns: Sequence[str]) -> pa.Table:
+def segment_rows(part: FileSlice, wanted: Sequence[Condition], columns: Sequence[str]) -> pa.Table:
     """These columns of it, as far as it has them, without groups of rows in which nothing can be wanted."""
     with open_file(part.path) as opened:
         file = pq.ParquetFile(opened, page_checksum_verification=True)

@@ -38,8 +38,8 @@ import pyarrow.fs as pafs
 from msgspec import Struct
 
 from rostra.errors import UNDECODABLE, BadInput, RostraError, Unreachable
-from rostra.history.files import HIDDEN, Directory
-from rostra.history.runs import Epoch, Key, Run
+from rostra.history.files import HIDDEN, LocalDirectory
+from rostra.history.runs import Epoch, Key, RowRun
 from rostra.journal.schema import Type
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ TRIES: Final = 20
 T = TypeVar("T")
 
 
-class Commit(Struct, frozen=True, omit_defaults=True):
+class BatchCommit(Struct, frozen=True, omit_defaults=True):
     """Batches `since` to `batch` are there."""
 
     batch: int
@@ -78,7 +78,7 @@ class Commit(Struct, frozen=True, omit_defaults=True):
     set_aside: int = 0
     duplicates: int = 0  # runs that were there already
     late: int = 0  # runs that came late, ever, and that stays know nothing of
-    held: tuple[Run, ...] = ()  # after this batch; each says in whose `held` it is
+    held: tuple[RowRun, ...] = ()  # after this batch; each says in whose `held` it is
     extra: dict[str, Type] = {}  # columns of `events` that newer writers added, ever
     groups: tuple[str, ...] = ()  # that are in these batches, and were in none before
     rebuilt: dict[str, str] = {}  # tables that were made anew, and where all their rows up to here are
@@ -113,11 +113,11 @@ class SetAside(Struct, frozen=True):
 
 class Tables:
     def __init__(self, where: str | Path) -> None:
-        self.place = Directory(where)
+        self.place = LocalDirectory(where)
 
     # What is committed
 
-    def commits(self) -> tuple[Commit, ...]:
+    def commits(self) -> tuple[BatchCommit, ...]:
         """In order, each batch in exactly one of them. Empty if nothing was ever ingested."""
         for _ in range(TRIES):
             try:
@@ -132,11 +132,11 @@ class Tables:
             fix=f"look into {self.place.full(COMMITS)}; a file that was removed by hand can be put back",
         )
 
-    def newest(self) -> Commit | None:
+    def newest(self) -> BatchCommit | None:
         commits = self.commits()
         return commits[-1] if commits else None
 
-    def commit(self, commit: Commit, instead_of: Commit | None = None) -> None:
+    def commit(self, commit: BatchCommit, instead_of: BatchCommit | None = None) -> None:
         """It is there from now on. In an object store it is refused if another writer was quicker."""
         name = f"{COMMITS}/{commit.batch}.json"
         content = msgspec.json.encode(msgspec.structs.replace(commit, format=FORMAT))
@@ -146,7 +146,7 @@ class Tables:
 
         def is_known(there: bytes) -> bool:
             try:
-                return msgspec.json.decode(there, type=Commit) == instead_of
+                return msgspec.json.decode(there, type=BatchCommit) == instead_of
             except UNDECODABLE:
                 return False
 
@@ -169,11 +169,11 @@ class Tables:
             if str(info.base_name).startswith(f"{label}-"):
                 self.place.remove(f"{WRITING}/{info.base_name}")
 
-    def names_read(self, commit: Commit | None) -> set[str]:
+    def names_read(self, commit: BatchCommit | None) -> set[str]:
         """Segments that were read up to there."""
         return {name for file in (commit.read if commit else ()) for name in self._read(file, list[str])}
 
-    def note_read(self, before: Commit | None, label: str, names: list[str]) -> tuple[str, ...]:
+    def note_read(self, before: BatchCommit | None, label: str, names: list[str]) -> tuple[str, ...]:
         """That these were read as well, once it is committed."""
         pieces = before.read if before else ()
         if len(pieces) >= READ_PIECES:
@@ -182,7 +182,7 @@ class Tables:
         self.place.write(file, msgspec.json.encode(names))
         return (*pieces, file)
 
-    def forget(self, commits: Iterable[Commit]) -> None:
+    def forget(self, commits: Iterable[BatchCommit]) -> None:
         """They are part of another now."""
         for commit in commits:
             self.place.remove(f"{COMMITS}/{commit.batch}.json")
@@ -191,9 +191,9 @@ class Tables:
         names = (info.base_name.removesuffix(".json") for info in self.place.list(COMMITS))
         return sorted(int(name) for name in names if name.isdecimal())
 
-    def _read_commit(self, number: int) -> Commit:
+    def _read_commit(self, number: int) -> BatchCommit:
         name = f"{COMMITS}/{number}.json"
-        commit = self._read(name, Commit)
+        commit = self._read(name, BatchCommit)
         if commit.format > FORMAT:
             raise RostraError(
                 f"{self.place} was written by a newer Rostra (format {commit.format})", fix="use that one"
@@ -207,7 +207,7 @@ class Tables:
 
     # What is known of writers
 
-    def epochs(self, commit: Commit | None) -> dict[Key, Epoch]:
+    def epochs(self, commit: BatchCommit | None) -> dict[Key, Epoch]:
         if commit is None:
             return {}
         rows = self.place.read_table(_epochs_file(commit.epochs_in)).to_pylist()
@@ -232,7 +232,7 @@ class Tables:
 
     # Rows
 
-    def directories(self, table: str, commits: Iterable[Commit] | None = None) -> list[str]:
+    def directories(self, table: str, commits: Iterable[BatchCommit] | None = None) -> list[str]:
         """Where the committed rows of a table are, as Spark is told."""
         commits = self.commits() if commits is None else commits
         return [
@@ -241,7 +241,7 @@ class Tables:
             if commit.rows.get(table, 0)
         ]
 
-    def counts(self, commits: Iterable[Commit]) -> dict[str, int]:
+    def counts(self, commits: Iterable[BatchCommit]) -> dict[str, int]:
         """How many rows each table has, by the commits' word; `open` are the stays that last."""
         commits = tuple(commits)
         counts = {
@@ -250,7 +250,7 @@ class Tables:
         counts["open"] = commits[-1].rows.get("open", 0) if commits else 0
         return {table: many for table, many in counts.items() if many}
 
-    def require(self) -> tuple[Commit, ...]:
+    def require(self) -> tuple[BatchCommit, ...]:
         """What is committed; an error if there is nothing."""
         commits = self.commits()
         if not commits:
@@ -260,7 +260,7 @@ class Tables:
             )
         return commits
 
-    def files(self, table: str, commits: Iterable[Commit]) -> list[str]:
+    def files(self, table: str, commits: Iterable[BatchCommit]) -> list[str]:
         """The files that these rows are in, as Spark is told. Spark itself can not be asked for them: of rows
         that somebody else keeps in its memory at the time it knows no file any more."""
         return sorted(
@@ -271,7 +271,7 @@ class Tables:
         )
 
     def read(
-        self, spark: "SparkSession", table: str, commits: tuple[Commit, ...] | None = None
+        self, spark: "SparkSession", table: str, commits: tuple[BatchCommit, ...] | None = None
     ) -> "DataFrame":
         """A table as it is committed now, or was; batches that come later are not in it."""
         from rostra.history import schemas
@@ -366,9 +366,9 @@ EPOCHS_IN_ARROW: Final = pa.schema(
 )
 
 
-def counting(table: str, commits: Iterable[Commit]) -> list[Commit]:
+def counting(table: str, commits: Iterable[BatchCommit]) -> list[BatchCommit]:
     """Those whose rows of this table count: what was there before it was rebuilt does not."""
-    chosen: list[Commit] = []
+    chosen: list[BatchCommit] = []
     for commit in reversed(tuple(commits)):
         chosen.append(commit)
         if table in commit.rebuilt:
@@ -388,7 +388,7 @@ def _epochs_file(directory: str) -> str:
     return f"epochs/{directory}/epochs.parquet"
 
 
-def _chain(found: list[Commit]) -> Iterator[Commit]:
+def _chain(found: list[BatchCommit]) -> Iterator[BatchCommit]:
     """From the newest commit backwards; whatever a later one stands for is passed over."""
     wanted = found[-1].batch if found else -1
     for commit in reversed(found):

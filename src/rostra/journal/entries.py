@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from rostra.journal.fold import Line
+from rostra.journal.fold import ViewLine
 
 Role = Literal["agent", "server", "lab", "sim"]
 
@@ -33,7 +33,7 @@ class Entry(Struct, gc=False):
     kind: str
     at: int  # microseconds since 1970, UTC
     virtual_s: float | None = None
-    lines: list[Line] | None = None
+    lines: list[ViewLine] | None = None
     kept: int = 0
     columns: dict[str, Any] = {}  # by name, those that have a value
 
@@ -60,7 +60,7 @@ class Sheet:
         """It is later now; everything until the next turn happens at this time."""
         self.at, self.now = at, now
 
-    def write(self, kind: str, lines: list[Line] | None = None, kept: int = 0, **columns: Any) -> None:
+    def write(self, kind: str, lines: list[ViewLine] | None = None, kept: int = 0, **columns: Any) -> None:
         virtual_s = self.now if self._virtual else None
         self._put(Entry(kind, self.at, virtual_s, lines, kept, columns))
 

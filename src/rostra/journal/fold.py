@@ -1,8 +1,7 @@
-"""What one host sees of each group that somebody on it follows.
+"""From notices to journal rows: the view that one host has of each group followed on it.
 
-A notice speaks of members, of a part of the world, or of a whole list. A row speaks of one member and says
-what became of it. To get from one to the other somebody has to remember who was seen so far: that is `Sight`,
-one for each host.
+A notice is about members, a domain, or a whole list. A row is about one member. To turn one into the other,
+`ViewFold` keeps the members seen so far, one for each host.
 
     notice                          lines, one for each member concerned
     Absolute {a b}, seen {b c}      c left (unlisted), a joined; and 1 kept
@@ -37,7 +36,7 @@ UNKNOWN: Final[Stamp] = (0, 0)
 """In the place of a stamp: whoever told of this member did not say which of its memberships it is."""
 
 
-class Line(NamedTuple):
+class ViewLine(NamedTuple):
     """What a notice means for one member."""
 
     member: Endpoint
@@ -47,19 +46,19 @@ class Line(NamedTuple):
     cause: str
 
 
-class Told(NamedTuple):
+class GroupNotice(NamedTuple):
     """What a notice means for one group: whom it was told to, and who is concerned."""
 
     group: Group
     observers: tuple[Endpoint, ...]
-    lines: list[Line]
+    lines: list[ViewLine]
     kept: int = 0  # listed, and known before
 
 
 Notice = Absolute | Joined | Left | Only | Without
 
 
-class Sight:
+class ViewFold:
     def __init__(self) -> None:
         self.followers: dict[Group, set[Endpoint]] = {}
         self.seen: dict[Group, dict[Endpoint, Stamp]] = {}
@@ -73,7 +72,7 @@ class Sight:
         self.seen.setdefault(group, {})
         return True
 
-    def unfollow(self, observer: Endpoint, group: Group) -> list[Line] | None:
+    def unfollow(self, observer: Endpoint, group: Group) -> list[ViewLine] | None:
         """It is told no longer. None if it was not before; otherwise whoever is lost from sight by that."""
         followers = self.followers.get(group)
         if followers is None or observer not in followers:
@@ -88,32 +87,32 @@ class Sight:
     def follows(self, observer: Endpoint, group: Group) -> bool:
         return observer in self.followers.get(group, ())
 
-    def take(self, observers: tuple[Endpoint, ...], notice: Notice) -> list[Told]:
+    def take(self, observers: tuple[Endpoint, ...], notice: Notice) -> list[GroupNotice]:
         """These endpoints were told this. What they do not follow (any more) changes nothing."""
         if not isinstance(notice, Only | Without):
             group = notice.group
             if group not in self.followers:
                 return []
-            return [Told(group, observers, *_fold(self.seen[group], notice))]
+            return [GroupNotice(group, observers, *_fold(self.seen[group], notice))]
         told = set(observers)
         return [
-            Told(group, tuple(sorted(told & followers)), *_fold(self.seen[group], notice))
+            GroupNotice(group, tuple(sorted(told & followers)), *_fold(self.seen[group], notice))
             for group, followers in sorted(self.followers.items())
             if not told.isdisjoint(followers)
         ]
 
-    def take_in(self, group: Group, observer: Endpoint, notice: Notice) -> list[Told]:
+    def take_in(self, group: Group, observer: Endpoint, notice: Notice) -> list[GroupNotice]:
         """One endpoint was told this about one group, whatever else it follows."""
         if group not in self.followers:
             return []
-        return [Told(group, (observer,), *_fold(self.seen[group], notice))]
+        return [GroupNotice(group, (observer,), *_fold(self.seen[group], notice))]
 
 
-def _fold(seen: dict[Endpoint, Stamp], notice: Notice) -> tuple[list[Line], int]:
+def _fold(seen: dict[Endpoint, Stamp], notice: Notice) -> tuple[list[ViewLine], int]:
     """What the notice changes in what was seen: the lines, and how many of its list were seen before."""
     if isinstance(notice, Left):
         news = seen.pop(notice.endpoint, None) is not None
-        return [Line(notice.endpoint, notice.stamp, LEFT, news, notice.cause.value)], 0
+        return [ViewLine(notice.endpoint, notice.stamp, LEFT, news, notice.cause.value)], 0
     if isinstance(notice, Joined):
         part, gone = notice.complete_for, []
         if part is not None:
@@ -130,8 +129,8 @@ def _fold(seen: dict[Endpoint, Stamp], notice: Notice) -> tuple[list[Line], int]
 
 
 def _arrive(
-    seen: dict[Endpoint, Stamp], members: Members, cause: str, lines: list[Line]
-) -> tuple[list[Line], int]:
+    seen: dict[Endpoint, Stamp], members: Members, cause: str, lines: list[ViewLine]
+) -> tuple[list[ViewLine], int]:
     kept = 0
     for member in members:
         who, stamp = member.endpoint, member.stamp
@@ -141,11 +140,11 @@ def _arrive(
             seen[who] = max(before, stamp)
             continue
         if before is not None:
-            lines.append(Line(who, before, LEFT, True, Cause.LEAVE.value))
+            lines.append(ViewLine(who, before, LEFT, True, Cause.LEAVE.value))
         seen[who] = stamp
-        lines.append(Line(who, stamp, JOINED, True, cause))
+        lines.append(ViewLine(who, stamp, JOINED, True, cause))
     return lines, kept
 
 
-def _leave(seen: dict[Endpoint, Stamp], gone: list[Endpoint], cause: str) -> list[Line]:
-    return [Line(who, seen.pop(who), LEFT, True, cause) for who in sorted(gone)]
+def _leave(seen: dict[Endpoint, Stamp], gone: list[Endpoint], cause: str) -> list[ViewLine]:
+    return [ViewLine(who, seen.pop(who), LEFT, True, cause) for who in sorted(gone)]

@@ -105,7 +105,7 @@ class Behind(Word, frozen=True, tag=6):
     groups: tuple[Group, ...]
 
 
-class Opened(Word, frozen=True, tag=7):
+class OpenedChannel(Word, frozen=True, tag=7):
     peer: Domain
 
 
@@ -122,7 +122,7 @@ class Flushed(Word, frozen=True, tag=10):
     pass
 
 
-class Stopped(Word, frozen=True, tag=11):
+class NodeStopped(Word, frozen=True, tag=11):
     why: str
 
 
@@ -137,7 +137,7 @@ class Gave(Word, frozen=True, tag=13):
     effects: bytes  # none if they are too long to keep
 
 
-class Ended(Word, frozen=True, tag=14):
+class RecordingEnded(Word, frozen=True, tag=14):
     """Nothing after this was recorded."""
 
     why: str
@@ -168,16 +168,16 @@ Input = (
     | WasAsked
     | Gone
     | Behind
-    | Opened
+    | OpenedChannel
     | Closed
     | Fired
     | Flushed
-    | Stopped
+    | NodeStopped
     | Met
     | Spoken
     | Inner
 )
-AnyWord = Began | Turn | Input | Gave | Ended | ToServer | ToSeat
+AnyWord = Began | Turn | Input | Gave | RecordingEnded | ToServer | ToSeat
 
 _INNER: Final = (lead.Share, lead.Record, fifo.Appointed, fifo.Replicated, Secured)
 """Between the two halves of a replica."""
@@ -279,7 +279,7 @@ class Recorder:
         """What is there can be replayed, and no more."""
         if self._ended:
             return
-        self._write(Ended(why))
+        self._write(RecordingEnded(why))
         self._ended = True
         self.hand_over()
         self._say(why)
@@ -302,7 +302,7 @@ class Recorder:
             case TimerFired(timer):
                 return Fired(timer)
             case ChannelOpened(peer):
-                return Opened(peer)
+                return OpenedChannel(peer)
             case ChannelClosed(peer, why):
                 return Closed(peer, why)
             case EndpointGone(endpoint, why, evidence):
@@ -378,7 +378,7 @@ def events(word: Input, packets: Packets) -> Event | None:
             return Asked(endpoint, token, request)
         case Fired(timer):
             return TimerFired(timer)
-        case Opened(peer):
+        case OpenedChannel(peer):
             return ChannelOpened(peer)
         case Closed(peer, why):
             return ChannelClosed(peer, why)
@@ -444,7 +444,7 @@ class Again:
                 return node.start(now)
             case Flushed():
                 return node.flush(now)
-            case Stopped(why):
+            case NodeStopped(why):
                 return node.stop(now, why)
             case Met(peer):
                 node.meet(peer)

@@ -15,7 +15,7 @@ from rostra.journal.entries import Sheet, micros
 from rostra.names import Domain, depth
 from rostra.protocols.links.events import (
     ChannelClosed,
-    Evidence,
+    LinkEvidence,
     PacketArrived,
     Removed,
     Suspected,
@@ -41,7 +41,7 @@ class _LinkSide:
         self.level = level
         self.up = False
         self.life: int | None = None
-        self.evidence: Evidence | None = None
+        self.evidence: LinkEvidence | None = None
         self.broken_at: float | None = None
         self.sent = (0, 0)  # session, and the last number
         self.received = (0, 0)
@@ -197,7 +197,7 @@ def because_of(because: Because) -> dict[str, Any]:
     }
 
 
-def evidence_of(evidence: Evidence) -> dict[str, Any]:
+def evidence_of(evidence: LinkEvidence) -> dict[str, Any]:
     return {
         "accuser": evidence.accuser,
         "accused": evidence.accused,

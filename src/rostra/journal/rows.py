@@ -22,9 +22,9 @@ from rostra.core.effects import Answer, Asked, EndpointGone, Event, LinkDown, Li
 from rostra.groups.attributes import Role as Speaks
 from rostra.groups.members import Because, Cause, Member
 from rostra.journal.entries import OBSERVERS_MAX, Entry, Role, Sheet, micros
-from rostra.journal.fold import JOINED, LEFT, SNAPSHOT, UNFOLLOWED, UNKNOWN, Line, Sight
+from rostra.journal.fold import JOINED, LEFT, SNAPSHOT, UNFOLLOWED, UNKNOWN, ViewFold, ViewLine
 from rostra.journal.links import Links, because_of
-from rostra.journal.spoken import Spoken
+from rostra.journal.spoken import StreamCounts
 from rostra.names import Domain, Endpoint, Group, parent
 from rostra.protocols.detect.programs import ProgramEvidence
 from rostra.protocols.fifo import events as adhoc
@@ -79,7 +79,7 @@ class _Presence:
 
 class Scribe:
     """Writes down what one node sees: programs and what they are told itself, the rest by `Links` and
-    `Spoken`. `put` is given every entry."""
+    `StreamCounts`. `put` is given every entry."""
 
     def __init__(
         self,
@@ -91,14 +91,14 @@ class Scribe:
         heartbeat_s: float,
         virtual: bool = False,
     ) -> None:
-        self.sight = Sight()
+        self.sight = ViewFold()
         self._me = me
         self._above = parent(me) if role == "agent" else me
         self._closed = False
         self._epoch = epoch
         self._sheet = sheet = Sheet(put, virtual=virtual)
         self._links = links = Links(sheet, me, tells_parts=role == "server")
-        self._spoken = Spoken(sheet)
+        self._spoken = StreamCounts(sheet)
         self._heartbeat_s = heartbeat_s
         self._due = 0.0
         self._counter = 0  # of the agent's own joins and leaves
@@ -413,7 +413,7 @@ class Scribe:
                     self.gap(endpoint, missed, groups)
 
     def _notice(
-        self, notice: Any, group: Group, observers: tuple[Endpoint, ...], lines: list[Line], kept: int
+        self, notice: Any, group: Group, observers: tuple[Endpoint, ...], lines: list[ViewLine], kept: int
     ) -> None:
         self._sheet.write(
             _NOTICES[type(notice)],

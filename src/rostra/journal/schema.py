@@ -119,7 +119,7 @@ NAMES: Final = tuple(column.name for column in COLUMNS)
 KEY: Final = ("world", "writer", "epoch", "seq")
 
 
-class Kind(NamedTuple):
+class RowKind(NamedTuple):
     name: str
     meaning: str
     columns: str  # those that have a value, beside the required ones
@@ -127,144 +127,146 @@ class Kind(NamedTuple):
 
 KINDS: Final = (
     # Marks
-    Kind(
+    RowKind(
         "started", "an epoch begins; `detail` has version, schema, settings, neighbours and profile", "detail"
     ),
-    Kind("heartbeat", "still there; everything before it is written or counted as dropped", ""),
-    Kind("closing", "a clean end: no row of this epoch follows", "what"),
-    Kind(
+    RowKind("heartbeat", "still there; everything before it is written or counted as dropped", ""),
+    RowKind("closing", "a clean end: no row of this epoch follows", "what"),
+    RowKind(
         "dropped",
         "rows that could not be kept (disk full, writer overrun); their numbers are used up",
         "count what first last",
     ),
     # Memberships, at home: the truth
-    Kind("opened", "a program opened an endpoint on this host", "member life"),
-    Kind("closed", "the endpoint closed (cause leave) or died (cause crash)", "member cause what"),
-    Kind("member-joined", "the agent accepted a join", "group member life stamp"),
-    Kind("member-left", "the agent accepted a leave, or the program died", "group member life stamp cause"),
-    Kind(
+    RowKind("opened", "a program opened an endpoint on this host", "member life"),
+    RowKind("closed", "the endpoint closed (cause leave) or died (cause crash)", "member cause what"),
+    RowKind("member-joined", "the agent accepted a join", "group member life stamp"),
+    RowKind(
+        "member-left", "the agent accepted a leave, or the program died", "group member life stamp cause"
+    ),
+    RowKind(
         "refused", "a program's request was denied; `what` is the error's code", "member group what message"
     ),
-    Kind(
+    RowKind(
         "followed", "an endpoint is to be told of a group's changes from now on", "group observers told cause"
     ),
-    Kind(
+    RowKind(
         "unfollowed",
         "it is no longer; when it was the host's last, its sight of every member ends here",
         "group observers told member life stamp change news cause",
     ),
     # What was told: notices, one row per member concerned
-    Kind(
+    RowKind(
         "absolute",
         "a whole list: those left that are not in it, those joined, and how many were kept",
         "group member life stamp change news observers told cause count",
     ),
-    Kind(
+    RowKind(
         "joined",
         "members joined, or a part came back: with `domain`, complete for that part",
         "group member life stamp change news observers told cause count domain inside",
     ),
-    Kind("left", "a member left or crashed", "group member life stamp change news observers told cause"),
-    Kind(
+    RowKind("left", "a member left or crashed", "group member life stamp change news observers told cause"),
+    RowKind(
         "without",
         "Congress's FILTER_OUT; one row per member lost, or a single one without a member",
         "group member life stamp change news observers told domain cause accuser accused what",
     ),
-    Kind(
+    RowKind(
         "only",
         "Congress's FILTER_IN; the same",
         "group member life stamp change news observers told domain cause accuser accused what",
     ),
-    Kind(
+    RowKind(
         "gap",
         "an observer read too slowly; `count` notices were not kept for it",
         "group observers told count",
     ),
-    Kind(
+    RowKind(
         "snapshot",
         "a watcher was given a numbered list of `count` members",
         "group observers told count period number",
     ),
-    Kind(
+    RowKind(
         "changed",
         "a watcher's next numbered change, of `count` members; with `member` if it is one",
         "group member change observers told count number cause domain inside",
     ),
     # Questions
-    Kind("resolved", "a question was answered", "group observers told latency_us answered_by count"),
+    RowKind("resolved", "a question was answered", "group observers told latency_us answered_by count"),
     # Links
-    Kind("link-up", "a neighbour became reachable; `life` is its incarnation", "peer life cause"),
-    Kind("link-moved", "another replica of a neighbour took its place, and nobody was told", "peer life"),
-    Kind(
+    RowKind("link-up", "a neighbour became reachable; `life` is its incarnation", "peer life cause"),
+    RowKind("link-moved", "another replica of a neighbour took its place, and nobody was told", "peer life"),
+    RowKind(
         "link-suspected",
         "overdue; nobody loses a membership for it yet",
         "peer accuser accused what silence_s expected_s phi threshold limit_s own_lateness_s channel_open",
     ),
-    Kind("link-trusted", "heard again in time", "peer latency_us"),
-    Kind(
+    RowKind("link-trusted", "heard again in time", "peer latency_us"),
+    RowKind(
         "link-down",
         "given up: the session ended",
         "peer accuser accused what silence_s expected_s phi threshold limit_s own_lateness_s channel_open",
     ),
-    Kind("link-broken", "the connection broke; the session lives on", "peer what"),
-    Kind("link-resumed", "a new connection carries the session on; nothing was lost", "peer latency_us"),
-    Kind("program-suspected", "a local program stalls", "member silence_s limit_s"),
-    Kind("program-trusted", "it moves again", "member latency_us"),
+    RowKind("link-broken", "the connection broke; the session lives on", "peer what"),
+    RowKind("link-resumed", "a new connection carries the session on; nothing was lost", "peer latency_us"),
+    RowKind("program-suspected", "a local program stalls", "member silence_s limit_s"),
+    RowKind("program-trusted", "it moves again", "member latency_us"),
     # What a server passed on
-    Kind(
+    RowKind(
         "domain-failed",
         "this server told `peer`, for `count` groups, that a domain is lost",
         "domain inside peer accuser accused what count",
     ),
-    Kind(
+    RowKind(
         "domain-returned",
         "this server announced a part of the world anew to `peer`, for `count` groups",
         "domain inside peer count",
     ),
     # Traffic since the last row of the same peer, direction and kind
-    Kind(
+    RowKind(
         "sent",
         "messages handed to a link, per kind; as `again` what had to be repeated; as `frame` all bytes; "
         "as `... datagram` what groups say beside the links",
         "peer level message count bytes",
     ),
-    Kind("received", "messages taken from a link; the same", "peer level message count bytes"),
+    RowKind("received", "messages taken from a link; the same", "peer level message count bytes"),
     # Multicast and agreed views
-    Kind(
+    RowKind(
         "delivered",
         "a run of a sender's messages was handed to observers",
         "group member first last count bytes latency_us observers told",
     ),
-    Kind(
+    RowKind(
         "recovered",
         "a run that was lost here came by repair; `answered_by` is the host or cluster that had it; without "
         "`latency_us` others had asked for it",
         "group member first last count number answered_by latency_us",
     ),
-    Kind(
+    RowKind(
         "stream-started",
         "a receiver is owed a sender's messages from `first` on",
         "group member first observers told",
     ),
-    Kind("stream-ended", "`last` is the last one delivered", "group member last observers told cause"),
-    Kind(
+    RowKind("stream-ended", "`last` is the last one delivered", "group member last observers told cause"),
+    RowKind(
         "stream-gap",
         "numbers `first` to `last` are missing, and the receiver was told",
         "group member first last observers told",
     ),
-    Kind(
+    RowKind(
         "view",
         "a view was installed, one row per member in order of rank",
         "group first last member observers cause",
     ),
     # The truth that only an all-seeing observer has (role sim), or whoever does it on purpose (role lab)
-    Kind("server-changed", "`change` is started | crashed | paused | continued", "peer change"),
-    Kind(
+    RowKind("server-changed", "`change` is started | crashed | paused | continued", "peer change"),
+    RowKind(
         "line-changed",
         "one direction of a link, from `accuser` to `peer`: `change` is cut | healed",
         "accuser peer change",
     ),
-    Kind("settled", "nothing was in flight, and nothing had changed for long enough", ""),
+    RowKind("settled", "nothing was in flight, and nothing had changed for long enough", ""),
 )
 
 KIND_NAMES: Final = tuple(kind.name for kind in KINDS)

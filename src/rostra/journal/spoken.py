@@ -60,7 +60,7 @@ class _Repaired(Struct, gc=False):
     waited_us: int | None
 
 
-class Spoken:
+class StreamCounts:
     """All streams that one node's programs hear, and the repairs of them."""
 
     def __init__(self, sheet: Sheet) -> None:

@@ -138,7 +138,7 @@ class Segment:
         self._writer.written(self._table.num_rows)
 
 
-class Part:
+class RecordingPart:
     """A part of a recording."""
 
     def __init__(self, name: str, words: bytes, written: Callable[[int, int], None]) -> None:
@@ -152,7 +152,7 @@ class Part:
 
 
 def unpacked(part: bytes) -> bytes:
-    """What `Part` wrote, as it was."""
+    """What `RecordingPart` wrote, as it was."""
     (size,) = _SIZE.unpack_from(part)
     return bytes(pa.decompress(part[_SIZE.size :], size, codec="zstd", asbytes=True))
 

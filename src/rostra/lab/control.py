@@ -15,7 +15,7 @@ PACKET_MAX: Final = 1 << 20
 TIMEOUT_S: Final = 5.0
 
 
-class Change(Struct, frozen=True, tag=True):
+class LabChange(Struct, frozen=True, tag=True):
     """These ways are like this from now on: some of a quality's settings by name, or cut, or healed."""
 
     ways: list[tuple[str, str]]
@@ -23,7 +23,7 @@ class Change(Struct, frozen=True, tag=True):
     cut: bool | None = None
 
 
-class Ask(Struct, frozen=True, tag=True):
+class LabQuery(Struct, frozen=True, tag=True):
     """How are they, and what did they count?"""
 
 
@@ -54,13 +54,13 @@ class Now(Struct, frozen=True, tag=True):
         raise BadInput(f"no link leads from {source} to {to}")
 
 
-class Denied(Struct, frozen=True, tag=True):
+class LabDenied(Struct, frozen=True, tag=True):
     what: str
     fix: str
 
 
-Question = Change | Ask
-Answer = Now | Denied
+Question = LabChange | LabQuery
+Answer = Now | LabDenied
 
 questions: Final[msgspec.json.Decoder[Question]] = msgspec.json.Decoder(Question)
 answers: Final[msgspec.json.Decoder[Answer]] = msgspec.json.Decoder(Answer)
@@ -82,16 +82,16 @@ class Control:
             ) from None
 
     def now(self) -> Now:
-        return self._ask(Ask())
+        return self._ask(LabQuery())
 
     def change(self, ways: list[tuple[str, str]], **settings: Any) -> Now:
-        return self._ask(Change(ways, settings))
+        return self._ask(LabChange(ways, settings))
 
     def cut(self, ways: list[tuple[str, str]]) -> Now:
-        return self._ask(Change(ways, cut=True))
+        return self._ask(LabChange(ways, cut=True))
 
     def heal(self, ways: list[tuple[str, str]]) -> Now:
-        return self._ask(Change(ways, cut=False))
+        return self._ask(LabChange(ways, cut=False))
 
     def close(self) -> None:
         self._line.close()
@@ -108,6 +108,6 @@ class Control:
             told: Answer = answers.decode(answer)
         except UNDECODABLE as error:
             raise Unreachable(f"the router of this lab cannot be understood: {error}") from None
-        if isinstance(told, Denied):
+        if isinstance(told, LabDenied):
             raise BadInput(told.what, fix=told.fix)
         return told

@@ -24,7 +24,7 @@ from typing import Final
 import msgspec
 
 from rostra.errors import UNDECODABLE, BadInput
-from rostra.lab.control import PACKET_MAX, Answer, Change, Denied, Now, Question, WayNow, questions
+from rostra.lab.control import PACKET_MAX, Answer, LabChange, LabDenied, Now, Question, WayNow, questions
 from rostra.lab.namespaces import TUN, inside
 from rostra.lab.plan import LabPlan
 from rostra.lab.urgency import become_urgent
@@ -135,13 +135,13 @@ class LabRouter:
     def _answer(self, said: bytes) -> Answer:
         try:
             question: Question = questions.decode(said)
-            if isinstance(question, Change):
+            if isinstance(question, LabChange):
                 self._change(question)
             return self._state()
         except BadInput as error:
-            return Denied(error.what, error.fix)
+            return LabDenied(error.what, error.fix)
         except (TypeError, *UNDECODABLE) as error:
-            return Denied(f"the router does not understand this: {error}", "see rostra.lab.control")
+            return LabDenied(f"the router does not understand this: {error}", "see rostra.lab.control")
 
     def _never_taken(self) -> dict[str, int]:
         """What the kernel threw away because we did not come for it in time; only it knows."""
@@ -152,7 +152,7 @@ class LabRouter:
             dropped += sum(int(line.split()[12]) for line in lines if line.split()[0] == f"{WAN}:")
         return {TOO_SLOW: dropped} if dropped else {}
 
-    def _change(self, change: Change) -> None:
+    def _change(self, change: LabChange) -> None:
         """All of it or nothing."""
         ways = [self._way(source, to) for source, to in change.ways]
         qualities = [way.quality.but(**change.settings) for way in ways]

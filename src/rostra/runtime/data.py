@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from rostra.errors import BadInput
 from rostra.names import Domain, Group
 from rostra.protocols.channel.core import ChannelCore, Place
-from rostra.protocols.channel.messages import KEY_BYTES, Datagram, Unreadable, Word
+from rostra.protocols.channel.messages import KEY_BYTES, ChannelMessage, Datagram, Unreadable
 from rostra.protocols.channel.reachability import TRY_S
 from rostra.protocols.fifo.cluster import CLUSTER
 from rostra.protocols.fifo.core import HOST
@@ -261,7 +261,7 @@ class DataChannel:
         bytes_max = min(self.process.adhoc.datagram_bytes + HEAD_BYTES, DATAGRAM_BYTES_MAX)
         return self._datagrams.pack(group, source, to, messages, bytes_max, key)
 
-    def word(self, group: Group, source: Domain, to: Domain, word: Word, key: bytes) -> list[bytes]:
+    def word(self, group: Group, source: Domain, to: Domain, word: ChannelMessage, key: bytes) -> list[bytes]:
         return self._datagrams.word(group, source, to, word, key)
 
     def read(self, octets: memoryview, key_of: KeyOf) -> Datagram | Unreadable:

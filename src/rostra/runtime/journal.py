@@ -17,7 +17,7 @@ from rostra.journal.inputs import Recorder
 from rostra.journal.rows import Scribe
 from rostra.journal.schema import VERSION
 from rostra.journal.segments import Place
-from rostra.journal.writer import Part, Pen, Writer
+from rostra.journal.writer import Pen, RecordingPart, Writer
 from rostra.runtime.process import HostedNode, Process
 
 CLOSE_TIMEOUT_S: Final = 15.0
@@ -80,7 +80,7 @@ class Journals:
         assert began is not None, f"nobody knows how {path} was made"
 
         def put(number: int, words: bytes) -> None:
-            self._pen.put(Part(f"{path}-{epoch}-{number:06d}.inputs", words, recorder.written))
+            self._pen.put(RecordingPart(f"{path}-{epoch}-{number:06d}.inputs", words, recorder.written))
 
         def ended(why: str) -> None:
             self._process.record.note("recording_ended", node=path, because=why)

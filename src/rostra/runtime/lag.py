@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from rostra.runtime.record import Record
+from rostra.runtime.record import EventLog
 
 EVERY_S: Final = 0.25
 
@@ -27,7 +27,7 @@ WORST_OF: Final = 240
 
 class Lag:
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, record: Record, cpu_clock: Callable[[], float]
+        self, loop: asyncio.AbstractEventLoop, record: EventLog, cpu_clock: Callable[[], float]
     ) -> None:
         self.counts = [0] * (len(BUCKETS_S) + 1)
         self.sum_s = 0.0

@@ -47,7 +47,7 @@ from rostra.core.effects import (
 )
 from rostra.core.stack import Stack
 from rostra.errors import RostraError, StoreFailed
-from rostra.journal.inputs import FLUSHED, STARTED, Began, Met, Recorder, ServerRecorder, Stopped
+from rostra.journal.inputs import FLUSHED, STARTED, Began, Met, NodeStopped, Recorder, ServerRecorder
 from rostra.journal.rows import Scribe
 from rostra.names import Domain, dials, parent
 from rostra.node import Node, Output
@@ -85,8 +85,8 @@ from rostra.protocols.links.events import (
     Awaited,
     ChannelClosed,
     ChannelOpened,
-    Evidence,
     Forgotten,
+    LinkEvidence,
     PacketArrived,
     Removed,
     Suspected,
@@ -103,7 +103,7 @@ from rostra.runtime.lag import Lag
 from rostra.runtime.links import LinkDialler, LinkEnd, long_time
 from rostra.runtime.listener import Listener
 from rostra.runtime.programs import Programs
-from rostra.runtime.record import Record
+from rostra.runtime.record import EventLog
 from rostra.runtime.reports import LinkReports
 from rostra.runtime.spill import SpillDisk
 from rostra.runtime.store import DiskStore
@@ -150,7 +150,7 @@ class HostedNode:
         self.trouble: dict[Domain, str] = {}  # why a peer that we call cannot be reached, while that is so
         self.met: dict[Domain, int] = {}  # which incarnation of each peer we were linked with last
         self.evidence: dict[
-            Domain, Evidence
+            Domain, LinkEvidence
         ] = {}  # behind the present suspicion, or the last removal, of each peer
         self.unwritten: dict[Domain, RegistryRecord] = {}  # by scope: what the disk had no room for yet
         self.replica: Replica | None = None  # of a seat, and of a server that leads: what both belong to
@@ -169,7 +169,7 @@ class HostedNode:
 
 
 class Process:
-    def __init__(self, world: WorldConfig, record: Record) -> None:
+    def __init__(self, world: WorldConfig, record: EventLog) -> None:
         self.world = world
         self.record = record
         self.loop = asyncio.get_running_loop()
@@ -689,7 +689,7 @@ class Process:
         self._begin_turn()
         for hosted in self.hosted_nodes.values():
             if hosted.recorder is not None:
-                hosted.recorder.given(Stopped(why))
+                hosted.recorder.given(NodeStopped(why))
             self._carry_out(hosted, None, hosted.node.stop(self.now, why))
         self._stopped = True
         self.ended = why

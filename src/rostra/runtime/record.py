@@ -37,7 +37,7 @@ class RecentEvents(msgspec.Struct, frozen=True, gc=False):
     values: dict[str, Any]
 
 
-class Record:
+class EventLog:
     def __init__(self, *, json: bool = False, quiet: bool = False, stream: TextIO | None = None) -> None:
         self.counters: Counter[tuple[str, str]] = Counter()
         self.recent: deque[RecentEvents] = deque(maxlen=RECENT_MAX)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from rostra.core.effects import LinkDown, LinkMoved, LinkUp
 from rostra.names import Domain
-from rostra.protocols.links.events import Awaited, Evidence, Forgotten, Removed, Suspected, Trusted
+from rostra.protocols.links.events import Awaited, Forgotten, LinkEvidence, Removed, Suspected, Trusted
 from rostra.runtime.links import LINK_DOWN
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class LinkReports:
             channel.connection.abort("nothing was heard for long")
 
 
-def _grounds(evidence: Evidence) -> dict[str, Any]:
+def _grounds(evidence: LinkEvidence) -> dict[str, Any]:
     return {
         "silence_s": round(evidence.silence_s, 3),
         "expected_s": round(evidence.expected_s, 3),

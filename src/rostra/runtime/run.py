@@ -32,7 +32,7 @@ from rostra.runtime.durable import DurableServer
 from rostra.runtime.listener import Listener
 from rostra.runtime.notify import Systemd
 from rostra.runtime.process import HostedNode, Process
-from rostra.runtime.record import Record
+from rostra.runtime.record import EventLog
 from rostra.runtime.reload import reload
 from rostra.runtime.replicas import Replicas
 from rostra.runtime.spill import MB_MAX
@@ -103,7 +103,7 @@ Beside = Callable[[Process], AbstractAsyncContextManager[None]]
 
 def run(
     settings: Settings,
-    record: Record,
+    record: EventLog,
     *,
     read_again: Callable[[], WorldConfig] | None = None,
     beside: Beside | None = None,
@@ -115,7 +115,7 @@ def run(
 
 
 async def _main(
-    settings: Settings, record: Record, read_again: Callable[[], WorldConfig] | None, beside: Beside | None
+    settings: Settings, record: EventLog, read_again: Callable[[], WorldConfig] | None, beside: Beside | None
 ) -> int:
     stop = _told_to_stop()  # from now on: a process may be stopped while its listeners open
     process_and_listeners = running(settings, record)
@@ -203,7 +203,7 @@ def _on_signal(stop: "asyncio.Future[str]", number: signal.Signals) -> None:
 class running:
     """A process with its listeners open: ``async with running(settings, record) as process``."""
 
-    def __init__(self, settings: Settings, record: Record) -> None:
+    def __init__(self, settings: Settings, record: EventLog) -> None:
         self._settings = settings
         self._record = record
         self._journals: Journals | None = None

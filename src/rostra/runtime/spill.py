@@ -23,7 +23,7 @@ from rostra.names import Domain
 from rostra.protocols.fifo.events import ForgetSpilled, ReadSpilled, Spill, Spilled, SpilledRead
 from rostra.protocols.flow.messages import Run
 from rostra.protocols.flow.runs import cut
-from rostra.runtime.record import Record
+from rostra.runtime.record import EventLog
 from rostra.transport.trusted import own_file
 
 MB_MAX: Final = 256
@@ -44,7 +44,7 @@ class SpillDisk:
         self,
         directory: Path | None,
         domain: Domain,
-        record: Record,
+        record: EventLog,
         answer: Callable[[Spilled | SpilledRead], None],
         bytes_max: int = MB_MAX << 20,
     ) -> None:

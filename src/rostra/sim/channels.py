@@ -17,7 +17,7 @@ from rostra.core.effects import Event
 from rostra.names import Domain, Group, parent
 from rostra.names.addresses import TcpAddress
 from rostra.protocols.channel.core import ChannelCore, Frame, Place
-from rostra.protocols.channel.messages import KEY_BYTES, Call, Datagram, Unreadable, Word
+from rostra.protocols.channel.messages import KEY_BYTES, Call, ChannelMessage, Datagram, Unreadable
 from rostra.protocols.channel.reachability import TRY_S
 from rostra.protocols.fifo.cluster import CLUSTER
 from rostra.protocols.fifo.core import HOST
@@ -207,7 +207,7 @@ class SimChannel:
         for message in messages:
             yield [SimDatagram(Datagram(group, source, to, (message,)), key)]
 
-    def word(self, group: Group, source: Domain, to: Domain, word: Word, key: bytes) -> Frame:
+    def word(self, group: Group, source: Domain, to: Domain, word: ChannelMessage, key: bytes) -> Frame:
         return [SimDatagram(Datagram(group, source, to, (), word), key)]  # type: ignore[arg-type]
 
     def read(self, octets: SimDatagram, key_of: Any) -> Datagram | Unreadable:

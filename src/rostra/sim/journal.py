@@ -26,7 +26,7 @@ from rostra.journal.rows import Scribe
 from rostra.journal.schema import VERSION
 from rostra.journal.segments import Place, read, table_of
 from rostra.journal.truth import Truth
-from rostra.journal.writer import Part
+from rostra.journal.writer import RecordingPart
 from rostra.names import Domain
 from rostra.sim.history import LineChanged, ServerChanged, Settled
 
@@ -170,7 +170,7 @@ class SimJournal:
         def put(number: int, words: bytes) -> None:
             node = began.seat or began.plan
             name = f"{node.path}-{node.incarnation}-{number:06d}.inputs"
-            Part(name, words, recorder.written).write(self._place)
+            RecordingPart(name, words, recorder.written).write(self._place)
 
         recorder = Recorder(began, put, part_s=inf, bytes_max=sys.maxsize, say=lambda why: None)
         return recorder

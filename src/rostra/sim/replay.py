@@ -29,10 +29,10 @@ from rostra.journal.inputs import (
     AnyWord,
     Began,
     Diverged,
-    Ended,
     Gave,
     Input,
-    Stopped,
+    NodeStopped,
+    RecordingEnded,
     ToSeat,
     ToServer,
     Turn,
@@ -150,7 +150,7 @@ def replay(recording: Recording, progress: Callable[[int], None] = lambda inputs
                 difference, given = judge(None), None
                 at, now = word.at, word.now
                 first_at = first_at or at
-            case Ended(why):
+            case RecordingEnded(why):
                 ended = why
             case ToServer() | ToSeat():
                 difference, given = judge(None), None
@@ -167,7 +167,7 @@ def replay(recording: Recording, progress: Callable[[int], None] = lambda inputs
                     except Exception as error:
                         ended = f"the node failed at {shown(word)}: {type(error).__name__}: {error}"
                         break
-                    if isinstance(word, Stopped):
+                    if isinstance(word, NodeStopped):
                         ended = word.why
         if difference is not None:
             break
@@ -201,7 +201,7 @@ def what_if(
     at, now, number = 0, 0.0, 0
     for word in recording.words():
         match word:
-            case Began() | Gave() | Ended():
+            case Began() | Gave() | RecordingEnded():
                 continue
             case Turn():
                 at, now = word.at, word.now

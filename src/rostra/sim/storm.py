@@ -71,7 +71,7 @@ class StormFailed(RostraError):
     code = "STORM_FAILED"
 
 
-class Outcome(Struct, frozen=True):
+class StormOutcome(Struct, frozen=True):
     """What a storm that held was like."""
 
     seed: int
@@ -86,7 +86,7 @@ def replay_command(seed: int, shape_name: str) -> str:
     return f"rostra sim storm --seed {seed} --shape {shape_name}"
 
 
-def storm(seed: int, shape_name: str, *, journal: str | Path | None = None) -> Outcome:
+def storm(seed: int, shape_name: str, *, journal: str | Path | None = None) -> StormOutcome:
     """Run one storm from beginning to end; raise `StormFailed` if anything did not hold. With `journal`, its
     servers leave their journals in that directory, as those of world ``storm-<shape>-<seed>``."""
     written = None if journal is None else _journal(journal, f"{shape_name}-{seed}")
@@ -94,13 +94,15 @@ def storm(seed: int, shape_name: str, *, journal: str | Path | None = None) -> O
     try:
         if isinstance(run, TalkStorm):
             talk = run.blow_over()
-            return Outcome(seed, shape_name, talk.virtual_s, talk.events, 1, (talk.verdict,))
+            return StormOutcome(seed, shape_name, talk.virtual_s, talk.events, 1, (talk.verdict,))
         if isinstance(run, HostileStorm):
             lies = run.blow_over()
-            return Outcome(seed, shape_name, lies.virtual_s, lies.events, lies.comparisons, (lies.verdict,))
+            return StormOutcome(
+                seed, shape_name, lies.virtual_s, lies.events, lies.comparisons, (lies.verdict,)
+            )
         if isinstance(run, ClaimStorm):
             claims = run.blow_over()
-            return Outcome(seed, shape_name, claims.virtual_s, claims.events, claims.answers, ())
+            return StormOutcome(seed, shape_name, claims.virtual_s, claims.events, claims.answers, ())
         return run.blow_over()
     except Exception as error:
         raise StormFailed(
@@ -209,7 +211,7 @@ class _Storm:
         self.comparisons = 0
         self._named = 0
 
-    def blow_over(self) -> Outcome:
+    def blow_over(self) -> StormOutcome:
         if self.luck.random() < 0.8:
             self._settle()
         for _ in range(self.luck.randint(*self.weather.rounds)):
@@ -226,7 +228,9 @@ class _Storm:
         self._compare()
         self._rows_are_gone()
         verdicts = self._verdicts()
-        return Outcome(self.seed, self.shape, self.world.now, self.world.events, self.comparisons, verdicts)
+        return StormOutcome(
+            self.seed, self.shape, self.world.now, self.world.events, self.comparisons, verdicts
+        )
 
     def _network(self) -> LinkModel:
         links = WILD

@@ -25,7 +25,7 @@ from rostra.protocols.front.core import FrontCore
 from rostra.runtime.listener import Listener
 from rostra.runtime.process import HostedNode, Process
 from rostra.runtime.programs import Programs
-from rostra.runtime.record import Record
+from rostra.runtime.record import EventLog
 from rostra.runtime.store import MemoryStore
 from rostra.sim.processes import WORLD_NAME
 from rostra.sim.world import World as Sim
@@ -63,7 +63,7 @@ class AgentProcess(Process):
         self._sim = sim
         self._trace = trace
         detect: dict[str, Any] = asdict(sim.timers.detect)
-        super().__init__(config.WorldConfig(WORLD_NAME, {}, detect=detect), Record(quiet=True))
+        super().__init__(config.WorldConfig(WORLD_NAME, {}, detect=detect), EventLog(quiet=True))
         self.path = node.path
         self.files_max = sys.maxsize  # whatever this machine allows us, the pretended one has no files
         self.host(HostedNode(node, MemoryStore(), is_agent=True))

@@ -34,11 +34,11 @@ from rostra.protocols.channel.messages import (
     MESSAGES_MAX,
     WIDE,
     Call,
+    ChannelMessage,
     Datagram,
     Directory,
     Probe,
     Unreadable,
-    Word,
 )
 from rostra.protocols.flow.checks import check_speech
 from rostra.protocols.flow.messages import Speech
@@ -109,7 +109,9 @@ class Datagrams:
         if held:
             yield self._whole([front + _array_of(len(held)), *held], key)
 
-    def word(self, group: Group, source: Domain, to: Domain, word: Word, key: bytes = b"") -> list[bytes]:
+    def word(
+        self, group: Group, source: Domain, to: Domain, word: ChannelMessage, key: bytes = b""
+    ) -> list[bytes]:
         """One that is about the channel itself."""
         return self._whole([_encode(Datagram(group, source, to, (), word))], key)  # type: ignore[arg-type]
 

@@ -18,7 +18,7 @@ from rostra.cli.history.common import (
     archive_at,
     say_what_is_left_out,
 )
-from rostra.cli.output import Format, Output, answers, coloured, show_rows, show_table
+from rostra.cli.output import Format, OutputFormat, answers, coloured, show_rows, show_table
 
 if TYPE_CHECKING:
     from rostra.history.archive import Archive
@@ -31,7 +31,7 @@ PROMISES: Final = (
 LEAST_KNOWN_SHOWN: Final = 5
 
 
-class Line(Struct, frozen=True):
+class JournalLine(Struct, frozen=True):
     """One row of a journal, near an offence."""
 
     place: int  # 0 is the offending row
@@ -49,10 +49,10 @@ class Offence(Struct, frozen=True):
     writer: str | None
     epoch: int | None
     seq: int | None
-    lines: list[Line]
+    lines: list[JournalLine]
 
 
-class Verdict(Struct, frozen=True):
+class AuditVerdict(Struct, frozen=True):
     promise: str
     world: str
     answer: str
@@ -91,7 +91,7 @@ def audit(
     journal: JournalDir = None,
     master: Master = None,
     remote: Remote = None,
-    output: Format = Output.TABLE,
+    output: Format = OutputFormat.TABLE,
 ) -> int:
     """Judge every promise over any number of events: yes, no, or cannot tell.
 
@@ -114,7 +114,7 @@ def audit(
     from rostra.history.tuning import suit
 
     chosen = [promise_called(each).name for each in promise or ALL]
-    found: list[Verdict] = []
+    found: list[AuditVerdict] = []
     with archive_at(Where(tables, journal, master, remote)) as archive:
         with progress(archive.spark, "looking at the history"):
             suit(archive.spark, archive.events)
@@ -122,7 +122,7 @@ def audit(
             for name in chosen:
                 found += _judge(archive, evidence, name, bound, first, lines, journal)
             unknown = least_known(evidence) if any(verdict.share < 1 for verdict in found) else []
-    if output is Output.TABLE:
+    if output is OutputFormat.TABLE:
         show(found)
     else:
         show_rows(found, output, found)
@@ -148,7 +148,7 @@ def _judge(
     first: int,
     around: int,
     journal: str | None,
-) -> list[Verdict]:
+) -> list[AuditVerdict]:
     from rostra.history.audits import judge, lines_around, offences
     from rostra.history.audits.replay import replay_command
     from rostra.history.progress import progress
@@ -159,11 +159,11 @@ def _judge(
         commands: dict[str, str] = {}
         if any(row["answer"] == "no" for row in rows):
             wrong = offences(evidence, name, bound_s, first).persist()
-            beside: dict[tuple[str, int], list[Line]] = {}
+            beside: dict[tuple[str, int], list[JournalLine]] = {}
             near = lines_around(archive.events, wrong, around)
             for row in near.orderBy("world", "offence", "place").collect():
                 beside.setdefault((row["world"], row["offence"]), []).append(
-                    Line(
+                    JournalLine(
                         row["place"],
                         row["writer"],
                         row["epoch"],
@@ -186,7 +186,7 @@ def _judge(
                 )
             commands = {world: replay_command(world, journal) for world in broken}
     return [
-        Verdict(**row, offences=broken.get(row["world"], []), replay=commands.get(row["world"], ""))
+        AuditVerdict(**row, offences=broken.get(row["world"], []), replay=commands.get(row["world"], ""))
         for row in rows
     ]
 
@@ -204,7 +204,7 @@ def as_percent(share: float) -> str:
     return f"{floor(share * 1000) / 10:.1f} %"
 
 
-def show(found: list[Verdict]) -> None:
+def show(found: list[AuditVerdict]) -> None:
     show_table(
         ("promise", "world", "answer", "judged", "broken", "doubts", "share", "why"),
         (

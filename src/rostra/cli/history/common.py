@@ -196,11 +196,11 @@ def answer(
     """Ask, and show the answer. Exit code 1 if it is empty."""
     if output is Output.PARQUET and to is None and sys.stdout.isatty():
         raise BadInput("Parquet is nothing for a terminal", fix="name a file:  --to answer.parquet")
-    from rostra.history.answers import TABLE_ROWS, Answer
+    from rostra.history.answers import TABLE_ROWS, AnswerRows
 
     with archive_at(where, doing) as archive:
         at_most = TABLE_ROWS if output is Output.TABLE and to is None else None
-        got = Answer(question(archive), at_most=at_most)
+        got = AnswerRows(question(archive), at_most=at_most)
     with _opened(to) as file:
         match output:
             case Output.TABLE:

@@ -8,7 +8,7 @@ import typer
 
 from rostra.cli.common import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, remark
 from rostra.cli.history.common import JournalDir, Master, TablesDir
-from rostra.cli.output import Format, Output, say, show_json, show_table
+from rostra.cli.output import Format, OutputFormat, say, show_json, show_table
 from rostra.errors import BadInput
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def ingest(
         typer.Option("--compact-every", metavar="N", min=0, help="Merge so many batches into one; 0: never."),
     ] = 10,
     master: Master = None,
-    output: Format = Output.TABLE,
+    output: Format = OutputFormat.TABLE,
 ) -> int:
     """Turn growing journals into tables: events, and what follows from them (stays, notices, traffic ...).
 
@@ -94,7 +94,7 @@ def ingest(
         files_per_batch=files,
         hole_after_s=hole_after,
         compact_every=compact_every,
-        tell=Progress(output),
+        tell=IngestProgress(output),
         stop=stop,
     )
     # What a batch had begun is written anew by the next call: nothing is half done.
@@ -118,16 +118,16 @@ def _tables(where: str) -> "Tables":
     return Tables(where)
 
 
-class Progress:
+class IngestProgress:
     """A line for every batch: on stderr for people, as documents on stdout for programs."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: OutputFormat) -> None:
         self._output = output
 
     def __call__(self, done: "BatchDone") -> None:
         commit = done.commit
         events = commit.rows.get("events", 0)
-        if self._output is Output.JSONL:
+        if self._output is OutputFormat.JSONL:
             show_json(
                 {
                     "batch": commit.batch,
@@ -147,7 +147,7 @@ class Progress:
         say("\n  ".join(told), err=True)
 
 
-def show_status(tables: "Tables", output: Output) -> int:
+def show_status(tables: "Tables", output: OutputFormat) -> int:
     """From the tables' own books; no Spark is needed to read them."""
     commits, aside = tables.commits(), tables.set_aside()
     rows = tables.counts(commits)
@@ -161,7 +161,7 @@ def show_status(tables: "Tables", output: Output) -> int:
         "runs_late": newest.late if newest else 0,
         "set_aside": [{"file": each.file, "why": each.why, "bytes": each.size} for each in aside],
     }
-    if output is not Output.TABLE:
+    if output is not OutputFormat.TABLE:
         show_json(document, output)
     elif newest is None:
         remark(f"nothing was ingested into {tables.place} yet")

@@ -32,7 +32,7 @@ Stamp = tuple[int, int]
 Story = tuple[str | None, str]  # group and member
 
 
-class Told(Struct, frozen=True):
+class StampComparison(Struct, frozen=True):
     """Every comparison of two stamps in one life (`FINDINGS`)."""
 
     def __call__(self, segment_run: SegmentRun) -> Iterator[pa.Table]:

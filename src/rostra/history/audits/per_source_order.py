@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from rostra.history.arrow_fast_path import answered, origin_of
 from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.findings import FINDINGS, undoubted
-from rostra.history.audits.order_fast_path import Told
+from rostra.history.audits.order_fast_path import StampComparison
 from rostra.history.shape import shaped
 
 
@@ -30,7 +30,7 @@ def told_in_order(events: DataFrame) -> DataFrame:
     64-bit hash, and one sort by two numbers."""
     origin = origin_of(events, by_life=True)
     if origin is not None:
-        return answered(events, origin, Told(), FINDINGS)
+        return answered(events, origin, StampComparison(), FINDINGS)
     told = events.where(
         F.col("stamp").isNotNull()
         & F.col("member").isNotNull()

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
-from rostra.history.arrow_fast_path import Origin, answered, origin_of
+from rostra.history.arrow_fast_path import EventSource, answered, origin_of
 from rostra.history.questions.arrow_fast_path import COUNTS_SCHEMA, PARTS_OF_CHURN, Churn
 from rostra.history.shape import every, shaped, width_us
 
@@ -53,7 +53,7 @@ def churn(events: DataFrame, every_s: float = 60.0) -> DataFrame:
     return shaped(counted.where(sum((F.col(name) for name in parts), F.lit(0)) > 0), CHURN)
 
 
-def _straight(events: DataFrame, origin: Origin, width_us: int) -> DataFrame:
+def _straight(events: DataFrame, origin: EventSource, width_us: int) -> DataFrame:
     counts = answered(events, origin, Churn(width_us), COUNTS_SCHEMA)
     summed = counts.groupBy("world", "group", "slot").agg(
         *(F.sum(part).alias(part) for part in PARTS_OF_CHURN)

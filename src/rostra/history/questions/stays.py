@@ -14,7 +14,7 @@ A **membership** is the truth at home: the same table, from what the member's ow
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from rostra.history.arrow_fast_path import Origin, answered, origin_of
+from rostra.history.arrow_fast_path import EventSource, answered, origin_of
 from rostra.history.questions.arrow_fast_path import Stays
 from rostra.history.questions.lives import lives
 from rostra.history.schemas import STAYS
@@ -64,7 +64,7 @@ def lasting(at: Column, begins: str = "joined_at", ends: str = "left_at") -> Col
     return (F.col(begins) <= at) & (F.col(ends).isNull() | (F.col(ends) > at) | (known & (F.col(ends) == at)))
 
 
-def _straight(events: DataFrame, origin: Origin, lived: DataFrame) -> DataFrame:
+def _straight(events: DataFrame, origin: EventSource, lived: DataFrame) -> DataFrame:
     found = answered(events, origin, Stays(), STAYS)
     ended = F.col("life_ended_by").isNotNull()
     lasts = F.col("ended_by").isNull()

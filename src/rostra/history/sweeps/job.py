@@ -20,7 +20,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rostra.history.sweeps.plan import Run
+from rostra.history.sweeps.plan import SweepRun
 from rostra.history.sweeps.run import JOURNALS, ROW, execute
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ PARCEL: Final = 64
 """Runs that are kept together. Raising it: fewer files and less waiting for the slowest run, more to do again
 after a stop."""
 
-Execute = Callable[[Sequence[Run]], list[dict[str, Any]]]
+Execute = Callable[[Sequence[SweepRun]], list[dict[str, Any]]]
 
 
 class Results:
@@ -79,7 +79,7 @@ class Results:
 
 
 def sweep(
-    runs: Sequence[Run],
+    runs: Sequence[SweepRun],
     results: Results,
     by: Execute,
     *,
@@ -100,7 +100,7 @@ def sweep(
     return len(waiting)
 
 
-def here(runs: Sequence[Run], journals: Path | None = None) -> list[dict[str, Any]]:
+def here(runs: Sequence[SweepRun], journals: Path | None = None) -> list[dict[str, Any]]:
     """One after the other, in this process, without Spark."""
     return [execute(run, journals) for run in runs]
 
@@ -113,11 +113,12 @@ def on_spark(spark: "SparkSession", journals: Path | None = None) -> Execute:
     def in_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             rows = [
-                execute(msgspec.json.decode(word, type=Run), into) for word in batch.column(0).to_pylist()
+                execute(msgspec.json.decode(word, type=SweepRun), into)
+                for word in batch.column(0).to_pylist()
             ]
             yield from pa.Table.from_pylist(rows, ROWS).to_batches()
 
-    def by(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    def by(runs: Sequence[SweepRun]) -> list[dict[str, Any]]:
         words = [(msgspec.json.encode(run).decode(),) for run in runs]
         table = spark.createDataFrame(words, "run string").repartition(len(words))
         return [row.asDict() for row in table.mapInArrow(in_batches, ROWS_IN_SPARK).collect()]

@@ -40,7 +40,7 @@ class Topology(Struct, frozen=True, forbid_unknown_fields=True):
     network: str = "wan"
 
 
-class Run(Struct, frozen=True):
+class SweepRun(Struct, frozen=True):
     """One simulated world. Everything that its row depends on is here."""
 
     topology: str
@@ -77,7 +77,7 @@ class Run(Struct, frozen=True):
 
 class Plan(Struct, frozen=True):
     name: str
-    runs: tuple[Run, ...]
+    runs: tuple[SweepRun, ...]
 
 
 class _Sweep(Struct, forbid_unknown_fields=True):
@@ -104,14 +104,14 @@ def read_plan(path: str | Path) -> Plan:
     except UNDECODABLE as error:
         raise BadInput(f"{path} is no sweep: {error}", fix="compare it with docs/sweeps.md") from None
     seeds = range(file.sweep.seeds) if isinstance(file.sweep.seeds, int) else file.sweep.seeds
-    runs: list[Run] = []
+    runs: list[SweepRun] = []
     for name, topology in file.topology.items():
         if topology.network not in NETWORKS:
             raise BadInput(f"no network is called {topology.network!r}", fix=f"one of: {', '.join(NETWORKS)}")
         for settings, given in file.settings.items():
             for detect, loss, seed in itertools.product(_each(path, settings, given), file.sweep.loss, seeds):
                 runs.append(
-                    Run(
+                    SweepRun(
                         name,
                         topology.clusters,
                         topology.network,

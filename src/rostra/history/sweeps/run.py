@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rostra.errors import RostraError
-from rostra.history.sweeps.plan import NETWORKS, Run
+from rostra.history.sweeps.plan import NETWORKS, SweepRun
 from rostra.names import ROOT, Group
 from rostra.protocols.relaxed.requests import AnyNotice, Join, Without
 from rostra.sim.history import Detected, NoticeRecord
@@ -53,7 +53,7 @@ ROW: Final[dict[str, str]] = {
 """A row's columns and their types, as in the journal's schema."""
 
 
-def execute(run: Run, into: str | Path | None = None) -> dict[str, Any]:
+def execute(run: SweepRun, into: str | Path | None = None) -> dict[str, Any]:
     """The row of a run; if it fails, the error is in it and the measures are not. With `into`, its journal
     appears there when it is whole."""
     row: dict[str, Any] = dict.fromkeys(ROW)
@@ -88,7 +88,7 @@ def _emptied(directory: Path) -> Path:
     return directory
 
 
-def _measure(run: Run, journal: Path | None) -> dict[str, Any]:
+def _measure(run: SweepRun, journal: Path | None) -> dict[str, Any]:
     world = World(
         run.seed,
         domains=run.clusters,
@@ -110,7 +110,7 @@ def _journal(directory: Path, world: str) -> "SimJournal":
     return SimJournal(directory, world=world)
 
 
-def _live(world: World, run: Run) -> dict[str, Any]:
+def _live(world: World, run: SweepRun) -> dict[str, Any]:
     timers = run.timers
     assert world.history is not None
     # Not until it is at rest: with too little patience on a bad line a world never is.

@@ -30,7 +30,7 @@ Where we differ from the paper, and why:
   committed says so to each that asks, and goes on: it may be locked on the next change already. It isolates
   nobody, for what it committed cannot be taken back; otherwise one link that breaks makes three parts.
 - Isolation is of the set and not of the link, which other protocols use: so the isolated server is told, once
-  (`Parted`), and does not have to find out from silence.
+  (`PartedFromSet`), and does not have to find out from silence.
 - A server that acknowledged, or was only told of, a change proposes it if its coordinator is lost, also when
   it was released from it (V-088).
 - The interrupted change is completed before its coordinator is removed, if those who saw the failure knew of
@@ -82,15 +82,15 @@ from rostra.protocols.agreed.cut import largest_part
 from rostra.protocols.agreed.events import ChangeAsked, ServerIsolated, SetCommitted
 from rostra.protocols.agreed.messages import (
     Ack,
+    AgreementStatus,
     Busy,
     Collecting,
     Commit,
     CoordinatorFailed,
     Initiate,
-    Parted,
+    PartedFromSet,
     SetMessage,
     Stale,
-    Status,
     Yield,
 )
 from rostra.protocols.agreed.state import (
@@ -162,7 +162,7 @@ class SetCore:
             return self._turn_away(who, message, "not of our view")
         if who in state.isolated:
             return self._turn_away(who, message, "isolated")
-        if state.me in message.isolated or isinstance(message, Parted):
+        if state.me in message.isolated or isinstance(message, PartedFromSet):
             self._isolate(who, "it isolated us")  # V-092
             return self._ignored(name, "isolated")
         self._note_evidence(who, frozenset(message.isolated).intersection(state.view.servers))
@@ -199,7 +199,7 @@ class SetCore:
 
     def _turn_away(self, who: ServerId, message: SetMessage, why: str) -> None:
         self._ignored(type(message).__name__, why)
-        if not isinstance(message, Parted):
+        if not isinstance(message, PartedFromSet):
             self._part_from(who)
 
     def _initiated(self, who: ServerId, message: Initiate) -> None:
@@ -362,7 +362,7 @@ class SetCore:
         if by not in state.isolated:
             return self._apply(record)
         if isinstance(state.phase, Electing):
-            return self._set(phase=state.phase.with_status(who, Status.COMMITTED, record))
+            return self._set(phase=state.phase.with_status(who, AgreementStatus.COMMITTED, record))
         return self._ignored("Commit", "decided by the election")
 
     def _commit(self, proposal: Proposal, round: Round, cut: Iterable[ServerId]) -> None:
@@ -437,10 +437,10 @@ class SetCore:
         match state.phase:
             case Electing(own_proposal, failed) if own_proposal.pid == proposal.pid and failed == round:
                 repeated = who in state.phase.heard and state.me not in message.heard
-                if message.status is not Status.COMMITTED:  # which was learnt above, with the record
+                if message.status is not AgreementStatus.COMMITTED:  # which was learnt above, with the record
                     self._set(phase=state.phase.with_status(who, message.status, None))
-                if repeated and message.status is Status.ACKED:
-                    self._send(who, self._status(proposal, round, Status.ACKED))
+                if repeated and message.status is AgreementStatus.ACKED:
+                    self._send(who, self._status(proposal, round, AgreementStatus.ACKED))
             case (
                 Electing(own_proposal, held) | Locked(own_proposal, held) | Coordinating(own_proposal, held)
             ) if own_proposal.pid == proposal.pid and held.attempt <= round.attempt:
@@ -448,26 +448,28 @@ class SetCore:
                     self._isolate(held.coordinator, "as coordinator it failed")
                 self._elect(proposal, round)
                 assert isinstance(self.state.phase, Electing)
-                if message.status is not Status.COMMITTED:
+                if message.status is not AgreementStatus.COMMITTED:
                     self._set(phase=self.state.phase.with_status(who, message.status, None))
             case Coordinating(own_proposal) if own_proposal.pid == proposal.pid:
                 self._repeat([who])
             case Electing(own_proposal) | Locked(own_proposal) if own_proposal.pid == proposal.pid:
-                if message.status is Status.ACKED and state.me not in message.heard:  # or it is an answer
-                    self._send(who, self._status(proposal, round, Status.ACKED, (who,)))
-            case _ if message.status is not Status.ACKED:
+                if (
+                    message.status is AgreementStatus.ACKED and state.me not in message.heard
+                ):  # or it is an answer
+                    self._send(who, self._status(proposal, round, AgreementStatus.ACKED, (who,)))
+            case _ if message.status is not AgreementStatus.ACKED:
                 self._ignored("CoordinatorFailed", "of a round that is over")
             case _ if state.base == proposal.pid:
-                self._send(who, self._status(proposal, round, Status.COMMITTED))
+                self._send(who, self._status(proposal, round, AgreementStatus.COMMITTED))
             case _:
                 if proposal.slot > state.slot:
                     self._remember(Remembered(proposal, round, who, is_open=False))
-                self._send(who, self._status(proposal, round, Status.UNAWARE))
+                self._send(who, self._status(proposal, round, AgreementStatus.UNAWARE))
         return None
 
     def _elect(self, proposal: Proposal, failed: Round) -> None:
         self._set(phase=Electing(proposal, failed))
-        self._send_all(self._status(proposal, failed, Status.ACKED))
+        self._send_all(self._status(proposal, failed, AgreementStatus.ACKED))
 
     def _elected(self, phase: Electing) -> None:
         """All have said how they stand, or are isolated."""
@@ -673,7 +675,7 @@ class SetCore:
                 to = [each for each in to if each == round.coordinator]
                 message = self._ack(round)
             case Electing(proposal, round):
-                message = self._status(proposal, round, Status.ACKED)
+                message = self._status(proposal, round, AgreementStatus.ACKED)
             case _:
                 return
         for each in sorted(to):
@@ -714,7 +716,7 @@ class SetCore:
         return Ack(*self._head(), round, self.state.withdrawn)
 
     def _status(
-        self, proposal: Proposal, failed: Round, status: Status, heard: Iterable[ServerId] = ()
+        self, proposal: Proposal, failed: Round, status: AgreementStatus, heard: Iterable[ServerId] = ()
     ) -> CoordinatorFailed:
         phase = self.state.phase
         if isinstance(phase, Electing) and phase.round == failed:
@@ -740,7 +742,7 @@ class SetCore:
 
     def _part_from(self, server: ServerId) -> None:
         if server.server in self.state.linked:
-            self._out.append(Send(server.server, Parted(*self._head())))
+            self._out.append(Send(server.server, PartedFromSet(*self._head())))
 
     def _send_all(self, message: SetMessage, besides: frozenset[ServerId] = frozenset()) -> None:
         for each in sorted(self._awaited() - besides):

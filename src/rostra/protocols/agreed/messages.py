@@ -71,7 +71,7 @@ class Commit(SetMessage, frozen=True, tag=197):
     record: CommitRecord
 
 
-class Status(IntEnum):
+class AgreementStatus(IntEnum):
     UNAWARE = 0
     ACKED = 1
     COMMITTED = 2
@@ -83,7 +83,7 @@ class CoordinatorFailed(SetMessage, frozen=True, tag=198):
 
     proposal: Proposal
     round: Round
-    status: Status
+    status: AgreementStatus
     heard: Servers = ()  # whose status I have
     last: CommitRecord | None = None  # of a sender whose status is COMMITTED, this very change
 
@@ -94,8 +94,10 @@ class Collecting(SetMessage, frozen=True, tag=199):
     round: Round
 
 
-class Parted(SetMessage, frozen=True, tag=200):
+class PartedFromSet(SetMessage, frozen=True, tag=200):
     """I have isolated you, or you are not in my view. Sent once, and to whom speaks to me nevertheless."""
 
 
-AnySetMessage = Initiate | Ack | Busy | Stale | Yield | Commit | CoordinatorFailed | Collecting | Parted
+AnySetMessage = (
+    Initiate | Ack | Busy | Stale | Yield | Commit | CoordinatorFailed | Collecting | PartedFromSet
+)

@@ -22,7 +22,7 @@ from rostra.protocols.agreed.changes import (
     ServerId,
     SetView,
 )
-from rostra.protocols.agreed.messages import Status
+from rostra.protocols.agreed.messages import AgreementStatus
 
 NOBODY: frozenset[ServerId] = frozenset()
 
@@ -72,14 +72,14 @@ class Electing(Struct, frozen=True):
     def heard(self) -> frozenset[ServerId]:
         return self.unaware | self.acked | self.committed
 
-    def with_status(self, who: ServerId, status: Status, record: CommitRecord | None) -> "Electing":
+    def with_status(self, who: ServerId, status: AgreementStatus, record: CommitRecord | None) -> "Electing":
         told = frozenset([who])
         return Electing(
             self.proposal,
             self.round,
-            self.unaware - told if status is not Status.UNAWARE else self.unaware | told,
-            self.acked - told if status is not Status.ACKED else self.acked | told,
-            self.committed - told if status is not Status.COMMITTED else self.committed | told,
+            self.unaware - told if status is not AgreementStatus.UNAWARE else self.unaware | told,
+            self.acked - told if status is not AgreementStatus.ACKED else self.acked | told,
+            self.committed - told if status is not AgreementStatus.COMMITTED else self.committed | told,
             record or self.record,
             self.times,
         )

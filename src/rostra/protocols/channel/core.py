@@ -40,11 +40,11 @@ from rostra.protocols.channel.messages import (
     PLACES_MAX,
     WIDE,
     Call,
+    ChannelMessage,
     Datagram,
     Directory,
     Probe,
     Unreadable,
-    Word,
 )
 from rostra.protocols.channel.reachability import TRY_S, ReachabilityTable
 from rostra.protocols.flow.messages import Speech
@@ -71,7 +71,7 @@ class Codec(Protocol):
         self, group: Group, source: Domain, to: Domain, messages: Iterable[Speech], key: bytes
     ) -> Iterator[Frame]: ...
 
-    def word(self, group: Group, source: Domain, to: Domain, word: Word, key: bytes) -> Frame: ...
+    def word(self, group: Group, source: Domain, to: Domain, word: ChannelMessage, key: bytes) -> Frame: ...
 
     def read(self, octets: Any, key_of: Any) -> Datagram | Unreadable: ...
 

@@ -4,7 +4,7 @@
                      server ── Probe, by multicast ──▶ every host     does multicast reach you?
 
 Each datagram is self-contained, may be lost, duplicated or late, and carries as many messages as fit; or,
-instead, one `Word`.
+instead, one `ChannelMessage`.
 """
 
 from typing import Annotated, Final
@@ -33,23 +33,23 @@ WIDE: Final = Domain("**")
 """Stands for the servers of other clusters that listen where the sender's does."""
 
 
-class Word(Struct, frozen=True, array_like=True, tag_field="kind"):
+class ChannelMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
     """About the channel itself."""
 
 
-class Call(Word, frozen=True, tag=1):
+class Call(ChannelMessage, frozen=True, tag=1):
     """A host to its server: here I am, and this was the last `Probe` that I received; 0 if none."""
 
     heard: int = 0
 
 
-class Probe(Word, frozen=True, tag=2):
+class Probe(ChannelMessage, frozen=True, tag=2):
     """A server to its LAN by multicast: who receives this?"""
 
     number: int
 
 
-class Directory(Word, frozen=True, tag=3):
+class Directory(ChannelMessage, frozen=True, tag=3):
     """A server's answer to a `Call`: how this LAN is reached."""
 
     mode: str  # multicast | fanout | reflect

@@ -16,7 +16,7 @@ from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.detect.health import lateness_after
 
 
-class Verdict(Enum):
+class PeerVerdict(Enum):
     ALIVE = "alive"
     OVERDUE = "overdue"
     GONE = "gone"
@@ -77,16 +77,16 @@ class Detector:
         self._sampled_at = min(self._sampled_at, now)
         self._ticked_at = now
 
-    def judge(self, now: Instant) -> Verdict:
+    def judge(self, now: Instant) -> PeerVerdict:
         silence_s = now - self._heard_at
         config = self._config
         if silence_s <= config.heartbeat_interval_s:
-            return Verdict.ALIVE
+            return PeerVerdict.ALIVE
         if silence_s >= self.down_bound_s():
-            return Verdict.GONE
+            return PeerVerdict.GONE
         if self.phi(now) >= config.suspect_phi or silence_s - self._stretch_s() >= config.suspect_latest_s:
-            return Verdict.OVERDUE
-        return Verdict.ALIVE
+            return PeerVerdict.OVERDUE
+        return PeerVerdict.ALIVE
 
     def silence_s(self, now: Instant) -> float:
         """Since anything was heard, our own absences left out."""

@@ -38,7 +38,7 @@ class ProgramClosed(Event, frozen=True):
     program: Program
 
 
-class Ping(Effect, frozen=True):
+class SendPing(Effect, frozen=True):
     """Ask the program for a sign of life; any bytes from it will do."""
 
     program: Program
@@ -129,7 +129,7 @@ class ProgramWatch:
             if watched.pinged_at is None:
                 if now - watched.heard_at >= config.program_ping_after_s:
                     watched.pinged_at = now
-                    effects.append(Ping(program))
+                    effects.append(SendPing(program))
                 continue
             # While we were away ourselves, the answer may have waited for us in the socket.
             watched.pinged_at = min(now, watched.pinged_at + late_s)

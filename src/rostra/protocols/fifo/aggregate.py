@@ -44,7 +44,7 @@ from rostra.protocols.fifo.member import MemberCore
 from rostra.protocols.fifo.messages import Envelope, encode
 from rostra.protocols.fifo.reception import Active
 from rostra.protocols.fifo.senders import ENTRIES_MAX
-from rostra.protocols.fifo.voice import Alarm, Voice
+from rostra.protocols.fifo.voice import Alarm, StepContext
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.fragments import NO_PARTS, RANGES_MAX, Parts, questions
 from rostra.protocols.flow.messages import (
@@ -65,7 +65,7 @@ ENVELOPE_BYTES = 256
 """What an envelope may add to the block that is in it."""
 
 
-class Origin:
+class SubmittingOrigin:
     """One submitter of our LAN."""
 
     __slots__ = ("acknowledged", "endpoint", "heard_at", "inbound", "since")
@@ -101,14 +101,16 @@ class Aggregate:
         self.group, self.me, self.config = group, me, config
         self.epoch = epoch
         self.next_seq = next_seq
-        self.voice = Voice(group, me, config, luck, parts)
+        self.voice = StepContext(group, me, config, luck, parts)
         self.lan: Domain = self.voice.lan
         self.member: MemberCore | None = None
-        self.origins: dict[Endpoint, Origin] = {}
+        self.origins: dict[Endpoint, SubmittingOrigin] = {}
         self._wait = wait
         self._luck = luck
-        self._due: dict[Endpoint, Origin] = {}  # with something to emit, in turn
-        self._emitted: deque[tuple[int, Origin, int]] = deque()  # our number, whose, and up to which of its
+        self._due: dict[Endpoint, SubmittingOrigin] = {}  # with something to emit, in turn
+        self._emitted: deque[tuple[int, SubmittingOrigin, int]] = (
+            deque()
+        )  # our number, whose, and up to which of its
         self._bytes = 0  # that wait to be emitted
         self._spoke_at: Instant = 0.0
         self._holes = Alarm(self.voice, "submitted holes")
@@ -198,14 +200,14 @@ class Aggregate:
         if origin is None or origin.since != message.since:
             if origin is not None:
                 self._drop(origin)  # an earlier submission of the same endpoint, which has ended
-            origin = self.origins[who] = Origin(who, message.since, message.first, now)
+            origin = self.origins[who] = SubmittingOrigin(who, message.since, message.first, now)
             self.voice.note("origin begins", f"{who} at {message.first}")
         origin.heard_at = now
         self.voice.transmit(host_of(who), SubmitReply(who, message.req, self.epoch))
         self._join()
         self._idle.at(now + self.config.delegate_linger_s)
 
-    def _take(self, origin: Origin, run: Run) -> None:
+    def _take(self, origin: SubmittingOrigin, run: Run) -> None:
         inbound = origin.inbound
         if self._bytes + len(run.block) > self.config.queue_bytes and origin.due:
             self.voice.ignore("Data", "no room for what is submitted")
@@ -218,14 +220,14 @@ class Aggregate:
         if origin.due:
             self._due.setdefault(origin.endpoint, origin)
 
-    def _pulse(self, origin: Origin, pulse: Pulse) -> None:
+    def _pulse(self, origin: SubmittingOrigin, pulse: Pulse) -> None:
         """It has fallen silent, and wants to know how we stand."""
         origin.heard_at = self.voice.now
         origin.inbound.hear_high(pulse.high)
         self._look_for_holes(origin)
         self._acknowledge([origin])
 
-    def _look_for_holes(self, origin: Origin) -> None:
+    def _look_for_holes(self, origin: SubmittingOrigin) -> None:
         origin.inbound.look_for_holes(self.config.held_messages, self.voice.now)
         self._holes.at(origin.inbound.holes.next_due)
 
@@ -285,7 +287,7 @@ class Aggregate:
             self._spoke_at = self.voice.now
             self._drive(Submitted(self.me, self.group, 1, block_of([encode(envelope)]), run.at))
 
-    def _next(self, origin: Origin) -> Run:
+    def _next(self, origin: SubmittingOrigin) -> Run:
         """As much as fits a datagram, or one message that does not."""
         inbound = origin.inbound
         whole = inbound.store.runs[0]
@@ -317,14 +319,14 @@ class Aggregate:
 
     def _held_by_the_group(self, stable: int) -> None:
         """Every receiver has our messages up to this one: so their submitters need not keep them (X-055)."""
-        news: dict[Endpoint, Origin] = {}
+        news: dict[Endpoint, SubmittingOrigin] = {}
         while self._emitted and self._emitted[0][0] <= stable:
             _, origin, last = self._emitted.popleft()
             origin.acknowledged = last
             news[origin.endpoint] = origin
         self._acknowledge([news[who] for who in sorted(news)])
 
-    def _acknowledge(self, origins: list[Origin]) -> None:
+    def _acknowledge(self, origins: list[SubmittingOrigin]) -> None:
         by_host: dict[Domain, list[Pulse]] = {}
         for origin in origins:
             pulse = Pulse(origin.endpoint, origin.inbound.next - 1, origin.acknowledged)
@@ -344,7 +346,7 @@ class Aggregate:
                 self._drop(origin)
         self._emitted.clear()
 
-    def _drop(self, origin: Origin) -> None:
+    def _drop(self, origin: SubmittingOrigin) -> None:
         del self.origins[origin.endpoint]
         self._due.pop(origin.endpoint, None)
         self._bytes -= origin.inbound.store.bytes
@@ -360,6 +362,6 @@ class Aggregate:
         if not self.over:
             self._idle.at(now + config.delegate_linger_s)
 
-    def _is_old(self, origin: Origin) -> bool:
+    def _is_old(self, origin: SubmittingOrigin) -> bool:
         quiet_s = self.voice.now - origin.heard_at
         return quiet_s >= self.config.remember_s and origin.acknowledged >= origin.inbound.next - 1

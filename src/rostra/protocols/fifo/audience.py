@@ -11,7 +11,7 @@ from typing import Protocol
 
 from rostra.names import Endpoint, Group
 from rostra.protocols.fifo.events import Deliver, Item, Joined, JoinedTogether
-from rostra.protocols.fifo.voice import Voice
+from rostra.protocols.fifo.voice import StepContext
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.fragments import NO_PARTS, Parts
 
@@ -51,7 +51,7 @@ class Audience:
             table.pop(reader.me, None)
 
 
-class HostVoice(Voice):
+class HostVoice(StepContext):
     """A voice whose items are for an audience. `me` is the only member's name, or the host's."""
 
     __slots__ = ("_joined", "audience")

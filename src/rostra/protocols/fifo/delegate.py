@@ -38,11 +38,11 @@ from rostra.protocols.fifo.messages import (
     Channel,
     Control,
     Cut,
+    CutEntry,
     CutReply,
     CutRequest,
     DelegateMoved,
     Distances,
-    Entry,
     Excluded,
     ForceJoin,
     Mirror,
@@ -60,10 +60,10 @@ from rostra.protocols.fifo.permitted import may_say
 from rostra.protocols.fifo.pieces import pieces
 from rostra.protocols.fifo.planner import Planner
 from rostra.protocols.fifo.reception import receiver_of
-from rostra.protocols.fifo.relay import Parted, Relay
+from rostra.protocols.fifo.relay import PartedStream, Relay
 from rostra.protocols.fifo.relays import Relays
 from rostra.protocols.fifo.slow import Patience
-from rostra.protocols.fifo.voice import Voice, delegate_of, lan_of
+from rostra.protocols.fifo.voice import StepContext, delegate_of, lan_of
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.fragments import NO_PARTS, Parts
 from rostra.protocols.flow.messages import (
@@ -139,7 +139,7 @@ class DelegateCore:
         self.state: State = Backup() if backup else Out()
         self.mirrors = Mirrors()
         self._mirroring = Mirroring(group, lan_of(me)) if mirrored else None
-        self.voice = Voice(group, me, config, luck, parts)
+        self.voice = StepContext(group, me, config, luck, parts)
         self.lan = self.voice.lan
         self.epoch: Epoch = incarnation_of(me)
         self._forget_everything()
@@ -483,7 +483,7 @@ class DelegateCore:
         elif relay is not None:
             self.relays.skip(relay, first)
 
-    def _cut_of_ours(self, entries: tuple[Entry, ...]) -> Cut:
+    def _cut_of_ours(self, entries: tuple[CutEntry, ...]) -> Cut:
         return Cut(self.lan, self.epoch, tuple(sorted(self.floors.items())), self._complete, entries)
 
     @property
@@ -508,7 +508,7 @@ class DelegateCore:
         receiver: Endpoint,
         have: dict[Endpoint, int],
         only: tuple[Endpoint, ...] = (),
-    ) -> tuple[Entry, ...]:
+    ) -> tuple[CutEntry, ...]:
         """A start in each of these streams, and a pin there."""
         asked = frozenset(only)
         return tuple(
@@ -685,7 +685,7 @@ class DelegateCore:
         self._forget_everything()
         until = self.voice.now + self.config.resume_s
         for stream, mirrored in self.mirrors.streams.items():
-            self.relays.parted[stream] = Parted(mirrored.stamp, mirrored.needed, until)
+            self.relays.parted[stream] = PartedStream(mirrored.stamp, mirrored.needed, until)
         self.relays.pinned.update(self.mirrors.peers)
         moved = DelegateMoved(self.group, self.lan, before, epoch, self.address)
         for member in self.mirrors.members:

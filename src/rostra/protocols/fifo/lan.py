@@ -30,7 +30,7 @@ from rostra.groups.attributes import FifoAttributes
 from rostra.groups.members import Cause, Member, Stamp
 from rostra.names import Domain, Endpoint, host_of, parent
 from rostra.protocols.fifo.audience import HostVoice
-from rostra.protocols.fifo.messages import Cut, CutReply, CutRequest, Entry, attributes_of
+from rostra.protocols.fifo.messages import Cut, CutEntry, CutReply, CutRequest, attributes_of
 from rostra.protocols.fifo.senders import Phase, Senders
 from rostra.protocols.fifo.voice import delegate_of, lan_of
 from rostra.protocols.flow.messages import Epoch
@@ -57,7 +57,7 @@ class Lan:
         self.epoch: Epoch | None = None  # of its delegate, as noticed
         self.floors: dict[Domain, Stamp] = {}
         self.req: int | None = None
-        self.pieces: list[Entry] = []  # of a reply that is not complete yet
+        self.pieces: list[CutEntry] = []  # of a reply that is not complete yet
 
 
 class Lans:
@@ -232,7 +232,7 @@ class Lans:
             self._apply_entry(entry)
         return lan
 
-    def _apply_entry(self, entry: Entry) -> None:
+    def _apply_entry(self, entry: CutEntry) -> None:
         who, senders = entry.endpoint, self._senders
         gone = self.gone.get(who)
         if self._voice.is_alone(who) or (gone is not None and gone[0] > entry.stamp):

@@ -37,7 +37,7 @@ from rostra.protocols.fifo.lan import Lans
 from rostra.protocols.fifo.reception import (
     Active,
     Expel,
-    Open,
+    OpenMember,
     Order,
     Outside,
     Reception,
@@ -48,7 +48,7 @@ from rostra.protocols.fifo.reception import (
 )
 from rostra.protocols.fifo.senders import Senders
 from rostra.protocols.fifo.sending import Outbound
-from rostra.protocols.fifo.voice import Voice
+from rostra.protocols.fifo.voice import StepContext
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.fragments import NO_PARTS, Parts
 from rostra.protocols.flow.messages import Data, Heartbeat, Nak, Speech, Stream
@@ -93,7 +93,7 @@ class MemberCore:
         self.role, self.slow, self.meta = role, slow, meta
         self.config = config
         self._own: Outside | Inside | Leaving = Outside()
-        self.voice = Voice(group, me, config, luck, parts)
+        self.voice = StepContext(group, me, config, luck, parts)
         self.reception = reception or Reception(
             group, me, config, self.voice.luck, role=role, slow=slow, only=True, parts=parts
         )
@@ -187,7 +187,7 @@ class MemberCore:
 
     def _carry_out(self, order: Order) -> None:
         match order:
-            case Open():
+            case OpenMember():
                 if not self.sending.open:
                     self.sending.open = True
                     self.sending.emit()

@@ -86,7 +86,7 @@ class Envelope(Struct, frozen=True, array_like=True, gc=False):
 # Control
 
 
-class Entry(Struct, frozen=True, array_like=True, gc=False):
+class CutEntry(Struct, frozen=True, array_like=True, gc=False):
     """One sender in a cut: from `start` on, whoever was given the cut is owed everything."""
 
     endpoint: Endpoint
@@ -107,7 +107,7 @@ class Cut(Struct, frozen=True, array_like=True):
     epoch: Epoch
     floors: Floors
     complete: bool
-    entries: tuple[Entry, ...]
+    entries: tuple[CutEntry, ...]
 
 
 class Channel(Struct, frozen=True, array_like=True):

@@ -17,9 +17,9 @@ from rostra.core.effects import Instant
 from rostra.groups.attributes import FifoAttributes
 from rostra.groups.members import Cause, Member, Stamp
 from rostra.names import Domain, Endpoint, host_of
-from rostra.protocols.fifo.messages import Cut, CutReply, Entry, ViewId, attributes_of
+from rostra.protocols.fifo.messages import Cut, CutEntry, CutReply, ViewId, attributes_of
 from rostra.protocols.fifo.relays import Relays
-from rostra.protocols.fifo.voice import Voice, delegate_of, lan_of
+from rostra.protocols.fifo.voice import StepContext, delegate_of, lan_of
 from rostra.protocols.flow.messages import Epoch, Have
 from rostra.protocols.flow.tree import Forwarding, order
 from rostra.protocols.relaxed.view import GroupView
@@ -43,13 +43,13 @@ class Peer:
         self.req: int | None = None
         self.asked_at: Instant = 0.0
         self.floors: dict[Domain, Stamp] = {}
-        self.pieces: list[Entry] = []
+        self.pieces: list[CutEntry] = []
         self.kept: ViewId | None = None  # from a delegate whose notice has not come yet
 
 
 class Peers:
     def __init__(
-        self, voice: Voice, view: GroupView, relays: Relays, forwarding: Forwarding, epoch: Epoch
+        self, voice: StepContext, view: GroupView, relays: Relays, forwarding: Forwarding, epoch: Epoch
     ) -> None:
         self._forwarding = forwarding
         self._voice = voice
@@ -227,7 +227,7 @@ class Peers:
                 self._relays.begin(who, member.stamp, attributes.role, attributes.next_seq)
         return reply.cut.complete
 
-    def _apply(self, entry: Entry) -> None:
+    def _apply(self, entry: CutEntry) -> None:
         running = self._relays.running.get(entry.endpoint)
         if running is not None and running.stamp == entry.stamp and running.final is None:
             return  # it flows
@@ -242,7 +242,7 @@ class Peers:
             relay.final = entry.final
             relay.inbound.hear_high(entry.final)
 
-    def cut(self, peer: Peer, entries: tuple[Entry, ...]) -> Cut:
+    def cut(self, peer: Peer, entries: tuple[CutEntry, ...]) -> Cut:
         floors = tuple(sorted(peer.floors.items()))
         complete = peer.phase is PeerPhase.ACTIVE
         return Cut(peer.name, peer.epoch or 0, floors, complete, entries)

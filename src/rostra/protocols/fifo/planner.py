@@ -16,13 +16,13 @@ from math import inf
 from rostra.names import Domain
 from rostra.protocols.fifo.messages import Distances
 from rostra.protocols.fifo.relays import Relays
-from rostra.protocols.fifo.voice import Voice, delegate_of
+from rostra.protocols.fifo.voice import StepContext, delegate_of
 from rostra.protocols.flow.messages import Tree
 from rostra.protocols.flow.tree import Forwarding, Links, order, plan
 
 
 class Planner:
-    def __init__(self, voice: Voice, forwarding: Forwarding, relays: Relays) -> None:
+    def __init__(self, voice: StepContext, forwarding: Forwarding, relays: Relays) -> None:
         self._voice = voice
         self._config = voice.config
         self._forwarding = forwarding

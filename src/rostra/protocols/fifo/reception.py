@@ -105,7 +105,7 @@ Listed = tuple[Endpoint, Role, bytes]
 """One member as a program is given it, with its attachment."""
 
 
-class Open(Struct, frozen=True):
+class OpenMember(Struct, frozen=True):
     """Order to a member: it may speak now."""
 
 
@@ -119,7 +119,7 @@ class Expel(Struct, frozen=True):
     reason: str
 
 
-Order = Open | Resend | Expel
+Order = OpenMember | Resend | Expel
 
 
 def is_shared(role: Role, slow: Slow) -> bool:
@@ -297,7 +297,7 @@ class Reception:
         if isinstance(self.state, Syncing | Active):
             for who, member in self.members.items():
                 if member.listed and member.role.sends and not member.sending.open:
-                    self.orders.append((who, Open()))
+                    self.orders.append((who, OpenMember()))
 
     # Notices
 

@@ -88,7 +88,7 @@ class Relay:
         return self.inbound.next if needs is None else max(needs, self.lowest)
 
 
-class Parted(Struct, frozen=True):
+class PartedStream(Struct, frozen=True):
     """A stream that was lost with its domain: where our LAN would go on."""
 
     stamp: Stamp

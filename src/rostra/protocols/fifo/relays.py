@@ -21,12 +21,12 @@ from rostra.core.effects import Instant
 from rostra.groups.attributes import Role
 from rostra.groups.members import Stamp
 from rostra.names import Domain, Endpoint
-from rostra.protocols.fifo.messages import Entry
-from rostra.protocols.fifo.relay import Parted, Relay, RelayPhase
+from rostra.protocols.fifo.messages import CutEntry
+from rostra.protocols.fifo.relay import PartedStream, Relay, RelayPhase
 from rostra.protocols.fifo.repairs import Repairs
 from rostra.protocols.fifo.senders import ENTRIES_MAX
 from rostra.protocols.fifo.spill import Spills
-from rostra.protocols.fifo.voice import Alarm, Voice
+from rostra.protocols.fifo.voice import Alarm, StepContext
 from rostra.protocols.fifo.ways import Ways
 from rostra.protocols.flow.early import Early
 from rostra.protocols.flow.messages import (
@@ -52,7 +52,7 @@ POLL_WAIT_S = 0.05
 
 
 class Relays:
-    def __init__(self, voice: Voice, forwarding: Forwarding, epoch: Callable[[], Epoch]) -> None:
+    def __init__(self, voice: StepContext, forwarding: Forwarding, epoch: Callable[[], Epoch]) -> None:
         self._voice = voice
         self.lan = voice.lan
         self._config = voice.config
@@ -61,7 +61,7 @@ class Relays:
         self.early = Early(voice.config)
         self.running: dict[Stream, Relay] = {}
         self.unknown: set[Stream] = set()  # of these: senders of our LAN that have yet to say where they are
-        self.parted: dict[Stream, Parted] = {}
+        self.parted: dict[Stream, PartedStream] = {}
         # Receivers of our own LAN: members, or hosts whose members share what they receive (`reception.py`).
         self.sharing: dict[Endpoint, set[Endpoint]] = {}  # each with its members
         self.receiver: dict[Endpoint, Endpoint] = {}  # and the other way round
@@ -152,7 +152,7 @@ class Relays:
         if relay is not None and relay.known:
             until = self._voice.now + self._config.resume_s
             self.tidy()
-            self.parted[stream] = Parted(relay.stamp, relay.pins.least(relay.inbound.next), until)
+            self.parted[stream] = PartedStream(relay.stamp, relay.pins.least(relay.inbound.next), until)
         self.left(stream, "disconnected", None)
 
     def drop(self, relay: Relay) -> None:
@@ -204,8 +204,8 @@ class Relays:
 
     # Pins
 
-    def entry(self, relay: Relay, start: int) -> Entry:
-        return Entry(relay.stream, relay.stamp, relay.role, start, relay.final)
+    def entry(self, relay: Relay, start: int) -> CutEntry:
+        return CutEntry(relay.stream, relay.stamp, relay.role, start, relay.final)
 
     def hears(self, receiver: Endpoint, stream: Stream) -> bool:
         """Is there somebody at this receiver besides the sender of this stream?"""

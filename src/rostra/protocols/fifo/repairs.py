@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from rostra.names import Domain, host_of, inside
 from rostra.protocols.fifo.relay import Relay
 from rostra.protocols.fifo.spill import Spills
-from rostra.protocols.fifo.voice import Alarm, Voice
+from rostra.protocols.fifo.voice import Alarm, StepContext
 from rostra.protocols.fifo.ways import Ways
 from rostra.protocols.flow.fragments import RANGES_MAX, held, places, questions
 from rostra.protocols.flow.messages import Below, Data, Nak, Stream
@@ -31,7 +31,7 @@ ASKERS_MAX = 64
 class Repairs:
     def __init__(
         self,
-        voice: Voice,
+        voice: StepContext,
         running: Mapping[Stream, Relay],
         forwarding: Forwarding,
         ways: Ways,

@@ -127,7 +127,7 @@ class Sender:
         return self.inbound.next if self.phase is Phase.SEMI else self.inbound.owed
 
 
-class Ended(Struct, frozen=True):
+class EndedStream(Struct, frozen=True):
     stamp: Stamp
     last: int
     cut_off: bool
@@ -143,7 +143,7 @@ class Senders:
         self._listens = listens  # a member that only sends is delivered nothing (X-052)
         self.early = early
         self.running: dict[Stream, Sender] = {}
-        self.ended: dict[Stream, Ended] = {}
+        self.ended: dict[Stream, EndedStream] = {}
         self.origins = Origins(voice)
         self._farewells: dict[Stream, tuple[int, Instant]] = {}  # ended, and home may not know we have all
         self._troubled: dict[Stream, Sender] = {}  # with holes, or with repairs promised
@@ -343,7 +343,7 @@ class Senders:
             self.origins.ended(sender.endpoint, sender.inbound.stable)
         until = self._voice.now + self._config.remember_s
         self.ended.pop(sender.endpoint, None)
-        self.ended[sender.endpoint] = Ended(sender.stamp, last, sender.why == "disconnected", until)
+        self.ended[sender.endpoint] = EndedStream(sender.stamp, last, sender.why == "disconnected", until)
         if sender.why != "disconnected" and (last > sender.inbound.stable or sender.behind):
             self._farewells[sender.endpoint] = (last + 1, self._voice.now + self._config.linger_s)
             self.say_status()
@@ -771,7 +771,7 @@ def _waits_for(sender: Sender, reader: Endpoint) -> bool:
     return sender.inbound is not None and reader in sender.inbound.lagging
 
 
-def _not_again(before: Ended | None, start: int) -> int:
+def _not_again(before: EndedStream | None, start: int) -> int:
     """An endpoint's numbers go on from one membership to the next. What it said in this one may have come
     before the notice that it had left the last, and was delivered then."""
     return start if before is None else max(start, before.last + 1)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from rostra.core.effects import Instant
 from rostra.names import host_of
 from rostra.protocols.fifo.events import Credit
-from rostra.protocols.fifo.voice import Alarm, Voice
+from rostra.protocols.fifo.voice import Alarm, StepContext
 from rostra.protocols.flow.fragments import held, places, places_of
 from rostra.protocols.flow.messages import Data, Heartbeat, Nak, Pulse, Range, Run
 from rostra.protocols.flow.recovery import Promises
@@ -25,7 +25,7 @@ SETTLED_PULSES = 3
 
 
 class Outbound:
-    def __init__(self, voice: Voice, next_seq: int) -> None:
+    def __init__(self, voice: StepContext, next_seq: int) -> None:
         self._voice = voice
         self._config = voice.config
         self.next_seq = next_seq

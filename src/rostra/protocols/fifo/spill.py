@@ -25,7 +25,7 @@ from rostra.core.effects import Instant
 from rostra.names import Endpoint, host_of
 from rostra.protocols.fifo.events import ForgetSpilled, ReadSpilled, Spill, Spilled, SpilledRead
 from rostra.protocols.fifo.slow import is_behind, is_worth
-from rostra.protocols.fifo.voice import Alarm, Voice
+from rostra.protocols.fifo.voice import Alarm, StepContext
 from rostra.protocols.flow.fragments import NUMBER, held, place, places
 from rostra.protocols.flow.messages import Data, Nak, Range, Run, Stream
 from rostra.protocols.flow.recovery import Recent
@@ -64,7 +64,7 @@ class Spills:
     """The backlogs of one group at the delegate of one LAN."""
 
     def __init__(
-        self, voice: Voice, running: Mapping[Stream, "Relay"], settle: Callable[["Relay"], None]
+        self, voice: StepContext, running: Mapping[Stream, "Relay"], settle: Callable[["Relay"], None]
     ) -> None:
         self._voice, self._config = voice, voice.config
         self._running, self._settle = running, settle

@@ -33,7 +33,7 @@ from rostra.protocols.fifo.events import (
     Told,
 )
 from rostra.protocols.fifo.sending import Outbound
-from rostra.protocols.fifo.voice import Alarm, Voice
+from rostra.protocols.fifo.voice import Alarm, StepContext
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.messages import Epoch, Heartbeat, Nak, Speech, StartSubmit, SubmitReply
 
@@ -61,7 +61,7 @@ class Over(Struct, frozen=True):
 State = Asking | Submitting | Closing | Over
 
 
-class ToDelegate(Voice):
+class ToDelegate(StepContext):
     """What a member says to its LAN, a submitter says to its delegate alone."""
 
     __slots__ = ()

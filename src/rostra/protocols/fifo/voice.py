@@ -40,7 +40,7 @@ def timer(group: Group, whose: Endpoint | Domain, what: str, which: str = "") ->
     return ("fifo", group.name, group.scope, whose, what, which)
 
 
-class Voice:
+class StepContext:
     """One core's mouth. `now` is the moment of the step that is being taken."""
 
     __slots__ = ("config", "effects", "group", "lan", "luck", "me", "now", "parts")
@@ -101,7 +101,7 @@ class Alarm:
 
     __slots__ = ("_due", "_voice", "_what")
 
-    def __init__(self, voice: Voice, what: str) -> None:
+    def __init__(self, voice: StepContext, what: str) -> None:
         self._voice, self._what = voice, what
         self._due: Instant | None = None
 

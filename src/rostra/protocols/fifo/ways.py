@@ -14,7 +14,7 @@ asks too late for what it misses, and makes trees that go around.
 
 from rostra.core.effects import Instant
 from rostra.names import Domain
-from rostra.protocols.fifo.voice import Alarm, Voice
+from rostra.protocols.fifo.voice import Alarm, StepContext
 from rostra.protocols.flow.messages import Heartbeat
 
 QUESTION = Heartbeat(())
@@ -24,7 +24,7 @@ MEASURE_S = 1.0
 
 
 class Ways:
-    def __init__(self, voice: Voice) -> None:
+    def __init__(self, voice: StepContext) -> None:
         self._voice = voice
         self._silent_s = voice.config.silent_s
         self._waiting: dict[Domain, Instant] = {}  # since when nothing was heard after something was said

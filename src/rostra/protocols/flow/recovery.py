@@ -168,7 +168,7 @@ PROMISES_MAX: Final = 256
 """Repairs that are promised at once; whoever misses more asks again."""
 
 
-class Promise(Struct, gc=False):
+class PlannedRepair(Struct, gc=False):
     """A repair that we will make unless somebody else does. From place to place (`fragments.py`)."""
 
     first: int
@@ -182,13 +182,13 @@ class Promises:
     __slots__ = ("promises",)
 
     def __init__(self) -> None:
-        self.promises: list[Promise] = []
+        self.promises: list[PlannedRepair] = []
 
     def promise(self, first: int, last: int, due: Instant) -> None:
         if len(self.promises) < PROMISES_MAX and not any(
             each.first <= first and last <= each.last for each in self.promises
         ):
-            self.promises.append(Promise(first, last, due))
+            self.promises.append(PlannedRepair(first, last, due))
 
     def heard(self, first: int, last: int) -> int:
         """Somebody repaired these places: we need not."""
@@ -197,7 +197,7 @@ class Promises:
         self.promises = kept
         return gone
 
-    def due(self, now: Instant) -> list[Promise]:
+    def due(self, now: Instant) -> list[PlannedRepair]:
         ready = [each for each in self.promises if each.due <= now]
         if ready:
             self.promises = [each for each in self.promises if each.due > now]

@@ -38,7 +38,7 @@ def span(
     if len(names) < 2:
         return ()
 
-    near = Distances(round_trips, unknown_s)
+    near = DistanceMatrix(round_trips, unknown_s)
     apart, root = near.apart, near.middle(names, root)
     depth = {root: 0.0}  # round trip to the root, along the tree
     children = dict.fromkeys(names, 0)
@@ -67,7 +67,7 @@ def plan(
     everybody added whom it does not reach."""
     names = sorted(set(lans))
     best = span(names, round_trips, unknown_s=unknown_s, fanout=fanout, root=root)
-    near = Distances(round_trips, unknown_s)
+    near = DistanceMatrix(round_trips, unknown_s)
     kept = _forest(names, tuple([link for link in before if near.apart(*link) < inf]))
     if not kept:
         return best
@@ -81,7 +81,7 @@ SAME_S: Final = 0.002
 """Round trips that differ by less are the same."""
 
 
-class Distances:
+class DistanceMatrix:
     """Round trips as they were measured, and along trees."""
 
     def __init__(self, round_trips: RoundTrips, unknown_s: float) -> None:
@@ -135,7 +135,7 @@ def _forest(names: list[Domain], links: Links) -> Links:
     return tuple(sorted(kept))
 
 
-def _extended(names: list[Domain], links: Links, near: Distances, *, fanout: int, root: Domain) -> Links:
+def _extended(names: list[Domain], links: Links, near: DistanceMatrix, *, fanout: int, root: Domain) -> Links:
     """The same links, and one more for each part that they do not reach, until they reach everybody."""
     while True:
         depth = near.from_one(root, links)

@@ -25,7 +25,6 @@ from rostra.core.effects import Answer, Asked, Effect, EndpointGone, Event, Fell
 from rostra.errors import NotAllowed, NotAvailable, RostraError, Unreachable
 from rostra.names import Domain, Endpoint, Group, incarnation_of, parent
 from rostra.protocols.detect.config import DetectConfig
-from rostra.protocols.detect.programs import Ping as PingOrder
 from rostra.protocols.detect.programs import (
     ProgramClosed,
     ProgramHeard,
@@ -35,6 +34,7 @@ from rostra.protocols.detect.programs import (
     ProgramTrusted,
     ProgramWatch,
 )
+from rostra.protocols.detect.programs import SendPing as PingOrder
 from rostra.protocols.fifo.core import HOST
 from rostra.protocols.fifo.events import Deliver, Excluded, JoinAsked, LeaveAsked, Parted
 from rostra.protocols.fifo.requests import Enter
@@ -53,7 +53,7 @@ from rostra.protocols.front.session import (
     holding,
 )
 from rostra.protocols.front.shares import Shares, User, What
-from rostra.protocols.front.watching import Watching
+from rostra.protocols.front.watching import WatchTable
 from rostra.protocols.links.events import Ticked
 from rostra.protocols.relaxed.events import JoinsBegin, JoinsEnd
 from rostra.protocols.relaxed.local import AGENT
@@ -119,7 +119,7 @@ class FrontCore:
         window_bytes = host.config.window_bytes if host is not None else 0
         self.joined_bytes_max = min(config.joined_bytes_max, window_bytes // JOINED_SHARE)
         agent = port.stack.find(AGENT)
-        self.watching = Watching(self, path, agent.config) if agent is not None else None
+        self.watching = WatchTable(self, path, agent.config) if agent is not None else None
         self._own_tokens: dict[int, Callable[[Any], None]] = {}  # what we asked ourselves, and who hears
 
     # Programs come and go

@@ -54,16 +54,16 @@ class BadAsk(Struct, frozen=True):
         return Denied(self.error.code, self.error.what, self.error.fix, self.error.retriable)
 
 
-class Item(Struct, frozen=True, array_like=True, tag_field="kind"):
+class ProgramItem(Struct, frozen=True, array_like=True, tag_field="kind"):
     pass
 
 
-class Answered(Item, frozen=True, tag=1):
+class Answered(ProgramItem, frozen=True, tag=1):
     token: int
     answer: AnyAnswer
 
 
-class Told(Item, frozen=True, tag=2):
+class Told(ProgramItem, frozen=True, tag=2):
     """One notice, for these of the program's endpoints."""
 
     endpoints: tuple[int, ...]

@@ -143,7 +143,7 @@ class ProgramSession:
         self.given_up: ProgramEvidence | None = None  # what that rests on, if we did
         self._port = front.port
         self._asked = 0
-        self._waiting: dict[int, Waiting] = {}  # by our token
+        self._waiting: dict[int, PendingRequest] = {}  # by our token
         self._later: list[Any] = []  # what it said beyond its share of a turn
         self._items: list[Answered | Told] = []
         self._queued = 0  # records in items that are notices
@@ -386,11 +386,11 @@ class ProgramSession:
     def expect(self, token: int, endpoint: Endpoint, request: Any, is_new: bool = False) -> int:
         """Our name for a question of its: the answer to it will find its way."""
         self._asked += 1
-        self._waiting[self._asked] = Waiting(token, endpoint, request, is_new)
+        self._waiting[self._asked] = PendingRequest(token, endpoint, request, is_new)
         self.front.asks(self)
         return self.number << TOKEN_BITS | self._asked
 
-    def settle(self, our_token: int) -> "Waiting":
+    def settle(self, our_token: int) -> "PendingRequest":
         self.front.asks(self, -1)
         return self._waiting.pop(our_token)
 
@@ -486,7 +486,7 @@ class Missed:
         self.watched: dict[Group, int] = {}  # up to which change each is known
 
 
-class Waiting(NamedTuple):
+class PendingRequest(NamedTuple):
     """A question that is not answered yet."""
 
     token: int  # the program's

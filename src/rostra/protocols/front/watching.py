@@ -24,7 +24,7 @@ OWN_NAME: Final = "rostra.watch"
 """What the agent calls the endpoint with which it follows groups; with a number, if a program was first."""
 
 
-class Watching:
+class WatchTable:
     def __init__(self, front: "FrontCore", host: Domain, config: RelaxedConfig) -> None:
         self.watches = Watches(host, config)
         self.own: Endpoint | None = None  # the endpoint with which we follow groups

@@ -35,12 +35,12 @@ from typing import Final
 from rostra.core.effects import Effect, Event, Ignored, Instant, LinkDown, LinkUp, Received
 from rostra.groups.members import Because
 from rostra.names import Domain
-from rostra.protocols.detect.core import Detector, Verdict
+from rostra.protocols.detect.core import Detector, PeerVerdict
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.events import (
     ChannelClosed,
     ChannelOpened,
-    Evidence,
+    LinkEvidence,
     PacketArrived,
     Removed,
     Stopped,
@@ -59,7 +59,7 @@ from rostra.protocols.links.packets import (
     Data,
     Hello,
 )
-from rostra.protocols.links.state import Apart, Over, Together
+from rostra.protocols.links.state import Apart, LinkClosed, Together
 
 Report = Effect | LinkUp | LinkDown | Received
 
@@ -110,7 +110,7 @@ class Link:
     ) -> None:
         self.me = me
         self.peer = peer
-        self.state: Apart | Together | Over = Apart(0.0, config.reconnect_backoff_s)
+        self.state: Apart | Together | LinkClosed = Apart(0.0, config.reconnect_backoff_s)
         self._world = world
         self._incarnation = incarnation
         self.config = config
@@ -182,7 +182,7 @@ class Link:
     def _arrived(self, now: Instant, packet: AnyPacket) -> list[Report]:
         state = self.state
         self.arrived_at = now
-        if isinstance(state, Over):
+        if isinstance(state, LinkClosed):
             return [Ignored(type(packet).__name__, why="link is over")]
         if isinstance(packet, Hello):
             return self._greeted(now, packet)
@@ -366,7 +366,7 @@ class Link:
 
     def _channel_opened(self, now: Instant) -> list[Report]:
         state = self.state
-        if isinstance(state, Over):
+        if isinstance(state, LinkClosed):
             return [Ignored("ChannelOpened", why="link is over")]
         self._channel_open = True
         if isinstance(state, Together):
@@ -396,14 +396,14 @@ class Link:
         if isinstance(state, Apart):
             self._forget(now, state)
             return self._seek(now, state)
-        if isinstance(state, Over):
+        if isinstance(state, LinkClosed):
             return []
         reports: list[Report] = []
         verdict = self._detector.judge(now)
-        if verdict is not Verdict.ALIVE and not state.suspected:
+        if verdict is not PeerVerdict.ALIVE and not state.suspected:
             state.suspected = True
             reports.append(Suspected(self.peer, self.evidence(now)))
-        if verdict is Verdict.GONE:
+        if verdict is PeerVerdict.GONE:
             return reports + self._end(now, "silent")
         if self._channel_open:
             self._keep_alive(now, state, reports)
@@ -481,17 +481,17 @@ class Link:
 
     def _stopped(self, now: Instant, why: str) -> list[Report]:
         reports: list[Report] = []
-        if self._channel_open and self._yours != NOBODY and not isinstance(self.state, Over):
+        if self._channel_open and self._yours != NOBODY and not isinstance(self.state, LinkClosed):
             reports.append(Transmit(self.peer, Bye(self._mine, self._yours, why)))
         if self.up:
             reports += self._leave(now, "closed")
-        self.state = Over()
+        self.state = LinkClosed()
         return reports
 
-    def evidence(self, now: Instant) -> Evidence:
+    def evidence(self, now: Instant) -> LinkEvidence:
         """What is known at this moment about whether the peer lives."""
         detect, detector = self.config.detect, self._detector
-        return Evidence(
+        return LinkEvidence(
             accuser=self.me,
             accused=self.peer,
             at=now,

@@ -50,7 +50,7 @@ class Transmit(Effect, frozen=True):
     packet: AnyPacket
 
 
-class Evidence(Struct, frozen=True):
+class LinkEvidence(Struct, frozen=True):
     """What a suspicion rests on. Kept by the accuser, for `rostra why`."""
 
     accuser: Domain
@@ -69,7 +69,7 @@ class Suspected(Effect, frozen=True):
     """The peer is overdue. Shown and counted; no membership is lost yet."""
 
     peer: Domain
-    evidence: Evidence
+    evidence: LinkEvidence
 
 
 class Trusted(Effect, frozen=True):
@@ -83,7 +83,7 @@ class Removed(Effect, frozen=True):
     """The evidence behind a `LinkDown`; reported just before it."""
 
     because: Because
-    evidence: Evidence
+    evidence: LinkEvidence
 
 
 class Forgotten(Effect, frozen=True):

@@ -59,7 +59,7 @@ class Together:
         self.owed = 0  # messages received since we last told the peer so
 
 
-class Over:
+class LinkClosed:
     """We said goodbye; this end of the link does nothing any more."""
 
     __slots__ = ()

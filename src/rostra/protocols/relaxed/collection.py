@@ -34,7 +34,7 @@ AT_ONCE_MAX: Final = 64
 end costs those who answer more; agents ask once at a time about what they follow."""
 
 
-class Kind(Enum):
+class CollectionKind(Enum):
     RESOLVE = "resolve"
     PUSH = "merge push"  # our own list, as a baseline for the parent whose link came up
     PULL = "merge pull"  # the list of the neighbour whose link came up, as a baseline for our children
@@ -65,7 +65,7 @@ class Collection:
         self,
         id: MessageId,
         group: Group,
-        kind: Kind,
+        kind: CollectionKind,
         side: Side,
         waiting: tuple[Domain, ...],
         *,
@@ -86,7 +86,7 @@ class Collection:
 
     def counts(self, peer: Domain, side: Side) -> bool:
         """Does what this neighbour reports now belong in the collected list (C-119, C-128, C-129)?"""
-        if side is not self.side or self.kind is Kind.PULL:
+        if side is not self.side or self.kind is CollectionKind.PULL:
             return False  # the only neighbour on the side of a pull is waited for as long as it is open
         return peer not in self.waiting and peer != self.besides
 

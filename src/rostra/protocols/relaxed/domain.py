@@ -60,7 +60,7 @@ from rostra.core.stack import Service, ServiceName
 from rostra.errors import BadName, NotAllowed, NotAvailable, TooLarge
 from rostra.groups.members import Because, Cause, Members, Part, by_endpoint
 from rostra.names import Domain, Group, check_public, inside, make_group
-from rostra.protocols.relaxed.collection import Collection, Collections, Kind, Question, Side
+from rostra.protocols.relaxed.collection import Collection, CollectionKind, Collections, Question, Side
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.interest import NO_SHIFT, InterestTable, Shift
 from rostra.protocols.relaxed.messages import (
@@ -331,9 +331,11 @@ class DomainServer(Service):
     def _cancel_if_pointless(self, collection: Collection) -> None:
         """A merge serves those who want every change; whoever comes later brings its own request (C-136)."""
         match collection.kind:
-            case Kind.PUSH if collection.peer and self.table.want(collection.group, collection.peer) < ALL:
+            case CollectionKind.PUSH if (
+                collection.peer and self.table.want(collection.group, collection.peer) < ALL
+            ):
                 self._close(collection)
-            case Kind.PULL if self.table.inner(collection.group) < ALL:
+            case CollectionKind.PULL if self.table.inner(collection.group) < ALL:
                 self._close(collection)
 
     def _sync_done(self, sender: Domain, message: SyncDone) -> None:
@@ -424,7 +426,9 @@ class DomainServer(Service):
     ) -> Collection:
         targets.extend(waiting)
         rise = self.table.rise_of(message.group)
-        return Collection(message.id, message.group, Kind.RESOLVE, side, waiting, rise=rise, besides=besides)
+        return Collection(
+            message.id, message.group, CollectionKind.RESOLVE, side, waiting, rise=rise, besides=besides
+        )
 
     def _offer(self, part: Collection) -> None:
         """Later questions may rest on a collection for as long as every change on its side reaches us: while
@@ -459,13 +463,13 @@ class DomainServer(Service):
         if collection.waiting:
             return
         match collection.kind:
-            case Kind.RESOLVE:
+            case CollectionKind.RESOLVE:
                 self._answer(tuple(collection.questions))
-            case Kind.PUSH:
+            case CollectionKind.PUSH:
                 self._close(collection)
                 assert collection.peer is not None
                 self._send(collection.peer, self._baseline(collection, Part(True, self.domain)))
-            case Kind.PULL:
+            case CollectionKind.PULL:
                 self._close(collection)
                 assert collection.peer is not None
                 relation = self.neighbours.up[collection.peer]
@@ -529,7 +533,7 @@ class DomainServer(Service):
             notice = DomainFailed(self._new_id(), affected, lost.domain, not lost.within, because)
             self._spread_failure(peer, relation, affected, notice)
         for collection in self.collections:
-            if collection.kind is Kind.PULL and collection.peer == peer:
+            if collection.kind is CollectionKind.PULL and collection.peer == peer:
                 self._close(collection)
             elif peer in collection.waiting:
                 collection.waiting.discard(peer)
@@ -545,7 +549,7 @@ class DomainServer(Service):
             for part in self.collections.drop(question):
                 self._close(part)
         for collection in self.collections:
-            if collection.kind is Kind.PUSH and collection.peer == peer:
+            if collection.kind is CollectionKind.PUSH and collection.peer == peer:
                 self._close(collection)
 
     def _link_up(self, peer: Domain, relation: Relation) -> None:
@@ -568,7 +572,7 @@ class DomainServer(Service):
             for group in rows:
                 self.table.forget(group, peer, relation)
             for collection in self.collections:
-                if collection.kind is Kind.PULL and collection.peer == peer:
+                if collection.kind is CollectionKind.PULL and collection.peer == peer:
                     self._close(collection)
         self._greet(peer, relation)
         self._ask_again(peer, relation)
@@ -579,7 +583,7 @@ class DomainServer(Service):
         for collection in self.collections:
             if (
                 collection.side is not side
-                or collection.kind is Kind.PULL
+                or collection.kind is CollectionKind.PULL
                 or peer == collection.besides
                 or not self.neighbours.in_range(collection.group, relation)
             ):
@@ -607,11 +611,13 @@ class DomainServer(Service):
             self._say_sync_done()
         for group in rows:
             if relation is PARENT:
-                self._merge(Kind.PUSH, Side.INNER, group, peer, self.table.child_holders(group))
+                self._merge(CollectionKind.PUSH, Side.INNER, group, peer, self.table.child_holders(group))
             if self.table.inner(group) is ALL:
-                self._merge(Kind.PULL, Side.OUTER, group, peer, (peer,))
+                self._merge(CollectionKind.PULL, Side.OUTER, group, peer, (peer,))
 
-    def _merge(self, kind: Kind, side: Side, group: Group, peer: Domain, targets: tuple[Domain, ...]) -> None:
+    def _merge(
+        self, kind: CollectionKind, side: Side, group: Group, peer: Domain, targets: tuple[Domain, ...]
+    ) -> None:
         """After a link came up: collect our own list for the parent, or the neighbour's for our children
         (C-134). A sibling pulls for itself, so only a parent is pushed to."""
         request = ResolveRequest(self._new_id(), group)

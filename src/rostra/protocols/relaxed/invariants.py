@@ -7,7 +7,7 @@ in the simulator, never in production.
 from collections.abc import Iterator
 
 from rostra.names import Group, inside, name_of
-from rostra.protocols.relaxed.collection import Collection, Kind, Side
+from rostra.protocols.relaxed.collection import Collection, CollectionKind, Side
 from rostra.protocols.relaxed.domain import DomainServer
 from rostra.protocols.relaxed.local import LocalServer
 from rostra.protocols.relaxed.local_state import LocalGroup
@@ -63,7 +63,7 @@ def _collections(server: DomainServer) -> Iterator[str]:
             yield f"{what} is not found by its group"
         if server.collections.find(collection.id, collection.side) is not collection:
             yield f"{what} is not found by its id"
-        if collection.kind is Kind.RESOLVE:
+        if collection.kind is CollectionKind.RESOLVE:
             if not collection.questions:
                 yield f"{what} serves nobody"
         else:
@@ -77,9 +77,9 @@ def _merge(server: DomainServer, collection: Collection, what: str) -> Iterator[
         return
     if not collection.waiting:
         yield f"{what} waits for nobody and is open"
-    if collection.kind is Kind.PUSH and server.table.want(group, peer) < Interest.ALL:
+    if collection.kind is CollectionKind.PUSH and server.table.want(group, peer) < Interest.ALL:
         yield f"{what} for {peer}, which does not want it"
-    if collection.kind is Kind.PULL and server.table.inner(group) < Interest.ALL:
+    if collection.kind is CollectionKind.PULL and server.table.inner(group) < Interest.ALL:
         yield f"{what} for children that do not want it"
 
 

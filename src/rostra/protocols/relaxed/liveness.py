@@ -33,7 +33,7 @@ UNREACHABLE: Final = "unreachable"
 SILENT: Final = "no answer"
 
 
-class Watched(Struct):
+class WatchedEndpoint(Struct):
     """One endpoint that programs of this host watch."""
 
     watchers: set[Endpoint] = field(default_factory=set)
@@ -48,7 +48,7 @@ class Liveness:
 
     def __init__(self, host: Domain, config: RelaxedConfig, new_id: Callable[[], MessageId]) -> None:
         self.host = host
-        self.watched: dict[Endpoint, Watched] = {}
+        self.watched: dict[Endpoint, WatchedEndpoint] = {}
         self.asked_by: dict[Endpoint, dict[Domain, Instant]] = {}  # our endpoint: who asked, and when last
         self._config = config
         self._new_id = new_id
@@ -67,7 +67,7 @@ class Liveness:
         mine.add(target)
         watched = self.watched.get(target)
         if watched is None:
-            watched = self.watched[target] = Watched({me})
+            watched = self.watched[target] = WatchedEndpoint({me})
             if host_of(target) == self.host:
                 self._report(target, watched, here, "" if here else UNKNOWN, out, final=not here)
             elif not self._up:
@@ -201,14 +201,14 @@ class Liveness:
     def _is_worth_asking(self, target: Endpoint) -> bool:
         return not self.watched[target].final and host_of(target) != self.host
 
-    def _ask(self, target: Endpoint, watched: Watched, out: list[Effect]) -> None:
+    def _ask(self, target: Endpoint, watched: WatchedEndpoint, out: list[Effect]) -> None:
         watched.unanswered += 1
         out.append(self._send(LifeAsked(self._new_id(), self.host, target)))
 
     def _report(
         self,
         target: Endpoint,
-        watched: Watched,
+        watched: WatchedEndpoint,
         alive: bool,
         why: str,
         out: list[Effect],

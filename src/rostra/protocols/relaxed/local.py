@@ -136,7 +136,7 @@ from rostra.protocols.relaxed.requests import (
     Without,
     denied,
 )
-from rostra.protocols.relaxed.resolves import AUTO, DEADLINE, Kind, Question, Resolves
+from rostra.protocols.relaxed.resolves import AUTO, DEADLINE, OpenQuery, QueryKind, Resolves
 
 _DONE: Final = Done()
 _endpoint_of: Final = attrgetter("endpoint")
@@ -433,7 +433,7 @@ class LocalServer(Service):
             self._check_group(groups[0])
             self._check_scope(groups[0])
         check_public(ask.name)
-        question = Question(me, token, scopes, timed=False)
+        question = OpenQuery(me, token, scopes, timed=False)
         for group in groups:
             if self._reaches_beyond(group):
                 entry = self.resolves.ask_for(now, group, (me, token), self._follows(group), out)
@@ -451,7 +451,8 @@ class LocalServer(Service):
         if not self._reaches_beyond(group):
             out.append(Tell((me,), self._local_answer(group)))
         elif not any(
-            entry.kind is Kind.RESOLVE and (me, AUTO) in entry.waiters for entry in self.resolves.about(group)
+            entry.kind is QueryKind.RESOLVE and (me, AUTO) in entry.waiters
+            for entry in self.resolves.about(group)
         ):
             self.resolves.ask_for(now, group, (me, AUTO), self._follows(group), out)
 
@@ -605,7 +606,7 @@ class LocalServer(Service):
             out.append(Ignored("ResolveReply", why="late reply"))
             return
         everybody = self._with_local(group, members)
-        if entry.kind is Kind.MERGE:
+        if entry.kind is QueryKind.MERGE:
             self.resolves.close(entry)
             waiting = tuple([me for me, _ in entry.waiters])
             out.append(Tell(waiting, Joined(group, everybody, Cause.MERGE, Part(True, group.scope))))
@@ -654,14 +655,14 @@ class LocalServer(Service):
         for group in wide:
             followers = self.groups[group].followers()
             if followers:
-                entry = self.resolves.ask(now, group, Kind.MERGE, True, out)
+                entry = self.resolves.ask(now, group, QueryKind.MERGE, True, out)
                 entry.waiters = dict.fromkeys([(follower, AUTO) for follower in followers])
         self.life.link_up(out)
 
     def _link_moved(self, now: Instant, out: list[Effect]) -> None:
         """C-162: another replica of our domain server knows nothing of us yet; our programs hear nothing."""
         for entry in list(self.resolves.open.values()):
-            if entry.kind is Kind.MERGE:
+            if entry.kind is QueryKind.MERGE:
                 self.resolves.close(entry)
         asked = list(self.resolves.open.values())
         self.inquiries.link_down(out)
@@ -676,7 +677,7 @@ class LocalServer(Service):
         if followers:
             out.append(Tell(followers, Only(self.host, because)))
         for entry in list(self.resolves.open.values()):
-            if entry.kind is Kind.RESOLVE:
+            if entry.kind is QueryKind.RESOLVE:
                 self.resolves.settle(entry, self._local_answer(entry.group), out)
             else:
                 self.resolves.close(entry)

@@ -30,7 +30,7 @@ Waiter = tuple[Endpoint, int | None]
 """Who waits for an answer, and for which of its calls (or AUTO). Two calls are two waiters (C-040)."""
 
 
-class Kind(Enum):
+class QueryKind(Enum):
     RESOLVE = "resolve"
     MERGE = "merge"  # asked by the agent after its link came up; the answer is told as joins
 
@@ -40,7 +40,7 @@ class OpenResolve(Struct, eq=False):
 
     id: MessageId
     group: Group
-    kind: Kind
+    kind: QueryKind
     asked_at: Instant
     followed: bool  # our interest in the group was ALL when we asked
     steady: bool = True  # our interest in the group has not changed since
@@ -56,10 +56,10 @@ class OpenResolve(Struct, eq=False):
 
         Yes if the request is fresh. Yes also if it was made in this very instant: messages take time, so
         nobody can have answered it before the second question was asked."""
-        return self.kind is Kind.RESOLVE and self.steady and (self.followed or self.asked_at == now)
+        return self.kind is QueryKind.RESOLVE and self.steady and (self.followed or self.asked_at == now)
 
 
-class Question(Struct, eq=False):
+class OpenQuery(Struct, eq=False):
     """A program's resolve that waits for the servers: for one group, or for one in every enclosing scope."""
 
     endpoint: Endpoint
@@ -77,7 +77,7 @@ class Resolves:
     ) -> None:
         self.open: dict[MessageId, OpenResolve] = {}  # in the order of asking (C-086)
         self.of_group: dict[Group, dict[MessageId, OpenResolve]] = {}  # the same by group, in the same order
-        self.questions: dict[int, Question] = {}
+        self.questions: dict[int, OpenQuery] = {}
         self._gms = gms
         self._endpoints = endpoints
         self._new_id = new_id
@@ -86,7 +86,7 @@ class Resolves:
         """What we have asked about a group, oldest first: at most one merge, before all resolves."""
         return self.of_group.get(group, {}).values()
 
-    def wait(self, question: Question, deadline_s: float | None, out: list[Effect]) -> None:
+    def wait(self, question: OpenQuery, deadline_s: float | None, out: list[Effect]) -> None:
         """The servers have to answer it first."""
         self.questions[question.token] = question
         self._endpoints[question.endpoint].questions.add(question.token)
@@ -113,11 +113,13 @@ class Resolves:
         asked = self.of_group.get(group)
         entry = next(reversed(asked.values())) if asked else None
         if entry is None or not entry.can_be_shared(now):
-            entry = self.ask(now, group, Kind.RESOLVE, followed, out)
+            entry = self.ask(now, group, QueryKind.RESOLVE, followed, out)
         entry.waiters[waiter] = None
         return entry
 
-    def ask(self, now: Instant, group: Group, kind: Kind, followed: bool, out: list[Effect]) -> OpenResolve:
+    def ask(
+        self, now: Instant, group: Group, kind: QueryKind, followed: bool, out: list[Effect]
+    ) -> OpenResolve:
         entry = OpenResolve(self._new_id(), group, kind, now, followed)
         self.open[entry.id] = entry
         self.of_group.setdefault(group, {})[entry.id] = entry
@@ -134,7 +136,7 @@ class Resolves:
     def settle_up_to(self, entry: OpenResolve, absolute: Absolute, out: list[Effect]) -> None:
         """An answer also settles every earlier question about the group (T-21)."""
         for earlier in list(self.about(entry.group)):
-            if earlier.kind is Kind.RESOLVE:
+            if earlier.kind is QueryKind.RESOLVE:
                 self.settle(earlier, absolute, out)
             if earlier is entry:
                 break
@@ -164,7 +166,7 @@ class Resolves:
         del question.waits_for[entry.id]
         self.answer(question, absolute, out)
 
-    def answer(self, question: Question, absolute: Absolute, out: list[Effect]) -> None:
+    def answer(self, question: OpenQuery, absolute: Absolute, out: list[Effect]) -> None:
         """One of the answers that a question waits for; it is answered when it has all of them."""
         if question.scopes is None:
             result: Absolute | Resolved = absolute
@@ -177,7 +179,7 @@ class Resolves:
         self._forget_question(question, out)
         out.append(Answer(question.token, result))
 
-    def give_up(self, question: Question, out: list[Effect]) -> None:
+    def give_up(self, question: OpenQuery, out: list[Effect]) -> None:
         """Nobody waits for this answer any more."""
         for entry in list(question.waits_for.values()):
             self.stop_waiting(entry, (question.endpoint, question.token))
@@ -189,7 +191,7 @@ class Resolves:
             if not entry.waiters:
                 self.close(entry)
 
-    def _forget_question(self, question: Question, out: list[Effect]) -> None:
+    def _forget_question(self, question: OpenQuery, out: list[Effect]) -> None:
         if self.questions.pop(question.token, None) is not None:
             self._endpoints[question.endpoint].questions.discard(question.token)
         if question.timed:

@@ -43,7 +43,7 @@ from rostra.groups.members import Because, Cause, Members, Part
 from rostra.names import Domain, Endpoint, Group, concerns, host_of, inside, parent
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.core import Link
-from rostra.protocols.links.events import Evidence, Removed, Suspected, Trusted
+from rostra.protocols.links.events import LinkEvidence, Removed, Suspected, Trusted
 from rostra.protocols.relaxed.messages import (
     REPORT_BYTES_MAX,
     DomainFailed,
@@ -76,7 +76,7 @@ class LinkNote(Struct, frozen=True):
     at: Instant
     what: str  # up | moved | suspected | trusted | down
     because: str = ""
-    evidence: Evidence | None = None
+    evidence: LinkEvidence | None = None
 
 
 class Telling(Struct):
@@ -128,7 +128,7 @@ class Departure(Struct, frozen=True, gc=False):
     evidence: Any = None
 
 
-class Refusal(Struct, frozen=True):
+class RefusedRequest(Struct, frozen=True):
     at: Instant
     endpoint: str  # with its number, unless it was refused one
     asked: str
@@ -149,7 +149,7 @@ class Trail:
         self._crashes: deque[Departure] = deque(maxlen=DEPARTURES_MAX)
         self._seen: deque[tuple[Instant, Members]] = deque()  # lists as they came, SEEN_MAX members in all
         self._seen_count = 0
-        self._refusals: deque[Refusal] = deque(maxlen=REFUSALS_MAX)
+        self._refusals: deque[RefusedRequest] = deque(maxlen=REFUSALS_MAX)
         self._late: deque[tuple[Instant, float]] = deque(maxlen=LATE_MAX)
 
     # What happens
@@ -265,7 +265,7 @@ class Trail:
         who = f"{self._path}/{request.name}" if type(request) is Open else asked.endpoint
         group = getattr(request, "group", None)
         self._refusals.append(
-            Refusal(now, who, type(request).__name__.lower(), group, denied.code, denied.what)
+            RefusedRequest(now, who, type(request).__name__.lower(), group, denied.code, denied.what)
         )
 
     def _departures(self, about: str) -> list[Departure]:

@@ -7,7 +7,7 @@
     haste a        the same, while something is under way
 
 Between two servers messages keep their order. After `crash` and `suspect` the other end gets a part of what
-is under way, from the first on, then it sees the link go down; it does not come up again. `Parted` is not
+is under way, from the first on, then it sees the link go down; it does not come up again. `PartedFromSet` is not
 lost: it is said again whenever a link begins again.
 
 What must hold after every step:
@@ -48,7 +48,7 @@ from rostra.protocols.agreed.changes import (
 from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.agreed.core import SetCore
 from rostra.protocols.agreed.events import ChangeAsked, ServerIsolated, SetCommitted
-from rostra.protocols.agreed.messages import Commit, Initiate, Parted, SetMessage
+from rostra.protocols.agreed.messages import Commit, Initiate, PartedFromSet, SetMessage
 from rostra.protocols.agreed.state import (
     Coordinating,
     Electing,
@@ -254,7 +254,7 @@ class SetModel:
                 if lane.messages:
                     calm = False
                     found.append(SetAct("deliver", peer, node))
-                    if may["losses"] and not isinstance(lane.messages[0], Parted):
+                    if may["losses"] and not isinstance(lane.messages[0], PartedFromSet):
                         found.append(SetAct("lose", peer, node))
                 if lane.ended:
                     calm = False

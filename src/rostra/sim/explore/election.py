@@ -187,7 +187,7 @@ class Election(Nodes):
             record = core.records.put(f"{node.term}.{core.version}", b"")
         else:
             record = core.records.put(node.kept.records[0].key, None)
-        effects = [Changed(record), Persist(record), *core.step(0.0, Record(record))]
+        effects = [RecordWritten(record), Persist(record), *core.step(0.0, Record(record))]
         return self._after(who, replace(node, promised=node.promised | {record}), core, effects)
 
     def _after(
@@ -235,7 +235,7 @@ class Election(Nodes):
             history = Past(led, committed, removed, written, tuple(wrong))
         for effect in effects:
             match effect:
-                case Changed(KeyedRecord(key, _, None)):
+                case RecordWritten(KeyedRecord(key, _, None)):
                     removed |= {key}
                 case Lead(term):
                     wrong += [f"two replicas lead in term {term}"] * any(term == each for each, _ in led)
@@ -278,14 +278,14 @@ class Election(Nodes):
                 return f"{who} resigns from term {term}: {why}"
             case Follow(leader, term):
                 return f"{who} follows {leader} in term {term}"
-            case Changed(KeyedRecord(key, version, data)):
+            case RecordWritten(KeyedRecord(key, version, data)):
                 return f"{who} {'removes' if data is None else 'makes'} {key}, version {version}"
             case ChangeCommitted(term, KeyedRecord(key, version)):
                 return f"version {version} of {key} is committed, says the leader of term {term}"
         return ""
 
 
-class Changed(Effect, frozen=True):
+class RecordWritten(Effect, frozen=True):
     """The server on a leader changed a record."""
 
     record: KeyedRecord

@@ -1,0 +1,21 @@
+"""A class name means one thing in the whole tree, with few exceptions."""
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+SRC = Path(__file__).parents[2] / "src" / "rostra"
+SHARED_MAX = 20  # messages and public items whose names recordings, journals and programs carry
+
+
+def test_few_public_class_names_are_defined_in_more_than_one_file() -> None:
+    files: defaultdict[str, set[str]] = defaultdict(set)
+    for path in SRC.rglob("*.py"):
+        if path.name == "sync.py":
+            continue  # mirrors the names of the client on purpose
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                files[node.name].add(str(path.relative_to(SRC)))
+    shared = {name: sorted(paths) for name, paths in files.items() if len(paths) > 1}
+
+    assert len(shared) < SHARED_MAX, shared
