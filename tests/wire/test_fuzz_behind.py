@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from rostra.errors import BadInput
-from rostra.protocols.fifo import delegate, messages
-from rostra.protocols.fifo.delegate import DelegateCore
+from rostra.protocols.fifo import delegate, messages, permitted
 from rostra.protocols.flow import fec, runs
 from rostra.wire import datagrams
 from tests.wire import behind, fuzz
@@ -42,12 +41,12 @@ def an_address_is_anything(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def whoever_attaches_it_is_a_delegate(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (messages, delegate):
+    for module in (messages, permitted):
         monkeypatch.setattr(module, "is_delegate", lambda endpoint: True)
 
 
 def whoever_says_it_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(DelegateCore, "_may_say", lambda self, source, message: True)
+    monkeypatch.setattr(delegate, "may_say", lambda to, source, message: True)
 
 
 def a_run_is_as_long_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,8 @@
     haste a        the same, while something is under way
 
 Between two servers messages keep their order. After `crash` and `suspect` the other end gets a part of what
-is under way, from the first on, then it sees the link go down; it does not come up again. `PartedFromSet` is not
-lost: it is said again whenever a link begins again.
+is under way, from the first on, then it sees the link go down; it does not come up again. `PartedFromSet` is
+not lost: it is sent again whenever a link begins again.
 
 What must hold after every step:
 
