@@ -138,11 +138,10 @@ from rostra.protocols.relaxed.requests import (
 )
 from rostra.protocols.relaxed.resolves import AUTO, DEADLINE, OpenQuery, QueryKind, Resolves
 
+AGENT: Final = ServiceName["LocalServer"]("relaxed agent")
+
 _DONE: Final = Done()
 _endpoint_of: Final = attrgetter("endpoint")
-
-
-AGENT: Final = ServiceName["LocalServer"]("relaxed agent")
 
 
 class LocalServer(Service):
