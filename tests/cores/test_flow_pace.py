@@ -375,3 +375,26 @@ def test_two_lost_frames_of_ten_do_not_make_a_rate_too_fast():
 
     paced(pace, 0.0, arrives, 2.0)
     assert pace.rate is not None and pace.rate >= 10_000.0
+
+
+@pytest.mark.spec("X-090")
+def test_a_rate_that_was_hardly_used_is_not_called_too_fast():
+    """A way that was allowed 300,000 bytes per second lost four of the ten frames that were said in a second.
+    It was led back to the 300,000, of which nothing was known, by a tenth at a time: a backlog of a megabyte
+    kept others waiting for 13 seconds, though nothing was lost any more."""
+    pace = Pace(1200)
+    pace._lower(0.0, 300_000.0, 0.5, rate=None)
+    for number in range(1, 11):
+        assert pace.send(number / 10, G, frame(number, size=1200)), "nothing has to wait"
+    pace.heard(1.1, AGAIN_S)
+    ask(pace, 2.0, 1, 4)
+    now = 3.2
+    pace.heard(now, AGAIN_S)
+    assert pace.rate is not None and pace.rate < 10_000.0, "slower, for a reason"
+    for number in range(100, 900):
+        pace.send(now, G, frame(number, size=1200))
+    while (wait_s := pace.wait(now)) is not None and now < 13.2:
+        now += wait_s
+        pace.due(now)
+        pace.heard(now, AGAIN_S)
+    assert not pace.waiting

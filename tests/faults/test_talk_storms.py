@@ -33,6 +33,7 @@ EVERY_SEED_THAT_EVER_FAILED = [
     120046,  # a sender that was cut off heard that all others had what its delegate would begin with again
     310284,  # of two trees of one number, a delegate used the one and the coordinator the other, for good
     310290,  # a way was judged by what was lost five seconds earlier, and went on with 600 bytes a second
+    340097,  # a rate of which a twentieth had been used was called too fast: 13 seconds for a backlog
     110361,  # the checker took what one said who had joined again for last words of its membership before
 ]
 

@@ -60,6 +60,9 @@ MUCH_FASTER: Final = 4.0
 """The factors by which a rate grows: while clearly more is lost than always or near a rate that was too fast,
 and elsewhere."""
 
+USED: Final = 0.5
+"""A rate of which no more than this part was used has not been tried: a loss does not make it too fast."""
+
 IDLE_S: Final = 5.0
 """After so long in which nothing had to wait, a way is unlimited again."""
 
@@ -375,7 +378,9 @@ class Pace:
             self._natural, self.rate = lost, max(self.rate, self._lowered[0])
             self._lowered = None
         elif lost > self._natural + LOSS_MARGIN + self._chance(window.frames):
-            self._lower(now, max(self._least, 0.95 * window.arrived), lost, rate=self.rate)
+            too_fast = self.rate if window.sent > USED * self.rate else inf
+            to = max(self._least, 0.95 * window.arrived)
+            self._lower(now, to, lost, rate=self.rate, too_fast=too_fast)
         else:
             self._lowered = None
             if self._waited_at >= window.began:
@@ -404,10 +409,12 @@ class Pace:
         self._closed, self._evidence = None, 0.0
         self._sent_at.clear()
 
-    def _lower(self, now: Instant, to: float, lost: float, *, rate: float | None) -> None:
+    def _lower(
+        self, now: Instant, to: float, lost: float, *, rate: float | None, too_fast: float = inf
+    ) -> None:
         if rate is None:
             self._waited_at, self._due_at = now, now
-        self._too_fast = inf if rate is None else rate
+        self._too_fast = too_fast
         self._lowered = (rate, lost) if rate is not None and to < 0.7 * rate else None
         self.rate = to
         # What is under way was sent too fast, and says nothing about the new rate.
