@@ -1,7 +1,7 @@
 """Members of one host share what they receive: one list, one state for each sender, one receiver."""
 
 import pytest
-from support.fifobench import G, cut, items, user
+from support.fifobench import G, cut, data, entry, items, user
 from support.fifobench import delegate as delegate_of
 
 from rostra.core.effects import Answer, Asked, EndpointGone, LinkUp, Received, Send, TimerFired
@@ -50,8 +50,8 @@ class Host:
         self._sequence += 1
         return MessageId(HUJI, 1, self._sequence)
 
-    def join(self, count, role=Role.RECEIVE):
-        for number in range(count):
+    def join(self, count, role=Role.RECEIVE, first=0):
+        for number in range(first, first + count):
             [answer] = [
                 effect
                 for effect in self.step(Asked("", 10 + number, Open(f"m{number}")))
@@ -144,6 +144,55 @@ def test_a_newcomer_that_leaves_waits_for_nothing():
     effects = host.step(ev.LeaveAsked(member.me, 7, G))
     assert [type(item) for item in items(effects)] == [ev.Parted]
     assert host.core.receptions == {} and host.core.members == {}
+
+
+def hears(count):
+    """A host with so many members that all hear one speaker of their LAN."""
+    host = Host()
+    [first, *_] = host.join(count)
+    delegate, speaker = delegate_of("huji"), user("huji.h2/speaker")
+    host.listed(delegate, speaker)
+    reply = SyncReply(G, first.state.req, 1, (cut("huji", entry(speaker, 1), h1=count, h2=1),), Channel())
+    host.step(Received(HUJI, Routed(host.new_id(), delegate.endpoint, (first.me,), encode(reply))))
+    return host, delegate, speaker
+
+
+def says(host, speaker, number):
+    return host.step(ev.Heard(G, Domain("huji.h2"), (data(speaker, number),)))
+
+
+def ends_told(effects, speaker):
+    """To whom it was told that this one left."""
+    return [
+        each.endpoint
+        for each in effects
+        if isinstance(each, ev.Deliver) and isinstance(each.item, ev.Left) and each.item.endpoint == speaker
+    ]
+
+
+@pytest.mark.spec("X-048", "X-030")
+def test_a_stream_that_ended_before_a_newcomer_has_its_list_waits_for_nobody_after_it():
+    """The newcomer was owed what was said since it joined, until its list came without the speaker."""
+    host, delegate, speaker = hears(1)
+    [old, new] = host.join(1, first=1)
+    says(host, speaker, 1)
+    assert ends_told(host.left(speaker, stamp=2), speaker.endpoint) == [old.me]
+    assert new.me in old.senders.running[speaker.endpoint].inbound.lagging
+    host.listed(delegate)
+    assert new.ready and speaker.endpoint not in old.senders.running
+
+
+@pytest.mark.spec("X-048", "X-090")
+def test_who_was_told_that_a_sender_left_is_not_told_so_again_when_it_is_back():
+    """Another did not read to the end of it, and by now neither does this one."""
+    host, _, speaker = hears(2)
+    [reads, waits] = host.core.members[G].values()
+    host.step(ev.Paused(waits.me, G))
+    says(host, speaker, 1)
+    assert ends_told(host.left(speaker, stamp=2), speaker.endpoint) == [reads.me]
+    host.step(ev.Paused(reads.me, G))
+    back = user("huji.h2/speaker", stamp=3, next_seq=2)
+    assert ends_told(host.joined(back), speaker.endpoint) == [waits.me]
 
 
 def said_and_left(host, number, group):

@@ -35,6 +35,7 @@ EVERY_SEED_THAT_EVER_FAILED = [
     310290,  # a way was judged by what was lost five seconds earlier, and went on with 600 bytes a second
     340097,  # a rate of which a twentieth had been used was called too fast: 13 seconds for a backlog
     110361,  # the checker took what one said who had joined again for last words of its membership before
+    340032,  # a stream whose end was told waited for a newcomer that was not owed it: its end was told twice
 ]
 
 

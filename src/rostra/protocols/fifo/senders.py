@@ -325,10 +325,12 @@ class Senders:
             self._tell_left(sender, [each for each in self._audience.ready if each.me not in inbound.lagging])
 
     def _tell_left(self, sender: Sender, readers: list[Reader]) -> None:
+        """Once to each: nothing more of it concerns who was told."""
         assert sender.inbound is not None
         left = Left(sender.endpoint, sender.why, sender.inbound.told - 1)
         for reader in readers:
             if sender.begins.get(reader.me, 0) < inf:
+                sender.begins[reader.me] = inf
                 self._voice.tell_one(reader, left)
 
     def _end(self, sender: Sender) -> None:
@@ -444,13 +446,17 @@ class Senders:
         self._audience.hold(reader)
 
     def enter(self, readers: Sequence[Reader]) -> None:
-        """They have their list, and those who were leaving by then are not in it."""
-        for sender in [each for each in self.running.values() if each.phase is Phase.DRAINING]:
+        """They have their list, and those who were leaving by then are not in it, nor wait for them."""
+        leaving = [each for each in self.running.values() if each.phase is Phase.DRAINING]
+        for sender in leaving:
             for reader in readers:
                 sender.begins[reader.me] = inf
                 if sender.inbound is not None:
                     sender.inbound.lagging.pop(reader.me, None)
         self._read([each for each in readers if not each.paused])
+        for sender in leaving:
+            if self.running.get(sender.endpoint) is sender:
+                self._end_if_drained(sender)
 
     def hold(self, reader: Reader) -> None:
         """Its program does not read."""
@@ -477,7 +483,6 @@ class Senders:
                     self._catch_up(sender, reader)
                     if sender.parted:
                         self._tell_left(sender, [reader])
-                        sender.begins[reader.me] = inf
             if sender.phase is Phase.DRAINING:
                 self._end_if_drained(sender)
         if readers and nobody_read:
