@@ -257,7 +257,7 @@ async def test_whoever_does_not_speak_http_leaves_no_line_in_the_log(
 
 def test_lag_is_put_into_buckets() -> None:
     async def measure() -> Lag:
-        lag = Lag(asyncio.get_running_loop(), EventLog(quiet=True))
+        lag = Lag(asyncio.get_running_loop(), EventLog(quiet=True), time.thread_time)
         lag.start()
         await asyncio.sleep(0.3)
         time.sleep(0.3)
