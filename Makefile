@@ -17,7 +17,7 @@ READY := .venv/ready-to-work
 RUNS  := .venv/ready-to-run
 
 .DEFAULT_GOAL := help
-.PHONY: help up lab test fresh fmt lint types unit live browser fuzz storm explore soak storm-history parity-history plant-history cluster-history spec-coverage corpus goldens bench bench-turns bench-history month crowd watchers congress-report xpand-table xpand-growth clean
+.PHONY: help up lab test fresh fmt lint types unit live browser fuzz storm explore soak storm-history parity-history plant-history long-history cluster-history spec-coverage corpus goldens bench bench-turns bench-history month crowd watchers congress-report xpand-table xpand-growth clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,7 +46,7 @@ types: $(READY)  ## strict types
 	@$(BIN)/mypy
 
 unit: $(READY)  ## cores, stories, properties, faults, wire: virtual time, no network
-	@$(BIN)/pytest -q -n 2 -m "not live and not browser and not cluster" --ignore tests/live $(ARGS)
+	@$(BIN)/pytest -q -n 2 -m "not live and not browser and not cluster and not long" --ignore tests/live $(ARGS)
 
 live: $(READY)  ## real processes: kill, stop and, as root in network namespaces, cut and heal
 	@$(BIN)/pytest -q -n 2 -m "live and not browser" tests/live tests/cli tests/attacks $(ARGS)
@@ -80,6 +80,9 @@ parity-history: $(READY)  ## do audits say what the simulator's checkers say? ST
 
 plant-history: $(READY)  ## change raw segments in every way, simulated and real: what does each change lead to? Ten minutes
 	@$(BIN)/python -m tests.history.plants $(ARGS)
+
+long-history: $(READY)  ## the page about Spark in every session, object stores, planted changes: minutes of Spark
+	@$(BIN)/pytest -q -m long tests/history $(ARGS)
 
 cluster-history: $(READY)  ## an ingest on a Spark cluster of two workers, one of them killed: the same answer
 	@$(BIN)/pytest -q -m cluster $(ARGS)

@@ -612,7 +612,10 @@ def test_audits_say_what_the_checkers_say_of_the_same_storms(promise, judged):
     """Promises with a bound: `test_parity.py`, which judges them by the bound of a storm."""
     for storm in judged.storms:
         verdict = judged.verdict(promise, storm.world)
-        assert verdict.answer == storm.said[promise], (storm.world, verdict)
+        # An agent's own watch outlives those of its programs: its rows may be all that there is to judge.
+        nothing_told = (storm.said[promise], verdict.answer) == ("cannot tell", "yes")
+        assert verdict.answer == storm.said[promise] or nothing_told, (storm.world, verdict)
+    assert [storm.said[promise] for storm in judged.storms].count("yes") >= 3
 
 
 @pytest.mark.parametrize("promise", ["per-source-order", "stable-truth", "watch-complete"])

@@ -84,6 +84,7 @@ def run(program: str, **variables: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_the_lines_of_the_page_work_in_a_plain_session_of_a_notebook(places: Path) -> None:
     """And whoever comes to it by Connect is told in one line that its Python is another."""
     require_spark()
@@ -97,6 +98,7 @@ def test_the_lines_of_the_page_work_in_a_plain_session_of_a_notebook(places: Pat
     )
 
 
+@pytest.mark.long
 def test_the_lines_of_the_page_work_in_spark_connect(spark: SparkSession, places: Path) -> None:
     packages = spark.sparkContext._jvm
     service = getattr(packages.org.apache.spark.sql.connect.service, "SparkConnectService$")  # type: ignore

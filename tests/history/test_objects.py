@@ -78,6 +78,7 @@ def dying_at(point: str) -> Callable[[str], None]:
     return reach
 
 
+@pytest.mark.long
 def test_what_is_ingested_there_is_what_is_ingested_here(
     spark: SparkSession, store: str, here: Path, rows: list[Row], tmp_path: Path
 ) -> None:
@@ -117,6 +118,7 @@ def ingest(spark: SparkSession, journal: str, tables: str, **options: object) ->
     return Ingest(spark, journal, tables, files_per_batch=4, compact_every=2, **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 def test_of_two_ingests_at_once_one_is_refused(spark: SparkSession, store: str, tmp_path: Path) -> None:
     """Both have written the batch when the first of them commits."""
     mine = steady(20)

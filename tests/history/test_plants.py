@@ -54,6 +54,7 @@ def test_what_every_change_leads_to_is_written_down() -> None:
     assert EXPECTED.keys() == ROWS.keys() | FILES.keys() and len(EXPECTED) >= 40
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("plant", TRIED)
 def test_a_planted_row_is_found_by_the_promise_that_forbids_it(
     plant: str, court: Court, brought: Any
@@ -62,6 +63,7 @@ def test_a_planted_row_is_found_by_the_promise_that_forbids_it(
     assert "no" in answers
 
 
+@pytest.mark.long
 def test_a_file_that_cannot_be_right_is_set_aside_for_its_reason(tmp_path: Path, brought: Brought) -> None:
     known = cut(brought.rows, {})
     tried = 0
