@@ -16,6 +16,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -213,12 +214,24 @@ def _blow(
         jobs, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)
     ) as pool:
         try:
-            for done in as_completed([pool.submit(_one, *each) for each in work]):
+            with _ctrl_c_waits():
+                storms = [pool.submit(_one, *each) for each in work]
+            for done in as_completed(storms):
                 yield done.result()
         except BaseException:
             for worker in multiprocessing.active_children():
                 worker.terminate()  # else the pool would wait for all the storms that were planned
             raise
+
+
+@contextmanager
+def _ctrl_c_waits() -> Iterator[None]:
+    """For code that forks: Python drops an exception that is raised between a fork and its end."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
 
 
 def _place(journal: Path | None, world: str, several: bool) -> Path | None:
