@@ -44,7 +44,7 @@ FIRST = ("tests/live/test_audited.py", "tests/live/test_warm.py", "tests/live/te
 """Long ones of few tests; those of many tests are first anyway, so that workers end at the same time."""
 
 COMPUTING = ("gw0", "gw1")
-"""Of four workers, those that begin with what computes, and step back for the others whenever they need the
+"""Of three workers, those that begin with what computes, and step back for the third whenever it needs the
 processor: live tests and the browser wait most of their time."""
 
 
