@@ -9,7 +9,8 @@ at its end. A program that dies is known by its connection, at once; one that li
 pinged (`detect/programs.py`). What a session may hold is decided by `shares.py`, who may enter a group with
 delivery by `admission.py`, what slow readers miss by `session.py`, what watchers are told by `watching.py`.
 
-Joins of one turn are gathered, so that members of a host are told of them by one notice.
+Joins of one turn are gathered, so that members of a host are told of them by one notice. Programs that are
+lost leave their groups at the end of the turn, or in the next ones if it is long.
 
 The driver has the connections, or the simulated programs. It calls a session when its program says something
 or is gone, and this core with what the stack orders; what is decided it does through `FrontPort` and
@@ -18,12 +19,12 @@ frame: nothing stands between them and the link.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from rostra.core.effects import Answer, Asked, Effect, EndpointGone, Event, FellBehind, Ignored, Tell
 from rostra.errors import NotAllowed, NotAvailable, RostraError, Unreachable
-from rostra.names import Domain, Endpoint, Group, incarnation_of, parent
+from rostra.names import Domain, Endpoint, Group, incarnation_of, name_of, parent
 from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.detect.programs import (
     ProgramClosed,
@@ -112,6 +113,7 @@ class FrontCore:
         self._joins: deque[tuple[ProgramSession, Event, Callable[[], None] | None]] = deque()  # of this turn
         self._joins_due = False  # at the end of this turn
         self._let_in_turn = 0  # in which of them some were let in last
+        self._dying: dict[str, EndpointGone] = {}  # by name: the stack does not know of it yet
         self._entering: dict[Group, set[Endpoint]] = {}  # of whom it is not known yet whether they may
         self._arrivals = 0
         self._tick_due = port.now + WATCH_TICK_S
@@ -189,15 +191,17 @@ class FrontCore:
                 endpoints=len(endpoints),
                 because=why,
             )
-        gone = [EndpointGone(endpoint, why, session.given_up) for endpoint in endpoints]
-        if gone and self.has_no_time():
-            self.port.at_end_of_turn(lambda: self._step_all(gone))
-        else:
-            self._step_all(gone)
+        if endpoints:  # at the end of the turn: of a crowd that dies, none is sent the deaths of the others
+            names = [name_of(endpoint) for endpoint in endpoints]
+            gone = [EndpointGone(endpoint, why, session.given_up) for endpoint in endpoints]
+            self._dying.update(zip(names, gone, strict=True))
+            self.port.at_end_of_turn(lambda: self.end_endpoints(names))
 
-    def _step_all(self, events: Sequence[Event]) -> None:
-        for event in events:
-            self.port.step(event)
+    def end_endpoints(self, names: Iterable[str]) -> None:
+        """Let the stack know of those that are gone; also before another program opens one of that name."""
+        for name in names:
+            if (gone := self._dying.pop(name, None)) is not None:
+                self.port.step(gone)
 
     def close_all(self, session: ProgramSession) -> None:
         """Leave every group on its behalf, so that others hear of a leave and not of a crash."""

@@ -355,6 +355,8 @@ class ProgramSession:
         if isinstance(request, _STORED) and (refusal := self._port.no_room_for(request)) is not None:
             self.answer(token, refusal)
             return
+        if type(request) is Open:
+            front.end_endpoints((request.name,))
         is_new = front.take_share(self, endpoint, request)
         if isinstance(is_new, Denied):
             self.answer(token, is_new)
