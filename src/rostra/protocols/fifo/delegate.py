@@ -214,9 +214,8 @@ class DelegateCore:
         self._linger_if_empty()
         for source, message in self.kept.take():
             self._control(source, message)
-        if not self.relays.running and not self.forwarding.present:
-            return
-        self.planner.soon()
+        if self.relays.running or self.relays.unknown or self.forwarding.present:
+            self.planner.soon()
 
     def _linger_if_empty(self) -> None:
         if not self.locals and isinstance(self.state, In):
@@ -230,7 +229,7 @@ class DelegateCore:
 
     def _linger_ended(self) -> None:
         """3 → 0, unless somebody still needs the last messages of one who left our LAN: only we have them."""
-        if any(relay.lan == self.lan for relay in self.relays.running.values()):
+        if self.relays.unknown or any(relay.lan == self.lan for relay in self.relays.running.values()):
             self.voice.set_timer(self.config.delegate_linger_s, "linger")
             return
         self.voice.ask(ns.Leave(self.group))
@@ -356,10 +355,9 @@ class DelegateCore:
             self.relays.spills.willing.add(who)
         if not attributes.role.sends:
             return
-        running = self.relays.running.get(who)
         parted = self.relays.parted.get(who)
-        if running is not None:
-            self.relays.drop(running)
+        if who in self.relays.running or who in self.relays.unknown:
+            self.relays.drop(who)
         if cause is Cause.JOIN:
             self.relays.begin(who, member.stamp, attributes.role, attributes.next_seq)
         elif parted is not None and parted.stamp == member.stamp:
@@ -477,10 +475,9 @@ class DelegateCore:
 
     def _can_supply(self, stream: Stream, first: int) -> None:
         """A sender of our LAN has nothing below this number any more."""
-        relay = self.relays.running.get(stream)
-        if relay is not None and not relay.known:
-            self.relays.begin(stream, relay.stamp, relay.role, first)
-        elif relay is not None:
+        if (unknown := self.relays.unknown.get(stream)) is not None:
+            self.relays.begin(stream, unknown.stamp, unknown.role, first)
+        elif (relay := self.relays.running.get(stream)) is not None:
             self.relays.skip(relay, first)
 
     def _cut_of_ours(self, entries: tuple[CutEntry, ...]) -> Cut:
@@ -525,7 +522,7 @@ class DelegateCore:
         found: dict[Domain, list[Relay]] = {}
         for stream in sorted(running):
             relay = running[stream]
-            if relay.known and relay.final is None:
+            if relay.final is None:
                 found.setdefault(relay.lan, []).append(relay)
         return found
 

@@ -89,8 +89,6 @@ def _joined(ranges: list[Range]) -> list[Range]:
 
 def _relays(core: DelegateCore) -> Iterator[str]:
     for stream, relay in core.relays.running.items():
-        if not relay.known:
-            continue
         yield from _inbound(stream, relay.inbound)
         yield from _pins(core, relay)
 

@@ -30,7 +30,7 @@ class Mirroring:
         self, epoch: Epoch, members: list[Endpoint], relays: Relays, *, whole: bool = False
     ) -> Mirror | None:
         """What to tell them now, if anything."""
-        present = {stream: _mirrored(relays, stream) for stream in sorted(relays.running)}
+        present = {stream: _mirrored(relays, stream) for stream in sorted([*relays.running, *relays.unknown])}
         people, peers = tuple(sorted(members)), tuple(sorted(relays.pinned.items()))
         known = {} if whole else self._told
         changed = tuple([each for stream, each in present.items() if known.get(stream) != each])
@@ -67,6 +67,8 @@ class Mirrors:
 
 
 def _mirrored(relays: Relays, stream: Stream) -> Mirrored:
+    if (unknown := relays.unknown.get(stream)) is not None:
+        return Mirrored(stream, unknown.stamp, 1)  # of which all may be needed
     relay = relays.running[stream]
     at_home = relay.lan == relays.lan
     needed = relay.pins.stable + 1 if at_home else relay.pins.least(relay.inbound.next)

@@ -18,6 +18,7 @@ from rostra.groups.attributes import FifoAttributes
 from rostra.groups.members import Cause, Member, Stamp
 from rostra.names import Domain, Endpoint, host_of
 from rostra.protocols.fifo.messages import Cut, CutEntry, CutReply, ViewId, attributes_of
+from rostra.protocols.fifo.relay import RelayEnding
 from rostra.protocols.fifo.relays import Relays
 from rostra.protocols.fifo.voice import StepContext, delegate_of, lan_of
 from rostra.protocols.flow.messages import Epoch, Have
@@ -123,7 +124,7 @@ class Peers:
         if running is not None and running.stamp == member.stamp and running.final is None:
             return
         if running is not None:
-            self._relays.drop(running)
+            self._relays.drop(who)
         if peer.phase is not PeerPhase.ACTIVE:
             return
         if cause is Cause.JOIN and member.stamp > self._floor(peer, who):
@@ -189,7 +190,7 @@ class Peers:
         """Where our LAN would go on with the streams of that one."""
         needs = {stream: parted.next for stream, parted in self._relays.parted.items()}
         for stream, relay in self._relays.running.items():
-            if relay.known and relay.final is None:
+            if relay.final is None:
                 needs[stream] = relay.pins.least(relay.inbound.next)
         return tuple([(each, needs[each]) for each in sorted(needs) if lan_of(each) == name])
 
@@ -232,14 +233,13 @@ class Peers:
         if running is not None and running.stamp == entry.stamp and running.final is None:
             return  # it flows
         if running is not None:
-            self._relays.drop(running)
+            self._relays.drop(entry.endpoint)
         noticed = self._view.get(entry.endpoint)
-        same = noticed is not None and noticed.stamp == entry.stamp
         if noticed is not None and noticed.stamp > entry.stamp:
             return  # it left and joined again since; its notice is fresh
-        relay = self._relays.begin(entry.endpoint, entry.stamp, entry.role, entry.start, noticed=same)
+        relay = self._relays.begin(entry.endpoint, entry.stamp, entry.role, entry.start)
         if entry.final is not None:
-            relay.final = entry.final
+            relay.state = RelayEnding(entry.final)
             relay.inbound.hear_high(entry.final)
 
     def cut(self, peer: Peer, entries: tuple[CutEntry, ...]) -> Cut:

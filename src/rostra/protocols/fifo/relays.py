@@ -22,7 +22,14 @@ from rostra.groups.attributes import Role
 from rostra.groups.members import Stamp
 from rostra.names import Domain, Endpoint
 from rostra.protocols.fifo.messages import CutEntry
-from rostra.protocols.fifo.relay import PartedStream, Relay, RelayPhase
+from rostra.protocols.fifo.relay import (
+    PartedStream,
+    Relay,
+    RelayAwaitingEnd,
+    RelayDraining,
+    RelayPolling,
+    UnknownStream,
+)
 from rostra.protocols.fifo.repairs import Repairs
 from rostra.protocols.fifo.senders import ENTRIES_MAX
 from rostra.protocols.fifo.spill import Spills
@@ -43,8 +50,6 @@ from rostra.protocols.flow.messages import (
     Status,
     Stream,
 )
-from rostra.protocols.flow.stability import Pins
-from rostra.protocols.flow.streams import Inbound
 from rostra.protocols.flow.tree import Forwarding
 
 POLL_WAIT_S = 0.05
@@ -60,7 +65,7 @@ class Relays:
         self._epoch = epoch
         self.early = Early(voice.config)
         self.running: dict[Stream, Relay] = {}
-        self.unknown: set[Stream] = set()  # of these: senders of our LAN that have yet to say where they are
+        self.unknown: dict[Stream, UnknownStream] = {}
         self.parted: dict[Stream, PartedStream] = {}
         # Receivers of our own LAN: members, or hosts whose members share what they receive (`reception.py`).
         self.sharing: dict[Endpoint, set[Endpoint]] = {}  # each with its members
@@ -84,25 +89,18 @@ class Relays:
     @property
     def carries(self) -> bool:
         """Has anybody of this group said anything, as far as we know?"""
-        return any(relay.inbound.high > 0 or not relay.known for relay in self.running.values())
+        return bool(self.unknown) or any(relay.inbound.high > 0 for relay in self.running.values())
 
     # Streams come and go
 
     def expect(self, stream: Stream, stamp: Stamp, role: Role) -> None:
         """A sender of our LAN that was there before us: it will say where it is (`StartSync.first`)."""
-        self.running[stream] = Relay(stream, stamp, role)
-        self.unknown.add(stream)
+        self.unknown[stream] = UnknownStream(stamp, role)
 
-    def begin(self, stream: Stream, stamp: Stamp, role: Role, start: int, *, noticed: bool = True) -> Relay:
+    def begin(self, stream: Stream, stamp: Stamp, role: Role, start: int) -> Relay:
         """From here on the stream is ours to keep and pass on; whoever has his numbers is pinned at once."""
-        relay = Relay(stream, stamp, role)
-        self.running[stream] = relay
-        self.unknown.discard(stream)
-        relay.phase = RelayPhase.ACTIVE if noticed else RelayPhase.SEMI
-        relay.inbound = Inbound(start)
-        relay.pins = Pins(start - 1)
-        relay.announced = start - 1
-        relay.reported = start
+        relay = self.running[stream] = Relay(stream, stamp, role, start)
+        self.unknown.pop(stream, None)
         self.parted.pop(stream, None)
         for receiver in self.receivers | self.newcomers:
             if self.hears(receiver, stream):
@@ -119,27 +117,30 @@ class Relays:
         return relay
 
     def left(self, stream: Stream, why: str, last_seq: int | None) -> None:
+        if stream in self.unknown:
+            self.drop(stream)
         relay = self.running.get(stream)
         if relay is None:
             return
-        if not relay.known:
-            self.drop(relay)
-            return
-        relay.phase = RelayPhase.DRAINING
+        inbound, final = relay.inbound, relay.final
         match why:
             case "left":
-                relay.final = relay.inbound.high if last_seq is None else last_seq
-                relay.inbound.hear_high(relay.final)
+                final = inbound.high if last_seq is None else last_seq
+                inbound.hear_high(final)
                 self.repairs.look_for_holes(relay)
             case "disconnected":
-                relay.final = relay.inbound.high
+                final = inbound.high
             case _ if relay.lan == self._voice.lan:
                 # Its agent may live and say its last number; else our LAN knows best how far it got (X-050).
-                relay.polled = relay.inbound.next
+                relay.state = RelayPolling(inbound.next)
                 self._voice.cast(Poll(stream))
                 self._voice.set_timer(POLL_WAIT_S, "poll", stream)
+            case _:
+                relay.state = RelayAwaitingEnd()
+        if final is not None:
+            relay.state = RelayDraining(final)
         config = self._config
-        owed = relay.final is None or relay.pins.stable < relay.final
+        owed = final is None or relay.pins.stable < final
         for_s = config.drain_s
         if why != "disconnected" and owed:
             for_s = config.farewell_s if why == "left" else config.linger_s
@@ -149,49 +150,40 @@ class Relays:
     def lost(self, stream: Stream) -> None:
         """Lost with its domain: remember where our LAN would go on (X-066)."""
         relay = self.running.get(stream)
-        if relay is not None and relay.known:
+        if relay is not None:
             until = self._voice.now + self._config.resume_s
             self.tidy()
             self.parted[stream] = PartedStream(relay.stamp, relay.pins.least(relay.inbound.next), until)
         self.left(stream, "disconnected", None)
 
-    def drop(self, relay: Relay) -> None:
-        del self.running[relay.stream]
-        self.unknown.discard(relay.stream)
-        for table in (self._unannounced, self._unreported):
-            table.pop(relay.stream, None)
-        self.repairs.drop(relay.stream)
-        self.early.take(relay.stream)
-        self._voice.cancel_timer("drain", relay.stream)
+    def drop(self, stream: Stream) -> None:
+        self.unknown.pop(stream, None)
+        for table in (self.running, self._unannounced, self._unreported):
+            table.pop(stream, None)
+        self.repairs.drop(stream)
+        self.early.take(stream)
+        self._voice.cancel_timer("drain", stream)
 
     def drain_timed_out(self, stream: Stream) -> None:
         relay = self.running.get(stream)
-        if relay is not None and relay.phase is RelayPhase.DRAINING:
-            self.drop(relay)
+        if relay is not None and relay.has_left:
+            self.drop(stream)
 
     def poll_ended(self, stream: Stream) -> None:
-        """What the LAN has together is what there is: say so to everybody (X-050)."""
+        """What the receivers of our LAN have together is all there is: announce its end (X-050)."""
         relay = self.running.get(stream)
-        if relay is not None and relay.polled is not None:
-            furthest, relay.polled = relay.polled, None
-            if relay.final is None:
-                self._finish(relay, furthest - 1)
-
-    def _finish(self, relay: Relay, final: int) -> None:
-        relay.final = final
-        relay.inbound.hear_high(final)
-        self.repairs.look_for_holes(relay)
-        self._announce_soon(relay, at_once=True)
+        if relay is not None and isinstance(relay.state, RelayPolling):
+            final = relay.state.furthest - 1
+            relay.state = RelayDraining(final)
+            relay.inbound.hear_high(final)
+            self.repairs.look_for_holes(relay)
+            self._announce_soon(relay, at_once=True)
 
     def _end_if_settled(self, relay: Relay) -> None:
-        if (
-            relay.phase is RelayPhase.DRAINING
-            and relay.final is not None
-            and relay.lan == self._voice.lan
-            and relay.pins.stable >= relay.final
-            and relay.announced >= relay.final
-        ):
-            self.drop(relay)
+        match relay.state:
+            case RelayDraining(final) if relay.lan == self._voice.lan:
+                if relay.pins.stable >= final and relay.announced >= final:
+                    self.drop(relay.stream)
 
     def skip(self, relay: Relay, first: int) -> None:
         """Its sender has nothing below this number any more: our predecessor called that stable (X-101)."""
@@ -221,7 +213,7 @@ class Relays:
         self.receiver[member] = receiver
         for stream in alone:
             relay = self.running.get(stream)
-            if relay is not None and relay.known and relay.phase is not RelayPhase.DRAINING:
+            if relay is not None and not relay.has_left:
                 relay.pins.pin(receiver, relay.inbound.next)
 
     def expect_receiver(self, receiver: Endpoint) -> None:
@@ -231,7 +223,7 @@ class Relays:
             return  # it shares what others there are owed already
         self.newcomers.add(receiver)
         for relay in self.running.values():
-            if relay.known and relay.phase is not RelayPhase.DRAINING and self.hears(receiver, relay.stream):
+            if not relay.has_left and self.hears(receiver, relay.stream):
                 relay.pins.pin(receiver, relay.inbound.next)
 
     def expect_lan(self, lan: Domain) -> None:
@@ -241,7 +233,7 @@ class Relays:
         if lan not in self.pinned and self.expected.get(lan, 0.0) <= self._voice.now:
             until = self.expected[lan] = self._voice.now + self._config.resume_s
             for relay in self.running.values():
-                if relay.lan == self._voice.lan and relay.known and relay.phase is not RelayPhase.DRAINING:
+                if relay.lan == self._voice.lan and not relay.has_left:
                     relay.pins.expect_lan(lan, relay.inbound.next, until)
 
     def await_receiver(self, receiver: Endpoint) -> None:
@@ -369,7 +361,7 @@ class Relays:
     def _settle_all(self) -> None:
         for stream in sorted(self.running):
             relay = self.running.get(stream)
-            if relay is not None and relay.known:
+            if relay is not None:
                 self._settle(relay)
 
     def status(self, status: Status) -> None:
@@ -434,12 +426,12 @@ class Relays:
 
     def data(self, source: Domain, data: Data) -> None:
         relay = self.running.get(data.stream)
-        if relay is None or not relay.known:
+        if relay is None:
             if not self.early.keep(data.stream, data.run, source):
                 self._voice.ignore("Data", "no room for early data")
         elif data.hop > self._config.hops:
             self._voice.ignore("Data", "too many hops")
-        elif relay.final is not None and data.run.end - 1 > relay.final:
+        elif (final := relay.final) is not None and data.run.end - 1 > final:
             self.early.keep(data.stream, data.run, source)
         else:
             self._store(relay, data, source)
@@ -515,7 +507,7 @@ class Relays:
     def pulse(self, source: Domain, pulse: Pulse, hop: int) -> None:
         """A heartbeat: of a sender of ours, or on its way from its home."""
         relay = self.running.get(pulse.stream)
-        if relay is None or not relay.known or hop > self._config.hops:
+        if relay is None or hop > self._config.hops:
             return
         at_home = relay.lan == self._voice.lan
         if not at_home and source not in (relay.via, relay.lan):
@@ -530,9 +522,8 @@ class Relays:
                 return
         if relay.final is None:
             relay.inbound.hear_high(pulse.high)
-        if pulse.final and relay.final is None and relay.phase is RelayPhase.DRAINING:
-            relay.polled = None
-            relay.final = pulse.high
+        if pulse.final and isinstance(relay.state, RelayPolling | RelayAwaitingEnd):
+            relay.state = RelayDraining(pulse.high)
         if not at_home:
             self._hear_stable(relay, pulse.stable)
         elif pulse.stable < relay.pins.stable:
@@ -561,7 +552,7 @@ class Relays:
             relay.pins.stable = min(stable, relay.pins.least(relay.inbound.next) - 1)
             relay.inbound.stable = relay.pins.stable
             self._forget(relay)
-            if relay.phase is RelayPhase.DRAINING and stable == relay.final:
+            if relay.state == RelayDraining(stable):
                 self._voice.set_timer(self._config.drain_s, "drain", relay.stream)  # nobody needs it any more
 
     def _forget(self, relay: Relay) -> None:
@@ -573,14 +564,14 @@ class Relays:
     def room(self, stream: Stream, number: int) -> int:
         """How many bytes of this stream may be kept in parts, if we wait for this number of it."""
         relay, config = self.running.get(stream), self._config
-        if relay is None or not relay.known or (relay.final is not None and number > relay.final):
+        if relay is None or (relay.final is not None and number > relay.final):
             return config.early_bytes
         return config.parts_bytes if relay.inbound.waits_for(number, config.held_messages) else 0
 
     def below(self, below: Below) -> None:
         """A holder has forgotten what we miss. If home has, nobody has it, and our LAN must know (TX-13)."""
         relay = self.running.get(below.stream)
-        if relay is None or not relay.known or relay.lan == self._voice.lan:
+        if relay is None or relay.lan == self._voice.lan:
             return
         if below.holder == relay.lan and below.lowest > relay.inbound.next:
             self._voice.note("stream lost a part", f"{below.stream} up to {below.lowest - 1}")
@@ -591,8 +582,8 @@ class Relays:
 
     def polled(self, polled: Polled) -> None:
         relay = self.running.get(polled.stream)
-        if relay is not None and relay.polled is not None:
-            relay.polled = max(relay.polled, polled.next)
+        if relay is not None and isinstance(relay.state, RelayPolling):
+            relay.state = RelayPolling(max(relay.state.furthest, polled.next))
 
     # Telling
 
@@ -619,7 +610,7 @@ class Relays:
         for relay in relays:
             relay.announced = relay.pins.stable
             relay.unsettled_bytes = 0
-            if relay.final is not None and relay.phase is RelayPhase.DRAINING:
+            if isinstance(relay.state, RelayDraining):
                 self._announce.at(self._voice.now + self._config.status_s)
             elif relay.pins.serves_debts or self.spills.is_unasked(relay.stream):
                 self._announce.at(self._voice.now + self._config.heartbeat_max_s)
@@ -628,11 +619,11 @@ class Relays:
             self._end_if_settled(relay)
 
     def _pulse_of(self, relay: Relay) -> Pulse:
-        final = relay.final is not None and relay.phase is RelayPhase.DRAINING
+        if isinstance(relay.state, RelayDraining):
+            return Pulse(relay.stream, relay.state.final, relay.pins.stable, final=True)
         # Not the last number that we have: receivers would look for what they miss whenever somebody confirms
         # something, and so sooner or later as others come and go (X-002). The sender's own pulses say it.
-        high = relay.final if final and relay.final is not None else relay.pins.stable
-        return Pulse(relay.stream, high, relay.pins.stable, final)
+        return Pulse(relay.stream, relay.pins.stable, relay.pins.stable)
 
     def say_reports(self, only: Relay | None = None) -> None:
         """Towards each stream's home: how far our LAN is, until home has seen it. What is repeated goes home

@@ -112,10 +112,10 @@ class Repairs:
         again for little is answered twice: it has lost a round trip already, on a way that loses answers
         too."""
         relay = self._running.get(nak.stream)
-        lowest = relay.lowest if relay is not None and relay.known else None
+        lowest = None if relay is None else relay.lowest
         is_gone = bool(nak.ranges) and (lowest is None or nak.ranges[0][0] < lowest)
         on_disk = is_gone and self._spills.asked(nak)
-        if relay is None or not relay.known:
+        if relay is None:
             if not on_disk:
                 self._voice.ignore("Nak", "stream is not known")
             return
