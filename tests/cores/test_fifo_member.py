@@ -35,7 +35,7 @@ from rostra.protocols.fifo.messages import (
     StartSync,
     SyncReply,
 )
-from rostra.protocols.fifo.senders import Phase
+from rostra.protocols.fifo.sender import SenderSemi
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.messages import Below, Data, Heartbeat, Nak, Poll, Polled, Pulse, Status
 from rostra.protocols.relaxed.requests import Join, Leave, Resolve
@@ -211,7 +211,7 @@ def test_a_sender_known_by_its_number_alone_is_held_until_its_notice_comes():
     bench = MemberBench()
     effects = bench.active(cut("huji", entry(NEAR, 3), h1=1, h2=1))
     assert timers(effects)[f"semi {NEAR.endpoint}"] == 5.0
-    assert bench.core.senders.running[NEAR.endpoint].phase is Phase.SEMI
+    assert bench.core.senders.running[NEAR.endpoint].state == SenderSemi()
     assert items(bench.hear("huji.h2", data(NEAR, 3, 4))) == []
     [status] = [each.message for each in speech(bench.fire("status"))]
     assert status == Status(bench.me.endpoint, ((NEAR.endpoint, 7),))
@@ -239,9 +239,9 @@ def test_whoever_leaves_while_semi_active_leaves_no_trace_and_is_not_revived():
     bench.active(cut("huji", entry(NEAR, 3), h1=1, h2=1))
     bench.hear("huji.h2", data(NEAR, 3))
     assert items(bench.left(NEAR, last=3, stamp=2)) == []
-    assert NEAR.endpoint not in bench.core.senders.running
+    assert not bench.core.senders.follows(NEAR.endpoint)
     bench.core.lans.apply(cut("huji", entry(NEAR, 3), h1=1, h2=1))
-    assert NEAR.endpoint not in bench.core.senders.running
+    assert not bench.core.senders.follows(NEAR.endpoint)
 
 
 @pytest.mark.spec("X-030")
@@ -262,8 +262,10 @@ def test_a_notice_that_came_before_the_reply_is_compared_with_it(order, listed, 
     entries = (entry(late, 8),) if listed else ()
     floor = 4 if order == "floor" or listed else 3
     bench.message(bench.source, SyncReply(G, 1, 1, (cut("huji", *entries, h1=1, h2=floor),), Channel()))
-    running = bench.core.senders.running.get(late.endpoint)
-    assert (running.inbound.start if running.inbound else None) == start
+    senders = bench.core.senders
+    running = senders.running.get(late.endpoint)
+    assert (None if running is None else running.inbound.start) == start
+    assert (late.endpoint in senders.announced) is (start is None)
 
 
 @pytest.mark.spec("X-033")
@@ -311,7 +313,7 @@ def test_whoever_only_receives_is_in_the_view_and_costs_nothing_else():
     bench.active()
     reader = user("mit.h1/reader", role=Role.RECEIVE)
     assert items(bench.joined(reader)) == [ev.Joined(reader.endpoint, Role.RECEIVE)]
-    assert bench.core.senders.running == {}
+    assert not bench.core.senders.follows(reader.endpoint)
     assert items(bench.left(reader, last=0)) == [ev.Left(reader.endpoint, "left", None)]
 
 

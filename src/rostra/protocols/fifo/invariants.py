@@ -11,7 +11,6 @@ from rostra.protocols.fifo.delegate import DelegateCore
 from rostra.protocols.fifo.member import Leaving, MemberCore
 from rostra.protocols.fifo.reception import Outside, sends
 from rostra.protocols.fifo.relay import Relay
-from rostra.protocols.fifo.senders import Phase
 from rostra.protocols.flow.messages import Range
 from rostra.protocols.flow.streams import Inbound
 
@@ -40,15 +39,14 @@ def _own_stream(core: MemberCore) -> Iterator[str]:
 
 def _senders(core: MemberCore) -> Iterator[str]:
     for stream, sender in core.senders.running.items():
-        if (sender.inbound is None) is not (sender.phase is Phase.ANNOUNCED):
-            start = "no start" if sender.inbound is None else "a start"
-            yield f"{stream} is {sender.phase.name} and has {start}"
-        if sender.inbound is not None:
-            yield from _inbound(stream, sender.inbound)
-            if sender.inbound.store.messages > core.config.held_messages + core.config.window_messages:
-                yield f"{stream} fills {sender.inbound.store.messages} places"
-        if core.reception.voice.is_alone(stream):
-            yield "a member hears itself"
+        yield from _inbound(stream, sender.inbound)
+        if sender.inbound.store.messages > core.config.held_messages + core.config.window_messages:
+            yield f"{stream} fills {sender.inbound.store.messages} places"
+    for stream in core.senders.announced:
+        if stream in core.senders.running:
+            yield f"{stream} has begun, and its number is asked for"
+    if any(core.reception.voice.is_alone(who) for who in (*core.senders.running, *core.senders.announced)):
+        yield "a member hears itself"
 
 
 def _speakers(core: MemberCore) -> Iterator[str]:

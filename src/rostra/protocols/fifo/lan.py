@@ -23,7 +23,7 @@ of its members came by a join notice (`fresh`). When the cut comes, it is compar
 """
 
 from enum import IntEnum
-from typing import Final
+from typing import Final, assert_never
 
 from rostra.core.effects import Instant
 from rostra.groups.attributes import FifoAttributes
@@ -31,7 +31,8 @@ from rostra.groups.members import Cause, Member, Stamp
 from rostra.names import Domain, Endpoint, host_of, parent
 from rostra.protocols.fifo.audience import HostVoice
 from rostra.protocols.fifo.messages import Cut, CutEntry, CutReply, CutRequest, attributes_of
-from rostra.protocols.fifo.senders import Phase, Senders
+from rostra.protocols.fifo.sender import SenderActive, SenderAwaitingEnd, SenderDraining, SenderSemi
+from rostra.protocols.fifo.senders import Senders
 from rostra.protocols.fifo.voice import delegate_of, lan_of
 from rostra.protocols.flow.messages import Epoch
 from rostra.protocols.relaxed.view import GroupView
@@ -100,21 +101,25 @@ class Lans:
         """A sender joined, or is seen again; `joined_all` follows when the whole notice is taken in."""
         me, senders = member.endpoint, self._senders
         lan = self.machine(lan_of(me))
+        if me in senders.announced:
+            senders.forget(me)
         running = senders.running.get(me)
         if running is not None:
-            match running.phase:
-                case Phase.SEMI if running.stamp == member.stamp:
+            match running.state:
+                case SenderSemi() if running.stamp == member.stamp:
                     senders.noticed(running, member.meta)
                     return
-                case Phase.SEMI | Phase.ANNOUNCED:
-                    senders.forget(running)
-                case Phase.DRAINING:
+                case SenderSemi():
+                    senders.forget(me)
+                case SenderAwaitingEnd() | SenderDraining():
                     senders.cut_short(me)
-                case Phase.ACTIVE if running.stamp == member.stamp:
+                case SenderActive() if running.stamp == member.stamp:
                     return
-                case Phase.ACTIVE:
-                    senders.left(me, "left", running.inbound.high if running.inbound else None)
+                case SenderActive():
+                    senders.left(me, "left", running.inbound.high)
                     senders.cut_short(me)
+                case never:
+                    assert_never(never)
         if me in self._voice.audience.members:
             self._begin_ours(member, attributes)
             return
@@ -124,10 +129,10 @@ class Lans:
                 self.fresh.pop(me, None)
                 senders.begin(member, attributes.role, attributes.next_seq)
             case LanPhase.ACTIVE:
-                senders.announce(member, attributes.role)
+                senders.announce(me)
                 self._unknown.add(lan.name)
             case _:
-                senders.announce(member, attributes.role)
+                senders.announce(me)
 
     def joined_all(self) -> None:
         """A notice lists its members by name and not by stamp, so no floor rises before all of them were
@@ -144,8 +149,9 @@ class Lans:
     def sends_no_more(self, endpoint: Endpoint) -> None:
         """It joined to receive only: the end of what it sent as a member before comes first."""
         running = self._senders.running.get(endpoint)
-        if running is not None and running.phase in (Phase.SEMI, Phase.ANNOUNCED):
-            self._senders.forget(running)
+        is_semi = running is not None and isinstance(running.state, SenderSemi)
+        if is_semi or endpoint in self._senders.announced:
+            self._senders.forget(endpoint)
         else:
             self._senders.cut_short(endpoint)
 
@@ -239,12 +245,12 @@ class Lans:
             return
         noticed = self._view.get(who)
         running = senders.running.get(who)
-        if running is not None and running.phase is not Phase.ANNOUNCED:
+        if running is not None:
             # It flows: a later cut changes nothing about where it is (4.3, "later cut").
-            if entry.final is not None and running.phase is Phase.DRAINING:
-                running.final = entry.final
+            if entry.final is not None:
+                running.end_at(entry.final)
         elif noticed is None:
-            if running is None:
+            if who not in senders.announced:
                 senders.begin_unnoticed(who, entry.stamp, entry.role, entry.start)
         elif noticed.stamp == entry.stamp:
             attributes = attributes_of(noticed)
@@ -262,8 +268,7 @@ class Lans:
             member = self.speakers[who]
             attributes = attributes_of(member)
             assert isinstance(attributes, FifoAttributes)
-            running = self._senders.running.get(who)
-            if running is not None and running.phase is not Phase.ANNOUNCED:
+            if who in self._senders.running:
                 continue
             if who in self._voice.audience.members:
                 self._begin_ours(member, attributes)
@@ -272,8 +277,7 @@ class Lans:
                 self._senders.begin(member, attributes.role, attributes.next_seq)
             else:
                 # Most often it has left already, and its leave notice is on the way; nobody is told of it.
-                if running is None:
-                    self._senders.announce(member, attributes.role)
+                self._senders.announce(who)
                 asks.add(lan.name)
         self.joined_all()
         for name in sorted(asks):
@@ -305,13 +309,7 @@ class Lans:
         self._voice.set_timer(self._voice.config.cut_wait_s, "cut", lan.name)
 
     def _announced(self, name: Domain) -> tuple[Endpoint, ...]:
-        return tuple(
-            sorted(
-                each.endpoint
-                for each in self._senders.running.values()
-                if each.phase is Phase.ANNOUNCED and each.lan == name
-            )
-        )
+        return tuple(sorted(who for who in self._senders.announced if lan_of(who) == name))
 
     def _forget_req(self, lan: Lan) -> None:
         if lan.req is not None:
@@ -341,6 +339,7 @@ class Lans:
         lan = self.machines.get(name)
         if lan is None or name == self._voice.lan or lan.epoch is not None:
             return
-        if not any(each.lan == name for each in self._senders.running.values()):
+        senders = self._senders
+        if not any(lan_of(who) == name for who in (*senders.running, *senders.announced)):
             self._forget_req(lan)
             del self.machines[name]

@@ -507,7 +507,7 @@ class Reception:
                 attributes = attributes_of(member)
                 if (
                     not self.voice.is_alone(who)
-                    and who not in self.senders.running
+                    and not self.senders.follows(who)
                     and isinstance(attributes, FifoAttributes)
                 ):
                     self.lans.joined(member, attributes, None)  # of a LAN that no cut speaks of
@@ -552,7 +552,7 @@ class Reception:
                     self.senders.below(message)
             case Poll(stream):
                 sender = self.senders.running.get(stream)
-                if sender is not None and sender.inbound is not None:
+                if sender is not None:
                     self.voice.transmit(source, Polled(stream, sender.inbound.next))
             case _:
                 self.voice.ignore(type(message).__name__, "not for a member")
