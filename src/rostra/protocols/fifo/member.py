@@ -188,9 +188,8 @@ class MemberCore:
     def _carry_out(self, order: Order) -> None:
         match order:
             case OpenMember():
-                if not self.sending.open:
-                    self.sending.open = True
-                    self.sending.emit()
+                if not self.sending.is_open:
+                    self.sending.open()
             case Resend():
                 self.sending.resend()
             case Expel(reason):
@@ -261,14 +260,14 @@ class MemberCore:
         match self.state:
             case Outside() | Leaving():
                 return
-            case Syncing() | Active() if self.sending.open and not self.sending.settled and not at_once:
+            case Syncing() | Active() if self.sending.is_open and not self.sending.settled and not at_once:
                 if not self.departing:
                     self.departing = True
                     self.reception.silence(self)
                     self.sending.close()
                     self.voice.set_timer(self.config.depart_s, "linger")
                 return
-        if not self.sending.open:
+        if not self.sending.is_open:
             # Nobody can hear us: what was queued is reported as not sent.
             self._become(Leaving(said=True))
             self._ask_leave()
@@ -303,7 +302,7 @@ class MemberCore:
             case Outside() | Leaving(said=True):
                 return
         self._become(Leaving(said=True))
-        if not self.sending.open or self.sending.settled:
+        if not self.sending.is_open or self.sending.settled:
             self._end()
         else:
             self.sending.close()
@@ -311,7 +310,7 @@ class MemberCore:
 
     def _end(self) -> None:
         self.voice.cancel_timer("linger")
-        unconfirmed = self.sending.last_seq - self.sending.stable if self.sending.open else 0
+        unconfirmed = self.sending.last_seq - self.sending.stable if self.sending.is_open else 0
         self._become(Outside())
         self.voice.tell(Parted(unconfirmed, self.sending.queued))
 

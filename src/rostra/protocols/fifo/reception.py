@@ -296,7 +296,7 @@ class Reception:
         """Members may speak: our delegate knows them by their join notices (TX-14)."""
         if isinstance(self.state, Syncing | Active):
             for who, member in self.members.items():
-                if member.listed and member.role.sends and not member.sending.open:
+                if member.listed and member.role.sends and not member.sending.is_open:
                     self.orders.append((who, OpenMember()))
 
     # Notices

@@ -133,8 +133,7 @@ class Submitter:
             case Asking():
                 self._become(Submitting(epoch))
                 self.voice.tell(Ready(()))
-                self.sending.open = True
-                self.sending.emit()
+                self.sending.open()
             case Submitting(before) | Closing(before) if epoch != before:
                 self.voice.note("submits again", f"{self.me} from {self.sending.stable + 1}")
                 is_open = isinstance(self.state, Submitting)
