@@ -1,7 +1,7 @@
-"""What holds after every step, as plain functions: a list of sentences, empty if all is well (IX-1..IX-8).
+"""Invariants after every step, as plain functions that return a list of violations (IX-1..IX-8).
 
-They look at one core alone; what holds between cores (IX-3, IX-4, IX-7, IX-8) is checked by whoever sees them
-all: the simulator and the tests.
+They look at one core alone; invariants between cores (IX-3, IX-4, IX-7, IX-8) are checked by the simulator
+and the tests.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from rostra.protocols.flow.streams import Inbound
 
 
 def member_violations(core: MemberCore) -> list[str]:
-    """Of a member; and of what several share, with the first of them."""
+    """Of a member; of a shared reception with the first of its members."""
     wrong = list(_own_stream(core))
     if core.reception.voice.speaks_as == core.me:
         wrong += [*_senders(core), *_speakers(core)]

@@ -5,7 +5,7 @@
                                └──▶ Departing ── acknowledged, or time ─┘
 
 What it receives is a `Reception`: its own, or one that it shares with other members of its host. Until it
-leaves, its state is that one's.
+leaves, its `state` is that of the reception.
 
 Where we differ from the paper, and why:
 
@@ -80,7 +80,7 @@ State = Outside | WaitingSnapshot | Syncing | Active | Leaving | WaitingDelegate
 
 class MemberCore:
     """One endpoint in one group. `next_seq` goes on from an earlier membership of the same endpoint. If it
-    shares no `reception` it has its own, and its `step` is both."""
+    shares no `reception` it has its own, and its `step` is for both."""
 
     def __init__(
         self,
@@ -184,7 +184,7 @@ class MemberCore:
         return effects
 
     def ordered(self, now: Instant, order: Order) -> list[Effect]:
-        """What the reception that we share wants of us."""
+        """An order of the reception that we share."""
         effects = self._begin(now)
         self._carry_out(order)
         return effects
@@ -233,7 +233,7 @@ class MemberCore:
                 self.sending.asked(message)
 
     def overhear(self, part: Data) -> None:
-        """A part of a message that nobody here waits for."""
+        """A part of a message that no member of our host waits for."""
         if part.stream == self.me and part.repair:
             self.sending.heard_repair(part)
         elif self.reception.only:
@@ -307,7 +307,7 @@ class MemberCore:
         self.voice.ask(ns.Leave(self.group, last=self.sending.last_seq))
 
     def _gone(self) -> None:
-        """The program died. What it has handed over is still good, and we can still repair it (X-049)."""
+        """The program died. What it has submitted still counts, and we can still repair it (X-049)."""
         match self.state:
             case Outside() | Leaving(said=True):
                 return

@@ -1,4 +1,4 @@
-"""The LAN machine at a delegate (table 4.5): the other LANs, and whether their numbers are known.
+"""The LAN machine at a delegate (table 4.5): for each other LAN, do we know the starts of its senders?
 
     none ── LAN listed, its delegate not ──▶ 1 WAIT_PEER ── its delegate joins: ViewId ──▶ 2 PEER_SYNC
       │                                          ▲  delegate leaves                            │
@@ -8,7 +8,7 @@
     any ── a domain notice that covers it ──▶ none
 
 Peer sync is two exchanges that do not wait for each other: each delegate asks the other, and answers at once
-(X-041, TX-7). The answer names the senders of the answering LAN only (X-039), and pins the asker.
+(X-041, TX-7). The answer lists the senders of the answering LAN only (X-039), and pins the asker's LAN.
 """
 
 from enum import IntEnum
@@ -33,7 +33,7 @@ class PeerPhase(IntEnum):
 
 
 class Peer:
-    """One machine."""
+    """One other LAN."""
 
     __slots__ = ("asked_at", "epoch", "floors", "kept", "name", "phase", "pieces", "req")
 
@@ -81,7 +81,7 @@ class Peers:
     # Notices
 
     def delegate_joined(self, name: Domain, epoch: Epoch) -> ViewId | None:
-        """Returns a question that was kept until its asker was noticed."""
+        """Returns its question, if that was kept until it was noticed."""
         peer = self.machine(name)
         newest = self.delegate(name)
         if peer.epoch != newest or peer.phase is PeerPhase.WAIT_PEER:
@@ -104,8 +104,8 @@ class Peers:
             peer.phase = PeerPhase.WAIT_PEER
             if cut_off:
                 # Its LAN may be alive and have a successor soon: until then nothing that it is owed is
-                # forgotten, even if we know of nobody there: those who only listen are not in our view. If
-                # the whole LAN is lost, we are told so, and it ends in the same step.
+                # forgotten, even if we know no member there: receivers are not in our view. If the whole LAN
+                # is lost, a domain notice says so, and the machine ends in the same step.
                 self._voice.set_timer(self._voice.config.semi_wait_s, "orphaned", name)
                 return
             self._relays.unpin_lan(name, cut_off=False)

@@ -1,6 +1,6 @@
 """One stream as a delegate has it: the states of the machine that `relays.py` drives (table 4.6).
 
-    1 UnknownStream ── its sender says its number ──▶ 3 RelayActive      begun at a number: `Relay`
+    1 UnknownStream ── its sender sends its number ─▶ 3 RelayActive      begun at a number: `Relay`
                                                       │  (RelayEnding: a cut named its last number too)
                      left, cut off: last number known │
               ┌───────────────────────────────────────┤ failed: last number unknown
@@ -105,8 +105,8 @@ class Relay:
         self.pins = Pins(start - 1)
         self.recent: dict[Domain, Recent] = {}  # by the LAN that was repaired
         self.via: Domain | None = None  # the delegate that its data comes from
-        self.everywhere = False  # its home says it to every delegate at once: there is nothing to pass on
-        self.askers: dict[tuple[int, int, Domain], None] = {}  # who waits for what we miss too
+        self.everywhere = False  # its home sends it to every delegate at once: there is nothing to forward
+        self.askers: dict[tuple[int, int, Domain], None] = {}  # delegates that wait for what we miss too
         self.announced = start - 1  # the stable number that was sent last
         self.reported = start  # the entry that was sent last
         self.repeated = 0  # how often, without home having seen it
@@ -128,14 +128,14 @@ class Relay:
         return self.inbound.next if held is None else min(held, self.inbound.next)
 
     def start_for(self, needs: int | None) -> int:
-        """Where a receiver begins, or goes on with the number that it needs. It may have more than we: what
-        our predecessor passed on, and its sender is only about to send us again. It is still given the number
-        that it asked for, so that a second answer, once we have caught up, says the same (X-022)."""
+        """The start of a receiver; of one that goes on, the number that it needs. It may have more than we:
+        what our predecessor forwarded, and the sender is only about to send us again. It is still given the
+        number that it asked for, so that a second answer, once we have caught up, is the same (X-022)."""
         return self.inbound.next if needs is None else max(needs, self.lowest)
 
 
 class PartedStream(Struct, frozen=True):
-    """A stream that was lost with its domain: where our LAN would go on."""
+    """A stream that was lost with its domain: the number where our LAN would go on."""
 
     stamp: Stamp
     next: int

@@ -1,5 +1,6 @@
 """One sender as a receiver has it: the states of the machine that `senders.py` drives (table 4.3).
 
+     none
        │ in a cut, no notice yet
        ├────────────────────▶ 2 SenderSemi ── its notice: Joined, then what was held ──┐
        │ noticed, its number unknown                                                   ▼
@@ -11,8 +12,8 @@
        4 SenderDraining ◀── its home delegate says its last number ── 4 SenderAwaitingEnd
                   └── everything up to its last number was delivered, or time ──▶ 5 `EndedStream`
 
-Of one that is announced nothing but its name is known: it is an entry of `Senders.announced`. All others have
-an `Inbound`. A member that only receives has no machine (X-053).
+A sender that is announced has no machine, only a name in `Senders.announced`. All others have an `Inbound`. A
+member that only receives has none (X-053).
 """
 
 from typing import ClassVar

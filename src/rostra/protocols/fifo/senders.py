@@ -1,10 +1,11 @@
-"""Every other sender of the group as one receiver has it, or as all members of a host that share what they
-receive (`audience.py`): deliver in order, ask for what is missing, report how far we are.
+"""The streams of all other senders at a receiver: deliver in order, request what is missing, acknowledge.
 
-    data ── continues a stream that misses nothing ──▶ delivered
-      └──── out of order ──▶ kept ── hole: Nak, repaired ──▶ delivered
-      └──── of a sender whose number is not known ──▶ kept early
-    Status ──▶ our delegate: the next number that each stream owes us
+    Data ──┬── the next of its stream ─────────────────────────▶ delivered
+           ├── out of order ──▶ kept ── Nak, repair ───────────▶ delivered
+           └── of a sender whose number is not known ──▶ kept early (`early.py`)
+    Status ──▶ our delegate: the next number that we need of each stream
+
+A receiver is one member, or all members of a host that share what they receive (`audience.py`).
 
 The states of one sender are in `sender.py`.
 """
@@ -44,13 +45,12 @@ ENTRIES_MAX = 64
 """Streams in one status message."""
 
 BELOWS_MAX = 3
-"""So many questions must a delegate have answered with that it no longer has what we miss before we believe
-that it is lost."""
+"""Requests that our delegate must have answered with `Below` before we give up what we miss."""
 
 
 CAUGHT_UP = 5
-"""So often does a receiver whose backlog was on disk say that it has all of it. If they are all lost, the
-disk keeps the rest until there is something new to confirm."""
+"""Reports in which a receiver whose backlog was on disk repeats that it has all of it. If all are lost, the
+disk keeps the rest until there is something new to acknowledge."""
 
 
 class Senders:
@@ -85,8 +85,8 @@ class Senders:
         self._take_early(sender)
 
     def begin_own(self, member: Member, role: Role, start: int, stable: int) -> None:
-        """One of ours was alone so far, and is heard by a fellow from now on. Its home may wait for us to say
-        that we miss nothing of what came before."""
+        """A member of ours was alone so far, and another one receives its stream from now on. Its home may
+        wait for our acknowledgement of what came before."""
         who = member.endpoint
         if not self.follows(who):
             sender = self.running[who] = Sender(who, member.stamp, role, member.meta, SenderActive(), start)
@@ -94,7 +94,7 @@ class Senders:
             self._status.at(self._voice.now + self._config.status_s)
 
     def end_own(self, endpoint: Endpoint) -> None:
-        """One of ours is alone again, and nobody hears it here."""
+        """A member of ours is alone again: its stream has no reader here."""
         if self.follows(endpoint):
             self._voice.cancel_timer("drain", endpoint)
             self.forget(endpoint)
@@ -104,7 +104,7 @@ class Senders:
         return endpoint in self.running or endpoint in self.announced
 
     def begin_unnoticed(self, endpoint: Endpoint, stamp: Stamp, role: Role, start: int) -> None:
-        """Its number is known before its notice came: hold what it says (TX-1)."""
+        """Its number is known before its notice came: hold what it sends (TX-1)."""
         sender = self._start(endpoint, stamp, role, b"", SenderSemi(), start)
         self._voice.set_timer(self._config.semi_wait_s, "semi", endpoint)
         self._take_early(sender)
@@ -180,19 +180,20 @@ class Senders:
                 assert_never(never)
 
     def home_lost(self, lan: Domain) -> None:
-        """With its LAN goes whoever could have repaired the last messages of one who left it."""
+        """This LAN is lost, and with it those that could repair the last messages of its senders."""
         for sender in [self.running[stream] for stream in sorted(self.running)]:
             if sender.lan == lan and sender.has_left:
                 self._voice.set_timer(self._config.drain_s, "drain", sender.endpoint)
 
     def left_unnoticed(self, endpoint: Endpoint, stamp: Stamp) -> None:
-        """A leave of somebody whose join we have not been told of: as if it had never been (TX-5)."""
+        """A sender left whose join notice has not come: forget it (TX-5)."""
         sender = self.running.get(endpoint)
         if sender is not None and isinstance(sender.state, SenderSemi) and sender.stamp < stamp:
             self.forget(endpoint)
 
     def cut_short(self, endpoint: Endpoint) -> None:
-        """It is back before its end was told: tell the end now, and first what is here of it, read or not."""
+        """It is back before its stream ended: end that now, after delivering what is here of it, read or
+        not."""
         sender = self.running.get(endpoint)
         if sender is not None and isinstance(sender.state, SenderLeft):
             self._hold_back(sender, sender.inbound)
@@ -208,7 +209,7 @@ class Senders:
         self._drop(endpoint)
 
     def semi_timed_out(self, endpoint: Endpoint) -> bool:
-        """Is this one still waiting for its notice? Then one question decides (X-018)."""
+        """True if its notice has not come: then the list of members decides (X-018)."""
         sender = self.running.get(endpoint)
         if sender is None or not isinstance(sender.state, SenderSemi):
             return False
@@ -227,8 +228,8 @@ class Senders:
         inbound = sender.inbound
         progress = self._spilled and inbound.told > sender.state.drained
         if progress or (not self._audience.reading and inbound.told < inbound.next):
-            # Time is for what is missing. What is here, and not read yet, is owed for as long as it takes;
-            # and so is what is on its way from our delegate's disk.
+            # The time limit is for what is missing. What is here and not read yet is owed for as long as it
+            # takes; and so is what is on its way from our delegate's disk.
             sender.state = replace(sender.state, drained=inbound.told)
             self._voice.set_timer(self._config.drain_s, "drain", endpoint)
         else:
@@ -242,7 +243,7 @@ class Senders:
         if not inbound.lagging:
             self._end(sender, state)
         elif not state.parted:
-            # Some readers have yet to take the rest of it; the others need not wait for them.
+            # Some readers lag; the others need not wait for them.
             sender.state = replace(state, parted=True)
             ready = [each for each in self._audience.ready if each.me not in inbound.lagging]
             self._tell_left(sender, state, ready)
@@ -291,8 +292,8 @@ class Senders:
             and type(sender.state) is SenderActive
             and self._audience.reading
         ):
-            # The usual case, and the speed of the whole receiving side: the run continues a stream of which
-            # nothing is missing. It costs the same whether it holds one message or a thousand.
+            # The fast path of the receiving side: the run continues a stream of which nothing is missing. It
+            # costs the same whether it holds one message or a thousand.
             if self._audience.holding:
                 self._hold_back(sender, inbound)
             inbound.store.append(run)
@@ -317,7 +318,7 @@ class Senders:
             self._status.at(self._voice.now + self._config.status_s)
 
     def _take(self, sender: Sender, inbound: Inbound, data: Data) -> None:
-        """Something is missing, or in our way."""
+        """The general case of `data`."""
         run = data.run
         if self._has_enough(inbound) and (inbound.told < inbound.next or run.first > inbound.next):
             inbound.hear_high(data.high)
@@ -368,7 +369,8 @@ class Senders:
     # Readers
 
     def came(self, reader: Reader) -> None:
-        """It is owed what is said from now on. What is here already and waits for others was said before."""
+        """A reader came: it is owed what is sent from now on, not what is here and waits for other
+        readers."""
         if not self._audience.reading:
             for sender in self.running.values():
                 if sender.inbound.told < sender.inbound.next:
@@ -376,7 +378,8 @@ class Senders:
         self._audience.hold(reader)
 
     def enter(self, readers: Sequence[Reader]) -> None:
-        """They have their list, and those who were leaving by then are not in it, nor wait for them."""
+        """They have their first list. Senders that had left by then are not in it, and do not wait for
+        them."""
         leaving = [each for each in self.running.values() if each.has_left]
         for sender in leaving:
             for reader in readers:
@@ -397,7 +400,7 @@ class Senders:
         self._status.at(self._voice.now)
 
     def _read(self, readers: Sequence[Reader]) -> None:
-        """First what others were told meanwhile, then what nobody was."""
+        """Deliver what other readers have had meanwhile; then, if none read, what waits for all."""
         nobody_read = not self._audience.reading
         for reader in readers:
             self._audience.read(reader)
@@ -417,7 +420,7 @@ class Senders:
             self.deliver_all()
 
     def gone(self, reader: Reader) -> None:
-        """Nothing waits for it any more."""
+        """A reader left: no stream waits for it any more."""
         self._audience.gone(reader)
         owed = [stream for stream, each in self.running.items() if _waits_for(each, reader.me)]
         for stream in sorted(owed):
@@ -433,7 +436,7 @@ class Senders:
                 self._voice.tell_one(reader, Delivered(sender.endpoint, run))
 
     def _hold_back(self, sender: Sender, inbound: Inbound) -> None:
-        """Before something is handed on: those who do not read now are owed it from here on."""
+        """Before a delivery: readers that do not read now are owed the stream from here on."""
         for me in self._audience.holding:
             if me != sender.endpoint and me not in inbound.lagging:
                 begins = sender.begins.get(me, 0)
@@ -498,12 +501,13 @@ class Senders:
         self._watch(sender)
 
     def _is_read_back(self, inbound: Inbound) -> bool:
-        """Is what we need next on our delegate's disk? All of it is, and comes as we confirm it: to ask for
-        each number as soon as there is room for it would be a question per message."""
+        """Is what we need next on our delegate's disk? It is sent as we acknowledge: to request each number
+        as soon as there is room for it would be a request per message."""
         return self._spilled and inbound.next <= inbound.stable
 
     def _has_enough(self, inbound: Inbound) -> bool:
-        """Nobody waits for one whose backlog is on disk, so nobody but us bounds what it keeps in memory."""
+        """Is our memory full? If our backlog goes to disk no sender waits for us, so we bound it
+        ourselves."""
         return self._spilled and inbound.store.bytes >= 2 * self._config.window_bytes
 
     def _watch(self, sender: Sender) -> None:
@@ -518,7 +522,7 @@ class Senders:
             self._troubled.pop(sender.endpoint, None)
 
     def _hole_due(self, inbound: Inbound) -> Instant | None:
-        """One that has enough asks only for what it needs next, and when its program has taken the rest."""
+        """If our memory is full we request only what we need next, and when the program has read the rest."""
         if not self._has_enough(inbound):
             return inbound.holes.next_due
         return inbound.holes.holes[0].due if inbound.holes.holes and inbound.told == inbound.next else None
@@ -530,7 +534,7 @@ class Senders:
         return inbound.holes.holes[:1] if due is not None and due <= self._voice.now else []
 
     def _later(self, times: int) -> Instant:
-        """When to ask for something that others asked for, or that was repaired, so many times."""
+        """When to request what was requested by others, or repaired, so many times."""
         config = self._config
         wait = self._voice.luck.between(config.nak_wait_min_s, config.nak_wait_max_s)
         return self._voice.now + wait * min(1 << times, config.backoff_max)
@@ -538,7 +542,7 @@ class Senders:
     # Repair
 
     def recover(self) -> None:
-        """Ask for what is due, and repair what nobody else has (X-081)."""
+        """Request what is due, and send the repairs that no other holder has sent (X-081)."""
         self._recover.fired()
         now = self._voice.now
         for stream in sorted(self._troubled):
@@ -572,7 +576,7 @@ class Senders:
             self._voice.cast(Data(sender.endpoint, run, inbound.high, inbound.stable, True, 0, offset, size))
 
     def overhear(self, data: Data) -> None:
-        """A part of a message that we have: somebody else repaired it."""
+        """A part of a message that we have: another holder repaired it."""
         sender = self.running.get(data.stream)
         if sender is not None and data.repair:
             sender.promises.heard(*places_of(data))
@@ -589,7 +593,7 @@ class Senders:
         return config.parts_bytes if inbound.waits_for(number, config.held_messages) else 0
 
     def asked(self, nak: Nak) -> None:
-        """Somebody in our LAN misses something of a stream that we hear too."""
+        """A receiver of our LAN misses something of a stream that we receive too."""
         sender = self.running.get(nak.stream)
         if sender is None:
             return
@@ -603,8 +607,8 @@ class Senders:
         self._watch(sender)
 
     def below(self, below: Below) -> None:
-        """A holder has forgotten what we miss. Once we believe that, a promise to us is broken: the program
-        is told what is lost of this stream, which goes on behind it, as do all others (TX-13)."""
+        """A holder has forgotten what we miss. After `BELOWS_MAX` such answers the program is told of a `Gap`
+        in this stream, which goes on after it, as do all others (TX-13)."""
         sender = self.running.get(below.stream)
         if sender is None or type(sender.state) is not SenderActive or below.holder != self._voice.lan:
             return
@@ -625,7 +629,7 @@ class Senders:
     # Status
 
     def say_status(self) -> None:
-        """What we need next of each stream, to our delegate, for as long as it has not become stable."""
+        """Acknowledge: what we need next of each stream, to our delegate, until it has become stable."""
         self._status.fired()
         self._since_status = self._bytes_since_status = 0
         have = self.unsettled()
@@ -637,8 +641,8 @@ class Senders:
             self._status.at(self._voice.now + self._config.status_s)
 
     def unsettled(self) -> list[tuple[Stream, int]]:
-        """What we need next of every stream of which home may not know that we have what we have; and of
-        those whose rest is on our delegate's disk, which sends it as we take it."""
+        """What we need next of every stream whose home may lack our acknowledgement; and of those whose rest
+        is on our delegate's disk, which sends it as we acknowledge."""
         found = [
             (stream, sender.acknowledged)
             for stream, sender in self.running.items()
@@ -652,7 +656,8 @@ class Senders:
         return sorted(found)
 
     def _catches_up(self, sender: Sender) -> bool:
-        """Is the rest of it on our delegate's disk, or was it a moment ago? It must know when it is not."""
+        """Is the rest of it on our delegate's disk, or was it a moment ago? Then our delegate waits for
+        this."""
         if self._spilled and sender.acknowledged <= sender.inbound.stable:
             sender.behind = CAUGHT_UP
         elif sender.behind:
@@ -660,7 +665,7 @@ class Senders:
         return sender.behind > 0
 
     def have(self, lan: Domain | None = None) -> Have:
-        """What we need next of every stream (of one LAN), those lost with their domain included."""
+        """What we need next of every stream (of one LAN), those cut off with their domain included."""
         needs: dict[Stream, int] = {
             stream: ended.last + 1 for stream, ended in self.ended.items() if ended.cut_off
         }
@@ -669,7 +674,7 @@ class Senders:
         return tuple([(each, needs[each]) for each in sorted(needs) if lan is None or lan_of(each) == lan])
 
     def forget_ended(self) -> None:
-        """What ended long ago: the oldest come first."""
+        """Forget streams that ended long ago: the oldest come first."""
         while self.ended and self.ended[first := next(iter(self.ended))].until <= self._voice.now:
             del self.ended[first]
 

@@ -84,7 +84,7 @@ class Outbound:
         self.stable, self.store = before.stable, before.store
 
     def submit(self, count: int, block: bytes, at: float) -> bool:
-        """Was there credit for this? More than that is refused as a whole."""
+        """False if there was no credit for all of this: then nothing is taken."""
         if (
             self.state is _CLOSING
             or self._submitted + count > self._credit
@@ -100,7 +100,7 @@ class Outbound:
         return True
 
     def give_credit(self) -> None:
-        """Room in the queue is the program's to fill."""
+        """Let the program fill the room in the queue."""
         upto = self._submitted - self.queued + self._config.queue_messages
         # Not for every message: a credit wakes the program up, so it should be a fair part of the queue.
         if (
@@ -166,7 +166,7 @@ class Outbound:
         return True
 
     def pulse(self) -> None:
-        """After silence: this was the last number (X-080). Said again, ever more seldom."""
+        """After silence: send our last number (X-080), repeatedly, with back-off."""
         self._heartbeat.fired()
         voice, config = self._voice, self._config
         due = self._last_emit + config.heartbeat_s

@@ -115,8 +115,8 @@ class FifoConfig(Struct, frozen=True, kw_only=True):
         links of the old one for this long. Default 1.0.
     `silent_s`
         A delegate that is in the group, and from which nothing came on the data channel for this long
-        although it was sent data and probed, is routed around. Default 3.0. Raising it: streams stall for longer when
-        data between two sites is cut off, and fewer detours on very bad networks.
+        although it was sent data and probed, is routed around. Default 3.0. Raising it: streams stall for
+        longer when data between two sites is cut off, and fewer detours on very bad networks.
     `root`
         The LAN at the root; None chooses the one with the least sum of round trips. Default None.
     `parity_frames`
