@@ -239,11 +239,7 @@ class Aggregate:
         for who in sorted(self.origins):
             origin = self.origins[who]
             parts, settle_s = self.voice.parts, config.nak_wait_max_s
-            due = [
-                hole
-                for hole in origin.inbound.holes.due(now, RANGES_MAX)
-                if not parts.still_coming(now, who, hole, settle_s)
-            ]
+            due = parts.not_coming(now, who, origin.inbound.holes.due(now, RANGES_MAX), settle_s)
             if due:
                 attempt = max(hole.asked for hole in due) + 1
                 for nak in questions(who, due, self.lan, attempt, parts):

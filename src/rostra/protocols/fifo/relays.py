@@ -248,8 +248,7 @@ class Relays:
         self.receivers.add(receiver)
         if receiver in self.newcomers:
             self.newcomers.discard(receiver)
-            for stream in sorted(self.running):
-                relay = self.running[stream]
+            for _, relay in sorted(self.running.items()):
                 if relay.final is not None and relay.pins.unpin(receiver):
                     self._settle(relay)
 
@@ -261,8 +260,7 @@ class Relays:
     def hand_over(self, lan: Domain) -> None:
         """Send what was kept for it together with its starts: as much of each stream as its delegate can
         buffer before it knows them. It requests the rest."""
-        for stream in sorted(self.running):
-            relay = self.running[stream]
+        for _, relay in sorted(self.running.items()):
             start = relay.pins.owed_to(lan)
             if relay.lan == self._voice.lan and start is not None:
                 room = self._config.early_bytes
@@ -272,7 +270,7 @@ class Relays:
                     if room < 0:
                         break
                     # One hop more than an answer to a question, by which its delegate would measure the way.
-                    again = Data(stream, run, relay.inbound.high, relay.pins.stable, repair=True, hop=1)
+                    again = Data(relay.stream, run, relay.inbound.high, relay.pins.stable, repair=True, hop=1)
                     self._voice.transmit(lan, again)
 
     def offer(self, relay: Relay, receiver: Endpoint, needs: int | None) -> int:
@@ -328,8 +326,7 @@ class Relays:
         self.newcomers.discard(receiver)
         until = self._voice.now + self._config.resume_s if cut_off else None
         self.spills.part(receiver, until)
-        for stream in sorted(self.running):
-            relay = self.running[stream]
+        for _, relay in sorted(self.running.items()):
             if relay.pins.unpin(receiver, until):
                 self._settle(relay)
 
@@ -337,8 +334,7 @@ class Relays:
         self.heard_of_lan(lan)
         self.pinned.pop(lan, None)
         until = self._voice.now + self._config.resume_s if cut_off else None
-        for stream in sorted(self.running):
-            relay = self.running[stream]
+        for _, relay in sorted(self.running.items()):
             if relay.lan == self._voice.lan and relay.pins.unpin_lan(lan, until):
                 self._settle(relay)
 

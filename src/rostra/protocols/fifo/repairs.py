@@ -73,12 +73,8 @@ class Repairs:
         self._alarm.fired()
         for stream in sorted(self._troubled):
             relay = self._troubled[stream]
-            settle_s = self._config.nak_extra_s
-            due = [
-                hole
-                for hole in relay.inbound.holes.due(self._voice.now, RANGES_MAX)
-                if not self._voice.parts.still_coming(self._voice.now, stream, hole, settle_s)
-            ]
+            due = relay.inbound.holes.due(self._voice.now, RANGES_MAX)
+            due = self._voice.parts.not_coming(self._voice.now, stream, due, self._config.nak_extra_s)
             new, old = [each for each in due if not each.asked], [each for each in due if each.asked]
             for holes in (new, old):
                 if holes:

@@ -181,9 +181,9 @@ class Senders:
 
     def home_lost(self, lan: Domain) -> None:
         """This LAN is lost, and with it those that could repair the last messages of its senders."""
-        for sender in [self.running[stream] for stream in sorted(self.running)]:
+        for stream, sender in sorted(self.running.items()):
             if sender.lan == lan and sender.has_left:
-                self._voice.set_timer(self._config.drain_s, "drain", sender.endpoint)
+                self._voice.set_timer(self._config.drain_s, "drain", stream)
 
     def left_unnoticed(self, endpoint: Endpoint, stamp: Stamp) -> None:
         """A sender left whose join notice has not come: forget it (TX-5)."""
@@ -548,18 +548,12 @@ class Senders:
         for stream in sorted(self._troubled):
             sender = self._troubled[stream]
             parts, settle_s = self._voice.parts, self._config.nak_wait_max_s
-            due = [
-                hole
-                for hole in self._due(sender.inbound)
-                if not parts.still_coming(now, stream, hole, settle_s)
-            ]
+            due = parts.not_coming(now, stream, self._due(sender.inbound), settle_s)
             if due:
-                attempt = 0
                 for hole in due:
-                    hole.asked += 1
-                    hole.asked_at = now
+                    hole.asked, hole.asked_at = hole.asked + 1, now
                     hole.due = self._later(hole.asked)
-                    attempt = max(attempt, hole.asked)
+                attempt = max([hole.asked for hole in due])
                 for nak in questions(stream, due, self._host, attempt, parts):
                     self._voice.cast(nak)
             for promise in sender.promises.due(now):

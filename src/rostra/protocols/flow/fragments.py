@@ -179,6 +179,10 @@ class Parts:
         numbers = _within(incoming.numbers, first, last)
         return [(number, incoming.partials[number].missing) for number in numbers]
 
+    def not_coming(self, now: Instant, stream: Stream, holes: Iterable[Hole], settle_s: float) -> list[Hole]:
+        """Those of these holes to request now."""
+        return [hole for hole in holes if not self.still_coming(now, stream, hole, settle_s)]
+
     def still_coming(self, now: Instant, stream: Stream, hole: Hole, settle_s: float) -> bool:
         """Do parts of the first message in this hole still arrive? Then it is not requested yet."""
         incoming = self._streams.get(stream)

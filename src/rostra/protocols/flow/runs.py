@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import msgpack
 
 from rostra.errors import UNDECODABLE
-from rostra.protocols.flow.messages import Data, Range, Run
+from rostra.protocols.flow.messages import Data, Run
 
 _encoder = msgpack.Encoder()
 _decoder = msgpack.Decoder(list[bytes])
@@ -147,8 +147,3 @@ def _after(block: bytes, place: int) -> int:
         return place + 3 + int.from_bytes(block[place + 1 : place + 3], "big")
     assert head == 0xC6, "a block that no program of ours made: sound ones are checked at the door"
     return place + 5 + int.from_bytes(block[place + 1 : place + 5], "big")
-
-
-def ranges_text(ranges: Sequence[Range]) -> str:
-    """For traces: ``7 9-12``."""
-    return " ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
