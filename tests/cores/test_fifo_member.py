@@ -12,6 +12,7 @@ from support.fifobench import (
     entry,
     ignored,
     items,
+    noted,
     numbers,
     speech,
     timers,
@@ -35,7 +36,7 @@ from rostra.protocols.fifo.messages import (
     StartSync,
     SyncReply,
 )
-from rostra.protocols.fifo.sender import SenderSemi
+from rostra.protocols.fifo.sender import SenderActive, SenderAwaitingEnd, SenderDraining, SenderSemi
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.messages import Below, Data, Heartbeat, Nak, Poll, Polled, Pulse, Status
 from rostra.protocols.relaxed.requests import Join, Leave, Resolve
@@ -559,7 +560,11 @@ def test_what_is_behind_a_hole_when_the_time_is_up_is_dropped():
 def test_a_crashed_sender_ends_where_its_home_says():
     bench = flowing()
     bench.hear("huji.h2", data(NEAR, 1, 2))
-    assert items(bench.left(NEAR)) == []
+    sender = bench.core.senders.running[NEAR.endpoint]
+    assert sender.state == SenderActive()
+    assert items(bench.left(NEAR)) == [] and sender.state == SenderAwaitingEnd()
+    bench.hear("huji", Heartbeat((Pulse(NEAR.endpoint, 4, 0, final=True),)))
+    assert sender.state == SenderDraining("failed", 4)
     effects = bench.hear("huji", Heartbeat((Pulse(NEAR.endpoint, 2, 0, final=True),)))
     assert items(effects) == [ev.Left(NEAR.endpoint, "failed", 2)]
 
@@ -643,9 +648,11 @@ def test_a_sender_stops_a_window_above_what_everybody_has():
     bench.active()
     effects = bench.submit(10)
     assert [cast.message.run.count for cast in speech(effects)] == [8]
-    assert bench.core.sending.blocked
+    assert bench.core.sending.blocked and noted(effects, "blocked") == [bench.me.endpoint]
+    assert noted(bench.submit(1), "blocked") == [], "it is still"
     effects = bench.hear("huji", Heartbeat((Pulse(bench.me.endpoint, 8, 3),)))
-    assert [(cast.message.run.first, cast.message.run.count) for cast in speech(effects)] == [(9, 2)]
+    assert noted(effects, "unblocked") == [bench.me.endpoint]
+    assert [(cast.message.run.first, cast.message.run.count) for cast in speech(effects)] == [(9, 2), (11, 1)]
     assert items(effects)[-1] == ev.Sent(3)
     assert not bench.core.sending.blocked
 

@@ -216,8 +216,7 @@ class DelegateCore:
         self._linger_if_empty()
         for source, message in self.kept.take():
             self._control(source, message)
-        if self.relays.running or self.relays.unknown or self.forwarding.present:
-            self.planner.soon()
+        self.planner.soon()
 
     def _linger_if_empty(self) -> None:
         if not self.locals and isinstance(self.state, In):
@@ -231,7 +230,7 @@ class DelegateCore:
 
     def _linger_ended(self) -> None:
         """3 → 0, unless the last messages of a member that left are still needed: only we have them."""
-        if self.relays.unknown or any(relay.lan == self.lan for relay in self.relays.running.values()):
+        if any(relay.lan == self.lan for relay in self.relays.running.values()):
             self.voice.set_timer(self.config.delegate_linger_s, "linger")
             return
         self.voice.ask(ns.Leave(self.group))
