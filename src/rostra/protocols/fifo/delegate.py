@@ -465,10 +465,10 @@ class DelegateCore:
         if local.role.receives:
             self.relays.arrived(receiver)
         flowing = self._flowing()
-        cuts = [self._cut_of_ours(self._entries(flowing.get(self.lan, []), receiver, have))]
-        for name in sorted(self.peers.machines):
-            entries = self._entries(flowing.get(name, []), receiver, have)
-            cuts.append(self.peers.cut(self.peers.machines[name], entries))
+        cuts = [
+            self._cut(name, self._entries(flowing.get(name, []), receiver, have))
+            for name in (self.lan, *sorted(self.peers.machines))
+        ]
         self.relays.heard_of(receiver)
         for piece, last in pieces(cuts):
             reply = SyncReply(self.group, message.req, self.epoch, piece, self.channel, last)
@@ -481,7 +481,10 @@ class DelegateCore:
         elif (relay := self.relays.running.get(stream)) is not None:
             self.relays.skip(relay, first)
 
-    def _cut_of_ours(self, entries: tuple[CutEntry, ...]) -> Cut:
+    def _cut(self, name: Domain, entries: tuple[CutEntry, ...]) -> Cut:
+        """Of our own LAN, or of another one as we know it."""
+        if name != self.lan:
+            return self.peers.cut(self.peers.machines[name], entries)
         return Cut(self.lan, self.epoch, tuple(sorted(self.floors.items())), self._complete, entries)
 
     @property
@@ -533,17 +536,11 @@ class DelegateCore:
             self.kept.add(source, message)
         elif message.epoch != self.epoch:
             self.voice.ignore("CutRequest", "of another epoch")
-        elif message.lan == self.lan and self._complete:
+        elif self._complete if message.lan == self.lan else self.peers.is_active(message.lan):
             receiver = self.relays.receiver.get(source, source)
-            flowing = self._flowing().get(self.lan, [])
-            ours = self._entries(flowing, receiver, dict(message.have), message.members)
-            self._reply_cut(source, message, self._cut_of_ours(ours))
-        elif self.peers.is_active(message.lan):
-            peer = self.peers.machines[message.lan]
             flowing = self._flowing().get(message.lan, [])
-            receiver = self.relays.receiver.get(source, source)
             entries = self._entries(flowing, receiver, dict(message.have), message.members)
-            self._reply_cut(source, message, self.peers.cut(peer, entries))
+            self._reply_cut(source, message, self._cut(message.lan, entries))
         elif message.lan == self.lan or message.lan in self.peers.machines:
             waiting = self._waiting.setdefault(message.lan, {})
             waiting.pop(source, None)
@@ -602,7 +599,7 @@ class DelegateCore:
             self._owed.pop(name, None)
         else:
             self._owed[name] = message
-        for piece, last in pieces([self._cut_of_ours(entries)]):
+        for piece, last in pieces([self._cut(self.lan, entries)]):
             self.voice.say(
                 delegate_of(name), CutReply(self.group, message.req, self.epoch, piece[0], (), last)
             )

@@ -120,12 +120,7 @@ class Peers:
         """A sender of another LAN."""
         who = member.endpoint
         peer = self.machine(lan_of(who))
-        running = self._relays.running.get(who)
-        if running is not None and running.stamp == member.stamp and running.final is None:
-            return
-        if running is not None:
-            self._relays.drop(who)
-        if peer.phase is not PeerPhase.ACTIVE:
+        if self._flows(who, member.stamp) or peer.phase is not PeerPhase.ACTIVE:
             return
         if cause is Cause.JOIN and member.stamp > self._floor(peer, who):
             self.fresh.pop(who, None)
@@ -133,6 +128,16 @@ class Peers:
             self._relays.begin(who, member.stamp, attributes.role, attributes.next_seq)
         else:
             self._ask(peer)  # its number is old; streams that run go on (X-060)
+
+    def _flows(self, who: Endpoint, stamp: Stamp) -> bool:
+        """Does the stream of this membership flow? That of an earlier one, or one that ends, is dropped."""
+        running = self._relays.running.get(who)
+        if running is None:
+            return False
+        if running.stamp == stamp and running.final is None:
+            return True
+        self._relays.drop(who)
+        return False
 
     def left(self, name: Domain, who: Endpoint, stamp: Stamp | None) -> None:
         peer = self.machines.get(name)
@@ -229,11 +234,8 @@ class Peers:
         return reply.cut.complete
 
     def _apply(self, entry: CutEntry) -> None:
-        running = self._relays.running.get(entry.endpoint)
-        if running is not None and running.stamp == entry.stamp and running.final is None:
-            return  # it flows
-        if running is not None:
-            self._relays.drop(entry.endpoint)
+        if self._flows(entry.endpoint, entry.stamp):
+            return
         noticed = self._view.get(entry.endpoint)
         if noticed is not None and noticed.stamp > entry.stamp:
             return  # it left and joined again since; its notice is fresh
