@@ -50,7 +50,7 @@ def test_members_that_were_noticed_before_the_cut_begin_with_it_in_whatever_orde
     assert controls(bench.joined(*newcomers)) == []
     reply = SyncReply(G, question.req, 1, (cut("huji", h1=1, h2=1),), Channel())
     told = bench.message(bench.source, reply)
-    assert controls(told) == [] and bench.core.senders.announced == frozenset()
+    assert controls(told) == [] and bench.core.senders.announced == set()
     [ready] = [item for item in items(told) if isinstance(item, ev.Ready)]
     assert {member.endpoint for member in newcomers} <= {who for who, _, _ in ready.members}
 

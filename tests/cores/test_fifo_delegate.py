@@ -39,7 +39,7 @@ from rostra.protocols.fifo.messages import (
     ViewId,
 )
 from rostra.protocols.fifo.peers import PeerPhase
-from rostra.protocols.fifo.relay import RelayPhase
+from rostra.protocols.fifo.relay import RelayActive, RelayAwaitingEnd, RelayDraining, RelayPolling
 from rostra.protocols.fifo.repairs import ASKERS_MAX
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.messages import (
@@ -201,7 +201,7 @@ def test_a_sender_that_was_here_before_us_says_where_it_is():
     bench = DelegateBench()
     bench.message(A.endpoint, ForceJoin(G, 1))
     bench.listed(bench.me, A, MIT)
-    assert bench.core.relays.running[A.endpoint].phase is RelayPhase.ANNOUNCED
+    assert A.endpoint in bench.core.relays.unknown and A.endpoint not in bench.core.relays.running
     [early] = controls(bench.message(MIT.endpoint, ViewId(G, 9, 1, 1)))
     assert not early.cut.complete and early.cut.entries == ()
     effects = sync(bench, A, first=1001)
@@ -800,6 +800,22 @@ def test_after_a_crash_the_lan_is_polled_and_its_last_number_is_said():
     assert sent(bench.fire("recover", now=1.0), Nak)[0][1].ranges == ((4, 5),)
 
 
+@pytest.mark.spec("X-050")
+def test_the_end_of_a_crashed_senders_stream_is_polled_for_at_home_and_awaited_elsewhere():
+    bench = with_mit()
+    ours, theirs = [bench.core.relays.running[each.endpoint] for each in (A, FAR)]
+    assert ours.state == theirs.state == RelayActive()
+    bench.hear("huji.h1", data(A, 1, 3))
+    bench.left(A)
+    bench.left(FAR)
+    assert (ours.state, theirs.state) == (RelayPolling(4), RelayAwaitingEnd())
+    bench.hear("huji.h2", Polled(A.endpoint, 6), Polled(A.endpoint, 5))
+    assert ours.state == RelayPolling(6)
+    bench.hear("mit", Heartbeat((Pulse(FAR.endpoint, 2, 0, True),)))
+    bench.fire("poll", A.endpoint)
+    assert (ours.state, theirs.state) == (RelayDraining(5), RelayDraining(2))
+
+
 def test_a_leaver_is_kept_until_everybody_has_its_last_message():
     bench = with_mit()
     bench.hear("huji.h1", data(A, 1, 3))
@@ -910,6 +926,17 @@ def mirror(number, *streams, whole=False, epoch=1, ended=()):
         tuple(Mirrored(member.endpoint, member.stamp, needed) for member, needed in streams),
         ended,
     )
+
+
+@pytest.mark.spec("X-100")
+def test_a_stream_whose_number_is_unknown_is_mirrored_as_one_that_is_needed_from_its_start():
+    from rostra.protocols.fifo.delegate import DelegateCore
+
+    bench = DelegateBench()
+    bench.core = DelegateCore(G, bench.me.endpoint, FifoConfig(), luck=1, channel=Channel(), mirrored=True)
+    [mirror_of_all] = [each.message for each in bench.inside(A, MIT) if isinstance(each, ev.Replicate)]
+    assert A.endpoint in bench.core.relays.unknown
+    assert mirror_of_all.streams == (Mirrored(A.endpoint, A.stamp, 1),)
 
 
 @pytest.mark.spec("X-036", "X-100")

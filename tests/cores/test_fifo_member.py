@@ -12,6 +12,7 @@ from support.fifobench import (
     entry,
     ignored,
     items,
+    noted,
     numbers,
     speech,
     timers,
@@ -35,7 +36,7 @@ from rostra.protocols.fifo.messages import (
     StartSync,
     SyncReply,
 )
-from rostra.protocols.fifo.senders import Phase
+from rostra.protocols.fifo.sender import SenderActive, SenderAwaitingEnd, SenderDraining, SenderSemi
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.messages import Below, Data, Heartbeat, Nak, Poll, Polled, Pulse, Status
 from rostra.protocols.relaxed.requests import Join, Leave, Resolve
@@ -211,7 +212,7 @@ def test_a_sender_known_by_its_number_alone_is_held_until_its_notice_comes():
     bench = MemberBench()
     effects = bench.active(cut("huji", entry(NEAR, 3), h1=1, h2=1))
     assert timers(effects)[f"semi {NEAR.endpoint}"] == 5.0
-    assert bench.core.senders.running[NEAR.endpoint].phase is Phase.SEMI
+    assert bench.core.senders.running[NEAR.endpoint].state == SenderSemi()
     assert items(bench.hear("huji.h2", data(NEAR, 3, 4))) == []
     [status] = [each.message for each in speech(bench.fire("status"))]
     assert status == Status(bench.me.endpoint, ((NEAR.endpoint, 7),))
@@ -239,9 +240,9 @@ def test_whoever_leaves_while_semi_active_leaves_no_trace_and_is_not_revived():
     bench.active(cut("huji", entry(NEAR, 3), h1=1, h2=1))
     bench.hear("huji.h2", data(NEAR, 3))
     assert items(bench.left(NEAR, last=3, stamp=2)) == []
-    assert NEAR.endpoint not in bench.core.senders.running
+    assert not bench.core.senders.follows(NEAR.endpoint)
     bench.core.lans.apply(cut("huji", entry(NEAR, 3), h1=1, h2=1))
-    assert NEAR.endpoint not in bench.core.senders.running
+    assert not bench.core.senders.follows(NEAR.endpoint)
 
 
 @pytest.mark.spec("X-030")
@@ -262,8 +263,10 @@ def test_a_notice_that_came_before_the_reply_is_compared_with_it(order, listed, 
     entries = (entry(late, 8),) if listed else ()
     floor = 4 if order == "floor" or listed else 3
     bench.message(bench.source, SyncReply(G, 1, 1, (cut("huji", *entries, h1=1, h2=floor),), Channel()))
-    running = bench.core.senders.running.get(late.endpoint)
-    assert (running.inbound.start if running.inbound else None) == start
+    senders = bench.core.senders
+    running = senders.running.get(late.endpoint)
+    assert (None if running is None else running.inbound.start) == start
+    assert (late.endpoint in senders.announced) is (start is None)
 
 
 @pytest.mark.spec("X-033")
@@ -311,7 +314,7 @@ def test_whoever_only_receives_is_in_the_view_and_costs_nothing_else():
     bench.active()
     reader = user("mit.h1/reader", role=Role.RECEIVE)
     assert items(bench.joined(reader)) == [ev.Joined(reader.endpoint, Role.RECEIVE)]
-    assert bench.core.senders.running == {}
+    assert not bench.core.senders.follows(reader.endpoint)
     assert items(bench.left(reader, last=0)) == [ev.Left(reader.endpoint, "left", None)]
 
 
@@ -557,7 +560,11 @@ def test_what_is_behind_a_hole_when_the_time_is_up_is_dropped():
 def test_a_crashed_sender_ends_where_its_home_says():
     bench = flowing()
     bench.hear("huji.h2", data(NEAR, 1, 2))
-    assert items(bench.left(NEAR)) == []
+    sender = bench.core.senders.running[NEAR.endpoint]
+    assert sender.state == SenderActive()
+    assert items(bench.left(NEAR)) == [] and sender.state == SenderAwaitingEnd()
+    bench.hear("huji", Heartbeat((Pulse(NEAR.endpoint, 4, 0, final=True),)))
+    assert sender.state == SenderDraining("failed", 4)
     effects = bench.hear("huji", Heartbeat((Pulse(NEAR.endpoint, 2, 0, final=True),)))
     assert items(effects) == [ev.Left(NEAR.endpoint, "failed", 2)]
 
@@ -641,9 +648,11 @@ def test_a_sender_stops_a_window_above_what_everybody_has():
     bench.active()
     effects = bench.submit(10)
     assert [cast.message.run.count for cast in speech(effects)] == [8]
-    assert bench.core.sending.blocked
+    assert bench.core.sending.blocked and noted(effects, "blocked") == [bench.me.endpoint]
+    assert noted(bench.submit(1), "blocked") == [], "it is still"
     effects = bench.hear("huji", Heartbeat((Pulse(bench.me.endpoint, 8, 3),)))
-    assert [(cast.message.run.first, cast.message.run.count) for cast in speech(effects)] == [(9, 2)]
+    assert noted(effects, "unblocked") == [bench.me.endpoint]
+    assert [(cast.message.run.first, cast.message.run.count) for cast in speech(effects)] == [(9, 2), (11, 1)]
     assert items(effects)[-1] == ev.Sent(3)
     assert not bench.core.sending.blocked
 

@@ -201,7 +201,7 @@ def said_and_left(host, number, group):
     me = opened.result.endpoint
     host.step(ev.JoinAsked(me, number, group, number))
     member = host.core.members[group][me]
-    member.sending.open = True
+    member.sending.open()
     host.step(ev.Submitted(me, group, 1, block_of([b"m"])))
     host.step(ev.Heard(group, Domain("huji"), (Heartbeat((Pulse(me, 1, 1),)),)))
     host.step(ev.LeaveAsked(me, number, group))

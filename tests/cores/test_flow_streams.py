@@ -13,7 +13,7 @@ from rostra.protocols.flow.early import Early
 from rostra.protocols.flow.fragments import Parts
 from rostra.protocols.flow.messages import Data, Run
 from rostra.protocols.flow.recovery import PROMISES_MAX, Holes, Luck, Promises, Recent
-from rostra.protocols.flow.runs import block_of, cut, datagrams, is_sound, payloads, ranges_text, take
+from rostra.protocols.flow.runs import block_of, cut, datagrams, is_sound, payloads, take
 from rostra.protocols.flow.streams import Inbound, Store
 
 S = Endpoint("huji.h1/s#1")
@@ -120,10 +120,6 @@ def test_a_block_with_one_byte_spoiled_is_sound_only_if_it_can_still_be_read(siz
         walking.setattr(runs, "_stride", lambda run: 0)
         assert is_sound(spoiled) == by_size
         assert not by_size or len(payloads(spoiled)) == len(sizes)
-
-
-def test_ranges_are_written_as_people_read_them():
-    assert ranges_text([(7, 7), (9, 12)]) == "7 9-12"
 
 
 # Stores and streams, against a set of numbers

@@ -148,6 +148,39 @@ def test_who_does_not_read_is_told_what_it_missed_and_answers_wait(world: World)
     assert isinstance(ann._answers[ann._token], Done)
 
 
+def test_who_is_full_again_while_it_catches_up_is_told_what_it_missed_when_it_reads(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann, bob = Caller(world, ANN), world.program(HOST, "bob")
+    ann.ask(Join(CHESS))
+    world.run(1.0)
+    ann.told.clear()
+    session = ann.link.session
+    assert session is not None and not session.is_full
+    ann.link.stop_reading()
+    assert session.is_full and not session.is_behind
+    for _ in range(3):
+        bob.join(CHESS)
+        bob.leave(CHESS)
+    world.run(1.0)
+    assert session.is_full and session.is_behind
+
+    def send(items: list[Answered | Told]) -> None:
+        for item in items:
+            ann.take(item)
+        session.full()
+
+    with monkeypatch.context() as slow:
+        slow.setattr(ann.link, "send", send)
+        ann.link.read_again()
+        assert session.is_full and not session.is_behind
+        assert Gap not in [type(each) for each in ann.told], "it waits with the rest"
+    ann.link.read_again()
+    world.run(1.0)
+    (gap,) = [each for each in ann.told if isinstance(each, Gap)]
+    assert gap.missed >= 4 and not session.is_full
+
+
 def test_a_watcher_that_does_not_read_gets_a_snapshot_with_the_number_it_has_reached(world: World) -> None:
     ann, bob = Caller(world, ANN), world.program(HOST, "bob")
     assert isinstance(ann.ask(Watch(CHESS)), Done)

@@ -12,7 +12,7 @@ from support.fifobench import G, MemberBench, controls, cut, entry, user
 
 from rostra.groups.members import Cause
 from rostra.protocols.fifo.messages import Channel, CutReply, CutRequest, SyncReply
-from rostra.protocols.fifo.senders import Phase
+from rostra.protocols.fifo.sender import SenderActive
 from rostra.protocols.relaxed.requests import Joined, Left
 
 HOSTS = ("h2", "h3", "h4")
@@ -105,5 +105,5 @@ def test_whatever_the_order_the_view_is_the_same(data):
     assert sorted(running) == sorted(member.endpoint for member in everybody)
     for member in everybody:
         sender = running[member.endpoint]
-        assert (sender.phase, sender.stamp) == (Phase.ACTIVE, member.stamp)
+        assert (sender.state, sender.stamp) == (SenderActive(), member.stamp)
         assert sender.inbound.start in (400, 500, 10 * member.stamp[1])

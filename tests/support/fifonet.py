@@ -544,7 +544,7 @@ class Net:
             core = self.nodes.get(lan)
             for delegate in core.groups.values() if core is not None else ():
                 for stream, relay in delegate.relays.running.items():
-                    if relay.lan != lan or not relay.known or relay.final is not None:
+                    if relay.lan != lan or relay.final is not None:
                         continue
                     host = self.nodes.get(host_of(stream))
                     member = None if host is None else host.members.get(G, {}).get(stream)

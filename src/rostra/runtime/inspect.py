@@ -146,7 +146,6 @@ def _hears(member: MemberCore) -> dict[str, Any]:
             "repaired": sender.repaired,
         }
         for stream, sender in sorted(member.senders.running.items())
-        if sender.inbound is not None
     }
 
 

@@ -1,26 +1,28 @@
-"""Speaking for those who are not in the group: the delegate's part of aggregation (X-054, X-055, TX-24).
+"""Sending for programs that submit without joining: the delegate's part of aggregation (X-054, X-055, TX-24).
 
     submitter ann ── Data 1 2 3 ──▶ ┐                   ┌ a member of the group, `<lan>.-delegate/aggregate`
-    submitter bob ── Data 1 2 ────▶ ┴─ one in turn ───▶ │ Envelope(ann 1-3)  Envelope(bob 1-2) ...
+    submitter bob ── Data 1 2 ────▶ ┴─ round robin ───▶ │ Envelope(ann 1-3)  Envelope(bob 1-2) ...
                                                         └──▶ LAN, tree, every receiver
     submitters ◀── Heartbeat(stable) ── acknowledged ◀── Sent ── stable in that stream
 
-The aggregate is an ordinary member that only sends (`member.py`), on the pretend host of its delegate, and
-this machine is its program. So starts, pins, repair, flow control and the ends of its stream are those of any
-other, and views show one member for a LAN however many submit there.
+The aggregate is an ordinary member that only sends (`member.py`), on the virtual host of its delegate, and
+this machine is its program. So starts, pins, repair, flow control and the end of its stream are those of any
+other, and views show one member per LAN however many programs submit there. A submitter is called
+an **origin** here.
 
-**When is a message acknowledged?** When it is stable in the aggregate's stream: every receiver has taken it
-(X-088). X-055 would be content with a backup; but backups mirror none (`mirror.py`), and what is stable is
-known here anyway. It also makes order easy. A new delegate is a new stream (TX-24); it begins with each
-origin where that one's acknowledgements end, which is never above what some receiver lacks (decision 0020).
+**When is a message acknowledged?** When it is stable in the aggregate's stream: every receiver has it
+(X-088). Here we differ from the specification, for which a backup that has it is enough (X-055): our backups
+hold no messages (`mirror.py`), and what is stable is known here anyway. It also keeps order simple. A new
+delegate is a new stream (TX-24) that begins, for each origin, after its last acknowledgement, which is never
+above what some receiver lacks (decision 0020).
 
-**First words.** The aggregate often comes into the group with its delegate, since nobody else of its LAN may
-be in it. It speaks when every delegate that was there has asked for our numbers: whoever is in the group then
-is owed its first message. And a server that has just started waits for a moment (`semi_wait_s`): it does not
-know yet who is there, and what is said to nobody is acknowledged at once.
+**The first message.** The aggregate often joins the group together with its delegate, since no other member
+of its LAN may be in it. It sends when every delegate that was in the group has asked for our numbers: all
+members by then are owed its first message. And a server that has just started waits for `semi_wait_s`: it
+does not know the members yet, and what is sent to none is acknowledged at once.
 
-Bounds: of one origin a window; of all of them `queue_bytes`. What does not fit is not taken, and asked for
-when there is room.
+Bounds: a window per origin; `queue_bytes` for all of them. What does not fit is dropped, and requested when
+there is room.
 """
 
 from collections import deque
@@ -62,11 +64,11 @@ from rostra.protocols.flow.runs import block_of, cut, take
 from rostra.protocols.flow.streams import Inbound
 
 ENVELOPE_BYTES = 256
-"""What an envelope may add to the block that is in it."""
+"""The most that an envelope adds to its block."""
 
 
 class SubmittingOrigin:
-    """One submitter of our LAN."""
+    """One submitter of our LAN, whose messages are carried by our stream."""
 
     __slots__ = ("acknowledged", "endpoint", "heard_at", "inbound", "since")
 
@@ -83,8 +85,8 @@ class SubmittingOrigin:
 
 
 class Aggregate:
-    """All submitters of a LAN to one group. `wait` says how long it takes until a message reaches whoever is
-    there, if that is known; `next_seq` goes on from an earlier membership of the same endpoint."""
+    """All submitters of a LAN to one group. `wait` returns the seconds until a message reaches all members,
+    if that is known; `next_seq` goes on from an earlier membership of the same endpoint."""
 
     def __init__(
         self,
@@ -107,7 +109,7 @@ class Aggregate:
         self.origins: dict[Endpoint, SubmittingOrigin] = {}
         self._wait = wait
         self._luck = luck
-        self._due: dict[Endpoint, SubmittingOrigin] = {}  # with something to emit, in turn
+        self._due: dict[Endpoint, SubmittingOrigin] = {}  # with something to emit, round robin
         self._emitted: deque[tuple[int, SubmittingOrigin, int]] = (
             deque()
         )  # our number, whose, and up to which of its
@@ -119,7 +121,7 @@ class Aggregate:
 
     @property
     def over(self) -> bool:
-        """Nobody submits, and nobody did for long."""
+        """No program submits, and none did for long."""
         return self.member is None and not self.origins
 
     @property
@@ -148,7 +150,7 @@ class Aggregate:
         return effects
 
     def feed(self, now: Instant) -> list[Effect]:
-        """Our voice may have been given to us."""
+        """Our delegate was stepped: we may be allowed to send now."""
         self.voice.now = now
         effects = self.voice.effects = []
         self._feed()
@@ -157,7 +159,7 @@ class Aggregate:
     # From submitters
 
     def concerns(self, message: Speech) -> bool:
-        """Does a submitter say this?"""
+        """Is this a message of a submitter?"""
         match message:
             case StartSubmit():
                 return True
@@ -189,12 +191,12 @@ class Aggregate:
                 case StartSubmit(who) if host_of(who) == source:
                     self._start(message)
                 case Heartbeat() | Nak():
-                    self._drive(Heard(self.group, source, (message,)))  # our delegate, about our stream
+                    self._drive(Heard(self.group, source, (message,)))  # from our delegate, about our stream
                 case _:
                     self.voice.ignore(type(message).__name__, "not for an aggregate")
 
     def _start(self, message: StartSubmit) -> None:
-        """Somebody of our LAN has messages for the group."""
+        """A program of our LAN has messages for the group."""
         now, who = self.voice.now, message.origin
         origin = self.origins.get(who)
         if origin is None or origin.since != message.since:
@@ -221,7 +223,7 @@ class Aggregate:
             self._due.setdefault(origin.endpoint, origin)
 
     def _pulse(self, origin: SubmittingOrigin, pulse: Pulse) -> None:
-        """It has fallen silent, and wants to know how we stand."""
+        """It has sent all it has, and asks for acknowledgement."""
         origin.heard_at = self.voice.now
         origin.inbound.hear_high(pulse.high)
         self._look_for_holes(origin)
@@ -232,16 +234,12 @@ class Aggregate:
         self._holes.at(origin.inbound.holes.next_due)
 
     def _ask(self) -> None:
-        """At once, then ever more seldom: the way is short, and its other end knows what it has."""
+        """Request what is missing: at once, then with back-off."""
         now, config = self.voice.now, self.config
         for who in sorted(self.origins):
             origin = self.origins[who]
             parts, settle_s = self.voice.parts, config.nak_wait_max_s
-            due = [
-                hole
-                for hole in origin.inbound.holes.due(now, RANGES_MAX)
-                if not parts.still_coming(now, who, hole, settle_s)
-            ]
+            due = parts.not_coming(now, who, origin.inbound.holes.due(now, RANGES_MAX), settle_s)
             if due:
                 attempt = max(hole.asked for hole in due) + 1
                 for nak in questions(who, due, self.lan, attempt, parts):
@@ -263,7 +261,7 @@ class Aggregate:
             self._drive(JoinAsked(self.me, 0, self.group, self._luck, Role.SEND))
 
     def _feed(self) -> None:
-        """One envelope of each in turn, as the window lets them out."""
+        """Emit one envelope of each origin in turn, as the window allows."""
         if self._due:
             self._join()
         while (
@@ -288,7 +286,7 @@ class Aggregate:
             self._drive(Submitted(self.me, self.group, 1, block_of([encode(envelope)]), run.at))
 
     def _next(self, origin: SubmittingOrigin) -> Run:
-        """As much as fits a datagram, or one message that does not."""
+        """The next messages that fit a datagram, or one message that does not."""
         inbound = origin.inbound
         whole = inbound.store.runs[0]
         run = cut(whole, inbound.told, min(whole.end, inbound.next))
@@ -301,7 +299,7 @@ class Aggregate:
         return run
 
     def _drive(self, event: Event) -> None:
-        """Our member is told this; what it says to its program is for us."""
+        """Step our member. We are its program, and take what it delivers."""
         member = self.member
         if member is None:
             self.voice.ignore(type(event).__name__, "not in the group")
@@ -318,7 +316,7 @@ class Aggregate:
                     self.voice.effects.append(effect)
 
     def _held_by_the_group(self, stable: int) -> None:
-        """Every receiver has our messages up to this one: so their submitters need not keep them (X-055)."""
+        """Every receiver has our messages up to this one: acknowledge them to their submitters (X-055)."""
         news: dict[Endpoint, SubmittingOrigin] = {}
         while self._emitted and self._emitted[0][0] <= stable:
             _, origin, last = self._emitted.popleft()
@@ -337,8 +335,9 @@ class Aggregate:
                 self.voice.transmit(host, Heartbeat(tuple(pulses[begin : begin + ENTRIES_MAX])))
 
     def _parted(self, member: MemberCore) -> None:
-        """We have left the group, mostly after a silence. Numbers go on if we come back (TX-11). What nobody
-        confirmed is with its submitter still, who is asked for it as if we had just begun."""
+        """We have left the group, mostly after a silence. Numbers go on if we come back (TX-11).
+        Unacknowledged messages are still with their submitters, and are requested again as if we had just
+        begun."""
         self.next_seq = member.sending.next_seq
         self.member = None
         for _, origin, _ in self._emitted:

@@ -1,10 +1,10 @@
-"""Who hears what a host receives of a group: one member, or all of a host that share what is received.
+"""The readers of what a host receives of a group: one member, or all members of the host that share it.
 
-    what is received, once ──▶ reading   ready, and their programs read: told at once
-                           └─▶ holding   waiting for their first list, or paused: told when they read (again)
+    what is received, once ──▶ reading   ready, and their programs read: delivered at once
+                           └─▶ holding   waiting for their first list, or paused: delivered when they read
 
-What one that does not read is owed is a place in each stream (`Inbound.lagging`), from where it is told the
-rest later; only of a stream that others speak through are its items kept (`Reader.held`).
+For a reader that holds, its next number in each stream is kept (`Inbound.lagging`), and the rest delivered
+from there later. Only of an aggregate's stream the items themselves are kept (`Reader.held`).
 """
 
 from typing import Protocol
@@ -17,12 +17,12 @@ from rostra.protocols.flow.fragments import NO_PARTS, Parts
 
 
 class Reader(Protocol):
-    """A member, as those see it who hand something to it."""
+    """A member, as the machines see it that deliver to it."""
 
     me: Endpoint
     ready: bool  # it was given its first list
     paused: bool  # its program does not read
-    mute: bool  # it is leaving, and is told nothing more of others
+    mute: bool  # it is leaving, and is delivered nothing more
     held: list[Item]
 
 
@@ -52,7 +52,7 @@ class Audience:
 
 
 class HostVoice(StepContext):
-    """A voice whose items are for an audience. `me` is the only member's name, or the host's."""
+    """A step context whose items go to an audience. `me` is the only member's name, or the host's."""
 
     __slots__ = ("_joined", "audience")
 
@@ -64,7 +64,7 @@ class HostVoice(StepContext):
         self._joined: list[Joined] | None = None  # of one notice, while they are gathered
 
     def gather_joins(self) -> None:
-        """All who join from now on are told in one item, until something else is told or `told_joins`."""
+        """Gather the joins from now on into one item, until another item is delivered or `told_joins`."""
         self._joined = []
 
     def told_joins(self) -> None:
@@ -82,15 +82,15 @@ class HostVoice(StepContext):
 
     @property
     def speaks_as(self) -> Endpoint:
-        """The member whose name stands for all of them, where the protocol needs one."""
+        """The member that stands for all of them, where the protocol needs one name."""
         return next(iter(self.audience.members), self.me)
 
     def is_alone(self, who: Endpoint) -> bool:
-        """Is this the only member, whom nobody here hears?"""
+        """Is this the only member here, so that its stream has no reader here?"""
         return who in self.audience.members and len(self.audience.members) == 1
 
     def tell(self, item: Item) -> None:
-        """To all that have had their first list, whether their programs read or not."""
+        """To all readers that have had their first list, whether their programs read or not."""
         if self._joined is not None and type(item) is Joined and not item.resumed:
             self._joined.append(item)
         else:
@@ -111,7 +111,7 @@ class HostVoice(StepContext):
             self.effects.append(Deliver(reader.me, self.group, item))
 
     def hand_on(self, item: Item, stream: Endpoint, *, hold: bool = False) -> None:
-        """What was said, to those who read; `hold`: the others are given it later."""
+        """Messages, to those that read; `hold`: keep them for the others."""
         if self._joined:
             self._tell_joins()
         effects, group = self.effects, self.group

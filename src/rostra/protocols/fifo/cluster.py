@@ -3,7 +3,7 @@
     ClusterCore                                              DomainServer, the cluster's
     ┌────────────────────────────────────────────────┐       ┌───────────────────┐
     │ DelegateCore, one per group                    │       │                   │
-    │ Aggregate, for those who submit                │       │                   │
+    │ Aggregate, for submitters                      │       │                   │
     │   │ Ask                 ▲ Told                 │       │                   │
     │   ▼                     │                      │  call │                   │
     │ LocalServer, of a host that exists only here ──┼──────▶│ takes it for one  │
@@ -11,9 +11,11 @@
     │                                                │◀──────┼── Send            │
     └────────────────────────────────────────────────┘       └───────────────────┘
 
-**Delegate first** (N7). The delegate is a child of its own cluster's server. What the server sends to it is
-handed over in the same step, before anything leaves for the LAN's hosts; and what the delegate then says to a
-host stands behind the notice on that host's link.
+**Delegate first** (N7). The delegate is a child of its own cluster's server. It receives what the server
+sends in the same step, before anything leaves for the LAN's hosts; and what the delegate then sends to a host
+stands behind the notice on that host's link.
+
+On the way to other delegates frames are paced (`pace.py`) and may carry parity (`fec.py`).
 """
 
 from collections import deque
@@ -78,10 +80,10 @@ from rostra.protocols.relaxed.messages import Routed
 NOBODY: Final = Endpoint("")
 
 PARITY: Final = "parity"
-"""What the timers are for that close blocks of frames to another LAN."""
+"""Timers that close a block of frames with its parities."""
 
 PACE: Final = "pace"
-"""What those are for that let frames out to it, of whatever group."""
+"""Timers that let the next paced frame out, of whatever group."""
 
 ANY: Final = Group("", ROOT)
 
@@ -115,10 +117,10 @@ class ClusterCore(Service):
         self.channel, self.address = channel or Channel(), address
         self.host = self.guest = delegate_host(self.lan)
         self.local: LocalServer | None = None  # made when the first group needs it
-        self.me = self.mouth = NOBODY  # as the delegate, and as the speaker for those who submit
+        self.me = self.mouth = NOBODY  # its endpoints: the delegate's and the aggregate's
         self.groups: dict[Group, DelegateCore] = {}
         self.aggregates: dict[Group, Aggregate] = {}
-        self.replicas, self.backup = replicas, backup  # is there another one like us? is it the active one?
+        self.replicas, self.backup = replicas, backup  # other replicas exist; one of them is active, not we
         self._luck = luck
         self._makers: dict[tuple[Group, Domain], ParityMaker] = {}
         self._readers: dict[tuple[Group, Domain], ParityReader] = {}
@@ -128,11 +130,12 @@ class ClusterCore(Service):
         self._token = 0
         self._asked: dict[int, DelegateCore | Aggregate] = {}
         self._numbers: dict[Group, int] = {}  # where an aggregate goes on after a leave (TX-11)
-        self._between: deque[tuple[Group, Event, bool]] = deque()  # said by one of the two, and for the other
-        self._knows_all: Instant | None = None  # from when on we know whoever is there
+        self._between: deque[tuple[Group, Event, bool]] = deque()  # delegate to aggregate, or back
+        self._knows_all: Instant | None = None  # from when on we know all members
 
     def receiving_hosts(self, group: Group) -> set[Domain]:
-        """The hosts of our LAN that have members in this group; the aggregate is in this very process."""
+        """The hosts of our LAN that have members in this group, without our own: the aggregate is in this
+        process."""
         delegate = self.groups.get(group)
         return set() if delegate is None else {host_of(each) for each in delegate.locals} - {self.host}
 
@@ -223,7 +226,7 @@ class ClusterCore(Service):
         return max([machine.room(stream, number) for machine in machines], default=0)
 
     def _appointed(self, now: Instant, epoch: int, out: list[Effect]) -> None:
-        """It is our turn: appear under the new epoch, and go on with every group that was mirrored to us."""
+        """This replica is active now: join under the new epoch every group that was mirrored to us."""
         self.backup = False
         self._knows_all = now
         self._connect(now, epoch, out)
@@ -252,9 +255,9 @@ class ClusterCore(Service):
                 assert self.local is not None
                 message = effect.message
                 if isinstance(message, Routed):
-                    # Whoever speaks to the delegate need not know its epoch.
-                    whoever = delegate_of(self.lan)
-                    to = tuple([self.me if each == whoever else each for each in message.destinations])
+                    # A source need not know the delegate's epoch: 0 stands for the present one.
+                    any_epoch = delegate_of(self.lan)
+                    to = tuple([self.me if each == any_epoch else each for each in message.destinations])
                     message = replace(message, destinations=to)
                 self._from_local(now, self.local.step(now, Received(self.lan, message)), out)
             else:
@@ -298,14 +301,15 @@ class ClusterCore(Service):
             self._perform(now, machine, machine.step(now, Told(notice)), out)
 
     def _may_speak(self, source: Endpoint, group: Group) -> bool:
-        """Hosts of our LAN speak of groups that they have members in. Others are the delegate's to judge."""
+        """May this endpoint send control messages about this group? A host of our LAN needs a member in it;
+        other sources are checked by the delegate (`permitted.py`)."""
         host = host_of(source)
         return parent(host) != self.lan or host == self.host or host in self.server.table.child_holders(group)
 
     def _tables(
         self, endpoints: tuple[Endpoint, ...]
     ) -> list[dict[Group, DelegateCore] | dict[Group, Aggregate]]:
-        """Whom a notice is for; a delegate before all others of its LAN."""
+        """The machines that a notice is for, delegates first."""
         found: list[dict[Group, DelegateCore] | dict[Group, Aggregate]] = []
         if self.me in endpoints:
             found.append(self.groups)
@@ -380,12 +384,12 @@ class ClusterCore(Service):
         elif aggregate.waits:
             self._perform(now, aggregate, aggregate.feed(now), out)
 
-    # Those who submit
+    # Submitters
 
     def _submitted(
         self, now: Instant, group: Group, source: Domain, messages: list[Speech], out: list[Effect]
     ) -> list[Speech]:
-        """What submitters of our LAN say is for the aggregate; the rest is given back."""
+        """Messages of submitters go to the aggregate; the others are returned."""
         if self.backup:
             return messages
         aggregate = self._aggregate(now, group, out)
@@ -419,9 +423,9 @@ class ClusterCore(Service):
         return aggregate
 
     def _wait(self, now: Instant, group: Group) -> float | None:
-        """How long an aggregate must hold its tongue; None if that is not for time to say. A server that has
-        just started does not know yet who is there, and would speak to nobody. Then every delegate that was
-        there before ours must have asked for our numbers."""
+        """Seconds until the aggregate may send; None if that does not depend on time alone. A server that has
+        just started does not know the members yet, and what is sent to none is acknowledged at once. After
+        that, every delegate that was in the group before ours must have asked for our numbers."""
         delegate = self.groups.get(group)
         if delegate is None or not isinstance(delegate.state, In | Lingering) or delegate.relays.awaited_lans:
             return None
@@ -447,7 +451,7 @@ class ClusterCore(Service):
             self._fragments.forget(group)
 
     def _inside(self, now: Instant, speaker: DelegateCore | Aggregate, message: Speech) -> None:
-        """A delegate and its aggregate hear each other here; in turn, so that nothing is overtaken."""
+        """Between a delegate and its aggregate messages are queued, so that they stay in order."""
         if isinstance(speaker, Aggregate):
             whole, _ = self._fragments.whole(now, speaker.group, (message,))
             if whole:
@@ -473,7 +477,7 @@ class ClusterCore(Service):
         for piece in maker.add(message):
             self._say(now, to, group, piece, out)
 
-    # Not faster than a way can take it
+    # Congestion control
 
     def _say(self, now: Instant, to: Domain, group: Group, frame: Frame, out: list[Effect]) -> None:
         pace = self._paces.get(to)
@@ -496,7 +500,7 @@ class ClusterCore(Service):
     def _paced_questions(
         self, now: Instant, delegate: DelegateCore, source: Domain, messages: Iterable[Speech]
     ) -> Iterable[Speech]:
-        """Questions tell how much of what we said was lost; and so does it if there are none."""
+        """Tell the congestion control what was lost; drop requests for frames that are on their way."""
         pace = self._paces.get(source)
         if pace is None or (pace.rate is None and not any(type(message) is Nak for message in messages)):
             return messages
@@ -512,7 +516,7 @@ class ClusterCore(Service):
     def _without_parity(
         self, delegate: DelegateCore | None, source: Domain, messages: Iterable[Speech]
     ) -> list[Speech]:
-        """Blocks are kept of delegates that we know; of others, data counts as it is."""
+        """Rebuild lost frames of delegates that we know; take the data of others as it is."""
         knows = delegate is not None and delegate.peers.delegate(source) is not None
         plain: list[Speech] = []
         for message in messages:

@@ -1,4 +1,4 @@
-"""The members of one host in groups with messages: a service beside the host's agent.
+"""The members of one host in FIFO groups: a service beside the host's agent.
 
       HostCore
       ┌────────────────────────────────────────┐
@@ -10,8 +10,8 @@
       │ LocalServer, the notice service        │◀────────────────▶
       └────────────────────────────────────────┘
 
-Members of one host hear each other's casts here, with whole runs; outside, messages are cut to fit datagrams
-(`fragments.py`).
+Members of one host receive each other's casts here, as whole runs; on the network, messages are cut to fit
+datagrams (`fragments.py`).
 """
 
 from collections.abc import Iterable

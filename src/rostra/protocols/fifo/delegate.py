@@ -1,16 +1,18 @@
-"""The group machine at a delegate (table 4.4): the part of a cluster's server that speaks for its LAN.
+"""The group machine at a delegate (table 4.4): the part of a cluster's server that acts for its LAN.
 
-    0 OUT ── ForceJoin, StartSync, CutRequest ──▶ 1 JOINING ── snapshot ──▶ 2 IN ── nobody left ──▶ 3 LINGER
+    0 OUT ── ForceJoin, StartSync, CutRequest ──▶ 1 JOINING ── snapshot ──▶ 2 IN ── LAN empty ────▶ 3 LINGER
       ▲                                                                     ▲                         │
       │                                                                     └── a local member joins ─┤
       └────────────────────────────────────────────────── T_dlinger ──────────────────────────────────┘
 
     4 BACKUP ── Appointed, a new epoch ──▶ 1 JOINING        1, 2, 3 ── a higher epoch of our LAN ──▶ 4 BACKUP
 
-Other LANs are in `peers.py`, streams in `relays.py`, the tree between them in `planner.py`. Everything that
-reaches a LAN through the servers passes its delegate first (N7), before anything leaves for the LAN's hosts.
+It gives the receivers of its LAN their starts, forwards streams between LANs, repairs losses, and announces
+what is stable. Other LANs are in `peers.py`, streams in `relays.py`, the tree between delegates in
+`planner.py`. All that reaches a LAN through the servers reaches its delegate first (N7), before anything
+leaves for the LAN's hosts.
 
-Of members elsewhere only senders are kept; receivers cost a delegate nothing (X-045).
+Of members of other LANs only senders are kept; receivers cost a delegate nothing (X-045).
 """
 
 from collections.abc import Iterable
@@ -85,7 +87,7 @@ from rostra.protocols.relaxed.view import GroupView, ViewChanged
 
 
 class Out(Struct, frozen=True):
-    """0: nobody of our LAN is in the group."""
+    """0: no member of our LAN is in the group."""
 
 
 class Joining(Struct, frozen=True):
@@ -95,15 +97,15 @@ class Joining(Struct, frozen=True):
 
 
 class In(Struct, frozen=True):
-    """2: speaking for our LAN."""
+    """2: acting for our LAN."""
 
 
 class Lingering(Struct, frozen=True):
-    """3: nobody of our LAN is left; somebody may come back."""
+    """3: the last member of our LAN has left; one may come back."""
 
 
 class Backup(Struct, frozen=True):
-    """4: another replica speaks for our LAN; we know enough to go on if it dies."""
+    """4: another replica acts for our LAN; we know enough to go on if it fails."""
 
 
 State = Out | Joining | In | Lingering | Backup
@@ -205,7 +207,7 @@ class DelegateCore:
         self.voice.set_timer(wait_s, "snapshot")
 
     def _enter(self) -> None:
-        """1 → 2: the list is in, split by LAN; what was kept is handled in the order it came (X-031)."""
+        """1 → 2: the list of members has come; kept messages are handled in the order they came (X-031)."""
         self.voice.cancel_timer("snapshot")
         self._become(In())
         self._mirror(whole=True)
@@ -214,8 +216,6 @@ class DelegateCore:
         self._linger_if_empty()
         for source, message in self.kept.take():
             self._control(source, message)
-        if not self.relays.running and not self.forwarding.present:
-            return
         self.planner.soon()
 
     def _linger_if_empty(self) -> None:
@@ -229,7 +229,7 @@ class DelegateCore:
             self._become(In())
 
     def _linger_ended(self) -> None:
-        """3 → 0, unless somebody still needs the last messages of one who left our LAN: only we have them."""
+        """3 → 0, unless the last messages of a member that left are still needed: only we have them."""
         if any(relay.lan == self.lan for relay in self.relays.running.values()):
             self.voice.set_timer(self.config.delegate_linger_s, "linger")
             return
@@ -271,7 +271,7 @@ class DelegateCore:
                 pass  # our own timers ask again
 
     def _concerning(self, members: Members) -> Members:
-        """Everybody of our own LAN; delegates and senders elsewhere (X-045)."""
+        """All members of our own LAN; delegates and senders of others (X-045)."""
         kept = []
         for member in members:
             attributes = attributes_of(member)
@@ -283,7 +283,7 @@ class DelegateCore:
         return tuple(kept)
 
     def _expect_lan_of(self, member: Member) -> None:
-        """Our senders are told of this one in a moment, and may welcome it."""
+        """Our senders get its join notice after us, and may send a welcome at once."""
         lan, attributes = lan_of(member.endpoint), attributes_of(member)
         if lan != self.lan and isinstance(attributes, FifoAttributes) and attributes.role.receives:
             self.relays.expect_lan(lan)
@@ -336,8 +336,8 @@ class DelegateCore:
                 self.peers.joined(member, attributes, cause)
 
     def _local_joined(self, member: Member, attributes: FifoAttributes, cause: Cause | None) -> None:
-        """A new member of our LAN starts at the number of its own join notice (X-040). One that was here
-        before us, or was cut off, goes on where we know it, or says itself where it is."""
+        """A new member of our LAN starts at the number in its join notice (X-040). One that was here before
+        us, or was cut off, goes on where we know it, or sends its number itself."""
         who = member.endpoint
         self.floors[host_of(who)] = max(member.stamp, self.floors.get(host_of(who), member.stamp))
         self.peers.fresh.pop(who, None)
@@ -356,10 +356,9 @@ class DelegateCore:
             self.relays.spills.willing.add(who)
         if not attributes.role.sends:
             return
-        running = self.relays.running.get(who)
         parted = self.relays.parted.get(who)
-        if running is not None:
-            self.relays.drop(running)
+        if who in self.relays.running or who in self.relays.unknown:
+            self.relays.drop(who)
         if cause is Cause.JOIN:
             self.relays.begin(who, member.stamp, attributes.role, attributes.next_seq)
         elif parted is not None and parted.stamp == member.stamp:
@@ -375,8 +374,8 @@ class DelegateCore:
                 epochs.discard(incarnation_of(who))
                 if not epochs:
                     self.peers.delegates.pop(lan, None)
-                # One that leaves has nobody there any more. One that is merely missing, from the list of a
-                # merge as after the news of a loss, may have a successor.
+                # One that leaves has no member there any more. One that is merely missing, from the list
+                # of a merge or after a failure, may have a successor.
                 self.peers.delegate_left(lan, cut_off=not isinstance(why, ns.Left))
             return
         stamp: Stamp | None = None
@@ -444,7 +443,7 @@ class DelegateCore:
             self.voice.effects.append(Located(lan, where))
 
     def _start_sync(self, source: Endpoint, message: StartSync) -> None:
-        """The numbers of everything, and a pin for each of them, in one step (X-024, X-026)."""
+        """Give a receiver its start in each stream, and pin it there in the same step (X-024, X-026)."""
         local = self.locals.get(source)
         if local is None:
             self.kept.add(source, message)  # its join notice is on the way (TX-3)
@@ -466,10 +465,10 @@ class DelegateCore:
         if local.role.receives:
             self.relays.arrived(receiver)
         flowing = self._flowing()
-        cuts = [self._cut_of_ours(self._entries(flowing.get(self.lan, []), receiver, have))]
-        for name in sorted(self.peers.machines):
-            entries = self._entries(flowing.get(name, []), receiver, have)
-            cuts.append(self.peers.cut(self.peers.machines[name], entries))
+        cuts = [
+            self._cut(name, self._entries(flowing.get(name, []), receiver, have))
+            for name in (self.lan, *sorted(self.peers.machines))
+        ]
         self.relays.heard_of(receiver)
         for piece, last in pieces(cuts):
             reply = SyncReply(self.group, message.req, self.epoch, piece, self.channel, last)
@@ -477,22 +476,25 @@ class DelegateCore:
 
     def _can_supply(self, stream: Stream, first: int) -> None:
         """A sender of our LAN has nothing below this number any more."""
-        relay = self.relays.running.get(stream)
-        if relay is not None and not relay.known:
-            self.relays.begin(stream, relay.stamp, relay.role, first)
-        elif relay is not None:
+        if (unknown := self.relays.unknown.get(stream)) is not None:
+            self.relays.begin(stream, unknown.stamp, unknown.role, first)
+        elif (relay := self.relays.running.get(stream)) is not None:
             self.relays.skip(relay, first)
 
-    def _cut_of_ours(self, entries: tuple[CutEntry, ...]) -> Cut:
+    def _cut(self, name: Domain, entries: tuple[CutEntry, ...]) -> Cut:
+        """Of our own LAN, or of another one as we know it."""
+        if name != self.lan:
+            return self.peers.cut(self.peers.machines[name], entries)
         return Cut(self.lan, self.epoch, tuple(sorted(self.floors.items())), self._complete, entries)
 
     @property
     def _complete(self) -> bool:
-        """Has every sender of our LAN said where it is? Only those who were here before us need to."""
+        """Are the numbers of all senders of our LAN known? Those that were here before us have to send
+        theirs."""
         return not self.relays.unknown
 
     def _answer_if_complete(self) -> None:
-        """Those who were answered before our numbers were complete are answered again."""
+        """Answer those again that were answered before our numbers were complete."""
         if not self._complete:
             return
         for source, message in self._waiting.pop(self.lan, {}).items():
@@ -520,12 +522,12 @@ class DelegateCore:
         )
 
     def _flowing(self) -> dict[Domain, list[Relay]]:
-        """The streams that flow, by LAN, sorted."""
+        """The streams whose end is not known, by LAN, sorted."""
         running = self.relays.running
         found: dict[Domain, list[Relay]] = {}
         for stream in sorted(running):
             relay = running[stream]
-            if relay.known and relay.final is None:
+            if relay.final is None:
                 found.setdefault(relay.lan, []).append(relay)
         return found
 
@@ -534,17 +536,11 @@ class DelegateCore:
             self.kept.add(source, message)
         elif message.epoch != self.epoch:
             self.voice.ignore("CutRequest", "of another epoch")
-        elif message.lan == self.lan and self._complete:
+        elif self._complete if message.lan == self.lan else self.peers.is_active(message.lan):
             receiver = self.relays.receiver.get(source, source)
-            flowing = self._flowing().get(self.lan, [])
-            ours = self._entries(flowing, receiver, dict(message.have), message.members)
-            self._reply_cut(source, message, self._cut_of_ours(ours))
-        elif self.peers.is_active(message.lan):
-            peer = self.peers.machines[message.lan]
             flowing = self._flowing().get(message.lan, [])
-            receiver = self.relays.receiver.get(source, source)
             entries = self._entries(flowing, receiver, dict(message.have), message.members)
-            self._reply_cut(source, message, self.peers.cut(peer, entries))
+            self._reply_cut(source, message, self._cut(message.lan, entries))
         elif message.lan == self.lan or message.lan in self.peers.machines:
             waiting = self._waiting.setdefault(message.lan, {})
             waiting.pop(source, None)
@@ -560,7 +556,7 @@ class DelegateCore:
             self.voice.say(source, reply)
 
     def _peer_active(self, name: Domain) -> None:
-        """A LAN's numbers are known: answer those who waited for them, and count it in the tree."""
+        """The numbers of a LAN have come: answer the members that wait for them, and let it into the tree."""
         for source, message in self._waiting.pop(name, {}).items():
             self._cut_request(source, message)
         self._measure(name)
@@ -603,7 +599,7 @@ class DelegateCore:
             self._owed.pop(name, None)
         else:
             self._owed[name] = message
-        for piece, last in pieces([self._cut_of_ours(entries)]):
+        for piece, last in pieces([self._cut(self.lan, entries)]):
             self.voice.say(
                 delegate_of(name), CutReply(self.group, message.req, self.epoch, piece[0], (), last)
             )
@@ -615,7 +611,7 @@ class DelegateCore:
         self.planner.soon()
 
     def _try_kept(self) -> None:
-        """Somebody's notice may have come."""
+        """Handle kept messages whose senders have been noticed by now."""
         if isinstance(self.state, In | Lingering) and self.kept:
             for source, message in self.kept.take(self.locals):
                 self._control(source, message)
@@ -656,7 +652,7 @@ class DelegateCore:
     # Backups
 
     def _mirror(self, *, whole: bool = False) -> None:
-        """Tell our backups what changed, now and every so often."""
+        """Send our backups what changed, now and every `status_s`."""
         if self._mirroring is not None:
             news = self._mirroring.news(self.epoch, list(self.locals), self.relays, whole=whole)
             if news is not None:
@@ -676,7 +672,7 @@ class DelegateCore:
                 self.voice.ignore(type(message).__name__, f"not expected when {type(self.state).__name__}")
 
     def _appointed(self, epoch: Epoch) -> None:
-        """4 → 1 under the new epoch. What our predecessor knew is where we go on (X-100)."""
+        """4 → 1 under the new epoch, from the mirrored state of our predecessor (X-100)."""
         if not isinstance(self.state, Backup) or epoch <= max(self.mirrors.epoch, self.epoch):
             self.voice.ignore("Appointed", "not above the epochs before")
             return
@@ -696,7 +692,7 @@ class DelegateCore:
         self._join()
 
     def _step_down(self) -> None:
-        """2, 3 → 4: a higher epoch speaks for our LAN. Not a word more as a delegate (X-104)."""
+        """2, 3 → 4: a higher epoch acts for our LAN. Send nothing more as a delegate (X-104)."""
         self.voice.ask(ns.Leave(self.group))
         self.relays.spills.end_all()
         self._forget_everything()
@@ -706,7 +702,7 @@ class DelegateCore:
     # Slow receivers
 
     def _lose_patience(self) -> None:
-        """Has somebody of ours been the only one that blocks a sender, for too long (X-091)?"""
+        """Expel receivers of our LAN that alone have blocked a sender for too long (X-091)."""
         may_go = {who for who, local in self.locals.items() if local.slow is Slow.EXPEL}
         for who in self.patience.look(self.relays.running, may_go):
             self._expel(who, "too slow")
@@ -714,13 +710,13 @@ class DelegateCore:
             self.voice.set_timer(self.patience.look_s, "patience")
 
     def _expel_if(self, failed: tuple[Endpoint, str] | None) -> None:
-        """The disk did not take, or did not give, the backlog of a receiver."""
+        """The disk failed to write or read the backlog of a receiver."""
         if failed is not None:
             who, why = failed
             self._expel(who, f"too slow: {why}")
 
     def _expel(self, who: Endpoint, why: str) -> None:
-        """Everybody waits for this one alone, and the group does not want to (X-091)."""
+        """All senders wait for this receiver alone, and the group chose not to (X-091)."""
         needed = self.relays.spills.needed
         acknowledged: Have = tuple(
             [

@@ -26,7 +26,7 @@ from rostra.protocols.relaxed.requests import Denied
 
 
 class JoinAsked(Event, frozen=True):
-    """A program joins a group to speak and listen. Answered once, with `Done` or `Denied`, under `token`."""
+    """A program joins a group to send and receive. Answered once, with `Done` or `Denied`, under `token`."""
 
     endpoint: Endpoint
     token: int
@@ -38,8 +38,8 @@ class JoinAsked(Event, frozen=True):
 
 
 class LeaveAsked(Event, frozen=True):
-    """Answered once, with `Done`, as soon as the group is told; the last messages may still be on their way,
-    and `Parted` says when that has ended."""
+    """Answered once, with `Done`, before the leave is over: the last messages may still be on their way, and
+    `Parted` follows when they are not."""
 
     endpoint: Endpoint
     token: int
@@ -47,7 +47,7 @@ class LeaveAsked(Event, frozen=True):
 
 
 class Submitted(Event, frozen=True):
-    """A program hands over messages: `count` payloads in one block. At most as many as `Credit` allowed."""
+    """A program submits messages: `count` payloads in one block. At most as many as `Credit` allowed."""
 
     endpoint: Endpoint
     group: Group
@@ -57,7 +57,7 @@ class Submitted(Event, frozen=True):
 
 
 class Paused(Event, frozen=True):
-    """A program does not read fast enough: keep what comes until `Resumed`. Senders feel it (X-090)."""
+    """A program does not read fast enough: buffer until `Resumed`. In the end senders are blocked (X-090)."""
 
     endpoint: Endpoint
     group: Group
@@ -72,19 +72,19 @@ class Resumed(Event, frozen=True):
 
 
 class Told(Event, frozen=True):
-    """The notice service told this endpoint something, or answered its question who is there."""
+    """A notice for this endpoint from the membership service, or its answer to `Resolve`."""
 
     notice: Any
 
 
 class JoinRefused(Event, frozen=True):
-    """The notice service did not let us in."""
+    """The membership service refused the join."""
 
     denied: Denied
 
 
 class Ask(Effect, frozen=True):
-    """Ask the notice service, as the endpoint of this machine."""
+    """A request to the membership service, in the name of this machine's endpoint."""
 
     request: Any
 
@@ -93,7 +93,7 @@ class Ask(Effect, frozen=True):
 
 
 class Heard(Event, frozen=True):
-    """A datagram's worth of the data channel, from a host's agent or from the delegate of a LAN."""
+    """The messages of one datagram, from a host's agent or from the delegate of a LAN."""
 
     group: Group
     source: Domain
@@ -104,20 +104,20 @@ class Heard(Event, frozen=True):
 
 
 class Replicated(Event, frozen=True):
-    """Another replica of this cluster's server said this about a group: a `Mirror`, or that one is lost."""
+    """From another replica of this cluster's server: a `Mirror`, or the request for a whole one."""
 
     group: Group
     message: Mirror | MirrorAsked
 
 
 class Appointed(Event, frozen=True):
-    """The replicas agreed that this one is the active one now, with an epoch above all before (X-100)."""
+    """The replicas elected this one: it is active now, with an epoch above all before (X-100)."""
 
     epoch: int
 
 
 class Replicate(Effect, frozen=True):
-    """Say this to the other replicas of this cluster's server, in order."""
+    """Send this to the other replicas of this cluster's server, in order."""
 
     group: Group
     message: Mirror | MirrorAsked
@@ -147,7 +147,7 @@ class ReadSpilled(Effect, frozen=True):
 
 
 class ForgetSpilled(Effect, frozen=True):
-    """What this backlog has below that number is not needed any more; without a number, all of it."""
+    """Delete what this backlog has below that number; without a number, all of it."""
 
     group: Group
     backlog: int
@@ -175,17 +175,17 @@ class SpilledRead(Event, frozen=True):
 
 
 class Item(Struct, frozen=True, array_like=True, tag_field="kind"):
-    """What a program is told about a group, in order."""
+    """What is delivered to a program about a group, in order."""
 
 
 class Ready(Item, frozen=True, tag=1):
-    """The membership is complete: this is everybody, and from now on changes are told."""
+    """The first list of all members. From now on changes are delivered."""
 
     members: tuple[tuple[Endpoint, Role, bytes], ...]
 
 
 class Joined(Item, frozen=True, tag=2):
-    """`resumed` if nothing was missed since it was lost from sight (X-064)."""
+    """A member joined, or is back; `resumed` if nothing of its stream was missed meanwhile (X-064)."""
 
     endpoint: Endpoint
     role: Role
@@ -210,7 +210,7 @@ class Delivered(Item, frozen=True, tag=4, gc=False):
 
 
 class Gap(Item, frozen=True, tag=5):
-    """These numbers will not come. They were said while we were apart and never owed to us: then `Joined`
+    """These numbers will not come. They were sent during a partition and never owed to us: then `Joined`
     follows (X-064). Or they were owed to us, and no holder is left: then the stream goes on (TX-13)."""
 
     endpoint: Endpoint
@@ -235,20 +235,21 @@ class Credit(Item, frozen=True, tag=8):
 
 
 class Excluded(Item, frozen=True, tag=9):
-    """The group went on without us; we have left it."""
+    """We were expelled from the group."""
 
     reason: str
 
 
 class Parted(Item, frozen=True, tag=10):
-    """The leave is over. Nobody confirmed the last `unconfirmed` messages; `unsent` were never emitted."""
+    """The leave is over. The last `unconfirmed` messages were not acknowledged; `unsent` were never
+    emitted."""
 
     unconfirmed: int = 0
     unsent: int = 0
 
 
 class Sent(Item, frozen=True, tag=11):
-    """Everything up to this number of our own is with every receiver."""
+    """Every receiver has our own messages up to this number."""
 
     stable: int
 
@@ -263,13 +264,13 @@ class Aggregated(Item, frozen=True, tag=12, gc=False):
 
 
 class JoinedTogether(Item, frozen=True, tag=13):
-    """Several came at once, each as in `Joined`; none of them is back."""
+    """Several joined at once, each as in `Joined`, none of them back from a partition."""
 
     members: tuple[tuple[Endpoint, Role, bytes], ...]
 
 
 class Deliver(Effect, frozen=True, gc=False):
-    """Hand an item to a program, in the order of effects."""
+    """Deliver an item to a program, in the order of effects."""
 
     endpoint: Endpoint
     group: Group
@@ -280,15 +281,15 @@ class Deliver(Effect, frozen=True, gc=False):
 
 
 class Cast(Effect, frozen=True, gc=False):
-    """Say this to the own LAN: to every other host in it and to its delegate, as the LAN's channel does it.
-    Whoever is on the same host has heard it already."""
+    """Multicast this in our LAN: to every other host in it and to its delegate, as the LAN's channel does it.
+    Members on the same host have received it already."""
 
     group: Group
     message: Speech
 
 
 class Transmit(Effect, frozen=True, gc=False):
-    """Say this to one host's agent, or to one LAN's delegate."""
+    """Send this to one host's agent, or to one LAN's delegate."""
 
     to: Domain
     group: Group
@@ -296,7 +297,7 @@ class Transmit(Effect, frozen=True, gc=False):
 
 
 class Broadcast(Effect, frozen=True, gc=False):
-    """Say this to the delegates of these LANs: with one datagram, as far as the network carries it to all of
+    """Send this to the delegates of these LANs: with one datagram, as far as the network carries it to all of
     them (X-108)."""
 
     to: tuple[Domain, ...]
@@ -312,7 +313,7 @@ class Located(Effect, frozen=True):
 
 
 class Tuned(Effect, frozen=True):
-    """The delegate says how this LAN's channel works."""
+    """How this LAN's data channel works, from its delegate."""
 
     group: Group
     channel: Channel

@@ -1,7 +1,7 @@
-"""What holds after every step, as plain functions: a list of sentences, empty if all is well (IX-1..IX-8).
+"""Invariants after every step, as plain functions that return a list of violations (IX-1..IX-8).
 
-They look at one core alone; what holds between cores (IX-3, IX-4, IX-7, IX-8) is checked by whoever sees them
-all: the simulator and the tests.
+They look at one core alone; invariants between cores (IX-3, IX-4, IX-7, IX-8) are checked by the simulator
+and the tests.
 """
 
 from collections.abc import Iterator
@@ -11,13 +11,12 @@ from rostra.protocols.fifo.delegate import DelegateCore
 from rostra.protocols.fifo.member import Leaving, MemberCore
 from rostra.protocols.fifo.reception import Outside, sends
 from rostra.protocols.fifo.relay import Relay
-from rostra.protocols.fifo.senders import Phase
 from rostra.protocols.flow.messages import Range
 from rostra.protocols.flow.streams import Inbound
 
 
 def member_violations(core: MemberCore) -> list[str]:
-    """Of a member; and of what several share, with the first of them."""
+    """Of a member; of a shared reception with the first of its members."""
     wrong = list(_own_stream(core))
     if core.reception.voice.speaks_as == core.me:
         wrong += [*_senders(core), *_speakers(core)]
@@ -40,15 +39,14 @@ def _own_stream(core: MemberCore) -> Iterator[str]:
 
 def _senders(core: MemberCore) -> Iterator[str]:
     for stream, sender in core.senders.running.items():
-        if (sender.inbound is None) is not (sender.phase is Phase.ANNOUNCED):
-            start = "no start" if sender.inbound is None else "a start"
-            yield f"{stream} is {sender.phase.name} and has {start}"
-        if sender.inbound is not None:
-            yield from _inbound(stream, sender.inbound)
-            if sender.inbound.store.messages > core.config.held_messages + core.config.window_messages:
-                yield f"{stream} fills {sender.inbound.store.messages} places"
-        if core.reception.voice.is_alone(stream):
-            yield "a member hears itself"
+        yield from _inbound(stream, sender.inbound)
+        if sender.inbound.store.messages > core.config.held_messages + core.config.window_messages:
+            yield f"{stream} fills {sender.inbound.store.messages} places"
+    for stream in core.senders.announced:
+        if stream in core.senders.running:
+            yield f"{stream} has begun, and its number is asked for"
+    if any(core.reception.voice.is_alone(who) for who in (*core.senders.running, *core.senders.announced)):
+        yield "a member hears itself"
 
 
 def _speakers(core: MemberCore) -> Iterator[str]:
@@ -89,8 +87,6 @@ def _joined(ranges: list[Range]) -> list[Range]:
 
 def _relays(core: DelegateCore) -> Iterator[str]:
     for stream, relay in core.relays.running.items():
-        if not relay.known:
-            continue
         yield from _inbound(stream, relay.inbound)
         yield from _pins(core, relay)
 

@@ -1,4 +1,4 @@
-"""Control messages that wait until their sender is known."""
+"""Control messages that came before the join notice of their sender: kept, within a bound per host."""
 
 from collections.abc import Container
 from typing import Final
@@ -7,12 +7,12 @@ from rostra.names import Domain, Endpoint, host_of
 from rostra.protocols.fifo.messages import Control
 
 KEPT_PER_HOST_MAX: Final = 256
-"""Of one host. Those who say more than that at once, or never become members, lose what they said first, and
-nobody else does; members ask again."""
+"""Messages of one host. If it sends more, or its endpoints never become members, its oldest are dropped, and
+no other host's; members ask again."""
 
 
 class Kept:
-    """In the order they came, the same only once."""
+    """In the order they came; a message that is repeated is kept once."""
 
     def __init__(self) -> None:
         self._by_host: dict[Domain, dict[tuple[Endpoint, Control], int]] = {}
@@ -30,7 +30,7 @@ class Kept:
             those[source, message] = self._number
 
     def take(self, sources: Container[Endpoint] | None = None) -> list[tuple[Endpoint, Control]]:
-        """Those of these sources, or all."""
+        """Remove and return those of these sources, or all."""
         found = [
             (number, key)
             for those in self._by_host.values()

@@ -1,4 +1,4 @@
-"""The LAN machine at a member (table 4.2): which LANs there are, and whether their numbers are known.
+"""The LAN machine at a member (table 4.2): for each LAN, do we know the starts of its senders?
 
     none ── join notice, its delegate unknown ──▶ 1 WAIT_DELEGATE ── delegate joins: CutRequest ──▶ 2 CUT
       │                                                ▲   delegate leaves      ▲                   │
@@ -7,23 +7,25 @@
 
     any ── a domain notice that covers it ──▶ none
 
-In 3 a join notice (cause `join`) is enough: its number is the start, because both delegates pin from it
-(X-015, X-028). In 1 and 2, and for members that come by a merge or a snapshot, the number in the notice is
-old, and the own delegate is asked (TX-8).
+The **start** of a sender is the first sequence number that we are owed. A **cut** lists the senders of a LAN
+with their starts, as its delegate gives them. In state 3 a join notice (cause `join`) is enough: its number
+is the start, because both delegates pin from it (X-015, X-028). In 1 and 2, and for members that come by a
+merge or a snapshot, the number in the notice is old, and we ask our own delegate for the cut (TX-8).
 
-**Kept notices.** The tables say to keep notices that cannot be handled yet, and to replay them later. What
-they make when replayed is a list of members with stamps, so that is what is kept: the present view, and which
-of its members came by a join notice (`fresh`). When the cut comes, it is compared with it (TX-2, TX-6):
+**Where we differ from the paper: no replay of notices.** The tables keep notices that cannot be handled yet,
+and replay them later. The result of a replay is a list of members with stamps, so that is what we keep: the
+present view, and which of its members came by a join notice (`fresh`). The cut is compared with it (TX-2,
+TX-6):
 
-    listed, noticed with the same stamp         start as in the cut
-    listed, a later leave is known              it has left: nothing
-    listed, not noticed                         semi-active until the notice comes
-    noticed, not listed, stamp above the floor  fresh: start as in the notice; else: ask
-    noticed, not listed, stamp in the cut       most likely it has left; announced, and asked about again
+    in the cut, noticed with the same stamp      start as in the cut
+    in the cut, a later leave is known           it has left: nothing
+    in the cut, not noticed                      semi-active until the notice comes
+    noticed, not in the cut, newer than it       fresh: start as in the notice; else: ask
+    noticed, not in the cut, older than it       most likely it has left; announced, and asked for again
 """
 
 from enum import IntEnum
-from typing import Final
+from typing import Final, assert_never
 
 from rostra.core.effects import Instant
 from rostra.groups.attributes import FifoAttributes
@@ -31,13 +33,14 @@ from rostra.groups.members import Cause, Member, Stamp
 from rostra.names import Domain, Endpoint, host_of, parent
 from rostra.protocols.fifo.audience import HostVoice
 from rostra.protocols.fifo.messages import Cut, CutEntry, CutReply, CutRequest, attributes_of
-from rostra.protocols.fifo.senders import Phase, Senders
+from rostra.protocols.fifo.sender import SenderActive, SenderAwaitingEnd, SenderDraining, SenderSemi
+from rostra.protocols.fifo.senders import Senders
 from rostra.protocols.fifo.voice import delegate_of, lan_of
 from rostra.protocols.flow.messages import Epoch
 from rostra.protocols.relaxed.view import GroupView
 
 ASKED_AT_ONCE: Final = 400
-"""Members that one question for a cut names; for the rest it is asked again."""
+"""Members that one `CutRequest` names; another one names the rest."""
 
 
 class LanPhase(IntEnum):
@@ -47,7 +50,7 @@ class LanPhase(IntEnum):
 
 
 class Lan:
-    """One machine."""
+    """One LAN."""
 
     __slots__ = ("epoch", "floors", "name", "phase", "pieces", "req")
 
@@ -67,7 +70,7 @@ class Lans:
         self._senders = senders
         self.machines: dict[Domain, Lan] = {}
         self.delegates: dict[Domain, set[Epoch]] = {}  # as noticed
-        self.speakers: dict[Endpoint, Member] = {}  # whoever sends, of those in the view
+        self.speakers: dict[Endpoint, Member] = {}  # the senders among the members
         self.fresh: dict[Endpoint, Stamp] = {}  # in the view by a join notice, and not handled yet
         self.gone: dict[Endpoint, tuple[Stamp, Instant]] = {}  # left; remembered until
         self.epoch: Epoch | None = None  # of the own delegate that our numbers are from
@@ -82,7 +85,7 @@ class Lans:
         self.forget_gone()
 
     def forget_gone(self) -> None:
-        """Who left long ago: the oldest come first."""
+        """Forget members that left long ago: the oldest come first."""
         while self.gone and self.gone[first := next(iter(self.gone))][1] <= self._voice.now:
             del self.gone[first]
 
@@ -97,24 +100,28 @@ class Lans:
     # Notices, in group state ACTIVE
 
     def joined(self, member: Member, attributes: FifoAttributes, cause: Cause | None) -> None:
-        """A sender joined, or is seen again; `joined_all` follows when the whole notice is taken in."""
+        """A sender joined, or is back; `joined_all` follows when the whole notice is handled."""
         me, senders = member.endpoint, self._senders
         lan = self.machine(lan_of(me))
+        if me in senders.announced:
+            senders.forget(me)
         running = senders.running.get(me)
         if running is not None:
-            match running.phase:
-                case Phase.SEMI if running.stamp == member.stamp:
+            match running.state:
+                case SenderSemi() if running.stamp == member.stamp:
                     senders.noticed(running, member.meta)
                     return
-                case Phase.SEMI | Phase.ANNOUNCED:
-                    senders.forget(running)
-                case Phase.DRAINING:
+                case SenderSemi():
+                    senders.forget(me)
+                case SenderAwaitingEnd() | SenderDraining():
                     senders.cut_short(me)
-                case Phase.ACTIVE if running.stamp == member.stamp:
+                case SenderActive() if running.stamp == member.stamp:
                     return
-                case Phase.ACTIVE:
-                    senders.left(me, "left", running.inbound.high if running.inbound else None)
+                case SenderActive():
+                    senders.left(me, "left", running.inbound.high)
                     senders.cut_short(me)
+                case never:
+                    assert_never(never)
         if me in self._voice.audience.members:
             self._begin_ours(member, attributes)
             return
@@ -124,14 +131,14 @@ class Lans:
                 self.fresh.pop(me, None)
                 senders.begin(member, attributes.role, attributes.next_seq)
             case LanPhase.ACTIVE:
-                senders.announce(member, attributes.role)
+                senders.announce(me)
                 self._unknown.add(lan.name)
             case _:
-                senders.announce(member, attributes.role)
+                senders.announce(me)
 
     def joined_all(self) -> None:
-        """A notice lists its members by name and not by stamp, so no floor rises before all of them were
-        compared with it; and one question asks for all whose numbers it does not tell."""
+        """A notice lists its members by name and not by stamp, so no floor is raised before all of them were
+        compared with it; and one request asks for all starts that it does not contain."""
         for host, stamp in self._risen.items():
             if (lan := self.machines.get(parent(host))) is not None:
                 lan.floors[host] = max(stamp, lan.floors.get(host, stamp))
@@ -142,15 +149,16 @@ class Lans:
                 self._ask(lan)
 
     def sends_no_more(self, endpoint: Endpoint) -> None:
-        """It joined to receive only: the end of what it sent as a member before comes first."""
+        """It joined again to receive only: end the stream of its membership before."""
         running = self._senders.running.get(endpoint)
-        if running is not None and running.phase in (Phase.SEMI, Phase.ANNOUNCED):
-            self._senders.forget(running)
+        is_semi = running is not None and isinstance(running.state, SenderSemi)
+        if is_semi or endpoint in self._senders.announced:
+            self._senders.forget(endpoint)
         else:
             self._senders.cut_short(endpoint)
 
     def _begin_ours(self, member: Member, attributes: FifoAttributes) -> None:
-        """Of our own members we need no number: all that they have said since they joined was said here."""
+        """A sender of our own host needs no cut: all that it sent since its join passed here."""
         self.fresh.pop(member.endpoint, None)
         self._senders.begin(member, attributes.role, attributes.next_seq)
 
@@ -183,7 +191,7 @@ class Lans:
         self._end_if_empty(name)
 
     def covered(self, name: Domain) -> None:
-        """A domain notice covers all of this LAN: its members have been told their end already."""
+        """A domain notice covers all of this LAN: the streams of its members have ended already."""
         self._senders.home_lost(name)
         lan = self.machines.pop(name, None)
         if lan is not None:
@@ -206,7 +214,7 @@ class Lans:
                 self.apply(Cut(cut.lan, cut.epoch, cut.floors, cut.complete, entries))
 
     def apply(self, *cuts: Cut) -> None:
-        """Compare cuts with the view: see the table above. Whom they let begin is told at once."""
+        """Compare cuts with the view: see the table above."""
         self._voice.gather_joins()
         complete = {cut.lan: self._apply(cut) for cut in cuts if cut.complete}
         for cut in cuts:
@@ -239,12 +247,12 @@ class Lans:
             return
         noticed = self._view.get(who)
         running = senders.running.get(who)
-        if running is not None and running.phase is not Phase.ANNOUNCED:
+        if running is not None:
             # It flows: a later cut changes nothing about where it is (4.3, "later cut").
-            if entry.final is not None and running.phase is Phase.DRAINING:
-                running.final = entry.final
+            if entry.final is not None:
+                running.end_at(entry.final)
         elif noticed is None:
-            if running is None:
+            if who not in senders.announced:
                 senders.begin_unnoticed(who, entry.stamp, entry.role, entry.start)
         elif noticed.stamp == entry.stamp:
             attributes = attributes_of(noticed)
@@ -253,7 +261,8 @@ class Lans:
                 senders.begin(noticed, attributes.role, entry.start)
 
     def _settle(self, lans: dict[Domain, Lan]) -> None:
-        """The cuts are in. Who sends, is noticed and not in them is either newer, or has left already."""
+        """The cuts are complete. A noticed sender that is not in them is either newer, or has left
+        already."""
         asks: set[Domain] = set()
         for who in sorted(self.speakers):
             lan = lans.get(lan_of(who))
@@ -262,8 +271,7 @@ class Lans:
             member = self.speakers[who]
             attributes = attributes_of(member)
             assert isinstance(attributes, FifoAttributes)
-            running = self._senders.running.get(who)
-            if running is not None and running.phase is not Phase.ANNOUNCED:
+            if who in self._senders.running:
                 continue
             if who in self._voice.audience.members:
                 self._begin_ours(member, attributes)
@@ -271,22 +279,21 @@ class Lans:
                 self._rises(member)
                 self._senders.begin(member, attributes.role, attributes.next_seq)
             else:
-                # Most often it has left already, and its leave notice is on the way; nobody is told of it.
-                if running is None:
-                    self._senders.announce(member, attributes.role)
+                # Most often it has left already, and its leave notice is on the way.
+                self._senders.announce(who)
                 asks.add(lan.name)
         self.joined_all()
         for name in sorted(asks):
             self._voice.set_timer(self._voice.config.cut_wait_s, "cut", name)
 
     def asked_too_long_ago(self, name: Domain) -> None:
-        """T_cut: the reply is late, or somebody was not in it."""
+        """T_cut: the reply is late, or a sender was not in it."""
         lan = self.machines.get(name)
         if lan is not None and (lan.phase is LanPhase.CUT or self._announced(name)):
             self._ask(lan, again=True)
 
     def ask_all(self) -> None:
-        """After a new delegate's numbers: ask again for every LAN whose own are not known."""
+        """After the cut of a new delegate of ours: ask again for every LAN whose cut is not complete."""
         for name in sorted(self.machines):
             lan = self.machines[name]
             if lan.phase is LanPhase.CUT or (lan.phase is LanPhase.ACTIVE and self._announced(name)):
@@ -305,13 +312,7 @@ class Lans:
         self._voice.set_timer(self._voice.config.cut_wait_s, "cut", lan.name)
 
     def _announced(self, name: Domain) -> tuple[Endpoint, ...]:
-        return tuple(
-            sorted(
-                each.endpoint
-                for each in self._senders.running.values()
-                if each.phase is Phase.ANNOUNCED and each.lan == name
-            )
-        )
+        return tuple(sorted(who for who in self._senders.announced if lan_of(who) == name))
 
     def _forget_req(self, lan: Lan) -> None:
         if lan.req is not None:
@@ -341,6 +342,7 @@ class Lans:
         lan = self.machines.get(name)
         if lan is None or name == self._voice.lan or lan.epoch is not None:
             return
-        if not any(each.lan == name for each in self._senders.running.values()):
+        senders = self._senders
+        if not any(lan_of(who) == name for who in (*senders.running, *senders.announced)):
             self._forget_req(lan)
             del self.machines[name]

@@ -1,5 +1,5 @@
-"""A FIFO group's members as programs see them that watch it or ask for it: its delegates are members that no
-program knows, and their records hold keys."""
+"""A FIFO group's members as programs see them that watch or resolve it: without its delegates, which are
+members only for the protocol, and whose records hold keys."""
 
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ _NO_LIST: Final = ns.Absolute(Group("", ROOT), ())
 
 
 def shown(members: Members) -> Members:
-    """Without delegates, true or false ones; the same tuple if there are none."""
+    """Without members that call themselves delegates; the same tuple if there are none."""
     for member in members:
         if type(member.attributes) is DelegateAttributes:
             return tuple([each for each in members if type(each.attributes) is not DelegateAttributes])
@@ -23,7 +23,7 @@ def shown(members: Members) -> Members:
 
 
 def shown_notice(notice: Any) -> Any:
-    """What a watcher is told; None if it is nothing to it."""
+    """The notice as a watcher gets it; None if nothing is left of it."""
     match notice:
         case ns.Absolute(members=members):
             seen = shown(members)
@@ -39,7 +39,7 @@ def shown_notice(notice: Any) -> Any:
 
 
 class ShownAnswers:
-    """Answers to questions for a group's members. Mostly the same list is asked for again."""
+    """Answers to `Resolve`, with a cache of one: mostly the same list is asked for again."""
 
     __slots__ = ("_last", "_without_delegates")
 

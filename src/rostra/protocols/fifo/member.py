@@ -1,9 +1,11 @@
 """One endpoint of this host in one group: its own stream, its leave, and its part in what the host receives.
 
-    Outside ── JoinAsked ──▶ Inside ── everybody has our last message, or time ──▶ Leaving ──▶ Outside
+    Outside ── JoinAsked ──▶ Inside ── LeaveAsked ─────────────────▶ Leaving ── acknowledged, ──▶ Outside
+                               │ messages are unacknowledged            ▲        or time
+                               └──▶ Departing ── acknowledged, or time ─┘
 
 What it receives is a `Reception`: its own, or one that it shares with other members of its host. Until it
-leaves, its state is that one's.
+leaves, its `state` is that of the reception.
 
 Where we differ from the paper, and why:
 
@@ -60,20 +62,25 @@ class Inside(Struct, frozen=True):
     """In the group, or on the way in: the rest is its reception's."""
 
 
-class Leaving(Struct, frozen=True):
-    """4: no new messages; the last ones are emitted, then repaired. `said` once the group was told."""
+class Departing(Struct, frozen=True):
+    """Asked to leave, and still in the group until every receiver has our messages, or for `depart_s`."""
 
-    said: bool
+
+InGroup = Inside | Departing
+
+
+class Leaving(Struct, frozen=True):
+    """4: no new messages; the last ones are emitted, then repaired."""
+
+    said: bool  # the group was told that we left
 
 
 State = Outside | WaitingSnapshot | Syncing | Active | Leaving | WaitingDelegate
 
-_INSIDE = Inside()
-
 
 class MemberCore:
     """One endpoint in one group. `next_seq` goes on from an earlier membership of the same endpoint. If it
-    shares no `reception` it has its own, and its `step` is both."""
+    shares no `reception` it has its own, and its `step` is for both."""
 
     def __init__(
         self,
@@ -92,13 +99,12 @@ class MemberCore:
         self.group, self.me = group, me
         self.role, self.slow, self.meta = role, slow, meta
         self.config = config
-        self._own: Outside | Inside | Leaving = Outside()
+        self._own: Outside | InGroup | Leaving = Outside()
         self.voice = StepContext(group, me, config, luck, parts)
         self.reception = reception or Reception(
             group, me, config, self.voice.luck, role=role, slow=slow, only=True, parts=parts
         )
         self.sending = Outbound(self.voice, next_seq)
-        self.departing = False  # asked to leave, and still in: not everybody has what it said
         # As one of the reception's audience: see `Reader`.
         self.listed = False  # the snapshot that its join brought has come
         self.ready = False
@@ -112,8 +118,12 @@ class MemberCore:
         return isinstance(self._own, Outside)
 
     @property
+    def departing(self) -> bool:
+        return isinstance(self._own, Departing)
+
+    @property
     def state(self) -> State:
-        return self.reception.state if isinstance(self._own, Inside) else self._own
+        return self.reception.state if isinstance(self._own, InGroup) else self._own
 
     @property
     def senders(self) -> Senders:
@@ -136,20 +146,20 @@ class MemberCore:
             case Heard(_, source, messages):
                 for message in messages:
                     self._hear_own(message)
-                    if self.reception.only and isinstance(self._own, Inside):
+                    if self.reception.only and isinstance(self._own, InGroup):
                         self.reception.hear(source, message)
             case Submitted(_, _, count, block, at):
                 self._submitted(count, block, at)
             case Told(notice):
-                if isinstance(self._own, Inside):
+                if isinstance(self._own, InGroup):
                     self.reception.told(notice, (self.me,))
             case TimerFired(timer):
                 self._timer_fired(str(timer[4]), str(timer[5]))
             case Paused():
-                if not self.mute and isinstance(self._own, Inside):
+                if isinstance(self._own, Inside):
                     self.reception.pause(self)
             case Resumed():
-                if isinstance(self._own, Inside):
+                if isinstance(self._own, InGroup):
                     self.reception.resume(self)
             case JoinAsked():
                 self._join(present or {})
@@ -174,7 +184,7 @@ class MemberCore:
         return effects
 
     def ordered(self, now: Instant, order: Order) -> list[Effect]:
-        """What the reception that we share wants of us."""
+        """An order of the reception that we share."""
         effects = self._begin(now)
         self._carry_out(order)
         return effects
@@ -188,9 +198,8 @@ class MemberCore:
     def _carry_out(self, order: Order) -> None:
         match order:
             case OpenMember():
-                if not self.sending.open:
-                    self.sending.open = True
-                    self.sending.emit()
+                if not self.sending.is_open:
+                    self.sending.open()
             case Resend():
                 self.sending.resend()
             case Expel(reason):
@@ -203,7 +212,7 @@ class MemberCore:
         """0 → 1."""
         attributes = FifoAttributes(self.role, self.sending.next_seq, self.slow)
         self.voice.ask(ns.Join(self.group, meta=self.meta, group_kind=FIFO, attributes=attributes))
-        self._own = _INSIDE
+        self._own = Inside()
         self.reception.add(self, present)
         if self.role.sends:
             self.sending.give_credit()
@@ -224,7 +233,7 @@ class MemberCore:
                 self.sending.asked(message)
 
     def overhear(self, part: Data) -> None:
-        """A part of a message that nobody here waits for."""
+        """A part of a message that no member of our host waits for."""
         if part.stream == self.me and part.repair:
             self.sending.heard_repair(part)
         elif self.reception.only:
@@ -232,7 +241,7 @@ class MemberCore:
 
     def room(self, stream: Stream, number: int) -> int:
         """For parts of this message, should we wait for it."""
-        return self.reception.room(stream, number) if isinstance(self._own, Inside) else 0
+        return self.reception.room(stream, number) if isinstance(self._own, InGroup) else 0
 
     def _submitted(self, count: int, block: bytes, at: float) -> None:
         if not self.role.sends:
@@ -255,21 +264,21 @@ class MemberCore:
     # Leaving
 
     def _leave(self, *, at_once: bool = False) -> None:
-        """1, 2, 3, 5 → 4. Who has said something that not everybody has yet, stays in until they have, or for
-        `depart_s`, and hears nothing more itself: if our delegate dies meanwhile, its successor must still
-        find us in the group to pass it on (X-101)."""
+        """1, 2, 3, 5 → 4. While some receiver lacks a message of ours we stay in, for at most `depart_s`, and
+        are delivered nothing more: if our delegate fails meanwhile, its successor must still find us in the
+        group to pass it on (X-101)."""
         match self.state:
             case Outside() | Leaving():
                 return
-            case Syncing() | Active() if self.sending.open and not self.sending.settled and not at_once:
+            case Syncing() | Active() if self.sending.is_open and not self.sending.settled and not at_once:
                 if not self.departing:
-                    self.departing = True
+                    self._own = Departing()
                     self.reception.silence(self)
                     self.sending.close()
                     self.voice.set_timer(self.config.depart_s, "linger")
                 return
-        if not self.sending.open:
-            # Nobody can hear us: what was queued is reported as not sent.
+        if not self.sending.is_open:
+            # No delegate knows us: what was queued is reported as not sent.
             self._become(Leaving(said=True))
             self._ask_leave()
             self._end()
@@ -281,9 +290,9 @@ class MemberCore:
             self._say_left()
 
     def hurry(self, now: Instant) -> list[Effect]:
-        """Whoever is departing leaves now: its endpoint closes, or joins again."""
+        """If we are departing, leave now: our endpoint closes, or joins again."""
         effects = self._begin(now)
-        if self.departing and not isinstance(self.state, Outside | Leaving):
+        if self.departing:
             self._say_left()
         return effects
 
@@ -298,12 +307,12 @@ class MemberCore:
         self.voice.ask(ns.Leave(self.group, last=self.sending.last_seq))
 
     def _gone(self) -> None:
-        """The program died. What it has handed over is still good, and we can still repair it (X-049)."""
+        """The program died. What it has submitted still counts, and we can still repair it (X-049)."""
         match self.state:
             case Outside() | Leaving(said=True):
                 return
         self._become(Leaving(said=True))
-        if not self.sending.open or self.sending.settled:
+        if not self.sending.is_open or self.sending.settled:
             self._end()
         else:
             self.sending.close()
@@ -311,7 +320,7 @@ class MemberCore:
 
     def _end(self) -> None:
         self.voice.cancel_timer("linger")
-        unconfirmed = self.sending.last_seq - self.sending.stable if self.sending.open else 0
+        unconfirmed = self.sending.last_seq - self.sending.stable if self.sending.is_open else 0
         self._become(Outside())
         self.voice.tell(Parted(unconfirmed, self.sending.queued))
 
@@ -328,9 +337,10 @@ class MemberCore:
             case Leaving(said=False), "linger":
                 # The window never opened again: what is queued stays unsent.
                 self._say_left()
+            case Departing(), "linger":
+                self._say_left()
             case Inside(), "linger":
-                if self.departing:
-                    self._say_left()
+                pass
             case Leaving(), "linger":
                 self._end()
             case Leaving(), _:

@@ -1,4 +1,4 @@
-"""What members and delegates of a group say to each other.
+"""Messages between members and delegates of a group.
 
     paper                     here                     travels
     attributes of NS_join     FifoAttributes           with the membership (C-151)
@@ -14,9 +14,9 @@
     (the data protocol)       `flow/messages.py`       data: datagrams that may be lost, doubled, reordered
 
 `Submit` and `Submit_Ack` of the specification are `Data` and `Heartbeat` between a submitter and its delegate
-(`submitter.py`); what the delegate emits for submitters are `Envelope`s, as messages of a stream of its own.
+(`submitter.py`). For submitters the delegate emits `Envelope`s, as messages of a stream of its own.
 
-The two channels never wait for each other. Nothing of a user's travels on the control channel (X-109).
+The two channels never wait for each other. No user data travels on the control channel (X-109).
 
 **Versions of a LAN.** The paper's cuts need to say which notices they contain. Agents stamp every join and
 leave already, so a cut carries the latest stamp of each host (`Floors`): a notice with a stamp at or below it
@@ -58,7 +58,7 @@ ADHOC: Final = "adhoc"
 """The first word of every timer of this folder, and what a delegate is called."""
 
 DELEGATE: Final = "-delegate"
-"""The label of the pretend host that a cluster's delegate speaks from."""
+"""The label of the virtual host that a cluster's delegate is on."""
 
 
 ENVELOPE_MESSAGES_MAX: Final = 65_536
@@ -69,7 +69,7 @@ ENVELOPE_MESSAGES_MAX: Final = 65_536
 
 
 class Envelope(Struct, frozen=True, array_like=True, gc=False):
-    """What one message of an aggregate is: some consecutive messages of one submitter (X-055)."""
+    """One message of an aggregate: some consecutive messages of one submitter (X-055)."""
 
     origin: Endpoint
     since: Annotated[int, Meta(ge=1, le=NUMBER_MAX)]  # below it, nothing of this origin was submitted
@@ -87,7 +87,7 @@ class Envelope(Struct, frozen=True, array_like=True, gc=False):
 
 
 class CutEntry(Struct, frozen=True, array_like=True, gc=False):
-    """One sender in a cut: from `start` on, whoever was given the cut is owed everything."""
+    """One sender in a cut: the receiver of the cut is owed everything from `start` on."""
 
     endpoint: Endpoint
     stamp: Stamped
@@ -118,13 +118,13 @@ class Channel(Struct, frozen=True, array_like=True):
 
 
 class ForceJoin(ControlMessage, frozen=True, tag=1):
-    """Member to its own delegate: be in this group."""
+    """Member to its own delegate: join this group."""
 
     req: Number
 
 
 class StartSync(ControlMessage, frozen=True, tag=2):
-    """A host's members to their own delegate: from which numbers on are we owed what? One speaks for all."""
+    """A host's members to their own delegate: what are our starts? One asks for all."""
 
     req: Number
     role: Role
@@ -146,7 +146,7 @@ class SyncReply(ControlMessage, frozen=True, tag=3):
 
 
 class ViewId(ControlMessage, frozen=True, tag=4):
-    """Delegate to delegate: which senders has your LAN, and from which numbers on do you owe them to mine?"""
+    """Delegate to delegate: which senders has your LAN, and what are the starts of mine in their streams?"""
 
     req: Number
     epoch: Epoch
@@ -193,20 +193,21 @@ class Distances(ControlMessage, frozen=True, tag=9):
 
 
 class Excluded(ControlMessage, frozen=True, tag=10):
-    """Delegate to a local member: you are too slow for this group, or we broke our promise to you."""
+    """Delegate to a local member: you are expelled, because you are too slow, or we lost what you are
+    owed."""
 
     reason: str
     acknowledged: Have
 
 
 class NotListed(ControlMessage, frozen=True, tag=11):
-    """The answer to a stranger: we do not have you in our view; ask the servers (TX-22)."""
+    """The answer to an endpoint that is not in our view: ask the servers (TX-22)."""
 
     req: Number
 
 
 class Mirrored(Struct, frozen=True, array_like=True, gc=False):
-    """One stream at an active delegate: from which number on its LAN, or anybody, may still need it."""
+    """One stream at an active delegate: the lowest number that may still be needed, there or elsewhere."""
 
     stream: Stream
     stamp: Stamped
@@ -282,7 +283,7 @@ def encode(message: Control | Envelope) -> bytes:
 
 @lru_cache(maxsize=16)
 def decode_control(data: bytes) -> Control | None:
-    """None if this is not one of ours. All members of a host that it is for are given the same bytes."""
+    """None if this is not a control message. Cached: all members of a host decode the same bytes."""
     try:
         message = _control.decode(data)
         _check_control(message)
@@ -294,7 +295,7 @@ def decode_control(data: bytes) -> Control | None:
 
 
 def is_delegate(endpoint: Endpoint) -> bool:
-    """Does it speak for a LAN? No program is on such a host."""
+    """Is this a delegate or an aggregate? No program is on such a host."""
     return f".{DELEGATE}/{ADHOC}#" in endpoint
 
 

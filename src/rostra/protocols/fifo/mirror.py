@@ -1,14 +1,14 @@
-"""Backups of a delegate: what they are told, and what they make of it when it is their turn (X-100..X-104).
+"""Primary-backup replication of a delegate (X-100..X-104).
 
-    active ── Mirror 1, 2, 3, ... ──▶ backup        what changed; a backup that missed one asks for everything
+    active ── Mirror 1, 2, 3, ... ──▶ backup        deltas; a backup that missed one asks for a snapshot
     active ✝
-                                      backup ── Appointed ──▶ joins with a new epoch, tells its LAN
+                                      backup ── Appointed ──▶ joins with a new epoch, informs its LAN
 
-A mirror is small: who is in the LAN, which LANs were given numbers, and from which number on each stream may
-still be needed. Everything above that number is with its sender or its home delegate still, for a delegate
-reports only what its receivers have taken (X-088); so a backup needs no messages to lose none. It may lag:
-numbers in it can only be too low, and members and peers say their own when they ask again. Until all of them
-have, nothing is called stable (X-101).
+A mirror is small: the members of the LAN, the LANs that were given numbers, and for each stream the lowest
+number that may still be needed. All above that number is still at its sender or its home delegate, because a
+delegate reports only what its receivers have (X-088); so a backup needs no messages. A mirror may lag: its
+numbers can only be too low, and members and peers send their own when they ask again. Until all have, nothing
+is announced as stable (X-101).
 """
 
 from rostra.names import Domain, Endpoint, Group
@@ -18,7 +18,7 @@ from rostra.protocols.flow.messages import Epoch, Stream
 
 
 class Mirroring:
-    """At the active delegate: what its backups know."""
+    """At the active delegate: what was mirrored so far."""
 
     def __init__(self, group: Group, lan: Domain) -> None:
         self._group, self._lan = group, lan
@@ -29,8 +29,8 @@ class Mirroring:
     def news(
         self, epoch: Epoch, members: list[Endpoint], relays: Relays, *, whole: bool = False
     ) -> Mirror | None:
-        """What to tell them now, if anything."""
-        present = {stream: _mirrored(relays, stream) for stream in sorted(relays.running)}
+        """The next delta, if anything has changed; or all of it."""
+        present = {stream: _mirrored(relays, stream) for stream in sorted([*relays.running, *relays.unknown])}
         people, peers = tuple(sorted(members)), tuple(sorted(relays.pinned.items()))
         known = {} if whole else self._told
         changed = tuple([each for stream, each in present.items() if known.get(stream) != each])
@@ -43,7 +43,7 @@ class Mirroring:
 
 
 class Mirrors:
-    """At a backup: the image so far."""
+    """At a backup: the state of the active delegate, as mirrored."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -53,7 +53,7 @@ class Mirrors:
         self.streams: dict[Stream, Mirrored] = {}
 
     def apply(self, mirror: Mirror) -> bool:
-        """False if one before it is missing."""
+        """False if a delta before it is missing."""
         if mirror.whole:
             self.streams.clear()
         elif mirror.number != self.number + 1 or mirror.epoch != self.epoch:
@@ -67,6 +67,8 @@ class Mirrors:
 
 
 def _mirrored(relays: Relays, stream: Stream) -> Mirrored:
+    if (unknown := relays.unknown.get(stream)) is not None:
+        return Mirrored(stream, unknown.stamp, 1)  # of which all may be needed
     relay = relays.running[stream]
     at_home = relay.lan == relays.lan
     needed = relay.pins.stable + 1 if at_home else relay.pins.least(relay.inbound.next)

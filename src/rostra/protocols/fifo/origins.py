@@ -1,12 +1,12 @@
-"""What a receiver is given of those who speak through aggregates: once, in order, whoever brings it (X-055).
+"""Messages of submitters at a receiver: once and in order, whichever aggregate carries them (X-055).
 
-    aggregate#7   ann 1  bob 1  ann 2  ✝                    its delegate dies
-    aggregate#8                         ann 2  ann 3        what nobody acknowledged is submitted again
-    handed on     ann 1  bob 1  ann 2          ann 3
+    aggregate#7   ann 1  bob 1  ann 2  ✝                    its delegate fails
+    aggregate#8                         ann 2  ann 3        what was not acknowledged is submitted again
+    delivered     ann 1  bob 1  ann 2          ann 3
 
-A submitter forgets a message only when every receiver has it. So an aggregate that comes after another begins
-with each origin at or below what anybody lacks, and all that a receiver has to do is to drop what it had
-(TX-24). If a number is left out nevertheless, this receiver was disconnected meanwhile, and is told (X-064).
+A submitter keeps a message until every receiver has it. So the next aggregate begins, for each submitter, at
+or below the lowest number that some receiver lacks, and a receiver only has to drop duplicates (TX-24). If a
+number is left out nevertheless, this receiver was disconnected meanwhile, and is told of a gap (X-064).
 """
 
 from functools import lru_cache
@@ -25,8 +25,8 @@ from rostra.protocols.flow.runs import cut, is_sound, payloads
 
 
 class Origin(Struct):
-    last: int  # the last of its numbers that was handed on
-    stream: Stream  # the aggregate that brought it, and the number that it had there
+    last: int  # the last of its numbers that was delivered
+    stream: Stream  # the aggregate that carried it, and its number there
     number: int
     heard_at: Instant
 
@@ -37,7 +37,7 @@ class Origins:
         self.known: dict[Endpoint, Origin] = {}
 
     def hand_on(self, stream: Stream, run: Run) -> None:
-        """A run of an aggregate, in its turn."""
+        """Deliver a run of an aggregate, in order."""
         for number, envelope in enumerate(_opened(run.block, run.count), run.first):
             if envelope is None:
                 self._voice.ignore("Data", "not an envelope")
@@ -45,7 +45,7 @@ class Origins:
                 self._hand_on(stream, number, envelope)
 
     def _may_speak(self, stream: Stream, origin: Endpoint) -> bool:
-        """An aggregate speaks for its own LAN. What it says was nobody's to check on the way."""
+        """An aggregate carries messages of its own LAN only. No node on the way has checked that."""
         if origin in self.known:
             return True
         try:
@@ -78,13 +78,13 @@ class Origins:
         self._voice.hand_on(Aggregated(origin, run, stream), origin, hold=True)
 
     def ended(self, stream: Stream, stable: int) -> None:
-        """This aggregate says nothing more. What everybody had of it will not be submitted again."""
+        """This aggregate has ended. What every receiver has of it will not be submitted again."""
         for origin in self.known.values():
             if origin.stream == stream and origin.number <= stable:
                 origin.number = 0
 
     def tidy(self, stable: dict[Stream, int]) -> None:
-        """Forget those who have been silent for long, unless their last words may be said once more."""
+        """Forget submitters that were silent for long, unless their last message may be submitted again."""
         old = self._voice.now - self._voice.config.remember_s
         for who in [
             who
@@ -96,6 +96,6 @@ class Origins:
 
 @lru_cache(maxsize=16)
 def _opened(block: bytes, count: int) -> tuple[Envelope | None, ...]:
-    """All receivers of a host are handed the same run, one after the other."""
+    """Cached: all receivers of a host decode the same run, one after the other."""
     found = [decode_envelope(each) for each in payloads(Run(0, count, block))]
     return tuple([None if each is None or not is_sound(each.run) else each for each in found])

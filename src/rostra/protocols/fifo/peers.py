@@ -1,4 +1,4 @@
-"""The LAN machine at a delegate (table 4.5): the other LANs, and whether their numbers are known.
+"""The LAN machine at a delegate (table 4.5): for each other LAN, do we know the starts of its senders?
 
     none ── LAN listed, its delegate not ──▶ 1 WAIT_PEER ── its delegate joins: ViewId ──▶ 2 PEER_SYNC
       │                                          ▲  delegate leaves                            │
@@ -8,7 +8,7 @@
     any ── a domain notice that covers it ──▶ none
 
 Peer sync is two exchanges that do not wait for each other: each delegate asks the other, and answers at once
-(X-041, TX-7). The answer names the senders of the answering LAN only (X-039), and pins the asker.
+(X-041, TX-7). The answer lists the senders of the answering LAN only (X-039), and pins the asker's LAN.
 """
 
 from enum import IntEnum
@@ -18,6 +18,7 @@ from rostra.groups.attributes import FifoAttributes
 from rostra.groups.members import Cause, Member, Stamp
 from rostra.names import Domain, Endpoint, host_of
 from rostra.protocols.fifo.messages import Cut, CutEntry, CutReply, ViewId, attributes_of
+from rostra.protocols.fifo.relay import RelayEnding
 from rostra.protocols.fifo.relays import Relays
 from rostra.protocols.fifo.voice import StepContext, delegate_of, lan_of
 from rostra.protocols.flow.messages import Epoch, Have
@@ -32,7 +33,7 @@ class PeerPhase(IntEnum):
 
 
 class Peer:
-    """One machine."""
+    """One other LAN."""
 
     __slots__ = ("asked_at", "epoch", "floors", "kept", "name", "phase", "pieces", "req")
 
@@ -80,7 +81,7 @@ class Peers:
     # Notices
 
     def delegate_joined(self, name: Domain, epoch: Epoch) -> ViewId | None:
-        """Returns a question that was kept until its asker was noticed."""
+        """Returns its question, if that was kept until it was noticed."""
         peer = self.machine(name)
         newest = self.delegate(name)
         if peer.epoch != newest or peer.phase is PeerPhase.WAIT_PEER:
@@ -103,8 +104,8 @@ class Peers:
             peer.phase = PeerPhase.WAIT_PEER
             if cut_off:
                 # Its LAN may be alive and have a successor soon: until then nothing that it is owed is
-                # forgotten, even if we know of nobody there: those who only listen are not in our view. If
-                # the whole LAN is lost, we are told so, and it ends in the same step.
+                # forgotten, even if we know no member there: receivers are not in our view. If the whole LAN
+                # is lost, a domain notice says so, and the machine ends in the same step.
                 self._voice.set_timer(self._voice.config.semi_wait_s, "orphaned", name)
                 return
             self._relays.unpin_lan(name, cut_off=False)
@@ -119,12 +120,7 @@ class Peers:
         """A sender of another LAN."""
         who = member.endpoint
         peer = self.machine(lan_of(who))
-        running = self._relays.running.get(who)
-        if running is not None and running.stamp == member.stamp and running.final is None:
-            return
-        if running is not None:
-            self._relays.drop(running)
-        if peer.phase is not PeerPhase.ACTIVE:
+        if self._flows(who, member.stamp) or peer.phase is not PeerPhase.ACTIVE:
             return
         if cause is Cause.JOIN and member.stamp > self._floor(peer, who):
             self.fresh.pop(who, None)
@@ -132,6 +128,16 @@ class Peers:
             self._relays.begin(who, member.stamp, attributes.role, attributes.next_seq)
         else:
             self._ask(peer)  # its number is old; streams that run go on (X-060)
+
+    def _flows(self, who: Endpoint, stamp: Stamp) -> bool:
+        """Does the stream of this membership flow? That of an earlier one, or one that ends, is dropped."""
+        running = self._relays.running.get(who)
+        if running is None:
+            return False
+        if running.stamp == stamp and running.final is None:
+            return True
+        self._relays.drop(who)
+        return False
 
     def left(self, name: Domain, who: Endpoint, stamp: Stamp | None) -> None:
         peer = self.machines.get(name)
@@ -189,7 +195,7 @@ class Peers:
         """Where our LAN would go on with the streams of that one."""
         needs = {stream: parted.next for stream, parted in self._relays.parted.items()}
         for stream, relay in self._relays.running.items():
-            if relay.known and relay.final is None:
+            if relay.final is None:
                 needs[stream] = relay.pins.least(relay.inbound.next)
         return tuple([(each, needs[each]) for each in sorted(needs) if lan_of(each) == name])
 
@@ -228,18 +234,14 @@ class Peers:
         return reply.cut.complete
 
     def _apply(self, entry: CutEntry) -> None:
-        running = self._relays.running.get(entry.endpoint)
-        if running is not None and running.stamp == entry.stamp and running.final is None:
-            return  # it flows
-        if running is not None:
-            self._relays.drop(running)
+        if self._flows(entry.endpoint, entry.stamp):
+            return
         noticed = self._view.get(entry.endpoint)
-        same = noticed is not None and noticed.stamp == entry.stamp
         if noticed is not None and noticed.stamp > entry.stamp:
             return  # it left and joined again since; its notice is fresh
-        relay = self._relays.begin(entry.endpoint, entry.stamp, entry.role, entry.start, noticed=same)
+        relay = self._relays.begin(entry.endpoint, entry.stamp, entry.role, entry.start)
         if entry.final is not None:
-            relay.final = entry.final
+            relay.state = RelayEnding(entry.final)
             relay.inbound.hear_high(entry.final)
 
     def cut(self, peer: Peer, entries: tuple[CutEntry, ...]) -> Cut:

@@ -1,4 +1,4 @@
-"""Who may say what to a delegate."""
+"""Which control messages a delegate accepts from whom."""
 
 from rostra.names import Domain, Endpoint, parent
 from rostra.protocols.fifo.messages import (
@@ -18,9 +18,9 @@ from rostra.protocols.flow.messages import Tree
 
 
 def may_say(to: Domain, source: Endpoint, message: Control) -> bool:
-    """To the delegate of this LAN. Questions are for its hosts, and what concerns another LAN is for the
-    delegate of that one alone: no program can be called so, and servers pass on nothing under a name of
-    another side (C-125)."""
+    """May this source send this message to the delegate of LAN `to`? Requests come from its hosts; what
+    concerns another LAN comes from the delegate of that one alone. No program can have a delegate's name, and
+    servers drop messages whose source is not on the side they come from (C-125)."""
     lan = lan_of(source)
     match message:
         case ForceJoin() | StartSync() | CutRequest():

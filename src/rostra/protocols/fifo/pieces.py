@@ -1,9 +1,9 @@
-"""Replies with more senders than one message through the servers may hold."""
+"""Splitting replies that name more senders than one control message may hold."""
 
 from rostra.protocols.fifo.messages import Cut
 
 ENTRIES_PER_REPLY = 400
-"""Senders in one piece of a reply: well below what one message through the servers may hold."""
+"""Senders in one piece of a reply: well below what one control message may hold."""
 
 
 def pieces(cuts: list[Cut]) -> list[tuple[tuple[Cut, ...], bool]]:

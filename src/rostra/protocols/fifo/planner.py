@@ -1,13 +1,13 @@
-"""Making the tree, and agreeing on it: the part of every delegate that may be the coordinator's (X-070).
+"""Computing the tree between delegates, and agreeing on it (X-070).
 
-    delegates come and go, ways become shorter, longer or silent
-        ├─ at the coordinator: wait a moment, make the best tree (`tree.py`), tell everybody
-        └─ at the others: tell the coordinator how far everybody is
+    a delegate joins or leaves; a path is shorter, longer or silent
+        ├─ at the coordinator: wait `settle_s`, compute the best tree (`tree.py`), send it to all delegates
+        └─ at the others: send their round trips to the coordinator
 
-The coordinator is the delegate with the smallest LAN name of all that are present, as each of them sees it.
-Two that believe to be it, on two sides of a cut or in the moment of a change, make two trees; the newer one
-is used, and the next keeps what it can of both. A coordinator whose tree loses is told by the delegate that
-keeps the other one, and makes a tree above both: else the two would use different trees for good.
+The coordinator is the delegate with the smallest LAN name of those present, as each delegate sees them.
+During a partition or a change there may be two: then there are two trees, the one with the higher version is
+used, and the next keeps what it can of both. A coordinator whose tree is older is sent the other one, and
+makes a tree with a version above both: else the two would use different trees for good.
 """
 
 from collections.abc import Iterable, Mapping
@@ -42,7 +42,7 @@ class Planner:
     # What a tree is made of
 
     def present(self, lans: Iterable[Domain]) -> None:
-        """Data goes to these delegates, and to no others."""
+        """Data goes to these delegates only."""
         present, forwarding = set(lans), self._forwarding
         if present != forwarding.present:
             for lan in sorted(forwarding.present - present):
@@ -53,12 +53,12 @@ class Planner:
             self.soon()
 
     def distances(self, lan: Domain, round_trips: Mapping[Domain, float]) -> None:
-        """How far that delegate is from the others."""
+        """The round trips that the delegate of this LAN measured."""
         self._distances[lan] = dict(round_trips)
         self.soon()
 
     def measured(self) -> None:
-        """A way of ours is shorter or longer than we thought."""
+        """A round trip of ours has changed."""
         if self.coordinator != self._voice.lan:
             round_trips = tuple(sorted(self._own().items()))
             distances = Distances(self._voice.group, self._voice.lan, round_trips)
@@ -66,11 +66,11 @@ class Planner:
         self.soon()
 
     def _own(self) -> dict[Domain, float]:
-        """Our own round trips; a way that is silent has no end."""
+        """Our own round trips; infinite to delegates that are silent."""
         return {**self._relays.repairs.round_trips, **dict.fromkeys(self._relays.ways.silent, inf)}
 
     def _round_trips(self) -> dict[tuple[Domain, Domain], float]:
-        """Between each two, as either measured it: losses only ever add to what is measured."""
+        """Between each two, the lesser of what both measured: retransmissions only add to a measurement."""
         found: dict[tuple[Domain, Domain], float] = {}
         measured = {**self._distances, self._voice.lan: self._own()}
         for one in sorted(measured):
@@ -83,7 +83,7 @@ class Planner:
     # Trees
 
     def soon(self) -> None:
-        """Wait a moment: delegates often come together (X-070)."""
+        """Wait for more changes first: delegates often join together (X-070)."""
         if self.coordinator == self._voice.lan and self._forwarding.present:
             self._voice.set_timer(self._config.settle_s, "plan")
 
@@ -110,9 +110,9 @@ class Planner:
         self._use(tree)
 
     def teach(self, lan: Domain, theirs: tuple[int, Domain]) -> None:
-        """A newcomer may be the next coordinator, and must know which ways there are. One that came back may
-        have made a tree of its own while it saw nobody; if that one counts more than ours, though it is no
-        newer, the next is made above both."""
+        """A delegate has joined: it may be the next coordinator, and must know the tree. One that was cut off
+        may have made a tree of its own meanwhile; if that has the higher version, our next one is above
+        both."""
         tree = self._forwarding.tree
         if tree is None or self._voice.lan != min(self._here - {lan}) or theirs == order(tree):
             return
@@ -149,6 +149,6 @@ class Planner:
         self._voice.set_timer(self._config.settle_s, "settled")
 
     def settled(self) -> None:
-        """Everybody uses the new links by now."""
+        """All delegates use the new links by now."""
         self._forwarding.old = ()
         self._forwarding.changed()

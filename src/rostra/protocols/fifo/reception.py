@@ -1,4 +1,4 @@
-"""The group machine of a host (table 4.1): what one member receives of a group, or all of its host together.
+"""The group machine of a host (table 4.1): joining a group, and receiving it for one or all of its members.
 
     0 OUT ── first join ──▶ 1 WAIT_RR ── delegate is listed: StartSync ──▶ 2 SYNC ── SyncReply ──▶ 3 ACTIVE
                             │     ▲
@@ -6,19 +6,19 @@
                   ForceJoin ▼     │
                         5 WAIT_DELEGATE                       any ── the last member leaves ──▶ 0 OUT
 
-The machines of all LANs (`lan.py`) and of all senders (`senders.py`) are inside, and the list of members. A
+It holds the list of members, and the machines of all LANs (`lan.py`) and of all senders (`senders.py`). A
 member's own stream (`sending.py`) is beside it, and neither waits for the other (X-009).
 
-Members of one host that senders wait for (`throttle`) share one reception: one list, one state for each
-sender, one question to the delegate, which counts them as one receiver (`receiver_of`). One that may be
-expelled, or whose backlog goes to disk, has a reception of its own, since its delegate has to know how far it
-is; so has one that receives nothing. A member that joins where others are **active** already waits for no
-delegate: what they are owed contains all that it is owed.
+Members of one host under the policy `throttle` share one reception: one list, one state for each sender, one
+request to the delegate, which counts them as one receiver (`receiver_of`). A member that may be expelled, or
+whose backlog goes to disk, has a reception of its own, since its delegate has to know how far it is; so has
+one that receives nothing. A member that joins while the reception is **active** waits for no delegate: what
+the others are owed contains all that it is owed.
 
 Where we differ from the paper, and why:
 
 - The send side opens in state 2, when our delegate knows us and not when it has answered (TX-14).
-- What the tables keep and replay is kept as the view that it makes (see `lan.py`).
+- Notices are not kept and replayed: the view that they make is kept (see `lan.py`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -74,13 +74,13 @@ class Outside(Struct, frozen=True):
 
 
 class WaitingSnapshot(Struct, frozen=True):
-    """1: asked who is there. `wait_s` grows with every repetition."""
+    """1: asked for the list of members. `wait_s` grows with every repetition."""
 
     wait_s: float
 
 
 class Syncing(Struct, frozen=True):
-    """2: our delegate owes us the numbers. We may speak."""
+    """2: our delegate owes us the cuts. Members may send."""
 
     req: int
     epoch: Epoch
@@ -88,7 +88,7 @@ class Syncing(Struct, frozen=True):
 
 
 class Active(Struct, frozen=True):
-    """3: numbers are known. While `resync` is open, a new delegate owes us its own."""
+    """3: the starts are known. While `resync` is open, a new delegate owes us its cuts."""
 
     resync: Syncing | None = None
 
@@ -102,19 +102,19 @@ class WaitingDelegate(Struct, frozen=True):
 State = Outside | WaitingSnapshot | Syncing | Active | WaitingDelegate
 
 Listed = tuple[Endpoint, Role, bytes]
-"""One member as a program is given it, with its attachment."""
+"""One member as it is delivered to a program, with its attachment."""
 
 
 class OpenMember(Struct, frozen=True):
-    """Order to a member: it may speak now."""
+    """Order to a member: it may send now."""
 
 
 class Resend(Struct, frozen=True):
-    """Order to a member: a new delegate may miss what is not stable."""
+    """Order to a member: send again what is not stable, which a new delegate may lack."""
 
 
 class Expel(Struct, frozen=True):
-    """Order to a member: the group goes on without it."""
+    """Order to a member: it is expelled."""
 
     reason: str
 
@@ -123,17 +123,17 @@ Order = OpenMember | Resend | Expel
 
 
 def is_shared(role: Role, slow: Slow) -> bool:
-    """Does a member with these share what its host receives?"""
+    """Does such a member share what its host receives?"""
     return role.receives and slow is Slow.THROTTLE
 
 
 def receiver_of(member: Endpoint, role: Role, slow: Slow) -> Endpoint:
-    """Under which name a delegate counts a member of its LAN among its receivers: its own, or its host's."""
+    """The name under which a delegate counts a member of its LAN as a receiver: its own, or its host's."""
     return Endpoint(host_of(member)) if is_shared(role, slow) else member
 
 
 class Reception:
-    """What one host receives of one group; `only` of this member, if it shares with nobody."""
+    """What one host receives of one group; `only`: of one member, which does not share it."""
 
     def __init__(
         self,
@@ -160,11 +160,11 @@ class Reception:
         self.senders = Senders(self.voice, Early(config), listens=role.receives, spilled=spilled)
         self.lans = Lans(self.voice, self.view, self.senders)
         self.orders: list[tuple[Endpoint, Order]] = []  # for members; the host's core carries them out
-        self.asked_as = me  # the member in whose name the delegate was asked last: the answer comes to it
+        self.asked_as = me  # in whose name our last request was made: the answer comes to it
         self._unsaid = False  # a member joined since the delegate was last asked: it may lack its number
 
     def step(self, now: Instant, event: Event, told: Iterable[Endpoint] = ()) -> list[Effect]:
-        """`told`: which members this notice was for."""
+        """`told`: the members that this notice is for."""
         effects = self.begin(now)
         match event:
             case Heard(_, source, messages):
@@ -185,7 +185,7 @@ class Reception:
         return self.voice.effects
 
     def asks(self) -> Endpoint:
-        """In whose name something is asked now."""
+        """In whose name a request is made now."""
         self.asked_as = self.voice.speaks_as
         return self.asked_as
 
@@ -196,8 +196,8 @@ class Reception:
     # Members come and go
 
     def add(self, member: "MemberCore", present: Mapping[Endpoint, Member]) -> None:
-        """A member of our host joins. `present` are records of those in the group already. Who was
-        alone here so far has somebody to hear it from now on."""
+        """A member of our host joins. `present`: the records of those in the group already. If there was one
+        member so far, its stream has a reader here from now on."""
         alone = next(iter(self.members.values())) if len(self.members) == 1 else None
         self.members[member.me] = member
         self.senders.came(member)
@@ -238,7 +238,7 @@ class Reception:
             self.senders.resume(member)
 
     def silence(self, member: "MemberCore") -> None:
-        """It is leaving: from now on all that it hears is what becomes of its own words."""
+        """It is leaving: from now on it is delivered only what becomes of its own messages."""
         member.mute, member.paused = True, False
         self.senders.resume(member)
 
@@ -253,7 +253,7 @@ class Reception:
         self._wait_for_snapshot(self.config.snapshot_wait_s)
 
     def _decide(self) -> None:
-        """The snapshot is in: is our delegate (X-011)?"""
+        """The list of members has come: is our delegate in it (X-011)?"""
         self.voice.cancel_timer("snapshot")
         epoch = self.lans.delegate(self.lan)
         if epoch is None:
@@ -271,7 +271,7 @@ class Reception:
 
     def _ask_sync(self) -> None:
         """StartSync: for the first time, again with the same `req`, or to a successor with what we have; in
-        several pieces if there is much to say."""
+        several pieces if we have many streams."""
         match self.state:
             case Syncing(req, epoch) | Active(Syncing(req, epoch)):
                 me = self.voice.speaks_as
@@ -293,10 +293,10 @@ class Reception:
                 self.voice.set_timer(self.config.sync_wait_s, "sync")
 
     def _let_speak(self) -> None:
-        """Members may speak: our delegate knows them by their join notices (TX-14)."""
+        """Members may send: our delegate knows them by their join notices (TX-14)."""
         if isinstance(self.state, Syncing | Active):
             for who, member in self.members.items():
-                if member.listed and member.role.sends and not member.sending.open:
+                if member.listed and member.role.sends and not member.sending.is_open:
                     self.orders.append((who, OpenMember()))
 
     # Notices
@@ -329,8 +329,8 @@ class Reception:
             self._listed(to)
 
     def _listed(self, told: Iterable[Endpoint]) -> None:
-        """A whole list came: the snapshot that state 1 waits for, or a newcomer, or the answer to a later
-        question."""
+        """A whole list came: the one that state 1 or a new member waits for, or the answer to a later
+        request."""
         for who in told:
             if (member := self.members.get(who)) is not None:
                 member.listed = True
@@ -343,7 +343,7 @@ class Reception:
         self._let_speak()
 
     def _let_in(self) -> None:
-        """Give their first list to those who wait for nothing but that."""
+        """Deliver the first list to members that wait only for that."""
         newcomers = [
             each for each in self.members.values() if each.listed and not each.ready and not each.mute
         ]
@@ -444,7 +444,8 @@ class Reception:
             self.lans.delegate_left(lan)
 
     def _resync(self, epoch: Epoch) -> None:
-        """A new delegate of our LAN: tell it what we have, and send it what it may miss (X-100, X-101)."""
+        """A new delegate of our LAN: send it our numbers, and the messages that it may lack (X-100,
+        X-101)."""
         self.voice.cancel_timer("force")
         self._become(Active(Syncing(self.lans.new_req(), epoch)))
         self._ask_sync()
@@ -475,7 +476,7 @@ class Reception:
                 self.voice.ignore(type(message).__name__, f"not expected when {type(self.state).__name__}")
 
     def _synced(self, syncing: Syncing, reply: SyncReply) -> None:
-        """2 → 3, or a new delegate's numbers in 3."""
+        """2 → 3, or the cuts of a new delegate in 3."""
         first = isinstance(self.state, Syncing)
         if not reply.last:
             self._become(syncing if first else Active(syncing))
@@ -497,7 +498,7 @@ class Reception:
             self._ask_sync()
 
     def _enter(self, cuts: tuple[Cut, ...]) -> None:
-        """First one list of everybody whose numbers are known, then their messages, then changes (X-030)."""
+        """First one list of all members whose starts are known, then their messages, then changes (X-030)."""
         self._apply(cuts)
         if self.role.receives:
             for name in sorted(self.lans.delegates):
@@ -507,7 +508,7 @@ class Reception:
                 attributes = attributes_of(member)
                 if (
                     not self.voice.is_alone(who)
-                    and who not in self.senders.running
+                    and not self.senders.follows(who)
                     and isinstance(attributes, FifoAttributes)
                 ):
                     self.lans.joined(member, attributes, None)  # of a LAN that no cut speaks of
@@ -515,7 +516,7 @@ class Reception:
         self._let_in()
 
     def _everybody(self) -> tuple[Listed, ...]:
-        """All of the view, but of those who speak only whose streams have begun."""
+        """All members, without senders whose streams have not begun."""
         waits = self.senders.announced if self.role.receives else frozenset()
         everybody = [
             (member.endpoint, attributes.role, member.meta)
@@ -552,7 +553,7 @@ class Reception:
                     self.senders.below(message)
             case Poll(stream):
                 sender = self.senders.running.get(stream)
-                if sender is not None and sender.inbound is not None:
+                if sender is not None:
                     self.voice.transmit(source, Polled(stream, sender.inbound.next))
             case _:
                 self.voice.ignore(type(message).__name__, "not for a member")

@@ -1,16 +1,15 @@
-"""The member machine at a delegate (table 4.6): every stream that passes through it.
+"""All streams that a delegate forwards, and how far the receivers of each are (table 4.6).
 
       home LAN ── cast ──▶ delegate ── tree links, and directly where the tree does not reach ──▶ delegates
                               │ ▲                                                                  │
                               │ └── Nak, Report, towards home, along the link that the data came by ┘
                               ▼
-      own LAN: what came from elsewhere is cast; whoever misses something is answered at once, if it is held
+      own LAN: streams of other LANs are cast in it; losses are repaired at once, as far as they are held
 
-What is new is stored and passed on as it comes, out of turn or not; what was here before is not (X-068). A
-delegate hands nothing to programs, so a semi-active sender differs from an active one in name only.
+New data is stored and forwarded as it comes, in order or not; duplicates are dropped (X-068). The **home
+delegate** of a stream, the one of its sender's LAN, alone announces what is stable (`stability.py`).
 
-One stream is in `relay.py`; questions for what is missing, and answers to those of others, in `repairs.py`.
-The **home delegate** of a stream alone says what is stable (`stability.py`).
+The states of one stream are in `relay.py`; requests for what is missing, and repairs, in `repairs.py`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +21,14 @@ from rostra.groups.attributes import Role
 from rostra.groups.members import Stamp
 from rostra.names import Domain, Endpoint
 from rostra.protocols.fifo.messages import CutEntry
-from rostra.protocols.fifo.relay import PartedStream, Relay, RelayPhase
+from rostra.protocols.fifo.relay import (
+    PartedStream,
+    Relay,
+    RelayAwaitingEnd,
+    RelayDraining,
+    RelayPolling,
+    UnknownStream,
+)
 from rostra.protocols.fifo.repairs import Repairs
 from rostra.protocols.fifo.senders import ENTRIES_MAX
 from rostra.protocols.fifo.spill import Spills
@@ -43,8 +49,6 @@ from rostra.protocols.flow.messages import (
     Status,
     Stream,
 )
-from rostra.protocols.flow.stability import Pins
-from rostra.protocols.flow.streams import Inbound
 from rostra.protocols.flow.tree import Forwarding
 
 POLL_WAIT_S = 0.05
@@ -60,20 +64,20 @@ class Relays:
         self._epoch = epoch
         self.early = Early(voice.config)
         self.running: dict[Stream, Relay] = {}
-        self.unknown: set[Stream] = set()  # of these: senders of our LAN that have yet to say where they are
+        self.unknown: dict[Stream, UnknownStream] = {}
         self.parted: dict[Stream, PartedStream] = {}
-        # Receivers of our own LAN: members, or hosts whose members share what they receive (`reception.py`).
+        # Receivers of our own LAN: members, or hosts whose members share a reception (`reception.py`).
         self.sharing: dict[Endpoint, set[Endpoint]] = {}  # each with its members
         self.receiver: dict[Endpoint, Endpoint] = {}  # and the other way round
-        self.receivers: set[Endpoint] = set()  # that were given their numbers
+        self.receivers: set[Endpoint] = set()  # that were given their starts
         self.newcomers: set[Endpoint] = set()  # that have yet to ask for them
         self.expected: dict[Domain, Instant] = {}  # LANs whose delegates have yet to ask; for how long
-        # Receivers of our LAN that were here before us and have not said their numbers; LANs that were there
+        # Receivers of our LAN that were here before us and have not sent their numbers; LANs that were there
         # before us and have not asked for ours.
         self.awaited: set[Endpoint] = set()
         self.awaited_lans: set[Domain] = set()
-        self.pinned: dict[Domain, Epoch] = {}  # LANs that were given the numbers of ours
-        self._unannounced: dict[Stream, Relay] = {}  # home streams with something to tell about
+        self.pinned: dict[Domain, Epoch] = {}  # LANs that were given starts in our streams
+        self._unannounced: dict[Stream, Relay] = {}  # home streams with something to announce
         self._unreported: dict[Stream, Relay] = {}  # others, whose home does not know how far we are
         self.spills = Spills(voice, self.running, self._settle)
         self.ways = Ways(voice)
@@ -83,26 +87,20 @@ class Relays:
 
     @property
     def carries(self) -> bool:
-        """Has anybody of this group said anything, as far as we know?"""
-        return any(relay.inbound.high > 0 or not relay.known for relay in self.running.values())
+        """Was any message sent in this group, as far as we know?"""
+        return bool(self.unknown) or any(relay.inbound.high > 0 for relay in self.running.values())
 
     # Streams come and go
 
     def expect(self, stream: Stream, stamp: Stamp, role: Role) -> None:
-        """A sender of our LAN that was there before us: it will say where it is (`StartSync.first`)."""
-        self.running[stream] = Relay(stream, stamp, role)
-        self.unknown.add(stream)
+        """A sender of our LAN that was there before us: it will send its number (`StartSync.first`)."""
+        self.unknown[stream] = UnknownStream(stamp, role)
 
-    def begin(self, stream: Stream, stamp: Stamp, role: Role, start: int, *, noticed: bool = True) -> Relay:
-        """From here on the stream is ours to keep and pass on; whoever has his numbers is pinned at once."""
-        relay = Relay(stream, stamp, role)
-        self.running[stream] = relay
-        self.unknown.discard(stream)
-        relay.phase = RelayPhase.ACTIVE if noticed else RelayPhase.SEMI
-        relay.inbound = Inbound(start)
-        relay.pins = Pins(start - 1)
-        relay.announced = start - 1
-        relay.reported = start
+    def begin(self, stream: Stream, stamp: Stamp, role: Role, start: int) -> Relay:
+        """Store and forward the stream from here on. All receivers that have their starts are pinned at
+        once."""
+        relay = self.running[stream] = Relay(stream, stamp, role, start)
+        self.unknown.pop(stream, None)
         self.parted.pop(stream, None)
         for receiver in self.receivers | self.newcomers:
             if self.hears(receiver, stream):
@@ -119,27 +117,30 @@ class Relays:
         return relay
 
     def left(self, stream: Stream, why: str, last_seq: int | None) -> None:
+        if stream in self.unknown:
+            self.drop(stream)
         relay = self.running.get(stream)
         if relay is None:
             return
-        if not relay.known:
-            self.drop(relay)
-            return
-        relay.phase = RelayPhase.DRAINING
+        inbound, final = relay.inbound, relay.final
         match why:
             case "left":
-                relay.final = relay.inbound.high if last_seq is None else last_seq
-                relay.inbound.hear_high(relay.final)
+                final = inbound.high if last_seq is None else last_seq
+                inbound.hear_high(final)
                 self.repairs.look_for_holes(relay)
             case "disconnected":
-                relay.final = relay.inbound.high
+                final = inbound.high
             case _ if relay.lan == self._voice.lan:
                 # Its agent may live and say its last number; else our LAN knows best how far it got (X-050).
-                relay.polled = relay.inbound.next
+                relay.state = RelayPolling(inbound.next)
                 self._voice.cast(Poll(stream))
                 self._voice.set_timer(POLL_WAIT_S, "poll", stream)
+            case _:
+                relay.state = RelayAwaitingEnd()
+        if final is not None:
+            relay.state = RelayDraining(final)
         config = self._config
-        owed = relay.final is None or relay.pins.stable < relay.final
+        owed = final is None or relay.pins.stable < final
         for_s = config.drain_s
         if why != "disconnected" and owed:
             for_s = config.farewell_s if why == "left" else config.linger_s
@@ -149,52 +150,44 @@ class Relays:
     def lost(self, stream: Stream) -> None:
         """Lost with its domain: remember where our LAN would go on (X-066)."""
         relay = self.running.get(stream)
-        if relay is not None and relay.known:
+        if relay is not None:
             until = self._voice.now + self._config.resume_s
             self.tidy()
             self.parted[stream] = PartedStream(relay.stamp, relay.pins.least(relay.inbound.next), until)
         self.left(stream, "disconnected", None)
 
-    def drop(self, relay: Relay) -> None:
-        del self.running[relay.stream]
-        self.unknown.discard(relay.stream)
-        for table in (self._unannounced, self._unreported):
-            table.pop(relay.stream, None)
-        self.repairs.drop(relay.stream)
-        self.early.take(relay.stream)
-        self._voice.cancel_timer("drain", relay.stream)
+    def drop(self, stream: Stream) -> None:
+        self.unknown.pop(stream, None)
+        for table in (self.running, self._unannounced, self._unreported):
+            table.pop(stream, None)
+        self.repairs.drop(stream)
+        self.early.take(stream)
+        self._voice.cancel_timer("drain", stream)
 
     def drain_timed_out(self, stream: Stream) -> None:
         relay = self.running.get(stream)
-        if relay is not None and relay.phase is RelayPhase.DRAINING:
-            self.drop(relay)
+        if relay is not None and relay.has_left:
+            self.drop(stream)
 
     def poll_ended(self, stream: Stream) -> None:
-        """What the LAN has together is what there is: say so to everybody (X-050)."""
+        """What the receivers of our LAN have together is all there is: announce its end (X-050)."""
         relay = self.running.get(stream)
-        if relay is not None and relay.polled is not None:
-            furthest, relay.polled = relay.polled, None
-            if relay.final is None:
-                self._finish(relay, furthest - 1)
-
-    def _finish(self, relay: Relay, final: int) -> None:
-        relay.final = final
-        relay.inbound.hear_high(final)
-        self.repairs.look_for_holes(relay)
-        self._announce_soon(relay, at_once=True)
+        if relay is not None and isinstance(relay.state, RelayPolling):
+            final = relay.state.furthest - 1
+            relay.state = RelayDraining(final)
+            relay.inbound.hear_high(final)
+            self.repairs.look_for_holes(relay)
+            self._announce_soon(relay, at_once=True)
 
     def _end_if_settled(self, relay: Relay) -> None:
-        if (
-            relay.phase is RelayPhase.DRAINING
-            and relay.final is not None
-            and relay.lan == self._voice.lan
-            and relay.pins.stable >= relay.final
-            and relay.announced >= relay.final
-        ):
-            self.drop(relay)
+        match relay.state:
+            case RelayDraining(final) if relay.lan == self._voice.lan:
+                if relay.pins.stable >= final and relay.announced >= final:
+                    self.drop(relay.stream)
 
     def skip(self, relay: Relay, first: int) -> None:
-        """Its sender has nothing below this number any more: our predecessor called that stable (X-101)."""
+        """Its sender has nothing below this number any more: our predecessor announced it as stable
+        (X-101)."""
         if relay.inbound.next < first:
             relay.inbound.skip_to(first)
             relay.inbound.told = relay.inbound.next
@@ -208,68 +201,66 @@ class Relays:
         return CutEntry(relay.stream, relay.stamp, relay.role, start, relay.final)
 
     def hears(self, receiver: Endpoint, stream: Stream) -> bool:
-        """Is there somebody at this receiver besides the sender of this stream?"""
+        """Has this receiver a member besides the sender of this stream?"""
         members = self.sharing.get(receiver, ())
         return len(members) > 1 or stream not in members
 
     def receives(self, member: Endpoint, receiver: Endpoint) -> None:
-        """A member of our LAN, and under which name it receives. Whoever was alone there so far has somebody
-        to hear it now, who is owed what flows from now on."""
+        """A member of our LAN, and the receiver it is counted as. If there was one member so far, its stream
+        has a reader there now, which is owed what flows from now on."""
         members = self.sharing.setdefault(receiver, set())
         alone = members - {member} if len(members) == 1 else ()
         members.add(member)
         self.receiver[member] = receiver
         for stream in alone:
             relay = self.running.get(stream)
-            if relay is not None and relay.known and relay.phase is not RelayPhase.DRAINING:
+            if relay is not None and not relay.has_left:
                 relay.pins.pin(receiver, relay.inbound.next)
 
     def expect_receiver(self, receiver: Endpoint) -> None:
-        """A newcomer of our LAN, which has yet to ask for its numbers. It is owed what flows from now on: a
-        sender hears of it no sooner than we do, so what is said to welcome it reaches it."""
+        """A newcomer of our LAN that has yet to ask for its starts. It is owed what flows from now on: a
+        sender gets its join notice no sooner than we do, so a welcome reaches it."""
         if receiver in self.receivers or receiver in self.newcomers:
             return  # it shares what others there are owed already
         self.newcomers.add(receiver)
         for relay in self.running.values():
-            if relay.known and relay.phase is not RelayPhase.DRAINING and self.hears(receiver, relay.stream):
+            if not relay.has_left and self.hears(receiver, relay.stream):
                 relay.pins.pin(receiver, relay.inbound.next)
 
     def expect_lan(self, lan: Domain) -> None:
-        """The same for a LAN of which somebody is noticed before its delegate is. That one takes some round
-        trips to come, and nobody shall wait for it: what it will be owed is kept, as for a LAN that was lost
+        """The same for a LAN whose member is noticed before its delegate is. That takes some round trips to
+        join, and no sender shall wait for it: what it will be owed is kept, as for a LAN that was lost
         (X-066)."""
         if lan not in self.pinned and self.expected.get(lan, 0.0) <= self._voice.now:
             until = self.expected[lan] = self._voice.now + self._config.resume_s
             for relay in self.running.values():
-                if relay.lan == self._voice.lan and relay.known and relay.phase is not RelayPhase.DRAINING:
+                if relay.lan == self._voice.lan and not relay.has_left:
                     relay.pins.expect_lan(lan, relay.inbound.next, until)
 
     def await_receiver(self, receiver: Endpoint) -> None:
-        """One that was here before us, and will say what it has. Of streams that it does not name it is owed
-        all that we are."""
+        """A receiver that was here before us, and will send its numbers. Of streams that it does not name it
+        is owed all that we are."""
         self.newcomers.add(receiver)
         self.awaited.add(receiver)
 
     def arrived(self, receiver: Endpoint) -> None:
-        """It asks for its numbers; of streams that have ended since it was noticed it is given none."""
+        """It asks for its starts; in streams that have ended since it was noticed it is given none."""
         self.receivers.add(receiver)
         if receiver in self.newcomers:
             self.newcomers.discard(receiver)
-            for stream in sorted(self.running):
-                relay = self.running[stream]
+            for _, relay in sorted(self.running.items()):
                 if relay.final is not None and relay.pins.unpin(receiver):
                     self._settle(relay)
 
     def lan_arrived(self, lan: Domain, epoch: Epoch) -> bool:
-        """Its delegate asks; was it expected?"""
+        """Its delegate asks for its starts. True if it was expected."""
         self.pinned[lan] = epoch
         return self.expected.pop(lan, None) is not None
 
     def hand_over(self, lan: Domain) -> None:
-        """What was kept for it, with the numbers and not a question later: as much of each stream as its
-        delegate has room for before it knows them. The rest it asks for."""
-        for stream in sorted(self.running):
-            relay = self.running[stream]
+        """Send what was kept for it together with its starts: as much of each stream as its delegate can
+        buffer before it knows them. It requests the rest."""
+        for _, relay in sorted(self.running.items()):
             start = relay.pins.owed_to(lan)
             if relay.lan == self._voice.lan and start is not None:
                 room = self._config.early_bytes
@@ -279,7 +270,7 @@ class Relays:
                     if room < 0:
                         break
                     # One hop more than an answer to a question, by which its delegate would measure the way.
-                    again = Data(stream, run, relay.inbound.high, relay.pins.stable, repair=True, hop=1)
+                    again = Data(relay.stream, run, relay.inbound.high, relay.pins.stable, repair=True, hop=1)
                     self._voice.transmit(lan, again)
 
     def offer(self, relay: Relay, receiver: Endpoint, needs: int | None) -> int:
@@ -298,9 +289,9 @@ class Relays:
         return start
 
     def offer_lan(self, relay: Relay, lan: Domain, epoch: Epoch, needs: int | None) -> int:
-        """The same for another LAN, of a stream of ours. One that was lost goes on where it was, if that is
-        still here. One that asks again is told what it was told before: which of the two answers it goes by
-        we do not know, and what lies between them must stay (X-022)."""
+        """The same for another LAN, in a stream of ours. One that was lost goes on where it was, if that is
+        still here. One that asks again is given the same start: we do not know which of the two answers it
+        uses, and what lies between them must stay (X-022)."""
         debt, pinned = relay.pins.debts.get(lan), relay.pins.lans.get(lan)
         if needs is None and debt is not None:
             needs = debt.next
@@ -312,12 +303,12 @@ class Relays:
         return start
 
     def _tell_debtor(self, relay: Relay, who: str) -> None:
-        """It is back, and is owed what everybody else has: its sender may have fallen silent over that."""
+        """It is back, and lacks what all others have: announce that, its sender may have fallen silent."""
         if who in relay.pins.debts:
             self._announce_soon(relay, at_once=False)
 
     def unpin(self, member: Endpoint, *, cut_off: bool = False) -> None:
-        """It is gone, and with it its receiver, unless others share that."""
+        """It is gone, and with it its receiver, unless other members share that."""
         receiver = self.receiver.pop(member, None)
         if receiver is None:
             return
@@ -335,8 +326,7 @@ class Relays:
         self.newcomers.discard(receiver)
         until = self._voice.now + self._config.resume_s if cut_off else None
         self.spills.part(receiver, until)
-        for stream in sorted(self.running):
-            relay = self.running[stream]
+        for _, relay in sorted(self.running.items()):
             if relay.pins.unpin(receiver, until):
                 self._settle(relay)
 
@@ -344,32 +334,31 @@ class Relays:
         self.heard_of_lan(lan)
         self.pinned.pop(lan, None)
         until = self._voice.now + self._config.resume_s if cut_off else None
-        for stream in sorted(self.running):
-            relay = self.running[stream]
+        for _, relay in sorted(self.running.items()):
             if relay.lan == self._voice.lan and relay.pins.unpin_lan(lan, until):
                 self._settle(relay)
 
     def heard_of(self, receiver: Endpoint) -> None:
-        """This receiver has said what it has, or is gone."""
+        """This receiver has sent its numbers, or is gone."""
         if receiver in self.awaited:
             self.awaited.discard(receiver)
             self._settle_all()
 
     def heard_of_lan(self, lan: Domain) -> None:
-        """This LAN has asked for our numbers, or is gone."""
+        """This LAN has asked for its starts, or is gone."""
         if lan in self.awaited_lans:
             self.awaited_lans.discard(lan)
             self._settle_all()
 
     def await_no_longer(self) -> None:
-        """Whoever has not asked by now will not, or is lost."""
+        """A LAN that has not asked by now will not, or is lost."""
         self.awaited_lans.clear()
         self._settle_all()
 
     def _settle_all(self) -> None:
         for stream in sorted(self.running):
             relay = self.running.get(stream)
-            if relay is not None and relay.known:
+            if relay is not None:
                 self._settle(relay)
 
     def status(self, status: Status) -> None:
@@ -384,7 +373,7 @@ class Relays:
                 self._announce_soon(relay, at_once=False)  # it does not know that this is stable
 
     def report(self, source: Domain, report: Report) -> None:
-        """Entries of LANs: ours to count if we are the home, else to be passed on unchanged."""
+        """Acknowledgements of LANs: counted at home, forwarded unchanged elsewhere."""
         onward: dict[Domain, list[Progress]] = {}
         for entry in report.entries:
             relay = self.running.get(entry.stream)
@@ -404,9 +393,10 @@ class Relays:
                 self._voice.transmit(lan, Report(tuple(onward[lan]), report.hop + 1))
 
     def _settle(self, relay: Relay) -> None:
-        """Somebody has more, or wants less: what does that allow? Nothing, while somebody who was given its
-        numbers by our predecessor has not said what it has (X-101); and nothing of a stream of ours that was
-        lost: it will go on where it was then, and its sender must not forget that (X-066)."""
+        """Recompute what is stable, or our report, after a receiver advanced or left. Nothing becomes stable
+        while a receiver that was given its starts by our predecessor has not sent its numbers (X-101); and
+        nothing of a stream of ours that was lost: it will go on where it was then, so its sender must keep it
+        (X-066)."""
         if self.awaited:
             return
         if relay.lan == self._voice.lan:
@@ -426,7 +416,7 @@ class Relays:
                     self._report.at(self._voice.now + self._config.status_wan_s)
 
     def _is_news(self, relay: Relay, messages: int) -> bool:
-        """Is it worth a datagram of its own, so that a fast sender does not have to wait for the next one?"""
+        """Is this progress worth a datagram at once, so that a fast sender is not blocked?"""
         config = self._config
         return messages >= config.status_messages or relay.unsettled_bytes >= config.window_bytes // 8
 
@@ -434,12 +424,12 @@ class Relays:
 
     def data(self, source: Domain, data: Data) -> None:
         relay = self.running.get(data.stream)
-        if relay is None or not relay.known:
+        if relay is None:
             if not self.early.keep(data.stream, data.run, source):
                 self._voice.ignore("Data", "no room for early data")
         elif data.hop > self._config.hops:
             self._voice.ignore("Data", "too many hops")
-        elif relay.final is not None and data.run.end - 1 > relay.final:
+        elif (final := relay.final) is not None and data.run.end - 1 > final:
             self.early.keep(data.stream, data.run, source)
         else:
             self._store(relay, data, source)
@@ -474,8 +464,8 @@ class Relays:
         onward = Data(data.stream, piece, relay.inbound.high, stable, data.repair, data.hop + 1)
         if relay.lan != voice.lan and self.receivers:
             voice.cast(onward)
-        # Whoever is nearer to home asks for itself: a repair that came round through us would make its stream
-        # depend on whether we are here (X-002).
+        # The delegate towards home requests its own repairs: one that came round through us would make its
+        # stream depend on whether we are here (X-002).
         nearer = self._forwarding.towards(relay.lan) if data.repair and relay.lan != voice.lan else None
         onward_to = [lan for lan in self._onward(relay) if lan not in (source, nearer)]
         for lan in onward_to:
@@ -491,20 +481,20 @@ class Relays:
 
     @property
     def _from_home(self) -> tuple[Domain, ...]:
-        """Whom we send the streams of our own LAN: all of them, if that costs one datagram."""
+        """The delegates that we send the streams of our own LAN: all of them, if that costs one datagram."""
         if self._says_it_once:
             return tuple(sorted(self._forwarding.present))
         return (*self._forwarding.neighbours, *self._forwarding.direct)
 
     @property
     def _says_it_once(self) -> bool:
-        """Not while a way is silent: the tree leads around it."""
+        """Not while a way is silent: the tree routes around it."""
         return self._config.between == "multicast" and not self.ways.silent
 
     def _spread(self, relay: Relay, lans: Sequence[Domain], data: Data) -> None:
-        """To other delegates: to each, or to all at once. That nobody needs to pass it on is said by its
-        hops, of which none is left. Heartbeats go to each of them in any case, so that whoever does not hear
-        what is said to all notices it, and asks."""
+        """To other delegates: to each, or to all by multicast. No hops are left then, so that none forwards
+        it. Heartbeats go to each of them in any case: a delegate that multicast does not reach detects the
+        loss."""
         if relay.lan == self._voice.lan and self._says_it_once:
             if lans:
                 self._voice.broadcast(lans, replace(data, hop=self._config.hops))
@@ -515,13 +505,13 @@ class Relays:
     def pulse(self, source: Domain, pulse: Pulse, hop: int) -> None:
         """A heartbeat: of a sender of ours, or on its way from its home."""
         relay = self.running.get(pulse.stream)
-        if relay is None or not relay.known or hop > self._config.hops:
+        if relay is None or hop > self._config.hops:
             return
         at_home = relay.lan == self._voice.lan
         if not at_home and source not in (relay.via, relay.lan):
-            # What it says is true whoever says it. But it has no number of its own, so it is passed on only
-            # from where its data came, or the tree has it come from: else it would run in circles while links
-            # of two trees are in use (TX-20). News from elsewhere mean that the tree has changed.
+            # It is true from any source. But it has no number of its own, so it is forwarded only from where
+            # its data came, or comes in the tree: else it would run in circles while links of two trees are
+            # in use (TX-20). News from elsewhere mean that the tree has changed.
             if self._is_new(relay, pulse):
                 if source in self._forwarding.present:
                     relay.via = source
@@ -530,9 +520,8 @@ class Relays:
                 return
         if relay.final is None:
             relay.inbound.hear_high(pulse.high)
-        if pulse.final and relay.final is None and relay.phase is RelayPhase.DRAINING:
-            relay.polled = None
-            relay.final = pulse.high
+        if pulse.final and isinstance(relay.state, RelayPolling | RelayAwaitingEnd):
+            relay.state = RelayDraining(pulse.high)
         if not at_home:
             self._hear_stable(relay, pulse.stable)
         elif pulse.stable < relay.pins.stable:
@@ -555,13 +544,13 @@ class Relays:
         )
 
     def _hear_stable(self, relay: Relay, stable: int) -> None:
-        """Home says that everybody has everything up to here."""
+        """Every receiver has everything up to here, says its home."""
         if stable > relay.pins.stable:
             # What our own receivers miss is kept, should home have given us up without our knowing.
             relay.pins.stable = min(stable, relay.pins.least(relay.inbound.next) - 1)
             relay.inbound.stable = relay.pins.stable
             self._forget(relay)
-            if relay.phase is RelayPhase.DRAINING and stable == relay.final:
+            if relay.state == RelayDraining(stable):
                 self._voice.set_timer(self._config.drain_s, "drain", relay.stream)  # nobody needs it any more
 
     def _forget(self, relay: Relay) -> None:
@@ -573,14 +562,15 @@ class Relays:
     def room(self, stream: Stream, number: int) -> int:
         """How many bytes of this stream may be kept in parts, if we wait for this number of it."""
         relay, config = self.running.get(stream), self._config
-        if relay is None or not relay.known or (relay.final is not None and number > relay.final):
+        if relay is None or (relay.final is not None and number > relay.final):
             return config.early_bytes
         return config.parts_bytes if relay.inbound.waits_for(number, config.held_messages) else 0
 
     def below(self, below: Below) -> None:
-        """A holder has forgotten what we miss. If home has, nobody has it, and our LAN must know (TX-13)."""
+        """A holder has forgotten what we miss. If home has, no holder is left, and our LAN must know
+        (TX-13)."""
         relay = self.running.get(below.stream)
-        if relay is None or not relay.known or relay.lan == self._voice.lan:
+        if relay is None or relay.lan == self._voice.lan:
             return
         if below.holder == relay.lan and below.lowest > relay.inbound.next:
             self._voice.note("stream lost a part", f"{below.stream} up to {below.lowest - 1}")
@@ -591,10 +581,10 @@ class Relays:
 
     def polled(self, polled: Polled) -> None:
         relay = self.running.get(polled.stream)
-        if relay is not None and relay.polled is not None:
-            relay.polled = max(relay.polled, polled.next)
+        if relay is not None and isinstance(relay.state, RelayPolling):
+            relay.state = RelayPolling(max(relay.state.furthest, polled.next))
 
-    # Telling
+    # Announcements and reports
 
     def _announce_soon(self, relay: Relay, *, at_once: bool) -> None:
         self._unannounced[relay.stream] = relay
@@ -604,8 +594,9 @@ class Relays:
             self._announce.at(self._voice.now + self._config.status_s)
 
     def say_announcements(self, only: Relay | None = None) -> None:
-        """Home to everybody: this is stable, this is final; the latter until the stream is over, the former
-        until whoever has come back has it. And any delegate to its own LAN, where somebody has missed it."""
+        """From home to all delegates and its LAN: the stable number, and the last one. The latter until the
+        stream is over, the former until receivers that came back have it. Elsewhere: to the own LAN, where a
+        receiver has missed it."""
         if only is None:
             self._announce.fired()
         relays = [self._unannounced[each] for each in sorted(self._unannounced)] if only is None else [only]
@@ -619,7 +610,7 @@ class Relays:
         for relay in relays:
             relay.announced = relay.pins.stable
             relay.unsettled_bytes = 0
-            if relay.final is not None and relay.phase is RelayPhase.DRAINING:
+            if isinstance(relay.state, RelayDraining):
                 self._announce.at(self._voice.now + self._config.status_s)
             elif relay.pins.serves_debts or self.spills.is_unasked(relay.stream):
                 self._announce.at(self._voice.now + self._config.heartbeat_max_s)
@@ -628,16 +619,16 @@ class Relays:
             self._end_if_settled(relay)
 
     def _pulse_of(self, relay: Relay) -> Pulse:
-        final = relay.final is not None and relay.phase is RelayPhase.DRAINING
-        # Not the last number that we have: receivers would look for what they miss whenever somebody confirms
-        # something, and so sooner or later as others come and go (X-002). The sender's own pulses say it.
-        high = relay.final if final and relay.final is not None else relay.pins.stable
-        return Pulse(relay.stream, high, relay.pins.stable, final)
+        if isinstance(relay.state, RelayDraining):
+            return Pulse(relay.stream, relay.state.final, relay.pins.stable, final=True)
+        # Not the last number that we have: then receivers would detect losses whenever another receiver
+        # acknowledges, so sooner or later as others come and go (X-002). The sender's own pulses carry it.
+        return Pulse(relay.stream, relay.pins.stable, relay.pins.stable)
 
     def say_reports(self, only: Relay | None = None) -> None:
-        """Towards each stream's home: how far our LAN is, until home has seen it. What is repeated goes home
-        directly every second time: two delegates may each take the other for the way there, if what they
-        heard of the stream came by trees of different times."""
+        """Towards each stream's home: the acknowledgement of our LAN, until home has it. Every second
+        repetition goes home directly: two delegates may each take the other for the next hop, if their last
+        data came by trees of different versions."""
         if only is None:
             self._report.fired()
         relays = [self._unreported[each] for each in sorted(self._unreported)] if only is None else [only]

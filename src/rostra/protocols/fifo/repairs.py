@@ -1,9 +1,10 @@
-"""Repair at a delegate: it asks for what it misses, and answers those that miss something.
+"""Loss recovery at a delegate: it requests what it misses, and repairs for others.
 
-      asks      first where the stream comes from, then its home; at home its sender, then the whole LAN
-      answers   at once what it holds; what is missing here too is sent to a delegate that asked when it comes
+      requests   from where the stream comes, then its home; at home from its sender, then the whole LAN
+      repairs    at once what it holds; what it lacks itself it sends to a requesting delegate when it comes
 
-How long an answer takes is measured here, because only questions that are asked once tell (`round_trips`).
+Round trips are measured here, from requests that were sent once: of a repeated one it is not known which was
+answered (Karn's rule).
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,13 +20,14 @@ from rostra.protocols.flow.recovery import Hole, Recent
 from rostra.protocols.flow.tree import Forwarding
 
 TWICE_BYTES = 16 << 10
-"""So much is repaired twice for a delegate that asks again; more takes further questions in any case."""
+"""Up to so much is sent twice to a delegate that requests it again; more takes further requests in any
+case."""
 
 OVERTAKEN_LESS = 0.9
-"""What an answer leaves of the time for which questions wait for what may only be late."""
+"""The factor by which a repair shortens the time that requests wait for data that may only be late."""
 
 ASKERS_MAX = 64
-"""Delegates that are remembered as waiting for something that we miss ourselves, per stream."""
+"""Requests of other delegates for what we miss ourselves that are remembered, per stream."""
 
 
 class Repairs:
@@ -40,7 +42,7 @@ class Repairs:
         self._voice, self._config = voice, voice.config
         self._running, self._forwarding, self._ways, self._spills = running, forwarding, ways, spills
         self.round_trips: dict[Domain, float] = {}
-        self.overtaken_s: dict[Domain, float] = {}  # so long after others what they overtook still comes
+        self.overtaken_s: dict[Domain, float] = {}  # how late reordered data still comes
         self._troubled: dict[Stream, Relay] = {}
         self._alarm = Alarm(voice, "recover")
 
@@ -67,17 +69,12 @@ class Repairs:
             self._alarm.at(due)
 
     def recover(self) -> None:
-        """Ask for what is missing: at once, then once per round trip, and ever more seldom if nothing comes
-        (X-083). First where the stream comes from, then its home; at home its sender, then the whole LAN."""
+        """Request what is missing: at once, then once per round trip, then with back-off (X-083)."""
         self._alarm.fired()
         for stream in sorted(self._troubled):
             relay = self._troubled[stream]
-            settle_s = self._config.nak_extra_s
-            due = [
-                hole
-                for hole in relay.inbound.holes.due(self._voice.now, RANGES_MAX)
-                if not self._voice.parts.still_coming(self._voice.now, stream, hole, settle_s)
-            ]
+            due = relay.inbound.holes.due(self._voice.now, RANGES_MAX)
+            due = self._voice.parts.not_coming(self._voice.now, stream, due, self._config.nak_extra_s)
             new, old = [each for each in due if not each.asked], [each for each in due if each.asked]
             for holes in (new, old):
                 if holes:
@@ -108,14 +105,13 @@ class Repairs:
                 )
 
     def asked(self, source: Domain, nak: Nak) -> None:
-        """Somebody misses something: answer at once what is here, and look for the rest. A delegate that asks
-        again for little is answered twice: it has lost a round trip already, on a way that loses answers
-        too."""
+        """Repair at once what is here, and request the rest ourselves. A delegate that requests a little
+        again is sent it twice: it has lost a round trip already, on a path that loses repairs too."""
         relay = self._running.get(nak.stream)
-        lowest = relay.lowest if relay is not None and relay.known else None
+        lowest = None if relay is None else relay.lowest
         is_gone = bool(nak.ranges) and (lowest is None or nak.ranges[0][0] < lowest)
         on_disk = is_gone and self._spills.asked(nak)
-        if relay is None or not relay.known:
+        if relay is None:
             if not on_disk:
                 self._voice.ignore("Nak", "stream is not known")
             return
@@ -123,7 +119,7 @@ class Repairs:
         at_home = inside(voice.lan, nak.asker)
         missed = 0
         if not on_disk and any(first < relay.lowest for first, _ in nak.ranges):
-            # Forgotten, or from before our own time: whoever still misses it must look elsewhere (TX-13).
+            # Forgotten, or from before our own time: it must be requested elsewhere (TX-13).
             voice.transmit(nak.asker, Below(nak.stream, relay.lowest, voice.lan))
         for first, last in nak.ranges:
             if last >= inbound.next and inbound.store.holes(max(first, inbound.next), last):
@@ -170,9 +166,9 @@ class Repairs:
         relay.askers = waiting
 
     def measure(self, relay: Relay, data: Data, source: Domain) -> None:
-        """An answer to a question that was asked once: so long is a round trip, at most. If what was asked
-        for comes by itself after all, it was overtaken: from now on questions to there wait for so long, and
-        less with every answer, so that what is only late is neither repaired nor taken for lost."""
+        """A repair that was requested once gives an upper bound of the round trip. If the original comes
+        after all, it was only reordered: from now on requests to there wait for as long as it was late, and
+        less with every repair, so that what is only late is neither repaired nor counted as lost."""
         hole = relay.inbound.holes.at(data.run.first)
         if hole is None or hole.asked != 1 or hole.asked_of != source:
             return
@@ -186,8 +182,8 @@ class Repairs:
             self.overtaken_s[source] = OVERTAKEN_LESS * overtaken_s
 
     def measured(self, lan: Domain, seconds: float) -> None:
-        """The least counts: whatever was lost and resent on the way only adds to it. If it is much less than
-        we thought, the coordinator should know."""
+        """The minimum counts: retransmissions on the way only add to it. If it is much less than before, the
+        coordinator should know."""
         before = self.round_trips.get(lan)
         if before is None or seconds < before:
             self.round_trips[lan] = seconds

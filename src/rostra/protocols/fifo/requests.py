@@ -1,8 +1,8 @@
-"""What programs ask their agent about groups with delivery.
+"""Requests of programs to their agent about FIFO groups.
 
 request     answer            items that follow
 Enter       Done, Denied      Credit, Ready, then messages and changes in order
-Exit        Done, Denied      Parted, once the last messages are with everybody
+Exit        Done, Denied      Parted, once every receiver has the last messages
 """
 
 from rostra.groups.attributes import Role, Slow
@@ -11,7 +11,7 @@ from rostra.protocols.relaxed.requests import Request
 
 
 class Enter(Request, frozen=True, tag=16):
-    """Join a group to speak and listen (``delivery="fifo"``)."""
+    """Join a group to send and receive (``delivery="fifo"``)."""
 
     group: Group
     role: Role = Role.BOTH
@@ -20,6 +20,6 @@ class Enter(Request, frozen=True, tag=16):
 
 
 class Exit(Request, frozen=True, tag=17):
-    """Leave it, once everything that was handed over is emitted."""
+    """Leave it, once everything that was submitted is emitted."""
 
     group: Group

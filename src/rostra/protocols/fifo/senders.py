@@ -1,26 +1,20 @@
-"""The member machine at a member (table 4.3): every other sender of the group, as one receiver has it; or as
-several do, who share it because they are on one host (`audience.py`).
+"""The streams of all other senders at a receiver: deliver in order, request what is missing, acknowledge.
 
-                     start known, not noticed
-      none ───────────────────────▶ 2 SEMI ── noticed: Joined, then what was held ──┐
-       │ noticed, no start                                                          ▼
-       ├─────────────▶ 1 ANNOUNCED ── start ──────────────────────────────────▶ 3 ACTIVE
-       │ noticed with its number                                                  ▲   │
-       └──────────────────────────────────────────────────────────────────────────┘   │ left, failed, cut off
-                                                                                      ▼
-                                5 ENDED ◀── nothing owed, final reached, time ── 4 DRAINING
+    Data ──┬── the next of its stream ─────────────────────────▶ delivered
+           ├── out of order ──▶ kept ── Nak, repair ───────────▶ delivered
+           └── of a sender whose number is not known ──▶ kept early (`early.py`)
+    Status ──▶ our delegate: the next number that we need of each stream
 
-Who only receives has no machine: it is in the view, and that is all (X-053).
+A receiver is one member, or all members of a host that share what they receive (`audience.py`).
 
-An ended stream that was lost with a domain is remembered with its last number, so that its return says what
-was missed, if anything (X-064).
+The states of one sender are in `sender.py`.
 """
 
 from collections.abc import Sequence
-from enum import IntEnum
 from math import inf
+from typing import assert_never
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from rostra.core.effects import Instant
 from rostra.groups.attributes import Role
@@ -29,11 +23,21 @@ from rostra.names import Domain, Endpoint
 from rostra.protocols.fifo.audience import HostVoice, Reader
 from rostra.protocols.fifo.events import Delivered, Gap, Joined, Left
 from rostra.protocols.fifo.origins import Origins
-from rostra.protocols.fifo.voice import Alarm, is_aggregate, lan_of
+from rostra.protocols.fifo.sender import (
+    EndedStream,
+    Sender,
+    SenderActive,
+    SenderAwaitingEnd,
+    SenderDraining,
+    SenderLeft,
+    SenderSemi,
+    SenderState,
+)
+from rostra.protocols.fifo.voice import Alarm, lan_of
 from rostra.protocols.flow.early import Early
 from rostra.protocols.flow.fragments import NUMBER, RANGES_MAX, held, places, places_of, questions
 from rostra.protocols.flow.messages import Below, Data, Have, Nak, Pulse, Range, Run, Status, Stream
-from rostra.protocols.flow.recovery import Hole, Promises
+from rostra.protocols.flow.recovery import Hole
 from rostra.protocols.flow.runs import cut
 from rostra.protocols.flow.streams import Inbound
 
@@ -41,97 +45,12 @@ ENTRIES_MAX = 64
 """Streams in one status message."""
 
 BELOWS_MAX = 3
-"""So many questions must a delegate have answered with that it no longer has what we miss before we believe
-that it is lost."""
+"""Requests that our delegate must have answered with `Below` before we give up what we miss."""
 
 
 CAUGHT_UP = 5
-"""So often does a receiver whose backlog was on disk say that it has all of it. If they are all lost, the
-disk keeps the rest until there is something new to confirm."""
-
-
-class Phase(IntEnum):
-    ANNOUNCED = 1
-    SEMI = 2
-    ACTIVE = 3
-    DRAINING = 4
-
-
-class Belows(Struct):
-    """How often the delegate said of what we miss next that it no longer has it: once for each question, in
-    however many datagrams it was asked and answered, and whoever else of our host asks as well."""
-
-    next: int = 0
-    asked_at: Instant = 0.0
-    times: int = 0
-
-    def count(self, hole: Hole) -> int:
-        if hole.first != self.next:
-            self.next, self.times = hole.first, 0
-        elif hole.asked_at == self.asked_at:
-            return self.times
-        self.asked_at = hole.asked_at
-        self.times += 1
-        return self.times
-
-
-class Sender:
-    """One machine."""
-
-    __slots__ = (
-        "begins",
-        "behind",
-        "belows",
-        "drained",
-        "endpoint",
-        "final",
-        "inbound",
-        "is_aggregate",
-        "lan",
-        "meta",
-        "overdue",
-        "parted",
-        "phase",
-        "promises",
-        "repaired",
-        "role",
-        "stamp",
-        "why",
-    )
-
-    def __init__(self, endpoint: Endpoint, stamp: Stamp, role: Role, meta: bytes, phase: Phase) -> None:
-        self.endpoint = endpoint
-        self.is_aggregate = is_aggregate(endpoint)  # then others speak through it (`origins.py`)
-        self.lan = lan_of(endpoint)
-        self.stamp = stamp
-        self.role = role
-        self.meta = meta
-        self.phase = phase
-        self.inbound: Inbound | None = None
-        self.promises = Promises()
-        self.begins: dict[Endpoint, float] = {}  # readers who came later: from where on they are concerned
-        self.parted = False  # of a draining one: those who have all of it were told that it left
-        self.why = ""  # of a draining one: left | failed | disconnected
-        self.final: int | None = None  # no number above this one will be delivered
-        self.behind = 0  # how often our delegate is still told that we need nothing from its disk
-        self.belows = Belows()
-        self.drained = 0  # of a draining one: how far it was when we last looked
-        self.repaired = 0  # messages that were lost on their way and came by repair
-        self.overdue = False  # semi-active, and its notice should have come
-
-    @property
-    def acknowledged(self) -> int:
-        """The next number it is owed. What the program has not had is still owed, unless it is only held back
-        until we may say who sent it (X-017)."""
-        assert self.inbound is not None
-        return self.inbound.next if self.phase is Phase.SEMI else self.inbound.owed
-
-
-class EndedStream(Struct, frozen=True):
-    stamp: Stamp
-    last: int
-    cut_off: bool
-    until: Instant
+"""Reports in which a receiver whose backlog was on disk repeats that it has all of it. If all are lost, the
+disk keeps the rest until there is something new to acknowledge."""
 
 
 class Senders:
@@ -142,6 +61,7 @@ class Senders:
         self._spilled = spilled  # what we do not take in time is on our delegate's disk (`spill.py`)
         self._listens = listens  # a member that only sends is delivered nothing (X-052)
         self.early = early
+        self.announced: set[Stream] = set()  # noticed, and their numbers have been asked for
         self.running: dict[Stream, Sender] = {}
         self.ended: dict[Stream, EndedStream] = {}
         self.origins = Origins(voice)
@@ -154,59 +74,63 @@ class Senders:
 
     # Membership
 
-    def announce(self, member: Member, role: Role) -> None:
+    def announce(self, endpoint: Endpoint) -> None:
         """Noticed, and its number has to be asked for: what comes meanwhile is kept early."""
-        endpoint, stamp = member.endpoint, member.stamp
-        self.running[endpoint] = Sender(endpoint, stamp, role, member.meta, Phase.ANNOUNCED)
+        self.announced.add(endpoint)
 
     def begin(self, member: Member, role: Role, start: int) -> None:
         """Noticed, and its number is known: the stream flows from `start` on."""
-        endpoint, stamp = member.endpoint, member.stamp
-        sender = Sender(endpoint, stamp, role, member.meta, Phase.ACTIVE)
-        self.running[endpoint] = sender
-        resumed = False
-        before = self.ended.pop(endpoint, None)
-        if before is not None and before.cut_off and before.stamp == stamp:
-            resumed = start <= before.last + 1
-            if not resumed:
-                self._voice.tell(Gap(endpoint, before.last + 1, start - 1))
-        start = _not_again(before, start)
-        self._voice.tell(Joined(endpoint, sender.role, sender.meta, resumed))
-        self._open(sender, start)
+        sender = self._start(member.endpoint, member.stamp, role, member.meta, SenderActive(), start)
+        self._introduce(sender)
+        self._take_early(sender)
 
     def begin_own(self, member: Member, role: Role, start: int, stable: int) -> None:
-        """One of ours was alone so far, and is heard by a fellow from now on. Its home may wait for us to say
-        that we miss nothing of what came before."""
-        if member.endpoint not in self.running:
-            sender = Sender(member.endpoint, member.stamp, role, member.meta, Phase.ACTIVE)
-            self.running[member.endpoint] = sender
-            sender.inbound = Inbound(start)
+        """A member of ours was alone so far, and another one receives its stream from now on. Its home may
+        wait for our acknowledgement of what came before."""
+        who = member.endpoint
+        if not self.follows(who):
+            sender = self.running[who] = Sender(who, member.stamp, role, member.meta, SenderActive(), start)
             sender.inbound.stable = stable
             self._status.at(self._voice.now + self._config.status_s)
 
     def end_own(self, endpoint: Endpoint) -> None:
-        """One of ours is alone again, and nobody hears it here."""
-        sender = self.running.get(endpoint)
-        if sender is not None:
+        """A member of ours is alone again: its stream has no reader here."""
+        if self.follows(endpoint):
             self._voice.cancel_timer("drain", endpoint)
-            self.forget(sender)
+            self.forget(endpoint)
 
-    @property
-    def announced(self) -> frozenset[Endpoint]:
-        """Those whose streams have not begun."""
-        return frozenset([who for who, each in self.running.items() if each.phase is Phase.ANNOUNCED])
+    def follows(self, endpoint: Endpoint) -> bool:
+        """Is there a machine for this sender?"""
+        return endpoint in self.running or endpoint in self.announced
 
     def begin_unnoticed(self, endpoint: Endpoint, stamp: Stamp, role: Role, start: int) -> None:
-        """Its number is known before its notice came: hold what it says (TX-1)."""
-        sender = self.running[endpoint] = Sender(endpoint, stamp, role, b"", Phase.SEMI)
+        """Its number is known before its notice came: hold what it sends (TX-1)."""
+        sender = self._start(endpoint, stamp, role, b"", SenderSemi(), start)
         self._voice.set_timer(self._config.semi_wait_s, "semi", endpoint)
-        self._open(sender, _not_again(self.ended.get(endpoint), start))
+        self._take_early(sender)
 
     def noticed(self, sender: Sender, meta: bytes) -> None:
         """The notice that a semi-active sender waited for: `Joined` first, what was held after it (X-017)."""
-        assert sender.phase is Phase.SEMI and sender.inbound is not None
+        assert isinstance(sender.state, SenderSemi)
         self._voice.cancel_timer("semi", sender.endpoint)
-        sender.phase, sender.meta = Phase.ACTIVE, meta
+        sender.state, sender.meta = SenderActive(), meta
+        self._introduce(sender)
+        self._deliver(sender)
+
+    def _start(
+        self, endpoint: Endpoint, stamp: Stamp, role: Role, meta: bytes, state: SenderState, start: int
+    ) -> Sender:
+        """An endpoint's numbers go on from one membership to the next. What it sent in this one may have come
+        before the notice that it had left the last, and was delivered then."""
+        before = self.ended.get(endpoint)
+        if before is not None:
+            start = max(start, before.last + 1)
+        self.announced.discard(endpoint)
+        sender = self.running[endpoint] = Sender(endpoint, stamp, role, meta, state, start)
+        return sender
+
+    def _introduce(self, sender: Sender) -> None:
+        """Tell `Joined`; before it what was missed, if its stream was cut off and has gone on (X-064)."""
         before = self.ended.pop(sender.endpoint, None)
         resumed = False
         if before is not None and before.cut_off and before.stamp == sender.stamp:
@@ -214,10 +138,8 @@ class Senders:
             if not resumed:
                 self._voice.tell(Gap(sender.endpoint, before.last + 1, sender.inbound.start - 1))
         self._voice.tell(Joined(sender.endpoint, sender.role, sender.meta, resumed))
-        self._deliver(sender)
 
-    def _open(self, sender: Sender, start: int) -> None:
-        sender.inbound = Inbound(start)
+    def _take_early(self, sender: Sender) -> None:
         for run in self.early.take(sender.endpoint):
             sender.inbound.take(run, self._config.held_messages)
             # Nothing more may come for a long time, and home must know that we have this.
@@ -226,151 +148,152 @@ class Senders:
 
     def left(self, endpoint: Endpoint, why: str, last_seq: int | None) -> None:
         """It is gone: left | failed | disconnected. Everything up to `last_seq` is still owed (X-048)."""
+        if endpoint in self.announced:
+            self.forget(endpoint)
         sender = self.running.get(endpoint)
         if sender is None:
             return
         inbound = sender.inbound
-        match sender.phase:
-            case Phase.ANNOUNCED | Phase.SEMI:
-                # The user never heard of it (TX-5).
-                self.forget(sender)
-            case Phase.DRAINING:
-                if why == "disconnected" and inbound is not None:
-                    sender.final = min(sender.final or inbound.high, inbound.high)
+        match sender.state:
+            case SenderSemi():
+                self.forget(endpoint)  # the program was never told of it (TX-5)
+            case SenderAwaitingEnd() | SenderDraining():
+                if why == "disconnected":
+                    sender.end_at(min(sender.final or inbound.high, inbound.high))
                     self._end_if_drained(sender)
-            case Phase.ACTIVE:
-                assert inbound is not None
-                sender.phase, sender.why = Phase.DRAINING, why
+            case SenderActive():
                 match why:
                     case "left":
-                        sender.final = last_seq if last_seq is not None else inbound.high
-                        inbound.hear_high(sender.final)
+                        final = last_seq if last_seq is not None else inbound.high
+                        inbound.hear_high(final)
+                        sender.state = SenderDraining(why, final)
                     case "disconnected":
                         # What it goes on saying is not for us any more; it may be if it comes back (TX-21).
-                        sender.final = inbound.high
+                        sender.state = SenderDraining(why, inbound.high)
                     case _:
-                        # Its home delegate finds out what is left of it, and says so (X-050).
-                        sender.final = None
+                        sender.state = SenderAwaitingEnd()
                 for_s = self._config.farewell_s if why == "left" else self._config.drain_s
                 self._voice.set_timer(for_s, "drain", endpoint)
                 self._look_for_holes(sender)
                 self._end_if_drained(sender)
+            case never:
+                assert_never(never)
 
     def home_lost(self, lan: Domain) -> None:
-        """With its LAN goes whoever could have repaired the last messages of one who left it."""
-        for sender in [self.running[stream] for stream in sorted(self.running)]:
-            if sender.lan == lan and sender.phase is Phase.DRAINING:
-                self._voice.set_timer(self._config.drain_s, "drain", sender.endpoint)
+        """This LAN is lost, and with it those that could repair the last messages of its senders."""
+        for stream, sender in sorted(self.running.items()):
+            if sender.lan == lan and sender.has_left:
+                self._voice.set_timer(self._config.drain_s, "drain", stream)
 
     def left_unnoticed(self, endpoint: Endpoint, stamp: Stamp) -> None:
-        """A leave of somebody whose join we have not been told of: as if it had never been (TX-5)."""
+        """A sender left whose join notice has not come: forget it (TX-5)."""
         sender = self.running.get(endpoint)
-        if sender is not None and sender.phase is Phase.SEMI and sender.stamp < stamp:
-            self.forget(sender)
+        if sender is not None and isinstance(sender.state, SenderSemi) and sender.stamp < stamp:
+            self.forget(endpoint)
 
     def cut_short(self, endpoint: Endpoint) -> None:
-        """It is back before its end was told: tell the end now, and first what is here of it, read or not."""
+        """It is back before its stream ended: end that now, after delivering what is here of it, read or
+        not."""
         sender = self.running.get(endpoint)
-        if sender is not None and sender.phase is Phase.DRAINING:
-            assert sender.inbound is not None
+        if sender is not None and isinstance(sender.state, SenderLeft):
             self._hold_back(sender, sender.inbound)
             for run in sender.inbound.hand_on():
                 self._hand_on(sender, run)
-            self._end(sender)
+            self._end(sender, sender.state)
 
-    def forget(self, sender: Sender) -> None:
-        """Without a word: the user was never told of it."""
-        if sender.phase is Phase.SEMI:
-            self._voice.cancel_timer("semi", sender.endpoint)
-        self._drop(sender)
+    def forget(self, endpoint: Endpoint) -> None:
+        """Without a word: the program was never told of it."""
+        sender = self.running.get(endpoint)
+        if sender is not None and isinstance(sender.state, SenderSemi):
+            self._voice.cancel_timer("semi", endpoint)
+        self._drop(endpoint)
 
     def semi_timed_out(self, endpoint: Endpoint) -> bool:
-        """Is this one still waiting for its notice? Then one question decides (X-018)."""
+        """True if its notice has not come: then the list of members decides (X-018)."""
         sender = self.running.get(endpoint)
-        if sender is None or sender.phase is not Phase.SEMI:
+        if sender is None or not isinstance(sender.state, SenderSemi):
             return False
-        sender.overdue = True
+        sender.state = SenderSemi(overdue=True)
         return True
 
     def forget_overdue(self) -> None:
-        for sender in [self.running[stream] for stream in sorted(self.running)]:
-            if sender.phase is Phase.SEMI and sender.overdue:
-                self.forget(sender)
+        for stream in sorted(self.running):
+            if self.running[stream].state == SenderSemi(overdue=True):
+                self.forget(stream)
 
     def drain_timed_out(self, endpoint: Endpoint) -> None:
         sender = self.running.get(endpoint)
-        if sender is None or sender.phase is not Phase.DRAINING:
+        if sender is None or not isinstance(sender.state, SenderLeft):
             return
         inbound = sender.inbound
-        assert inbound is not None
-        progress = self._spilled and inbound.told > sender.drained
+        progress = self._spilled and inbound.told > sender.state.drained
         if progress or (not self._audience.reading and inbound.told < inbound.next):
-            # Time is for what is missing. What is here, and not read yet, is owed for as long as it takes;
-            # and so is what is on its way from our delegate's disk.
-            sender.drained = inbound.told
+            # The time limit is for what is missing. What is here and not read yet is owed for as long as it
+            # takes; and so is what is on its way from our delegate's disk.
+            sender.state = replace(sender.state, drained=inbound.told)
             self._voice.set_timer(self._config.drain_s, "drain", endpoint)
         else:
-            sender.final = inbound.told - 1
+            sender.end_at(inbound.told - 1)
             self._end_if_drained(sender)
 
     def _end_if_drained(self, sender: Sender) -> None:
-        inbound = sender.inbound
-        if inbound is None or sender.final is None or inbound.told <= sender.final:
+        inbound, state = sender.inbound, sender.state
+        if not isinstance(state, SenderDraining) or inbound.told <= state.final:
             return
         if not inbound.lagging:
-            self._end(sender)
-        elif not sender.parted:
-            # Some readers have yet to take the rest of it; the others need not wait for them.
-            sender.parted = True
-            self._tell_left(sender, [each for each in self._audience.ready if each.me not in inbound.lagging])
+            self._end(sender, state)
+        elif not state.parted:
+            # Some readers lag; the others need not wait for them.
+            sender.state = replace(state, parted=True)
+            ready = [each for each in self._audience.ready if each.me not in inbound.lagging]
+            self._tell_left(sender, state, ready)
 
-    def _tell_left(self, sender: Sender, readers: list[Reader]) -> None:
-        """Once to each: nothing more of it concerns who was told."""
-        assert sender.inbound is not None
-        left = Left(sender.endpoint, sender.why, sender.inbound.told - 1)
+    def _tell_left(self, sender: Sender, state: SenderLeft, readers: list[Reader]) -> None:
+        """Once to each: nothing more of it concerns a reader that was told."""
+        left = Left(sender.endpoint, state.why, sender.inbound.told - 1)
         for reader in readers:
             if sender.begins.get(reader.me, 0) < inf:
                 sender.begins[reader.me] = inf
                 self._voice.tell_one(reader, left)
 
-    def _end(self, sender: Sender) -> None:
-        assert sender.inbound is not None
+    def _end(self, sender: Sender, state: SenderLeft) -> None:
         self._voice.cancel_timer("drain", sender.endpoint)
         behind = [each for each in self._audience.ready if each.me in sender.inbound.lagging]
         for reader in behind:
             self._catch_up(sender, reader)
-        self._drop(sender)
+        self._drop(sender.endpoint)
         last = sender.inbound.told - 1
         if sender.is_aggregate:
             self.origins.ended(sender.endpoint, sender.inbound.stable)
         until = self._voice.now + self._config.remember_s
         self.ended.pop(sender.endpoint, None)
-        self.ended[sender.endpoint] = EndedStream(sender.stamp, last, sender.why == "disconnected", until)
-        if sender.why != "disconnected" and (last > sender.inbound.stable or sender.behind):
+        self.ended[sender.endpoint] = EndedStream(sender.stamp, last, state.why == "disconnected", until)
+        if state.why != "disconnected" and (last > sender.inbound.stable or sender.behind):
             self._farewells[sender.endpoint] = (last + 1, self._voice.now + self._config.linger_s)
             self.say_status()
-        self._tell_left(sender, behind if sender.parted else list(self._audience.ready))
+        self._tell_left(sender, state, behind if state.parted else list(self._audience.ready))
 
-    def _drop(self, sender: Sender) -> None:
-        del self.running[sender.endpoint]
-        self._troubled.pop(sender.endpoint, None)
-        self.early.take(sender.endpoint)
+    def _drop(self, endpoint: Endpoint) -> None:
+        self.announced.discard(endpoint)
+        self.running.pop(endpoint, None)
+        self._troubled.pop(endpoint, None)
+        self.early.take(endpoint)
 
     # Data
 
     def data(self, data: Data) -> None:
         sender = self.running.get(data.stream)
-        if sender is None or sender.inbound is None:
+        if sender is None:
             self._keep_early(data)
             return
         inbound, run = sender.inbound, data.run
         if (
             run.first == inbound.next == inbound.told == inbound.high + 1
-            and sender.phase is Phase.ACTIVE
+            and type(sender.state) is SenderActive
             and self._audience.reading
         ):
-            # The usual case, and the speed of the whole receiving side: the run continues a stream of which
-            # nothing is missing. It costs the same whether it holds one message or a thousand.
+            # The fast path of the receiving side: the run continues a stream of which nothing is missing. It
+            # costs the same whether it holds one message or a thousand.
             if self._audience.holding:
                 self._hold_back(sender, inbound)
             inbound.store.append(run)
@@ -395,13 +318,13 @@ class Senders:
             self._status.at(self._voice.now + self._config.status_s)
 
     def _take(self, sender: Sender, inbound: Inbound, data: Data) -> None:
-        """Something is missing, or in our way."""
+        """The general case of `data`."""
         run = data.run
         if self._has_enough(inbound) and (inbound.told < inbound.next or run.first > inbound.next):
             inbound.hear_high(data.high)
             self._voice.ignore("Data", "no room for what is on disk")
             return
-        if sender.final is not None and run.end - 1 > sender.final:
+        if (final := sender.final) is not None and run.end - 1 > final:
             self._keep_early(data)  # of its next membership, or for when it is back
             return
         if data.repair and sender.promises.promises:
@@ -421,16 +344,24 @@ class Senders:
 
     def pulse(self, pulse: Pulse) -> None:
         sender = self.running.get(pulse.stream)
-        if sender is None or sender.inbound is None:
+        if sender is None:
             farewell = self._farewells.get(pulse.stream)
             if farewell is not None and pulse.stable >= farewell[0] - 1:
                 del self._farewells[pulse.stream]
             return
         inbound = sender.inbound
-        if sender.why != "disconnected" and (sender.final is None or pulse.final):
-            inbound.hear_high(pulse.high)
-            if pulse.final and sender.phase is Phase.DRAINING:
-                sender.final = pulse.high
+        match sender.state:
+            case SenderSemi() | SenderActive():
+                inbound.hear_high(pulse.high)
+            case SenderAwaitingEnd() | SenderDraining(why="left" | "failed") if pulse.final:
+                inbound.hear_high(pulse.high)
+                sender.end_at(pulse.high)
+            case SenderAwaitingEnd():
+                inbound.hear_high(pulse.high)
+            case SenderDraining():
+                pass
+            case never:
+                assert_never(never)
         if pulse.stable > inbound.stable:
             inbound.hear_stable(pulse.stable)
         self._progress(sender)
@@ -438,21 +369,22 @@ class Senders:
     # Readers
 
     def came(self, reader: Reader) -> None:
-        """It is owed what is said from now on. What is here already and waits for others was said before."""
+        """A reader came: it is owed what is sent from now on, not what is here and waits for other
+        readers."""
         if not self._audience.reading:
             for sender in self.running.values():
-                if sender.inbound is not None and sender.inbound.told < sender.inbound.next:
+                if sender.inbound.told < sender.inbound.next:
                     sender.begins[reader.me] = sender.inbound.next
         self._audience.hold(reader)
 
     def enter(self, readers: Sequence[Reader]) -> None:
-        """They have their list, and those who were leaving by then are not in it, nor wait for them."""
-        leaving = [each for each in self.running.values() if each.phase is Phase.DRAINING]
+        """They have their first list. Senders that had left by then are not in it, and do not wait for
+        them."""
+        leaving = [each for each in self.running.values() if each.has_left]
         for sender in leaving:
             for reader in readers:
                 sender.begins[reader.me] = inf
-                if sender.inbound is not None:
-                    sender.inbound.lagging.pop(reader.me, None)
+                sender.inbound.lagging.pop(reader.me, None)
         self._read([each for each in readers if not each.paused])
         for sender in leaving:
             if self.running.get(sender.endpoint) is sender:
@@ -468,46 +400,43 @@ class Senders:
         self._status.at(self._voice.now)
 
     def _read(self, readers: Sequence[Reader]) -> None:
-        """First what others were told meanwhile, then what nobody was."""
+        """Deliver what other readers have had meanwhile; then, if none read, what waits for all."""
         nobody_read = not self._audience.reading
         for reader in readers:
             self._audience.read(reader)
             held, reader.held = reader.held, []
             for item in held:
                 self._voice.tell_one(reader, item)
-        for stream in sorted([stream for stream, each in self.running.items() if _has_laggards(each)]):
+        for stream in sorted([stream for stream, each in self.running.items() if each.inbound.lagging]):
             sender = self.running[stream]
-            assert sender.inbound is not None
             for reader in readers:
                 if reader.me in sender.inbound.lagging:
                     self._catch_up(sender, reader)
-                    if sender.parted:
-                        self._tell_left(sender, [reader])
-            if sender.phase is Phase.DRAINING:
-                self._end_if_drained(sender)
+                    match sender.state:
+                        case SenderDraining(parted=True) as draining:
+                            self._tell_left(sender, draining, [reader])
+            self._end_if_drained(sender)
         if readers and nobody_read:
             self.deliver_all()
 
     def gone(self, reader: Reader) -> None:
-        """Nothing waits for it any more."""
+        """A reader left: no stream waits for it any more."""
         self._audience.gone(reader)
         owed = [stream for stream, each in self.running.items() if _waits_for(each, reader.me)]
         for stream in sorted(owed):
             sender = self.running[stream]
             sender.begins.pop(reader.me, None)
-            if sender.inbound is not None and sender.inbound.lagging.pop(reader.me, None) is not None:
+            if sender.inbound.lagging.pop(reader.me, None) is not None:
                 self._status.at(self._voice.now + self._config.status_s)
-                if sender.phase is Phase.DRAINING:
-                    self._end_if_drained(sender)
+                self._end_if_drained(sender)
 
     def _catch_up(self, sender: Sender, reader: Reader) -> None:
-        assert sender.inbound is not None
         for run in sender.inbound.catch_up(reader.me):
             if not sender.is_aggregate:  # of those it holds the items already
                 self._voice.tell_one(reader, Delivered(sender.endpoint, run))
 
     def _hold_back(self, sender: Sender, inbound: Inbound) -> None:
-        """Before something is handed on: those who do not read now are owed it from here on."""
+        """Before a delivery: readers that do not read now are owed the stream from here on."""
         for me in self._audience.holding:
             if me != sender.endpoint and me not in inbound.lagging:
                 begins = sender.begins.get(me, 0)
@@ -517,7 +446,7 @@ class Senders:
     def deliver_all(self) -> None:
         for stream in sorted(self.running):
             sender = self.running.get(stream)
-            if sender is not None and sender.inbound is not None:
+            if sender is not None:
                 self._progress(sender)
 
     def _keep_early(self, data: Data) -> None:
@@ -532,16 +461,13 @@ class Senders:
     def _progress(self, sender: Sender) -> None:
         self._deliver(sender)
         inbound = sender.inbound
-        assert inbound is not None
         if inbound.next <= inbound.high or inbound.holes.holes:
             self._look_for_holes(sender)
-        if sender.phase is Phase.DRAINING:
-            self._end_if_drained(sender)
+        self._end_if_drained(sender)
 
     def _deliver(self, sender: Sender) -> None:
         inbound = sender.inbound
-        assert inbound is not None
-        if inbound.told < inbound.next and sender.phase is not Phase.SEMI and not self._holds:
+        if inbound.told < inbound.next and type(sender.state) is not SenderSemi and not self._holds:
             self._hold_back(sender, inbound)
             for run in inbound.hand_on():
                 self._hand_on(sender, run)
@@ -569,24 +495,23 @@ class Senders:
 
     def _look_for_holes(self, sender: Sender) -> None:
         inbound, config = sender.inbound, self._config
-        assert inbound is not None
         if not (self._is_read_back(inbound) and inbound.holes.is_open):
             wait = self._voice.luck.between(config.nak_wait_min_s, config.nak_wait_max_s)
             inbound.look_for_holes(config.held_messages, self._voice.now + wait)
         self._watch(sender)
 
     def _is_read_back(self, inbound: Inbound) -> bool:
-        """Is what we need next on our delegate's disk? All of it is, and comes as we confirm it: to ask for
-        each number as soon as there is room for it would be a question per message."""
+        """Is what we need next on our delegate's disk? It is sent as we acknowledge: to request each number
+        as soon as there is room for it would be a request per message."""
         return self._spilled and inbound.next <= inbound.stable
 
     def _has_enough(self, inbound: Inbound) -> bool:
-        """Nobody waits for one whose backlog is on disk, so nobody but us bounds what it keeps in memory."""
+        """Is our memory full? If our backlog goes to disk no sender waits for us, so we bound it
+        ourselves."""
         return self._spilled and inbound.store.bytes >= 2 * self._config.window_bytes
 
     def _watch(self, sender: Sender) -> None:
         """Wake up when one of its holes or promises is due."""
-        assert sender.inbound is not None
         due = [
             each for each in (self._hole_due(sender.inbound), sender.promises.next_due) if each is not None
         ]
@@ -597,7 +522,7 @@ class Senders:
             self._troubled.pop(sender.endpoint, None)
 
     def _hole_due(self, inbound: Inbound) -> Instant | None:
-        """One that has enough asks only for what it needs next, and when its program has taken the rest."""
+        """If our memory is full we request only what we need next, and when the program has read the rest."""
         if not self._has_enough(inbound):
             return inbound.holes.next_due
         return inbound.holes.holes[0].due if inbound.holes.holes and inbound.told == inbound.next else None
@@ -609,7 +534,7 @@ class Senders:
         return inbound.holes.holes[:1] if due is not None and due <= self._voice.now else []
 
     def _later(self, times: int) -> Instant:
-        """When to ask for something that others asked for, or that was repaired, so many times."""
+        """When to request what was requested by others, or repaired, so many times."""
         config = self._config
         wait = self._voice.luck.between(config.nak_wait_min_s, config.nak_wait_max_s)
         return self._voice.now + wait * min(1 << times, config.backoff_max)
@@ -617,25 +542,18 @@ class Senders:
     # Repair
 
     def recover(self) -> None:
-        """Ask for what is due, and repair what nobody else has (X-081)."""
+        """Request what is due, and send the repairs that no other holder has sent (X-081)."""
         self._recover.fired()
         now = self._voice.now
         for stream in sorted(self._troubled):
             sender = self._troubled[stream]
-            assert sender.inbound is not None
             parts, settle_s = self._voice.parts, self._config.nak_wait_max_s
-            due = [
-                hole
-                for hole in self._due(sender.inbound)
-                if not parts.still_coming(now, stream, hole, settle_s)
-            ]
+            due = parts.not_coming(now, stream, self._due(sender.inbound), settle_s)
             if due:
-                attempt = 0
                 for hole in due:
-                    hole.asked += 1
-                    hole.asked_at = now
+                    hole.asked, hole.asked_at = hole.asked + 1, now
                     hole.due = self._later(hole.asked)
-                    attempt = max(attempt, hole.asked)
+                attempt = max([hole.asked for hole in due])
                 for nak in questions(stream, due, self._host, attempt, parts):
                     self._voice.cast(nak)
             for promise in sender.promises.due(now):
@@ -648,12 +566,11 @@ class Senders:
 
     def _repair(self, sender: Sender, promised: Range) -> None:
         inbound, config = sender.inbound, self._config
-        assert inbound is not None
         for run, offset, size in held(inbound.store, [promised], config.datagram_bytes, config.repair_bytes):
             self._voice.cast(Data(sender.endpoint, run, inbound.high, inbound.stable, True, 0, offset, size))
 
     def overhear(self, data: Data) -> None:
-        """A part of a message that we have: somebody else repaired it."""
+        """A part of a message that we have: another holder repaired it."""
         sender = self.running.get(data.stream)
         if sender is not None and data.repair:
             sender.promises.heard(*places_of(data))
@@ -661,7 +578,7 @@ class Senders:
     def room(self, stream: Stream, number: int) -> int:
         """How many bytes of this stream may be kept in parts for us, if we wait for this number of it."""
         sender, config = self.running.get(stream), self._config
-        if sender is None or sender.inbound is None or (sender.final is not None and number > sender.final):
+        if sender is None or (sender.final is not None and number > sender.final):
             ended = self.ended.get(stream)
             return 0 if ended is not None and not ended.cut_off else config.early_bytes
         inbound = sender.inbound
@@ -670,9 +587,9 @@ class Senders:
         return config.parts_bytes if inbound.waits_for(number, config.held_messages) else 0
 
     def asked(self, nak: Nak) -> None:
-        """Somebody in our LAN misses something of a stream that we hear too."""
+        """A receiver of our LAN misses something of a stream that we receive too."""
         sender = self.running.get(nak.stream)
-        if sender is None or sender.inbound is None:
+        if sender is None:
             return
         sender.inbound.holes.put_off(nak.ranges, self._later)
         config = self._config
@@ -684,13 +601,12 @@ class Senders:
         self._watch(sender)
 
     def below(self, below: Below) -> None:
-        """A holder has forgotten what we miss. Once we believe that, a promise to us is broken: the program
-        is told what is lost of this stream, which goes on behind it, as do all others (TX-13)."""
+        """A holder has forgotten what we miss. After `BELOWS_MAX` such answers the program is told of a `Gap`
+        in this stream, which goes on after it, as do all others (TX-13)."""
         sender = self.running.get(below.stream)
-        if sender is None or sender.phase is not Phase.ACTIVE or below.holder != self._voice.lan:
+        if sender is None or type(sender.state) is not SenderActive or below.holder != self._voice.lan:
             return
         inbound = sender.inbound
-        assert inbound is not None
         if below.lowest <= inbound.next or self._holds or inbound.lagging:
             return  # a program that does not read is told when it does: we go on asking
         hole = inbound.holes.at(inbound.next)
@@ -707,7 +623,7 @@ class Senders:
     # Status
 
     def say_status(self) -> None:
-        """What we need next of each stream, to our delegate, for as long as it has not become stable."""
+        """Acknowledge: what we need next of each stream, to our delegate, until it has become stable."""
         self._status.fired()
         self._since_status = self._bytes_since_status = 0
         have = self.unsettled()
@@ -719,13 +635,12 @@ class Senders:
             self._status.at(self._voice.now + self._config.status_s)
 
     def unsettled(self) -> list[tuple[Stream, int]]:
-        """What we need next of every stream of which home may not know that we have what we have; and of
-        those whose rest is on our delegate's disk, which sends it as we take it."""
+        """What we need next of every stream whose home may lack our acknowledgement; and of those whose rest
+        is on our delegate's disk, which sends it as we acknowledge."""
         found = [
             (stream, sender.acknowledged)
             for stream, sender in self.running.items()
-            if sender.inbound is not None
-            and (sender.acknowledged - 1 > sender.inbound.stable or self._catches_up(sender))
+            if sender.acknowledged - 1 > sender.inbound.stable or self._catches_up(sender)
         ]
         for stream, (next, until) in list(self._farewells.items()):
             if until > self._voice.now and stream not in self.running:
@@ -735,8 +650,8 @@ class Senders:
         return sorted(found)
 
     def _catches_up(self, sender: Sender) -> bool:
-        """Is the rest of it on our delegate's disk, or was it a moment ago? It must know when it is not."""
-        assert sender.inbound is not None
+        """Is the rest of it on our delegate's disk, or was it a moment ago? Then our delegate waits for
+        this."""
         if self._spilled and sender.acknowledged <= sender.inbound.stable:
             sender.behind = CAUGHT_UP
         elif sender.behind:
@@ -744,17 +659,16 @@ class Senders:
         return sender.behind > 0
 
     def have(self, lan: Domain | None = None) -> Have:
-        """What we need next of every stream (of one LAN), those lost with their domain included."""
+        """What we need next of every stream (of one LAN), those cut off with their domain included."""
         needs: dict[Stream, int] = {
             stream: ended.last + 1 for stream, ended in self.ended.items() if ended.cut_off
         }
         for stream, sender in self.running.items():
-            if sender.inbound is not None:
-                needs[stream] = sender.acknowledged
+            needs[stream] = sender.acknowledged
         return tuple([(each, needs[each]) for each in sorted(needs) if lan is None or lan_of(each) == lan])
 
     def forget_ended(self) -> None:
-        """What ended long ago: the oldest come first."""
+        """Forget streams that ended long ago: the oldest come first."""
         while self.ended and self.ended[first := next(iter(self.ended))].until <= self._voice.now:
             del self.ended[first]
 
@@ -762,21 +676,9 @@ class Senders:
         self.forget_ended()
         if self.origins.known:
             running = [each for each in self.running.values() if each.is_aggregate]
-            self.origins.tidy({each.endpoint: each.inbound.stable for each in running if each.inbound})
-
-
-def _has_laggards(sender: Sender) -> bool:
-    return sender.inbound is not None and bool(sender.inbound.lagging)
+            self.origins.tidy({each.endpoint: each.inbound.stable for each in running})
 
 
 def _waits_for(sender: Sender, reader: Endpoint) -> bool:
     """Is there a place in this stream from which on this reader is owed it?"""
-    if reader in sender.begins:
-        return True
-    return sender.inbound is not None and reader in sender.inbound.lagging
-
-
-def _not_again(before: EndedStream | None, start: int) -> int:
-    """An endpoint's numbers go on from one membership to the next. What it said in this one may have come
-    before the notice that it had left the last, and was delivered then."""
-    return start if before is None else max(start, before.last + 1)
+    return reader in sender.begins or reader in sender.inbound.lagging

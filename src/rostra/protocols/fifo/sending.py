@@ -1,6 +1,8 @@
-"""A member's own stream: number, emit, keep until everybody has it, say the last number when falling silent.
+"""A member's own stream: number, emit, keep until every receiver has it, repeat the last number when silent.
 
     program ── Submitted ──▶ queue ── open, room in the window ──▶ numbered, cast, kept ── stable ──▶ gone
+
+    QUEUEING ── open ──▶ OPEN ── close ──▶ CLOSING
 
 The send side opens as soon as the joiner is known to its delegate (X-001, TX-14): nothing is waited for that
 is farther away. A full queue stops the program, and nothing is dropped (X-013). A full window stops the queue
@@ -9,6 +11,8 @@ until the slowest receiver has caught up (X-090).
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from enum import Enum
+from typing import Final
 
 from rostra.core.effects import Instant
 from rostra.names import host_of
@@ -21,7 +25,18 @@ from rostra.protocols.flow.runs import cut
 from rostra.protocols.flow.streams import Store
 
 SETTLED_PULSES = 3
-"""So often is it said that everybody has everything, before the sender falls silent."""
+"""Heartbeats that say that every receiver has everything, before the sender falls silent."""
+
+
+class SendState(Enum):
+    QUEUEING = "queueing"  # no delegate knows us yet: nothing is emitted
+    OPEN = "open"
+    CLOSING = "closing"  # nothing will be submitted after what is queued
+
+
+# On the path of every message: to look an Enum's member up costs several times as much as a global.
+_QUEUEING: Final = SendState.QUEUEING
+_CLOSING: Final = SendState.CLOSING
 
 
 class Outbound:
@@ -31,9 +46,7 @@ class Outbound:
         self.next_seq = next_seq
         self.stable = next_seq - 1
         self.store = Store()
-        self.open = False
-        self.closing = False  # nothing will ever come after the last number
-        self.blocked = False
+        self.state = SendState.QUEUEING
         self._queue: deque[Run] = deque()  # not numbered yet: `first` means nothing
         self.queued = 0
         self._queued_bytes = 0
@@ -52,8 +65,17 @@ class Outbound:
         return self.next_seq - 1
 
     @property
+    def is_open(self) -> bool:
+        return self.state is not _QUEUEING
+
+    @property
+    def blocked(self) -> bool:
+        """Does something wait for room in the window?"""
+        return self.is_open and bool(self._queue)
+
+    @property
     def settled(self) -> bool:
-        """Everybody has everything."""
+        """Every receiver has everything."""
         return self.stable >= self.last_seq and not self._queue
 
     def inherit(self, before: "Outbound") -> None:
@@ -62,22 +84,23 @@ class Outbound:
         self.stable, self.store = before.stable, before.store
 
     def submit(self, count: int, block: bytes, at: float) -> bool:
-        """Was there credit for this? More than that is refused as a whole."""
+        """False if there was no credit for all of this: then nothing is taken."""
         if (
-            self.closing
+            self.state is _CLOSING
             or self._submitted + count > self._credit
             or self._queued_bytes + len(block) > self._config.queue_bytes
         ):
             return False
+        was_blocked = bool(self._queue)
         self._queued_bytes += len(block)
         self._submitted += count
         self._queue.append(Run(0, count, block, at))
         self.queued += count
-        self.emit()
+        self._emit(was_blocked)
         return True
 
     def give_credit(self) -> None:
-        """Room in the queue is the program's to fill."""
+        """Let the program fill the room in the queue."""
         upto = self._submitted - self.queued + self._config.queue_messages
         # Not for every message: a credit wakes the program up, so it should be a fair part of the queue.
         if (
@@ -89,18 +112,25 @@ class Outbound:
             self._bytes_since_credit = 0
             self._voice.tell(Credit(upto))
 
-    def emit(self) -> None:
-        """Everything that the window allows."""
-        if not self.open:
+    def open(self) -> None:
+        """Our delegate knows us: emit what waits for that."""
+        assert self.state is _QUEUEING
+        self.state = SendState.OPEN
+        self._emit(was_blocked=False)
+
+    def _emit(self, was_blocked: bool) -> None:
+        """Everything that the window allows. It was blocked if it was open with something in its queue."""
+        if self.state is _QUEUEING:
             return
         voice, config, store = self._voice, self._config, self.store
         emitted = False
         while self._queue:
-            waiting = self._queue[0]
-            room = self.stable + config.window_messages - self.last_seq
+            waiting, first = self._queue[0], self.next_seq
+            room = self.stable + config.window_messages + 1 - first
             bytes_left = config.window_bytes - store.bytes
             if room <= 0 or (bytes_left < len(waiting.block) and store.runs):
-                self._block()
+                if not was_blocked:
+                    voice.note("blocked", voice.me)
                 break
             if waiting.count <= room:
                 self._queue.popleft()
@@ -108,13 +138,13 @@ class Outbound:
             else:
                 now_due = cut(waiting, 0, room)
                 self._queue[0] = Run(0, waiting.count - room, waiting.block[len(now_due.block) :], waiting.at)
-            run = Run(self.next_seq, now_due.count, now_due.block, now_due.at)
-            self.next_seq = run.end
+            run = Run(first, now_due.count, now_due.block, now_due.at)
+            self.next_seq = end = first + run.count
             self.queued -= run.count
             self._queued_bytes -= len(run.block)
             self._bytes_since_credit += len(run.block)
             store.append(run)
-            voice.cast(Data(voice.me, run, run.end - 1, self.stable))
+            voice.cast(Data(voice.me, run, end - 1, self.stable))
             emitted = True
         if emitted:
             self._last_emit = voice.now
@@ -122,27 +152,21 @@ class Outbound:
             self._settled_pulses = 0
             self._heartbeat.at(voice.now + config.heartbeat_s)
             self.give_credit()
-        if not self._queue and self.blocked:
-            self.blocked = False
+        if was_blocked and not self._queue:
             voice.note("unblocked", voice.me)
 
-    def _block(self) -> None:
-        if not self.blocked:
-            self.blocked = True
-            self._voice.note("blocked", self._voice.me)
-
     def hear_stable(self, stable: int) -> bool:
-        """The home delegate says that everybody has everything up to here (X-087)."""
+        """Every receiver has everything up to here, says the home delegate (X-087)."""
         stable = min(stable, self.last_seq)
         if stable <= self.stable:
             return False
         self.stable = stable
         self.store.forget(stable)
-        self.emit()
+        self._emit(was_blocked=bool(self._queue))
         return True
 
     def pulse(self) -> None:
-        """After silence: this was the last number (X-080). Said again, ever more seldom."""
+        """After silence: send our last number (X-080), repeatedly, with back-off."""
         self._heartbeat.fired()
         voice, config = self._voice, self._config
         due = self._last_emit + config.heartbeat_s
@@ -152,25 +176,28 @@ class Outbound:
         if self.stable >= self.last_seq:
             self._settled_pulses += 1
         if self._settled_pulses <= SETTLED_PULSES:
-            voice.cast(Heartbeat((Pulse(voice.me, self.last_seq, self.stable, self.closing),)))
+            is_final = self.state is _CLOSING
+            voice.cast(Heartbeat((Pulse(voice.me, self.last_seq, self.stable, is_final),)))
             self._heartbeat.at(voice.now + self._pulse_wait_s)
             self._pulse_wait_s = min(2 * self._pulse_wait_s, config.heartbeat_max_s)
 
     def close(self) -> None:
         """Nothing will come after what is queued."""
-        self.closing = True
+        assert self.is_open
+        self.state = SendState.CLOSING
         self._settled_pulses = 0
         self._pulse_wait_s = self._config.heartbeat_s
         self._last_emit = self._voice.now - self._config.heartbeat_s
         self._heartbeat.at(self._voice.now)
 
     def resend(self) -> None:
-        """To a new delegate: everything that is not stable, once more (X-101)."""
+        """To a new delegate: everything that is not stable, again (X-101)."""
         for run in self.store.runs:
             self._voice.cast(self._again(run))
 
     def asked(self, nak: Nak) -> None:
-        """At once to our own delegate; to anybody else unless somebody nearer was faster (X-081, X-083)."""
+        """Repair at once for our own delegate; for a host of our LAN after a random wait, unless another host
+        was faster (X-081, X-083)."""
         voice, config = self._voice, self._config
         if nak.asker != host_of(voice.me) and nak.asker == voice.lan:
             for again in self._held(places(nak)):

@@ -4,9 +4,9 @@
     numbers  ─────────────┬────────────────────────────────────────┬──────▶
                           │ taken by the receiver                  │ next
 
-Such a receiver is **behind**. Whatever the way between sites loses or delays, the delegate would not have it
-either; so it is the receiver, or its host, that is slow. The group chose what becomes of it: the senders wait
-(`throttle`), it has to go (`expel`, here), or its backlog goes to disk (`spill.py`).
+Such a receiver is **behind**. What the paths between sites lose or delay, the delegate does not have either;
+so it is the receiver, or its host, that is slow. Its policy says what to do: block the senders (`throttle`),
+expel it (`expel`, here), or write its backlog to disk (`spill.py`).
 """
 
 from collections.abc import Collection, Mapping
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from rostra.protocols.fifo.relay import Relay
 
 LOOKS: Final = 5
-"""So often is looked at receivers that may be expelled, while patience lasts."""
+"""Checks of receivers that may be expelled within `blocked_patience_s`."""
 
 
 def is_worth(relay: "Relay", since: int, config: FifoConfig, part: int) -> bool:
-    """Is what is here from this number on so large a part of a window, in messages or bytes?"""
+    """Does what is held from this number on fill a `part`-th of a window, in messages or bytes?"""
     inbound = relay.inbound
     if inbound.next - since >= max(1, config.window_messages // part):
         return True
@@ -37,10 +37,8 @@ def is_behind(relay: "Relay", next: int, config: FifoConfig) -> bool:
 
 
 class Patience:
-    """Who has kept others waiting for too long, and was asked to go rather than that.
-
-    A receiver that reads in jerks is not behind at every look: one at which it is not makes up for one at
-    which it was.
+    """Finds the receivers to expel: those that were behind in more checks than not, for too long. A receiver
+    that reads in bursts is not behind in every check.
     """
 
     def __init__(self, config: FifoConfig) -> None:
@@ -52,7 +50,7 @@ class Patience:
         return self._config.blocked_patience_s / LOOKS
 
     def look(self, running: Mapping[Stream, "Relay"], may_go: Collection[Endpoint]) -> list[Endpoint]:
-        """Whom nobody wants to wait for any longer."""
+        """One check: the receivers to expel now."""
         strikes: dict[tuple[Stream, Endpoint], int] = {}
         for stream, relay in running.items():
             behind = self._alone_behind(relay, may_go)
@@ -64,7 +62,7 @@ class Patience:
         return sorted({who for (_, who), count in strikes.items() if count > LOOKS})
 
     def _alone_behind(self, relay: "Relay", may_go: Collection[Endpoint]) -> set[Endpoint]:
-        """The receivers that are behind; nobody, if one that is waited for is as far behind as they."""
+        """The receivers that are behind; none, if a receiver that must not be expelled is as far behind."""
         local = relay.pins.local
         behind = {who for who, next in local.items() if is_behind(relay, next, self._config)}
         others = [next for who, next in local.items() if who not in may_go]

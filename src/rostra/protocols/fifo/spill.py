@@ -1,19 +1,17 @@
-"""The backlog of a slow receiver, on the disk of its delegate: `spill`, one of three ways with it (X-091).
+"""The backlog of a slow receiver, on the disk of its delegate: the policy `spill` (X-091).
 
-    a stream      ├──── on disk ────┤──── in memory, as for everybody ────┤
+    a stream      ├──── on disk ────┤── in memory, as for other receivers ┤
     numbers  ─────┬─────────────────┬─────────────────────────────────────┬──────▶
                   │ need            │ kept: here it is pinned             │ next
 
-When a receiver is half a window behind, what it has not taken is written to disk, and as soon as the disk has
-it, the receiver counts as having it: its senders go on. Its first question for what it misses has it read
-back, part by part, as the receiver confirms them. Of what it asks for afterwards, only that is read again
-which something later has overtaken: the rest is on its way. Once it has everything that is on disk, it is a
-receiver like any other.
+When a receiver is half a window behind, what it lacks is written to disk. Once it is written it counts as
+acknowledged by the receiver, and the senders go on. The receiver's first `Nak` starts reading it back, part
+by part, as the receiver acknowledges them. Of later requests only those are answered for which later data has
+arrived: the rest is on its way. Once the receiver has everything that is on disk, it is one like any other.
 
-When the disk is full or fails, the receiver has to go, as under `expel`. What is only on disk dies with the
-delegate: a successor says that it does not have it, and the receiver is told so, by `Excluded`, or by a `Gap`
-if it was parted from the group meanwhile (TX-13, X-064). The disk belongs to the driver, which answers every
-`Spill` and `ReadSpilled` once, in order.
+When the disk is full or fails, the receiver is expelled. What is only on disk is lost with the delegate: its
+successor answers `Below`, and the receiver is told by `Excluded`, or by a `Gap` if it was cut off meanwhile
+(TX-13, X-064). The disk belongs to the driver, which answers every `Spill` and `ReadSpilled` once, in order.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -38,8 +36,8 @@ PARTS: Final = 8
 """A window is written and read in so many parts. Raising it: more and smaller writes, less in flight."""
 
 PATIENCE: Final = 4
-"""After so many times `status_s` the last that was read back must have come, however busy the receiver is.
-Raising it: fewer duplicates on a busy machine, a longer wait if that is lost."""
+"""After so many times `status_s` the last data that was read back must have arrived, however busy the
+receiver is. Raising it: fewer duplicates on a busy machine, a longer wait if that is lost."""
 
 
 class Backlog(Struct):
@@ -75,7 +73,7 @@ class Spills:
     # To disk
 
     def tend(self, relay: "Relay") -> None:
-        """Something new came: does somebody not keep up with it?"""
+        """New data came: write it for receivers that do not keep up."""
         for receiver in sorted(self.willing):
             pin = relay.pins.local.get(receiver)
             if pin is None:
@@ -91,7 +89,7 @@ class Spills:
                     self._alarm.at(self._voice.now + self._config.status_s)
 
     def tend_all(self) -> None:
-        """A moment has passed: little things are written too, for somebody may wait for them to be stable."""
+        """Time has passed: write small amounts too, for a sender may wait until they are stable."""
         self._alarm.fired()
         for backlog in list(self._sorted()):
             relay = self._running.get(backlog.stream)
@@ -120,7 +118,7 @@ class Spills:
         self._voice.effects.append(Spill(self._voice.group, backlog.number, tuple(runs)))
 
     def spilled(self, event: Spilled) -> tuple[Endpoint, str] | None:
-        """The disk has it: nobody has to wait for this receiver. Or it has no room: who must go, and why."""
+        """The disk has it, so it counts as acknowledged. Or it has no room: whom to expel, and why."""
         backlog = self._named(event.backlog)
         if backlog is None:
             return None
@@ -137,7 +135,7 @@ class Spills:
     # And back
 
     def acknowledged(self, receiver: Endpoint, stream: Stream, next: int) -> bool:
-        """It has taken so much. Is the rest on disk?"""
+        """Acknowledged up to here. True if the rest is on disk."""
         backlog = self.backlogs.get((receiver, stream))
         if backlog is None:
             return False
@@ -152,8 +150,8 @@ class Spills:
         return True
 
     def asked(self, nak: Nak) -> bool:
-        """A host misses something. Is it on disk for one of its receivers? If for several, the one that has
-        taken most below it is taken for the asker."""
+        """A host requests data. True if it is on disk for one of its receivers; of several, the one that has
+        acknowledged most below it counts as the asker."""
         first = nak.ranges[0][0]
         backlog = max(
             [
@@ -184,7 +182,7 @@ class Spills:
         return True
 
     def _read(self, backlog: Backlog) -> None:
-        """What was lost, or the next part, if the receiver has room for it."""
+        """Read what was lost, or the next part, if the receiver has room for it."""
         if backlog.reading:
             return
         config, need = self._config, place(backlog.need)
@@ -203,7 +201,7 @@ class Spills:
             self._voice.effects.append(ReadSpilled(self._voice.group, backlog.number, first, end, part))
 
     def read(self, event: SpilledRead) -> tuple[Endpoint, str] | None:
-        """What the disk had; or who must go, because it does not have it any more."""
+        """Send what the disk had. Or it does not have it any more: whom to expel, and why."""
         backlog = self._named(event.backlog)
         if backlog is None:
             return None
@@ -225,7 +223,7 @@ class Spills:
         return None
 
     def _asked_for(self, backlog: Backlog, runs: tuple[Run, ...]) -> list[tuple[Run, int, int]]:
-        """All of it, or what was lost; each with its offset and size, if it is a part."""
+        """All of it, or what was lost; parts of messages with their offset and size."""
         if not backlog.again:
             return [(run, 0, 0) for run in runs]
         store, config, upto = Store(), self._config, place(runs[-1].end)
@@ -238,8 +236,8 @@ class Spills:
     # Coming and going
 
     def resumes(self, relay: "Relay", receiver: Endpoint, needs: int | None) -> int | None:
-        """A receiver is given its numbers, again. If what it needs is on disk and goes on in memory: from
-        which number on."""
+        """A receiver is given its starts again. If what it needs is on disk, and goes on in memory: the
+        number where memory begins."""
         backlog = self.backlogs.get((receiver, relay.stream))
         if backlog is None:
             return None
@@ -250,7 +248,7 @@ class Spills:
         return None
 
     def part(self, receiver: Endpoint, until: Instant | None) -> None:
-        """It is gone; lost from sight, if it may come back until then."""
+        """It is gone; if it was only lost from sight, it may come back until then."""
         self.willing.discard(receiver)
         for backlog in [each for each in self._sorted() if each.receiver == receiver]:
             if until is None:
@@ -264,7 +262,7 @@ class Spills:
         return any(each.stream == stream and not each.sent for each in self.backlogs.values())
 
     def needed(self, receiver: Endpoint, stream: Stream, pinned: int) -> int:
-        """What it has really taken."""
+        """What it has really acknowledged."""
         backlog = self.backlogs.get((receiver, stream))
         return pinned if backlog is None else backlog.need
 

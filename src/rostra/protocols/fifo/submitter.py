@@ -1,19 +1,19 @@
-"""Speaking to a group without being in it: the submitter's part of aggregation (X-054, X-055).
+"""Sending to a group without joining it: the submitter's part of aggregation (X-054, X-055).
 
     JoinAsked ──▶ Asking ── SubmitReply ──▶ Submitting ── LeaveAsked, EndpointGone ──▶ Closing ──▶ Over
                     ▲ StartSubmit             │   ▲                                       │
                     └── T_sync: ask again     └───┴── silence for T_force: StartSubmit ───┘
 
-The endpoint is in no view. Its messages are numbered and kept here, and handed to the delegate of its LAN,
-which emits them in a stream of its own (`aggregate.py`). That way is the one of a member's own stream
-(`sending.py`), with one listener: `Data` goes to the delegate alone, which asks for what it misses, and whose
-heartbeats acknowledge what every receiver has. Until then nothing is forgotten here, so whatever becomes of
-the delegate, its successor can be given all that somebody may lack; receivers drop what they had.
+The endpoint is in no view. Its messages are numbered and kept here, and sent to the delegate of its LAN,
+which emits them in a stream of its own (`aggregate.py`). This is a member's own stream (`sending.py`) with
+one receiver: `Data` goes to the delegate alone, which requests what it misses, and whose heartbeats
+acknowledge what every receiver of the group has. Until then all is kept here, so that a successor of the
+delegate can be sent all that some receiver may lack; receivers drop duplicates.
 
-A delegate acknowledges, and answers every heartbeat. One that is silent for `force_wait_s` while it owes us
-an acknowledgement is asked again; if another one answers, it is given everything once more. All this is said
-on the data channel: who is in no group is told of no delegate, and what an agent holds for a program that has
-ended must not depend on that one's endpoint.
+A delegate answers every heartbeat. One that is silent for `force_wait_s` while it owes us an acknowledgement
+is asked again (`StartSubmit`); if another one answers, it is sent everything again. All this is on the data
+channel: an endpoint that is in no group gets no notice of its delegate, and what an agent keeps for a program
+that has ended must not depend on that program's endpoint.
 """
 
 from msgspec import Struct
@@ -39,11 +39,11 @@ from rostra.protocols.flow.messages import Epoch, Heartbeat, Nak, Speech, StartS
 
 
 class Asking(Struct, frozen=True):
-    """No delegate has answered yet: what the program says is queued."""
+    """No delegate has answered yet: what the program submits is queued."""
 
 
 class Submitting(Struct, frozen=True):
-    """The delegate of this epoch has what we gave it."""
+    """The delegate of this epoch takes our messages."""
 
     epoch: Epoch
 
@@ -55,14 +55,14 @@ class Closing(Struct, frozen=True):
 
 
 class Over(Struct, frozen=True):
-    """Everybody has everything, or nobody confirmed it for too long."""
+    """Every receiver has everything, or no delegate acknowledged it for too long."""
 
 
 State = Asking | Submitting | Closing | Over
 
 
 class ToDelegate(StepContext):
-    """What a member says to its LAN, a submitter says to its delegate alone."""
+    """What a member casts in its LAN, a submitter sends to its delegate alone."""
 
     __slots__ = ()
 
@@ -71,7 +71,7 @@ class ToDelegate(StepContext):
 
 
 class Submitter:
-    """One endpoint that submits to one group. `next_seq` goes on from what it said there before."""
+    """One endpoint that submits to one group. `next_seq` goes on from what it sent there before."""
 
     def __init__(
         self, group: Group, me: Endpoint, config: FifoConfig, *, luck: int, next_seq: int = 1
@@ -133,8 +133,7 @@ class Submitter:
             case Asking():
                 self._become(Submitting(epoch))
                 self.voice.tell(Ready(()))
-                self.sending.open = True
-                self.sending.emit()
+                self.sending.open()
             case Submitting(before) | Closing(before) if epoch != before:
                 self.voice.note("submits again", f"{self.me} from {self.sending.stable + 1}")
                 is_open = isinstance(self.state, Submitting)
@@ -203,7 +202,7 @@ class Submitter:
                 self.voice.ignore("TimerFired", "no longer waited for")
 
     def _look_for_delegate(self) -> None:
-        """Is there one? To ask in vain costs one message through the servers."""
+        """No acknowledgement came: is there a delegate?"""
         due = self._heard_at + self.config.force_wait_s
         if isinstance(self.state, Asking):
             self._ask()

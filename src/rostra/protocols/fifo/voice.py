@@ -1,4 +1,4 @@
-"""What the machines of one core share: its name, the moment, its luck, and a place for their effects."""
+"""What the machines of one core share during a step: its name, the time, random choices, and the effects."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -14,7 +14,7 @@ from rostra.protocols.flow.recovery import Luck
 from rostra.protocols.relaxed.requests import AnyRequest, Resolve, SendTo
 
 AGGREGATE: Final = "aggregate"
-"""What a delegate is called there as the speaker for those who submit (`aggregate.py`)."""
+"""The name of the delegate's endpoint that sends for submitters (`aggregate.py`)."""
 
 
 def lan_of(member: Endpoint) -> Domain:
@@ -27,12 +27,12 @@ def delegate_host(lan: Domain) -> Domain:
 
 
 def delegate_of(lan: Domain) -> Endpoint:
-    """Whoever is the active delegate there now, whatever its epoch (0 stands for that)."""
+    """The delegate that is active there now, whatever its epoch (0 stands for that)."""
     return endpoint(delegate_host(lan), ADHOC, 0)
 
 
 def is_aggregate(speaker: Endpoint) -> bool:
-    """Does it speak for others? No host of a program has such a name."""
+    """Does this sender carry messages of submitters? No host of a program has such a name."""
     return f".{DELEGATE}/{AGGREGATE}#" in speaker
 
 
@@ -41,7 +41,7 @@ def timer(group: Group, whose: Endpoint | Domain, what: str, which: str = "") ->
 
 
 class StepContext:
-    """One core's mouth. `now` is the moment of the step that is being taken."""
+    """Group, own name, time and effects of the present step."""
 
     __slots__ = ("config", "effects", "group", "lan", "luck", "me", "now", "parts")
 
@@ -73,7 +73,7 @@ class StepContext:
         self.effects.append(Ask(request))
 
     def resolve(self) -> None:
-        """Who is there? The answer comes back as `Told(Absolute)`."""
+        """Ask for the list of members. It comes as `Told(Absolute)`."""
         self.ask(Resolve(self.group.name, self.group.scope))
 
     def say(self, to: Endpoint, message: Control) -> None:
@@ -97,7 +97,7 @@ class StepContext:
 
 
 class Alarm:
-    """One timer for many things: it is moved only when something is due before all others."""
+    """One timer for many due times: it is set again only for an earlier one."""
 
     __slots__ = ("_due", "_voice", "_what")
 

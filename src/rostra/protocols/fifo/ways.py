@@ -1,15 +1,15 @@
-"""Which other delegates can be reached on the data channel: the servers' word is about links, not about data.
+"""Reachability on the data channel: notices prove that links between servers work, not that datagrams arrive.
 
-    said something ── heard nothing for a while: ask, again and again ──▶ silent ── anything is heard ──▶ fine
+    sent data ── nothing came back for a while: probe, repeatedly ──▶ silent ── any datagram ──▶ reachable
 
-An empty heartbeat asks whether it is heard, and an empty report says that it is. Nothing is asked as long as
-what we say is confirmed anyway. A silent way is told to the coordinator, as one that is endlessly long; the
-next tree goes around it, through a third site, and back when it is heard again (X-071). Where there is no
-third site, its streams stand still, and it is noted which way it is.
+A way is the path of datagrams to another delegate. The probe is an empty heartbeat, answered by an empty
+report. Nothing is probed while acknowledgements come anyway. A silent way is reported to the coordinator as
+infinitely long; the next tree routes around it, through a third site, and back when datagrams arrive again
+(X-071). Where there is no third site its streams stall, and the trace says which way is silent.
 
-The same question measures a way when its delegate comes. What servers carry is resent when it is lost: on a
-bad network an answer through them tells how long it can take, and not how long it takes. Who believes that
-asks too late for what it misses, and makes trees that go around.
+The same probe measures the round trip when a delegate joins. Control messages are retransmitted when they are
+lost, so on a bad network the time of an answer through the servers is no round trip: with it a delegate would
+request losses too late, and the tree would take detours.
 """
 
 from rostra.core.effects import Instant
@@ -20,16 +20,16 @@ from rostra.protocols.flow.messages import Heartbeat
 QUESTION = Heartbeat(())
 
 MEASURE_S = 1.0
-"""When to ask again how long a way is, at least."""
+"""The least time after which an unanswered measurement is repeated."""
 
 
 class Ways:
     def __init__(self, voice: StepContext) -> None:
         self._voice = voice
         self._silent_s = voice.config.silent_s
-        self._waiting: dict[Domain, Instant] = {}  # since when nothing was heard after something was said
+        self._waiting: dict[Domain, Instant] = {}  # since when: sent to it, nothing came back
         self._alarm = Alarm(voice, "ways")
-        self._measuring: dict[Domain, Instant] = {}  # when it was asked, and no other question since
+        self._measuring: dict[Domain, Instant] = {}  # when its one open probe was sent
         self.silent: set[Domain] = set()
 
     def said(self, to: Domain) -> None:
@@ -38,7 +38,7 @@ class Ways:
             self._alarm.at(self._voice.now + self._silent_s / 3)
 
     def heard(self, source: Domain) -> bool:
-        """Is this news?"""
+        """A datagram came. True if the way was silent."""
         self._waiting.pop(source, None)
         if source not in self.silent:
             return False
@@ -47,20 +47,20 @@ class Ways:
         return True
 
     def gone(self, lan: Domain) -> None:
-        """Its delegate is not in the group any more: nothing is expected of it."""
+        """Its delegate has left the group."""
         self._waiting.pop(lan, None)
         self._measuring.pop(lan, None)
         self._voice.cancel_timer("measure", lan)
         self.silent.discard(lan)
 
     def measure(self, lan: Domain, at_most_s: float) -> None:
-        """How long is this way? Asked again when an answer to this question cannot come any more."""
+        """Measure the round trip. Repeated when an answer to this probe cannot come any more."""
         self._measuring[lan] = self._voice.now
         self._voice.transmit(lan, QUESTION)
         self._voice.set_timer(max(MEASURE_S, 2 * at_most_s), "measure", lan)
 
     def answered(self, lan: Domain) -> float | None:
-        """How long it is, if that was the answer to a question that measures."""
+        """The round trip, if that was the answer to a measuring probe."""
         asked_at = self._measuring.pop(lan, None)
         if asked_at is None:
             return None
@@ -68,7 +68,7 @@ class Ways:
         return self._voice.now - asked_at
 
     def ask(self) -> bool:
-        """Has another way fallen silent?"""
+        """Probe those that owe an answer. True if another one counts as silent now."""
         self._alarm.fired()
         voice, now = self._voice, self._voice.now
         news = False

@@ -1,1 +1,1 @@
-"""Numbered streams over a channel that loses, doubles and reorders."""
+"""Numbered streams over a channel that loses, duplicates and reorders."""

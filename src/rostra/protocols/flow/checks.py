@@ -1,7 +1,7 @@
-"""What is said on the data channel, checked before a core is handed it.
+"""Checks of messages from the data channel, before a core sees them.
 
-MessagePack and the message classes already see to the shape, and to each number by itself. Blocks of messages
-are `runs.is_sound`'s.
+MessagePack and the message classes have checked the shape and the range of each number. This checks what
+several fields mean together. The block of a run is checked by `runs.is_sound`.
 """
 
 from typing import Final, get_args
@@ -12,14 +12,14 @@ from rostra.names.checks import check_endpoint, check_of
 from rostra.protocols.flow.messages import Data, Nak, Numbered, Run, Speech, StartSubmit
 
 PARTED_BYTES_MAX: Final = (16 << 20) + 4096
-"""The largest message, and what an aggregate puts around it."""
+"""The largest message, with the envelope that an aggregate puts around it."""
 
 _NAMES: Final = {kind: check_of(kind) for kind in get_args(Speech)}
 
 
 def check_speech(message: Speech) -> Run | None:
-    """Raise `BadInput` unless this message of the data channel may be handed to a core. The answer is the run
-    in it, if that is whole, for a look at its block."""
+    """Raise `BadInput` unless a core may be given this message. Returns the run in it, if that is whole, so
+    that the caller can check its block."""
     if type(message) is Data:
         return _check_data(message)
     if type(message) is Numbered:

@@ -15,7 +15,7 @@ REPAIR_BYTES_LEAST: Final = 64 << 10
 
 
 class FifoConfig(Struct, frozen=True, kw_only=True):
-    """How a group speaks. The defaults are the `wan` profile. Names in brackets are the specification's.
+    """Settings of FIFO groups. The defaults are the `wan` profile. Names in brackets are the specification's.
 
     Joining. Control messages are reliable while both ends are connected, so these timers only matter when a
     server on the way was lost:
@@ -39,17 +39,17 @@ class FifoConfig(Struct, frozen=True, kw_only=True):
     Data:
 
     `status_s` [T_status], `status_wan_s`
-        How often receivers say what they have: to their delegate, and delegates to each other. Sooner after
+        How often receivers acknowledge: to their delegate, and delegates to each other. Sooner after
         ``window_messages / 8`` new messages. Defaults 0.05 and 0.2. Raising them: fewer datagrams, and
         senders keep messages for longer.
     `heartbeat_s` [T_hb], `heartbeat_max_s`
-        When a sender falls silent it says its last number after the first of these, then after twice that,
+        When a sender falls silent it repeats its last number after the first of these, then after twice that,
         up to the second. Defaults 0.05 and 1.0. Raising them: a lost last message is noticed later.
     `nak_wait_min_s`, `nak_wait_max_s` [T_sup]
-        A hole is asked for in the own LAN after a random wait in this range, so that one of many asks.
-        Defaults 0.001 and 0.010. Raising them: later repairs, fewer needless questions.
+        A receiver sends a `Nak` to its LAN after a random wait in this range, so that one of many does.
+        Defaults 0.001 and 0.010. Raising them: later repairs, fewer needless requests.
     `repair_wait_min_s`, `repair_wait_max_s` [T_rep]
-        A holder that is not the delegate repairs after a random wait in this range, unless it hears a repair;
+        A holder that is not the delegate repairs after a random wait in this range, unless another one did;
         a delegate repairs at once, a number at most once per `repair_wait_min_s`. Defaults 0.002, 0.008.
     `round_trip_s`
         The round trip to a delegate of which none was measured yet. Default 0.25, lan 0.01. A delegate
@@ -59,23 +59,23 @@ class FifoConfig(Struct, frozen=True, kw_only=True):
     `nak_factor`, `nak_extra_s`
         Defaults 1.25 and 0.010. Raising them: later second repairs, fewer needless ones.
     `backoff_max`
-        A question that others asked or answered waits twice as long each time, up to this many times the
-        first wait. Default 64: doubled six times.
+        A request that other receivers sent, or that was answered, waits twice as long each time, up to this
+        many times the first wait. Default 64: doubled six times.
 
     Ends:
 
     `drain_s` [T_drain]
         How long receivers look for the last messages of a sender that crashed or was cut off. Default 2.0.
     `depart_s`
-        How long one who leaves stays in the group if not everybody has what it said: for so long its delegate
-        may die, and a successor still finds it. Default 8.0, lan 3.0: more than a takeover takes. Raising it:
-        somebody who does not read keeps a leaver for longer.
+        How long a leaver stays in the group while some receiver lacks its messages, so that a successor of
+        its delegate still finds it. Default 8.0, lan 3.0: more than a takeover takes. Raising it: a receiver
+        that does not read keeps a leaver for longer.
     `linger_s` [T_linger]
         How long a leaver repairs its last messages after that. Default 5.0.
     `farewell_s`
-        How long receivers look for the last messages of one who left in an orderly way, and its home keeps
-        them. Everybody who stays connected is owed these (X-006), so it is long: nobody waits for it unless
-        repairs are lost again and again. Default 30.0.
+        How long receivers request the last messages of a member that left in an orderly way, and its home
+        keeps them. Every receiver that stays connected is owed these (X-006), so it is long: it matters only
+        if repairs are lost again and again. Default 30.0.
     `delegate_linger_s` [T_dlinger]
         How long a delegate stays after its last local member. Default 10.0. Raising it: cheaper returns.
     `resume_s` [T_resume], `resume_share`
@@ -94,8 +94,8 @@ class FifoConfig(Struct, frozen=True, kw_only=True):
     `early_messages`, `early_bytes`, `early_bytes_all` [E_max, E_total]
         What is kept of streams whose numbers are not known yet. Defaults 256, 1 MiB, and 16 MiB in all.
     `queue_messages` [Q_send], `queue_bytes`
-        Messages that a program may hand over before they are emitted. Defaults 1024 and 64 MiB. A credit for
-        more is told after a quarter of the first, or a 64th of the second.
+        Messages that a program may submit before they are emitted. Defaults 1024 and 64 MiB. Credit for more
+        is given after a quarter of the first, or a 64th of the second.
     `datagram_bytes`
         The largest piece of a block in one datagram. Default 1200: it fits every path. Raising it where the
         network allows (loopback: 60,000) makes fewer and larger datagrams.
@@ -109,14 +109,14 @@ class FifoConfig(Struct, frozen=True, kw_only=True):
     `fanout`
         Neighbours of one delegate away from the root. Default 8.
     `hops`
-        Data that was passed on more often than this runs in circles and is dropped. Default 16.
+        Data that was forwarded more often than this runs in circles and is dropped. Default 16.
     `settle_s` [T_settle]
         After a change among the delegates, wait this long for the next before making a new tree; and use the
         links of the old one for this long. Default 1.0.
     `silent_s`
-        A delegate that is in the group, and has not been heard on the data channel for this long although it
-        was spoken to and asked, is routed around. Default 3.0. Raising it: streams stand still for longer
-        when data between two sites is cut off, and fewer detours on very bad networks.
+        A delegate that is in the group, and from which nothing came on the data channel for this long
+        although it was sent data and probed, is routed around. Default 3.0. Raising it: streams stall for
+        longer when data between two sites is cut off, and fewer detours on very bad networks.
     `root`
         The LAN at the root; None chooses the one with the least sum of round trips. Default None.
     `parity_frames`
@@ -223,34 +223,35 @@ class FifoConfig(Struct, frozen=True, kw_only=True):
         )
 
     def again_after(self, round_trip_s: float | None, asked: int = 1) -> float:
-        """T_nak: when to ask a delegate again for lost data. Questions and answers are lost as well, so a few
-        times after a round trip; then after twice as long each time, up to `NAK_BACKOFF_MAX` times."""
+        """T_nak: when to request lost data from a delegate again. Requests and repairs are lost as well, so a
+        few times after a round trip; then after twice as long each time, up to `NAK_BACKOFF_MAX` times."""
         wait_s = self.nak_factor * (round_trip_s or self.round_trip_s) + self.nak_extra_s
         return wait_s * min(1 << max(0, min(asked, 30) - NAKS_IN_A_ROW), NAK_BACKOFF_MAX)
 
     @property
     def parts_bytes(self) -> int:
-        """What is kept of one sender's messages that came in part: the largest, whoever cut it how finely."""
+        """Bytes kept of one sender's incomplete messages: the largest message, however finely it was cut."""
         return self.message_bytes_max * 3 // 2
 
     @property
     def repair_bytes(self) -> int:
-        """What one question is answered with at most; whoever misses more asks again when that has come."""
+        """Bytes that answer one `Nak` at most; a receiver that misses more requests it when these have
+        come."""
         return max(self.window_bytes // 4, REPAIR_BYTES_LEAST)
 
     @property
     def parity_close_s(self) -> float:
-        """When a block that is not full gets its parities."""
+        """When a block that is not full is closed."""
         return 0.002 * self.parity_frames
 
     @property
     def parity_wait_s(self) -> float:
-        """How long a missing message may still be rebuilt, and is not asked for."""
+        """How long a missing message may still be rebuilt, and is not requested."""
         return self.parity_close_s + self.nak_extra_s if self.parity_frames else 0.0
 
     @property
     def status_messages(self) -> int:
-        """So many new messages are worth a status of their own."""
+        """After so many new messages a status is sent at once."""
         return max(1, self.window_messages // 8)
 
 

@@ -1,6 +1,8 @@
-"""Data that came before its stream's numbers did: kept, within bounds, until they come (X-033, X-034, TX-12).
+"""Data of streams whose first number is not known yet: buffered, within bounds, until it is (X-033, X-034,
+TX-12).
 
-Data alone never makes anybody a member. What does not fit is dropped, and asked for later like any loss.
+Data never makes its sender a member: only a notice does. What does not fit is dropped, and requested later
+like any loss.
 """
 
 from rostra.names import Domain
@@ -20,7 +22,7 @@ class Early:
         return stream in self._kept
 
     def keep(self, stream: Stream, run: Run, source: Domain | None = None) -> bool:
-        """Was there room for it?"""
+        """False if there was no room for it."""
         config = self._config
         messages, size = self._sizes.get(stream, (0, 0))
         messages, size = messages + run.count, size + len(run.block)
@@ -39,7 +41,7 @@ class Early:
         return self._sources.get(stream)
 
     def take(self, stream: Stream) -> list[Run]:
-        """Everything kept of a stream, which is no longer early."""
+        """Remove and return everything kept of a stream."""
         runs = self._kept.pop(stream, [])
         self._sources.pop(stream, None)
         if runs:
@@ -47,7 +49,7 @@ class Early:
         return runs
 
     def _make_room(self, stream: Stream, run: Run) -> bool:
-        """Drop the newest of the largest stream, unless that is the one which asks for room."""
+        """Drop the newest run of the largest stream, unless the room is for that stream."""
         while self.bytes + len(run.block) > self._config.early_bytes_all and self._sizes:
             largest = max(self._sizes, key=lambda each: (self._sizes[each][1], each))
             if largest == stream:

@@ -3,13 +3,12 @@
     Data Data ... Data │ Parity Parity        a block: up to `parity_frames` frames, then two that make up for
                                               any two that are lost
 
-On a path where a repair costs a round trip, a quarter more datagrams is often the cheaper way. The first
-parity is the exclusive or of the frames; the second is the same with each frame multiplied by a power of two
-in the field of 256 elements, as disk arrays do it. Both are made with whole-block operations, at the speed
-of C.
+Where a repair costs a round trip, a quarter more datagrams is often cheaper. The first parity is the
+exclusive or of the frames; in the second each frame is multiplied by a power of two in GF(256), as in RAID 6.
+Both are computed on whole blocks, at the speed of C.
 
-A block that is not full after a moment is closed as it is. A receiver waits that long before it asks for what
-is missing; what it rebuilds is as good as if it had come.
+A block that is not full after `parity_close_s` is closed as it is. A receiver waits that long before it
+requests what is missing; a rebuilt frame is treated as a received one.
 """
 
 from functools import lru_cache
@@ -23,10 +22,10 @@ from rostra.protocols.flow.messages import Data, Numbered, Parity
 from rostra.protocols.flow.runs import is_sound
 
 FRAMES_MAX: Final = 255
-"""In one block: so many powers of two there are."""
+"""Frames in one block: the number of different powers of two in GF(256)."""
 
 BLOCKS_KEPT: Final = 16
-"""Blocks of one link that may still be completed; older ones are asked for like any loss."""
+"""Blocks of one link that may still be completed. Losses in older ones are requested like any other."""
 
 _encoder = msgpack.Encoder()
 _decoder: msgpack.Decoder[Data] = msgpack.Decoder(Data)
@@ -42,7 +41,7 @@ class ParityMaker:
 
     @property
     def open(self) -> bool:
-        """Has a block begun that is not closed?"""
+        """A block has begun and is not closed."""
         return bool(self._frames)
 
     def add(self, data: Data) -> list[Numbered | Parity]:
@@ -78,7 +77,7 @@ class ParityReader:
         self._blocks: dict[int, _Block] = {}
 
     def hear(self, message: Numbered | Parity) -> list[Data]:
-        """What this message brings: its own data, and data that can be rebuilt now."""
+        """The data in this message, and the data that can be rebuilt with it."""
         block = self._blocks.get(message.block)
         if block is None:
             block = self._blocks[message.block] = _Block()
@@ -139,7 +138,7 @@ class ParityReader:
 
 
 def _sum(frames: dict[int, bytes], longest: int, which: int) -> bytes:
-    """All frames added up; in the second sum each times the power of two of its place."""
+    """Two sums of all frames; in the second each is multiplied by the power of two of its place."""
     total = 0
     for index, frame in frames.items():
         total ^= int.from_bytes(frame if which == 0 else _times(frame, _power(index)), "little")
@@ -155,7 +154,7 @@ def _times(frame: bytes, factor: int) -> bytes:
 
 
 def _product(one: int, other: int) -> int:
-    """In the field of 256 elements, with the polynomial 0x11D."""
+    """In GF(256), with the polynomial 0x11D."""
     product = 0
     while other:
         if other & 1:

@@ -1,15 +1,16 @@
-"""Messages that fit no datagram travel in parts; the machines see them whole or not at all (X-105).
+"""Fragmentation: a message that fits no datagram travels in parts, and the machines above see it whole
+(X-105).
 
     part, part, part ──▶ Parts ── all its bytes are here ──▶ the message, to the machines
                            │
                            └── which bytes are missing ── Nak ──▶ a holder: these bytes again, and no others
 
-A part says which bytes of its message it is, so parts that two holders have cut differently fit together.
-What has come of a message is kept while a machine of this node waits for it, and within a bound per sender:
-the lowest number always has room, and the highest gives way, since it has the longest time to come again.
+A part carries its byte offset, so parts that two holders have cut differently fit together. Parts are kept
+while a machine of this node waits for their message, and within a bound per sender. The lowest sequence
+number always has room; the highest is dropped first, since it has the longest time to come again.
 
-**Places.** Questions and repairs are about numbers, and about bytes of a number. Both are ranges on one line,
-on which every number has 2**32 places: so what was repaired a moment ago, or promised, is known to the byte.
+**Places.** Requests and repairs are about sequence numbers, and about bytes of one message. Both are ranges
+of places, with 2**32 places to each number: recent and planned repairs are known to the byte.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -25,22 +26,22 @@ from rostra.protocols.flow.runs import cut, datagrams, is_sound, take
 from rostra.protocols.flow.streams import Store
 
 RANGES_MAX: Final = 64
-"""Ranges in one question for lost data, of numbers and of bytes: as many as fit a datagram."""
+"""Ranges in one `Nak`, of numbers and of bytes: as many as fit a datagram."""
 
 QUESTIONS_MAX: Final = 8
-"""Datagrams of one question; the rest is asked for when these have come."""
+"""Datagrams of one request; the rest is requested when these have come."""
 
 PART_BYTES_LEAST: Final = 64
 PART_OVERHEAD: Final = 128
-"""What a part costs besides its bytes. One that is shorter than the least, and not the end of its message, is
-not ours, and is not kept: it would cost more than it says."""
+"""The overhead of a part in memory. No honest sender makes a part shorter than the least, unless it ends its
+message: it is not kept, because it would cost more than its bytes."""
 
 NUMBER: Final = 32
 LAST_BYTE: Final = (1 << NUMBER) - 1
 
 
 class Partial:
-    """What has come of one message: stretches of its block, sorted, without overlap."""
+    """The received bytes of one message: stretches of its block, sorted, without overlap."""
 
     __slots__ = ("blocks", "bytes", "came_at", "offsets", "room", "size")
 
@@ -104,10 +105,10 @@ class Incoming:
 
 
 class Parts:
-    """What has come, at one node and in one group, of messages that are not whole yet.
+    """The incomplete messages of one group at one node.
 
-    `room` says how many bytes of a stream may be kept in parts for a machine that waits for this number of
-    it; 0 if none does, since the message is here already, or its stream has ended.
+    `room` returns how many bytes of a stream may be kept in parts for a machine that waits for this number; 0
+    if none does, because the message is here already, or its stream has ended.
     """
 
     def __init__(self, room: Callable[[Stream, int], int]) -> None:
@@ -120,7 +121,7 @@ class Parts:
         return sum([incoming.cost for incoming in self._streams.values()])
 
     def take(self, now: Instant, data: Data) -> Data | None:
-        """The message that this part completes; the part itself, if no machine waits for it; else None."""
+        """The message that this part completes; the part itself if no machine waits for it; else None."""
         stream, number = data.stream, data.run.first
         incoming = self._streams.get(stream)
         partial = None if incoming is None else incoming.partials.get(number)
@@ -178,9 +179,12 @@ class Parts:
         numbers = _within(incoming.numbers, first, last)
         return [(number, incoming.partials[number].missing) for number in numbers]
 
+    def not_coming(self, now: Instant, stream: Stream, holes: Iterable[Hole], settle_s: float) -> list[Hole]:
+        """Those of these holes to request now."""
+        return [hole for hole in holes if not self.still_coming(now, stream, hole, settle_s)]
+
     def still_coming(self, now: Instant, stream: Stream, hole: Hole, settle_s: float) -> bool:
-        """Do parts of its first message come in? Then it is not asked for yet; and if it was, that was not in
-        vain."""
+        """Do parts of the first message in this hole still arrive? Then it is not requested yet."""
         incoming = self._streams.get(stream)
         partial = None if incoming is None else incoming.partials.get(hole.first)
         if partial is None:
@@ -192,7 +196,7 @@ class Parts:
 
 
 NO_PARTS: Final = Parts(lambda stream, number: 0)
-"""Of a core alone."""
+"""For a core without a node: it never has parts."""
 
 
 class Fragments:
@@ -210,7 +214,7 @@ class Fragments:
         return parts
 
     def _room_in(self, group: Group, stream: Stream, number: int) -> int:
-        """Of streams whose numbers are not known no more is kept in all than of their whole messages."""
+        """Streams whose numbers are not known share one bound, as their whole messages do (`early.py`)."""
         room, config = self._room(group, stream, number), self._config
         is_early = room <= config.early_bytes
         return 0 if is_early and self._groups[group].bytes >= config.early_bytes_all else room
@@ -218,7 +222,7 @@ class Fragments:
     def whole(
         self, now: Instant, group: Group, messages: Iterable[Speech]
     ) -> tuple[list[Speech], list[Data]]:
-        """What came, whole; and the parts that no machine waits for."""
+        """The complete messages, and the parts that no machine waits for."""
         whole: list[Speech] = []
         needless: list[Data] = []
         for message in messages:
@@ -247,8 +251,8 @@ def pieces(message: Speech, bytes_max: int) -> Iterable[Speech]:
 
 
 def questions(stream: Stream, holes: Iterable[Hole], asker: Domain, attempt: int, parts: Parts) -> list[Nak]:
-    """For these holes, in as many datagrams as that takes, within a bound. Of a message that came in part
-    they name the bytes that did not."""
+    """The requests for these holes, in at most `QUESTIONS_MAX` datagrams. Of a message that came in part they
+    name the missing bytes."""
     asked: list[tuple[Range, tuple[Range, ...]]] = []
     for hole in holes:
         first = hole.first
@@ -290,7 +294,7 @@ def _packed(
 
 
 def _within(numbers: list[int], first: int, last: int) -> list[int]:
-    """Of sorted numbers, these."""
+    """The sorted numbers between these two."""
     return numbers[bisect_left(numbers, first) : bisect_right(numbers, last)]
 
 
@@ -302,7 +306,7 @@ def place(number: int, byte: int = 0) -> int:
 
 
 def places(nak: Nak) -> list[Range]:
-    """What is asked for, sorted and without overlap, whatever the asker wrote."""
+    """The places that this `Nak` requests, sorted and without overlap, whatever the asker wrote."""
     named = dict(nak.parts)
     numbers = sorted(named)
     asked: list[Range] = []
@@ -326,7 +330,7 @@ def places(nak: Nak) -> list[Range]:
 
 
 def places_of(data: Data) -> Range:
-    """What this data is, or is a part of."""
+    """The places that this data covers."""
     run = data.run
     if data.size:
         return place(run.first, data.offset), place(run.first, data.offset + len(run.block) - 1)
@@ -336,8 +340,8 @@ def places_of(data: Data) -> Range:
 def held(
     store: Store, asked: Iterable[Range], part_bytes: int, bytes_max: int
 ) -> Iterator[tuple[Run, int, int]]:
-    """What is here of these places, and about so many bytes of it at most; the rest will be asked for again
-    when this has come. Runs, and of messages that fit no datagram parts, with their offset and size."""
+    """What the store has of these places, up to about this many bytes; the asker requests the rest when it
+    has these. Whole runs with offset and size 0, and parts of messages that fit no datagram with theirs."""
     left = bytes_max
     for first, last, begin, end in _stretches(asked):
         for run in store.get(first, last):

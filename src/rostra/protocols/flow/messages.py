@@ -1,9 +1,16 @@
-"""Messages of the data channel: datagrams that may be lost, doubled and reordered.
+"""Messages of the data channel: datagrams that may be lost, duplicated and reordered.
 
-**Runs.** Messages travel in runs: consecutive numbers of one stream with their payloads in one block, encoded
-once by the sender's program and forwarded unparsed. A block is the concatenation of `count` MessagePack
-binaries, so two neighbouring runs join by joining their blocks, a program splits one with a single call into
-its decoder, and any holder can cut a run between two messages (`runs.py`).
+    sender ── Data, Heartbeat ──▶ receivers        messages, and the last sequence number
+    any holder ◀── Nak ── receiver                 a request for retransmission; Below: it is forgotten here
+    delegate ◀── Status ── receiver                acknowledgements; between LANs: Report
+    delegate ◀── Polled ── receiver                how much it has of a crashed sender's stream; asked by Poll
+    delegate ◀── StartSubmit ── submitter          a sender that is not in the group; answered by SubmitReply
+    delegate ── Numbered, Parity ──▶ delegate      forward error correction
+
+**Runs.** Messages travel in runs: consecutive sequence numbers of one stream with their payloads in one
+block, encoded once by the sender's program and forwarded unparsed. A block is the concatenation of `count`
+MessagePack binaries, so two neighbouring runs join by joining their blocks, a program splits one with a
+single call into its decoder, and any holder can cut a run between two messages (`runs.py`).
 """
 
 from typing import Annotated, Final
@@ -24,7 +31,7 @@ Incarnation = Natural
 """As large as links let one through: what a delegate learnt of members and sends on must be readable."""
 
 Stamped = tuple[Incarnation, Incarnation]
-"""A stamp, as another process says it."""
+"""A stamp, as another process sends it."""
 
 Epoch = Incarnation
 """The incarnation of a LAN's active delegate: the number after ``#`` of the delegate's endpoint."""
@@ -61,7 +68,7 @@ class ControlMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
 
 
 class Tree(ControlMessage, frozen=True, tag=8):
-    """The coordinator's word on which delegates pass data to each other."""
+    """From the coordinator: which delegates forward data to each other."""
 
     version: Number
     coordinator: Domain
@@ -73,7 +80,7 @@ class DataMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
 
 
 class Data(DataMessage, frozen=True, tag=1, gc=False):
-    """A run on its way: from its sender, from a delegate, or again from any holder (`repair`).
+    """A run from its sender, forwarded by a delegate, or retransmitted by any holder (`repair`).
 
     A message that fits no datagram travels alone in a run, in parts of its block: this one begins with byte
     `offset` of `size`. Without a size the run is whole.
@@ -81,7 +88,7 @@ class Data(DataMessage, frozen=True, tag=1, gc=False):
 
     stream: Stream
     run: Run
-    high: Number  # the last number emitted, as far as the speaker knows
+    high: Number  # the last number emitted, as far as the source of this datagram knows
     stable: Number  # every receiver has all numbers up to this one
     repair: bool = False
     hop: Number = 0
@@ -90,7 +97,7 @@ class Data(DataMessage, frozen=True, tag=1, gc=False):
 
 
 class Nak(DataMessage, frozen=True, tag=2):
-    """These numbers are missing here. `parts` names the missing bytes of messages of which some came."""
+    """These numbers are missing here. `parts` names the missing bytes of messages that came in part."""
 
     stream: Stream
     ranges: tuple[Range, ...]
@@ -115,7 +122,7 @@ class Pulse(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Heartbeat(DataMessage, frozen=True, tag=4):
-    """What was emitted last, so that the loss of a last message is seen (X-080)."""
+    """The last number that was emitted, so that the loss of a last message is detected (X-080)."""
 
     pulses: tuple[Pulse, ...]
     hop: Number = 0
@@ -138,7 +145,7 @@ class Status(DataMessage, frozen=True, tag=5):
 
 
 class Report(DataMessage, frozen=True, tag=6):
-    """Delegate to delegate, towards the streams' homes: entries of LANs, each passed on unchanged."""
+    """Delegate to delegate, towards the streams' homes: entries of LANs, each forwarded unchanged."""
 
     entries: tuple[Progress, ...]
     hop: Number = 0
@@ -183,7 +190,7 @@ class StartSubmit(DataMessage, frozen=True, tag=11):
 
 
 class SubmitReply(DataMessage, frozen=True, tag=12):
-    """Hand them over. A new epoch has nothing of what an earlier one was given."""
+    """Send them. A delegate of a new epoch has nothing of what an earlier one received."""
 
     origin: Endpoint
     req: Number

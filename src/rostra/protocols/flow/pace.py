@@ -1,19 +1,19 @@
-"""The send rate from one delegate to another: unlimited, until most of what is sent is lost.
+"""Congestion control from one delegate to another: a send rate, unlimited until most of what is sent is lost.
 
-    unlimited ── most of it is asked for again ──▶ paced: frames wait for their turn
-        ▲                                            │  more is lost than this way always loses: slower
-        └──────── nothing waited for a while ────────┘  no more is: faster
+    unlimited ── most of it is requested again ──▶ paced: frames wait for their turn
+        ▲                                            │  loss above the usual share of this path: slower
+        └──────── no frame waited for a while ───────┘  no more than that: faster
 
-A way that is too narrow for a stream loses what does not fit, and repairs, which do not fit either, make it
-worse (X-090). Naks tell the sending delegate what was lost, so the rate follows what arrived and needs no
-messages of its own. Loss alone does not make a way narrow: a radio may lose a fifth at any rate, and by
-chance half of some twenty frames. So a way is paced on evidence that chance does not make; the share that it
-loses while unlimited is remembered; and if a lower rate does not lower that share, the rate goes up again. A
-rate at which too much was lost is approached in small steps, and forgotten once it was passed without loss,
-as in CUBIC. Relatives: TFRC (a rate, not a window) and NORM (loss known from naks).
+A path that is too narrow for a stream loses what does not fit, and repairs make it worse (X-090). `Nak`s tell
+the sending delegate what was lost, so the rate needs no messages of its own. Loss alone does not mean
+congestion: a radio link may lose a fifth at any rate, and by chance half of some twenty frames. So a path is
+paced only when chance does not explain the loss; the share that it loses while unlimited is remembered; and
+if a lower rate does not lower that share, the rate goes up again. A rate at which too much was lost is
+approached in small steps, and forgotten once it was passed without loss, as in CUBIC. Relatives: TFRC (a
+rate, not a window) and NORM (loss known from naks).
 
-While a way is paced, a nak for a frame that waits for its turn, or that has just been sent, is not answered
-twice.
+While a path is paced, a `Nak` for a frame that waits for its turn, or that has just been sent, is not
+answered again.
 """
 
 from bisect import bisect_left, bisect_right
@@ -31,40 +31,40 @@ Frame = Data | Numbered | Parity
 Number = tuple[Group, Stream, int]
 
 JUDGED: Final = 8
-"""Frames that must have been sent before a paced way is judged by what became of them; twice as many on an
-unlimited one."""
+"""Frames that must have been sent before the loss of a paced path is judged; twice as many on an unlimited
+one."""
 
 LONGEST_S: Final = 2.0
-"""If fewer were sent in this time, these have to do; what is longer ago is not counted."""
+"""If fewer were sent in this time, the path is judged by these; older ones are not counted."""
 
 QUEUE_S: Final = 0.5
-"""What a narrow way holds back before it loses something."""
+"""What the queue of a narrow path holds before it drops something."""
 
 ARRIVED: Final = 0.75
 EVIDENCE_THRESHOLD: Final = 13.0
-"""What is lost speaks for a narrow way, what arrives against it, by so much; from this sum on it is believed.
-Twenty frames of which two arrive are enough. Where a fifth is lost by chance, ten million are not."""
+"""Each lost frame adds to the evidence for a narrow path, each that arrives takes away, by so much; from this
+sum on the path is paced. Twenty frames of which two arrive are enough. Where a fifth is lost by chance, ten
+million are not."""
 
 REMEMBERED: Final = 0.125
-"""By this part of the difference each stretch of time changes what a way is known to lose anyway."""
+"""The weight of the latest interval in the moving average of what a path loses while unlimited."""
 
 LOSS_MARGIN: Final = 0.15
-"""A paced way that loses so much more than always, and more than chance explains, is still too fast."""
+"""A paced path that loses so much above its usual share, and more than chance explains, is still too fast."""
 
 LEAST_CHANCE: Final = 0.05
-"""A way that has lost nothing so far is still expected to lose so much by chance: one lost frame of five does
-not make a rate too fast."""
+"""The least loss that is expected of any path: one lost frame of five does not make a rate too fast."""
 
 FASTER: Final = 1.1
 MUCH_FASTER: Final = 4.0
-"""The factors by which a rate grows: while clearly more is lost than always or near a rate that was too fast,
-and elsewhere."""
+"""The factors by which a rate grows: near a rate that was too fast, or while clearly more than the usual
+share is lost; and elsewhere."""
 
 USED: Final = 0.5
-"""A rate of which no more than this part was used has not been tried: a loss does not make it too fast."""
+"""A rate of which no more than this part was used is untested: a loss does not make it too fast."""
 
 IDLE_S: Final = 5.0
-"""After so long in which nothing had to wait, a way is unlimited again."""
+"""After so long without a frame that had to wait, a path is unlimited again."""
 
 
 Unit = tuple[int, int, int]
@@ -79,7 +79,7 @@ class Waiting(Struct, frozen=True, gc=False):
 
 
 class SendWindow(Struct, gc=False):
-    """What was sent in one stretch of time, and what of it was asked for again."""
+    """What was sent in one interval, and what of it was requested again."""
 
     began: Instant
     frames: int = 0
@@ -102,13 +102,13 @@ class SendWindow(Struct, gc=False):
 
 
 class LossProbe(Struct, gc=False):
-    """What was sent for the first time on an unlimited way, and which of it was asked for again.
+    """What was sent for the first time on an unlimited path, and which of it was requested again.
 
-    Only frames that this delegate sent itself count, and only once however often they are asked for: neither
-    what its predecessor sent, nor what it misses itself, nor a hole whose repair was lost as well, makes a
-    way narrow. The unit is what one frame carries, however many messages that are: they are lost together. A
-    message in many parts is one unit too, of which some may be lost: its frames leave at one moment, and say
-    no more about a way than a single one does.
+    Only frames that this delegate sent itself count, and only once however often they are requested: what its
+    predecessor sent, what it misses itself, and a hole whose repair was lost too, say nothing about the path.
+    The unit is one frame, however many messages it carries: they are lost together. A message in many parts
+    is one unit too, of which a fraction may be lost: its frames leave at one moment, and say no more about a
+    path than a single one does.
     """
 
     began: Instant
@@ -157,7 +157,7 @@ class LossProbe(Struct, gc=False):
 
     @property
     def is_long(self) -> bool:
-        """Nothing was asked for in too long a time: nothing is lost here, or the way was cut."""
+        """Nothing was requested for too long: nothing is lost here, or the path was cut."""
         return self.ended - self.began > LONGEST_S
 
     @property
@@ -172,7 +172,7 @@ class LossProbe(Struct, gc=False):
 
 
 class Pace:
-    """The way to one delegate, for frames of so many bytes at most."""
+    """The path to one delegate, for frames of so many bytes at most."""
 
     __slots__ = (
         "_before",
@@ -224,7 +224,8 @@ class Pace:
         self._before: SendWindow | None = None  # has had its time to be asked for again; to be judged
 
     def meet(self, now: Instant, epoch: int | None) -> None:
-        """The delegate there is this one. What a predecessor did not hear says nothing about the way."""
+        """The delegate at the other end is this one. What its predecessor lost says nothing about the
+        path."""
         if epoch is not None and epoch != self._epoch:
             self._epoch = epoch
             self._unlimited(now)
@@ -256,7 +257,7 @@ class Pace:
         return False
 
     def due(self, now: Instant) -> list[Waiting]:
-        """Whose turn has come."""
+        """The frames whose turn has come."""
         ready: list[Waiting] = []
         while self.waiting and (self.rate is None or now >= self._due_at - 1e-9):
             waiting = (self._repairs or self._news).popleft()
@@ -275,7 +276,7 @@ class Pace:
         return len(self._repairs) + len(self._news)
 
     def wait(self, now: Instant) -> float | None:
-        """How long until the next turn, if somebody waits for it."""
+        """Seconds until the next turn, if a frame waits for it."""
         return max(0.0, self._due_at - now) if self.waiting else None
 
     def _leave(self, now: Instant, group: Group, frame: Frame, size: int) -> None:
@@ -288,7 +289,7 @@ class Pace:
                 self._sent_at[number] = (now, 1 + self._sent_at.get(number, (now, 0))[1])
 
     def asked(self, now: Instant, group: Group, nak: Nak, again_s: float) -> Nak | None:
-        """A question from there: so much was lost. What is on its way already is taken out of it."""
+        """A `Nak` from there: so much was lost. Returns it without what is on its way already."""
         if self.rate is None:
             for probe in (self._closed, self._probe):
                 if probe is not None:
@@ -310,12 +311,12 @@ class Pace:
         return Nak(nak.stream, tuple(ranges), nak.asker, nak.attempt, nak.parts) if ranges else None
 
     def heard(self, now: Instant, again_s: float) -> None:
-        """Anything from there. If it asked for nothing for a while, nothing was lost: that is news, too."""
+        """Any message from there. If it requested nothing for a while, nothing was lost, which counts too."""
         if self.rate is not None:
             self._judge(now, again_s)
 
     def _is_on_its_way(self, now: Instant, number: Number, again_s: float, missing: int | None) -> bool:
-        """If not, it counts as lost: all its frames, or as many as are missing of them."""
+        """If not, it counts as lost: all its frames, or as many of them as are missing."""
         if number in self._pending:
             return True
         if number not in self._sent_at:
@@ -332,11 +333,12 @@ class Pace:
         return False
 
     def _patience(self, again_s: float) -> float:
-        """When what was sent must have arrived: a narrow way needs a while for each, and has a queue."""
+        """When what was sent must have arrived: a narrow path needs a while for each frame, and has a
+        queue."""
         return 2 * (again_s + self._turn_s) + QUEUE_S
 
     def _judge_unlimited(self, now: Instant, again_s: float) -> None:
-        """What became of what was said, once all of it has had its time to be asked for?"""
+        """Judge the loss, once all that was sent has had its time to be requested."""
         if self._closed is None and self._probe.frames >= 2 * JUDGED:
             self._closed, self._probe = self._probe, LossProbe(now)
         closed = self._closed
@@ -364,7 +366,7 @@ class Pace:
             self._natural += REMEMBERED * (lost - self._natural)
 
     def _judge(self, now: Instant, again_s: float) -> None:
-        """What became of what was sent before? What was sent since then may still be asked for again."""
+        """Judge the loss of the previous interval: what was sent since may still be requested."""
         elapsed, patience_s = now - self._now.began, self._patience(again_s)
         if elapsed < patience_s or (self._now.frames < JUDGED and elapsed < max(LONGEST_S, 2 * patience_s)):
             return
@@ -400,7 +402,7 @@ class Pace:
             del self._sent_at[number]
 
     def _chance(self, frames: int) -> float:
-        """How much more than usual is lost of so many by chance, and seldom more."""
+        """How far chance may lift the loss of so many frames above the usual share; it is seldom more."""
         share = max(self._natural, LEAST_CHANCE)
         return 2.0 * sqrt(share * (1.0 - share) / max(1, frames))
 

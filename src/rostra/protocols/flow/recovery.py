@@ -1,12 +1,12 @@
-"""Asking for what is missing, and answering, so that few ask and few answer.
+"""Loss recovery with suppression: of many receivers that miss a message one requests it, of many holders one
+repairs it, as in SRM.
 
-    hole seen ── wait ──▶ ask ── wait, longer ──▶ ask again ── ... ──▶ filled, or the stream ends
+    hole seen ── wait ──▶ Nak ── wait, longer ──▶ Nak again ── ... ──▶ filled, or the stream ends
                    ▲                                   │
-                   └── somebody else asked or answered ┘   wait again, twice as long (TX-18)
+                   └── another Nak or repair was seen ─┘   wait again, twice as long (TX-18)
 
-A member waits a random moment before it asks its LAN, and a holder one before it answers, so that one of many
-does; a delegate asks and answers at once (X-081..X-083). Nobody ever gives up asking while the stream lasts
-(X-084).
+A member waits a random time before it sends a `Nak` to its LAN, and a holder one before it repairs; a
+delegate does both at once (X-081..X-083). Requests are repeated for as long as the stream lasts (X-084).
 """
 
 from bisect import bisect_left
@@ -23,7 +23,7 @@ from rostra.protocols.flow.messages import Range
 
 
 class Luck:
-    """Chance that came in as one number: the same number gives the same choices (SplitMix64)."""
+    """Random choices from a seed that came with an event (SplitMix64), so that a recording replays."""
 
     __slots__ = ("_state",)
 
@@ -56,8 +56,8 @@ _last: Final = attrgetter("last")
 
 
 class Holes:
-    """The holes of one stream. What a datagram fills or opens is found without a look at the others, of which
-    a receiver that was away for a while may have thousands."""
+    """The holes of one stream. Finding the one that a datagram fills does not visit the others: a receiver
+    that was cut off for a while may have thousands."""
 
     __slots__ = ("_asked", "_entries", "_queue", "holes", "upto")
 
@@ -70,7 +70,7 @@ class Holes:
         self._asked: list[Hole] = []  # taken out of the queue, and not yet back
 
     def note(self, first: int, last: int, due: Instant) -> None:
-        """These are missing, and lie above everything that was looked at before."""
+        """These are missing. They lie above `upto`."""
         self._put(len(self.holes), Hole(first, last, due))
 
     def _put(self, place: int, hole: Hole) -> None:
@@ -82,7 +82,7 @@ class Holes:
         heappush(self._queue, (hole.due, self._entries, hole))
 
     def fill(self, first: int, last: int) -> None:
-        """These came, or are not needed any more. What is left of a hole keeps its place in time."""
+        """These came, or are not needed any more. The rest of a hole keeps its due time."""
         holes = self.holes
         begin = place = bisect_left(holes, first, key=_last)
         while place < len(holes) and holes[place].first <= last:
@@ -104,12 +104,12 @@ class Holes:
 
     @property
     def is_open(self) -> bool:
-        """Has nothing come of the last that was looked at?"""
+        """Is `upto`, the last number that was looked at, still missing?"""
         return bool(self.holes) and self.holes[-1].last == self.upto
 
     def follows(self, number: int, due: Instant) -> None:
-        """What is before this number came: a hole that begins with it is being filled, and is not asked for
-        before then."""
+        """The number before this one came: a hole that begins here is being filled in order, and is not
+        requested before `due`."""
         hole = self.at(number)
         if hole is not None and hole.first == number:
             hole.asked, hole.due = 0, max(hole.due, due)
@@ -120,7 +120,8 @@ class Holes:
         return self.holes[place] if place < len(self.holes) and self.holes[place].first <= number else None
 
     def put_off(self, ranges: Iterable[Range], wait: Callable[[int], Instant]) -> int:
-        """Others asked for these numbers, or answered: ask later. `wait` says when, for the n-th time."""
+        """A `Nak` or a repair of another node covers these: request them later, at `wait(n)` for the n-th
+        time."""
         put_off = 0
         for first, last in ranges:
             place = bisect_left(self.holes, first, key=_last)
@@ -133,7 +134,7 @@ class Holes:
         return put_off
 
     def due(self, now: Instant, at_most: int) -> list[Hole]:
-        """Those to ask for now, sorted. The caller says when each of them is due again."""
+        """Those to request now, sorted. The caller sets when each is due again."""
         self._requeue()
         queue = self._queue
         while len(self._asked) < at_most and queue and queue[0][0] <= now:
@@ -165,11 +166,11 @@ class Holes:
 
 
 PROMISES_MAX: Final = 256
-"""Repairs that are promised at once; whoever misses more asks again."""
+"""Repairs that are planned at a time; a receiver that misses more requests it again."""
 
 
 class PlannedRepair(Struct, gc=False):
-    """A repair that we will make unless somebody else does. From place to place (`fragments.py`)."""
+    """A repair that we will send unless another holder does. A range of places (`fragments.py`)."""
 
     first: int
     last: int
@@ -177,7 +178,7 @@ class PlannedRepair(Struct, gc=False):
 
 
 class Promises:
-    """The repairs that one holder owes for one stream."""
+    """The planned repairs of one holder for one stream."""
 
     __slots__ = ("promises",)
 
@@ -191,7 +192,7 @@ class Promises:
             self.promises.append(PlannedRepair(first, last, due))
 
     def heard(self, first: int, last: int) -> int:
-        """Somebody repaired these places: we need not."""
+        """Another holder repaired these places: drop the plans that they cover."""
         kept = [each for each in self.promises if not (first <= each.first and each.last <= last)]
         gone = len(self.promises) - len(kept)
         self.promises = kept
@@ -209,7 +210,7 @@ class Promises:
 
 
 class Recent:
-    """What was repaired a moment ago, from place to place, so that it is not repaired once per question."""
+    """The places that were repaired a moment ago, so that several requests for them are answered once."""
 
     __slots__ = ("_done",)
 
@@ -217,7 +218,7 @@ class Recent:
         self._done: list[tuple[Instant, int, int]] = []
 
     def fresh(self, now: Instant, ranges: Iterable[Range], for_s: float) -> list[Range]:
-        """Which of these places were not repaired within this time; they count as repaired now."""
+        """Those of these places that were not repaired within this time. They count as repaired now."""
         self._done = [each for each in self._done if each[0] > now - for_s]
         done = sorted([(low, high) for _, low, high in self._done])  # no two of them overlap
         wanted: list[Range] = []

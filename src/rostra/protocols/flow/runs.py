@@ -2,10 +2,10 @@
 
     block  =  bin bin bin ...        MessagePack binaries, one per message, nothing around them
 
-Programs encode and decode a whole block with one call into `msgspec`. Whoever forwards a run does not look
-inside. Only cutting walks over the messages before the cut: a repair asks for a part of a run, a datagram is
-smaller than a run, a window ends inside one. Mostly all messages of a run have one size, and then nobody need
-walk: see `_stride`.
+Programs encode and decode a whole block with one call into `msgspec`. Agents and delegates forward it
+unparsed. Only a cut has to walk over the messages before it: for a repair of part of a run, a datagram
+smaller than a run, a window that ends inside one. If all messages of a run have one size, as is usual, the
+cut is computed (`_stride`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import msgpack
 
 from rostra.errors import UNDECODABLE
-from rostra.protocols.flow.messages import Data, Range, Run
+from rostra.protocols.flow.messages import Data, Run
 
 _encoder = msgpack.Encoder()
 _decoder = msgpack.Decoder(list[bytes])
@@ -22,7 +22,7 @@ _looker = msgpack.Decoder(list[memoryview])  # the same, without copying anythin
 
 
 def block_of(payloads: Sequence[bytes]) -> bytes:
-    """What a program hands over for these messages."""
+    """The block that a program submits for these messages."""
     count = len(payloads)
     header = 1 if count < 16 else 3 if count < 65_536 else 5
     return _encoder.encode(payloads)[header:]
@@ -34,7 +34,7 @@ def payloads(run: Run) -> list[bytes]:
 
 
 def is_sound(run: Run) -> bool:
-    """Is this block what it says: so many messages, and nothing else? Costs a look at every one of them."""
+    """Does this block hold exactly `count` messages? Visits every one of them."""
     if _stride(run):
         return True
     try:
@@ -125,8 +125,8 @@ def _with_run(data: Data, run: Run) -> Data:
 
 
 def _stride(run: Run) -> int:
-    """The size of each message, with its head, if all have the same; else 0. It is certain: the first says
-    where the second begins, whose head is the same and says where the third begins, and so on to the end."""
+    """The size of each message, with its header, if all have the same; else 0. This is exact: the first
+    header gives the place of the second, which is equal and so gives the place of the third, and so on."""
     block, count = run.block, run.count
     stride, rest = divmod(len(block), count) if count > 0 else (0, 1)
     head = _HEADS.get(block[0], 0) if block else 0
@@ -147,8 +147,3 @@ def _after(block: bytes, place: int) -> int:
         return place + 3 + int.from_bytes(block[place + 1 : place + 3], "big")
     assert head == 0xC6, "a block that no program of ours made: sound ones are checked at the door"
     return place + 5 + int.from_bytes(block[place + 1 : place + 5], "big")
-
-
-def ranges_text(ranges: Sequence[Range]) -> str:
-    """For traces: ``7 9-12``."""
-    return " ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)

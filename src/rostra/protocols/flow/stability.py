@@ -1,14 +1,14 @@
-"""Who is still owed what of one stream, and what may therefore be forgotten (X-087..X-091).
+"""Stability of one stream: how far each receiver is, and so what every holder may forget (X-087..X-091).
 
-    at every delegate    local   receiver of our LAN ──▶ the next number it is owed
+    at every delegate    local   receiver of our LAN ──▶ the next number that it needs: its pin
     at home, besides     lans    LAN ──▶ the least next number of its receivers, as its delegate reports it
     at both              debts   receiver or LAN that was lost ──▶ the same, kept a while for it (X-066);
                                  at home, a LAN whose delegate is expected: it was never pinned
 
-A pin is placed in the step that gives the start away (TX-17), and never at or below `stable` (X-089). A
-message is stable when every pin has it, and the home delegate too: it must be able to give starts to
-newcomers. Only the home delegate says so, from its own list of LANs; it adds up nothing that others have
-added up (X-088).
+A receiver is pinned in the same step that sends it its start (TX-17), and never at or below `stable` (X-089).
+A message is stable when it is below every pin, and the home delegate has it: it must be able to give starts
+to newcomers. Only the home delegate announces what is stable, from its own list of LANs. Reports are
+forwarded unchanged and never aggregated on the way (X-088).
 """
 
 from msgspec import Struct
@@ -31,7 +31,7 @@ class Pins:
         self.lans: dict[Domain, tuple[Epoch, int]] = {}
         self.debts: dict[str, Debt] = {}
         self.stable = stable
-        self._least: int | None = None  # over `local`; None until somebody asks
+        self._least: int | None = None  # over `local`; None: to be computed
         self._at_least = 0  # so many receivers are there
 
     def pin(self, receiver: Endpoint, start: int) -> None:
@@ -41,7 +41,7 @@ class Pins:
         self._owe(receiver, start)
 
     def unpin(self, receiver: Endpoint, until: Instant | None = None) -> bool:
-        """It blocks nobody any more. If it was lost from sight, what it misses is kept until then."""
+        """It delays stability no longer. If it was lost from sight, what it misses is kept until then."""
         pinned = self.local.pop(receiver, None)
         if pinned is None:
             return False
@@ -61,8 +61,9 @@ class Pins:
         return True
 
     def _moved(self, before: int | None, after: int | None) -> None:
-        """A receiver's pin has moved, come or gone. While others are at the least one it stays so: a LAN of a
-        thousand is looked through once for a message, and not for every one of them that has it."""
+        """Keep the cached minimum right after a pin has moved, come or gone. It is searched anew only when no
+        pin is left at it: once per message in a LAN of a thousand receivers, and not once per
+        acknowledgement."""
         if self._least is None:
             return
         if after is not None and after < self._least:
@@ -73,7 +74,7 @@ class Pins:
             self._least = None
 
     def _owe(self, who: str, start: int) -> None:
-        """It is back, and is owed numbers that are stable for everybody else."""
+        """If it is back and lacks numbers that are stable for all others, remember it as a debt."""
         if start <= self.stable:
             self.debts[who] = Debt(start, None)
         else:
@@ -104,7 +105,8 @@ class Pins:
         self._owe(lan, start)
 
     def expect_lan(self, lan: Domain, start: int, until: Instant) -> None:
-        """It will be owed everything from here on, if it asks in time; until then it blocks nobody."""
+        """It will be owed everything from here on, if it asks in time; until then it does not delay
+        stability."""
         self.debts.setdefault(lan, Debt(start, until))
 
     def owed_to(self, lan: Domain) -> int | None:
@@ -141,7 +143,7 @@ class Pins:
         return True
 
     def lift(self, stable: int) -> None:
-        """All this was stable before our time: nobody can be owed it, whatever we were told."""
+        """All this was stable before our time: no receiver can be owed it, whatever was reported to us."""
         if stable > self.stable:
             self.stable = stable
             self.local = {who: max(next, stable + 1) for who, next in self.local.items()}
@@ -161,5 +163,5 @@ class Pins:
 
     @property
     def serves_debts(self) -> bool:
-        """Is somebody back who is owed numbers that are stable for everybody else?"""
+        """Is a receiver or LAN back that lacks numbers that are stable for all others?"""
         return any(debt.until is None for debt in self.debts.values())

@@ -1,13 +1,13 @@
 """One stream as one holder has it: what came, what is missing, what may be forgotten.
 
-                 forgotten        handed on          kept before its turn
+                 forgotten        delivered           out of order
     numbers   ──────────────┬────────────────┬─────┬───────┬──────────┬──────▶
                             │    store       │     │ hole  │  store   │  hole up to high
                           lowest           told   next             high + 1
 
-`next` is the lowest number that has not come; `told` the lowest that has not been handed on to the program.
-They differ while a sender is semi-active or the program does not read. A delegate hands nothing on, and for
-it they are the same.
+`next` is the lowest number that has not come; `told` the lowest that was not delivered to the program. They
+differ while a sender is semi-active or the program does not read. A delegate delivers nothing, and keeps them
+equal.
 
 A run that continues the stream costs the same whether it holds one message or a thousand.
 """
@@ -52,7 +52,7 @@ class Store:
         self.bytes += len(run.block)
 
     def add(self, run: Run) -> list[Run]:
-        """Add what is new in a run, and say what was."""
+        """Add what is new in a run, and return that."""
         if run.first >= self.end:
             self.append(run)
             return [run]
@@ -95,7 +95,7 @@ class Store:
         return sum(map(len, map(_block, self.runs[low:high])))
 
     def end_of(self, number: int) -> int:
-        """Where the unbroken stretch that begins with this number ends; itself if it is not held."""
+        """The number after the unbroken stretch that begins here; this number if it is not held."""
         place = bisect_right(self.firsts, number) - 1
         while 0 <= place < len(self.runs) and self.firsts[place] <= number < self.runs[place].end:
             number = self.runs[place].end
@@ -141,15 +141,15 @@ class Inbound:
         self.start = start
         self.next = start
         self.told = start
-        self.lagging: dict[str, int] = {}  # of several readers, those who were told less: up to where
+        self.lagging: dict[str, int] = {}  # of several readers, those that were delivered less: their next
         self.high = start - 1  # the last number known to be emitted
         self.stable = start - 1  # every receiver has all up to here
         self.store = Store()
         self.holes = Holes(start - 1)
 
     def take(self, run: Run, held_max: int) -> list[Run]:
-        """Keep what is new of a run, and say what was. Numbers too far ahead are not kept: they are asked for
-        again when their turn comes nearer (X-092)."""
+        """Keep what is new of a run, and return that. Numbers too far ahead are not kept: they are requested
+        again when there is room for them (X-092)."""
         if run.first == self.next > self.high and run.end <= self.told + held_max:
             # It continues the stream, and nothing beyond it is known.
             self.store.append(run)
@@ -169,7 +169,7 @@ class Inbound:
         return pieces
 
     def hand_on(self) -> list[Run]:
-        """What is due to the program, each number once and in order (X-004)."""
+        """The runs to deliver now, each number once and in order (X-004)."""
         if self.told >= self.next:
             return []
         last = self.store.runs[-1]
@@ -184,11 +184,11 @@ class Inbound:
 
     @property
     def owed(self) -> int:
-        """The first number that a reader of ours was not told."""
+        """The first number that was not delivered to all of our readers."""
         return min(self.lagging.values(), default=self.told) if self.lagging else self.told
 
     def catch_up(self, reader: str) -> list[Run]:
-        """What this reader was not told, and others were."""
+        """The runs that were delivered to other readers and not to this one."""
         since = self.lagging.pop(reader, self.told)
         due = self.store.get(since, self.told - 1) if since < self.told else []
         self.store.forget(min(self.stable, self.owed - 1))
@@ -199,7 +199,7 @@ class Inbound:
             self.high = high
 
     def hear_stable(self, stable: int) -> bool:
-        """Everybody has everything up to here: forget it, unless our own program has not had it yet."""
+        """Every receiver has everything up to here: forget it, unless one of our readers has not had it."""
         if stable <= self.stable:
             return False
         self.stable = stable
@@ -207,7 +207,7 @@ class Inbound:
         return True
 
     def skip_to(self, number: int) -> None:
-        """Go on with this number; what was before it is nobody's business any more."""
+        """Go on with this number, and give up what is missing below it."""
         if number > self.next:
             self.next = self.store.end_of(number)
             self.told = max(self.told, number)
@@ -216,8 +216,8 @@ class Inbound:
             self.holes.fill(0, number - 1)
 
     def look_for_holes(self, held_max: int, due: Instant) -> None:
-        """What should have come and has not is missing, as far as there is room for it; to be asked for when
-        it is due. Only numbers that were not looked at before are."""
+        """Note the numbers that were emitted and have not come as holes, as far as there is room for them, to
+        be requested when `due`. Looks only at numbers above `holes.upto`."""
         last = min(self.high, self.told + held_max - 1)
         first = max(self.holes.upto + 1, self.next)
         if first <= last:
@@ -230,7 +230,7 @@ class Inbound:
         return self.next <= number < self.told + held_max and not self.store.holds(number)
 
     def missing(self, held_max: int) -> list[Range]:
-        """Which numbers should have come and have not; as far as there is room for them."""
+        """The numbers that were emitted and have not come, as far as there is room for them."""
         last = min(self.high, self.told + held_max - 1)
         if self.next > last:
             return []

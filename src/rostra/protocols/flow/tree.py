@@ -4,17 +4,17 @@ The tree is shared and undirected. The coordinator, the delegate with the smalle
 root is the LAN with the least sum of round trips, the others are added nearest first, no node with more than
 `fanout` children. The same inputs give the same tree.
 
-**No way becomes longer.** Somebody's coming must not delay what flows between others (X-002). So a tree is
-replaced by the best one only if that makes no way of the present tree longer, or if nobody has said anything
-yet; else the present one is kept, and whoever is new is added where it is nearest to the root. A way that is
-silent (`ways.py`) is endlessly long, and no tree has it if there is another.
+**No path becomes longer.** A joining LAN must not delay what flows between others (X-002). So the best tree
+replaces the present one only if it makes no path of that longer, or if no message was sent yet; else the
+present tree is kept, and a new LAN is attached where it is nearest to the root. A path that is silent
+(`ways.py`) counts as infinitely long, and is used only if there is no other.
 
-**Repair without asking.** Every delegate knows the whole tree, and knows by its notices who is there. Whoever
-is home of a stream sends it on its tree links, and directly to every delegate that the tree does not reach
-from there: one that has just come, one below a neighbour that was lost, everybody beyond a cut that has
-healed. So nobody waits for the coordinator, and no two halves have to agree on a link; the next tree takes
-the load off the homes again. This stands for the attach messages and standby neighbours of the specification
-(X-071, X-073).
+**Where we differ from the paper: no attach messages, no standby neighbours** (X-071, X-073). Every delegate
+knows the whole tree, and from its notices which delegates are present. The home delegate of a stream sends it
+on its tree links, and directly to every delegate that the tree does not reach from there: one that has just
+come, one below a neighbour that failed, all those beyond a partition that has healed. So no stream waits for
+the coordinator, and no two sides have to agree on a link; the next tree takes this load off the home
+delegates.
 """
 
 from collections.abc import Iterable, Mapping
@@ -63,8 +63,8 @@ def plan(
     fanout: int,
     root: Domain | None,
 ) -> Links:
-    """The next tree: the best one, if it makes no way longer that the one before it has; else that one, with
-    everybody added whom it does not reach."""
+    """The next tree: the best one, if it makes no path of the present tree longer; else the present one, with
+    every LAN attached that it does not reach."""
     names = sorted(set(lans))
     best = span(names, round_trips, unknown_s=unknown_s, fanout=fanout, root=root)
     near = DistanceMatrix(round_trips, unknown_s)
@@ -78,11 +78,11 @@ def plan(
 
 
 SAME_S: Final = 0.002
-"""Round trips that differ by less are the same."""
+"""Round trips that differ by less count as equal."""
 
 
 class DistanceMatrix:
-    """Round trips as they were measured, and along trees."""
+    """Round trips as measured, and along trees."""
 
     def __init__(self, round_trips: RoundTrips, unknown_s: float) -> None:
         self._round_trips, self._unknown_s = round_trips, unknown_s
@@ -91,13 +91,13 @@ class DistanceMatrix:
         return self._round_trips.get((min(one, other), max(one, other)), self._unknown_s)
 
     def middle(self, names: list[Domain], root: Domain | None) -> Domain:
-        """The root that was asked for, or the LAN with the least sum of round trips."""
+        """The configured root, or the LAN with the least sum of round trips."""
         if root is not None and root in names:
             return root
         return min(names, key=lambda name: (sum(self.apart(name, other) for other in names), name))
 
     def from_one(self, one: Domain, links: Links) -> dict[Domain, float]:
-        """How far everybody is whom these links reach from here."""
+        """The distance of every LAN that these links reach from here."""
         near = _neighbourhood(links)
         found, todo = {one: 0.0}, [one]
         while todo:
@@ -109,7 +109,7 @@ class DistanceMatrix:
         return found
 
     def ways(self, names: list[Domain], links: Links) -> dict[tuple[Domain, Domain], float]:
-        """How long the way is between each two that these links connect."""
+        """The length of the path between each two LANs that these links connect."""
         return {
             (one, other): way
             for one in names
@@ -119,7 +119,7 @@ class DistanceMatrix:
 
 
 def _forest(names: list[Domain], links: Links) -> Links:
-    """These links as far as they are between those who are there, and make no circle."""
+    """Of these links those between present LANs, without cycles."""
     part = {name: name for name in names}
 
     def top(name: Domain) -> Domain:
@@ -136,7 +136,7 @@ def _forest(names: list[Domain], links: Links) -> Links:
 
 
 def _extended(names: list[Domain], links: Links, near: DistanceMatrix, *, fanout: int, root: Domain) -> Links:
-    """The same links, and one more for each part that they do not reach, until they reach everybody."""
+    """The same links, and one more for each part that they do not reach, until all LANs are reached."""
     while True:
         depth = near.from_one(root, links)
         if len(depth) == len(names):
@@ -166,7 +166,7 @@ def _neighbourhood(links: Links) -> dict[Domain, list[Domain]]:
 
 
 def reached(links: Links, me: Domain, present: set[Domain]) -> set[Domain]:
-    """Who can be reached from here over links between those who are there."""
+    """The LANs that can be reached from here over links between present LANs."""
     there = present | {me}
     near = _neighbourhood(tuple([link for link in links if there.issuperset(link)]))
     found, todo = {me}, [me]
@@ -184,7 +184,7 @@ def order(tree: Tree | None) -> tuple[int, Domain]:
 
 
 class Forwarding:
-    """Where one delegate passes data on to. The answer is kept until the tree or the neighbours change."""
+    """Where one delegate forwards data to; cached until the tree or the present delegates change."""
 
     def __init__(self, me: Domain) -> None:
         self.me = me
@@ -201,7 +201,7 @@ class Forwarding:
 
     @property
     def neighbours(self) -> tuple[Domain, ...]:
-        """On the links of the tree, those of the one before included."""
+        """On the links of the tree and, for a while, of the one before it."""
         if self._neighbours is None:
             links = (*(self.tree.links if self.tree is not None else ()), *self.old)
             near = {other if one == self.me else one for one, other in links if self.me in (one, other)}
@@ -209,7 +209,7 @@ class Forwarding:
         return self._neighbours
 
     def towards(self, lan: Domain) -> Domain:
-        """The neighbour that this LAN is behind, as the tree has it; itself if the tree does not reach it."""
+        """The next hop to this LAN in the tree; the LAN itself if the tree does not reach it."""
         found = self._towards.get(lan)
         if found is None:
             links = self.tree.links if self.tree is not None else ()
@@ -221,7 +221,7 @@ class Forwarding:
 
     @property
     def direct(self) -> tuple[Domain, ...]:
-        """Whom the tree does not reach from here: streams of our own LAN go there directly."""
+        """The delegates that the tree does not reach from here: streams of our own LAN go there directly."""
         if self._direct is None:
             links = self.tree.links if self.tree is not None else ()
             self._direct = tuple(sorted(self.present - reached(links, self.me, self.present)))

@@ -1,19 +1,23 @@
-"""One program's session: what it says is taken in its turn, and what it is told waits until it reads.
+"""One program's session: its requests are taken in turn, and what it is sent waits until it reads.
 
-    Reading ── its buffer is full: read no more of its questions ──▶ Full ── too much queued ──▶ Behind
-       ▲                                                              │                            │
-       └────── drained ───────────────────────────────────────────────┴─ drained: Gap, baselines ──┘
+    ReaderKeepsUp ── buffer full: read no more requests ──▶ ReaderFull ── queue full: drop ──▶ ReaderBehind
+       ▲   ▲                                                 │      ▲                            │   ▲
+       │   └──────────────────── drained ────────────────────┘      │ full by now        drained │   │ full
+       │                                                            │                            ▼   │
+       └────────────────────────────────────────────────────────────┴── Gap, baselines ── ReaderCatchesUp
 
-While it is behind, notices are dropped and counted; when it reads again it is told how many it missed
-(`Gap`), and its core gives every group concerned a new baseline. Answers are never dropped: a program that
-does not take even those is disconnected, and then knows that it was.
+While a program is behind, notices to it are dropped and counted; when it reads again it is told how many it
+missed (`Gap`), and the front gives every group concerned a new baseline. Answers are never dropped: a program
+that does not take even those is disconnected.
 
-What is said in groups with delivery is never dropped: while a program does not read, or says that it has
-enough unread, its members are paused, and in the end those who speak stand still (X-090).
+Messages of groups with delivery are never dropped: while a program does not read, or says that it has enough
+unread, its members are paused, and in the end the senders are blocked (X-090).
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, assert_never
+
+from msgspec import Struct
 
 from rostra.core.effects import Asked
 from rostra.errors import BadInput, Unreachable
@@ -89,18 +93,62 @@ _WORDS: Final = frozenset({Reading, BadAsk, Pong, Goodbye})
 Holding = tuple[str, Group | Endpoint]
 
 
+class Missed:
+    """What an endpoint of a program that does not read was not told."""
+
+    __slots__ = ("groups", "messages", "notices", "watched")
+
+    def __init__(self) -> None:
+        self.notices = 0
+        self.messages = 0
+        self.groups: set[Group] = set()
+        self.watched: dict[Group, int] = {}  # up to which change each is known
+
+
+class ReaderKeepsUp(Struct, frozen=True):
+    """There is room in its buffer."""
+
+    is_full: ClassVar[bool] = False
+    missed: ClassVar[None] = None
+
+
+class ReaderFull(Struct, frozen=True):
+    """Its buffer is full. What it is told is queued."""
+
+    is_full: ClassVar[bool] = True
+    missed: ClassVar[None] = None
+
+
+class ReaderBehind(Struct, frozen=True):
+    """Its buffer is full, and so is the queue: notices are dropped."""
+
+    missed: dict[Endpoint, Missed]
+    is_full: ClassVar[bool] = True
+
+
+class ReaderCatchesUp(Struct, frozen=True):
+    """There is room in its buffer again, and it has yet to be told what it missed: notices are dropped."""
+
+    missed: dict[Endpoint, Missed]
+    is_full: ClassVar[bool] = False
+
+
+ReaderState = ReaderKeepsUp | ReaderFull | ReaderBehind | ReaderCatchesUp
+
+_KEEPS_UP: Final = ReaderKeepsUp()
+
+
 class ProgramSession:
     """One program, from its hello to its end."""
 
     __slots__ = (
         "_answers",
         "_asked",
-        "_full",
         "_items",
         "_later",
-        "_missed",
         "_port",
         "_queued",
+        "_reader",
         "_unread",
         "_waiting",
         "administers",
@@ -109,7 +157,6 @@ class ProgramSession:
         "given_up",
         "heard_at",
         "held",
-        "is_put_off",
         "joining",
         "link",
         "missed_total",
@@ -136,7 +183,6 @@ class ProgramSession:
         self.administers = administers
         self.held: dict[Endpoint, set[Holding]] = {}  # what its endpoints are in, watch, and follow
         self.endpoints: dict[int, Endpoint] = {}
-        self.is_put_off = False  # what it says is looked at in another turn
         self.joining = 0  # joins that wait for the end of the turn, and all that it asks after them
         self.missed_total = 0
         self.heard_at = front.port.now
@@ -144,12 +190,11 @@ class ProgramSession:
         self._port = front.port
         self._asked = 0
         self._waiting: dict[int, PendingRequest] = {}  # by our token
-        self._later: list[Any] = []  # what it said beyond its share of a turn
+        self._later: list[Any] | None = None  # while it is put off: what is to be looked at in another turn
         self._items: list[Answered | Told] = []
         self._queued = 0  # records in items that are notices
         self._answers = 0  # records in items that are answers
-        self._full = False
-        self._missed: dict[Endpoint, Missed] | None = None  # while behind
+        self._reader: ReaderState = _KEEPS_UP
         self._unread: dict[tuple[Endpoint, Group], bool] = {}  # where it speaks: has it enough unread?
 
     # To the program
@@ -159,24 +204,26 @@ class ProgramSession:
             self._port.write_at_end_of_turn(self)
         self._items.append(Answered(token, result))
         self._answers += 1 + _records(result)
-        if self._full and self._answers > self.front.config.answer_records_max:
+        if self._reader.is_full and self._answers > self.front.config.answer_records_max:
             self._port.count("program_disconnected", "answers not read")
             self.link.abort("it does not read its answers")
 
     def tell(self, numbers: tuple[int, ...], notice: Any) -> None:
-        full = self._full and self._queued >= self.front.config.queue_records
-        if (full or self._missed is not None) and type(notice) not in _NEVER_DROPPED:
-            self._miss(numbers, notice)
-            return
+        if self._reader is not _KEEPS_UP and type(notice) not in _NEVER_DROPPED:
+            if type(self._reader) is ReaderFull and self._queued >= self.front.config.queue_records:
+                self._fall_behind()
+            if (missed := self._reader.missed) is not None:
+                self._miss(missed, numbers, notice)
+                return
         if not self._items:
             self._port.write_at_end_of_turn(self)
         self._items.append(Told(numbers, notice))
         self._queued += 1 + _records(notice)
 
     def write(self) -> None:
-        while self._items and not self._full:
+        while self._items and not self._reader.is_full:
             self.link.send(self._next_items())
-        if not self._full:
+        if not self._reader.is_full:
             self.link.write_deliveries()
 
     def _next_items(self) -> list[Answered | Told]:
@@ -201,25 +248,31 @@ class ProgramSession:
 
     @property
     def is_behind(self) -> bool:
-        return self._missed is not None
+        return self._reader.missed is not None
 
     @property
     def is_full(self) -> bool:
-        return self._full
+        return self._reader.is_full
 
-    def _miss(self, numbers: tuple[int, ...], notice: Any) -> None:
-        if self._missed is None:
-            self._missed = {}
-            self._port.note(
-                "program_fell_behind",
-                node=self.front.path,
-                program=self.name,
-                number=self.number,
-                because="it reads too slowly",
-            )
+    @property
+    def is_put_off(self) -> bool:
+        """Is what it asks looked at in another turn?"""
+        return self._later is not None
+
+    def _fall_behind(self) -> None:
+        self._reader = ReaderBehind({})
+        self._port.note(
+            "program_fell_behind",
+            node=self.front.path,
+            program=self.name,
+            number=self.number,
+            because="it reads too slowly",
+        )
+
+    def _miss(self, all_missed: dict[Endpoint, Missed], numbers: tuple[int, ...], notice: Any) -> None:
         for number in numbers:
             endpoint = self.endpoints[number]
-            missed = self._missed.setdefault(endpoint, Missed())
+            missed = all_missed.setdefault(endpoint, Missed())
             if type(notice) is Message:
                 missed.messages += 1
             elif type(notice) is Changed or type(notice) is Snapshot:
@@ -238,7 +291,7 @@ class ProgramSession:
     def arrived(self, items: list[Any]) -> None:
         front = self.front
         front.heard(self)
-        if self.is_put_off:
+        if self._later is not None:
             self._later += items
         elif front.has_no_time():
             self._put_off(items)
@@ -291,17 +344,16 @@ class ProgramSession:
             if type(item) is Ping:
                 self.link.say(Pong(item.number))
         self._later = [item for item in items if type(item) is not Ping]
-        self.is_put_off = True
         self.link.hold(Hold.TURN)
 
     def go_on(self) -> None:
         """Another turn: look at what it said before, if it takes the answers."""
-        if self._full or self.joining or not self.link.is_open:
+        if self._reader.is_full or self.joining or not self.link.is_open:
             return
-        later, self._later = self._later, []
+        later, self._later = self._later or [], []  # what comes meanwhile comes after that
         self._take(iter(later))
         if not self._later:
-            self.is_put_off = False
+            self._later = None
             self.link.release(Hold.TURN)
 
     def refused(self, refusal: Any) -> None:
@@ -312,7 +364,13 @@ class ProgramSession:
 
     def full(self) -> None:
         """No more of its questions until it takes the answers to those it asked."""
-        self._full = True
+        match self._reader:
+            case ReaderKeepsUp() | ReaderFull():
+                self._reader = ReaderFull()
+            case ReaderBehind(missed) | ReaderCatchesUp(missed):
+                self._reader = ReaderBehind(missed)
+            case never:
+                assert_never(never)
         self.front.full[self] = self.link.unread_bytes
         self.link.hold(Hold.FULL)
         for (endpoint, group), enough in self._unread.items():
@@ -320,19 +378,25 @@ class ProgramSession:
                 self._port.step_soon(Paused(endpoint, group))
 
     def drained(self) -> None:
-        self._full = False
+        match self._reader:
+            case ReaderKeepsUp() | ReaderFull():
+                self._reader = _KEEPS_UP
+            case ReaderBehind(missed) | ReaderCatchesUp(missed):
+                self._reader = ReaderCatchesUp(missed)
+            case never:
+                assert_never(never)
         self.front.full.pop(self, None)
         self.front.heard(self)
         self.link.release(Hold.FULL)
         self.write()
-        if self.is_put_off and not self._full:
+        if self.is_put_off and not self._reader.is_full:
             self._port.in_next_turn(self.go_on)
         for (endpoint, group), enough in self._unread.items():
-            if not enough and not self._full:
+            if not enough and not self._reader.is_full:
                 self._port.step_soon(Resumed(endpoint, group))
-        if self._missed is not None:
-            missed, self._missed = self._missed, None
-            self.front.catch_up(self, missed)
+        if (all_missed := self._reader.missed) is not None:
+            self._reader = ReaderFull() if self._reader.is_full else _KEEPS_UP
+            self.front.catch_up(self, all_missed)
 
     def _ask(self, token: int, number: int, request: Any) -> None:
         front = self.front
@@ -417,7 +481,7 @@ class ProgramSession:
     def enters(self, endpoint: Endpoint, group: Group) -> None:
         self._unread[endpoint, group] = False
         self.link.enters()
-        if self._full:
+        if self._reader.is_full:
             self._port.step_soon(Paused(endpoint, group))
 
     def parted(self, endpoint: Endpoint, group: Group) -> None:
@@ -437,7 +501,7 @@ class ProgramSession:
         if endpoint is None or self._unread.get((endpoint, group), more) is not more:
             return  # left meanwhile, or said twice
         self._unread[endpoint, group] = not more
-        if not self._full:
+        if not self._reader.is_full:
             self._port.step(Resumed(endpoint, group) if more else Paused(endpoint, group))
 
 
@@ -474,18 +538,6 @@ def _one(run: list[Submit], count: int) -> Submit:
         return first
     block = b"".join([each.block for each in run])
     return Submit(first.endpoint, first.group, count, block, first.at)
-
-
-class Missed:
-    """What an endpoint of a program that does not read was not told."""
-
-    __slots__ = ("groups", "messages", "notices", "watched")
-
-    def __init__(self) -> None:
-        self.notices = 0
-        self.messages = 0
-        self.groups: set[Group] = set()
-        self.watched: dict[Group, int] = {}  # up to which change each is known
 
 
 class PendingRequest(NamedTuple):
