@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
+from rostra.observe.trace import Names, Trace
 from rostra.sim import WILD, World, shape
 from rostra.sim.storm import storm
-from rostra.sim.trace import Names, Trace
 
 
 def fingerprint(seed: int) -> str:

@@ -191,6 +191,6 @@ def _link(process: "Process", hosted: "HostedNode", link: Link) -> dict[str, Any
         "channel": "this process"
         if link.peer in process.hosted_nodes
         else (channel.connection.peer if channel is not None else None),
-        "last_evidence": hosted.evidence.get(link.peer),
+        "last_evidence": process.node_log.evidence.get((hosted.path, link.peer)),
         "trouble": hosted.trouble.get(link.peer),
     }

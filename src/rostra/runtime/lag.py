@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from rostra.runtime.record import EventLog
+from rostra.observe.log import EventLog
 
 EVERY_S: Final = 0.25
 

@@ -13,6 +13,7 @@ import random
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from rostra.core.observer import FramesWritten
 from rostra.errors import (
     Malformed,
     NameInUse,
@@ -23,6 +24,7 @@ from rostra.errors import (
     Unreachable,
 )
 from rostra.names import Domain
+from rostra.observe.log import long_time
 from rostra.protocols.links.core import OLDER, WE_ARE_OLDER
 from rostra.protocols.links.events import ChannelClosed, ChannelOpened, PacketArrived
 from rostra.protocols.links.packets import AHEAD_MS_MAX, SESSIONS_PER_LIFE, AnyPacket, Beat, Hello
@@ -121,8 +123,8 @@ class LinkEnd:
                     return
                 size += len(frames[-1])
             self.connection.write(frames[0] if len(frames) == 1 else b"".join(frames))
-            if self.hosted.scribe is not None:
-                self.hosted.scribe.framed("sent", self.peer, len(frames), size)
+            if self.hosted.observers:
+                self.process.report(self.hosted, FramesWritten(self.peer, len(frames), size))
 
     # From the connection
 
@@ -267,14 +269,6 @@ def of_an_older_life(hosted: "HostedNode", hello: Hello) -> RostraError | None:
             fix=fix,
         )
     return NotAllowed(f"{peer} met {me} again after this: {why}", fix="call again in a moment")
-
-
-def long_time(ms: int) -> str:
-    """For people, who may have set a clock wrong by a minute or by a century."""
-    for unit, size in (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000)):
-        if ms >= 2 * size:
-            return f"{ms // size} {unit}"
-    return f"{ms / 1000:g} s"
 
 
 class LinkDialler:

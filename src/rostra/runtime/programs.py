@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from rostra.core.effects import Event
+from rostra.core.effects import Effect, Event
 from rostra.core.stack import Stack
 from rostra.errors import BadInput, RostraError, StoreFailed, TooLarge
 from rostra.names import Endpoint, Group
@@ -21,7 +21,7 @@ from rostra.protocols.fifo.events import Delivered, Item
 from rostra.protocols.front.config import FrontConfig
 from rostra.protocols.front.core import FrontCore
 from rostra.protocols.front.messages import Answered, Goodbye, Ping, Pong, Told
-from rostra.protocols.front.port import FrontWitness, Hold, Writes
+from rostra.protocols.front.port import Hold, Writes
 from rostra.protocols.front.session import ProgramSession
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.local import AGENT
@@ -212,12 +212,12 @@ class Programs:
     def turn_is_long(self) -> bool:
         return self.process.turn_is_long
 
-    @property
-    def witness(self) -> FrontWitness | None:
-        return self.hosted.scribe
-
     def step(self, event: Event) -> None:
         self.process.step(self.hosted, event)
+
+    def report(self, effect: Effect) -> None:
+        if self.hosted.observers:
+            self.process.report(self.hosted, effect)
 
     def step_soon(self, event: Event) -> None:
         self.process.loop.call_soon(self.step, event)

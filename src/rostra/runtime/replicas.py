@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from rostra.core.effects import Event
 from rostra.errors import StoreFailed
-from rostra.journal.inputs import Began, Recorder
 from rostra.names import Domain
 from rostra.node import Node, Output
+from rostra.observe.recording import Began
 from rostra.replica import Replica
 from rostra.runtime.durable import DurableSeat
 from rostra.runtime.process import HostedNode, Process
@@ -58,9 +58,7 @@ class Replicas:
         self._process.host(hosted)
         self._serve(replica.domain)
         if (journals := self._journals()) is not None:
-            journals.open(hosted)
-        if isinstance(seat.recorder, Recorder):
-            hosted.recorder = seat.recorder.of_server()
+            journals.open(hosted, led_by=seat.path)
         self._process.let_lead(hosted)
 
     def end(self, replica: Replica, server: Node, why: str) -> None:

@@ -23,8 +23,9 @@ from msgspec.structs import replace
 
 from rostra.config import LOOPBACK, WorldConfig
 from rostra.errors import BadInput, RostraError
-from rostra.journal.inputs import FORMAT, Began
 from rostra.names import Domain, parent
+from rostra.observe.log import EventLog
+from rostra.observe.recording import FORMAT, Began
 from rostra.protocols.fifo.messages import Channel
 from rostra.runtime.arenas import MB_EACH
 from rostra.runtime.data import DataChannel, fitted
@@ -32,7 +33,6 @@ from rostra.runtime.durable import DurableServer
 from rostra.runtime.listener import Listener
 from rostra.runtime.notify import Systemd
 from rostra.runtime.process import HostedNode, Process
-from rostra.runtime.record import EventLog
 from rostra.runtime.reload import reload
 from rostra.runtime.replicas import Replicas
 from rostra.runtime.spill import MB_MAX

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Final
 
 from rostra.names import Domain
+from rostra.observe.log import EventLog
 from rostra.protocols.fifo.events import ForgetSpilled, ReadSpilled, Spill, Spilled, SpilledRead
 from rostra.protocols.flow.messages import Run
 from rostra.protocols.flow.runs import cut
-from rostra.runtime.record import EventLog
 from rostra.transport.trusted import own_file
 
 MB_MAX: Final = 256

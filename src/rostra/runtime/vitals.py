@@ -115,7 +115,7 @@ def _wanting(process: Process, hosted: HostedNode) -> dict[Domain, str]:
     wanting: dict[Domain, str] = {}
     for peer, link in sorted(hosted.node.links.items()):
         if peer in process.world.servers and not link.up:
-            evidence, trouble = hosted.evidence.get(peer), hosted.trouble.get(peer)
+            evidence, trouble = process.node_log.evidence.get((hosted.path, peer)), hosted.trouble.get(peer)
             seen = (
                 "never seen"
                 if evidence is None

@@ -12,7 +12,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rostra.core.effects import Answer, Event, Tell
+from rostra.core.effects import Answer, Effect, Event, Tell
+from rostra.core.observer import BESIDE
 from rostra.core.stack import Stack
 from rostra.errors import BadInput, RostraError
 from rostra.groups.kinds import GroupKind
@@ -22,7 +23,7 @@ from rostra.protocols.fifo.events import Deliver, Item
 from rostra.protocols.front.config import WATCH_TICK_S, FrontConfig
 from rostra.protocols.front.core import FrontCore
 from rostra.protocols.front.messages import Answered, Ask, Ping, Pong, Told
-from rostra.protocols.front.port import FrontWitness, Hold, Writes
+from rostra.protocols.front.port import Hold, Writes
 from rostra.protocols.front.session import ProgramSession
 from rostra.protocols.relaxed.requests import Join
 
@@ -225,13 +226,11 @@ class SimFront:
     turn_is_long = False
     recorded = 0
 
-    @property
-    def witness(self) -> FrontWitness | None:
-        journal = self.world.journal
-        return None if journal is None else journal.scribe(self.world.now, self.process.path)
-
     def step(self, event: Event) -> None:
         self.world.step(self.process, event)
+
+    def report(self, effect: Effect) -> None:
+        self.world.nodes.show(self.process, BESIDE, (effect,))
 
     def step_soon(self, event: Event) -> None:
         self.world.inject(self.process, event)

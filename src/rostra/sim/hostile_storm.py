@@ -15,19 +15,20 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from rostra.core.effects import Send
+from rostra.core.effects import Instant, Send
+from rostra.core.observer import Reporter
 from rostra.core.stack import Stack
 from rostra.errors import TooLarge
 from rostra.groups.attributes import Role
 from rostra.impair.quality import LineQuality, Uniform
 from rostra.names import ROOT, Domain, Endpoint, Group, inside
+from rostra.observe.trace import ProgramTold
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.front.config import FrontConfig, ShareLimits
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.local import AGENT
-from rostra.protocols.relaxed.requests import AnyNotice, Denied, Done, Life, Message, NotDelivered
-from rostra.protocols.relaxed.view import Report
+from rostra.protocols.relaxed.requests import Denied, Done, Life, Message, NotDelivered
 from rostra.sim.checkers import CheckVerdict
 from rostra.sim.harm import Below, harm_stays_below, outside
 from rostra.sim.history import AnyRecord, Settled
@@ -40,7 +41,6 @@ from rostra.sim.taps import Invariants, tapped
 from rostra.sim.world import World
 
 if TYPE_CHECKING:
-    from rostra.node import Output
     from rostra.sim.journal import SimJournal
 
 CHAT: Final = Group("chat", ROOT)  # in which there is speech
@@ -76,8 +76,9 @@ class HostileOutcome(Struct, frozen=True):
     verdict: CheckVerdict
 
 
-class HostileStorm:
+class HostileStorm(Reporter):
     def __init__(self, seed: int, *, journal: "SimJournal | None" = None) -> None:
+        self.shows = {ProgramTold: self._told}
         luck = self.luck = Random(f"hostile {seed}")
         self.seed = seed
         tree = luck.choice(TREES)
@@ -99,7 +100,7 @@ class HostileStorm:
             fifo=FifoConfig(resume_s=luck.choice((0.5, 30.0))),
             front=FRONT,
             watching=watching,
-            listeners=(self,),
+            observers=(self,),
             journal=journal,
         )
         scopes = [ROOT, *self.world.tree.domains]
@@ -251,7 +252,8 @@ class HostileStorm:
 
     # What others are told, at once: the storm listens to its world
 
-    def told(self, at: float, program: SimProgram, notice: AnyNotice, reports: list[Report]) -> None:
+    def _told(self, at: Instant, node: Domain, told: ProgramTold) -> None:
+        program, notice = told.program, told.notice
         if inside(self.below, program.host):
             return
         match notice:
@@ -268,10 +270,6 @@ class HostileStorm:
         return not self.is_harmed(endpoint) and any(
             each.alive and each.endpoint == endpoint for each in self.world.programs
         )
-
-    def answered(self, at: float, call: SimCall) -> None: ...
-
-    def noted(self, at: float, server: Domain, what: "Output") -> None: ...
 
     # Calm
 

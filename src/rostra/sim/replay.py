@@ -23,12 +23,12 @@ from msgspec.structs import fields, replace
 
 from rostra.core.effects import LinkDown, LinkMoved, LinkUp, Tell
 from rostra.errors import BadInput
-from rostra.journal.inputs import (
+from rostra.journal.writer import INPUTS, unpacked
+from rostra.names import Domain
+from rostra.observe.recording import (
     FORMAT,
-    Again,
     AnyWord,
     Began,
-    Diverged,
     Gave,
     Input,
     NodeStopped,
@@ -40,13 +40,12 @@ from rostra.journal.inputs import (
     effects_of,
     words,
 )
-from rostra.journal.writer import INPUTS, unpacked
-from rostra.names import Domain
 from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.events import Suspected, Trusted
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.requests import Left, Only, Without
+from rostra.sim.again import Again, Diverged
 
 
 class Recording(Struct, frozen=True):
@@ -135,8 +134,10 @@ def replay(recording: Recording, progress: Callable[[int], None] = lambda inputs
     difference: Difference | None = None
 
     def judge(recorded: Gave | None) -> Difference | None:
+        if given is None:
+            return Difference(number, at, "nothing", _kept(recorded), ()) if recorded else None
         replayed = effects_of(came) if came else None
-        if given is None or (recorded and recorded.digest) == (replayed and replayed.digest):
+        if (recorded and recorded.digest) == (replayed and replayed.digest):
             return None
         return Difference(number, at, shown(given), _kept(recorded), tuple(map(_line, _effects(came))))
 

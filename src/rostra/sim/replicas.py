@@ -14,9 +14,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rostra.core.effects import Answer, Event
-from rostra.journal.inputs import FORMAT, Began
 from rostra.names import Domain, seat_of
 from rostra.node import Node, Output
+from rostra.observe.recording import FORMAT, Began, NodeMade
 from rostra.protocols.election.core import Ballot
 from rostra.protocols.relaxed.registry import Registry
 from rostra.replica import Replica
@@ -92,10 +92,9 @@ class Seats:
         )
         replica = self.replicas[process.path] = make_replica(self, plan, seat, registry)
         process.node = replica.seat
-        if world.journal is not None:
-            world.journal.replica_started(
-                Began(FORMAT, plan, registry.copies(domain), seat, registry.own.all())
-            )
+        if world.observers:
+            began = Began(FORMAT, plan, registry.copies(domain), seat, registry.own.all())
+            world.nodes.show(process, NodeMade(began, {}))
         return replica.seat
 
     def stop(self, seat: Domain) -> None:

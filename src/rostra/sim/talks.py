@@ -25,9 +25,6 @@ from rostra.protocols.fifo.events import (
     Ready,
 )
 
-QUIET = b"\0"
-"""What a stream says begins with this, so that a trace can sum it up and not repeat it."""
-
 BATCH = 64
 """So many messages are handed over at once, if so many wait."""
 

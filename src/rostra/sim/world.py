@@ -15,15 +15,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from rostra.core.effects import Event
+from rostra.core.effects import Event, Ignored, Instant, Noted
+from rostra.core.observer import Observer, Reporter, Reporters, Seen
 from rostra.core.stack import Stack
 from rostra.errors import BadInput, RostraError
 from rostra.impair.quality import LineQuality
 from rostra.names import Domain, Group, Tree, parse_domain, parse_endpoint_name, parse_scope
 from rostra.node import Node, Output
+from rostra.observe.trace import CallAnswered
 from rostra.protocols.election.config import ElectionConfig
 from rostra.protocols.fifo.events import Item
 from rostra.protocols.flow.config import FifoConfig
@@ -31,13 +33,12 @@ from rostra.protocols.front.config import FrontConfig
 from rostra.protocols.front.messages import NO_ENDPOINT, Answered, Ask, Told
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
-from rostra.protocols.relaxed.requests import AnyNotice, Open, Register, Unregister
-from rostra.protocols.relaxed.view import Report
+from rostra.protocols.relaxed.requests import Open, Register, Unregister
 from rostra.sim.agenda import Agenda
 from rostra.sim.channels import SimChannels
 from rostra.sim.datagrams import DatagramNetwork
 from rostra.sim.fronts import OWN_UID, SimFronts, SimLink
-from rostra.sim.history import History, Settled, WorldMade
+from rostra.sim.history import Detections, History, Settled, WorldMade
 from rostra.sim.lines import Channel, SimNetwork
 from rostra.sim.network import STEADY, LinkModel, SimLine
 from rostra.sim.processes import WORLD_NAME, SimNodes, SimProcess
@@ -52,9 +53,6 @@ if TYPE_CHECKING:
 SIM_FRONT = FrontConfig(queue_records=0)
 """A deaf program has no room for notices: it falls behind with the first one."""
 
-Hearer = Callable[[float, SimProgram, Group, Item], None]
-"""Somebody who wants to hear what programs hear in groups that speak."""
-
 
 class DidNotSettle(RostraError):
     """The world kept changing, or a link that should be up or down was not."""
@@ -62,21 +60,25 @@ class DidNotSettle(RostraError):
     code = "DID_NOT_SETTLE"
 
 
-class Observer(Protocol):
-    """Somebody who wants to hear everything: the trace, a tap, a test."""
+class NoteCounts(Reporter):
+    """How often what was ignored, and noted, by its label."""
 
-    def told(self, at: float, program: SimProgram, notice: AnyNotice, reports: list[Report]) -> None: ...
+    def __init__(self, counts: Counter[tuple[str, str]]) -> None:
+        self._counts = counts
+        self.shows = {Ignored: self._ignored, Noted: self._noted}
 
-    def answered(self, at: float, call: SimCall) -> None: ...
+    def _ignored(self, now: Instant, server: Domain, ignored: Ignored) -> None:
+        self._counts["Ignored", ignored.why] += 1
 
-    def noted(self, at: float, server: Domain, what: Output) -> None: ...
+    def _noted(self, now: Instant, server: Domain, noted: Noted) -> None:
+        self._counts["Noted", noted.what] += 1
 
 
 class World:
     """A world that runs.
 
     `tree` is a `Tree`; `domains` is a short way to make one: ``{"haifa": 3, "paris": ("c", "d")}``.
-    `watching` is asked to wrap each new stack, for taps and invariants. Without a history and listeners
+    `watching` is asked to wrap each new stack, for taps and invariants. Without a history and observers
     nothing is written down, which is what large worlds want. With `journal`, every server writes the journal
     that a real one would, into that directory; `close` ends them. `fifo` are the settings of groups that
     speak, True for the usual ones; `data` is the network for their messages, like `links` unless it is said;
@@ -98,7 +100,7 @@ class World:
         history: bool = True,
         stagger: bool = False,
         watching: Callable[[Domain, Stack], Stack] | None = None,
-        listeners: Iterable[Observer] = (),
+        observers: Iterable[Observer] = (),
         journal: "str | Path | SimJournal | None" = None,
         fifo: FifoConfig | bool = False,
         data: LinkModel | None = None,
@@ -116,15 +118,22 @@ class World:
         self.config = config if config is not None else RelaxedConfig()
         self.luck = Random(seed)
         self.history: History | None = [] if history else None
-        self.listeners: list[Observer] = list(listeners)
         self.programs: list[SimProgram] = []
         self.packets = 0
         self.bytes = 0
         self.notes: Counter[tuple[str, str]] = Counter()  # (Ignored or Noted, its label)
         self.journal = _opened(journal) if isinstance(journal, str | Path) else journal
         self.fifo = (FifoConfig() if fifo else None) if isinstance(fifo, bool) else fifo
-        self.hearers: list[Hearer] = []
         self.name = WORLD_NAME
+        self.reporters = Reporters()
+        self.observers: list[Observer] = []  # of whole steps
+        self.observe(NoteCounts(self.notes))
+        if self.history is not None:
+            self.observe(Detections(self.history))
+        if self.journal is not None:
+            self.observe(self.journal)
+        for observer in observers:
+            self.observe(observer)
         self.lead = ElectionConfig()
         self._busy_at = 0.0
         self._asked = 0
@@ -144,7 +153,7 @@ class World:
         if self.history is not None:
             self.history.append(WorldMade(0.0, 0, self.tree.hosts))
         if self.journal is not None:
-            self.journal.begin(0.0, {"seed": seed, "hosts": self.tree.hosts})
+            self.journal.begin(lambda: self.now, {"seed": seed, "hosts": self.tree.hosts})
         for process in list(self.processes.values()):
             if stagger:  # servers that were started by hand do not tick together
                 self.agenda.at(self.luck.random() * self.timers.tick_s, self.nodes.start, process, None)
@@ -201,7 +210,7 @@ class World:
     def close(self) -> None:
         """The end of the world: its journals are closed and whole."""
         if self.journal is not None:
-            self.journal.close(self.now)
+            self.journal.close()
 
     @property
     def next_at(self) -> float:
@@ -219,7 +228,17 @@ class World:
         if self.history is not None:
             self.history.append(kind(self.now, len(self.history), *fields))
         if self.journal is not None:
-            self.journal.happened(self.now, kind, *fields)
+            self.journal.happened(kind, *fields)
+
+    def observe(self, observer: Observer) -> None:
+        """Show it every step from now on; or, if it is a reporter, what it shows."""
+        if isinstance(observer, Reporter):
+            self.reporters.add(observer)
+        else:
+            self.observers.append(observer)
+
+    def show(self, node: Domain, what: Seen) -> None:
+        self.reporters.show(self.now, node, what)
 
     def luck_of(self, *about: object) -> int:
         """A number for a core to make its choices with. From its name and not from our generator, so that one
@@ -409,8 +428,7 @@ class _Administrator:
         call = self._calls.pop(item.token)
         call.result, call.answered_at = item.answer, self._world.now
         self._world.busy()
-        for listener in self._world.listeners:
-            listener.answered(self._world.now, call)
+        self._world.show(self._link.front.process.path, CallAnswered(call))
 
     def heard(self, group: Group, item: Item) -> None: ...
 

@@ -1,4 +1,5 @@
 """What a process says about itself: log lines, counters, and a bounded memory of what happened lately.
+`NodeLog` (`node_log.py`) writes what its nodes do into it; other parts of a process write their own.
 
 A log line is an event's name, its values and its cause, on stderr:
 
@@ -104,6 +105,14 @@ class EventLog:
             f"{thing}{{{label}}}" if label else thing: number
             for (thing, label), number in sorted(self.counters.items())
         }
+
+
+def long_time(ms: int) -> str:
+    """For people, who may have set a clock wrong by a minute or by a century."""
+    for unit, size in (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000)):
+        if ms >= 2 * size:
+            return f"{ms // size} {unit}"
+    return f"{ms / 1000:g} s"
 
 
 def _as_text(recent: RecentEvents) -> str:
