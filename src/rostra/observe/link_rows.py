@@ -1,6 +1,6 @@
-"""What a node's links do, as the journal tells of it: up, down, doubted; and what travels on them, counted.
+"""The scribe's rows about links: up, down, suspected; and the messages on them.
 
-Messages on links happen too often for a row each: they are counted by kind, and written with the next
+Messages are too many for a row each: they are counted by kind, and the counts written with the next
 heartbeat.
 """
 

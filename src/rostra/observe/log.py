@@ -5,9 +5,9 @@ A log line is an event's name, its values and its cause, on stderr:
 
     2026-11-15T20:40:00.123Z link_down node=eu.fr peer=us because=silent silence_s=4.1
 
-The same events are kept in a ring, the **flight recorder**, and shown by `Inspect`: when somebody asks why a
-member was removed, the answer is still there without anybody having collected logs. What happens too often
-for a line each, such as ignored messages, is counted by reason.
+The same events are kept in a ring buffer, the **flight recorder**, and shown by `Inspect`: why a member was
+removed can be looked up without collected logs. What happens too often for a line each, such as ignored
+messages, is counted by reason.
 """
 
 import math
@@ -61,7 +61,7 @@ class EventLog:
         self.counters["event", event] += 1
         self.on_note()
         if not self._quiet:
-            # Looked up late, so that whoever replaced sys.stderr (a test, a supervisor) gets the line.
+            # Looked up late, so that a test that replaced sys.stderr gets the line.
             print(self._format(recent), file=self._stream or sys.stderr, flush=True)
 
     def note_rarely(self, key: str, event: str, **values: Any) -> None:

@@ -237,7 +237,7 @@ class Recorder:
         say: Callable[[str], None],
     ) -> None:
         self._handed = 0  # bytes
-        self._taken = 0  # of those, by the disk; counted by whoever writes
+        self._taken = 0  # of those, by the disk; counted by the writing thread
         self._kept = 0  # and how many they are there
         self._put = put
         self._wall_us = wall_us
@@ -308,7 +308,7 @@ class Recorder:
             self._parts += 1
 
     def written(self, waited: int, size: int) -> None:
-        """By whoever writes: so many bytes were on their way, and take up that much."""
+        """By the writing thread: so many bytes that waited are on disk, where they take up that much."""
         self._taken += waited
         self._kept += size
 

@@ -291,7 +291,7 @@ class Scribe:
         self._sheet.write("closed", member=me, cause=cause.value, what=why or None)
         if cause is Cause.CRASH:
             for token in self._unanswered.pop(me, ()):
-                del self._asked[token]  # nobody is there to be answered
+                del self._asked[token]  # it will not be answered
 
     def _left_group(self, me: Endpoint, group: Group, cause: Cause) -> None:
         self._counter += 1
@@ -396,7 +396,7 @@ class Scribe:
     # What is said beside the links
 
     def _cast(self, cast: adhoc.Cast) -> None:
-        """To everybody in our LAN, which its server stands for."""
+        """To all hosts of our LAN; the row names its server."""
         self._said(self._above, cast.group, cast.message)
 
     def _spoke(self, order: adhoc.Transmit) -> None:

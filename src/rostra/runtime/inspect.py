@@ -1,6 +1,6 @@
 """What a process knows about one of its nodes, as a document for people, tools and tests.
 
-Whoever asks may wait for news: the answer then comes when something was recorded, a moment later, so that a
+A request may wait for news (long polling): it is answered shortly after the next event is recorded, so that a
 burst of events is one document.
 """
 

@@ -1,7 +1,7 @@
-"""The journals of a process: a scribe and a writer for each of its nodes, and one pen for all.
+"""The journals of a process: a scribe and a writer for each of its nodes, and one writing thread for all.
 
-Scribes and recorders observe the nodes; no node waits for a disk. What goes wrong with the disk is logged and
-counted, and no concern of the nodes.
+Scribes and recorders observe the nodes; no node waits for a disk. Trouble with the disk is logged and
+counted, and does not affect the nodes.
 """
 
 import asyncio

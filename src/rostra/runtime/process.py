@@ -1,19 +1,19 @@
-"""A process: one or several nodes on a real machine, and the turns in which they live.
+"""A process: one or several nodes on a real machine, stepped in turns of the event loop.
 
     sockets, timers ──▶ step the nodes, as input arrives            ┐
-                        let the nodes of this process talk it out   │ one turn
+                        exchange packets between nodes of this      │ one turn
+                        process until none is left                  │
                         write once to every peer and every program  ┘
 
-Everything that is ready when the loop wakes up is stepped first; only then are the nodes flushed, and each
+All input that is ready when the loop wakes up is stepped first; only then are the nodes flushed, and each
 peer is written to once. Under load a turn grows and its costs are shared by more messages; without load a
-turn is one message long and nothing waits. All events of one turn happen at one instant, and no two turns at
-the same.
+turn is one message long and nothing waits. All events of one turn have the same time, and no two turns do.
 
-No turn is long: work for programs that can wait (`at_end_of_turn`), and what is left to write, goes on in the
-next turn once this one has used `TURN_CPU_S`. Between two turns the loop looks at its sockets, so links and
-pings never wait for a crowd.
+Turns are short: once a turn has used `TURN_CPU_S`, work for programs that can wait (`at_end_of_turn`) and the
+rest of the writes go on in the next one. Between two turns the loop reads its sockets, so links and pings
+never wait for a crowd.
 
-Nodes in one process exchange the same packets as nodes far apart, in the same turn and without bytes (C-017).
+Nodes of one process exchange the same packets as nodes far apart, in the same turn and without bytes (C-017).
 """
 
 import asyncio
@@ -190,7 +190,7 @@ class Process:
         self.half_received_of_programs = HalfReceived(PROGRAMS_BYTES_MAX)
         self.files_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.http: str | None = None  # where health, metrics and the dashboard are
-        self.secret = secrets.token_urlsafe()  # what the dashboard of this process shows to it; nobody else's
+        self.secret = secrets.token_urlsafe()  # what the dashboard of this process alone shows to it
         self._seats: list[HostedNode] = []
         self._diallers: dict[tuple[Domain, Domain], LinkDialler] = {}  # by node and peer
         self._in_turn = False
@@ -381,7 +381,7 @@ class Process:
         return not hosted.is_agent and self.world.may_be_below(hosted.path, path)
 
     def default_node(self) -> HostedNode:
-        """Whom a program meets that names nobody: the agent, or the lowest domain server."""
+        """The node for a program that names none: the agent, or the lowest domain server."""
         return max(
             self.hosted_nodes.values(),
             key=lambda hosted: (hosted.is_agent, not hosted.is_seat, hosted.path.count(".")),
@@ -437,12 +437,12 @@ class Process:
         return self.cpu_clock() - self.lag.cpu_s > TURN_CPU_S
 
     def write_next_turn(self, writer: Writes) -> bool:
-        """As the next turn ends, if that begins at once because somebody had its share of this one and has
-        more to say. Else now: False."""
+        """As the next turn ends, if that begins at once because a connection had its share of this one and
+        has more input. Else now: False."""
         if not self._resume:
             return False
         if not self._writers:
-            self.loop.call_soon(self._begin_turn)  # whatever becomes of whoever has more to say
+            self.loop.call_soon(self._begin_turn)  # even if that connection ends
         self._writers.append(writer)
         return True
 

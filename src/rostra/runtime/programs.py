@@ -4,8 +4,8 @@
               ▲ frames            │
               └── ProgramConnection ◀── Answered, Told, deliveries
 
-Everything that a program is told in one turn leaves as one frame. Large blocks of what is said in groups
-stand in memory that programs share with us, where they can (`arenas.py`).
+All answers and notices for a program in one turn leave as one frame. Large blocks of group messages stand in
+shared memory, for programs that can map it (`arenas.py`).
 """
 
 import os
@@ -247,7 +247,7 @@ class Programs:
         return None
 
     def _reserve(self, number: int) -> None:
-        """On disk before anybody hears of it: no later life may hand out this number again."""
+        """On disk before the number is used: no later life may hand it out again."""
         try:
             self.hosted.store.reserve_above(number)
         except StoreFailed as error:

@@ -1,8 +1,8 @@
 """Replicas of a domain's server on real machines: each is a process, and one of them leads.
 
-A replica that follows listens where the world file says, lets the other replicas in, and turns everybody else
-away: neighbours call the addresses in turn until they find the one that leads. When it is elected it becomes
-the domain's server in the same process; when another is, it stops being that, and the process goes on.
+A follower listens where the world file says, accepts the other replicas and refuses all other callers, which
+try the addresses in turn until they find the leader. When it is elected, its process becomes the domain's
+server as well; when another replica is, that node ends and the process goes on.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""How a process is doing, in numbers: taken on its own loop in a moment, read elsewhere at leisure."""
+"""The state of a process in numbers: a snapshot, taken on its own loop and read in other threads."""
 
 import time
 from collections.abc import Mapping

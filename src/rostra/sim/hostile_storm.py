@@ -1,13 +1,13 @@
-"""Storms with a liar in them: one agent, or one server beside others, says whatever it likes; and, in half of
-them, a program that throws whatever it likes at the front of some agent (`hostile_program.py`).
+"""Storms with a hostile node: one agent, or one server beside others, sends arbitrary messages; in half of
+them a hostile program does the same to the front of an agent (`hostile_program.py`).
 
     blow ── programs come, go, speak and ask; the liar lies to all its neighbours ──▶ quiet ──▶ blow ...
          ── the liar ends ──▶ compare with the twin, judge `harm-stays-below`
 
-The liar is a real node with real links, whose own core goes on beside the lies. Nothing else is broken in
-such a world, so whatever others lose, one of the two took: programs on the host of the hostile program are
-others, with a share of their own. Datagrams are not forged: a host has the key of its LAN
-and can speak for all of it, until each host has a key of its own.
+The liar is a real node with real links, whose own core runs on beside the lies. There is no other fault in
+such a world, so any loss of others is the doing of one of the two; programs on the host of the hostile
+program count as others, with a quota of their own. Datagrams are not forged: a host has the key of its LAN
+and can send for all of it, until each host has a key of its own.
 """
 
 from random import Random

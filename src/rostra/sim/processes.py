@@ -1,33 +1,21 @@
-"""The processes of a simulated world, and the nodes in them: how they live, are stepped, and fail.
+"""The processes of a simulated world and the nodes in them: steps, timers, disks, crashes, pauses.
 
     node.step(now, event) ──▶ outputs ──▶ Transmit: onto a line (`lines.py`)
                                           Cast, Transmit, Broadcast: to the data channel (`channels.py`)
                                           Tell, Answer, Deliver: to the front (`fronts.py`)
                                           SetTimer: back into the agenda
-                                          Persist: to the pretend disk
+                                          Persist: to the simulated disk
 
-Everything that happens at one instant is stepped first; then each node that was touched is flushed once, as
-the runtime does after draining its sockets.
+All events of one instant are stepped first; then each node that was stepped is flushed once, as the runtime
+does after draining its sockets.
 """
 
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from rostra.core.effects import (
-    Answer,
-    CancelTimer,
-    Event,
-    LinkDown,
-    LinkMoved,
-    LinkUp,
-    Persist,
-    Secure,
-    SetTimer,
-    Tell,
-    TimerFired,
-    TimerKey,
-)
+from rostra.core import effects
+from rostra.core.effects import Event, LinkDown, LinkMoved, LinkUp, TimerFired, TimerKey
 from rostra.core.observer import TURN_ENDED, NodeBegan, Seen, with_observations
 from rostra.core.stack import Stack
 from rostra.names import Domain
@@ -118,12 +106,12 @@ class SimNodes:
         channels, fronts = world.channels, world.fronts
         acts: dict[type, Callable[[SimProcess, Any], None]] = {
             Transmit: world.network.transmit,
-            SetTimer: self._set_timer,
-            CancelTimer: self._cancel_timer,
-            Tell: fronts.tell,
-            Answer: fronts.answer,
-            Persist: self._persist,
-            Secure: self._persist,
+            effects.SetTimer: self._set_timer,
+            effects.CancelTimer: self._cancel_timer,
+            effects.Tell: fronts.tell,
+            effects.Answer: fronts.answer,
+            effects.Persist: self._persist,
+            effects.Secure: self._persist,
             LinkUp: self._link_changed,
             LinkDown: self._link_changed,
             LinkMoved: self._link_changed,
@@ -168,9 +156,13 @@ class SimNodes:
             if process.node is not None:
                 self._carry_out(process, TURN_ENDED, process.node.flush(self._world.now + process.skew_s))
 
-    def show(self, process: SimProcess, event: Event, effects: Sequence[Seen] = ()) -> None:
+    def _clock(self, process: SimProcess) -> float:
+        """What its own clock shows."""
+        return self._world.now + process.skew_s
+
+    def show(self, process: SimProcess, event: Event, seen: Sequence[Seen] = ()) -> None:
         for observer in self._world.observers:
-            observer.saw(self._world.now + process.skew_s, process.path, event, effects)
+            observer.saw(self._clock(process), process.path, event, seen)
 
     def _carry_out(self, process: SimProcess, event: Event, outputs: list[Output]) -> None:
         if self._world.observers:
@@ -197,7 +189,7 @@ class SimNodes:
     def _seat_ordered(self, process: SimProcess, order: Any) -> None:
         replica = self._world.seats.replica_of(process)
         assert replica is not None
-        replica.seat_ordered(self._world.now + process.skew_s, order)
+        replica.seat_ordered(self._clock(process), order)
 
     def perform(self, process: SimProcess, output: Output) -> None:
         """An order that waited."""
@@ -231,13 +223,13 @@ class SimNodes:
             process.inbox = waiting
             self._wake(process)
 
-    def _set_timer(self, process: SimProcess, order: SetTimer) -> None:
+    def _set_timer(self, process: SimProcess, order: effects.SetTimer) -> None:
         self._armed += 1
         process.timers[order.timer] = self._armed
         due = self._world.now + order.after_s
         self._world.agenda.at(due, self._fire, process, (order.timer, self._armed))
 
-    def _cancel_timer(self, process: SimProcess, order: CancelTimer) -> None:
+    def _cancel_timer(self, process: SimProcess, order: effects.CancelTimer) -> None:
         process.timers.pop(order.timer, None)
 
     def _fire(self, process: SimProcess, armed: tuple[TimerKey, int]) -> None:
@@ -246,7 +238,7 @@ class SimNodes:
             del process.timers[timer]
             self.step(process, TimerFired(timer))
 
-    def _persist(self, process: SimProcess, order: Persist | Secure) -> None:
+    def _persist(self, process: SimProcess, order: effects.Persist | effects.Secure) -> None:
         # A server that a replica leads writes to the disk of its seat.
         self.processes[self._world.seats.leaders.get(process.path, process.path)].disk.append(order.record)
 
@@ -318,7 +310,7 @@ class SimNodes:
         if self._world.observers:
             began = Began(FORMAT, self.plan_of(process.path, node.incarnation))
             self.show(process, NodeMade(began, self._detail(process), leader))
-        self._carry_out(process, NodeBegan(), node.start(self._world.now + process.skew_s))
+        self._carry_out(process, NodeBegan(), node.start(self._clock(process)))
         for peer in process.lines:
             self.give(process, ChannelOpened(peer))
 
@@ -372,7 +364,7 @@ class SimNodes:
             return  # until one of its replicas leads
         if (domain := self._world.seats.domain_of(path)) is not None:
             node = self._world.seats.start(process, domain)
-            self._carry_out(process, NodeBegan(), node.start(self._world.now + process.skew_s))
+            self._carry_out(process, NodeBegan(), node.start(self._clock(process)))
             for peer in process.lines:
                 self.step(process, ChannelOpened(peer))
             self.step(process, seat.Begun())
@@ -388,7 +380,7 @@ class SimNodes:
         if self._world.observers:
             began = Began(FORMAT, plan, registry.copies(path), own=registry.own.all())
             self.show(process, NodeMade(began, self._detail(process)))
-        self._carry_out(process, NodeBegan(), process.node.start(self._world.now + process.skew_s))
+        self._carry_out(process, NodeBegan(), process.node.start(self._clock(process)))
         for peer in process.lines:
             self.step(process, ChannelOpened(peer))
 

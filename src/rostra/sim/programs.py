@@ -42,7 +42,6 @@ from rostra.protocols.relaxed.requests import (
     SetOnline,
     Snapshot,
     Unwatch,
-    UnwatchLife,
     Watch,
     WatchLife,
     Without,
@@ -245,9 +244,6 @@ class SimProgram:
 
     def watch_life(self, other: SimProgram) -> SimCall:
         return self.ask(WatchLife(other.address))
-
-    def unwatch_life(self, other: SimProgram) -> SimCall:
-        return self.ask(UnwatchLife(other.address))
 
     def close(self) -> SimCall:
         return self.ask(Close())

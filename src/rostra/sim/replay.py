@@ -1,14 +1,14 @@
-"""What was recorded, done again: the same inputs through a new node, and the same effects, byte for byte.
+"""Replay of recordings: the recorded inputs through a new node must give the same effects, byte for byte.
 
     <journal>/_inputs ──▶ words ──▶ a node made as the recorded one was ──▶ effects, compared word by word
 
-If they are the same, everything that the node did follows from its inputs, and can be looked at, at leisure,
-in a debugger if need be. If not, the first difference is told.
+If they are the same, all that the node did follows from its inputs and can be examined, in a debugger if need
+be. If not, the first difference is reported.
 
-With a setting changed, two nodes run side by side on the same inputs, one as recorded, one with the change,
-and what came out differently is told in people's words. The inputs stay as they were recorded: what the
-neighbours did, they did because of what the real node had done. So the first difference about a neighbour is
-sound, and what would have followed from it is not known; nothing is told of that neighbour after it.
+With a setting changed, two nodes run side by side on the same inputs, one as recorded and one with the
+change, and the differences are reported in words. The inputs stay as recorded, although the neighbours would
+have reacted to the changed node. So only the first difference about each neighbour is sound, and no later one
+is reported.
 """
 
 import difflib

@@ -1,12 +1,11 @@
-"""Storms: random churn, crashes, cuts and worse, and between them calm weather in which everything is
-compared.
+"""Storms: random churn, crashes and partitions, with calm phases in which everything is compared.
 
     blow ── joins, leaves, resolves, crashes, cuts, pauses, ... ──▶ calm ── settle, compare ──▶ blow ...
 
-While it blows, taps watch every step of every server for what may never happen. When it is calm, some
+While it blows, taps check every step of every server for what may never happen. When it is calm, some
 servers may still be down and some lines cut, but nothing changes any more: then every view, every answer
-and every table must be what the twin says. A seed and a shape are a whole storm; whoever finds one that
-fails has its one-line replay.
+and every table must be what the twin says. A seed and a shape determine a storm; one that fails prints the
+command that replays it.
 """
 
 from pathlib import Path
@@ -452,7 +451,7 @@ class _Storm:
                 assert call.result is not None, f"{call.program} was never answered {call.request}"
 
     def _rows_are_gone(self) -> None:
-        """C-011: when everybody has left, nothing is left of any group, anywhere."""
+        """C-011: when all members have left, no server keeps anything of any group."""
         for domain in self.world.tree.domains:
             rows = self.comparison.twin.rows(domain, self.world.fronts.watched())
             assert not rows, f"{domain} should have no rows"

@@ -1,13 +1,13 @@
-"""Storms over groups that speak: members come, go and die, sites are cut off, delegates are killed, and up to
-a fifth of all datagrams is lost; LANs are reached in every way there is, and multicast comes and goes. Then
-the sky clears.
+"""Storms over FIFO groups: members come, go and die, sites are cut off, delegates are killed, and up to a
+fifth of all datagrams is lost; LANs use every kind of channel, and multicast comes and goes. Then all faults
+are repaired.
 
-    blow ── joins, leaves, kills, crashes, cuts ──▶ clear ── everybody sees and has everything ──▶ judge
+    blow ── joins, leaves, kills, crashes, cuts ──▶ clear ── all members see and have everything ──▶ judge
 
-While it blows, taps ask the cores for their invariants again and again (IX-5). Once all is repaired and the
-streams have ended, everybody must see everybody (IX-8), have everything (IX-7), and keep nothing for others
-any more; and over the whole history `fifo-gap-free` must hold (IX-1..IX-3), gaps included (X-006), and in
-peace `fifo-live`. Messages have from one byte to a mebibyte: most fit a datagram, and many do not.
+While it blows, taps check the invariants of the cores (IX-5). After all repairs, when the streams have ended,
+every member must see all members (IX-8), have all messages (IX-7), and retain none for others; over the whole
+history `fifo-gap-free` must hold (IX-1..IX-3), gaps included (X-006), and in peace `fifo-live`. Messages have
+from one byte to a mebibyte: most fit a datagram, and many do not.
 """
 
 from random import Random

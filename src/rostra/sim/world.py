@@ -1,11 +1,10 @@
-"""A whole world in one process: real nodes, pretend time, pretend network, pretend disks.
+"""A whole world in one process: real nodes, with virtual time and a simulated network and disks.
 
-    agenda      what happens when                       lines       packets between nodes, and their faults
-    processes   nodes: steps, timers, disks, crashes    channels    production's data channel, on pretend ways
-    fronts      production's front, and the programs    history     what happened, for checkers
+    agenda      the event queue                         lines       packets between nodes, and their faults
+    processes   nodes: steps, timers, disks, crashes    channels    the production data channel
+    fronts      the production front, and programs      history     what happened, for checkers
 
-All chance comes from one seeded generator, and nothing else in the world is random, so a seed is a whole
-history, byte for byte.
+All randomness comes from one seeded generator, so a seed determines the whole history, byte for byte.
 
 With `fifo`, agents and cluster servers have the services of `protocols/fifo`, and programs can join with
 `delivery="fifo"`.
@@ -24,7 +23,6 @@ from rostra.core.stack import Stack
 from rostra.errors import BadInput, RostraError
 from rostra.impair.quality import LineQuality
 from rostra.names import Domain, Group, Tree, parse_domain, parse_endpoint_name, parse_scope
-from rostra.node import Node, Output
 from rostra.observe.trace import CallAnswered
 from rostra.protocols.election.config import ElectionConfig
 from rostra.protocols.fifo.events import Item
@@ -45,7 +43,6 @@ from rostra.sim.processes import WORLD_NAME, SimNodes, SimProcess
 from rostra.sim.programs import SimCall, SimProgram
 from rostra.sim.replicas import Seats
 from rostra.sim.shapes import clusters
-from rostra.stacks import NodePlan
 
 if TYPE_CHECKING:
     from rostra.sim.journal import SimJournal
@@ -242,7 +239,7 @@ class World:
 
     def luck_of(self, *about: object) -> int:
         """A number for a core to make its choices with. From its name and not from our generator, so that one
-        more member changes nobody else's luck."""
+        more member changes no other's luck."""
         text = " ".join(map(str, (self.seed, *about))).encode()
         return crc32(text) << 32 | crc32(text[::-1])
 
@@ -271,11 +268,11 @@ class World:
         return self._asked
 
     def administer(self, server: str, request: Any) -> SimCall:
-        """Ask a server something on nobody's behalf: `Register`, `Unregister`, `Inspect`."""
+        """Ask a server something without an endpoint: `Register`, `Unregister`, `Inspect`."""
         process = self.process(server)
         call = SimCall(None, request, self.now)
         if process.node is None:
-            return call  # nobody answers
+            return call  # which is never answered
         known = self._administrators.get(process.path)
         if known is None or known.life != process.life:
             known = self._administrators[process.path] = _Administrator(self, process)
@@ -291,7 +288,7 @@ class World:
     def enter(self, host: Domain, event: Event) -> None:
         """Something that a front outside of this world has for a node."""
         self.busy()
-        self.inject(self.processes[host], event)
+        self.nodes.inject(self.processes[host], event)
 
     def kill(self, program: SimProgram) -> None:
         program.kill()
@@ -334,27 +331,6 @@ class World:
 
     def at(self, when: float, what: Callable[[Any, Any], None], whom: Any, about: Any) -> None:
         self.agenda.at(when, what, whom, about)
-
-    def step(self, process: SimProcess, event: Event) -> None:
-        self.nodes.step(process, event)
-
-    def inject(self, process: SimProcess, event: Event) -> None:
-        self.nodes.inject(process, event)
-
-    def give(self, process: SimProcess, event: Event) -> None:
-        self.nodes.give(process, event)
-
-    def perform(self, process: SimProcess, output: Output) -> None:
-        self.nodes.perform(process, output)
-
-    def drop(self, process: SimProcess) -> None:
-        self.nodes.drop(process)
-
-    def let_lead(self, process: SimProcess, node: Node, leader: Domain) -> None:
-        self.nodes.let_lead(process, node, leader)
-
-    def plan_of(self, path: Domain, incarnation: int) -> NodePlan:
-        return self.nodes.plan_of(path, incarnation)
 
     # Faults of the network: see `SimNetwork`
 
@@ -410,7 +386,7 @@ class World:
 
 
 class _Administrator:
-    """Asks a server on nobody's behalf, as ``rostra register`` does."""
+    """Asks a server without an endpoint, as ``rostra register`` does."""
 
     def __init__(self, world: World, process: SimProcess) -> None:
         self.life = process.life
