@@ -11,8 +11,6 @@ the claim is gone, unless the group is permanent.
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
-
 from rostra.core.effects import Instant
 from rostra.core.observer import Reporter
 from rostra.groups.kinds import FIFO, DeliveryKind, GroupKind, MembershipKind
@@ -24,6 +22,7 @@ from rostra.protocols.fifo.requests import Enter
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.requests import Denied, Done, Join, PutOut
 from rostra.sim.network import LinkModel
+from rostra.sim.outcome import StormOutcome
 from rostra.sim.programs import SimCall, SimProgram
 from rostra.sim.shapes import clusters
 from rostra.sim.taps import Invariants, OneCopy, Scopes, tapped
@@ -48,12 +47,6 @@ FAULTS: Final = (
 PATIENCE_S: Final = 60.0
 """So long after the last repair every join must have been answered: links come back, one replica leads, and
 each claim is asked for again a few times."""
-
-
-class ClaimOutcome(Struct, frozen=True):
-    virtual_s: float
-    events: int
-    answers: int
 
 
 class Joiner:
@@ -103,7 +96,7 @@ class ClaimStorm(Reporter):
         self.answers = 0
         self.permanent = luck.random() < 0.2
 
-    def blow_over(self) -> ClaimOutcome:
+    def blow_over(self) -> StormOutcome:
         world, luck = self.world, self.luck
         world.run(4.0)
         kinds: list[GroupKind | None] = list(luck.sample(KINDS, luck.choice((2, 2, 3))))
@@ -115,7 +108,7 @@ class ClaimStorm(Reporter):
         self._clear()
         kind = self._one_kind()
         self._end(kind)
-        return ClaimOutcome(world.now, world.packets, self.answers)
+        return StormOutcome(world.now, world.packets, self.answers)
 
     def _blow(self) -> None:
         """First claims, and what happens to the replicas of their server at that moment."""

@@ -13,8 +13,6 @@ and can send for all of it, until each host has a key of its own.
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
-
 from rostra.core.effects import Instant, Send
 from rostra.core.observer import Reporter
 from rostra.core.stack import Stack
@@ -29,12 +27,12 @@ from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.local import AGENT
 from rostra.protocols.relaxed.requests import Denied, Done, Life, Message, NotDelivered
-from rostra.sim.checkers import CheckVerdict
 from rostra.sim.harm import Below, harm_stays_below, outside
 from rostra.sim.history import AnyRecord, Settled
 from rostra.sim.hostile_program import NAME, UID, HostileProgram
 from rostra.sim.lies import Lies
 from rostra.sim.network import LinkModel
+from rostra.sim.outcome import StormOutcome
 from rostra.sim.programs import SimCall, SimProgram
 from rostra.sim.rest import PROBE, Comparison
 from rostra.sim.taps import Invariants, tapped
@@ -68,14 +66,6 @@ CHURN: Final = (
 )
 
 
-class HostileOutcome(Struct, frozen=True):
-    virtual_s: float
-    events: int
-    comparisons: int
-    lies: int
-    verdict: CheckVerdict
-
-
 class HostileStorm(Reporter):
     def __init__(self, seed: int, *, journal: "SimJournal | None" = None) -> None:
         self.shows = {ProgramTold: self._told}
@@ -107,7 +97,6 @@ class HostileStorm(Reporter):
         self.groups = [Group(name, scope) for name in ("chess", "go") for scope in sorted(set(scopes))]
         self.lies = Lies(luck, self.world, self.below, (*self.groups, CHAT))
         self.comparison = _Comparison(self.world, self.is_harmed)
-        self.lied = 0
         self.comparisons = 0
         self.calls: list[SimCall] = []
         self.intruder: HostileProgram | None = None
@@ -122,7 +111,7 @@ class HostileStorm(Reporter):
             self.luck.choice((f"{cluster}.h1", f"{cluster}.h1", cluster, cluster.partition(".")[0]))
         )
 
-    def blow_over(self) -> HostileOutcome:
+    def blow_over(self) -> StormOutcome:
         self.world.settle()
         for host in self._hosts():
             self._start(host)
@@ -137,7 +126,7 @@ class HostileStorm(Reporter):
         assert history is not None
         verdict = harm_stays_below(history, self.is_harmed, complete=True)
         assert not verdict.broken, f"{verdict}: {verdict.where}"
-        return HostileOutcome(self.world.now, self.world.events, self.comparisons, self.lied, verdict)
+        return StormOutcome(self.world.now, self.world.events, self.comparisons, (verdict,))
 
     def is_harmed(self, path: str) -> bool:
         """Is this endpoint or domain below the liar, or of the hostile program?"""
@@ -156,10 +145,8 @@ class HostileStorm(Reporter):
             if self.luck.random() < 0.1:
                 packet = self.lies.packet()
                 if packet is not None:
-                    self.lied += 1
                     self.world.network.put_on(process.lines[peer], packet)
             elif node.is_up(peer) and (message := self.lies.message()) is not None:
-                self.lied += 1
                 node._perform([Send(peer, message)], [])
                 self.world.nodes.dirty[process] = None
 

@@ -8,6 +8,7 @@ and every table must be what the twin says. A seed and a shape determine a storm
 command that replays it.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Final
@@ -32,6 +33,7 @@ from rostra.sim.checkers import (
 from rostra.sim.claim_storm import ClaimStorm
 from rostra.sim.hostile_storm import HostileStorm
 from rostra.sim.network import WILD, LinkModel
+from rostra.sim.outcome import StormOutcome
 from rostra.sim.programs import SimCall, SimProgram
 from rostra.sim.rest import PROBE, Comparison
 from rostra.sim.shapes import SHAPES, shape
@@ -70,17 +72,6 @@ class StormFailed(RostraError):
     code = "STORM_FAILED"
 
 
-class StormOutcome(Struct, frozen=True):
-    """What a storm that held was like."""
-
-    seed: int
-    shape: str
-    virtual_s: float
-    events: int
-    comparisons: int
-    verdicts: tuple[CheckVerdict, ...]
-
-
 def replay_command(seed: int, shape_name: str) -> str:
     return f"rostra sim storm --seed {seed} --shape {shape_name}"
 
@@ -91,17 +82,6 @@ def storm(seed: int, shape_name: str, *, journal: str | Path | None = None) -> S
     written = None if journal is None else _journal(journal, f"{shape_name}-{seed}")
     run = _begin(seed, shape_name, written)
     try:
-        if isinstance(run, TalkStorm):
-            talk = run.blow_over()
-            return StormOutcome(seed, shape_name, talk.virtual_s, talk.events, 1, (talk.verdict,))
-        if isinstance(run, HostileStorm):
-            lies = run.blow_over()
-            return StormOutcome(
-                seed, shape_name, lies.virtual_s, lies.events, lies.comparisons, (lies.verdict,)
-            )
-        if isinstance(run, ClaimStorm):
-            claims = run.blow_over()
-            return StormOutcome(seed, shape_name, claims.virtual_s, claims.events, claims.answers, ())
         return run.blow_over()
     except Exception as error:
         raise StormFailed(
@@ -115,14 +95,10 @@ def storm(seed: int, shape_name: str, *, journal: str | Path | None = None) -> S
 def _begin(
     seed: int, shape_name: str, journal: "SimJournal | None"
 ) -> "TalkStorm | HostileStorm | ClaimStorm | _Storm":
-    if shape_name == TALK:
-        return TalkStorm(seed, journal=journal)
-    if shape_name == CROWD:
-        return CrowdStorm(seed, journal=journal)
-    if shape_name == HOSTILE:
-        return HostileStorm(seed, journal=journal)
-    if shape_name == CLAIMS:
-        return ClaimStorm(seed, journal=journal)
+    kinds: dict[str, Callable[..., TalkStorm | HostileStorm | ClaimStorm]]
+    kinds = {TALK: TalkStorm, CROWD: CrowdStorm, HOSTILE: HostileStorm, CLAIMS: ClaimStorm}
+    if (kind := kinds.get(shape_name)) is not None:
+        return kind(seed, journal=journal)
     return _Storm(seed, shape_name, journal)
 
 
@@ -227,9 +203,7 @@ class _Storm:
         self._compare()
         self._rows_are_gone()
         verdicts = self._verdicts()
-        return StormOutcome(
-            self.seed, self.shape, self.world.now, self.world.events, self.comparisons, verdicts
-        )
+        return StormOutcome(self.world.now, self.world.events, self.comparisons, verdicts)
 
     def _network(self) -> LinkModel:
         links = WILD

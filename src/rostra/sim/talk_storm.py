@@ -13,7 +13,6 @@ from one byte to a mebibyte: most fit a datagram, and many do not.
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from rostra.groups.attributes import Role
@@ -23,10 +22,10 @@ from rostra.protocols.fifo.core import HOST
 from rostra.protocols.fifo.events import Gap
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
-from rostra.sim.checkers import CheckVerdict
 from rostra.sim.fifo_checkers import fifo_gap_free, fifo_live
 from rostra.sim.history import DeliveryRecord
 from rostra.sim.network import LinkModel
+from rostra.sim.outcome import StormOutcome
 from rostra.sim.programs import SimProgram
 from rostra.sim.taps import Invariants, TurnWork, tapped
 from rostra.sim.world import World
@@ -53,12 +52,9 @@ FAULTS: Final = (
 )
 
 
-class TalkOutcome(Struct, frozen=True):
-    virtual_s: float
-    events: int
-    given: int  # messages, over all receivers
-    gaps: int
-    verdict: CheckVerdict
+class TalkOutcome(StormOutcome, frozen=True):
+    given: int = 0  # messages, over all receivers
+    gaps: int = 0
 
 
 class TalkStorm:
@@ -126,7 +122,7 @@ class TalkStorm:
         assert verdict.ok or not (verdict.broken or given), f"{verdict}: {verdict.where}"
         live = fifo_live(history, within_s=LIVE_S, until=self.world.now)
         assert not live.broken, str(live)
-        return TalkOutcome(self.world.now, self.world.events, given, gaps, verdict)
+        return TalkOutcome(self.world.now, self.world.events, 1, (verdict,), given, gaps)
 
     # What members do
 
