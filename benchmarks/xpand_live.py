@@ -20,8 +20,8 @@ from benchmarks.xpand_sheets import PERIOD_S, Continuous, FastJoin, Smooth, dist
 from rostra.client import Conversation, GroupItem, Message, View
 from rostra.client.conversation import RoleName
 from rostra.errors import Refused
-from rostra.journal.inputs import Gave, Turn, decoded
 from rostra.lab.world import LabWorld
+from rostra.observe.recording import Gave, Turn, decoded
 from rostra.sim.replay import recordings
 
 Say = Callable[[str], None]

@@ -46,11 +46,11 @@ from benchmarks.xpand_sheets import (
     smooth_sheet,
     three,
 )
-from rostra.core.effects import Noted
+from rostra.core.effects import Instant, Noted
+from rostra.core.observer import Reporter
 from rostra.groups.attributes import Role
 from rostra.impair.quality import Constant, LineQuality
 from rostra.names import ROOT, Domain, Endpoint, Group
-from rostra.node import Output
 from rostra.protocols.fifo.cluster import CLUSTER
 from rostra.protocols.fifo.core import HOST
 from rostra.protocols.fifo.events import Delivered, Gap, Item, Ready
@@ -99,7 +99,7 @@ def _lose(world: World, loss: float) -> None:
 # Fast join
 
 
-class _Times:
+class _Times(Reporter):
     """When a joiner's machine changed its state, and when it heard whom first."""
 
     def __init__(self, world: World, program: SimProgram) -> None:
@@ -107,7 +107,8 @@ class _Times:
         self.asked_at = world.now
         self.states: list[tuple[float, str]] = []
         self.heard: dict[Endpoint, dict[int, float]] = {}
-        world.listeners.append(self)
+        self.shows = {Noted: self._noted}
+        world.observe(self)
         program.talk(G).hearer = self.hear
         self.ready_at: float | None = None
 
@@ -118,13 +119,9 @@ class _Times:
             numbers = range(item.run.first, item.run.end)
             self.heard.setdefault(item.stream, {}).update(dict.fromkeys(numbers, at))
 
-    def told(self, *_: object) -> None: ...
-
-    def answered(self, *_: object) -> None: ...
-
-    def noted(self, at: float, server: Domain, what: Output) -> None:
-        if isinstance(what, Noted) and what.what == "member is" and server == self.program.host:
-            self.states.append((at, what.about))
+    def _noted(self, at: Instant, server: Domain, noted: Noted) -> None:
+        if noted.what == "member is" and server == self.program.host:
+            self.states.append((at, noted.about))
 
     @property
     def snapshot_at(self) -> float | None:
@@ -133,7 +130,7 @@ class _Times:
         return after[0] if after else None
 
     def end(self) -> None:
-        self.world.listeners.remove(self)
+        self.world.reporters.remove(self)
 
 
 def fast_joins(

@@ -13,14 +13,12 @@ from matplotlib.figure import Figure
 from msgspec import Struct
 
 from benchmarks.congress_report.counts import LEVELS
-from rostra.core.effects import LinkDown, LinkUp
+from rostra.core.effects import Instant, LinkDown, LinkUp
+from rostra.core.observer import Reporter
 from rostra.names import ROOT, Domain, Group, depth, enclosing, host_of, inside, parent
-from rostra.node import Output
 from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.domain import SERVER
-from rostra.protocols.relaxed.requests import AnyNotice
-from rostra.protocols.relaxed.view import Report
 from rostra.sim import T_REF, WAN, Constant, LineQuality, LinkModel, SimCall, SimProgram, World, even
 from rostra.sim.taps import Tally, tapped
 from rostra.sim.twin import path
@@ -242,7 +240,7 @@ def stateless_recovery(scale: Scale) -> Experiment:
             tally = Tally()
             ups = _Ups()
             world = World(
-                seed, T_REF, links=WAN, watching=tapped(tally), history=False, listeners=[ups]
+                seed, T_REF, links=WAN, watching=tapped(tally), history=False, observers=[ups]
             ).settle()
             programs = [world.program(host) for host in T_REF.hosts]
             world.settle()
@@ -299,7 +297,7 @@ def convergence(scale: Scale) -> Experiment:
             quality = LineQuality(Constant(delay_s))
             ups = _Ups()
             world = World(
-                1, even([2] * levels + [2]), links=LinkModel(quality, quality), history=False, listeners=[ups]
+                1, even([2] * levels + [2]), links=LinkModel(quality, quality), history=False, observers=[ups]
             ).settle()
             hosts = world.tree.hosts
             longest_s = delay_s * max(len(path(hosts[0], host)) - 1 for host in hosts)
@@ -346,25 +344,20 @@ def convergence(scale: Scale) -> Experiment:
     )
 
 
-class _Ups:
+class _Ups(Reporter):
     """When the last link came up, and when the last was given up."""
 
     def __init__(self) -> None:
         self.up_at = 0.0
         self.down_at = 0.0
+        self.shows = {LinkUp: self._up, LinkDown: self._down}
 
-    def told(self, at: float, program: SimProgram, notice: AnyNotice, reports: list[Report]) -> None:
-        pass
+    def _up(self, at: Instant, server: Domain, link: LinkUp) -> None:
+        if ROOT not in (link.peer, server):  # the root carries nothing
+            self.up_at = at
 
-    def answered(self, at: float, call: SimCall) -> None:
-        pass
-
-    def noted(self, at: float, server: Domain, what: Output) -> None:
-        match what:
-            case LinkUp(peer=peer) if ROOT not in (peer, server):  # the root carries nothing
-                self.up_at = at
-            case LinkDown():
-                self.down_at = at
+    def _down(self, at: Instant, server: Domain, link: LinkDown) -> None:
+        self.down_at = at
 
 
 def _changes(world: World, programs: list[SimProgram], ups: _Ups) -> dict[str, float]:

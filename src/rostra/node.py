@@ -51,6 +51,7 @@ from rostra.core.effects import (
     SetTimer,
     TimerFired,
 )
+from rostra.core.observer import BESIDE, NodeBegan
 from rostra.core.secure import WaitingEffects
 from rostra.core.stack import Stack
 from rostra.groups.members import Because
@@ -128,7 +129,7 @@ class Node:
 
     def start(self, now: Instant) -> list[Output]:
         """The first effects, before any event."""
-        self.trail.began(now)
+        self.trail.saw(now, self.path, NodeBegan(), ())
         self._tick_due = now + self._config.tick_s
         outputs: list[Output] = [SetTimer(TICK, self._config.tick_s)]
         for peer in self._known:
@@ -160,7 +161,7 @@ class Node:
                 self._report(now, link.step(now, event), outputs)
             case TimerFired(timer) if timer == TICK:
                 ticked = Ticked(max(0.0, now - self._tick_due))
-                self.trail.ticked(now, ticked.late_s)
+                self.trail.saw(now, self.path, ticked, ())
                 for link in list(self.links.values()):
                     self._report(now, link.step(now, ticked), outputs)
                     if self._is_silent(now, link):
@@ -246,7 +247,7 @@ class Node:
     def _pass_up(
         self, now: Instant, report: LinkUp | LinkDown | LinkMoved | Effect, outputs: list[Output]
     ) -> None:
-        self.trail.linked(now, report)
+        self.trail.saw(now, self.path, BESIDE, (report,))
         outputs.append(report)
         if not isinstance(report, Effect):
             self._drive(now, report, outputs)
@@ -265,7 +266,7 @@ class Node:
 
     def _drive(self, now: Instant, event: Event, outputs: list[Output]) -> None:
         effects = self.stack.step(now, event)
-        self.trail.saw(now, event, effects)
+        self.trail.saw(now, self.path, event, effects)
         self._perform(effects, outputs)
 
     def _recall(self, now: Instant, about: str, asker: Domain) -> bytes:

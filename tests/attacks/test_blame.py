@@ -16,8 +16,8 @@ import pytest
 from support.lab import FORGIVING, WITHIN_S, Lab, until
 
 from rostra.names import Domain
+from rostra.observe.log import EventLog
 from rostra.runtime.blame import MOST_S, Blame, held_off_s
-from rostra.runtime.record import EventLog
 from rostra.runtime.store import BLAMED_MAX, Disk, MemoryStore
 
 FAILS = """

@@ -23,8 +23,8 @@ from support.lab import FORGIVING, Lab, until
 from rostra.client import connect_admin
 from rostra.groups.attributes import DelegateAttributes
 from rostra.journal.segments import read
-from rostra.journal.veil import stand_in, without_keys
 from rostra.journal.writer import INPUTS, unpacked
+from rostra.observe.veil import stand_in, without_keys
 from rostra.protocols.channel.messages import KEY_BYTES
 from rostra.protocols.fifo.messages import encode
 from rostra.sim.replay import recordings, replay

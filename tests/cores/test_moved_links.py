@@ -19,12 +19,13 @@ from rostra.core.effects import (
     Tell,
     TimerFired,
 )
+from rostra.core.observer import TURN_ENDED
 from rostra.core.stack import Service, ServiceName, Stack
 from rostra.groups.members import Because, Cause, Part
 from rostra.journal.entries import Entry
-from rostra.journal.rows import Scribe
 from rostra.names import Domain
 from rostra.node import GRACE, TICK, Node, Output
+from rostra.observe.scribe import Scribe
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.core import SESSIONS_PER_LIFE
 from rostra.protocols.links.events import Awaited, ChannelOpened, PacketArrived, Removed, Transmit
@@ -397,16 +398,14 @@ def test_a_link_that_moved_speaks_again() -> None:
 def test_a_journal_says_that_a_link_moved_and_not_that_it_came_up_again() -> None:
     """Whoever reads it takes every `link-up` for the end of a time apart."""
     rows: list[Entry] = []
-    scribe = Scribe(Domain("fr.paris"), "server", 1, rows.append, heartbeat_s=10.0)
-    scribe.turn(1_000_000, 1.0)
-    scribe.saw(None, [LinkUp(LEFT, 1), LinkMoved(LEFT, 2)])
+    scribe = Scribe(Domain("fr.paris"), "server", 1, rows.append, wall_us=int, heartbeat_s=10.0)
+    scribe.saw(1.0, Domain("fr.paris"), TURN_ENDED, [LinkUp(LEFT, 1), LinkMoved(LEFT, 2)])
     assert [row.kind for row in rows][-2:] == ["link-up", "link-moved"]
 
 
 def test_a_server_that_gave_way_ends_its_journal_once() -> None:
     rows: list[Entry] = []
-    scribe = Scribe(Domain("fr.paris"), "server", 1, rows.append, heartbeat_s=10.0)
-    scribe.turn(1_000_000, 1.0)
-    scribe.closing("another replica leads")
-    scribe.closing("SIGTERM received")
+    scribe = Scribe(Domain("fr.paris"), "server", 1, rows.append, wall_us=int, heartbeat_s=10.0)
+    scribe.closing(1.0, "another replica leads")
+    scribe.closing(1.0, "SIGTERM received")
     assert [row.kind for row in rows] == ["closing"]

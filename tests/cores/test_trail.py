@@ -133,7 +133,7 @@ def test_lists_that_were_seen_are_bounded_by_their_members():
     def saw(*numbers: int) -> None:
         members = tuple(Member(Endpoint(f"us.h/p{number}#1"), (1, number)) for number in numbers)
         joined = EndpointsJoined(an_id(GMS), Group("g", Domain("world")), members, Cause.JOIN)
-        trail.saw(0.0, Received(GMS, joined), [told])
+        trail.saw(0.0, HOST, Received(GMS, joined), [told])
 
     def remembers(number: int) -> bool:
         document = msgspec.json.decode(trail.about(1.0, f"us.h/p{number}", HOST, {}))
@@ -175,7 +175,7 @@ def test_an_answer_fits_its_message_however_much_there_is_to_tell():
     groups = tuple(Group(f"{'g' * 200}{number}", Domain("world")) for number in range(20))
     for _ in range(100):
         failed = DomainFailed(an_id("eu"), groups, host, False, Because(host, host, "silent"))
-        trail.saw(1.0, Received(host, failed), [Send(host, failed)])
+        trail.saw(1.0, Domain("eu"), Received(host, failed), [Send(host, failed)])
     document = trail.about(2.0, host, Domain("eu"), {})
     assert len(document) <= REPORT_BYTES_MAX
     assert 0 < len(msgspec.json.decode(document)["failures"]) < 16

@@ -79,7 +79,7 @@ def test_a_stalled_program_names_the_setting_that_would_have_kept_it():
     tale = Tale()
     evidence = ProgramEvidence(at=0.0, quiet_s=10.6, unanswered_s=10.1, suspect_s=0.75, down_after_s=10.0)
     gone = EndpointGone(tale.bob.address, "it did not answer for too long", evidence)
-    tale.world.inject(tale.world.processes[Domain(BOB_AT)], gone)
+    tale.world.nodes.inject(tale.world.processes[Domain(BOB_AT)], gone)
     tale.world.settle()
     story = tale.why(tale.bob.address)
     assert story.verdict == "stalled"

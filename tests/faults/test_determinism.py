@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
+from rostra.observe.trace import Names, Trace
 from rostra.sim import WILD, World, shape
 from rostra.sim.storm import storm
-from rostra.sim.trace import Names, Trace
 
 
 def fingerprint(seed: int) -> str:
@@ -18,7 +18,7 @@ def fingerprint(seed: int) -> str:
         seed, shape("uneven"), links=WILD.losing(0.05).duplicating(0.05).reordering(0.1), stagger=True
     )
     trace = Trace(Names(world.tree), ("links", "notes"))
-    world.listeners.append(trace)
+    world.observe(trace)
     world.run(2.0)
     programs = [world.program(host, "app") for host in world.tree.hosts]
     for number, program in enumerate(programs):

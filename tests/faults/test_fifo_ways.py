@@ -4,6 +4,7 @@ said."""
 import pytest
 
 from rostra.core.effects import Noted
+from rostra.core.observer import Reporter
 from rostra.impair.quality import Constant, LineQuality
 from rostra.names import Domain
 from rostra.protocols.fifo.cluster import CLUSTER
@@ -16,18 +17,15 @@ from rostra.sim.network import LinkModel
 NETWORK = LinkModel(lan=LineQuality(Constant(0.0002)), wan=LineQuality(Constant(0.05)))
 
 
-class Notes:
+class Notes(Reporter):
     def __init__(self, world: World) -> None:
         self.found: list[tuple[str, str, str]] = []
-        world.listeners.append(self)
+        self.shows = {Noted: self._noted}
+        world.observe(self)
 
-    def told(self, *_: object) -> None: ...
-
-    def answered(self, *_: object) -> None: ...
-
-    def noted(self, at: float, server: Domain, what: object) -> None:
-        if isinstance(what, Noted) and what.what.startswith("way is"):
-            self.found.append((server, what.what, what.about))
+    def _noted(self, at: float, server: Domain, noted: Noted) -> None:
+        if noted.what.startswith("way is"):
+            self.found.append((server, noted.what, noted.about))
 
 
 def speaking(sites: int):

@@ -1,11 +1,14 @@
 """Servers with replicas, in the simulator: a leader dies, and nobody notices (C-160..C-164, X-100..X-104)."""
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
 from support.seeds import seeds
 
+from rostra.core.observer import Reporter
 from rostra.names import Domain, Group
+from rostra.observe.trace import ProgramGiven, ProgramTold
 from rostra.protocols.fifo import events as talk
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.domain import SERVER
@@ -23,22 +26,26 @@ LAN = LinkConfig.lan().over_datagrams()
 WORRYING = (talk.Gap, talk.Without, talk.Only, talk.Excluded, talk.Left)
 
 
-class Ears:
+class Ears(Reporter):
     """Whatever programs are told that sounds like a loss."""
 
     def __init__(self) -> None:
         self.filters: list[object] = []
         self.left: list[tuple[float, str, str]] = []
+        self.shows = {ProgramTold: self._told}
 
-    def told(self, at: float, program: SimProgram, notice: object, reports: object) -> None:
-        if isinstance(notice, Only | Without):
-            self.filters.append((at, program.host, notice))
-        elif isinstance(notice, Left):
-            self.left.append((at, program.host, notice.endpoint))
+    def _told(self, at: float, host: Domain, told: ProgramTold) -> None:
+        if isinstance(told.notice, Only | Without):
+            self.filters.append((at, host, told.notice))
+        elif isinstance(told.notice, Left):
+            self.left.append((at, host, told.notice.endpoint))
 
-    def answered(self, *_: object) -> None: ...
 
-    def noted(self, *_: object) -> None: ...
+class Hearer(Reporter):
+    """Shows what programs are given in groups that speak."""
+
+    def __init__(self, hear: Callable[[float, Domain, talk.Item], None]) -> None:
+        self.shows = {ProgramGiven: lambda at, host, given: hear(at, host, given.item)}
 
 
 def members(program: SimProgram, group: Group = G) -> list[str]:
@@ -48,7 +55,7 @@ def members(program: SimProgram, group: Group = G) -> list[str]:
 def meeting(seed: int = 1, **more: object) -> tuple[World, list[SimProgram], Ears]:
     """Everybody is in a group; huji and mit have three servers each."""
     ears = Ears()
-    world = World(seed, domains=SITES, replicas={"huji": 3, "mit": 3}, timers=LAN, listeners=[ears], **more)
+    world = World(seed, domains=SITES, replicas={"huji": 3, "mit": 3}, timers=LAN, observers=[ears], **more)
     world.run(3.0)
     programs = [world.program(host) for host in world.tree.hosts]
     world.run(0.5)
@@ -247,11 +254,11 @@ def conversation(seed: int, loss: float = 0.0) -> tuple[World, list[SimProgram],
     world.run(3.0)
     worries: list[object] = []
 
-    def hear(at: float, program: SimProgram, group: Group, item: talk.Item) -> None:
+    def hear(at: float, host: Domain, item: talk.Item) -> None:
         if isinstance(item, WORRYING):
-            worries.append((at, program.host, item))
+            worries.append((at, host, item))
 
-    world.hearers.append(hear)
+    world.observe(Hearer(hear))
     if loss:
         world.lose(loss, only="data")
     return world, programs, worries
@@ -363,13 +370,13 @@ def told_after_a_standstill(replicas: dict[str, int], stands_s: float) -> tuple[
     world.run(3.0)
     told: dict[str, list[str]] = {}
 
-    def hear(at: float, program: SimProgram, group: Group, item: talk.Item) -> None:
+    def hear(at: float, host: Domain, item: talk.Item) -> None:
         if isinstance(item, (*WORRYING, talk.Joined, talk.Parted)):
             about = item.endpoint.partition("/")[0] if isinstance(item, talk.Left | talk.Joined) else ""
             why = f" {item.why}" if isinstance(item, talk.Left) else ""
-            told.setdefault(program.host, []).append(f"{type(item).__name__} {about}{why}".strip())
+            told.setdefault(host, []).append(f"{type(item).__name__} {about}{why}".strip())
 
-    world.hearers.append(hear)
+    world.observe(Hearer(hear))
     for program in programs:
         program.stream("g", 0.1)
     world.run(2.0).pause("huji.h1").run(stands_s).resume("huji.h1").run(20.0)

@@ -5,9 +5,11 @@ from collections import Counter
 import pytest
 
 from rostra.core.effects import Ignored
+from rostra.core.observer import Reporter
 from rostra.core.stack import Stack
 from rostra.errors import BadInput
 from rostra.names import Group
+from rostra.observe.trace import Names, Trace
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.local import AGENT
 from rostra.protocols.relaxed.requests import Absolute, Done, Gap, Joined
@@ -30,7 +32,6 @@ from rostra.sim import (
 )
 from rostra.sim.history import AnswerRecord, Detected, NoticeRecord, ServerChanged
 from rostra.sim.taps import OneCopy, RuleBroken, Scopes, Tally, tapped
-from rostra.sim.trace import Names, Trace
 from rostra.sim.twin import Twin, path
 
 PAIR = {"haifa": ("a", "b"), "paris": ("c", "d")}
@@ -499,16 +500,10 @@ def test_every_ignored_packet_is_counted_by_its_reason():
     w = world(links=STEADY.duplicating(0.5))
     seen: list[str] = []
 
-    class Ear:
-        def told(self, *_): ...
+    class Ear(Reporter):
+        shows = {Ignored: lambda at, server, ignored: seen.append(ignored.why)}  # noqa: RUF012
 
-        def answered(self, *_): ...
-
-        def noted(self, at, server, what):
-            if isinstance(what, Ignored):
-                seen.append(what.why)
-
-    w.listeners.append(Ear())
+    w.observe(Ear())
     w.program("haifa.a").join("chess")
     w.settle()
     counted = {why: n for (kind, why), n in w.notes.items() if kind == "Ignored"}

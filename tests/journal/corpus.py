@@ -25,10 +25,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from support.lab import FORGIVING, Lab, Process, until
 
-from rostra.journal.inputs import Turn, words
 from rostra.journal.segments import Place
 from rostra.journal.writer import INPUTS, RecordingPart, unpacked
 from rostra.names import Domain, Group
+from rostra.observe.recording import Turn, words
 from rostra.protocols.links.config import LinkConfig
 from rostra.sim import LAN, World
 from rostra.sim.journal import SimJournal

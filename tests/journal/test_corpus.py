@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 from journal.corpus import CORPUS, MAKERS
 
-from rostra.journal.inputs import Arrived, Began, Gave, Inner, Packets, Spoken, Started, WasAsked, decoded
+from rostra.observe.recording import Arrived, Began, Gave, Inner, Packets, Spoken, Started, WasAsked, decoded
 from rostra.protocols.links.packets import Data
 from rostra.sim.replay import Recording, recordings, replay
 

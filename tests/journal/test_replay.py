@@ -6,11 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from rostra.core.effects import Asked, Event, SetTimer, Ticked, TimerFired
+from rostra.core.observer import TURN_ENDED, NodeBegan
 from rostra.errors import BadInput
-from rostra.journal.inputs import (
-    FLUSHED,
+from rostra.journal.segments import Place
+from rostra.journal.writer import INPUTS, RecordingPart, unpacked
+from rostra.names import Domain, Endpoint, Group
+from rostra.observe.recording import (
     FORMAT,
-    STARTED,
     Arrived,
     Began,
     Fired,
@@ -23,9 +25,6 @@ from rostra.journal.inputs import (
     effects_of,
     words,
 )
-from rostra.journal.segments import Place
-from rostra.journal.writer import INPUTS, RecordingPart, unpacked
-from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.fifo.events import Heard, JoinAsked, LeaveAsked, Paused, Resumed, Submitted
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
@@ -39,6 +38,9 @@ from rostra.sim.journal import SimJournal, journal_of
 from rostra.sim.replay import changed, recordings, replay, what_if
 from rostra.sim.storm import _Storm
 from rostra.stacks import FifoPlan, NodePlan, make_node, make_stack
+
+HOST = Domain("eu.h1")
+UNBOUNDED = {"wall_us": int, "part_s": 1e9, "bytes_max": 1 << 30, "say": print}
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +92,7 @@ def test_what_is_missing_is_missed(what, incident, tmp_path) -> None:
     (part,) = recording.parts
     kept = list(words(unpacked(part.read_bytes())))
     kind = Arrived if what == "an input is missing" else Gave
-    del kept[next(n for n, word in enumerate(kept) if n > 20 and isinstance(word, kind))]
+    del kept[next(n for n, word in enumerate(kept) if isinstance(word, kind))]
     rewrite(tmp_path, part.name, kept)
     assert replay(recordings(tmp_path)[0]).difference is not None
 
@@ -138,12 +140,15 @@ def test_a_recording_ends_at_its_bound_and_says_so_and_can_be_replayed(tmp_path)
     said: list[str] = []
     parts: list[bytes] = []
     recorder = Recorder(
-        a_beginning(), lambda n, part: parts.append(part), part_s=1, bytes_max=100, say=said.append
+        a_beginning(),
+        lambda n, part: parts.append(part),
+        wall_us=int,
+        part_s=1,
+        bytes_max=100,
+        say=said.append,
     )
     for n in range(50):
-        recorder.turn(n, float(n))
-        recorder.given(TimerFired(("tick",)))
-        recorder.gave([SetTimer(("tick",), 0.25)])
+        recorder.saw(float(n), HOST, TimerFired(("tick",)), [SetTimer(("tick",), 0.25)])
         recorder.written(0, 10)  # the disk says that it holds ten bytes more
     recorder.hand_over()
     assert said == ["it has reached its bound of 0 MB"]
@@ -155,9 +160,11 @@ def test_a_recording_ends_at_its_bound_and_says_so_and_can_be_replayed(tmp_path)
 
 def test_what_cannot_be_recorded_ends_the_recording_and_not_the_node(tmp_path) -> None:
     said: list[str] = []
-    recorder = Recorder(a_beginning(), lambda n, part: None, part_s=1, bytes_max=100, say=said.append)
-    recorder.given(Ticked(0.1))
-    recorder.given(Ticked(0.1))
+    recorder = Recorder(
+        a_beginning(), lambda n, part: None, wall_us=int, part_s=1, bytes_max=100, say=said.append
+    )
+    recorder.saw(0.0, HOST, Ticked(0.1), ())
+    recorder.saw(0.0, HOST, Ticked(0.1), ())
     assert said == ["Ticked cannot be recorded"]
 
 
@@ -183,7 +190,7 @@ def a_beginning() -> Began:
 def rewrite(directory: Path, name: str, kept) -> None:
     """A recording of these words."""
     parts: list[bytes] = []
-    recorder = Recorder(kept[0], lambda n, part: parts.append(part), part_s=1e9, bytes_max=1 << 30, say=print)
+    recorder = Recorder(kept[0], lambda n, part: parts.append(part), **UNBOUNDED)
     for word in kept[1:]:
         recorder._write(word)
     recorder.hand_over()
@@ -222,17 +229,12 @@ def test_groups_with_messages_are_recorded_too(tmp_path) -> None:
 def record(directory: Path, began: Began, events: list[Event]) -> None:
     """Give a node these, one in each turn, and keep a recording of it."""
     parts: list[bytes] = []
-    recorder = Recorder(began, lambda n, part: parts.append(part), part_s=1e9, bytes_max=1 << 30, say=print)
+    recorder = Recorder(began, lambda n, part: parts.append(part), **UNBOUNDED)
     node = make_node(began.plan, make_stack(began.plan, Registry()))
-    recorder.turn(1, 1.0)
-    recorder.given(STARTED)
-    recorder.gave(node.start(1.0))
+    recorder.saw(1.0, node.path, NodeBegan(), node.start(1.0))
     for n, event in enumerate(events, 2):
-        recorder.turn(n, float(n))
-        recorder.given(event)
-        recorder.gave(node.step(float(n), event))
-        recorder.given(FLUSHED)
-        recorder.gave(node.flush(float(n)))
+        recorder.saw(float(n), node.path, event, node.step(float(n), event))
+        recorder.saw(float(n), node.path, TURN_ENDED, node.flush(float(n)))
     recorder.hand_over()
     RecordingPart(f"{began.plan.path}-1-000000.inputs", b"".join(parts), lambda waited, size: None).write(
         Place(directory)

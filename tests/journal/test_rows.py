@@ -5,16 +5,18 @@ from typing import Any
 
 import pytest
 
-from rostra.core.effects import Answer, Asked, EndpointGone, LinkUp, Tell
+from rostra.core.effects import Answer, Asked, Effect, EndpointGone, Event, LinkUp, Tell, TimerFired
+from rostra.core.observer import BESIDE, TURN_ENDED, FramesWritten
 from rostra.groups.attributes import Role
 from rostra.groups.members import Because, Cause, Member
 from rostra.journal.entries import OBSERVERS_MAX, Entry
-from rostra.journal.rows import Scribe
 from rostra.names import Domain, Endpoint, Group
+from rostra.observe.scribe import Scribe
 from rostra.protocols.detect.programs import ProgramEvidence
 from rostra.protocols.fifo import events as adhoc
 from rostra.protocols.fifo.events import Deliver, JoinAsked, LeaveAsked
 from rostra.protocols.flow.messages import Run
+from rostra.protocols.front.events import EndpointsSuspected, EndpointsTrusted, WatchBegan, WatchEnded
 from rostra.protocols.links.events import ChannelClosed, PacketArrived, Transmit
 from rostra.protocols.links.packets import Beat, Data
 from rostra.protocols.relaxed.messages import Interest, InterestChanged, MessageId
@@ -49,19 +51,32 @@ class Desk:
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
-        self.scribe = Scribe(HOST, "agent", 7, self.entries.append, heartbeat_s=10.0)
-        self.scribe.turn(1_000_000, 1.0)
+        self.now = 1.0
+        self.scribe = Scribe(
+            HOST, "agent", 7, self.entries.append, wall_us=lambda: round(self.now * 1e6), heartbeat_s=10.0
+        )
         self._token = 0
+
+    def saw(self, event: Event | None, effects: list[Any]) -> None:
+        """A step; without an event, the end of a turn."""
+        self.scribe.saw(self.now, HOST, event or TURN_ENDED, effects)
+
+    def saw_beside(self, *effects: Effect) -> None:
+        self.scribe.saw(self.now, HOST, BESIDE, effects)
+
+    def heartbeat(self) -> None:
+        self.now = 12.0
+        self.saw(TimerFired(("tick",)), [])
 
     def asks(self, endpoint: Endpoint, request: Any, answer: Any, *more: Any, later_s: float = 0.0) -> None:
         self._token += 1
         asked, answered = Asked(endpoint, self._token, request), Answer(self._token, answer)
         if not later_s:
-            self.scribe.saw(asked, [answered, *more])
+            self.saw(asked, [answered, *more])
             return
-        self.scribe.saw(asked, [])
-        self.scribe.turn(1_000_000 + round(later_s * 1e6), 1.0 + later_s)
-        self.scribe.saw(None, [answered, *more])
+        self.saw(asked, [])
+        self.now += later_s
+        self.saw(None, [answered, *more])
 
     def opened(self, endpoint: Endpoint) -> "Desk":
         self.asks(Endpoint(""), Open("x"), Opened(endpoint))
@@ -110,7 +125,7 @@ def test_a_join_that_was_denied_is_a_refusal_and_nothing_else(desk: Desk) -> Non
 def test_a_program_that_died_left_its_groups_by_crashing(desk: Desk) -> None:
     desk.asks(ANN, Join(CHESS), Done(), Tell((ANN,), Absolute(CHESS, (Member(BOB, (3, 4)),))))
     desk.take()
-    desk.scribe.saw(EndpointGone(ANN, "closed by the peer"), [])
+    desk.saw(EndpointGone(ANN, "closed by the peer"), [])
     kinds = {entry.kind: entry for entry in desk.entries}
     assert list(kinds) == ["member-left", "unfollowed", "closed"]
     assert kinds["member-left"].columns["cause"] == "crash"
@@ -121,10 +136,10 @@ def test_a_program_that_died_left_its_groups_by_crashing(desk: Desk) -> None:
 
 
 def test_a_question_of_a_program_that_died_is_forgotten(desk: Desk) -> None:
-    desk.scribe.saw(Asked(ANN, 900, Resolve("chess", WORLD)), [])
-    desk.scribe.saw(EndpointGone(ANN), [])
+    desk.saw(Asked(ANN, 900, Resolve("chess", WORLD)), [])
+    desk.saw(EndpointGone(ANN), [])
     desk.take()
-    desk.scribe.saw(None, [Answer(900, Absolute(CHESS, ()))])
+    desk.saw(None, [Answer(900, Absolute(CHESS, ()))])
     assert desk.take() == []
 
 
@@ -165,7 +180,7 @@ def test_a_crowd_is_counted_and_its_first_are_named(desk: Desk) -> None:
         desk.asks(each, Watch(CHESS), Done())
     desk.take()
     for n in range(2):
-        desk.scribe.saw(None, [Tell(crowd, Joined(CHESS, (Member(BOB, (1, n + 1)),), Cause.JOIN))])
+        desk.saw(None, [Tell(crowd, Joined(CHESS, (Member(BOB, (1, n + 1)),), Cause.JOIN))])
     first, second = desk.entries
     assert first.columns["told"] == 40
     assert first.columns["observers"] == crowd[:OBSERVERS_MAX]
@@ -175,18 +190,17 @@ def test_a_crowd_is_counted_and_its_first_are_named(desk: Desk) -> None:
 def test_what_repeats_is_told_but_is_no_news(desk: Desk) -> None:
     desk.asks(ANN, Watch(CHESS), Done())
     for _ in range(2):
-        desk.scribe.saw(None, [Tell((ANN,), Left(CHESS, BOB, (1, 2), Cause.LEAVE))])
+        desk.saw(None, [Tell((ANN,), Left(CHESS, BOB, (1, 2), Cause.LEAVE))])
     left = [entry.lines[0].news for entry in desk.entries if entry.kind == "left" and entry.lines]
     assert left == [False, False]
 
 
 def test_a_connection_that_broke_and_came_back_is_not_a_link_that_went_down(desk: Desk) -> None:
-    scribe = desk.scribe
-    scribe.saw(None, [LinkUp(EU, 3)])
-    scribe.saw(ChannelClosed(EU, "reset"), [])
-    scribe.turn(3_000_000, 3.0)
-    scribe.saw(PacketArrived(EU, Beat(1, 1, 0)), [])
-    scribe.saw(PacketArrived(EU, Beat(1, 1, 0)), [])
+    desk.saw(None, [LinkUp(EU, 3)])
+    desk.saw(ChannelClosed(EU, "reset"), [])
+    desk.now = 3.0
+    desk.saw(PacketArrived(EU, Beat(1, 1, 0)), [])
+    desk.saw(PacketArrived(EU, Beat(1, 1, 0)), [])
     assert desk.take() == [
         ("link-up", {"peer": "eu", "life": 3, "cause": "first contact"}),
         ("link-broken", {"peer": "eu", "what": "reset"}),
@@ -195,15 +209,13 @@ def test_a_connection_that_broke_and_came_back_is_not_a_link_that_went_down(desk
 
 
 def test_traffic_is_summed_and_written_with_the_heartbeat(desk: Desk) -> None:
-    scribe = desk.scribe
     said = (InterestChanged(ID, CHESS, Interest.ALL), InterestChanged(ID, CHESS, Interest.NONE))
     for number in (1, 2, 2):
-        scribe.saw(None, [Transmit(EU, Data(1, 1, number, 0, said))])
-    scribe.framed("sent", EU, 3, 500)
-    scribe.saw(PacketArrived(EU, Data(1, 1, 1, 0, said[:1])), [])
+        desk.saw(None, [Transmit(EU, Data(1, 1, number, 0, said))])
+    desk.saw_beside(FramesWritten(EU, 3, 500))
+    desk.saw(PacketArrived(EU, Data(1, 1, 1, 0, said[:1])), [])
     assert desk.take() == []
-    scribe.turn(12_000_000, 12.0)
-    scribe.saw(None, [])
+    desk.heartbeat()
     rows = desk.take()
     assert rows[-1] == ("heartbeat", {})
     assert [(kind, columns["message"], columns["count"]) for kind, columns in rows[:-1]] == [
@@ -217,12 +229,11 @@ def test_traffic_is_summed_and_written_with_the_heartbeat(desk: Desk) -> None:
 
 
 def test_a_watch_is_followed_by_its_watchers_and_its_changes_are_numbered(desk: Desk) -> None:
-    scribe = desk.scribe
-    scribe.watched(ANN, CHESS)
-    scribe.watched(ANN, CHESS)
-    scribe.told(Tell((ANN,), Snapshot(CHESS, (Member(BOB, (1, 1)),), period=4, number=9)))
-    scribe.told(Tell((ANN,), Changed(CHESS, 10, left=(BOB,), cause=Cause.CRASH)))
-    scribe.unwatched(ANN)
+    desk.saw_beside(WatchBegan(ANN, CHESS))
+    desk.saw_beside(WatchBegan(ANN, CHESS))
+    desk.saw_beside(Tell((ANN,), Snapshot(CHESS, (Member(BOB, (1, 1)),), period=4, number=9)))
+    desk.saw_beside(Tell((ANN,), Changed(CHESS, 10, left=(BOB,), cause=Cause.CRASH)))
+    desk.saw_beside(WatchEnded(ANN))
     rows = desk.take()
     assert [kind for kind, _ in rows] == ["followed", "snapshot", "changed", "unfollowed"]
     assert (rows[1][1]["period"], rows[1][1]["number"], rows[1][1]["count"]) == (4, 9, 1)
@@ -239,8 +250,8 @@ def test_a_watch_is_followed_by_its_watchers_and_its_changes_are_numbered(desk: 
 
 
 def test_a_program_that_stalls_is_suspected_with_its_evidence(desk: Desk) -> None:
-    desk.scribe.program_suspected([ANN], ProgramEvidence(5.0, 1.3, 0.8, 0.75, 10.0))
-    desk.scribe.program_trusted([ANN], 2.5)
+    desk.saw_beside(EndpointsSuspected((ANN,), ProgramEvidence(5.0, 1.3, 0.8, 0.75, 10.0)))
+    desk.saw_beside(EndpointsTrusted((ANN,), 2.5))
     assert desk.take() == [
         ("program-suspected", {"member": ANN, "silence_s": 0.8, "limit_s": 10.0}),
         ("program-trusted", {"member": ANN, "latency_us": 2_500_000}),
@@ -270,17 +281,17 @@ def test_a_domain_that_is_lost_is_a_row_for_each_member_and_says_on_whose_word(t
 def test_a_notice_about_nobody_that_was_seen_is_still_a_row(desk: Desk) -> None:
     desk.asks(ANN, Watch(CHESS), Done())
     desk.take()
-    desk.scribe.saw(None, [Tell((ANN,), Without(Domain("us"), Because(EU, Domain("us"), "silent")))])
+    desk.saw(None, [Tell((ANN,), Without(Domain("us"), Because(EU, Domain("us"), "silent")))])
     (entry,) = desk.entries
     assert (entry.kind, entry.lines, entry.rows) == ("without", [], 1)
 
 
 def hears(desk: Desk, who: Endpoint, item: Any) -> None:
-    desk.scribe.saw(None, [Deliver(who, CHESS, item)])
+    desk.saw(None, [Deliver(who, CHESS, item)])
 
 
 def test_in_a_group_with_messages_a_member_is_seen_by_what_its_program_is_handed(desk: Desk) -> None:
-    desk.scribe.saw(JoinAsked(ANN, 9, CHESS, luck=1), [Answer(9, Done())])
+    desk.saw(JoinAsked(ANN, 9, CHESS, luck=1), [Answer(9, Done())])
     hears(desk, ANN, adhoc.Ready(((ANN, Role.BOTH, b""),)))
     hears(desk, ANN, adhoc.Joined(BOB, Role.BOTH))
     hears(desk, ANN, adhoc.Left(BOB, "failed", None))
@@ -301,12 +312,11 @@ def test_messages_are_written_as_runs_with_the_heartbeat_once_for_all_who_got_th
     eve = Endpoint("eu.h1/eve#5")
     desk.opened(eve)
     for who in (ANN, eve):
-        desk.scribe.saw(JoinAsked(who, 9, CHESS, luck=1), [Answer(9, Done())])
+        desk.saw(JoinAsked(who, 9, CHESS, luck=1), [Answer(9, Done())])
         for first in (4, 6, 8):
             hears(desk, who, adhoc.Delivered(BOB, Run(first, 2, b"0123456789")))
     desk.take()
-    desk.scribe.turn(12_000_000, 12.0)
-    desk.scribe.saw(None, [])
+    desk.heartbeat()
     (delivered,) = [columns for kind, columns in desk.take() if kind == "delivered"]
     assert delivered == {
         "group": "chess@world",
@@ -321,12 +331,12 @@ def test_messages_are_written_as_runs_with_the_heartbeat_once_for_all_who_got_th
 
 
 def test_a_stream_begins_and_ends_and_what_is_missing_in_it_is_said(desk: Desk) -> None:
-    desk.scribe.saw(JoinAsked(ANN, 9, CHESS, luck=1), [Answer(9, Done())])
+    desk.saw(JoinAsked(ANN, 9, CHESS, luck=1), [Answer(9, Done())])
     desk.take()
     hears(desk, ANN, adhoc.Delivered(BOB, Run(1, 1, b"x")))
     hears(desk, ANN, adhoc.Gap(BOB, 2, 5))
     hears(desk, ANN, adhoc.Delivered(BOB, Run(6, 1, b"x")))
-    desk.scribe.saw(LeaveAsked(ANN, 10, CHESS), [Answer(10, Done())])
+    desk.saw(LeaveAsked(ANN, 10, CHESS), [Answer(10, Done())])
     rows = [(kind, columns.get("first"), columns.get("last")) for kind, columns in desk.take()]
     assert rows == [
         ("stream-started", 1, None),
@@ -341,12 +351,12 @@ def test_a_stream_begins_and_ends_and_what_is_missing_in_it_is_said(desk: Desk) 
 
 def test_a_stream_that_ends_again_before_it_went_on_behind_a_gap_has_an_end(desk: Desk) -> None:
     """Else what is said in its next membership would be taken for what was due behind the gap."""
-    desk.scribe.saw(JoinAsked(ANN, 9, CHESS, luck=1), [Answer(9, Done())])
+    desk.saw(JoinAsked(ANN, 9, CHESS, luck=1), [Answer(9, Done())])
     desk.take()
     hears(desk, ANN, adhoc.Gap(BOB, 2, 5))
     hears(desk, ANN, adhoc.Left(BOB, "disconnected", 5))
     hears(desk, ANN, adhoc.Gap(BOB, 6, 7))
-    desk.scribe.saw(LeaveAsked(ANN, 10, CHESS), [Answer(10, Done())])
+    desk.saw(LeaveAsked(ANN, 10, CHESS), [Answer(10, Done())])
     rows = [(kind, columns.get("first"), columns.get("last")) for kind, columns in desk.take()]
     assert [row for row in rows if row[0].startswith("stream")] == [
         ("stream-gap", 2, 5),
@@ -358,7 +368,7 @@ def test_a_stream_that_ends_again_before_it_went_on_behind_a_gap_has_an_end(desk
 
 def test_a_member_of_unknown_stamp_is_the_one_that_is_known(desk: Desk) -> None:
     desk.asks(ANN, Watch(CHESS), Done(), Tell((ANN,), Absolute(CHESS, (Member(BOB, (3, 4)),))))
-    desk.scribe.saw(JoinAsked(ANN, 9, CHESS, luck=1), [Answer(9, Done())])
+    desk.saw(JoinAsked(ANN, 9, CHESS, luck=1), [Answer(9, Done())])
     desk.take()
     hears(desk, ANN, adhoc.Ready(((BOB, Role.BOTH, b""),)))
     (entry,) = desk.entries
@@ -367,9 +377,9 @@ def test_a_member_of_unknown_stamp_is_the_one_that_is_known(desk: Desk) -> None:
 
 
 def test_what_is_told_to_somebody_who_only_speaks_to_a_group_is_not_what_its_host_sees(desk: Desk) -> None:
-    desk.scribe.saw(JoinAsked(ANN, 9, CHESS, luck=1), [Answer(9, Done())])
+    desk.saw(JoinAsked(ANN, 9, CHESS, luck=1), [Answer(9, Done())])
     hears(desk, ANN, adhoc.Ready(((ANN, Role.BOTH, b""), (BOB, Role.BOTH, b""))))
-    desk.scribe.saw(JoinAsked(BOB, 10, CHESS, luck=1, role=Role.SUBMIT), [Answer(10, Done())])
+    desk.saw(JoinAsked(BOB, 10, CHESS, luck=1, role=Role.SUBMIT), [Answer(10, Done())])
     before = len(desk.entries)
     hears(desk, BOB, adhoc.Ready(()))
     assert desk.entries[before:] == []

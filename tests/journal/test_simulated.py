@@ -1,6 +1,7 @@
 """A simulated world leaves the journals that a real one would, and they agree with what happened in it."""
 
 from collections import Counter, defaultdict
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pyarrow.parquet as pq
@@ -44,6 +45,12 @@ def test_every_row_is_numbered_and_none_is_missing(stormy) -> None:
             assert (first["nth"], first["of"], first["kind"]) == (0, row["of"], row["kind"])
             assert 0 <= row["nth"] < row["of"]
         assert all(a["at"] <= b["at"] for a, b in pairwise(rows))
+
+
+def test_the_time_of_every_row_is_that_of_the_world(stormy) -> None:
+    for row in stormy:
+        since_2026 = row["at"] - datetime(2026, 1, 1, tzinfo=UTC)
+        assert since_2026 / timedelta(seconds=1) == pytest.approx(row["virtual_s"], abs=1e-6), row["kind"]
 
 
 def test_an_epoch_ends_with_closing_or_in_a_crash(stormy) -> None:

@@ -8,10 +8,10 @@ import pytest
 from rostra.config import WorldFile, parse_world, read_world
 from rostra.errors import BadInput
 from rostra.names import Domain
+from rostra.observe.log import EventLog
 from rostra.protocols.links.config import LinkConfig
 from rostra.runtime.notify import Systemd
 from rostra.runtime.process import Process
-from rostra.runtime.record import EventLog
 from rostra.runtime.reload import Reloaded, reload
 from rostra.runtime.run import Settings, running
 from rostra.runtime.settings import SETTINGS, settle

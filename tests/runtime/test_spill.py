@@ -11,10 +11,10 @@ from typing import ParamSpec
 import pytest
 
 from rostra.names import ROOT, Domain, Group
+from rostra.observe.log import EventLog
 from rostra.protocols.fifo.events import ForgetSpilled, ReadSpilled, Spill, Spilled, SpilledRead
 from rostra.protocols.flow.messages import Run
 from rostra.protocols.flow.runs import block_of, payloads
-from rostra.runtime.record import EventLog
 from rostra.runtime.spill import SpillDisk
 
 G = Group("g", ROOT)

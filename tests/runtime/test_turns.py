@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 
 from rostra.config import WorldConfig
+from rostra.observe.log import EventLog
 from rostra.runtime.process import TURN_CPU_S, WRITES_AT_ONCE, Process
-from rostra.runtime.record import EventLog
 
 
 class PacedProcess(Process):

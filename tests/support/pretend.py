@@ -18,16 +18,17 @@ from typing import Any
 import msgspec
 
 from rostra.core.effects import LinkDown, LinkUp
+from rostra.core.observer import Reporter, Seen
 from rostra.errors import BadInput, Unreachable
 from rostra.groups.items import Joined, Left, Only, Without
 from rostra.names import Domain, Group, Tree, inside, parse_group, parse_host
-from rostra.node import Output
+from rostra.observe.trace import CallAnswered, ProgramTold
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.events import LinkEvidence, Removed, Suspected, Trusted
 from rostra.protocols.relaxed import requests
-from rostra.protocols.relaxed.requests import AnyNotice, Inspect
+from rostra.protocols.relaxed.requests import Inspect
 from rostra.protocols.relaxed.view import Report, ViewChanged
-from rostra.sim.programs import SimCall, SimProgram
+from rostra.sim.programs import SimProgram
 from rostra.sim.world import World
 from rostra.transport.addresses import TcpAddress
 from rostra.web.api import dashboard
@@ -210,16 +211,18 @@ class PretendLab:
             hear(self.state)
 
 
-class Pretend:
+class Pretend(Reporter):
     """A simulated world and everything that a dashboard needs of it."""
 
     def __init__(self, hosts: Iterable[str] = HOSTS, *, places: bool = True) -> None:
+        links = dict.fromkeys((LinkUp, LinkDown, Suspected, Trusted, Removed), self._link_changed)
+        self.shows = {ProgramTold: self._told, CallAnswered: self._answered, **links}
         self.world = World(
             7,
             Tree.of(parse_host(host) for host in hosts),
             timers=LinkConfig.lan().over_datagrams(),
             history=False,
-            listeners=[self],
+            observers=[self],
         )
         self.lab = PretendLab(self.world)
         self.places = {path: PretendPlace(self, path) for path in self.world.processes} if places else {}
@@ -256,17 +259,17 @@ class Pretend:
 
     # For the world: what happened
 
-    def told(self, at: float, program: SimProgram, notice: AnyNotice, reports: list[Report]) -> None:
-        if program.host in self.places:
-            self.places[program.host].told(program, reports)
+    def _told(self, at: float, host: Domain, told: ProgramTold) -> None:
+        if host in self.places:
+            self.places[host].told(told.program, told.reports)
 
-    def answered(self, at: float, call: SimCall) -> None:
-        if call.program is not None:
-            self.touched[call.program.host] = True
+    def _answered(self, at: float, host: Domain, answered: CallAnswered) -> None:
+        if answered.call.program is not None:
+            self.touched[host] = True
 
-    def noted(self, at: float, server: Domain, what: Output) -> None:
+    def _link_changed(self, at: float, server: Domain, what: Seen) -> None:
         place = self.places.get(server)
-        if place is None or not isinstance(what, LinkUp | LinkDown | Suspected | Trusted | Removed):
+        if place is None:
             return
         self.touched[server] = True
         match what:

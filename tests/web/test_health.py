@@ -19,9 +19,9 @@ from rostra.client import connect
 from rostra.config import parse_world
 from rostra.errors import BadInput
 from rostra.names import Domain
+from rostra.observe.log import EventLog
 from rostra.runtime.lag import BUCKETS_S, Lag
 from rostra.runtime.process import Process
-from rostra.runtime.record import EventLog
 from rostra.runtime.run import Settings, running
 from rostra.runtime.vitals import RELATIONS, LinkVitals, NodeVitals, Vitals
 from rostra.transport.addresses import SocketPath, TcpAddress

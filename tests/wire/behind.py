@@ -35,8 +35,8 @@ from rostra.errors import UNDECODABLE, BadInput, BadName, Malformed
 from rostra.groups.attributes import AnyAttributes, DelegateAttributes, FifoAttributes
 from rostra.groups.kinds import FIFO
 from rostra.groups.members import Cause, Member
-from rostra.journal import inputs
 from rostra.names import ROOT, Domain, Endpoint, Group, parse_endpoint, parse_scope
+from rostra.observe import recording
 from rostra.protocols.channel.messages import ALL, LAN, Datagram
 from rostra.protocols.fifo import events as ev
 from rostra.protocols.fifo import messages as fifo
@@ -371,14 +371,14 @@ class Target:
             self.decoded("arena", None)
 
     def recording(self, luck: Random) -> None:
-        packets = inputs.Packets("lab")
+        packets = recording.Packets("lab")
         said = [bent(msgpack.encode(made(luck.choice(RECORDED), luck)), luck) for _ in range(3)]
         part = b"".join(len(word).to_bytes(4, "little") + word for word in said)
         try:
-            for word in inputs.words(luck.choice((part, bent(part, luck)))):
+            for word in recording.words(luck.choice((part, bent(part, luck)))):
                 self.decoded("recording", word)
-                if not isinstance(word, inputs.Began):
-                    inputs.events(word, packets)  # type: ignore[arg-type]
+                if not isinstance(word, recording.Began):
+                    recording.events(word, packets)  # type: ignore[arg-type]
         except BadInput:
             self.decoded("recording", None)
 
@@ -421,13 +421,13 @@ class Watched(Net):
 
 
 RECORDED = [
-    inputs.Turn,
-    inputs.Arrived,
-    inputs.OpenedChannel,
-    inputs.Closed,
-    inputs.Spoken,
-    inputs.Met,
-    inputs.Gave,
+    recording.Turn,
+    recording.Arrived,
+    recording.OpenedChannel,
+    recording.Closed,
+    recording.Spoken,
+    recording.Met,
+    recording.Gave,
 ]
 
 FAIR = [Target.attachment, Target.attachment, Target.control, Target.control]

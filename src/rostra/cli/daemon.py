@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rostra.config import WorldConfig, read_world
 from rostra.names import Domain
-from rostra.runtime.record import EventLog
+from rostra.observe.log import EventLog
 from rostra.runtime.run import Beside, Settings, run
 from rostra.runtime.settings import BY_NAME, SETTINGS, Choices, Role, settle
 from rostra.transport.addresses import Address, TcpAddress, default_socket

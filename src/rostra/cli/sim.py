@@ -28,7 +28,8 @@ from rostra.cli.common import EXIT_FAILED, EXIT_MISUSE, EXIT_OK, command, compla
 from rostra.cli.house import HouseCommand, HouseGroup
 from rostra.cli.output import Plain, say
 from rostra.errors import BadInput, BadStory
-from rostra.sim.storm import STORMS, StormFailed, StormOutcome, storm
+from rostra.sim.outcome import StormOutcome
+from rostra.sim.storm import STORMS, StormFailed, storm
 from rostra.sim.story import Story, tell
 
 SimulatedJournal = Annotated[

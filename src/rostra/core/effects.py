@@ -33,6 +33,10 @@ class Effect(Struct, frozen=True):
     """An order to the driver."""
 
 
+class Observation(Effect, frozen=True):
+    """Orders nothing: for observers (`core/observer.py`) only. Drivers need not know its subclasses."""
+
+
 # Events
 
 
@@ -152,14 +156,14 @@ class Secure(Effect, frozen=True):
     record: KeyedRecord
 
 
-class Ignored(Effect, frozen=True):
+class Ignored(Observation, frozen=True):
     """Something arrived and changed nothing. Never silent: it is traced, and counted by `why`."""
 
     what: str
     why: str  # from a small fixed set: it becomes a metric's label
 
 
-class Noted(Effect, frozen=True):
+class Noted(Observation, frozen=True):
     """Something worth a line in the trace and a counter happened inside: a row made, a collection closed."""
 
     what: str  # from a small fixed set

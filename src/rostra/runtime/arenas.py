@@ -1,21 +1,20 @@
-"""Arenas: memory that an agent shares with its programs, in which a block of messages stands once for all.
+"""Shared memory for large blocks of group messages: written once by the agent, read by all its programs.
 
-    a block for many programs ──▶ a slot of the group's arena ──▶ `Lent`, a few bytes, to each
+    a block for many programs ──▶ a slot of the group's arena ──▶ `Lent`, a few bytes, to each program
                                      ▲                                │
-                                     └── free ◀── the last has given it back (`Returned`)
+                                     └── free ◀── the last program has given it back (`Returned`)
 
-Through sockets the kernel copies every block into and out of each of them. An arena is written once, and each
-program decodes its messages straight out of it.
+Through sockets the kernel would copy every block once into and once out of each of them. An arena is written
+once, and each program decodes its messages straight out of it.
 
-**Who reads what.** An arena belongs to one group, and to those of its receivers who were there when it was
-made: each is offered a ticket, fetches the memory with it (`Listener`) and says `Mapped`. A new one needs a
-new arena, and so does a group that somebody has left. So whoever can read an arena was a receiver for as long
-as anything was written to it. The memory is sealed: programs can map it for reading only, and nobody can make
-it shorter under somebody who reads.
+**Who can read it.** An arena belongs to one group and to the receivers that were in it when the arena was
+made. Each is offered a ticket, fetches the memory with it (`Listener`) and answers `Mapped`. When a receiver
+joins or leaves, the group gets a new arena. So a program that can read an arena was a receiver for as long as
+anything was written to it. The memory is sealed: programs can map it for reading only, and cannot resize it.
 
-**What if it does not work.** A program that has not mapped the arena, holds its share of it already, is on
-TCP or says that it cannot: each gets the block itself in a `Delivery`, as if there were no arenas. So does
-everybody when no slot is free. Whoever does not give back takes a share away and delays nobody.
+**Fallback.** A program that has not mapped the arena, holds its share of slots already, is on TCP or answers
+that it cannot map gets the block itself in a `Delivery`. If no slot is free, all programs do. A program that
+does not give slots back uses up its own share and delays no other.
 """
 
 import os
@@ -217,7 +216,7 @@ class Arenas:
         return None
 
     def returned(self, program: "ProgramConnection", number: int, begins: tuple[int, ...]) -> BadInput | None:
-        """These are free once everybody has given them back; or what the program did wrong."""
+        """These slots are free once every holder has returned them; or what the program did wrong."""
         arena = self._numbers.get(number)
         if arena is None and number <= self._numbered:
             return None  # retired meanwhile

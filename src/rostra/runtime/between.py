@@ -1,12 +1,12 @@
-"""Multicast between sites: the group in which the servers of several clusters hear each other (X-108).
+"""IP multicast between clusters: one group in which their servers receive each other's datagrams (X-108).
 
     server of eu ── one datagram ──▶ 239.192.0.1:7790 ──▶ servers of us, ap, ...
                  ── one each ──────▶ servers that are not in that group
 
-Only where the world file says so (`between`), since nobody can find out whether the routers between sites
-carry multicast; what they do not carry is asked for again, and comes by unicast. Servers tell each other with
-their address in which group they listen. What is said there is sealed with the speaker's key like everything
-between clusters, so who overhears it cannot add to it.
+Used only where the world file says so (`between`): a server cannot find out whether the routers between sites
+forward multicast. What they drop is requested again, and comes by unicast. A server announces the group in
+which it listens together with its address. Datagrams are sealed with the sender's key, like all between
+clusters: other hosts in the multicast group cannot forge them.
 """
 
 import contextlib

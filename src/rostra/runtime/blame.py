@@ -1,11 +1,11 @@
-"""Whose message made a node fail, and how long that peer is held off then.
+"""A peer whose message made a node fail is held off after the restart, for longer each time.
 
-    a step fails on a peer's message ──▶ its name to the log and to disk, and the process ends
+    a step fails on a peer's message ──▶ the peer's name to the log and to disk; the process ends
     the next life begins             ──▶ that peer is held off for 1 s, then 2 s, 4 s, ... at most 10 min
 
-A node that could not finish a step must stop. If what stopped it comes again with the same peer's next words,
-it would do so for ever, and take all its other neighbours with it: they are served meanwhile. Ten minutes
-without a failure after a peer was let in, and it is forgiven. Without a state directory only the log knows.
+A node that could not finish a step must stop. If the peer then sent the same message again, the node would
+crash in a loop and take its other neighbours with it; they are served meanwhile. A peer that was let in again
+and caused no failure for ten minutes is forgiven. Without a state directory only the log has the name.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
-"""The sockets of the data channel: UDP for what is sent in groups with delivery (`protocols/channel`).
+"""The sockets of the data channel: UDP for the messages of groups with delivery (`protocols/channel`).
 
-A process has one socket for everything but multicast, which each LAN, and each group of clusters, has a
-receiving socket of its own for.
+A process has one socket for unicast and for sending. For receiving multicast it has one more for each LAN,
+and one for each multicast group between clusters.
 """
 
 import secrets

@@ -1,4 +1,4 @@
-"""Nodes whose disks may be full: what cannot be stored is not promised.
+"""Stacks of nodes whose disk may be full: what cannot be stored is not promised.
 
 A seat:
 
@@ -6,12 +6,12 @@ A seat:
                                                                    │ none
                                                                    └──▶ waits, and is tried again
 
-A vote, a term and records are on disk before an answer leaves (C-160, C-012). Without room, the message
-that asks for one waits, and what the same peer says after it waits with it, so that their order stays. Links
-that end are heard at once: a leader without a majority must resign, whatever its disk does.
+Votes, terms and records are on disk before an answer leaves (C-160, C-012). Without room the message that
+asks for one waits, and later messages of the same peer wait behind it, so that their order stays. The end of
+a link is passed on at once: a leader without a majority must resign, whatever its disk does.
 
 A server without replicas: a claim of its own scope is refused, and the claimer may try again; a release is
-not answered, so that it is sent again; what hosts held that are gone is released when there is room.
+not answered, so that it is sent again; claims of hosts that are gone are released when there is room.
 """
 
 from collections.abc import Callable, Sequence
@@ -66,7 +66,7 @@ class DurableSeat(Stack):
     def step(self, now: Instant, event: Event) -> Sequence[Effect]:
         match event:
             case LinkDown(peer) | LinkUp(peer) | LinkMoved(peer):
-                # What it said in an earlier epoch is answered to nobody.
+                # Messages of an earlier epoch are not answered.
                 self._waiting = [each for each in self._waiting if _sender(each) != peer]
             case Received(sender, message):
                 behind = any(_sender(each) == sender for each in self._waiting)

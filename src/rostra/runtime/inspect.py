@@ -1,6 +1,6 @@
 """What a process knows about one of its nodes, as a document for people, tools and tests.
 
-Whoever asks may wait for news: the answer then comes when something was recorded, a moment later, so that a
+A request may wait for news (long polling): it is answered shortly after the next event is recorded, so that a
 burst of events is one document.
 """
 
@@ -190,6 +190,6 @@ def _link(process: "Process", hosted: "HostedNode", link: Link) -> dict[str, Any
         "channel": "this process"
         if link.peer in process.hosted_nodes
         else (channel.connection.peer if channel is not None else None),
-        "last_evidence": hosted.evidence.get(link.peer),
+        "last_evidence": process.node_log.evidence.get((hosted.path, link.peer)),
         "trouble": hosted.trouble.get(link.peer),
     }

@@ -1,23 +1,23 @@
-"""The journals of a process: a scribe and a writer for each of its nodes, and one pen for all.
+"""The journals of a process: a scribe and a writer for each of its nodes, and one writing thread for all.
 
-Nodes are stepped by the process, which shows their scribes everything; nobody waits for a disk. What goes
-wrong with the disk is said in the log, counted, and no concern of the nodes.
+Scribes and recorders observe the nodes; no node waits for a disk. Trouble with the disk is logged and
+counted, and does not affect the nodes.
 """
 
 import asyncio
 import sys
-import time
 from importlib.metadata import version
 from typing import Any, Final
 
 from rostra.errors import BadInput
 from rostra.journal.bounds import Bounds
 from rostra.journal.entries import Identity, Role
-from rostra.journal.inputs import Recorder
-from rostra.journal.rows import Scribe
 from rostra.journal.schema import VERSION
 from rostra.journal.segments import Place
 from rostra.journal.writer import Pen, RecordingPart, Writer
+from rostra.names import Domain
+from rostra.observe.recording import Recorder
+from rostra.observe.scribe import Scribe
 from rostra.runtime.process import HostedNode, Process
 
 CLOSE_TIMEOUT_S: Final = 15.0
@@ -32,7 +32,7 @@ class Journals:
     def __init__(self, at: str, bounds: Bounds, process: Process) -> None:
         self.scribes: list[Scribe] = []
         self.writers: list[Writer] = []
-        self._recorders: list[Recorder] = []
+        self._recorders: dict[Domain, Recorder] = {}
         self._process = process
         self._loop = asyncio.get_running_loop()
         self._bounds = bounds
@@ -42,9 +42,9 @@ class Journals:
         sys.setswitchinterval(SWITCH_S)
         self._pen = Pen(self._place, say=self._from_anywhere, lost=self._lost)
 
-    def open(self, hosted: HostedNode) -> None:
-        """Begin the epoch of one node. A place that is not ours is refused; a disk that fails is not: it may
-        be better later."""
+    def open(self, hosted: HostedNode, led_by: Domain | None = None) -> None:
+        """Begin the epoch of one node, which this replica leads if one does. A place that is not ours is
+        refused; a disk that fails is not: it may be better later."""
         process, path, epoch = self._process, hosted.path, hosted.node.incarnation
         try:
             self._place.claim(path, epoch)
@@ -62,14 +62,22 @@ class Journals:
             self._say(f"cannot begin at {self._place.name}: {error}")
         role: Role = "agent" if hosted.is_agent else "server"
         writer = Writer(Identity(process.world.name, path, role, epoch), self._pen, self._bounds)
-        scribe = Scribe(path, role, epoch, writer.take, heartbeat_s=self._bounds.segment_s)
-        scribe.turn(time.time_ns() // 1000, process.now)
-        scribe.started(_beginning(process, hosted))
+        scribe = Scribe(
+            path,
+            role,
+            epoch,
+            writer.take,
+            wall_us=process.wall_clock_us,
+            heartbeat_s=self._bounds.segment_s,
+        )
+        scribe.started(process.now, _beginning(process, hosted))
         self.scribes.append(scribe)
         self.writers.append(writer)
-        process.keep_journal(hosted, scribe)
-        if hosted.replica is None:
+        hosted.observers += (scribe,)
+        if led_by is None:
             self.record(hosted)
+        elif (recorder := self._recorders.get(led_by)) is not None:
+            hosted.observers += (recorder.of_server(),)
 
     def record(self, hosted: HostedNode) -> None:
         """Keep every input of a node, if that is wanted. What a server is given that a replica leads is in
@@ -88,12 +96,13 @@ class Journals:
         recorder = Recorder(
             began,
             put,
+            wall_us=self._process.wall_clock_us,
             part_s=self._bounds.segment_s,
             bytes_max=self._bounds.record_mb << 20,
             say=ended,
         )
-        self._recorders.append(recorder)
-        self._process.record_inputs(hosted, recorder)
+        self._recorders[path] = recorder
+        hosted.observers += (recorder,)
 
     @property
     def waiting(self) -> int:
@@ -102,13 +111,12 @@ class Journals:
 
     async def close(self) -> None:
         """Write what waits. If the nodes were shut down, the last row of each says why."""
-        for scribe in self.scribes:
-            scribe.turn(time.time_ns() // 1000, self._process.now)
-            if self._process.ended is not None:
-                scribe.closing(self._process.ended)
+        if self._process.ended is not None:
+            for scribe in self.scribes:
+                scribe.closing(self._process.now, self._process.ended)
         for writer in self.writers:
             writer.hand_over()
-        for recorder in self._recorders:
+        for recorder in self._recorders.values():
             recorder.hand_over()
         if not await self._loop.run_in_executor(None, self._pen.close, CLOSE_TIMEOUT_S):
             self._say(f"{self.waiting} rows are lost: the disk did not take them in time")

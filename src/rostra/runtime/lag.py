@@ -1,8 +1,8 @@
-"""How late is our own loop? Measured all the time, because a loop that is late blames its peers.
+"""How late is our own event loop? Measured all the time: a node whose loop is late suspects its peers.
 
-A timer that is due every quarter of a second finds out how much later than that it runs. Whoever asks gets a
-histogram; a long lateness is recorded, since it explains suspicions that others will have had of us. Every
-turn is measured too: how long the loop did not look at its sockets, and the processor time that it used.
+A timer that is due every 250 ms measures how much later it runs, for a histogram. A long delay is recorded:
+it explains why others suspected us. For every turn the time away from the sockets and the processor time are
+measured too.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from rostra.runtime.record import EventLog
+from rostra.observe.log import EventLog
 
 EVERY_S: Final = 0.25
 

@@ -1,11 +1,11 @@
-"""Control links over TCP: who calls whom, who is let in, and what a broken connection means.
+"""Control links over TCP: which side dials, which peers are accepted, and what a broken connection means.
 
-    dialling side ── connect, Hello ──▶ accepting side: right world, version, neighbour? nobody else
-                  ◀── Hello ─────────── by that name? If not: a Refusal that says so
+    dialling side ── connect, Hello ──▶ accepting side: right world and version? a neighbour, and not linked
+                  ◀── Hello ─────────── under that name already? If not: a Refusal that says why
 
 A connection is only a channel. When it breaks, the link above resumes on the next one without loss (C-032),
-so all there is to do here is to call again, for ever, and to say once why it does not work. A neighbour with
-replicas is called at each of their addresses in turn: only the one that leads lets anybody in.
+so this module dials again, without end, and logs once why it fails. A neighbour with replicas is dialled at
+each of their addresses in turn: only the leader accepts.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ import random
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from rostra.core.observer import FramesWritten
 from rostra.errors import (
     Malformed,
     NameInUse,
@@ -23,6 +24,7 @@ from rostra.errors import (
     Unreachable,
 )
 from rostra.names import Domain
+from rostra.observe.log import long_time
 from rostra.protocols.links.core import OLDER, WE_ARE_OLDER
 from rostra.protocols.links.events import ChannelClosed, ChannelOpened, PacketArrived
 from rostra.protocols.links.packets import AHEAD_MS_MAX, SESSIONS_PER_LIFE, AnyPacket, Beat, Hello
@@ -48,7 +50,7 @@ LINK_DOWN: Final = "link down: "
 
 REPLICA_TIMEOUT_S: Final = 1.0
 """How long one of several replicas may take to be reached, and again to greet us: one that stands still or is
-cut off must not keep us from the others. Below two round trips, nobody is found."""
+cut off must not keep us from the others. Below two round trips, none is reached."""
 
 WRITTEN_BYTES: Final = 256 << 10
 """What is handed to the transport at once. Raising it: fewer calls; more memory for a neighbour that does not
@@ -121,8 +123,8 @@ class LinkEnd:
                     return
                 size += len(frames[-1])
             self.connection.write(frames[0] if len(frames) == 1 else b"".join(frames))
-            if self.hosted.scribe is not None:
-                self.hosted.scribe.framed("sent", self.peer, len(frames), size)
+            if self.hosted.observers:
+                self.process.report(self.hosted, FramesWritten(self.peer, len(frames), size))
 
     # From the connection
 
@@ -183,7 +185,7 @@ class LinkEnd:
 
 
 def let_in(process: "Process", hello: Hello) -> "HostedNode | RostraError":
-    """Whom of this process a caller reaches, or why nobody: the accepting side of the handshake."""
+    """Which node of this process a caller reaches, or why none: the accepting side of the handshake."""
     hosted = process.hosted_nodes.get(hello.to)
     if hosted is None and hello.to in process.world.replicas:
         return NotAllowed(
@@ -222,7 +224,7 @@ def let_in(process: "Process", hello: Hello) -> "HostedNode | RostraError":
         and not link.suspected
         and not link.is_echoed_by(hello)
     ):
-        # A second process under the same name (C-016), or somebody who only says so: the peer itself knows
+        # A second process under the same name (C-016), or one that only says so: the peer itself knows
         # our session, also after it lost its connection. One that merely restarted has lost its old
         # connection, or will be suspected soon; it calls again and is let in then.
         return NameInUse(
@@ -269,14 +271,6 @@ def of_an_older_life(hosted: "HostedNode", hello: Hello) -> RostraError | None:
     return NotAllowed(f"{peer} met {me} again after this: {why}", fix="call again in a moment")
 
 
-def long_time(ms: int) -> str:
-    """For people, who may have set a clock wrong by a minute or by a century."""
-    for unit, size in (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000)):
-        if ms >= 2 * size:
-            return f"{ms // size} {unit}"
-    return f"{ms / 1000:g} s"
-
-
 class LinkDialler:
     """Calls one neighbour, for ever."""
 
@@ -305,7 +299,7 @@ class LinkDialler:
             self._turn += 1
 
     def _lost(self, why: str) -> None:
-        """One that merely broke is resumed where it was; whoever fell silent is sought elsewhere."""
+        """A connection that broke is resumed where it was; a peer that fell silent is sought elsewhere."""
         if why.startswith(LINK_DOWN) and len(self.addresses) > 1:
             self._shunned = (self.address, self._process.loop.time() + SHUN_S)
             self._call_another()
@@ -332,7 +326,7 @@ class LinkDialler:
                 delay_s = min(delay_s, BETWEEN_REPLICAS_S)
 
     async def _call(self) -> LinkEnd | None:
-        """One connection, from beginning to end; none if there was nobody to talk to."""
+        """One connection, from beginning to end; none if no address could be reached."""
         ends: list[LinkEnd] = []
         alone = len(self.addresses) == 1
 

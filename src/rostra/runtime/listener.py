@@ -1,8 +1,8 @@
-"""Listening sockets, and what happens until a caller has said who it is.
+"""Listening sockets, and connections whose caller is not identified yet.
 
-A caller that says nothing for a few seconds, talks nonsense or is of another world is shown out with a
-reason. However many of them come, they cannot take the place of those who have been let in, nor the files
-that the process itself needs: whoever comes when there is no room is told so, and counted.
+A caller that sends nothing for a few seconds, sends what cannot be decoded or belongs to another world is
+disconnected with a reason. However many there are, they cannot take the places of identified peers, nor the
+file descriptors that the process itself needs: a caller for which there is no room is told so, and counted.
 """
 
 import asyncio
@@ -230,7 +230,7 @@ class Listener:
             check_directory(path.parent)
             _remove_if_dead(path)
             listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            # Nobody may come in between the creation of the file and its mode.
+            # No program may connect between the creation of the file and the change of its mode.
             old = os.umask(0o777 & ~mode)
             try:
                 listener.bind(str(path))
@@ -264,7 +264,7 @@ class Listener:
             caller.tick()
 
     def caller(self) -> Connection:
-        """Somebody knocks."""
+        """A connection was accepted."""
         process = self.process
         connection = Connection(process, FrameReader(process.world.name, *self.kinds, trusted=False))
         connection.count_in(process.half_received_of_strangers)

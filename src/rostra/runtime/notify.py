@@ -1,6 +1,6 @@
-"""What systemd is told, if it started us (`sd_notify`): ready, reloading, stopping, and that the loop turns.
+"""Notifications to systemd, if it started us (`sd_notify`): ready, reloading, stopping, watchdog.
 
-A watchdog that is fed from the node's own loop restarts a daemon whose loop is stuck, and no other.
+The watchdog is fed from the node's own event loop, so a daemon whose loop is stuck is restarted.
 """
 
 import asyncio

@@ -1,19 +1,19 @@
-"""A process: one or several nodes on a real machine, and the turns in which they live.
+"""A process: one or several nodes on a real machine, stepped in turns of the event loop.
 
     sockets, timers ──▶ step the nodes, as input arrives            ┐
-                        let the nodes of this process talk it out   │ one turn
+                        exchange packets between nodes of this      │ one turn
+                        process until none is left                  │
                         write once to every peer and every program  ┘
 
-Everything that is ready when the loop wakes up is stepped first; only then are the nodes flushed, and each
+All input that is ready when the loop wakes up is stepped first; only then are the nodes flushed, and each
 peer is written to once. Under load a turn grows and its costs are shared by more messages; without load a
-turn is one message long and nothing waits. All events of one turn happen at one instant, and no two turns at
-the same.
+turn is one message long and nothing waits. All events of one turn have the same time, and no two turns do.
 
-No turn is long: work for programs that can wait (`at_end_of_turn`), and what is left to write, goes on in the
-next turn once this one has used `TURN_CPU_S`. Between two turns the loop looks at its sockets, so links and
-pings never wait for a crowd.
+Turns are short: once a turn has used `TURN_CPU_S`, work for programs that can wait (`at_end_of_turn`) and the
+rest of the writes go on in the next one. Between two turns the loop reads its sockets, so links and pings
+never wait for a crowd.
 
-Nodes in one process exchange the same packets as nodes far apart, in the same turn and without bytes (C-017).
+Nodes of one process exchange the same packets as nodes far apart, in the same turn and without bytes (C-017).
 """
 
 import asyncio
@@ -32,12 +32,11 @@ from rostra.config import WorldConfig
 from rostra.core.effects import (
     Answer,
     CancelTimer,
+    Effect,
     Event,
-    Ignored,
     LinkDown,
     LinkMoved,
     LinkUp,
-    Noted,
     Persist,
     Secure,
     SetTimer,
@@ -45,24 +44,36 @@ from rostra.core.effects import (
     TimerFired,
     TimerKey,
 )
+from rostra.core.observer import (
+    BESIDE,
+    TURN_ENDED,
+    DiskRefused,
+    NeighbourAdded,
+    NodeBegan,
+    NodeDropped,
+    NodeEnding,
+    Observer,
+    Reporters,
+    Seen,
+    with_observations,
+)
 from rostra.core.stack import Stack
 from rostra.errors import RostraError, StoreFailed
-from rostra.journal.inputs import FLUSHED, STARTED, Began, Met, NodeStopped, Recorder, ServerRecorder
-from rostra.journal.rows import Scribe
 from rostra.names import Domain, dials, parent
 from rostra.node import Node, Output
+from rostra.observe.log import EventLog
+from rostra.observe.node_log import NodeLog
+from rostra.observe.recording import Began
 from rostra.protocols.election.core import Ballot
 from rostra.protocols.election.events import (
     Begun,
     Clock,
     Committed,
-    Follow,
     FollowerLinked,
     Lead,
     Resign,
     StallDetected,
     StateReceived,
-    TermRefused,
 )
 from rostra.protocols.fifo.events import (
     Broadcast,
@@ -74,7 +85,6 @@ from rostra.protocols.fifo.events import (
     Spill,
     Spilled,
     SpilledRead,
-    Tuned,
 )
 from rostra.protocols.fifo.events import Transmit as Speak
 from rostra.protocols.flow.config import FifoConfig
@@ -86,12 +96,8 @@ from rostra.protocols.links.events import (
     ChannelClosed,
     ChannelOpened,
     Forgotten,
-    LinkEvidence,
     PacketArrived,
-    Removed,
-    Suspected,
     Transmit,
-    Trusted,
 )
 from rostra.protocols.relaxed.registry import RegistryRecord
 from rostra.replica import Replica
@@ -100,11 +106,10 @@ from rostra.runtime.blame import Blame
 from rostra.runtime.data import DataChannel
 from rostra.runtime.inspect import InspectPatience, document
 from rostra.runtime.lag import Lag
-from rostra.runtime.links import LinkDialler, LinkEnd, long_time
+from rostra.runtime.link_acts import LinkActs
+from rostra.runtime.links import LinkDialler, LinkEnd
 from rostra.runtime.listener import Listener
 from rostra.runtime.programs import Programs
-from rostra.runtime.record import EventLog
-from rostra.runtime.reports import LinkReports
 from rostra.runtime.spill import SpillDisk
 from rostra.runtime.store import DiskStore
 from rostra.transport.connection import Connection, HalfReceived
@@ -124,9 +129,6 @@ need."""
 
 DISK_AGAIN_S: Final = 1.0
 """How often a disk that had no room is tried again."""
-
-DECIDED_BY_DISK: Final = ("votes", "claims")
-"""What a node does not do without room on its disk, so that its recording ends there."""
 
 TURN_CPU_S: Final = 0.02
 """Processor time after which a turn takes on no more work that can wait; the last piece may take as long.
@@ -148,16 +150,11 @@ class HostedNode:
         self.channels: dict[Domain, LinkEnd] = {}
         self.timers: dict[TimerKey, asyncio.TimerHandle] = {}
         self.trouble: dict[Domain, str] = {}  # why a peer that we call cannot be reached, while that is so
-        self.met: dict[Domain, int] = {}  # which incarnation of each peer we were linked with last
-        self.evidence: dict[
-            Domain, LinkEvidence
-        ] = {}  # behind the present suspicion, or the last removal, of each peer
         self.unwritten: dict[Domain, RegistryRecord] = {}  # by scope: what the disk had no room for yet
         self.replica: Replica | None = None  # of a seat, and of a server that leads: what both belong to
         self.take_waiting: Callable[[], list[Event]] = list  # what a disk without room has held up
         self.gone = False  # another replica leads: nothing happens to this node any more
-        self.scribe: Scribe | None = None  # if a journal is kept
-        self.recorder: Recorder | ServerRecorder | None = None  # if every input is kept too
+        self.observers: tuple[Observer, ...] = ()  # of every step
 
     @property
     def is_seat(self) -> bool:
@@ -193,7 +190,7 @@ class Process:
         self.half_received_of_programs = HalfReceived(PROGRAMS_BYTES_MAX)
         self.files_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.http: str | None = None  # where health, metrics and the dashboard are
-        self.secret = secrets.token_urlsafe()  # what the dashboard of this process shows to it; nobody else's
+        self.secret = secrets.token_urlsafe()  # what the dashboard of this process alone shows to it
         self._seats: list[HostedNode] = []
         self._diallers: dict[tuple[Domain, Domain], LinkDialler] = {}  # by node and peer
         self._in_turn = False
@@ -206,44 +203,39 @@ class Process:
         self._stopped = False
         self.ended: str | None = None  # why, after a clean end
         self._disks_due = self.now  # when to try again what a disk did not take
-        self._witnesses: list[Scribe | Recorder] = []
         self._paced: list[tuple[Programs, Link]] = []  # an agent's programs wait for its link to the domain
-        reports = LinkReports(self)
-        self._do: dict[type, Callable[[HostedNode, Any], None]] = {
+        self.node_log = NodeLog(record)
+        self._reporters = Reporters()
+        self._reporters.add(self.node_log)
+        links = LinkActs(self)
+        acts: dict[type, Callable[[HostedNode, Any], None]] = {
             Tell: self._tell,
             Answer: self._answer,
             Transmit: self._transmit,
-            Ignored: self._ignored,
-            Noted: self._noted,
             SetTimer: self._set_timer,
             CancelTimer: self._cancel_timer,
             Persist: self._persist,
             Secure: self._persist,
-            LinkUp: reports.link_up,
-            LinkDown: reports.link_down,
-            LinkMoved: reports.link_moved,
-            Awaited: reports.awaited,
-            Suspected: reports.suspected,
-            Trusted: reports.trusted,
-            Removed: reports.removed,
+            LinkUp: links.up,
+            LinkMoved: links.up,
+            LinkDown: links.down,
+            Awaited: links.awaited,
+            Forgotten: links.forgotten,
             Deliver: self._deliver,
             Cast: self.data.cast,
             Speak: self.data.transmit,
             Broadcast: self.data.broadcast,
             Located: self._located,
-            Tuned: self._tuned,
             Spill: self._spill,
             ReadSpilled: self._read_spilled,
             ForgetSpilled: self._forget_spilled,
             Lead: self._seat_ordered,
             Resign: self._seat_ordered,
-            Follow: self._follow,
             StateReceived: self._seat_ordered,
             FollowerLinked: self._seat_ordered,
             Committed: self._seat_ordered,
-            TermRefused: self._term_refused,
-            Forgotten: reports.forgotten,
         }
+        self._do = with_observations(acts, self.carried_out)
 
     def clock(self) -> float:
         """What time it is; another one where time is pretended."""
@@ -252,6 +244,10 @@ class Process:
     def wall_clock_ms(self) -> int:
         """Since 1970: what numbers of other nodes are compared with."""
         return time.time_ns() // 1_000_000
+
+    def wall_clock_us(self) -> int:
+        """Since 1970, when this turn began."""
+        return time.time_ns() // 1000 - round((self.clock() - self.now) * 1e6)
 
     # The nodes
 
@@ -283,16 +279,6 @@ class Process:
         for disk in self._disks.values():
             disk.close()
 
-    def keep_journal(self, hosted: HostedNode, scribe: Scribe) -> None:
-        """Show this scribe everything that the node sees and orders, from now on."""
-        hosted.scribe = scribe
-        self._witnesses.append(scribe)
-
-    def record_inputs(self, hosted: HostedNode, recorder: Recorder) -> None:
-        """Show this recorder everything that the node is given, from its beginning."""
-        hosted.recorder = recorder
-        self._witnesses.append(recorder)
-
     def _programs_of(self, hosted: HostedNode) -> Programs:
         return Programs(self, hosted)
 
@@ -313,9 +299,7 @@ class Process:
         self.lag.start()
 
     def _start(self, hosted: HostedNode) -> None:
-        if hosted.recorder is not None:
-            hosted.recorder.given(STARTED)
-        self._carry_out(hosted, None, hosted.node.start(self.now))
+        self._carry_out(hosted, NodeBegan(), hosted.node.start(self.now))
         self.record.note(
             "node_started",
             node=hosted.path,
@@ -353,25 +337,11 @@ class Process:
         self.programs.pop(path).say_goodbye(why)
         if (disk := self._disks.pop(path, None)) is not None:
             disk.close()
-        if hosted.scribe is not None:
-            hosted.scribe.closing(why)
-            self._witnesses.remove(hosted.scribe)
+        self.report(hosted, NodeDropped(why))
 
     def _seat_ordered(self, hosted: HostedNode, order: Any) -> None:
         assert hosted.replica is not None
         hosted.replica.seat_ordered(self.now, order)
-
-    def _follow(self, hosted: HostedNode, order: Follow) -> None:
-        self.record.note("following", node=hosted.path, leader=order.leader, term=order.term)
-
-    def _term_refused(self, hosted: HostedNode, order: TermRefused) -> None:
-        self.record.note_rarely(
-            f"{order.sender} term",
-            "term_refused",
-            node=hosted.path,
-            peer=order.sender,
-            because=f"a term {long_time(order.ahead_ms)} ahead of our clock; set both clocks",
-        )
 
     def take_over(self, world: WorldConfig) -> None:
         """The world file was read again: call neighbours where they are now, and meet new ones."""
@@ -383,9 +353,9 @@ class Process:
             if not hosted.is_agent and not hosted.is_seat:
                 above = (parent(hosted.path),) if world.has_parent(hosted.path) else ()
                 for peer in (*above, *world.siblings(hosted.path)):
-                    if hosted.recorder is not None:
-                        hosted.recorder.given(Met(peer))
-                    if hosted.node.meet(peer):
+                    is_new = hosted.node.meet(peer)
+                    self._show(hosted, NeighbourAdded(peer))
+                    if is_new:
                         self._dial(hosted, peer)
 
     def _dial(self, hosted: HostedNode, peer: Domain) -> None:
@@ -411,7 +381,7 @@ class Process:
         return not hosted.is_agent and self.world.may_be_below(hosted.path, path)
 
     def default_node(self) -> HostedNode:
-        """Whom a program meets that names nobody: the agent, or the lowest domain server."""
+        """The node for a program that names none: the agent, or the lowest domain server."""
         return max(
             self.hosted_nodes.values(),
             key=lambda hosted: (hosted.is_agent, not hosted.is_seat, hosted.path.count(".")),
@@ -467,12 +437,12 @@ class Process:
         return self.cpu_clock() - self.lag.cpu_s > TURN_CPU_S
 
     def write_next_turn(self, writer: Writes) -> bool:
-        """As the next turn ends, if that begins at once because somebody had its share of this one and has
-        more to say. Else now: False."""
+        """As the next turn ends, if that begins at once because a connection had its share of this one and
+        has more input. Else now: False."""
         if not self._resume:
             return False
         if not self._writers:
-            self.loop.call_soon(self._begin_turn)  # whatever becomes of whoever has more to say
+            self.loop.call_soon(self._begin_turn)  # even if that connection ends
         self._writers.append(writer)
         return True
 
@@ -498,8 +468,6 @@ class Process:
             self._in_turn = True
             self.turn += 1
             before, self.now = self.now, max(self.clock(), self.now + 1e-9)
-            for witness in self._witnesses:
-                witness.turn(time.time_ns() // 1000, self.now)
             self.loop.call_soon(self._end_turn)
             for seat in self._seats:
                 # Its node ticks, so turns are never far apart unless the whole process stood still. Whoever
@@ -552,9 +520,7 @@ class Process:
             for hosted in stepped:
                 if hosted.gone:
                     continue
-                if hosted.recorder is not None:
-                    hosted.recorder.given(FLUSHED)
-                self._carry_out(hosted, None, hosted.node.flush(self.now))
+                self._carry_out(hosted, TURN_ENDED, hosted.node.flush(self.now))
             while self._inner:
                 hosted, event = self._inner.popleft()
                 self._stepped[hosted] = None
@@ -566,19 +532,23 @@ class Process:
         if self.blame.holds_off(hosted.path, event):
             self.record.count("messages_held_off")
             return
-        if hosted.recorder is not None:
-            hosted.recorder.given(event)
+        outputs: list[Output] | None = None
         try:
-            self._carry_out(hosted, event, hosted.node.step(self.now, event))
+            outputs = hosted.node.step(self.now, event)
+            self._carry_out(hosted, event, outputs)
         except Exception as error:
+            if outputs is None:
+                self._show(hosted, event)  # so that its recording has what it failed at
             self.blame.failed(hosted, event, error)
             raise
 
-    def _carry_out(self, hosted: HostedNode, event: Event | None, outputs: Sequence[Output]) -> None:
-        if hosted.scribe is not None and (outputs or event is not None):
-            hosted.scribe.saw(event, outputs)
-        if hosted.recorder is not None:
-            hosted.recorder.gave(outputs)
+    def _show(self, hosted: HostedNode, event: Event, effects: Sequence[Seen] = ()) -> None:
+        for observer in hosted.observers:
+            observer.saw(self.now, hosted.path, event, effects)
+
+    def _carry_out(self, hosted: HostedNode, event: Event, outputs: Sequence[Output]) -> None:
+        if hosted.observers:
+            self._show(hosted, event, outputs)
         if hosted.replica is not None and not hosted.is_seat:
             outputs = hosted.replica.server_ordered(outputs)
         do = self._do
@@ -588,6 +558,16 @@ class Process:
     def perform(self, hosted: HostedNode, output: Output) -> None:
         """An order that waited."""
         self._do[type(output)](hosted, output)
+
+    def carried_out(self, hosted: HostedNode, output: Output) -> None:
+        """Its turn has come, among the orders of its step: let it be reported."""
+        for show in self._reporters.by_kind.get(type(output), ()):
+            show(self.now, hosted.path, output)
+
+    def report(self, hosted: HostedNode, what: Effect) -> None:
+        """Something happened beside the steps of this node."""
+        self._reporters.show(self.now, hosted.path, what)
+        self._show(hosted, BESIDE, (what,))
 
     # Orders
 
@@ -611,9 +591,6 @@ class Process:
 
     def _forget_spilled(self, hosted: HostedNode, order: ForgetSpilled) -> None:
         self._disks[hosted.path].forget(order)
-
-    def _tuned(self, hosted: HostedNode, order: Tuned) -> None:
-        """The servers' drivers say it themselves, and more often: see `protocols/channel`."""
 
     def _transmit(self, hosted: HostedNode, transmit: Transmit) -> None:
         neighbour = self.hosted_nodes.get(transmit.to)
@@ -663,19 +640,8 @@ class Process:
             del hosted.unwritten[scope]
 
     def no_room(self, hosted: HostedNode, what: str, error: StoreFailed) -> None:
-        """The disk did not take this. Whoever needs it is refused, or waits; the node goes on."""
-        if what in DECIDED_BY_DISK and isinstance(hosted.recorder, Recorder):
-            hosted.recorder.end("what it did next was decided by its disk, which was full")
-        self.record.count("disk_refused", what)
-        self.record.note_rarely(
-            f"disk {hosted.path}", "disk_refused", node=hosted.path, what=what, because=error.what
-        )
-
-    def _ignored(self, hosted: HostedNode, ignored: Ignored) -> None:
-        self.record.count("ignored", ignored.why)
-
-    def _noted(self, hosted: HostedNode, noted: Noted) -> None:
-        self.record.count("noted", noted.what)
+        """The disk did not take this. What needs it is refused, or waits; the node goes on."""
+        self.report(hosted, DiskRefused(what, error.what))
 
     # The end
 
@@ -688,9 +654,7 @@ class Process:
         await self._drained()
         self._begin_turn()
         for hosted in self.hosted_nodes.values():
-            if hosted.recorder is not None:
-                hosted.recorder.given(NodeStopped(why))
-            self._carry_out(hosted, None, hosted.node.stop(self.now, why))
+            self._carry_out(hosted, NodeEnding(why), hosted.node.stop(self.now, why))
         self._stopped = True
         self.ended = why
         for programs in self.programs.values():

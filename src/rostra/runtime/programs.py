@@ -4,8 +4,8 @@
               ▲ frames            │
               └── ProgramConnection ◀── Answered, Told, deliveries
 
-Everything that a program is told in one turn leaves as one frame. Large blocks of what is said in groups
-stand in memory that programs share with us, where they can (`arenas.py`).
+All answers and notices for a program in one turn leave as one frame. Large blocks of group messages stand in
+shared memory, for programs that can map it (`arenas.py`).
 """
 
 import os
@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from rostra.core.effects import Event
+from rostra.core.effects import Effect, Event
 from rostra.core.stack import Stack
 from rostra.errors import BadInput, RostraError, StoreFailed, TooLarge
 from rostra.names import Endpoint, Group
@@ -21,7 +21,7 @@ from rostra.protocols.fifo.events import Delivered, Item
 from rostra.protocols.front.config import FrontConfig
 from rostra.protocols.front.core import FrontCore
 from rostra.protocols.front.messages import Answered, Goodbye, Ping, Pong, Told
-from rostra.protocols.front.port import FrontWitness, Hold, Writes
+from rostra.protocols.front.port import Hold, Writes
 from rostra.protocols.front.session import ProgramSession
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.local import AGENT
@@ -212,12 +212,12 @@ class Programs:
     def turn_is_long(self) -> bool:
         return self.process.turn_is_long
 
-    @property
-    def witness(self) -> FrontWitness | None:
-        return self.hosted.scribe
-
     def step(self, event: Event) -> None:
         self.process.step(self.hosted, event)
+
+    def report(self, effect: Effect) -> None:
+        if self.hosted.observers:
+            self.process.report(self.hosted, effect)
 
     def step_soon(self, event: Event) -> None:
         self.process.loop.call_soon(self.step, event)
@@ -247,7 +247,7 @@ class Programs:
         return None
 
     def _reserve(self, number: int) -> None:
-        """On disk before anybody hears of it: no later life may hand out this number again."""
+        """On disk before the number is used: no later life may hand it out again."""
         try:
             self.hosted.store.reserve_above(number)
         except StoreFailed as error:

@@ -1,11 +1,11 @@
-"""SIGHUP: take over what a world file says now, as far as that can be done without a restart.
+"""SIGHUP: apply a changed world file, as far as that is possible without a restart.
 
     at once             addresses of servers, new neighbours, the mode of the socket
     only by a restart   the world's name, the profile and [detect], where we listen ourselves, replicas,
                         [data], HTTP, logs, the journal; a cluster that got subdomains; a server that is gone
 
-A neighbour that left the file is still called: whether it is gone is for its own goodbye to say. Whatever
-could not be taken over is named in the log, so that nobody believes it counts.
+A neighbour that was removed from the file is still dialled: its own goodbye says that it is gone. The log
+names every setting that was not applied.
 """
 
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ def reload(process: Process, listeners: Iterable[Listener], new: WorldConfig) ->
     changed: list[str] = []
     restart: list[str] = []
     if new.name != old.name:
-        # A server that changes its world in mid-life would be a stranger to everybody, itself included.
+        # No neighbour would accept a server that changes its world while it runs.
         return Reloaded((), ("[world] name",))
     restart += [f"[world] {key}" for key in ("profile",) if getattr(new, key) != getattr(old, key)]
     restart += ["[detect]"] if new.detect != old.detect else []

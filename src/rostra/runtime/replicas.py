@@ -1,8 +1,8 @@
 """Replicas of a domain's server on real machines: each is a process, and one of them leads.
 
-A replica that follows listens where the world file says, lets the other replicas in, and turns everybody else
-away: neighbours call the addresses in turn until they find the one that leads. When it is elected it becomes
-the domain's server in the same process; when another is, it stops being that, and the process goes on.
+A follower listens where the world file says, accepts the other replicas and refuses all other callers, which
+try the addresses in turn until they find the leader. When it is elected, its process becomes the domain's
+server as well; when another replica is, that node ends and the process goes on.
 """
 
 from collections.abc import Callable
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from rostra.core.effects import Event
 from rostra.errors import StoreFailed
-from rostra.journal.inputs import Began, Recorder
 from rostra.names import Domain
 from rostra.node import Node, Output
+from rostra.observe.recording import Began
 from rostra.replica import Replica
 from rostra.runtime.durable import DurableSeat
 from rostra.runtime.process import HostedNode, Process
@@ -58,9 +58,7 @@ class Replicas:
         self._process.host(hosted)
         self._serve(replica.domain)
         if (journals := self._journals()) is not None:
-            journals.open(hosted)
-        if isinstance(seat.recorder, Recorder):
-            hosted.recorder = seat.recorder.of_server()
+            journals.open(hosted, led_by=seat.path)
         self._process.let_lead(hosted)
 
     def end(self, replica: Replica, server: Node, why: str) -> None:

@@ -1,8 +1,8 @@
-"""From settings to a running process, and back to nothing.
+"""From settings to a running process, and its shutdown.
 
 first SIGTERM or SIGINT    leave every group, wait until the domain has acknowledged it, say goodbye, exit 0
 second one                 exit at once
-SIGHUP                     read the world file again and take over what can be: see `reload`
+SIGHUP                     read the world file again and apply what can be applied: see `reload`
 """
 
 import asyncio
@@ -23,8 +23,9 @@ from msgspec.structs import replace
 
 from rostra.config import LOOPBACK, WorldConfig
 from rostra.errors import BadInput, RostraError
-from rostra.journal.inputs import FORMAT, Began
 from rostra.names import Domain, parent
+from rostra.observe.log import EventLog
+from rostra.observe.recording import FORMAT, Began
 from rostra.protocols.fifo.messages import Channel
 from rostra.runtime.arenas import MB_EACH
 from rostra.runtime.data import DataChannel, fitted
@@ -32,7 +33,6 @@ from rostra.runtime.durable import DurableServer
 from rostra.runtime.listener import Listener
 from rostra.runtime.notify import Systemd
 from rostra.runtime.process import HostedNode, Process
-from rostra.runtime.record import EventLog
 from rostra.runtime.reload import reload
 from rostra.runtime.replicas import Replicas
 from rostra.runtime.spill import MB_MAX
@@ -64,7 +64,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     state: Path | None = None
     spill_mb: int = MB_MAX  # what backlogs of slow receivers may fill there
     arena_mb: int = MB_EACH  # of memory shared with programs, for each group
-    told: dict[str, str] = {}  # what somebody said, and who: for the log
+    told: dict[str, str] = {}  # settings that are not defaults, and their origins: for the log
 
     def check(self) -> None:
         for domain in self.domains:
@@ -125,7 +125,7 @@ async def _main(
         if read_again is not None:
             again = partial(_reload, process_and_listeners, process, read_again, systemd)
             process.loop.add_signal_handler(signal.SIGHUP, again)
-        record.note("configured", **settings.told)  # whoever reads this may send SIGHUP
+        record.note("configured", **settings.told)  # from now on SIGHUP is handled
         # All that was made up to here is here to stay. Looking for garbage in it again and again takes far
         # longer than a turn should.
         gc.collect()
@@ -147,7 +147,7 @@ async def _main(
 
 
 def _unhandled(process: Process, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What nobody caught is told in full, unless it ends us and `failed` will say so in plain words."""
+    """An exception that no task caught is logged in full, unless `failed` will report it in plain words."""
     error = context.get("exception")
     if isinstance(error, RostraError) and process.failed.done() and process.failed.result() is error:
         return

@@ -1,4 +1,4 @@
-"""What a daemon is told, and by whom: flags first, then variables, then the file, then defaults.
+"""The settings of a daemon, by precedence: flags, environment variables, world file, defaults.
 
     --http 127.0.0.1:7780        flag
     ROSTRA_HTTP=127.0.0.1:7780   variable

@@ -1,14 +1,14 @@
 """The disk on which a cluster's server keeps the backlogs of slow receivers (`protocols/fifo/spill.py`).
 
     loop ── Spill, ReadSpilled, ForgetSpilled ──▶ one thread ── SQLite ──▶ <state>/<domain>.spill.sqlite
-    loop ◀── Spilled, SpilledRead ─────────────── one thread               gone when nothing is in it
+    loop ◀── Spilled, SpilledRead ─────────────── one thread               removed when empty
 
-A disk may be slow, and a server must not be: what it is asked to keep is handed to a thread of its own, in
-order, and it goes on. The file is of this life alone: nobody reads a backlog after its delegate has died, so
-nothing is made to survive a crash, and what an earlier life left is removed at the start.
+The loop never waits for this disk: writes go to a thread of their own, in order. A backlog is of no use after
+its delegate has died, so nothing is made to survive a crash, and the file of an earlier life is removed at
+the start.
 
-No more than `bytes_max` is kept, whatever the disk has room for. What does not fit, or what the disk refuses,
-is said, counted, and ends in that receiver's exclusion.
+At most `bytes_max` is kept, whatever the disk has room for. What does not fit, or is refused by the disk, is
+logged and counted, and its receiver is excluded.
 """
 
 import asyncio
@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Final
 
 from rostra.names import Domain
+from rostra.observe.log import EventLog
 from rostra.protocols.fifo.events import ForgetSpilled, ReadSpilled, Spill, Spilled, SpilledRead
 from rostra.protocols.flow.messages import Run
 from rostra.protocols.flow.runs import cut
-from rostra.runtime.record import EventLog
 from rostra.transport.trusted import own_file
 
 MB_MAX: Final = 256
@@ -168,7 +168,7 @@ class SpillDisk:
     def _done(self, work: "Future[tuple[Answer, Trouble]]") -> None:
         answer, trouble = work.result()
         if answer is not None or trouble is not None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for it any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the answer is not awaited any more
                 self._loop.call_soon_threadsafe(self._answered, answer, trouble)
 
     def _answered(self, answer: Answer, trouble: Trouble) -> None:

@@ -68,7 +68,7 @@ class DiskStore(Protocol):
         """For whom a replica voted last, and in which term."""
 
     def persist_ballot(self, ballot: Ballot) -> None:
-        """On disk when this returns: nobody votes twice in one term."""
+        """On disk when this returns: a seat votes once in each term."""
 
     def known(self) -> tuple[Domain, ...]:
         """The neighbours of the server that a replica led or followed last."""
@@ -199,7 +199,7 @@ class Disk:
             ) from None
 
     def _not_started(self, error: Exception) -> RostraError:
-        """Nothing was asked wrongly, and nobody refused: the disk has failed."""
+        """Neither a wrong request nor a refusal: the disk has failed."""
         return RostraError(f"cannot write {self._file}: {error}", fix="free some space on that disk")
 
     def reserve_above(self, number: int) -> None:

@@ -1,4 +1,4 @@
-"""How a process is doing, in numbers: taken on its own loop in a moment, read elsewhere at leisure."""
+"""The state of a process in numbers: a snapshot, taken on its own loop and read in other threads."""
 
 import time
 from collections.abc import Mapping
@@ -115,7 +115,7 @@ def _wanting(process: Process, hosted: HostedNode) -> dict[Domain, str]:
     wanting: dict[Domain, str] = {}
     for peer, link in sorted(hosted.node.links.items()):
         if peer in process.world.servers and not link.up:
-            evidence, trouble = hosted.evidence.get(peer), hosted.trouble.get(peer)
+            evidence, trouble = process.node_log.evidence.get((hosted.path, peer)), hosted.trouble.get(peer)
             seen = (
                 "never seen"
                 if evidence is None

@@ -1,20 +1,19 @@
-"""The same nodes in a pretend world: virtual time, a seeded network, faults, histories and their checkers.
+"""The same nodes in a simulated world: virtual time, a seeded network, faults, histories and their checkers.
 
-    shapes      worlds that come up again and again, by name
+    shapes      worlds that are used often, by name
     network     delays, loss, duplication, reordering; lines that can be cut
-    world       all of the following together, from one source of chance
-    agenda      what happens when: one heap, one clock
+    world       all of the following together, from one seed
+    agenda      the event queue: one heap, one clock
     processes   nodes in their processes: steps, timers, disks; crash, pause, restart
     lines       packets between them; cut, heal, lose, delay
-    channels    production's data channel, on pretend ways
-    fronts      production's front, between nodes and programs
+    channels    the production data channel, over a simulated network
+    fronts      the production front, between nodes and programs
     programs    what runs on the hosts and asks
-    taps        between a node and its core: scopes, single copies, invariants, counts
-    history     what happened and what was said, as records
-    twin        who is in which group as seen from where, by definition
+    taps        between a node and its stack: scopes, single copies, invariants, counts
+    history     what happened and what was reported, as records
+    twin        a reference model: who is in which group as seen from where
     rest        a world at rest, compared with the twin
     checkers    were the promises kept? yes, no, or cannot tell
-    trace       what programs are told, as lines
     story       commands above the line, the golden trace below
     storm       random churn and faults, everything compared when it is calm
     journal     what its nodes would have written down

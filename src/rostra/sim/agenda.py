@@ -1,11 +1,11 @@
-"""What is to happen in a simulated world, and when.
+"""The event queue of a simulated world.
 
     heap of (when, turn, what, to whom)
         │ pop the earliest: now = when
         ▼
     what(whom, about), which puts more into the heap
 
-At one instant things happen in the order in which they were put here.
+Of events at one instant, the one that was put here first is first.
 """
 
 import heapq

@@ -1,10 +1,10 @@
-"""The data channel of a simulated world: production's core in every process, over pretend ways.
+"""The data channel of a simulated world: the production core in every process, over a simulated network.
 
-    Cast, Transmit, Broadcast ──▶ ChannelCore ── datagram ──▶ way (`datagrams.py`) ──▶ ChannelCore ──▶ Heard
+    Cast, Transmit, Broadcast ──▶ ChannelCore ── datagram ──▶ path (`datagrams.py`) ──▶ ChannelCore ──▶ Heard
 
-Datagrams travel as values, one message in each, beside the key that seals them: what becomes of one is then a
-function of that message alone. Every process has an address, and each LAN a multicast group, which carries
-what a host sends there to all that listen; except to and from hosts that a test made deaf or mute.
+Datagrams travel as values with one message each, beside the key that seals them, so that the fate of a
+datagram is a function of that message alone. Every process has an address, and each LAN a multicast group,
+which reaches all hosts that listen, except to and from hosts that a test made deaf or mute.
 """
 
 from collections.abc import Iterable, Iterator
@@ -53,7 +53,7 @@ class SimChannels:
         self.mode, self.sealed = mode, sealed
         self.of: dict[Domain, SimChannel] = {}  # of processes that live
         self.deaf: set[Domain] = set()  # hosts that multicast does not reach
-        self.mute: set[Domain] = set()  # hosts whose own multicast reaches nobody
+        self.mute: set[Domain] = set()  # hosts whose own multicast reaches no other
         self._places: dict[Domain, Place] = {}
         self._at: dict[Place, Domain] = {}
         self._listening: dict[Place, set[Domain]] = {}
@@ -115,7 +115,7 @@ class SimChannels:
         way, said = world.data.way(sender, to), datagram.datagram
         for at in world.data.arrivals(world.now, way, said.messages[0] if said.messages else said.word):
             arrived = DatagramArrived(self._places[sender], datagram, by_multicast)
-            world.at(at, world.step, world.processes[to], arrived)
+            world.at(at, world.nodes.step, world.processes[to], arrived)
 
     def arrived(self, process: "SimProcess", arrived: DatagramArrived) -> None:
         channel = self.of[process.path]
@@ -238,7 +238,7 @@ class SimChannel:
         return (stack.find(HOST) or stack[CLUSTER]).receiving_hosts(group)
 
     def deliver(self, node: Domain, group: Group, source: Domain, messages: tuple[Speech, ...]) -> None:
-        self._world.step(self._process, Heard(group, source, messages))
+        self._world.nodes.step(self._process, Heard(group, source, messages))
 
     def send(self, to: Place, frame: Frame) -> None:
         self._channels.carry(self._process.path, to, frame[0])

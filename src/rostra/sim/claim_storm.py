@@ -11,17 +11,18 @@ the claim is gone, unless the group is permanent.
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
-
+from rostra.core.effects import Instant
+from rostra.core.observer import Reporter
 from rostra.groups.kinds import FIFO, DeliveryKind, GroupKind, MembershipKind
 from rostra.impair.quality import LineQuality, Uniform
 from rostra.names import Domain, Group
+from rostra.observe.trace import CallAnswered, ProgramTold
 from rostra.protocols.claims.server import CLAIM_SERVER
 from rostra.protocols.fifo.requests import Enter
 from rostra.protocols.links.config import LinkConfig
-from rostra.protocols.relaxed.requests import AnyNotice, Denied, Done, Join, PutOut
-from rostra.protocols.relaxed.view import Report
+from rostra.protocols.relaxed.requests import Denied, Done, Join, PutOut
 from rostra.sim.network import LinkModel
+from rostra.sim.outcome import StormOutcome
 from rostra.sim.programs import SimCall, SimProgram
 from rostra.sim.shapes import clusters
 from rostra.sim.taps import Invariants, OneCopy, Scopes, tapped
@@ -48,12 +49,6 @@ PATIENCE_S: Final = 60.0
 each claim is asked for again a few times."""
 
 
-class ClaimOutcome(Struct, frozen=True):
-    virtual_s: float
-    events: int
-    answers: int
-
-
 class Joiner:
     """A program that wants to be in the group, as a member of its kind, and asks until it is let in or
     refused for good."""
@@ -78,8 +73,9 @@ class Joiner:
         return self.kind is not None and self.kind.is_claimed
 
 
-class ClaimStorm:
+class ClaimStorm(Reporter):
     def __init__(self, seed: int, *, journal: "SimJournal | None" = None) -> None:
+        self.shows = {CallAnswered: self._answered, ProgramTold: self._told}
         luck = self.luck = Random(f"claims {seed}")
         self.seed = seed
         wan = LineQuality(Uniform(0.005, luck.choice((0.01, 0.05, 0.2))), loss=luck.choice((0.0, 0.0, 0.05)))
@@ -95,12 +91,12 @@ class ClaimStorm:
             watching=tapped(Scopes(tree), OneCopy(), Invariants(every=7)),
             journal=journal,
         )
-        self.world.listeners.append(self)
+        self.world.observe(self)
         self.joiners: list[Joiner] = []
         self.answers = 0
         self.permanent = luck.random() < 0.2
 
-    def blow_over(self) -> ClaimOutcome:
+    def blow_over(self) -> StormOutcome:
         world, luck = self.world, self.luck
         world.run(4.0)
         kinds: list[GroupKind | None] = list(luck.sample(KINDS, luck.choice((2, 2, 3))))
@@ -112,7 +108,7 @@ class ClaimStorm:
         self._clear()
         kind = self._one_kind()
         self._end(kind)
-        return ClaimOutcome(world.now, world.packets, self.answers)
+        return StormOutcome(world.now, world.packets, self.answers)
 
     def _blow(self) -> None:
         """First claims, and what happens to the replicas of their server at that moment."""
@@ -196,7 +192,8 @@ class ClaimStorm:
 
     # What the world reports
 
-    def answered(self, at: float, call: SimCall) -> None:
+    def _answered(self, at: Instant, node: Domain, answered: CallAnswered) -> None:
+        call = answered.call
         if not isinstance(call.request, Join | Enter) or not self.joiners:
             return
         joiner = next(each for each in self.joiners if each.program is call.program)
@@ -212,12 +209,10 @@ class ClaimStorm:
             case Denied() as refusal:
                 joiner.refusal = refusal
 
-    def told(self, at: float, program: SimProgram, notice: AnyNotice, reports: list[Report]) -> None:
-        if isinstance(notice, PutOut):
-            joiner = next(each for each in self.joiners if each.program is program)
-            joiner.is_in, joiner.refusal = False, notice.refusal
-
-    def noted(self, at: float, server: Domain, what: object) -> None: ...
+    def _told(self, at: Instant, node: Domain, told: ProgramTold) -> None:
+        if isinstance(told.notice, PutOut):
+            joiner = next(each for each in self.joiners if each.program is told.program)
+            joiner.is_in, joiner.refusal = False, told.notice.refusal
 
     # When it is calm
 

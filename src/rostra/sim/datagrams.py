@@ -1,13 +1,13 @@
-"""The pretend data channel: what becomes of a datagram between two hosts of a LAN, or between two sites.
+"""The simulated datagram network: delay, loss and duplication between hosts of a LAN, or between sites.
 
-Groups with `delivery="fifo"` speak over a channel of their own, apart from the links between servers
-(`protocols/fifo`): other ways, other delays, other luck. Ways are made when they are first used, since a LAN
-of two hundred hosts has forty thousand of them.
+Messages of groups with `delivery="fifo"` have a network of their own, apart from the links between servers
+(`protocols/fifo`), with other paths, delays and losses. Paths are made when they are first used: a LAN of two
+hundred hosts has forty thousand of them.
 
-**Luck is a function of what is said.** Whether a datagram is lost depends on the seed, the way, its content
-and how often that was said there before, and on nothing else that happens in the world. So two worlds with
-one seed do the same to the same message, although in one of them others join and leave meanwhile: that is how
-the cost of a join is measured (X-002).
+**Loss is a function of the message.** Whether a datagram is lost depends on the seed, the path, its content
+and how often that was sent there before, and on nothing else in the world. So two worlds with one seed do the
+same to the same message, although in one of them other members join and leave: that is how the cost of a join
+is measured (X-002).
 """
 
 from collections import Counter

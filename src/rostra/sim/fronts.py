@@ -1,18 +1,19 @@
-"""The fronts of a simulated world: production's core before every node that programs talk to.
+"""The fronts of a simulated world: the production core before every node that programs talk to.
 
     SimProgram ── Ask, Submit, Reading ──▶ SimLink ── ProgramSession, FrontCore ──▶ node
                ◀── Answered, Told, items ──┘
 
-What a program says reaches the front of its host at once, or waits in the inbox of a process that stands
-still. Each of them is a turn of its own, as on a machine without load, unless joins are gathered
-(`SimFronts.gather`). A program that is deaf is one whose buffer is full; it takes just enough to be alive.
+A program's requests reach the front of its host at once, or wait in the inbox of a paused process. Each is a
+turn of its own, as on a machine without load, unless joins are gathered (`SimFronts.gather`). A deaf program
+is one whose buffer is full; it reads just enough to be taken for alive.
 """
 
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rostra.core.effects import Answer, Event, Tell
+from rostra.core.effects import Answer, Effect, Event, Tell
+from rostra.core.observer import BESIDE
 from rostra.core.stack import Stack
 from rostra.errors import BadInput, RostraError
 from rostra.groups.kinds import GroupKind
@@ -22,7 +23,7 @@ from rostra.protocols.fifo.events import Deliver, Item
 from rostra.protocols.front.config import WATCH_TICK_S, FrontConfig
 from rostra.protocols.front.core import FrontCore
 from rostra.protocols.front.messages import Answered, Ask, Ping, Pong, Told
-from rostra.protocols.front.port import FrontWitness, Hold, Writes
+from rostra.protocols.front.port import Hold, Writes
 from rostra.protocols.front.session import ProgramSession
 from rostra.protocols.relaxed.requests import Join
 
@@ -225,16 +226,14 @@ class SimFront:
     turn_is_long = False
     recorded = 0
 
-    @property
-    def witness(self) -> FrontWitness | None:
-        journal = self.world.journal
-        return None if journal is None else journal.scribe(self.world.now, self.process.path)
-
     def step(self, event: Event) -> None:
-        self.world.step(self.process, event)
+        self.world.nodes.step(self.process, event)
+
+    def report(self, effect: Effect) -> None:
+        self.world.nodes.show(self.process, BESIDE, (effect,))
 
     def step_soon(self, event: Event) -> None:
-        self.world.inject(self.process, event)
+        self.world.nodes.inject(self.process, event)
 
     def write_at_end_of_turn(self, writer: Writes) -> None:
         self._writers.append(writer)
@@ -302,7 +301,7 @@ class SimLink:
         self._do(word="gone")
 
     def _do(self, items: tuple[Any, ...] = (), word: str = "") -> None:
-        self.front.world.inject(self.front.process, ProgramDid(self, items, word))
+        self.front.world.nodes.inject(self.front.process, ProgramDid(self, items, word))
 
     def arrived(self, items: tuple[Any, ...]) -> None:
         if not self.is_open:
@@ -329,7 +328,7 @@ class SimLink:
 
     @property
     def unread_bytes(self) -> int:
-        self._unread -= 1  # whoever takes nothing at all is given up
+        self._unread -= 1  # a program that reads nothing at all is given up
         return self._unread
 
     def send(self, items: list[Answered | Told]) -> None:

@@ -1,12 +1,12 @@
-"""`harm-stays-below`: whatever a hostile node says, nothing changes outside its subtree; nor for other
-programs, whatever a hostile program says.
+"""`harm-stays-below`: a hostile node changes nothing outside its subtree, and a hostile program nothing for
+other programs.
 
     history ── without everything inside the subtree ──▶ per-source-order, stable-truth, watch-complete,
                                                          fifo-gap-free, and no link or stream between others
                                                          is lost
 
-What a liar says of its own subtree is believed: nobody else could know better. What is left when all of that
-is taken out of a history must be a history in which there was no liar.
+A hostile node is believed about its own subtree: no other node could know better. When all of that is taken
+out of a history, the rest must be a history without a hostile node.
 """
 
 from collections.abc import Callable, Iterable
@@ -60,7 +60,7 @@ def harm_stays_below(
 
 
 def outside(history: Iterable[AnyRecord], below: Below) -> History:
-    """What happened to others, as if nobody were inside this subtree."""
+    """What happened to others, as if this subtree were empty."""
     return [record for each in history if (record := _outside(each, below)) is not None]
 
 

@@ -13,10 +13,13 @@ from typing import Literal
 
 from msgspec import Struct
 
+from rostra.core.effects import Instant, LinkDown, LinkMoved, LinkUp
+from rostra.core.observer import Reporter, Seen
 from rostra.groups.members import Because
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.fifo.events import Item
 from rostra.protocols.flow.messages import Run
+from rostra.protocols.links.events import Suspected, Trusted
 from rostra.protocols.relaxed.requests import AnyAnswer, AnyNotice, AnyRequest
 
 
@@ -97,12 +100,15 @@ class Settled(HistoryRecord, frozen=True, tag="settled"):
 # What was said
 
 
+Change = Literal["up", "down", "moved", "suspected", "trusted"]
+
+
 class Detected(HistoryRecord, frozen=True, tag="detected"):
     """What the detector of a server's link reported about a neighbour."""
 
     server: Domain
     peer: Domain
-    change: Literal["up", "down", "moved", "suspected", "trusted"]
+    change: Change
     because: Because | None = None
 
 
@@ -143,3 +149,29 @@ AnyRecord = (
 )
 
 History = list[AnyRecord]
+
+
+class Detections(Reporter):
+    """Writes down what the detectors of links report."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self.shows = dict.fromkeys((LinkUp, LinkMoved, LinkDown, Suspected, Trusted), self._detected)
+
+    def _detected(self, now: Instant, server: Domain, link: Seen) -> None:
+        match link:
+            case LinkUp(peer):
+                self._write(now, server, peer, "up")
+            case LinkMoved(peer):
+                self._write(now, server, peer, "moved")
+            case LinkDown(peer, because):
+                self._write(now, server, peer, "down", because)
+            case Suspected(peer):
+                self._write(now, server, peer, "suspected")
+            case Trusted(peer):
+                self._write(now, server, peer, "trusted")
+
+    def _write(
+        self, now: Instant, server: Domain, peer: Domain, change: Change, because: Because | None = None
+    ) -> None:
+        self._history.append(Detected(now, len(self._history), server, peer, change, because))

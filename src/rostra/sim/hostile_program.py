@@ -1,11 +1,11 @@
-"""A program that throws whatever it likes at the front of its host's agent.
+"""A program that sends arbitrary requests to the front of its host's agent.
 
     Lies ── requests and words of random numbers, names and bytes ──▶ encoder ── reader ──▶ front
 
-It knows the numbers of all endpoints on its host and asks in their name, says things to groups that it is not
-in, asks thousands of things at once, does not read the answers, or answers no pings. When the front hangs up
-it calls again. What it may do like anybody else it does in groups of its own only, and it may not administer:
-so nothing that others see is its doing.
+It knows the numbers of all endpoints on its host and asks in their name, sends to groups that it is not in,
+asks thousands of questions at once, does not read the answers, or answers no pings. When the front
+disconnects it, it connects again. Permitted requests are about groups of its own only, and it may not
+administer: so nothing that other programs see is its doing.
 """
 
 from random import Random

@@ -1,46 +1,44 @@
-"""Storms with a liar in them: one agent, or one server beside others, says whatever it likes; and, in half of
-them, a program that throws whatever it likes at the front of some agent (`hostile_program.py`).
+"""Storms with a hostile node: one agent, or one server beside others, sends arbitrary messages; in half of
+them a hostile program does the same to the front of an agent (`hostile_program.py`).
 
     blow ── programs come, go, speak and ask; the liar lies to all its neighbours ──▶ quiet ──▶ blow ...
          ── the liar ends ──▶ compare with the twin, judge `harm-stays-below`
 
-The liar is a real node with real links, whose own core goes on beside the lies. Nothing else is broken in
-such a world, so whatever others lose, one of the two took: programs on the host of the hostile program are
-others, with a share of their own. Datagrams are not forged: a host has the key of its LAN
-and can speak for all of it, until each host has a key of its own.
+The liar is a real node with real links, whose own core runs on beside the lies. There is no other fault in
+such a world, so any loss of others is the doing of one of the two; programs on the host of the hostile
+program count as others, with a quota of their own. Datagrams are not forged: a host has the key of its LAN
+and can send for all of it, until each host has a key of its own.
 """
 
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
-
-from rostra.core.effects import Send
+from rostra.core.effects import Instant, Send
+from rostra.core.observer import Reporter
 from rostra.core.stack import Stack
 from rostra.errors import TooLarge
 from rostra.groups.attributes import Role
 from rostra.impair.quality import LineQuality, Uniform
 from rostra.names import ROOT, Domain, Endpoint, Group, inside
+from rostra.observe.trace import ProgramTold
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.front.config import FrontConfig, ShareLimits
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.local import AGENT
-from rostra.protocols.relaxed.requests import AnyNotice, Denied, Done, Life, Message, NotDelivered
-from rostra.protocols.relaxed.view import Report
-from rostra.sim.checkers import CheckVerdict
+from rostra.protocols.relaxed.requests import Denied, Done, Life, Message, NotDelivered
 from rostra.sim.harm import Below, harm_stays_below, outside
 from rostra.sim.history import AnyRecord, Settled
 from rostra.sim.hostile_program import NAME, UID, HostileProgram
 from rostra.sim.lies import Lies
 from rostra.sim.network import LinkModel
+from rostra.sim.outcome import StormOutcome
 from rostra.sim.programs import SimCall, SimProgram
 from rostra.sim.rest import PROBE, Comparison
 from rostra.sim.taps import Invariants, tapped
 from rostra.sim.world import World
 
 if TYPE_CHECKING:
-    from rostra.node import Output
     from rostra.sim.journal import SimJournal
 
 CHAT: Final = Group("chat", ROOT)  # in which there is speech
@@ -68,16 +66,9 @@ CHURN: Final = (
 )
 
 
-class HostileOutcome(Struct, frozen=True):
-    virtual_s: float
-    events: int
-    comparisons: int
-    lies: int
-    verdict: CheckVerdict
-
-
-class HostileStorm:
+class HostileStorm(Reporter):
     def __init__(self, seed: int, *, journal: "SimJournal | None" = None) -> None:
+        self.shows = {ProgramTold: self._told}
         luck = self.luck = Random(f"hostile {seed}")
         self.seed = seed
         tree = luck.choice(TREES)
@@ -99,14 +90,13 @@ class HostileStorm:
             fifo=FifoConfig(resume_s=luck.choice((0.5, 30.0))),
             front=FRONT,
             watching=watching,
-            listeners=(self,),
+            observers=(self,),
             journal=journal,
         )
         scopes = [ROOT, *self.world.tree.domains]
         self.groups = [Group(name, scope) for name in ("chess", "go") for scope in sorted(set(scopes))]
         self.lies = Lies(luck, self.world, self.below, (*self.groups, CHAT))
         self.comparison = _Comparison(self.world, self.is_harmed)
-        self.lied = 0
         self.comparisons = 0
         self.calls: list[SimCall] = []
         self.intruder: HostileProgram | None = None
@@ -121,7 +111,7 @@ class HostileStorm:
             self.luck.choice((f"{cluster}.h1", f"{cluster}.h1", cluster, cluster.partition(".")[0]))
         )
 
-    def blow_over(self) -> HostileOutcome:
+    def blow_over(self) -> StormOutcome:
         self.world.settle()
         for host in self._hosts():
             self._start(host)
@@ -136,7 +126,7 @@ class HostileStorm:
         assert history is not None
         verdict = harm_stays_below(history, self.is_harmed, complete=True)
         assert not verdict.broken, f"{verdict}: {verdict.where}"
-        return HostileOutcome(self.world.now, self.world.events, self.comparisons, self.lied, verdict)
+        return StormOutcome(self.world.now, self.world.events, self.comparisons, (verdict,))
 
     def is_harmed(self, path: str) -> bool:
         """Is this endpoint or domain below the liar, or of the hostile program?"""
@@ -155,10 +145,8 @@ class HostileStorm:
             if self.luck.random() < 0.1:
                 packet = self.lies.packet()
                 if packet is not None:
-                    self.lied += 1
                     self.world.network.put_on(process.lines[peer], packet)
             elif node.is_up(peer) and (message := self.lies.message()) is not None:
-                self.lied += 1
                 node._perform([Send(peer, message)], [])
                 self.world.nodes.dirty[process] = None
 
@@ -251,7 +239,8 @@ class HostileStorm:
 
     # What others are told, at once: the storm listens to its world
 
-    def told(self, at: float, program: SimProgram, notice: AnyNotice, reports: list[Report]) -> None:
+    def _told(self, at: Instant, node: Domain, told: ProgramTold) -> None:
+        program, notice = told.program, told.notice
         if inside(self.below, program.host):
             return
         match notice:
@@ -268,10 +257,6 @@ class HostileStorm:
         return not self.is_harmed(endpoint) and any(
             each.alive and each.endpoint == endpoint for each in self.world.programs
         )
-
-    def answered(self, at: float, call: SimCall) -> None: ...
-
-    def noted(self, at: float, server: Domain, what: "Output") -> None: ...
 
     # Calm
 

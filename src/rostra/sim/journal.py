@@ -10,7 +10,7 @@ files, byte for byte. Nothing is flushed by time, since nothing here can be lost
 
 import hashlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
@@ -18,16 +18,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from rostra.core.effects import Event
+from rostra.core.effects import Event, Instant
+from rostra.core.observer import Seen
 from rostra.errors import BadInput
 from rostra.journal.entries import Entry, Identity, Role
-from rostra.journal.inputs import Began, Recorder, ServerRecorder, Word
-from rostra.journal.rows import Scribe
 from rostra.journal.schema import VERSION
 from rostra.journal.segments import Place, read, table_of
 from rostra.journal.truth import Truth
 from rostra.journal.writer import RecordingPart
 from rostra.names import Domain
+from rostra.observe.recording import Began, NodeLost, NodeMade, Recorder, ServerRecorder
+from rostra.observe.scribe import Scribe
 from rostra.sim.history import LineChanged, ServerChanged, Settled
 
 if TYPE_CHECKING:
@@ -83,66 +84,67 @@ class SimJournal:
             ) from None
         self._pages: list[JournalPages] = []
         self._scribes: dict[Domain, Scribe] = {}
+        self._led: set[Domain] = set()  # servers that replicas lead
+        self._clock: Callable[[], float] = float
         self._closed = False
         self.truth = Truth(self._page(SIMULATOR, "sim", 1).take, virtual=True)
 
-    def begin(self, now: float, detail: dict[str, Any]) -> None:
-        self.truth.started(self.at(now), now, {"schema": VERSION, **detail})
+    def begin(self, clock: Callable[[], float], detail: dict[str, Any]) -> None:
+        """Of a world with this clock."""
+        self._clock = clock
+        self.truth.started(self.wall_us(), clock(), {"schema": VERSION, **detail})
 
-    def at(self, now: float) -> int:
-        return BEGINNING_US + round(now * 1e6)
+    def wall_us(self) -> int:
+        return BEGINNING_US + round(self._clock() * 1e6)
 
-    def started(
-        self, now: float, began: Began, detail: dict[str, Any], *, led_by: Domain | None = None
-    ) -> None:
-        """A node was made. What is given to a server that a replica leads is in the replica's recording."""
-        path, epoch = began.plan.path, began.plan.incarnation
-        role: Role = "agent" if began.plan.is_agent else "server"
+    def saw(self, now: Instant, node: Domain, event: Event, effects: Sequence[Seen]) -> None:
+        """A node's own clock may be wrong: its recording shows that, its journal has the world's."""
+        if isinstance(event, NodeMade):
+            self._made(node, event)
+        elif isinstance(event, NodeLost):
+            self._lost(node)
+        else:
+            if self._record:
+                self._recorders[node].saw(now, node, event, effects)
+            if (scribe := self._scribes.get(node)) is not None:
+                scribe.saw(self._clock(), node, event, effects)
+
+    def _made(self, path: Domain, made: NodeMade) -> None:
+        began, plan = made.began, made.began.plan
+        if made.led_by is not None:
+            self._led.add(path)
+            self.happened(ServerChanged, path, "started")
         if self._record:
-            leader = None if led_by is None else self._recorders[led_by]
+            # What is given to a server that a replica leads is in the replica's recording.
+            leader = None if made.led_by is None else self._recorders[made.led_by]
             self._recorders[path] = (
                 leader.of_server() if isinstance(leader, Recorder) else self._recorder(began)
             )
-        put = self._page(path, role, epoch).take
-        scribe = Scribe(path, role, epoch, put, heartbeat_s=HEARTBEAT_S, virtual=True)
-        self._scribes[path] = scribe
-        scribe.turn(self.at(now), now)
-        scribe.started({"schema": VERSION, **detail})
+        if began.seat is not None:
+            return  # a replica keeps no journal until it leads
+        role: Role = "agent" if plan.is_agent else "server"
+        self._scribes[path] = scribe = Scribe(
+            path,
+            role,
+            plan.incarnation,
+            self._page(path, role, plan.incarnation).take,
+            wall_us=self.wall_us,
+            heartbeat_s=HEARTBEAT_S,
+            virtual=True,
+        )
+        scribe.started(self._clock(), {"schema": VERSION, **made.detail})
 
-    def replica_started(self, began: Began) -> None:
-        """It keeps no journal until it leads."""
-        assert began.seat is not None, "a replica has a seat"
-        if self._record:
-            self._recorders[began.seat.path] = self._recorder(began)
-
-    def crashed(self, path: Domain) -> None:
-        """Nobody says goodbye in a crash."""
+    def _lost(self, path: Domain) -> None:
         self._scribes.pop(path, None)
         if (recorder := self._recorders.pop(path, None)) is not None:
             recorder.hand_over()
+        if path in self._led:
+            self._led.remove(path)
+            self.happened(ServerChanged, path, "crashed")
 
-    def given(self, now: float, clock: float, path: Domain, what: Event | Word) -> None:
-        """The node is about to be given this; its own clock may be wrong."""
-        if self._record:
-            self._recorders[path].turn(self.at(now), clock)
-            self._recorders[path].given(what)
-
-    def saw(self, now: float, path: Domain, event: Event | None, outputs: list[Any]) -> None:
-        if self._record:
-            self._recorders[path].gave(outputs)
-        if (scribe := self._scribes.get(path)) is not None:
-            scribe.turn(self.at(now), now)
-            scribe.saw(event, outputs)
-
-    def scribe(self, now: float, path: Domain) -> Scribe | None:
-        """Of the node that lives there, for what its front does."""
-        if (scribe := self._scribes.get(path)) is not None:
-            scribe.turn(self.at(now), now)
-        return scribe
-
-    def happened(self, now: float, kind: Callable[..., Any], *fields: Any) -> None:
+    def happened(self, kind: Callable[..., Any], *fields: Any) -> None:
         """The truth, as the simulator's own history has it; what agents see of it is theirs to write."""
-        at = self.at(now)
+        at, now = self.wall_us(), self._clock()
         if kind is ServerChanged:
             self.truth.server_changed(at, now, *fields)
         elif kind is LineChanged:
@@ -157,13 +159,13 @@ class SimJournal:
         for recorder in self._recorders.values():
             recorder.hand_over()
 
-    def close(self, now: float, why: str = "the simulation ended") -> None:
+    def close(self, why: str = "the simulation ended") -> None:
         if not self._closed:
             self._closed = True
+            now = self._clock()
             for scribe in self._scribes.values():
-                scribe.turn(self.at(now), now)
-                scribe.closing(why)
-            self.truth.closing(self.at(now), now, why)
+                scribe.closing(now, why)
+            self.truth.closing(self.wall_us(), now, why)
             self.write()
 
     def _recorder(self, began: Began) -> Recorder:
@@ -172,7 +174,9 @@ class SimJournal:
             name = f"{node.path}-{node.incarnation}-{number:06d}.inputs"
             RecordingPart(name, words, recorder.written).write(self._place)
 
-        recorder = Recorder(began, put, part_s=inf, bytes_max=sys.maxsize, say=lambda why: None)
+        recorder = Recorder(
+            began, put, wall_us=self.wall_us, part_s=inf, bytes_max=sys.maxsize, say=lambda why: None
+        )
         return recorder
 
     def _page(self, writer: str, role: Role, epoch: int) -> JournalPages:

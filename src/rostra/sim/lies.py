@@ -1,10 +1,10 @@
-"""What a hostile node says: random messages of every kind there is, with true names of others in them.
+"""The messages of a hostile node: random ones of every kind, with true names of others in them.
 
     Lies ── a message or packet of random numbers, bytes, names and ids ──▶ well-formed? ──▶ neighbour
 
-The liar knows everything: who is where, which questions are open, which numbers were given. It has no more
-than its own links, though: what it says arrives in its own name. A lie that the reader of a real connection
-would refuse never gets through, and is not told here either.
+The liar knows everything: who is where, which questions are open, which numbers were given. It has only its
+own links, though: its messages arrive in its own name. A message that the reader of a real connection would
+refuse is not sent.
 """
 
 import types
@@ -132,7 +132,7 @@ class Lies:
         return None
 
     def _number(self) -> int:
-        """One that somebody really has."""
+        """A true one."""
         processes = [each for each in self._world.processes.values() if each.node is not None]
         return self._luck.choice(processes).incarnation + self._luck.choice((-1, 0, 1))
 

@@ -2,10 +2,10 @@
 
     node ── Transmit ──▶ line: cut? lost? held? slow? ──▶ agenda ──▶ PacketArrived ── node
 
-Packets travel as objects. With `wire=True` every one is encoded and decoded on its way, which costs time,
-counts bytes, and shows that what the cores say can be written down.
+Packets travel as objects. With `wire=True` every packet is encoded and decoded on its way, which costs time,
+counts bytes, and shows that all messages of the cores can be encoded.
 
-A test or a story names lines by words: ``haifa | paris``, ``haifa > paris``, ``paris``, ``link eu | us``.
+Tests and stories name lines in words: ``haifa | paris``, ``haifa > paris``, ``paris``, ``link eu | us``.
 """
 
 from collections.abc import Iterator
@@ -133,7 +133,7 @@ class SimNetwork:
             packet = self._wire.decode(packet)
         if type(packet) is Hello:
             packet = self._world.channels.met(self._world.processes[line.to], packet)
-        self._world.step(self._world.processes[line.to], PacketArrived(line.sender, packet))
+        self._world.nodes.step(self._world.processes[line.to], PacketArrived(line.sender, packet))
 
     def cut(self, where: str, only: Channel | None = None) -> None:
         """Stop lines from carrying packets: ``haifa | paris`` between two domains or hosts, ``haifa >
@@ -205,9 +205,9 @@ class SimNetwork:
                 old.dead = True
                 line = process.lines[there] = SimLine(here, there, old.quality)
                 line.cut, line.loss, line.least_s = old.cut, old.loss, old.least_s
-                self._world.inject(process, ChannelClosed(there, "reset"))
+                self._world.nodes.inject(process, ChannelClosed(there, "reset"))
                 self._world.agenda.at(
-                    self._world.now + away_s, self._world.step, process, ChannelOpened(there)
+                    self._world.now + away_s, self._world.nodes.step, process, ChannelOpened(there)
                 )
 
     def lines(self, where: str = "") -> Iterator[SimLine]:
@@ -235,7 +235,7 @@ class _Wire:
     def __init__(self) -> None:
         self._encoder = Encoder(WORLD_NAME)
         self._reader = FrameReader(WORLD_NAME, FrameKind.LINK)
-        # A reader wants to be greeted before anything else; here one reader reads for everybody.
+        # A reader expects a Hello first; here one reader reads for all peers.
         self.decode(self.encode(Hello(1, NOBODY, WORLD_NAME, ROOT, 1, 0)))
 
     def encode(self, packet: AnyPacket) -> bytes:

@@ -1,11 +1,10 @@
-"""The pretend network: what happens to a packet between one server and its neighbour.
+"""The simulated lines: what happens to a packet between one server and its neighbour.
 
 A `LinkModel` says which quality the lines of a world have (`rostra.impair`); faults change a line while the
 world runs.
 
-The network behaves like datagrams: packets vanish without a word, and the links above it resend. A line
-keeps its packets in order unless told to let some overtake, since that is what a real path does most of the
-time.
+Lines behave like UDP: packets are lost silently, and the links above retransmit. A line keeps its packets in
+order unless it is told to reorder some, as real paths do most of the time.
 """
 
 from msgspec import Struct

@@ -1,55 +1,37 @@
-"""The processes of a simulated world, and the nodes in them: how they live, are stepped, and fail.
+"""The processes of a simulated world and the nodes in them: steps, timers, disks, crashes, pauses.
 
     node.step(now, event) ──▶ outputs ──▶ Transmit: onto a line (`lines.py`)
                                           Cast, Transmit, Broadcast: to the data channel (`channels.py`)
                                           Tell, Answer, Deliver: to the front (`fronts.py`)
                                           SetTimer: back into the agenda
-                                          Persist: to the pretend disk
+                                          Persist: to the simulated disk
 
-Everything that happens at one instant is stepped first; then each node that was touched is flushed once, as
-the runtime does after draining its sockets.
+All events of one instant are stepped first; then each node that was stepped is flushed once, as the runtime
+does after draining its sockets.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from rostra.core.effects import (
-    Answer,
-    CancelTimer,
-    Event,
-    Ignored,
-    LinkDown,
-    LinkMoved,
-    LinkUp,
-    Noted,
-    Persist,
-    Secure,
-    SetTimer,
-    Tell,
-    TimerFired,
-    TimerKey,
-)
+from rostra.core import effects
+from rostra.core.effects import Event, LinkDown, LinkMoved, LinkUp, TimerFired, TimerKey
+from rostra.core.observer import TURN_ENDED, NodeBegan, Seen, with_observations
 from rostra.core.stack import Stack
-from rostra.journal.inputs import FLUSHED, FORMAT, STARTED, Began, Word
 from rostra.names import Domain
 from rostra.node import Node, Output
+from rostra.observe.recording import FORMAT, Began, NodeLost, NodeMade
 from rostra.protocols.election import events as seat
 from rostra.protocols.fifo import events as talk
 from rostra.protocols.links.events import (
-    Awaited,
     ChannelOpened,
-    Forgotten,
-    Removed,
-    Suspected,
     Transmit,
-    Trusted,
 )
 from rostra.protocols.relaxed.local import AGENT
 from rostra.protocols.relaxed.registry import Registry
 from rostra.sim.channels import DatagramArrived
 from rostra.sim.fronts import ProgramDid
-from rostra.sim.history import Detected, ServerChanged
+from rostra.sim.history import ServerChanged
 from rostra.sim.network import SimLine
 from rostra.sim.shelf import Shelf
 from rostra.stacks import FifoPlan, NodePlan, make_node, make_stack
@@ -122,41 +104,32 @@ class SimNodes:
         self._carrying_out = False
         self._armed = 0  # timers
         channels, fronts = world.channels, world.fronts
-        self._carry: dict[type, Callable[[SimProcess, Any], None]] = {
+        acts: dict[type, Callable[[SimProcess, Any], None]] = {
             Transmit: world.network.transmit,
-            SetTimer: self._set_timer,
-            CancelTimer: self._cancel_timer,
-            Tell: fronts.tell,
-            Answer: fronts.answer,
-            Persist: self._persist,
-            Secure: self._persist,
+            effects.SetTimer: self._set_timer,
+            effects.CancelTimer: self._cancel_timer,
+            effects.Tell: fronts.tell,
+            effects.Answer: fronts.answer,
+            effects.Persist: self._persist,
+            effects.Secure: self._persist,
             LinkUp: self._link_changed,
             LinkDown: self._link_changed,
             LinkMoved: self._link_changed,
-            Suspected: self._link_changed,
-            Trusted: self._link_changed,
-            Removed: self._note,
-            Awaited: self._note,
-            Forgotten: self._note,
-            Ignored: self._note,
-            Noted: self._note,
             talk.Cast: channels.cast,
             talk.Transmit: channels.transmit,
             talk.Broadcast: channels.broadcast,
             talk.Deliver: fronts.deliver,
             talk.Located: channels.located,
-            talk.Tuned: self._known_already,
             talk.Spill: self._spill,
             talk.ReadSpilled: self._read_spilled,
             talk.ForgetSpilled: self._forget_spilled,
             seat.Lead: self._seat_ordered,
             seat.Resign: self._seat_ordered,
-            seat.Follow: self._note,
             seat.StateReceived: self._seat_ordered,
             seat.FollowerLinked: self._seat_ordered,
             seat.Committed: self._seat_ordered,
-            seat.TermRefused: self._note,
         }
+        self._carry = with_observations(acts, self._carried_out)
 
     def step(self, process: SimProcess, event: Event) -> None:
         """Something happened to a server: it handles it now, or when it gets to it."""
@@ -174,7 +147,6 @@ class SimNodes:
             self._world.fronts.happened(process, event)
             return
         self.dirty[process] = None
-        self._given(process, event)
         self._carry_out(process, event, node.step(self._world.now + process.skew_s, event))
 
     def flush(self) -> None:
@@ -182,16 +154,19 @@ class SimNodes:
         self.dirty.clear()
         for process in touched:
             if process.node is not None:
-                self._given(process, FLUSHED)
-                self._carry_out(process, None, process.node.flush(self._world.now + process.skew_s))
+                self._carry_out(process, TURN_ENDED, process.node.flush(self._world.now + process.skew_s))
 
-    def _given(self, process: SimProcess, what: Event | Word) -> None:
-        if self._world.journal is not None:
-            self._world.journal.given(self._world.now, self._world.now + process.skew_s, process.path, what)
+    def _clock(self, process: SimProcess) -> float:
+        """What its own clock shows."""
+        return self._world.now + process.skew_s
 
-    def _carry_out(self, process: SimProcess, event: Event | None, outputs: list[Output]) -> None:
-        if self._world.journal is not None:
-            self._world.journal.saw(self._world.now, process.path, event, outputs)
+    def show(self, process: SimProcess, event: Event, seen: Sequence[Seen] = ()) -> None:
+        for observer in self._world.observers:
+            observer.saw(self._clock(process), process.path, event, seen)
+
+    def _carry_out(self, process: SimProcess, event: Event, outputs: list[Output]) -> None:
+        if self._world.observers:
+            self.show(process, event, outputs)
         seats = self._world.seats
         if process.path in seats.leaders and (replica := seats.replica_of(process)) is not None:
             outputs = replica.server_ordered(outputs)
@@ -214,7 +189,7 @@ class SimNodes:
     def _seat_ordered(self, process: SimProcess, order: Any) -> None:
         replica = self._world.seats.replica_of(process)
         assert replica is not None
-        replica.seat_ordered(self._world.now + process.skew_s, order)
+        replica.seat_ordered(self._clock(process), order)
 
     def perform(self, process: SimProcess, output: Output) -> None:
         """An order that waited."""
@@ -248,13 +223,13 @@ class SimNodes:
             process.inbox = waiting
             self._wake(process)
 
-    def _set_timer(self, process: SimProcess, order: SetTimer) -> None:
+    def _set_timer(self, process: SimProcess, order: effects.SetTimer) -> None:
         self._armed += 1
         process.timers[order.timer] = self._armed
         due = self._world.now + order.after_s
         self._world.agenda.at(due, self._fire, process, (order.timer, self._armed))
 
-    def _cancel_timer(self, process: SimProcess, order: CancelTimer) -> None:
+    def _cancel_timer(self, process: SimProcess, order: effects.CancelTimer) -> None:
         process.timers.pop(order.timer, None)
 
     def _fire(self, process: SimProcess, armed: tuple[TimerKey, int]) -> None:
@@ -263,7 +238,7 @@ class SimNodes:
             del process.timers[timer]
             self.step(process, TimerFired(timer))
 
-    def _persist(self, process: SimProcess, order: Persist | Secure) -> None:
+    def _persist(self, process: SimProcess, order: effects.Persist | effects.Secure) -> None:
         # A server that a replica leads writes to the disk of its seat.
         self.processes[self._world.seats.leaders.get(process.path, process.path)].disk.append(order.record)
 
@@ -276,34 +251,12 @@ class SimNodes:
     def _forget_spilled(self, process: SimProcess, order: talk.ForgetSpilled) -> None:
         process.shelf.forget(order)
 
-    def _known_already(self, process: SimProcess, order: Output) -> None:
-        """Where delegates and LANs listen: here names are addresses."""
+    def _carried_out(self, process: SimProcess, output: Output) -> None:
+        self._world.show(process.path, output)
 
-    def _note(self, process: SimProcess, note: Output) -> None:
-        match note:
-            case Ignored(why=label) | Noted(what=label):
-                self._world.notes[type(note).__name__, label] += 1
-        for listener in self._world.listeners:
-            listener.noted(self._world.now, process.path, note)
-
-    def _link_changed(self, process: SimProcess, change: Output) -> None:
-        if isinstance(change, LinkUp | LinkDown | LinkMoved):
-            self._world.busy()
-        if self._world.history is not None:
-            at, number, path = self._world.now, len(self._world.history), process.path
-            match change:
-                case LinkUp(peer=peer):
-                    self._world.history.append(Detected(at, number, path, peer, "up"))
-                case LinkMoved(peer=peer):
-                    self._world.history.append(Detected(at, number, path, peer, "moved"))
-                case LinkDown(peer=peer, because=because):
-                    self._world.history.append(Detected(at, number, path, peer, "down", because))
-                case Suspected(peer=peer):
-                    self._world.history.append(Detected(at, number, path, peer, "suspected"))
-                case Trusted(peer=peer):
-                    self._world.history.append(Detected(at, number, path, peer, "trusted"))
-        for listener in self._world.listeners:
-            listener.noted(self._world.now, process.path, change)
+    def _link_changed(self, process: SimProcess, change: LinkUp | LinkDown | LinkMoved) -> None:
+        self._world.busy()
+        self._world.show(process.path, change)
 
     def inject(self, process: SimProcess, event: Event) -> None:
         """From outside the network: at once, or in its turn if the world is in the middle of something."""
@@ -330,8 +283,7 @@ class SimNodes:
             if program.host == process.path and program.alive:
                 program.die()
         self._forget_process(process)
-        if self._world.journal is not None:
-            self._world.journal.crashed(process.path)
+        self.show(process, NodeLost())
         self._world.write(ServerChanged, process.path, "crashed")
 
     def _forget_process(self, process: SimProcess) -> None:
@@ -345,9 +297,7 @@ class SimNodes:
     def drop(self, process: SimProcess) -> None:
         """The server of a domain, as neighbours know it, ends: the seat that led it leads no more."""
         self._forget_process(process)
-        if self._world.journal is not None:
-            self._world.journal.crashed(process.path)
-            self._world.journal.happened(self._world.now, ServerChanged, process.path, "crashed")
+        self.show(process, NodeLost())
 
     def let_lead(self, process: SimProcess, node: Node, leader: Domain) -> None:
         """A seat leads: its node is the domain's server from now on."""
@@ -357,13 +307,10 @@ class SimNodes:
         process.incarnation = node.incarnation
         process.node = node
         self._world.channels.begin(process, 0)
-        if self._world.journal is not None:
-            plan = self.plan_of(process.path, node.incarnation)
-            self._world.journal.happened(self._world.now, ServerChanged, process.path, "started")
-            began, detail = Began(FORMAT, plan), self._detail(process)
-            self._world.journal.started(self._world.now, began, detail, led_by=leader)
-            self._given(process, STARTED)
-        self._carry_out(process, None, node.start(self._world.now + process.skew_s))
+        if self._world.observers:
+            began = Began(FORMAT, self.plan_of(process.path, node.incarnation))
+            self.show(process, NodeMade(began, self._detail(process), leader))
+        self._carry_out(process, NodeBegan(), node.start(self._clock(process)))
         for peer in process.lines:
             self.give(process, ChannelOpened(peer))
 
@@ -417,8 +364,7 @@ class SimNodes:
             return  # until one of its replicas leads
         if (domain := self._world.seats.domain_of(path)) is not None:
             node = self._world.seats.start(process, domain)
-            self._given(process, STARTED)
-            self._carry_out(process, None, node.start(self._world.now + process.skew_s))
+            self._carry_out(process, NodeBegan(), node.start(self._clock(process)))
             for peer in process.lines:
                 self.step(process, ChannelOpened(peer))
             self.step(process, seat.Begun())
@@ -431,14 +377,10 @@ class SimNodes:
         process.node = make_node(plan, stack)
         self._world.channels.begin(process, incarnation)
         self._world.write(ServerChanged, path, "started")
-        if self._world.journal is not None:
-            self._world.journal.started(
-                self._world.now,
-                Began(FORMAT, plan, registry.copies(path), own=registry.own.all()),
-                self._detail(process),
-            )
-            self._given(process, STARTED)
-        self._carry_out(process, None, process.node.start(self._world.now + process.skew_s))
+        if self._world.observers:
+            began = Began(FORMAT, plan, registry.copies(path), own=registry.own.all())
+            self.show(process, NodeMade(began, self._detail(process)))
+        self._carry_out(process, NodeBegan(), process.node.start(self._clock(process)))
         for peer in process.lines:
             self.step(process, ChannelOpened(peer))
 

@@ -17,6 +17,7 @@ from rostra.groups.attributes import Role, Slow
 from rostra.groups.kinds import GroupKind
 from rostra.groups.members import Members
 from rostra.names import Domain, Endpoint, Group, host_of, incarnation_of, make_group, name_of, parse_group
+from rostra.observe.trace import QUIET, CallAnswered, ProgramGiven, ProgramTold
 from rostra.protocols.fifo.events import Credit, Item, Sent
 from rostra.protocols.fifo.requests import Enter, Exit
 from rostra.protocols.flow.messages import Run
@@ -41,7 +42,6 @@ from rostra.protocols.relaxed.requests import (
     SetOnline,
     Snapshot,
     Unwatch,
-    UnwatchLife,
     Watch,
     WatchLife,
     Without,
@@ -56,7 +56,7 @@ from rostra.sim.history import (
     SubmissionRecord,
     TalkChanged,
 )
-from rostra.sim.talks import QUIET, Talk
+from rostra.sim.talks import Talk
 
 if TYPE_CHECKING:
     from rostra.sim.fronts import SimLink
@@ -245,9 +245,6 @@ class SimProgram:
     def watch_life(self, other: SimProgram) -> SimCall:
         return self.ask(WatchLife(other.address))
 
-    def unwatch_life(self, other: SimProgram) -> SimCall:
-        return self.ask(UnwatchLife(other.address))
-
     def close(self) -> SimCall:
         return self.ask(Close())
 
@@ -312,8 +309,7 @@ class SimProgram:
         self._world.busy()
         if self.alive:
             self._take_answer(call)
-        for listener in self._world.listeners:
-            listener.answered(self._world.now, call)
+        self._world.show(self.host, CallAnswered(call))
 
     def _take_answer(self, call: SimCall) -> None:
         write = self._world.write
@@ -391,8 +387,8 @@ class SimProgram:
         self._listen(notice, reports)
 
     def _listen(self, notice: AnyNotice, reports: list[Report]) -> None:
-        for listener in self._world.listeners:
-            listener.told(self._world.now, self, notice, reports)
+        if ProgramTold in self._world.reporters:
+            self._world.show(self.host, ProgramTold(self, notice, reports))
 
     def _of_watcher(self, notice: Snapshot | Changed) -> Iterable[AnyNotice]:
         """The same as a member would be told it."""
@@ -420,8 +416,8 @@ class SimProgram:
         if world.history is not None and not isinstance(item, Credit | Sent):
             world.history.append(DeliveryRecord(world.now, len(world.history), self.address, group, item))
         current.take(world.now, item)
-        for hearer in world.hearers:
-            hearer(world.now, self, group, item)
+        if ProgramGiven in world.reporters:
+            world.show(self.host, ProgramGiven(self, group, item))
         if isinstance(item, Credit):
             self._hand_over(current)
 

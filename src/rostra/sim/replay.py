@@ -1,14 +1,14 @@
-"""What was recorded, done again: the same inputs through a new node, and the same effects, byte for byte.
+"""Replay of recordings: the recorded inputs through a new node must give the same effects, byte for byte.
 
     <journal>/_inputs ──▶ words ──▶ a node made as the recorded one was ──▶ effects, compared word by word
 
-If they are the same, everything that the node did follows from its inputs, and can be looked at, at leisure,
-in a debugger if need be. If not, the first difference is told.
+If they are the same, all that the node did follows from its inputs and can be examined, in a debugger if need
+be. If not, the first difference is reported.
 
-With a setting changed, two nodes run side by side on the same inputs, one as recorded, one with the change,
-and what came out differently is told in people's words. The inputs stay as they were recorded: what the
-neighbours did, they did because of what the real node had done. So the first difference about a neighbour is
-sound, and what would have followed from it is not known; nothing is told of that neighbour after it.
+With a setting changed, two nodes run side by side on the same inputs, one as recorded and one with the
+change, and the differences are reported in words. The inputs stay as recorded, although the neighbours would
+have reacted to the changed node. So only the first difference about each neighbour is sound, and no later one
+is reported.
 """
 
 import difflib
@@ -23,12 +23,12 @@ from msgspec.structs import fields, replace
 
 from rostra.core.effects import LinkDown, LinkMoved, LinkUp, Tell
 from rostra.errors import BadInput
-from rostra.journal.inputs import (
+from rostra.journal.writer import INPUTS, unpacked
+from rostra.names import Domain
+from rostra.observe.recording import (
     FORMAT,
-    Again,
     AnyWord,
     Began,
-    Diverged,
     Gave,
     Input,
     NodeStopped,
@@ -40,13 +40,12 @@ from rostra.journal.inputs import (
     effects_of,
     words,
 )
-from rostra.journal.writer import INPUTS, unpacked
-from rostra.names import Domain
 from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.events import Suspected, Trusted
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.requests import Left, Only, Without
+from rostra.sim.again import Again, Diverged
 
 
 class Recording(Struct, frozen=True):
@@ -135,8 +134,10 @@ def replay(recording: Recording, progress: Callable[[int], None] = lambda inputs
     difference: Difference | None = None
 
     def judge(recorded: Gave | None) -> Difference | None:
+        if given is None:
+            return Difference(number, at, "nothing", _kept(recorded), ()) if recorded else None
         replayed = effects_of(came) if came else None
-        if given is None or (recorded and recorded.digest) == (replayed and replayed.digest):
+        if (recorded and recorded.digest) == (replayed and replayed.digest):
             return None
         return Difference(number, at, shown(given), _kept(recorded), tuple(map(_line, _effects(came))))
 

@@ -1,10 +1,10 @@
-"""Replicas of servers in a pretend world.
+"""Replicas of servers in a simulated world.
 
     process haifa.-seat-1, -seat-2, -seat-3     one each, with lines between them
-    process haifa                               what neighbours know: the node of whichever seat leads
+    process haifa                               as neighbours know it: the node of the seat that leads
 
-A seat that crashes or pauses takes the server with it that it leads. Of two seats that both believe to lead,
-for the moment until the older one knows better, neighbours reach the newer one.
+A seat that crashes or pauses takes the server that it leads with it. While two seats both believe that they
+lead, until the older one learns better, neighbours reach the newer one.
 """
 
 from collections.abc import Mapping
@@ -14,9 +14,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rostra.core.effects import Answer, Event
-from rostra.journal.inputs import FORMAT, Began
 from rostra.names import Domain, seat_of
 from rostra.node import Node, Output
+from rostra.observe.recording import FORMAT, Began, NodeMade
 from rostra.protocols.election.core import Ballot
 from rostra.protocols.relaxed.registry import Registry
 from rostra.replica import Replica
@@ -78,7 +78,7 @@ class Seats:
         registry = Registry.of(process.disk)
         ballots = [each for each in process.disk if isinstance(each, Ballot)]
         known = [each for each in process.disk if isinstance(each, KnownNeighbours)]
-        plan = world.plan_of(domain, 0)
+        plan = world.nodes.plan_of(domain, 0)
         if plan.fifo is not None:
             luck = world.luck_of(process.path, process.incarnation)
             plan = replace(plan, fifo=replace(plan.fifo, luck=luck))
@@ -92,10 +92,9 @@ class Seats:
         )
         replica = self.replicas[process.path] = make_replica(self, plan, seat, registry)
         process.node = replica.seat
-        if world.journal is not None:
-            world.journal.replica_started(
-                Began(FORMAT, plan, registry.copies(domain), seat, registry.own.all())
-            )
+        if world.observers:
+            began = Began(FORMAT, plan, registry.copies(domain), seat, registry.own.all())
+            world.nodes.show(process, NodeMade(began, {}))
         return replica.seat
 
     def stop(self, seat: Domain) -> None:
@@ -104,7 +103,7 @@ class Seats:
         self._fronts.pop(seat, None)
         if self.leaders.get(replica.domain) == seat:
             del self.leaders[replica.domain]
-            self._world.drop(self._world.processes[replica.domain])
+            self._world.nodes.drop(self._world.processes[replica.domain])
 
     # What a replica orders
 
@@ -114,7 +113,7 @@ class Seats:
         if process.node is not None:
             self._let_go(process, self.leaders[replica.domain])
         self.leaders[replica.domain] = replica.seat.path
-        world.let_lead(process, server, replica.seat.path)
+        world.nodes.let_lead(process, server, replica.seat.path)
 
     def end(self, replica: Replica, server: Node, why: str) -> None:
         if self.leaders.get(replica.domain) == replica.seat.path:
@@ -124,22 +123,22 @@ class Seats:
     def _let_go(self, process: "SimProcess", seat: Domain) -> None:
         """The programs that this seat served are its own, also when another one leads."""
         front = self._world.fronts.of.get(process.path)
-        self._world.drop(process)
+        self._world.nodes.drop(process)
         if front is not None:
             self._fronts[seat] = front
 
     def step_seat(self, replica: Replica, event: Event) -> None:
-        self._world.give(self._world.processes[replica.seat.path], event)
+        self._world.nodes.give(self._world.processes[replica.seat.path], event)
 
     def step_server(self, replica: Replica, event: Event) -> None:
         if self.leaders.get(replica.domain) == replica.seat.path:
-            self._world.give(self._world.processes[replica.domain], event)
+            self._world.nodes.give(self._world.processes[replica.domain], event)
 
     def remember(self, replica: Replica, neighbours: tuple[Domain, ...]) -> None:
         self._world.processes[replica.seat.path].disk.append(KnownNeighbours(neighbours))
 
     def perform(self, replica: Replica, output: Output) -> None:
         if not isinstance(output, Answer) or self.leaders.get(replica.domain) == replica.seat.path:
-            self._world.perform(self._world.processes[replica.domain], output)
+            self._world.nodes.perform(self._world.processes[replica.domain], output)
         elif (front := self._fronts.get(replica.seat.path)) is not None:
             front.answer(output)

@@ -32,7 +32,7 @@ class Comparison:
     def __init__(self, world: World) -> None:
         self.world = world
         self.twin = Twin(world.tree.hosts)
-        self.groups: set[Group] = set()  # everything that anybody ever joined
+        self.groups: set[Group] = set()  # all that were ever joined
         self._joined_at: dict[tuple[Group, Endpoint], float] = {}
         self._probes: dict[Domain, SimProgram] = {}
         self._read = 0
@@ -71,7 +71,7 @@ class Comparison:
         return records
 
     def _nobody_is_invented(self, record: NoticeRecord, group: Group, members: Members) -> None:
-        """C-075: whoever is named as a member has joined."""
+        """C-075: only endpoints that joined are named as members."""
         for member in members:
             joined_at = self._joined_at.get((group, member.endpoint))
             assert joined_at is not None and joined_at <= record.at, (
@@ -91,7 +91,7 @@ class Comparison:
                     assert view == truth, f"{program} sees {group} as {_text(view)}, truly {_text(truth)}"
 
     def _answers_are_true(self) -> None:
-        """C-071: whoever asks, from wherever, member or not, gets the truth."""
+        """C-071: a resolve from any host, by a member or not, is answered with the truth."""
         asked: list[tuple[SimProgram, Group, SimCall]] = []
         for host in self.world.tree.hosts:
             if not self.world.processes[host].works:
@@ -123,7 +123,7 @@ class Comparison:
             assert not waiting, f"{path} still waits for {waiting} answers"
 
     def _rows_are_right(self, server: DomainServer) -> None:
-        """C-146: a row for every handled group with somebody below, and no other."""
+        """C-146: a row for every handled group with members below, and no other."""
         truly = self.twin.rows(server.domain, self.world.fronts.watched())
         rows, truth = (tuple(filter(self.counts, groups)) for groups in (sorted(server.table.rows), truly))
         assert rows == truth, f"{server.domain} has rows for {_text(rows)}, should have for {_text(truth)}"

@@ -1,6 +1,6 @@
-"""The pretend disk of a delegate: backlogs of slow receivers, within a bound, in memory.
+"""The simulated disk of a delegate: backlogs of slow receivers, bounded, in memory.
 
-It answers what `rostra.runtime.spill` answers, so that the cores meet the same disk in both worlds.
+It answers as `rostra.runtime.spill` does, so that the cores meet the same disk in both drivers.
 """
 
 from rostra.protocols.fifo.events import ForgetSpilled, ReadSpilled, Spill, Spilled, SpilledRead

@@ -1,14 +1,14 @@
-"""Storms: random churn, crashes, cuts and worse, and between them calm weather in which everything is
-compared.
+"""Storms: random churn, crashes and partitions, with calm phases in which everything is compared.
 
     blow ── joins, leaves, resolves, crashes, cuts, pauses, ... ──▶ calm ── settle, compare ──▶ blow ...
 
-While it blows, taps watch every step of every server for what may never happen. When it is calm, some
+While it blows, taps check every step of every server for what may never happen. When it is calm, some
 servers may still be down and some lines cut, but nothing changes any more: then every view, every answer
-and every table must be what the twin says. A seed and a shape are a whole storm; whoever finds one that
-fails has its one-line replay.
+and every table must be what the twin says. A seed and a shape determine a storm; one that fails prints the
+command that replays it.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Final
@@ -33,6 +33,7 @@ from rostra.sim.checkers import (
 from rostra.sim.claim_storm import ClaimStorm
 from rostra.sim.hostile_storm import HostileStorm
 from rostra.sim.network import WILD, LinkModel
+from rostra.sim.outcome import StormOutcome
 from rostra.sim.programs import SimCall, SimProgram
 from rostra.sim.rest import PROBE, Comparison
 from rostra.sim.shapes import SHAPES, shape
@@ -71,17 +72,6 @@ class StormFailed(RostraError):
     code = "STORM_FAILED"
 
 
-class StormOutcome(Struct, frozen=True):
-    """What a storm that held was like."""
-
-    seed: int
-    shape: str
-    virtual_s: float
-    events: int
-    comparisons: int
-    verdicts: tuple[CheckVerdict, ...]
-
-
 def replay_command(seed: int, shape_name: str) -> str:
     return f"rostra sim storm --seed {seed} --shape {shape_name}"
 
@@ -92,17 +82,6 @@ def storm(seed: int, shape_name: str, *, journal: str | Path | None = None) -> S
     written = None if journal is None else _journal(journal, f"{shape_name}-{seed}")
     run = _begin(seed, shape_name, written)
     try:
-        if isinstance(run, TalkStorm):
-            talk = run.blow_over()
-            return StormOutcome(seed, shape_name, talk.virtual_s, talk.events, 1, (talk.verdict,))
-        if isinstance(run, HostileStorm):
-            lies = run.blow_over()
-            return StormOutcome(
-                seed, shape_name, lies.virtual_s, lies.events, lies.comparisons, (lies.verdict,)
-            )
-        if isinstance(run, ClaimStorm):
-            claims = run.blow_over()
-            return StormOutcome(seed, shape_name, claims.virtual_s, claims.events, claims.answers, ())
         return run.blow_over()
     except Exception as error:
         raise StormFailed(
@@ -116,14 +95,10 @@ def storm(seed: int, shape_name: str, *, journal: str | Path | None = None) -> S
 def _begin(
     seed: int, shape_name: str, journal: "SimJournal | None"
 ) -> "TalkStorm | HostileStorm | ClaimStorm | _Storm":
-    if shape_name == TALK:
-        return TalkStorm(seed, journal=journal)
-    if shape_name == CROWD:
-        return CrowdStorm(seed, journal=journal)
-    if shape_name == HOSTILE:
-        return HostileStorm(seed, journal=journal)
-    if shape_name == CLAIMS:
-        return ClaimStorm(seed, journal=journal)
+    kinds: dict[str, Callable[..., TalkStorm | HostileStorm | ClaimStorm]]
+    kinds = {TALK: TalkStorm, CROWD: CrowdStorm, HOSTILE: HostileStorm, CLAIMS: ClaimStorm}
+    if (kind := kinds.get(shape_name)) is not None:
+        return kind(seed, journal=journal)
     return _Storm(seed, shape_name, journal)
 
 
@@ -228,9 +203,7 @@ class _Storm:
         self._compare()
         self._rows_are_gone()
         verdicts = self._verdicts()
-        return StormOutcome(
-            self.seed, self.shape, self.world.now, self.world.events, self.comparisons, verdicts
-        )
+        return StormOutcome(self.world.now, self.world.events, self.comparisons, verdicts)
 
     def _network(self) -> LinkModel:
         links = WILD
@@ -452,7 +425,7 @@ class _Storm:
                 assert call.result is not None, f"{call.program} was never answered {call.request}"
 
     def _rows_are_gone(self) -> None:
-        """C-011: when everybody has left, nothing is left of any group, anywhere."""
+        """C-011: when all members have left, no server keeps anything of any group."""
         for domain in self.world.tree.domains:
             rows = self.comparison.twin.rows(domain, self.world.fronts.watched())
             assert not rows, f"{domain} should have no rows"

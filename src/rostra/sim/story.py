@@ -36,6 +36,7 @@ from rostra.errors import BadInput, BadStory, RostraError
 from rostra.groups.attributes import Role, Slow
 from rostra.impair.quality import Constant, LineQuality, Lognormal, Uniform
 from rostra.names import Domain, Group, Tree, child, labels, make_group, parse_domain, parse_host
+from rostra.observe.trace import DEFAULT_PROGRAM, Detail, Names, Trace
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
@@ -44,7 +45,6 @@ from rostra.sim.lines import Channel
 from rostra.sim.network import LAN, STEADY, WAN, WILD, LinkModel
 from rostra.sim.programs import SimProgram
 from rostra.sim.shapes import shape
-from rostra.sim.trace import DEFAULT_PROGRAM, Detail, Names, Trace
 from rostra.sim.world import World
 
 _Kind = TypeVar("_Kind", bound=Enum)
@@ -278,8 +278,7 @@ class _Teller:
         if not cold:
             self._world.settle()
         self._trace.began_at = self._world.now
-        self._world.listeners.append(self._trace)
-        self._world.hearers.append(self._trace.heard)
+        self._world.observe(self._trace)
 
     def play(self, args: list[str]) -> None:
         if self._world is not None:

@@ -1,19 +1,18 @@
-"""Storms over groups that speak: members come, go and die, sites are cut off, delegates are killed, and up to
-a fifth of all datagrams is lost; LANs are reached in every way there is, and multicast comes and goes. Then
-the sky clears.
+"""Storms over FIFO groups: members come, go and die, sites are cut off, delegates are killed, and up to a
+fifth of all datagrams is lost; LANs use every kind of channel, and multicast comes and goes. Then all faults
+are repaired.
 
-    blow ── joins, leaves, kills, crashes, cuts ──▶ clear ── everybody sees and has everything ──▶ judge
+    blow ── joins, leaves, kills, crashes, cuts ──▶ clear ── all members see and have everything ──▶ judge
 
-While it blows, taps ask the cores for their invariants again and again (IX-5). Once all is repaired and the
-streams have ended, everybody must see everybody (IX-8), have everything (IX-7), and keep nothing for others
-any more; and over the whole history `fifo-gap-free` must hold (IX-1..IX-3), gaps included (X-006), and in
-peace `fifo-live`. Messages have from one byte to a mebibyte: most fit a datagram, and many do not.
+While it blows, taps check the invariants of the cores (IX-5). After all repairs, when the streams have ended,
+every member must see all members (IX-8), have all messages (IX-7), and retain none for others; over the whole
+history `fifo-gap-free` must hold (IX-1..IX-3), gaps included (X-006), and in peace `fifo-live`. Messages have
+from one byte to a mebibyte: most fit a datagram, and many do not.
 """
 
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from rostra.groups.attributes import Role
@@ -23,10 +22,10 @@ from rostra.protocols.fifo.core import HOST
 from rostra.protocols.fifo.events import Gap
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
-from rostra.sim.checkers import CheckVerdict
 from rostra.sim.fifo_checkers import fifo_gap_free, fifo_live
 from rostra.sim.history import DeliveryRecord
 from rostra.sim.network import LinkModel
+from rostra.sim.outcome import StormOutcome
 from rostra.sim.programs import SimProgram
 from rostra.sim.taps import Invariants, TurnWork, tapped
 from rostra.sim.world import World
@@ -53,12 +52,9 @@ FAULTS: Final = (
 )
 
 
-class TalkOutcome(Struct, frozen=True):
-    virtual_s: float
-    events: int
-    given: int  # messages, over all receivers
-    gaps: int
-    verdict: CheckVerdict
+class TalkOutcome(StormOutcome, frozen=True):
+    given: int = 0  # messages, over all receivers
+    gaps: int = 0
 
 
 class TalkStorm:
@@ -126,7 +122,7 @@ class TalkStorm:
         assert verdict.ok or not (verdict.broken or given), f"{verdict}: {verdict.where}"
         live = fifo_live(history, within_s=LIVE_S, until=self.world.now)
         assert not live.broken, str(live)
-        return TalkOutcome(self.world.now, self.world.events, given, gaps, verdict)
+        return TalkOutcome(self.world.now, self.world.events, 1, (verdict,), given, gaps)
 
     # What members do
 

@@ -1,9 +1,9 @@
-"""A simulated program's part in a group that speaks: what it wants to say, and what it was told.
+"""A simulated program's membership in a FIFO group: what it has to send, and what it was given.
 
     say ──▶ waiting ── as Credit allows ──▶ Submitted      the agent      Deliver ──▶ take ──▶ members, last
 
 A talk is one membership with `delivery="fifo"`. A program has at most one per group at a time, and its
-numbers go on from one to the next as long as its endpoint lives (TX-11).
+sequence numbers go on from one to the next as long as its endpoint lives (TX-11).
 """
 
 from collections import deque
@@ -24,9 +24,6 @@ from rostra.protocols.fifo.events import (
     Parted,
     Ready,
 )
-
-QUIET = b"\0"
-"""What a stream says begins with this, so that a trace can sum it up and not repeat it."""
 
 BATCH = 64
 """So many messages are handed over at once, if so many wait."""

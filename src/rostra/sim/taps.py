@@ -109,7 +109,7 @@ class OneCopy:
     def stepped(self, path: Domain, stack: Stack, event: Event, effects: Sequence[Effect]) -> None:
         if isinstance(event, Received):
             message = event.message
-            # Everybody who was asked answers under the id of the question: one answer each.
+            # Each server that was asked answers under the id of the question: one answer each.
             answers = event.sender if isinstance(message, ResolveReply) else None
             copy = (path, type(message), message.id, answers)
             if copy in self._seen:
@@ -119,7 +119,7 @@ class OneCopy:
 
 class Invariants:
     def __init__(self, every: int = 1) -> None:
-        self._every = every  # look after so many steps of anybody: groups that speak take many
+        self._every = every  # check after so many steps of all nodes: FIFO groups take many
         self._steps = 0
 
     def stepped(self, path: Domain, stack: Stack, event: Event, effects: Sequence[Effect]) -> None:

@@ -1,9 +1,8 @@
-"""The dumb twin: who is in which group as seen from where, by definition and without any protocol.
+"""The twin: a reference model of which members of a group can be seen from where, without any protocol.
 
-It is told the truth (`history`) and answers by walking paths: one endpoint sees another exactly if every
-server and every line on the one path between their hosts works (C-072). No messages, no interest, no
-merging, nothing clever: so obviously right that the real servers can be compared with it, and so slow that
-nobody would use it instead.
+It reads the truth (`history`) and answers by walking paths: one endpoint sees another exactly if every server
+and every line on the one path between their hosts works (C-072). There are no messages, no interest and no
+merging in it: it is simple enough to be obviously right, and too slow to be used instead of the servers.
 """
 
 from collections.abc import Mapping, Set
@@ -67,7 +66,7 @@ class Twin:
         return self.works(here) and all(self.linked(a, b) for a, b in pairwise(steps))
 
     def seen_from(self, host: Domain, group: Group) -> tuple[Endpoint, ...]:
-        """The group's members, as everybody on this host should know them at stability (C-070, C-071)."""
+        """The group's members, as programs on this host should see them at stability (C-070, C-071)."""
         return tuple(sorted(x for x in self.members.get(group, ()) if self.sees(host, host_of(x))))
 
     def rows(self, domain: Domain, agents: Mapping[Group, Set[Domain]] = NOBODY) -> tuple[Group, ...]:

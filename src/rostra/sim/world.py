@@ -1,11 +1,10 @@
-"""A whole world in one process: real nodes, pretend time, pretend network, pretend disks.
+"""A whole world in one process: real nodes, with virtual time and a simulated network and disks.
 
-    agenda      what happens when                       lines       packets between nodes, and their faults
-    processes   nodes: steps, timers, disks, crashes    channels    production's data channel, on pretend ways
-    fronts      production's front, and the programs    history     what happened, for checkers
+    agenda      the event queue                         lines       packets between nodes, and their faults
+    processes   nodes: steps, timers, disks, crashes    channels    the production data channel
+    fronts      the production front, and programs      history     what happened, for checkers
 
-All chance comes from one seeded generator, and nothing else in the world is random, so a seed is a whole
-history, byte for byte.
+All randomness comes from one seeded generator, so a seed determines the whole history, byte for byte.
 
 With `fifo`, agents and cluster servers have the services of `protocols/fifo`, and programs can join with
 `delivery="fifo"`.
@@ -15,15 +14,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from rostra.core.effects import Event
+from rostra.core.effects import Event, Ignored, Instant, Noted
+from rostra.core.observer import Observer, Reporter, Reporters, Seen
 from rostra.core.stack import Stack
 from rostra.errors import BadInput, RostraError
 from rostra.impair.quality import LineQuality
 from rostra.names import Domain, Group, Tree, parse_domain, parse_endpoint_name, parse_scope
-from rostra.node import Node, Output
+from rostra.observe.trace import CallAnswered
 from rostra.protocols.election.config import ElectionConfig
 from rostra.protocols.fifo.events import Item
 from rostra.protocols.flow.config import FifoConfig
@@ -31,29 +31,24 @@ from rostra.protocols.front.config import FrontConfig
 from rostra.protocols.front.messages import NO_ENDPOINT, Answered, Ask, Told
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
-from rostra.protocols.relaxed.requests import AnyNotice, Open, Register, Unregister
-from rostra.protocols.relaxed.view import Report
+from rostra.protocols.relaxed.requests import Open, Register, Unregister
 from rostra.sim.agenda import Agenda
 from rostra.sim.channels import SimChannels
 from rostra.sim.datagrams import DatagramNetwork
 from rostra.sim.fronts import OWN_UID, SimFronts, SimLink
-from rostra.sim.history import History, Settled, WorldMade
+from rostra.sim.history import Detections, History, Settled, WorldMade
 from rostra.sim.lines import Channel, SimNetwork
 from rostra.sim.network import STEADY, LinkModel, SimLine
 from rostra.sim.processes import WORLD_NAME, SimNodes, SimProcess
 from rostra.sim.programs import SimCall, SimProgram
 from rostra.sim.replicas import Seats
 from rostra.sim.shapes import clusters
-from rostra.stacks import NodePlan
 
 if TYPE_CHECKING:
     from rostra.sim.journal import SimJournal
 
 SIM_FRONT = FrontConfig(queue_records=0)
 """A deaf program has no room for notices: it falls behind with the first one."""
-
-Hearer = Callable[[float, SimProgram, Group, Item], None]
-"""Somebody who wants to hear what programs hear in groups that speak."""
 
 
 class DidNotSettle(RostraError):
@@ -62,21 +57,25 @@ class DidNotSettle(RostraError):
     code = "DID_NOT_SETTLE"
 
 
-class Observer(Protocol):
-    """Somebody who wants to hear everything: the trace, a tap, a test."""
+class NoteCounts(Reporter):
+    """How often what was ignored, and noted, by its label."""
 
-    def told(self, at: float, program: SimProgram, notice: AnyNotice, reports: list[Report]) -> None: ...
+    def __init__(self, counts: Counter[tuple[str, str]]) -> None:
+        self._counts = counts
+        self.shows = {Ignored: self._ignored, Noted: self._noted}
 
-    def answered(self, at: float, call: SimCall) -> None: ...
+    def _ignored(self, now: Instant, server: Domain, ignored: Ignored) -> None:
+        self._counts["Ignored", ignored.why] += 1
 
-    def noted(self, at: float, server: Domain, what: Output) -> None: ...
+    def _noted(self, now: Instant, server: Domain, noted: Noted) -> None:
+        self._counts["Noted", noted.what] += 1
 
 
 class World:
     """A world that runs.
 
     `tree` is a `Tree`; `domains` is a short way to make one: ``{"haifa": 3, "paris": ("c", "d")}``.
-    `watching` is asked to wrap each new stack, for taps and invariants. Without a history and listeners
+    `watching` is asked to wrap each new stack, for taps and invariants. Without a history and observers
     nothing is written down, which is what large worlds want. With `journal`, every server writes the journal
     that a real one would, into that directory; `close` ends them. `fifo` are the settings of groups that
     speak, True for the usual ones; `data` is the network for their messages, like `links` unless it is said;
@@ -98,7 +97,7 @@ class World:
         history: bool = True,
         stagger: bool = False,
         watching: Callable[[Domain, Stack], Stack] | None = None,
-        listeners: Iterable[Observer] = (),
+        observers: Iterable[Observer] = (),
         journal: "str | Path | SimJournal | None" = None,
         fifo: FifoConfig | bool = False,
         data: LinkModel | None = None,
@@ -116,15 +115,22 @@ class World:
         self.config = config if config is not None else RelaxedConfig()
         self.luck = Random(seed)
         self.history: History | None = [] if history else None
-        self.listeners: list[Observer] = list(listeners)
         self.programs: list[SimProgram] = []
         self.packets = 0
         self.bytes = 0
         self.notes: Counter[tuple[str, str]] = Counter()  # (Ignored or Noted, its label)
         self.journal = _opened(journal) if isinstance(journal, str | Path) else journal
         self.fifo = (FifoConfig() if fifo else None) if isinstance(fifo, bool) else fifo
-        self.hearers: list[Hearer] = []
         self.name = WORLD_NAME
+        self.reporters = Reporters()
+        self.observers: list[Observer] = []  # of whole steps
+        self.observe(NoteCounts(self.notes))
+        if self.history is not None:
+            self.observe(Detections(self.history))
+        if self.journal is not None:
+            self.observe(self.journal)
+        for observer in observers:
+            self.observe(observer)
         self.lead = ElectionConfig()
         self._busy_at = 0.0
         self._asked = 0
@@ -144,7 +150,7 @@ class World:
         if self.history is not None:
             self.history.append(WorldMade(0.0, 0, self.tree.hosts))
         if self.journal is not None:
-            self.journal.begin(0.0, {"seed": seed, "hosts": self.tree.hosts})
+            self.journal.begin(lambda: self.now, {"seed": seed, "hosts": self.tree.hosts})
         for process in list(self.processes.values()):
             if stagger:  # servers that were started by hand do not tick together
                 self.agenda.at(self.luck.random() * self.timers.tick_s, self.nodes.start, process, None)
@@ -201,7 +207,7 @@ class World:
     def close(self) -> None:
         """The end of the world: its journals are closed and whole."""
         if self.journal is not None:
-            self.journal.close(self.now)
+            self.journal.close()
 
     @property
     def next_at(self) -> float:
@@ -219,11 +225,21 @@ class World:
         if self.history is not None:
             self.history.append(kind(self.now, len(self.history), *fields))
         if self.journal is not None:
-            self.journal.happened(self.now, kind, *fields)
+            self.journal.happened(kind, *fields)
+
+    def observe(self, observer: Observer) -> None:
+        """Show it every step from now on; or, if it is a reporter, what it shows."""
+        if isinstance(observer, Reporter):
+            self.reporters.add(observer)
+        else:
+            self.observers.append(observer)
+
+    def show(self, node: Domain, what: Seen) -> None:
+        self.reporters.show(self.now, node, what)
 
     def luck_of(self, *about: object) -> int:
         """A number for a core to make its choices with. From its name and not from our generator, so that one
-        more member changes nobody else's luck."""
+        more member changes no other's luck."""
         text = " ".join(map(str, (self.seed, *about))).encode()
         return crc32(text) << 32 | crc32(text[::-1])
 
@@ -252,11 +268,11 @@ class World:
         return self._asked
 
     def administer(self, server: str, request: Any) -> SimCall:
-        """Ask a server something on nobody's behalf: `Register`, `Unregister`, `Inspect`."""
+        """Ask a server something without an endpoint: `Register`, `Unregister`, `Inspect`."""
         process = self.process(server)
         call = SimCall(None, request, self.now)
         if process.node is None:
-            return call  # nobody answers
+            return call  # which is never answered
         known = self._administrators.get(process.path)
         if known is None or known.life != process.life:
             known = self._administrators[process.path] = _Administrator(self, process)
@@ -272,7 +288,7 @@ class World:
     def enter(self, host: Domain, event: Event) -> None:
         """Something that a front outside of this world has for a node."""
         self.busy()
-        self.inject(self.processes[host], event)
+        self.nodes.inject(self.processes[host], event)
 
     def kill(self, program: SimProgram) -> None:
         program.kill()
@@ -315,27 +331,6 @@ class World:
 
     def at(self, when: float, what: Callable[[Any, Any], None], whom: Any, about: Any) -> None:
         self.agenda.at(when, what, whom, about)
-
-    def step(self, process: SimProcess, event: Event) -> None:
-        self.nodes.step(process, event)
-
-    def inject(self, process: SimProcess, event: Event) -> None:
-        self.nodes.inject(process, event)
-
-    def give(self, process: SimProcess, event: Event) -> None:
-        self.nodes.give(process, event)
-
-    def perform(self, process: SimProcess, output: Output) -> None:
-        self.nodes.perform(process, output)
-
-    def drop(self, process: SimProcess) -> None:
-        self.nodes.drop(process)
-
-    def let_lead(self, process: SimProcess, node: Node, leader: Domain) -> None:
-        self.nodes.let_lead(process, node, leader)
-
-    def plan_of(self, path: Domain, incarnation: int) -> NodePlan:
-        return self.nodes.plan_of(path, incarnation)
 
     # Faults of the network: see `SimNetwork`
 
@@ -391,7 +386,7 @@ class World:
 
 
 class _Administrator:
-    """Asks a server on nobody's behalf, as ``rostra register`` does."""
+    """Asks a server without an endpoint, as ``rostra register`` does."""
 
     def __init__(self, world: World, process: SimProcess) -> None:
         self.life = process.life
@@ -409,8 +404,7 @@ class _Administrator:
         call = self._calls.pop(item.token)
         call.result, call.answered_at = item.answer, self._world.now
         self._world.busy()
-        for listener in self._world.listeners:
-            listener.answered(self._world.now, call)
+        self._world.show(self._link.front.process.path, CallAnswered(call))
 
     def heard(self, group: Group, item: Item) -> None: ...
 

@@ -19,13 +19,13 @@ from rostra import config
 from rostra.core.effects import Answer, Event, Tell
 from rostra.names import Domain, Endpoint, Group
 from rostra.node import Node
+from rostra.observe.log import EventLog
 from rostra.protocols.fifo.events import Deliver
 from rostra.protocols.front.config import WATCH_TICK_S
 from rostra.protocols.front.core import FrontCore
 from rostra.runtime.listener import Listener
 from rostra.runtime.process import HostedNode, Process
 from rostra.runtime.programs import Programs
-from rostra.runtime.record import EventLog
 from rostra.runtime.store import MemoryStore
 from rostra.sim.processes import WORLD_NAME
 from rostra.sim.world import World as Sim

@@ -6,12 +6,13 @@
 """
 
 from collections import deque
-from typing import Any, Final
+from typing import Final
 
-from rostra.core.effects import LinkDown, LinkMoved, LinkUp
+from rostra.core.effects import Instant, LinkDown, LinkMoved, LinkUp
+from rostra.core.observer import Reporter
 from rostra.groups.members import Cause, Members
 from rostra.names import Domain, Endpoint, name_of
-from rostra.node import Output
+from rostra.observe.trace import Names
 from rostra.protocols.relaxed.requests import (
     Absolute,
     AnyNotice,
@@ -27,7 +28,6 @@ from rostra.protocols.relaxed.requests import (
     Snapshot,
     Without,
 )
-from rostra.sim.trace import Names
 from rostra.sim.world import World as Sim
 
 LINES_MAX: Final = 10_000
@@ -36,12 +36,13 @@ LINES_MAX: Final = 10_000
 AGENTS_OWN: Final = "rostra.watch"
 
 
-class TestTrace:
+class TestTrace(Reporter):
     def __init__(self, sim: Sim) -> None:
         self._sim = sim
         self._names = Names(sim.tree)
         self._lines: deque[str] = deque(maxlen=LINES_MAX)
-        sim.listeners.append(self)
+        self.shows = {LinkUp: self._up, LinkMoved: self._moved, LinkDown: self._down}
+        sim.observe(self)
 
     def lines(self) -> tuple[str, ...]:
         return tuple(self._lines)
@@ -92,17 +93,14 @@ class TestTrace:
 
     # What the simulator reports
 
-    def noted(self, at: float, server: Domain, what: Output) -> None:
-        names = self._names
-        match what:
-            case LinkUp(peer):
-                self.write(f"[{names.server(server)}]", f"{names.server(peer)} is up")
-            case LinkMoved(peer):
-                self.write(f"[{names.server(server)}]", f"{names.server(peer)} is led by another replica")
-            case LinkDown(peer, because):
-                self.write(f"[{names.server(server)}]", f"{names.server(peer)} is down: {because.what}")
+    def _up(self, at: Instant, server: Domain, link: LinkUp) -> None:
+        self._link(server, link.peer, "is up")
 
-    def told(self, *_: Any) -> None:
-        """Of programs that are the simulator's own there are none here."""
+    def _moved(self, at: Instant, server: Domain, link: LinkMoved) -> None:
+        self._link(server, link.peer, "is led by another replica")
 
-    def answered(self, *_: Any) -> None: ...
+    def _down(self, at: Instant, server: Domain, link: LinkDown) -> None:
+        self._link(server, link.peer, f"is down: {link.because.what}")
+
+    def _link(self, server: Domain, peer: Domain, what: str) -> None:
+        self.write(f"[{self._names.server(server)}]", f"{self._names.server(peer)} {what}")

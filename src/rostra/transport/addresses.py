@@ -63,7 +63,7 @@ def parse_socket_path(text: str) -> SocketPath:
 
 
 def reason_of(error: OSError) -> str:
-    """Why nobody was reached, as the system says it: asyncio has words of its own, which repeat the address,
+    """Why a connection failed, as the system says it: asyncio has words of its own, which repeat the address,
     and for a name with several addresses a list of them."""
     if isinstance(error, socket.gaierror):
         return error.strerror or str(error)

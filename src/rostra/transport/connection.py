@@ -1,8 +1,8 @@
-"""One stream socket: bytes in, items out, with bounds that keep one peer from starving the others.
+"""One stream socket: bytes in, decoded items out, with bounds so that no peer starves the others.
 
-Reading goes through one buffer that all connections of the process share, so an idle connection costs no
-buffer of its own. A peer that sends more than its share in one turn waits for the next one; a peer that does
-not read fills a bounded buffer, after which its `ConnectionRole` decides what to give up.
+All connections of a process share one read buffer, so an idle connection costs none. A peer that sends more
+than its share in one turn waits for the next one; a peer that does not read fills a bounded buffer, after
+which its `ConnectionRole` decides what to give up.
 
 A connection begins unidentified. Its first item decides which `ConnectionRole` takes over: the far end of a
 link, or a program.
@@ -315,7 +315,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def hold(self, why: Hold) -> None:
-        """Read nothing until this reason is gone and no other is left, whoever resumes it meanwhile."""
+        """Read nothing until this reason is gone and no other is left."""
         self._held |= why
         self.pause_reading()
 

@@ -1,8 +1,8 @@
 """IP multicast sockets: where a cluster's hosts listen, and how to send there.
 
-Packets have a time to live of 1 and never leave the LAN. Two clusters of one name and world would receive
-each other's, and so may two whose addresses are the same by chance (one in 65,536): the datagrams say whose
-they are. Which hosts it reaches is found out by `protocols/channel/reachability.py`.
+Packets have a time to live of 1 and do not leave the LAN. Clusters of the same name and world in one LAN
+receive each other's packets, and so may two whose multicast addresses collide (one in 65,536): every datagram
+names its cluster. `protocols/channel/reachability.py` finds out which hosts are reached.
 """
 
 import contextlib

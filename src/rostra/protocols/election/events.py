@@ -7,7 +7,7 @@
 nothing of it leaves before the one or after the other.
 """
 
-from rostra.core.effects import Effect, Event
+from rostra.core.effects import Effect, Event, Observation
 from rostra.core.records import KeyedRecord
 from rostra.names import Domain
 
@@ -63,7 +63,7 @@ class Resign(Effect, frozen=True):
     why: str  # from a small fixed set
 
 
-class Follow(Effect, frozen=True):
+class Follow(Observation, frozen=True):
     """Another seat leads."""
 
     leader: Domain
@@ -83,7 +83,7 @@ class StateReceived(Effect, frozen=True):
     data: bytes
 
 
-class TermRefused(Effect, frozen=True):
+class TermRefused(Observation, frozen=True):
     """A seat spoke of a term so far ahead of our clock that it cannot be true. It was not believed."""
 
     sender: Domain

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from rostra.core.effects import Effect, Event
+from rostra.core.effects import Effect, Event, Observation
 from rostra.groups.attributes import Role, Slow
 from rostra.groups.members import Because
 from rostra.names import Domain, Endpoint, Group
@@ -312,7 +312,7 @@ class Located(Effect, frozen=True):
     where: Whereabouts
 
 
-class Tuned(Effect, frozen=True):
+class Tuned(Observation, frozen=True):
     """How this LAN's data channel works, from its delegate."""
 
     group: Group

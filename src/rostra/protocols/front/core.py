@@ -41,6 +41,7 @@ from rostra.protocols.fifo.events import Deliver, Excluded, JoinAsked, LeaveAske
 from rostra.protocols.fifo.requests import Enter
 from rostra.protocols.front.admission import Admission
 from rostra.protocols.front.config import WATCH_TICK_S, FrontConfig
+from rostra.protocols.front.events import EndpointsSuspected, EndpointsTrusted, NoticesMissed, WatchEnded
 from rostra.protocols.front.messages import Ping
 from rostra.protocols.front.port import FrontPort, Hold, ProgramLink
 from rostra.protocols.front.session import (
@@ -219,8 +220,7 @@ class FrontCore:
     def _stop_watching(self, watcher: Endpoint) -> None:
         if self.watching is not None:
             self.watching.gone(watcher)
-        if (witness := self.port.witness) is not None:
-            witness.unwatched(watcher)
+        self.port.report(WatchEnded(watcher))
 
     def keep_pace(self, backlog: int) -> None:
         """Read programs only as fast as the domain takes what they cause: nothing is dropped, and no queue
@@ -373,8 +373,7 @@ class FrontCore:
             if place is None:
                 continue
             groups = tuple(sorted(what.groups))
-            if (witness := self.port.witness) is not None:
-                witness.gap(endpoint, what.notices, (*groups, *sorted(what.watched)))
+            self.port.report(NoticesMissed(endpoint, what.notices, (*groups, *sorted(what.watched))))
             if what.messages:
                 session.tell((place[1],), Gap(what.messages, ()))
             if what.notices:
@@ -547,20 +546,17 @@ class FrontCore:
 
     def carry_out(self, effects: Sequence[Effect]) -> None:
         port, node = self.port, self.path
-        witness = port.witness
         for effect in effects:
             match effect:
                 case Tell():
-                    if witness is not None:
-                        witness.told(effect)
+                    port.report(effect)
                     self.tell(effect)
                 case PingOrder(number):
                     self._pinged.add(number)
                     self.by_number[number].link.say(Ping(number))
                 case ProgramSuspected(number, evidence):
                     session = self.by_number[number]
-                    if witness is not None:
-                        witness.program_suspected(session.endpoints.values(), evidence)
+                    port.report(EndpointsSuspected(tuple(session.endpoints.values()), evidence))
                     port.note(
                         "program_suspected",
                         node=node,
@@ -573,12 +569,12 @@ class FrontCore:
                         because="a ping was not answered",
                     )
                 case ProgramTrusted(number, after_s):
-                    if witness is not None:
-                        witness.program_trusted(self.by_number[number].endpoints.values(), after_s)
+                    session = self.by_number[number]
+                    port.report(EndpointsTrusted(tuple(session.endpoints.values()), after_s))
                     port.note(
                         "program_trusted",
                         node=node,
-                        program=self.by_number[number].name,
+                        program=session.name,
                         number=number,
                         after_s=after_s,
                         because="heard again",

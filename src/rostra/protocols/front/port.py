@@ -1,14 +1,13 @@
 """What the front needs of the driver it runs in: one port for all programs, and one link to each."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import IntFlag
 from typing import Any, Protocol
 
-from rostra.core.effects import Event, Instant, Tell
+from rostra.core.effects import Effect, Event, Instant
 from rostra.core.stack import Stack
 from rostra.errors import RostraError
 from rostra.names import Endpoint, Group
-from rostra.protocols.detect.programs import ProgramEvidence
 from rostra.protocols.fifo.events import Item
 from rostra.protocols.front.messages import Answered, Goodbye, Ping, Pong, Told
 from rostra.protocols.relaxed.requests import Denied, Open, Register, Unregister
@@ -84,22 +83,6 @@ class ProgramLink(Protocol):
         """The last call: no program is there any more."""
 
 
-class FrontWitness(Protocol):
-    """The journal's part of a front."""
-
-    def told(self, tell: Tell) -> None: ...
-
-    def gap(self, observer: Endpoint, missed: int, groups: Iterable[Group]) -> None: ...
-
-    def watched(self, watcher: Endpoint, group: Group) -> None: ...
-
-    def unwatched(self, watcher: Endpoint, group: Group | None = None) -> None: ...
-
-    def program_suspected(self, endpoints: Iterable[Endpoint], evidence: ProgramEvidence) -> None: ...
-
-    def program_trusted(self, endpoints: Iterable[Endpoint], after_s: float) -> None: ...
-
-
 class FrontPort(Protocol):
     @property
     def now(self) -> Instant: ...
@@ -116,12 +99,11 @@ class FrontPort(Protocol):
     def turn_is_long(self) -> bool:
         """Has this turn no time for work that can wait?"""
 
-    @property
-    def witness(self) -> FrontWitness | None:
-        """If a journal is kept."""
-
     def step(self, event: Event) -> None:
         """Give it to the node, and what comes of that to the front, before this returns."""
+
+    def report(self, effect: Effect) -> None:
+        """Show this to the node's observers."""
 
     def step_soon(self, event: Event) -> None:
         """The same in another turn: a program is being written to."""

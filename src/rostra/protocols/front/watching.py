@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rostra.core.effects import Effect
 from rostra.errors import NameInUse, NotMember
 from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.front.events import WatchBegan, WatchEnded
 from rostra.protocols.front.session import ProgramSession
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.requests import Denied, Done, Open, Opened, Unwatch, Watch, denied
@@ -48,8 +49,7 @@ class WatchTable:
                 front.settled(session, watcher, watch, result, is_new=is_new)
                 session.answer(token, result)
             if type(result) is Done:
-                if (witness := front.port.witness) is not None:
-                    witness.watched(watcher, watch.group)
+                front.port.report(WatchBegan(watcher, watch.group))
                 front.carry_out(self.watches.watch(watcher, watch.group, (watch.period, watch.number)))
                 if not front.is_here(watcher):  # it died while we asked
                     self.gone(watcher)
@@ -61,8 +61,7 @@ class WatchTable:
             self.watches.unwatch(self._front.port.now, watcher, group)
         except NotMember as error:
             return denied(error)
-        if (witness := self._front.port.witness) is not None:
-            witness.unwatched(watcher, group)
+        self._front.port.report(WatchEnded(watcher, group))
         return Done()
 
     def gone(self, watcher: Endpoint) -> None:

@@ -8,7 +8,7 @@
 
 from msgspec import Struct
 
-from rostra.core.effects import Effect, Event
+from rostra.core.effects import Effect, Event, Observation
 from rostra.core.effects import Ticked as Ticked
 from rostra.groups.members import Because
 from rostra.names import Domain
@@ -65,34 +65,34 @@ class LinkEvidence(Struct, frozen=True):
     channel_open: bool
 
 
-class Suspected(Effect, frozen=True):
+class Suspected(Observation, frozen=True):
     """The peer is overdue. Shown and counted; no membership is lost yet."""
 
     peer: Domain
     evidence: LinkEvidence
 
 
-class Trusted(Effect, frozen=True):
+class Trusted(Observation, frozen=True):
     """A suspected peer was heard of again in time."""
 
     peer: Domain
     after_s: float
 
 
-class Removed(Effect, frozen=True):
+class Removed(Observation, frozen=True):
     """The evidence behind a `LinkDown`; reported just before it."""
 
     because: Because
     evidence: LinkEvidence
 
 
-class Forgotten(Effect, frozen=True):
+class Forgotten(Observation, frozen=True):
     """There is no link to this child any more: it was down for long, or others need its place."""
 
     peer: Domain
 
 
-class Awaited(Effect, frozen=True):
+class Awaited(Observation, frozen=True):
     """The link is down, and not reported yet: the peer has replicas, and one may take over."""
 
     peer: Domain

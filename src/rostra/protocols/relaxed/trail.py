@@ -28,7 +28,6 @@ from msgspec import Struct, field, json, structs
 from rostra.core.effects import (
     Answer,
     Asked,
-    Effect,
     EndpointGone,
     Event,
     Instant,
@@ -38,7 +37,9 @@ from rostra.core.effects import (
     Received,
     Send,
     Tell,
+    Ticked,
 )
+from rostra.core.observer import Beside, NodeBegan, Seen
 from rostra.groups.members import Because, Cause, Members, Part
 from rostra.names import Domain, Endpoint, Group, concerns, host_of, inside, parent
 from rostra.protocols.links.config import LinkConfig
@@ -154,15 +155,12 @@ class Trail:
 
     # What happens
 
-    def began(self, now: Instant) -> None:
-        self._since = now
-
-    def ticked(self, now: Instant, late_s: float) -> None:
+    def _ticked(self, now: Instant, late_s: float) -> None:
         """Only what may have looked like silence to others is worth remembering."""
         if late_s >= self._config.detect.heartbeat_interval_s:
             self._late.append((now, late_s))
 
-    def linked(self, now: Instant, report: Event | Effect) -> None:
+    def _linked(self, now: Instant, report: Seen) -> None:
         """A link said something about its peer."""
         match report:
             case LinkUp(peer):
@@ -176,8 +174,9 @@ class Trail:
             case Removed(because, evidence):
                 self._note(because.accused, LinkNote(now, "down", because.what, evidence))
 
-    def saw(self, now: Instant, event: Event, effects: Sequence[Effect]) -> None:
-        """The core took a step; most steps are about something else, so that is found out first."""
+    def saw(self, now: Instant, node: Domain, event: Event, effects: Sequence[Seen]) -> None:
+        """A step of the stack, or beside one what a link reported. Most steps are about something else, so
+        that is found out first."""
         kind = type(event)
         if kind is Received:
             message = event.message  # type: ignore[attr-defined]
@@ -198,19 +197,26 @@ class Trail:
             self._gone(now, event, effects)  # type: ignore[arg-type]
         elif kind is LinkDown:
             self._link_down(now, event, effects)  # type: ignore[arg-type]
+        elif kind is Beside:
+            for report in effects:
+                self._linked(now, report)
+        elif kind is Ticked:
+            self._ticked(now, event.late_s)  # type: ignore[attr-defined]
+        elif kind is NodeBegan:
+            self._since = now
 
     def _note(self, peer: Domain, note: LinkNote) -> None:
         if peer not in self._links and len(self._links) >= LINKS_MAX:
             del self._links[next(iter(self._links))]
         self._links.setdefault(peer, deque(maxlen=LINK_NOTES_MAX)).append(note)
 
-    def _left(self, now: Instant, sender: Domain, message: EndpointLeft, effects: Sequence[Effect]) -> None:
+    def _left(self, now: Instant, sender: Domain, message: EndpointLeft, effects: Sequence[Seen]) -> None:
         to = tuple([effect.to for effect in effects if type(effect) is Send])
         told = max([len(effect.endpoints) for effect in effects if type(effect) is Tell], default=0)
         note = Departure(now, message.endpoint, message.cause, sender, to, told, (message.group,))
         (self._leaves if message.cause is Cause.LEAVE else self._crashes).append(note)
 
-    def _asked(self, now: Instant, asked: Asked, effects: Sequence[Effect]) -> None:
+    def _asked(self, now: Instant, asked: Asked, effects: Sequence[Seen]) -> None:
         if len(effects) == 1 and type(effects[0]) is Answer and type(effects[0].result) is Denied:
             self._refused(now, asked, effects[0].result)  # a call that is refused has no other effect
         elif type(asked.request) is Leave or type(asked.request) is Close:
@@ -219,13 +225,13 @@ class Trail:
             gone = type(asked.request) is Close
             self._leaves.append(_departure(now, asked.endpoint, Cause.LEAVE, telling, gone))
 
-    def _gone(self, now: Instant, event: EndpointGone, effects: Sequence[Effect]) -> None:
+    def _gone(self, now: Instant, event: EndpointGone, effects: Sequence[Seen]) -> None:
         telling = Telling(HERE)
         _tally(telling, effects)
         note = _departure(now, event.endpoint, Cause.CRASH, telling, True, event.why, event.evidence)
         self._crashes.append(note)
 
-    def _failed(self, now: Instant, sender: Domain, message: DomainFailed, effects: Sequence[Effect]) -> None:
+    def _failed(self, now: Instant, sender: Domain, message: DomainFailed, effects: Sequence[Seen]) -> None:
         telling = Telling(sender)
         telling.about(message.groups)
         _tally(telling, effects)
@@ -238,7 +244,7 @@ class Trail:
             del self._returns[next(iter(self._returns))]
         self._returns[part] = (now, sender)
 
-    def _saw_members(self, now: Instant, members: Members, effects: Sequence[Effect]) -> None:
+    def _saw_members(self, now: Instant, members: Members, effects: Sequence[Seen]) -> None:
         """Whoever is lost with a whole domain is named by nobody, so an agent remembers of whom it told its
         programs. Lists are kept as they came: that costs nothing for each member."""
         if members and any(type(effect) is Tell or type(effect) is Answer for effect in effects):
@@ -247,7 +253,7 @@ class Trail:
             while self._seen_count > SEEN_MAX:
                 self._seen_count -= len(self._seen.popleft()[1])
 
-    def _link_down(self, now: Instant, down: LinkDown, effects: Sequence[Effect]) -> None:
+    def _link_down(self, now: Instant, down: LinkDown, effects: Sequence[Seen]) -> None:
         """The failure that a lost neighbour means, if it concerned anybody."""
         telling = Telling(HERE)
         _tally(telling, effects)
@@ -387,7 +393,7 @@ class Trail:
         )
 
 
-def _tally(telling: Telling, effects: Sequence[Effect]) -> None:
+def _tally(telling: Telling, effects: Sequence[Seen]) -> None:
     for effect in effects:
         if type(effect) is Send:
             message = effect.message

@@ -1,37 +1,52 @@
-"""From what a node sees and decides to what its journal says.
+"""The journal's observer: from what a node sees and decides to what its journal says.
 
-    node.step(now, event) -> outputs ──▶ Scribe.saw(event, outputs) ──▶ entries ──▶ rows
+    event, effects ──▶ Scribe.saw ──▶ entries ──▶ rows (`rostra.journal`)
 
-A **scribe** stands beside one node and is shown every event that enters it and every order that leaves it. It
-changes neither. It writes **entries**: what happened once, in one piece; an entry that concerns several
-members becomes several rows (`segments.py` lays them out in columns).
+A **scribe** observes one node and writes **entries**: what happened once, in one piece. An entry that
+concerns several members becomes several rows.
 
-What happens too often for a row each, on links (`links.py`) and in groups that speak (`spoken.py`), is
-counted and written with the next heartbeat. The heartbeat comes when the node is shown something after it is
-due; a node ticks all the time, so it is never late by more than a tick, unless the node itself stood still.
-
-The scribe knows no clock: whoever shows it something says before what time it is.
+What happens too often for a row each, on links (`link_rows.py`) and in groups with messages
+(`stream_rows.py`), is counted and written with the next heartbeat. A heartbeat is written at the first step
+after it is due. A node ticks all the time, so it is late by a tick at most, unless the node itself stood
+still.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from msgspec import json
 
-from rostra.core.effects import Answer, Asked, EndpointGone, Event, LinkDown, LinkMoved, LinkUp, Tell
+from rostra.core.effects import (
+    Answer,
+    Asked,
+    EndpointGone,
+    Event,
+    Instant,
+    LinkDown,
+    LinkMoved,
+    LinkUp,
+    Tell,
+)
+from rostra.core.observer import BESIDE, FramesWritten, Lifecycle, NodeDropped, Seen
 from rostra.groups.attributes import Role as Speaks
 from rostra.groups.members import Because, Cause, Member
 from rostra.journal.entries import OBSERVERS_MAX, Entry, Role, Sheet, micros
 from rostra.journal.fold import JOINED, LEFT, SNAPSHOT, UNFOLLOWED, UNKNOWN, ViewFold, ViewLine
-from rostra.journal.links import Links, because_of
-from rostra.journal.spoken import StreamCounts
 from rostra.names import Domain, Endpoint, Group, parent
-from rostra.protocols.detect.programs import ProgramEvidence
+from rostra.observe.link_rows import LinkRows, because_of
+from rostra.observe.stream_rows import StreamCounts
 from rostra.protocols.fifo import events as adhoc
 from rostra.protocols.fifo.events import Aggregated, Deliver, Delivered, JoinAsked, LeaveAsked
 from rostra.protocols.fifo.voice import is_aggregate
 from rostra.protocols.flow.messages import Data as Speech
 from rostra.protocols.flow.messages import Nak, Numbered
+from rostra.protocols.front.events import (
+    EndpointsSuspected,
+    EndpointsTrusted,
+    NoticesMissed,
+    WatchBegan,
+    WatchEnded,
+)
 from rostra.protocols.links.events import (
     ChannelClosed,
     PacketArrived,
@@ -78,8 +93,8 @@ class _Presence:
 
 
 class Scribe:
-    """Writes down what one node sees: programs and what they are told itself, the rest by `Links` and
-    `StreamCounts`. `put` is given every entry."""
+    """Writes down what one node sees: programs and what they are told itself, the rest by `LinkRows` and
+    `StreamCounts`. `put` is given every entry; `wall_us` is the time since 1970."""
 
     def __init__(
         self,
@@ -88,6 +103,7 @@ class Scribe:
         epoch: int,
         put: Callable[[Entry], None],
         *,
+        wall_us: Callable[[], int],
         heartbeat_s: float,
         virtual: bool = False,
     ) -> None:
@@ -97,7 +113,8 @@ class Scribe:
         self._closed = False
         self._epoch = epoch
         self._sheet = sheet = Sheet(put, virtual=virtual)
-        self._links = links = Links(sheet, me, tells_parts=role == "server")
+        self._wall_us = wall_us
+        self._links = links = LinkRows(sheet, me, tells_parts=role == "server")
         self._spoken = StreamCounts(sheet)
         self._heartbeat_s = heartbeat_s
         self._due = 0.0
@@ -118,7 +135,7 @@ class Scribe:
             ChannelClosed: lambda event, _: links.channel_closed(event),
         }
         self._do: dict[type, Callable[[Any], None]] = {
-            Tell: self.told,
+            Tell: self._told,
             Answer: self._answered,
             Deliver: self._delivered,
             adhoc.Cast: self._cast,
@@ -130,40 +147,54 @@ class Scribe:
             Suspected: links.suspected,
             Trusted: links.trusted,
             Removed: links.removed,
+            FramesWritten: links.framed,
+            NoticesMissed: self._missed,
+            WatchBegan: self._watch_began,
+            WatchEnded: self._watch_ended,
+            EndpointsSuspected: self._suspected,
+            EndpointsTrusted: self._trusted,
+            NodeDropped: lambda dropped: self._close(dropped.why),
         }
 
     # Marks
 
-    def started(self, detail: dict[str, Any]) -> None:
+    def started(self, now: Instant, detail: dict[str, Any]) -> None:
+        self._sheet.turn(self._wall_us(), now)
         self._due = self._sheet.now + self._heartbeat_s
         self._sheet.write("started", detail=json.encode(detail, enc_hook=str).decode())
 
-    def turn(self, at: int, now: float) -> None:
-        """It is later now; everything until the next turn happens at this time."""
-        self._sheet.turn(at, now)
-
-    def closing(self, why: str) -> None:
+    def closing(self, now: Instant, why: str) -> None:
         """The last row; a server that gave way to another replica has had it before its process ends."""
+        self._turn(now)
+        self._close(why)
+
+    def _close(self, why: str) -> None:
         if self._closed:
             return
         self._closed = True
         self._flush()
         self._sheet.write("closing", what=why)
 
-    # What the node was shown and ordered
+    def _turn(self, now: Instant) -> None:
+        if now != self._sheet.now:
+            self._sheet.turn(self._wall_us(), now)
 
-    def saw(self, event: Event | None, outputs: Sequence[Any]) -> None:
-        """One step of the node; without an event, a flush or an end."""
-        if self._sheet.now >= self._due:
-            self._due = self._sheet.now + self._heartbeat_s
+    # What the node was given and ordered
+
+    def saw(self, now: Instant, node: Domain, event: Event, effects: Sequence[Seen]) -> None:
+        if not effects and isinstance(event, Lifecycle):
+            return
+        self._turn(now)
+        if now >= self._due and event is not BESIDE:
+            self._due = now + self._heartbeat_s
             self._flush()
             self._sheet.write("heartbeat")
-        if event is not None and (take := self._take.get(type(event))) is not None:
-            take(event, outputs)
+        if (take := self._take.get(type(event))) is not None:
+            take(event, effects)
         do = self._do
-        for output in outputs:
-            if (write := do.get(type(output))) is not None:
-                write(output)
+        for effect in effects:
+            if (write := do.get(type(effect))) is not None:
+                write(effect)
 
     # Programs: what they asked for and were granted
 
@@ -260,7 +291,7 @@ class Scribe:
         self._sheet.write("closed", member=me, cause=cause.value, what=why or None)
         if cause is Cause.CRASH:
             for token in self._unanswered.pop(me, ()):
-                del self._asked[token]  # nobody is there to be answered
+                del self._asked[token]  # it will not be answered
 
     def _left_group(self, me: Endpoint, group: Group, cause: Cause) -> None:
         self._counter += 1
@@ -365,7 +396,7 @@ class Scribe:
     # What is said beside the links
 
     def _cast(self, cast: adhoc.Cast) -> None:
-        """To everybody in our LAN, which its server stands for."""
+        """To all hosts of our LAN; the row names its server."""
         self._said(self._above, cast.group, cast.message)
 
     def _spoke(self, order: adhoc.Transmit) -> None:
@@ -383,13 +414,9 @@ class Scribe:
             if type(data) is Speech and data.repair:
                 self._spoken.came_again(event, data, outputs)
 
-    def framed(self, way: Literal["sent", "received"], peer: Domain, frames: int, size: int) -> None:
-        """Bytes that left or came, for whoever has them as bytes."""
-        self._links.framed(way, peer, frames, size)
-
     # What was told
 
-    def told(self, tell: Tell) -> None:
+    def _told(self, tell: Tell) -> None:
         notice = tell.notice
         if type(notice) in _NOTICES:
             for told in self.sight.take(tell.endpoints, notice):
@@ -410,7 +437,7 @@ class Scribe:
                 self._changed(tell.endpoints, notice)
             case Gap(missed, groups):
                 for endpoint in tell.endpoints:
-                    self.gap(endpoint, missed, groups)
+                    self._missed(NoticesMissed(endpoint, missed, groups))
 
     def _notice(
         self, notice: Any, group: Group, observers: tuple[Endpoint, ...], lines: list[ViewLine], kept: int
@@ -442,21 +469,21 @@ class Scribe:
             inside=None if by is None else type(by) is Only,
         )
 
-    def gap(self, observer: Endpoint, missed: int, groups: Iterable[Group]) -> None:
-        """It read too slowly: of these groups it missed something, so many notices in all."""
-        for group in groups:
-            self._sheet.write("gap", group=str(group), observers=(observer,), told=1, count=missed)
+    def _missed(self, gap: NoticesMissed) -> None:
+        for group in gap.groups:
+            self._sheet.write("gap", group=str(group), observers=(gap.endpoint,), told=1, count=gap.missed)
 
     # Watchers: an agent follows a group once, for all on its host who watch it
 
-    def watched(self, watcher: Endpoint, group: Group) -> None:
+    def _watch_began(self, watch: WatchBegan) -> None:
+        watcher, group = watch.watcher, watch.group
         groups = self._watchers.setdefault(watcher, {})
         if group not in groups:
             groups[group] = None
             self._sheet.write("followed", group=str(group), observers=(watcher,), told=1, cause="watch")
 
-    def unwatched(self, watcher: Endpoint, group: Group | None = None) -> None:
-        """It watches this group no longer, or none any more."""
+    def _watch_ended(self, watch: WatchEnded) -> None:
+        watcher, group = watch.watcher, watch.group
         groups = self._watchers.get(watcher, {})
         for each in list(groups) if group is None else [group]:
             del groups[each]
@@ -466,8 +493,9 @@ class Scribe:
 
     # Programs that stall
 
-    def program_suspected(self, endpoints: Iterable[Endpoint], evidence: ProgramEvidence) -> None:
-        for endpoint in endpoints:
+    def _suspected(self, suspected: EndpointsSuspected) -> None:
+        evidence = suspected.evidence
+        for endpoint in suspected.endpoints:
             self._sheet.write(
                 "program-suspected",
                 member=endpoint,
@@ -475,9 +503,9 @@ class Scribe:
                 limit_s=evidence.down_after_s,
             )
 
-    def program_trusted(self, endpoints: Iterable[Endpoint], after_s: float) -> None:
-        for endpoint in endpoints:
-            self._sheet.write("program-trusted", member=endpoint, latency_us=micros(after_s))
+    def _trusted(self, trusted: EndpointsTrusted) -> None:
+        for endpoint in trusted.endpoints:
+            self._sheet.write("program-trusted", member=endpoint, latency_us=micros(trusted.after_s))
 
     # Small words
 

@@ -1,9 +1,9 @@
-"""Every input of a node, so that what it did can be done again.
+"""The recording's observer: every input of a node, so that what it did can be done again.
 
 A node is a function of its inputs: how it was made, and then, in order, every event with the time at which it
-was given. A **recording** is that list, with the effects that came out beside it. Whoever runs the inputs
-through a new node (`rostra.sim.replay`) gets the same effects, byte for byte, or has found that something
-else than the inputs decided.
+was given. A **recording** is that list, with the effects that came out beside it. `rostra.sim.replay` runs
+the inputs through a new node: it gets the same effects, byte for byte, or something else than the inputs has
+decided.
 
     Began   Turn  Started   Turn  Arrived  Gave  Flushed  Gave   Turn  Fired  Gave ...
 
@@ -20,27 +20,34 @@ A part of a recording is a file: zstd over words, each a length and a MessagePac
 
 import hashlib
 import struct
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import inf
 from typing import Any, Final
 
 from msgspec import Struct, msgpack
 
-from rostra.core.effects import Asked, EndpointGone, Event, FellBehind, Secured, TimerFired
+from rostra.core.effects import Asked, EndpointGone, Event, FellBehind, Instant, Secured, TimerFired
+from rostra.core.observer import (
+    BESIDE,
+    DiskRefused,
+    NeighbourAdded,
+    NodeBegan,
+    NodeEnding,
+    Seen,
+    TurnEnded,
+)
 from rostra.core.records import RecordSet
 from rostra.errors import UNDECODABLE, BadInput, RostraError
-from rostra.journal.veil import veiled, without_keys
 from rostra.names import Domain, Endpoint, Group
-from rostra.node import Node, Output
+from rostra.observe.veil import veiled, without_keys
 from rostra.protocols.detect.programs import ProgramEvidence
 from rostra.protocols.election import events as lead
 from rostra.protocols.fifo import events as fifo
 from rostra.protocols.links.events import ChannelClosed, ChannelOpened, PacketArrived
 from rostra.protocols.links.packets import NOBODY, AnyPacket, Hello
-from rostra.protocols.relaxed.registry import Registry, RegistryRecord
+from rostra.protocols.relaxed.registry import RegistryRecord
 from rostra.protocols.relaxed.requests import AnyRequest
-from rostra.replica import Replica
-from rostra.stacks import SERVICES, NodePlan, SeatPlan, make_node, make_replica, make_stack
+from rostra.stacks import SERVICES, NodePlan, SeatPlan
 from rostra.wire import Encoder, FrameKind, FrameReader
 
 FORMAT: Final = 5
@@ -193,29 +200,48 @@ _SPOKEN: Final = {
 _encode: Final = msgpack.Encoder().encode
 _decoder: Final = msgpack.Decoder(AnyWord)
 
+
+class NodeMade(Event, frozen=True):
+    """A driver made a node, for a new life."""
+
+    began: Began
+    detail: dict[str, Any]  # for the journal, beside what `began` says
+    led_by: Domain | None = None  # the replica that leads this server
+
+
+class NodeLost(Event, frozen=True):
+    """Without a word."""
+
+
 _WITH_ADDRESSES: Final = frozenset((Began, Arrived, WasAsked))
 """What may hold an address with a key. Events of groups hold programs' messages, which stay as they are."""
 
-STARTED: Final = Started()
-FLUSHED: Final = Flushed()
+_FLUSHED: Final = Flushed()
+
+DECIDED_BY_DISK: Final = ("votes", "claims")
+"""What a node does not do without room on its disk, so that its recording ends there."""
 
 
 class Recorder:
-    """Writes down the inputs of one node. `put` gets finished parts; `say` why nothing more is recorded."""
+    """Writes down the inputs of one node. `put` gets finished parts; `say` why nothing more is recorded;
+    `wall_us` is the time since 1970."""
 
     def __init__(
         self,
         began: Began,
         put: Callable[[int, bytes], None],
         *,
+        wall_us: Callable[[], int],
         part_s: float,
         bytes_max: int,
         say: Callable[[str], None],
     ) -> None:
         self._handed = 0  # bytes
-        self._taken = 0  # of those, by the disk; counted by whoever writes
+        self._taken = 0  # of those, by the disk; counted by the writing thread
         self._kept = 0  # and how many they are there
         self._put = put
+        self._wall_us = wall_us
+        self._now = -inf
         self._say = say
         self._part_s = part_s
         self._bytes_max = bytes_max
@@ -227,7 +253,35 @@ class Recorder:
         self._buffer = bytearray()
         self._write(began)
 
-    def turn(self, at: int, now: float) -> None:
+    def saw(self, now: Instant, node: Domain, event: Event, effects: Sequence[Seen]) -> None:
+        if event is BESIDE:
+            for each in effects:
+                if type(each) is DiskRefused and each.what in DECIDED_BY_DISK:
+                    self.end("what it did next was decided by its disk, which was full")
+        else:
+            self.write_down(now, event, effects)
+
+    def write_down(
+        self, now: Instant, event: Event, effects: Sequence[Seen], *, to_server: bool = False
+    ) -> None:
+        """An input, and what came of it. Nothing is written of effects if there are none."""
+        if now != self._now:
+            self._turn(now)
+        if self._ended:
+            return
+        if to_server != self._to_server:
+            self._to_server = to_server
+            self._write(ToServer() if to_server else ToSeat())
+        try:
+            self._write(self._word(event))
+        except RostraError as error:
+            self.end(str(error))
+            return
+        if effects:
+            self._write(effects_of(effects))
+
+    def _turn(self, now: Instant) -> None:
+        self._now = now
         if self._ended:
             return
         if not self._due:
@@ -240,28 +294,11 @@ class Recorder:
         elif self._handed - self._taken > WAITING_BYTES_MAX:
             self.end("the disk does not keep up")
         else:
-            self._write(Turn(at, now))
+            self._write(Turn(self._wall_us(), now))
 
     def of_server(self) -> "ServerRecorder":
         """The same recording, for the server that this replica leads."""
         return ServerRecorder(self)
-
-    def given(self, what: Event | Word, *, to_server: bool = False) -> None:
-        """The node is about to be given this."""
-        if self._ended:
-            return
-        if to_server != self._to_server:
-            self._to_server = to_server
-            self._write(ToServer() if to_server else ToSeat())
-        try:
-            self._write(what if isinstance(what, Word) else self._word(what))
-        except RostraError as error:
-            self.end(str(error))
-
-    def gave(self, outputs: Sequence[Any]) -> None:
-        """And this came of it. Nothing is written if nothing came."""
-        if outputs and not self._ended:
-            self._write(effects_of(outputs))
 
     def hand_over(self) -> None:
         if self._buffer:
@@ -271,7 +308,7 @@ class Recorder:
             self._parts += 1
 
     def written(self, waited: int, size: int) -> None:
-        """By whoever writes: so many bytes were on their way, and take up that much."""
+        """By the writing thread: so many bytes that waited are on disk, where they take up that much."""
         self._taken += waited
         self._kept += size
 
@@ -297,6 +334,8 @@ class Recorder:
                 frame = self._encoder.packet(packet)
                 self._encoder.turn_ends()
                 return Arrived(peer, frame)
+            case TurnEnded():
+                return _FLUSHED
             case Asked(endpoint, token, request):
                 return WasAsked(endpoint, token, request)
             case TimerFired(timer):
@@ -309,6 +348,12 @@ class Recorder:
                 return Gone(endpoint, why, evidence)
             case FellBehind(endpoint, groups):
                 return Behind(endpoint, groups)
+            case NodeBegan():
+                return Started()
+            case NodeEnding(why):
+                return NodeStopped(why)
+            case NeighbourAdded(peer):
+                return Met(peer)
             case _ if isinstance(event, _INNER):
                 return Inner()
             case _ if type(event).__name__ in _SPOKEN:
@@ -322,10 +367,11 @@ class ServerRecorder:
 
     def __init__(self, replica: Recorder) -> None:
         self._replica = replica
-        self.turn, self.gave, self.hand_over = replica.turn, replica.gave, replica.hand_over
+        self.hand_over = replica.hand_over
 
-    def given(self, what: Event | Word) -> None:
-        self._replica.given(what, to_server=True)
+    def saw(self, now: Instant, node: Domain, event: Event, effects: Sequence[Seen]) -> None:
+        if event is not BESIDE:
+            self._replica.write_down(now, event, effects, to_server=True)
 
 
 def effects_of(outputs: Sequence[Any]) -> Gave:
@@ -392,94 +438,6 @@ def events(word: Input, packets: Packets) -> Event | None:
             except (KeyError, *UNDECODABLE) as error:
                 raise _unreadable(error) from None
     return None
-
-
-class Diverged(Exception):
-    """What was recorded cannot happen in what is replayed."""
-
-
-class Again:
-    """What was recorded, made again: a node, or a replica with its two."""
-
-    def __init__(self, began: Began) -> None:
-        self._packets = Packets(began.plan.world)
-        registry = Registry.of([*began.registry, began.own])
-        self._replica: Replica | None = None
-        self._server: Node | None = None
-        self._started: list[Any] | None = None  # what the server gave at its beginning, until that is wanted
-        self._to_server = False
-        self._inner: tuple[deque[Event], deque[Event]] = (deque(), deque())  # for the seat, for the server
-        self._now = 0.0
-        if began.seat is None:
-            self._node = make_node(began.plan, make_stack(began.plan, registry))
-        else:
-            self._replica = make_replica(self, began.plan, began.seat, registry)
-            self._node = self._replica.seat
-
-    def turn(self, to: ToServer | ToSeat) -> None:
-        self._to_server = isinstance(to, ToServer)
-
-    def give(self, now: float, word: Input) -> list[Any]:
-        """Give it what was recorded."""
-        self._now = now
-        if self._to_server and isinstance(word, Started) and self._started is not None:
-            outputs, self._started = self._started, None
-            return outputs
-        node = self._server if self._to_server else self._node
-        if node is None:
-            raise Diverged("this replica does not lead, and has no server to give that to")
-        outputs = self._give(node, now, word)
-        if self._replica is None:
-            return outputs
-        if self._to_server:
-            self._replica.server_ordered(outputs)
-        else:
-            for output in outputs:
-                self._replica.seat_ordered(now, output)
-        return outputs
-
-    def _give(self, node: Node, now: float, word: Input) -> list[Any]:
-        match word:
-            case Started():
-                return node.start(now)
-            case Flushed():
-                return node.flush(now)
-            case NodeStopped(why):
-                return node.stop(now, why)
-            case Met(peer):
-                node.meet(peer)
-                return []
-            case Inner():
-                inner = self._inner[self._to_server]
-                if not inner:
-                    raise Diverged("the replica has nothing to give to this half of it")
-                return node.step(now, inner.popleft())
-        event = events(word, self._packets)
-        assert event is not None
-        return node.step(now, event)
-
-    # What a replica orders. All that it gives to its halves, and all that they do then, was recorded.
-
-    def begin(self, replica: Replica, server: Node) -> None:
-        self._server = server
-        self._started = server.start(self._now)
-        replica.server_ordered(self._started)
-
-    def end(self, replica: Replica, server: Node, why: str) -> None:
-        self._server = self._started = None
-        self._inner[True].clear()
-
-    def step_seat(self, replica: Replica, event: Event) -> None:
-        self._inner[False].append(event)
-
-    def step_server(self, replica: Replica, event: Event) -> None:
-        self._inner[True].append(event)
-
-    def perform(self, replica: Replica, output: Output) -> None:
-        pass
-
-    def remember(self, replica: Replica, neighbours: tuple[Domain, ...]) -> None:
-        pass
 
 
 def decoded(effects: bytes) -> Iterable[tuple[str, Any]]:

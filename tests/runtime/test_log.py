@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from rostra.runtime import record as records
-from rostra.runtime.record import LABELS_MAX, RARE_KEYS_MAX, RECENT_MAX, EventLog
+from rostra.observe import log as records
+from rostra.observe.log import LABELS_MAX, RARE_KEYS_MAX, RECENT_MAX, EventLog
 
 
 def test_a_line_is_an_event_its_values_and_its_cause() -> None:

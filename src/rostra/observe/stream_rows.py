@@ -1,7 +1,7 @@
-"""What is said in groups, as the journal tells of it: streams, what was handed to whom, and what came again.
+"""The scribe's rows about messages in groups: streams, deliveries and retransmissions.
 
-Messages are too many for a row each. Those of one stream that were handed on without a break are one run, and
-runs are written with the next heartbeat, or when their stream ends or breaks.
+Messages are too many for a row each. Consecutive messages of one stream to one receiver are one run; runs are
+written with the next heartbeat, or when their stream ends or has a gap.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ class _Handed:
 
     def __init__(self, run: Run, late_us: int | None) -> None:
         self.first, self.end, self.bytes = run.first, run.end, len(run.block)
-        self.late_us = late_us  # more than the stream's quickest; nobody knows where a sender says no time
+        self.late_us = late_us  # later than the stream's quickest; None if the sender gave no time
 
     def goes_on(self, run: Run, late_us: int | None) -> None:
         self.end = run.end
@@ -108,7 +108,7 @@ class StreamCounts:
         self._resumed_at = self._sheet.now
 
     def heard_for(self, me: Endpoint, group: Group, origin: Endpoint, run: Run) -> None:
-        """The same, of one who speaks through its LAN's aggregate, and whose end nobody tells."""
+        """The same, of a sender behind its LAN's aggregate, whose end is not announced."""
         self._origins[group, origin, me] = self._sheet.now
         self.heard(me, group, origin, run)
 
@@ -235,7 +235,7 @@ class StreamCounts:
                 self.ended(me, group, origin, self._last.get((group, origin, me)), "silent")
 
     def _forget_questions(self) -> None:
-        """Of streams that ended, or that nobody answers for."""
+        """Of streams that ended, or are not repaired any more."""
         old = self._sheet.now - QUESTION_S
         for key, questions in list(self._questions.items()):
             if all(each.since < old for each in questions):

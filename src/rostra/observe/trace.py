@@ -1,4 +1,4 @@
-"""The trace: what programs are told, as lines a person can read and a diff can compare.
+"""The trace's observer: what programs are told, as lines a person can read and a diff can compare.
 
     3.202  a b       without paris   chess is {a b}   because haifa lost paris: silent
     when   who       what            what they see    why
@@ -11,13 +11,13 @@ What a group says is a line for each message, ``a says 'e4'``; what a stream say
 the section's: ``heard a 1-50``.
 """
 
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, Protocol
 
-from rostra.core.effects import Ignored, LinkDown, LinkMoved, LinkUp, Noted
+from rostra.core.effects import Event, Ignored, Instant, LinkDown, LinkMoved, LinkUp, Noted
+from rostra.core.observer import Reporter, Seen, Show
 from rostra.groups.members import Because, Cause, Members
 from rostra.names import Domain, Endpoint, Group, Tree, host_of, incarnation_of, labels, name_of
-from rostra.node import Output
 from rostra.protocols.fifo import events as talk
 from rostra.protocols.flow.runs import payloads
 from rostra.protocols.links.events import Suspected, Trusted
@@ -37,13 +37,61 @@ from rostra.protocols.relaxed.requests import (
     Without,
 )
 from rostra.protocols.relaxed.view import Report, ViewChanged
-from rostra.sim.programs import SimCall, SimProgram
-from rostra.sim.talks import QUIET
 
 DEFAULT_PROGRAM = "app"
 """The program that a story means when it names a host."""
 
+QUIET = b"\0"
+"""How the messages of a stream begin, which are summed up."""
+
 Detail = Literal["links", "notes"]
+
+
+class TracedTalk(Protocol):
+    @property
+    def members(self) -> set[Endpoint]: ...
+
+
+class TracedProgram(Protocol):
+    host: Domain
+    name: str
+    endpoint: Endpoint | None
+
+    @property
+    def address(self) -> Endpoint: ...
+
+    @property
+    def talks(self) -> Mapping[Group, TracedTalk]: ...
+
+    def members_of(self, group: Group) -> Members: ...
+
+
+class TracedCall(Protocol):
+    request: Any
+    result: Any
+
+    @property
+    def program(self) -> TracedProgram | None: ...
+
+
+class ProgramTold(Event, frozen=True):
+    """A program took a notice in; this is what its views report."""
+
+    program: TracedProgram
+    notice: AnyNotice
+    reports: list[Report]
+
+
+class ProgramGiven(Event, frozen=True):
+    """A program took an item of a group that speaks."""
+
+    program: TracedProgram
+    group: Group
+    item: talk.Item
+
+
+class CallAnswered(Event, frozen=True):
+    call: TracedCall
 
 
 class Names:
@@ -78,8 +126,8 @@ class Names:
         return f"because {self.server(because.accuser)} lost {self.server(because.accused)}: {because.what}"
 
 
-class Trace:
-    """A listener that writes lines. `show` adds what links and servers note to what programs are told."""
+class Trace(Reporter):
+    """`show` adds what links and servers note to what programs are told."""
 
     def __init__(self, names: Names, show: Iterable[Detail] = ()) -> None:
         self.names = names
@@ -90,6 +138,15 @@ class Trace:
         self._said: list[tuple[list[str], str]] = []  # of this moment: who, and what
         self._streams: dict[tuple[str, str, Endpoint], tuple[int, int]] = {}  # who, group, sender: from, to
         self._last_at = 0.0
+        noted: dict[type, Show] = dict.fromkeys(
+            (LinkUp, LinkMoved, LinkDown, Suspected, Trusted, Noted, Ignored), self._noted
+        )
+        self.shows = {
+            ProgramTold: self._told,
+            ProgramGiven: self._given,
+            CallAnswered: self._answered,
+            **noted,
+        }
 
     def lines(self) -> list[str]:
         """Everything written since the last call."""
@@ -123,7 +180,8 @@ class Trace:
 
     # What the world reports
 
-    def told(self, at: float, program: SimProgram, notice: AnyNotice, reports: list[Report]) -> None:
+    def _told(self, at: Instant, node: Domain, told: ProgramTold) -> None:
+        program, notice, reports = told.program, told.notice, told.reports
         who = self.names.endpoint(program.address)
         views = [self._view(program, report) for report in reports if isinstance(report, ViewChanged)]
         names = self.names
@@ -161,8 +219,8 @@ class Trace:
                 about = ", ".join(map(names.group, groups))
                 self.write(at, who, f"missed {missed} notices", f"of {about}" if about else "")
 
-    def heard(self, at: float, program: SimProgram, group: Group, item: talk.Item) -> None:
-        """What a program is given by a group that speaks."""
+    def _given(self, at: Instant, node: Domain, given: ProgramGiven) -> None:
+        program, group, item = given.program, given.group, given.item
         who, names = self.names.endpoint(program.address), self.names
         name = names.group(group)
         is_now = f"{name} is {{{' '.join(sorted(map(names.endpoint, program.talks[group].members)))}}}"
@@ -216,7 +274,8 @@ class Trace:
         if numbers is not None:
             self.write(at, who, f"heard {self.names.endpoint(stream)} {numbers[0]}-{numbers[1]}")
 
-    def answered(self, at: float, call: SimCall) -> None:
+    def _answered(self, at: Instant, node: Domain, answered: CallAnswered) -> None:
+        call = answered.call
         if call.program is None:
             if isinstance(call.result, Denied):
                 self.write(at, "admin", f"refused: {call.result.code}", call.result.what)
@@ -234,7 +293,7 @@ class Trace:
                 name = getattr(call.request, "name", "")
                 self.write(at, who, f"answer: {name} in", *answers, "isolated" if isolated else "")
 
-    def noted(self, at: float, server: Domain, what: Output) -> None:
+    def _noted(self, at: Instant, server: Domain, what: Seen) -> None:
         names = self.names
         who = f"[{names.server(server)}]"
         match what:
@@ -253,7 +312,7 @@ class Trace:
             case Ignored(what=event, why=why) if "notes" in self.show:
                 self.write(at, who, f"ignored {event}", why)
 
-    def _view(self, program: SimProgram, report: ViewChanged) -> str:
+    def _view(self, program: TracedProgram, report: ViewChanged) -> str:
         members = program.members_of(report.group)
         return f"{self.names.group(report.group)} is {{{self.names.members(members)}}}"
 

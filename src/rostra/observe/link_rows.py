@@ -1,6 +1,6 @@
-"""What a node's links do, as the journal tells of it: up, down, doubted; and what travels on them, counted.
+"""The scribe's rows about links: up, down, suspected; and the messages on them.
 
-Messages on links happen too often for a row each: they are counted by kind, and written with the next
+Messages are too many for a row each: they are counted by kind, and the counts written with the next
 heartbeat.
 """
 
@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any, Final, Literal
 
 from rostra.core.effects import LinkDown, LinkMoved, LinkUp
+from rostra.core.observer import FramesWritten
 from rostra.groups.members import Because, Cause
 from rostra.journal.entries import Sheet, micros
 from rostra.names import Domain, depth
@@ -47,7 +48,7 @@ class _LinkSide:
         self.received = (0, 0)
 
 
-class Links:
+class LinkRows:
     """One node's neighbours. A server also tells what it says of whole parts of the world (`tells_parts`)."""
 
     def __init__(self, sheet: Sheet, me: Domain, *, tells_parts: bool) -> None:
@@ -104,10 +105,9 @@ class Links:
         """What groups say to each other beside the links."""
         self._traffic[way, peer, _datagram(kind)] += 1
 
-    def framed(self, way: Literal["sent", "received"], peer: Domain, frames: int, size: int) -> None:
-        """Bytes that left or came, for whoever has them as bytes."""
-        self._traffic[way, peer, FRAME] += frames
-        self._bytes[way, peer, FRAME] += size
+    def framed(self, written: FramesWritten) -> None:
+        self._traffic["sent", written.peer, FRAME] += written.frames
+        self._bytes["sent", written.peer, FRAME] += written.size
 
     def _passed_on(self, peer: Domain, messages: Iterable[Any]) -> None:
         """What a server says of whole parts of the world: once for each failure, however many groups."""

@@ -1,12 +1,13 @@
 """What a process says about itself: log lines, counters, and a bounded memory of what happened lately.
+`NodeLog` (`node_log.py`) writes what its nodes do into it; other parts of a process write their own.
 
 A log line is an event's name, its values and its cause, on stderr:
 
     2026-11-15T20:40:00.123Z link_down node=eu.fr peer=us because=silent silence_s=4.1
 
-The same events are kept in a ring, the **flight recorder**, and shown by `Inspect`: when somebody asks why a
-member was removed, the answer is still there without anybody having collected logs. What happens too often
-for a line each, such as ignored messages, is counted by reason.
+The same events are kept in a ring buffer, the **flight recorder**, and shown by `Inspect`: why a member was
+removed can be looked up without collected logs. What happens too often for a line each, such as ignored
+messages, is counted by reason.
 """
 
 import math
@@ -60,7 +61,7 @@ class EventLog:
         self.counters["event", event] += 1
         self.on_note()
         if not self._quiet:
-            # Looked up late, so that whoever replaced sys.stderr (a test, a supervisor) gets the line.
+            # Looked up late, so that a test that replaced sys.stderr gets the line.
             print(self._format(recent), file=self._stream or sys.stderr, flush=True)
 
     def note_rarely(self, key: str, event: str, **values: Any) -> None:
@@ -104,6 +105,14 @@ class EventLog:
             f"{thing}{{{label}}}" if label else thing: number
             for (thing, label), number in sorted(self.counters.items())
         }
+
+
+def long_time(ms: int) -> str:
+    """For people, who may have set a clock wrong by a minute or by a century."""
+    for unit, size in (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000)):
+        if ms >= 2 * size:
+            return f"{ms // size} {unit}"
+    return f"{ms / 1000:g} s"
 
 
 def _as_text(recent: RecentEvents) -> str:

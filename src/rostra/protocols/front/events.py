@@ -1,0 +1,37 @@
+"""What a front shows to observers, beside the notices that it tells its watchers."""
+
+from rostra.core.effects import Observation
+from rostra.names import Endpoint, Group
+from rostra.protocols.detect.programs import ProgramEvidence
+
+
+class WatchBegan(Observation, frozen=True):
+    watcher: Endpoint
+    group: Group
+
+
+class WatchEnded(Observation, frozen=True):
+    watcher: Endpoint
+    group: Group | None = None  # None: all that it watched
+
+
+class NoticesMissed(Observation, frozen=True):
+    """A program read too slowly, and was not told so many notices, of these groups."""
+
+    endpoint: Endpoint
+    missed: int
+    groups: tuple[Group, ...]
+
+
+class EndpointsSuspected(Observation, frozen=True):
+    """Those of one program, which does not answer."""
+
+    endpoints: tuple[Endpoint, ...]
+    evidence: ProgramEvidence
+
+
+class EndpointsTrusted(Observation, frozen=True):
+    """Those of one program, which answers again."""
+
+    endpoints: tuple[Endpoint, ...]
+    after_s: float

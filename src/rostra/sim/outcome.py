@@ -1,0 +1,12 @@
+"""What a storm that held was like."""
+
+from msgspec import Struct
+
+from rostra.sim.checkers import CheckVerdict
+
+
+class StormOutcome(Struct, frozen=True):
+    virtual_s: float
+    events: int
+    comparisons: int
+    verdicts: tuple[CheckVerdict, ...] = ()
