@@ -113,7 +113,7 @@ class Datagrams:
         self, group: Group, source: Domain, to: Domain, word: ChannelMessage, key: bytes = b""
     ) -> list[bytes]:
         """One that is about the channel itself."""
-        return self._whole([_encode(Datagram(group, source, to, (), word))], key)  # type: ignore[arg-type]
+        return self._whole([_encode(Datagram(group, source, to, (), word))], key)
 
     def _whole(self, pieces: list[bytes], key: bytes) -> list[bytes]:
         return [self._sealed_head + _seal(pieces, key) if key else self._head, *pieces]
