@@ -17,6 +17,7 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import CancelledError
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Generic, Literal, NoReturn, Self, TypeVar, overload
 
@@ -111,11 +112,11 @@ class Portal:
 
     def begin(self, connecting: Awaitable[T]) -> T:
         """The connection for which this thread was started; without it, the thread ends."""
-        try:
-            return self.call(_entered(connecting))
-        except BaseException:
-            self.close()
-            raise
+        with ExitStack() as failed:
+            failed.callback(self.close)
+            connected = self.call(_entered(connecting))
+            failed.pop_all()
+        return connected
 
     def call(self, doing: Coroutine[Any, Any, T]) -> T:
         """Do it there, wait for it here. Whatever interrupts the wait ends what is done."""
