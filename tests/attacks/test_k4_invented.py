@@ -115,7 +115,7 @@ class Quiet(Service):
 
 def server(**more: object) -> Node:
     stack, links = Stack(Quiet()), LinkConfig.lan()
-    made = Node("sim", PARIS, stack, incarnation=1, config=links, accepts_children=True, **more)  # type: ignore[arg-type]
+    made = Node("sim", PARIS, stack, incarnation=1, config=links, accepts_children=True, **more)
     made.start(0.0)
     return made
 
