@@ -59,18 +59,18 @@ from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.core import Link
 from rostra.protocols.links.events import (
     Awaited,
+    BatchSubmitted,
     ChannelClosed,
     ChannelOpened,
     Forgotten,
     PacketArrived,
     Removed,
     Stopped,
-    Submitted,
     Ticked,
 )
 from rostra.protocols.links.packets import SESSIONS_PER_LIFE
 from rostra.protocols.relaxed.local import AGENT
-from rostra.protocols.relaxed.messages import Inquiry, Report, weight
+from rostra.protocols.relaxed.messages import Inquiry, InquiryReply, weight
 from rostra.protocols.relaxed.requests import Recall, Recalled
 from rostra.protocols.relaxed.trail import Trail
 
@@ -185,7 +185,7 @@ class Node:
         while self._outbox:
             outbox, self._outbox = self._outbox, {}
             for peer, messages in outbox.items():
-                self._report(now, self.links[peer].step(now, Submitted(tuple(messages))), outputs)
+                self._report(now, self.links[peer].step(now, BatchSubmitted(tuple(messages))), outputs)
         return outputs
 
     def stop(self, now: Instant, why: str) -> list[Output]:
@@ -218,7 +218,7 @@ class Node:
                 case Received(sender, message):
                     if type(message) is Inquiry and message.to == self.path:
                         memory = self._recall(now, message.about, message.asker)
-                        answer = Report(message.id, message.asker, self.path, memory)
+                        answer = InquiryReply(message.id, message.asker, self.path, memory)
                         self._outbox.setdefault(sender, []).append(answer)
                     else:
                         self._drive(now, report, outputs)

@@ -237,7 +237,7 @@ class _InGroup(_Closes, Generic[G]):
 F = TypeVar("F", bound=client.Membership | client.Watch)
 
 
-class Followed(_InGroup[F], Generic[F, T]):
+class _Followed(_InGroup[F], Generic[F, T]):
     """What `Membership` and `Watch` share: reading the copy."""
 
     @property
@@ -262,7 +262,7 @@ class Followed(_InGroup[F], Generic[F, T]):
         return self.changes(timeout_s=timeout_s).batches(most)
 
 
-class Membership(Followed[client.Membership, Item]):
+class Membership(_Followed[client.Membership, Item]):
     """This endpoint is in the group, until `leave` or the end of its ``with``."""
 
     def send(self, data: bytes) -> NoReturn:
@@ -307,7 +307,7 @@ class Conversation(_InGroup[client.Conversation]):
         self._portal.call(self._inner.leave(deadline_s=deadline_s))
 
 
-class Watch(Followed[client.Watch, Change]):
+class Watch(_Followed[client.Watch, Change]):
     """This endpoint follows the group from outside, until the end of its ``with``."""
 
 

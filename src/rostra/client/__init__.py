@@ -31,10 +31,8 @@ from rostra.groups.items import GroupItem as GroupItem
 from rostra.groups.items import Item as Item
 from rostra.groups.items import Joined as Joined
 from rostra.groups.items import Left as Left
-from rostra.groups.items import Life as Life
 from rostra.groups.items import Message as Message
 from rostra.groups.items import Messages as Messages
-from rostra.groups.items import NotDelivered as NotDelivered
 from rostra.groups.items import Only as Only
 from rostra.groups.items import Resolution as Resolution
 from rostra.groups.items import View as View
@@ -43,3 +41,5 @@ from rostra.groups.members import Because as Because
 from rostra.groups.members import Cause as Cause
 from rostra.groups.members import Member as Member
 from rostra.groups.members import Members as Members
+from rostra.protocols.relaxed.requests import Life as Life
+from rostra.protocols.relaxed.requests import NotDelivered as NotDelivered

@@ -38,13 +38,13 @@ from rostra.names import Domain
 from rostra.protocols.detect.core import Detector, PeerVerdict
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.events import (
+    BatchSubmitted,
     ChannelClosed,
     ChannelOpened,
     LinkEvidence,
     PacketArrived,
     Removed,
     Stopped,
-    Submitted,
     Suspected,
     Ticked,
     Transmit,
@@ -165,7 +165,7 @@ class Link:
         match event:
             case PacketArrived(packet=packet):
                 return self._arrived(now, packet)
-            case Submitted(messages):
+            case BatchSubmitted(messages):
                 return self._submitted(now, messages)
             case Ticked(late_s):
                 return self._ticked(now, late_s)

@@ -1,6 +1,6 @@
 """Events that a driver gives to a link, and effects and reports that it returns.
 
-    driver ── ChannelOpened, ChannelClosed, PacketArrived, Ticked, Submitted, Stopped ──▶ link
+    driver ── ChannelOpened, ChannelClosed, PacketArrived, Ticked, BatchSubmitted, Stopped ──▶ link
     driver ◀── Transmit, Suspected, Trusted, Removed, Ignored; LinkUp, LinkDown, Received ── link
 
 `LinkUp`, `LinkDown` and `Received` are reports for the core above, in the order in which it must see them.
@@ -33,7 +33,7 @@ class PacketArrived(Event, frozen=True):
     packet: AnyPacket
 
 
-class Submitted(Event, frozen=True):
+class BatchSubmitted(Event, frozen=True):
     """The core above wants these messages at the peer, in this order, as one batch."""
 
     messages: tuple[object, ...]

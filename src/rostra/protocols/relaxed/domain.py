@@ -6,7 +6,7 @@
                 ResolveRequest ───────────────────▶ open a collection, ask whoever may have members
                 ResolveReply ─────────────────────▶ the collection; answer when nobody is waited for
                 Routed, Undeliverable, Life*,
-                Inquiry, Report ──────────────────▶ the next hop on the unique path (`routing`)
+                Inquiry, InquiryReply ────────────▶ the next hop on the unique path (`routing`)
                 RegistryTold ─────────────────────▶ disk and children
     LinkDown ─────▶ tell those who shared groups with that side; stop waiting for it; forget what it said
     LinkUp ───────▶ of a child: it does the work. Of a sibling or parent: tell interest, merge both ways
@@ -68,13 +68,13 @@ from rostra.protocols.relaxed.messages import (
     EndpointLeft,
     EndpointsJoined,
     Inquiry,
+    InquiryReply,
     Interest,
     InterestChanged,
     LifeAsked,
     LifeTold,
     MessageId,
     RegistryTold,
-    Report,
     ResolveReply,
     ResolveRequest,
     Routed,
@@ -196,7 +196,7 @@ class DomainServer(Service):
                 self._domain_failed(sender, relation, message)
             case SyncDone():
                 self._sync_done(sender, message)
-            case Routed() | Undeliverable() | LifeAsked() | LifeTold() | Inquiry() | Report():
+            case Routed() | Undeliverable() | LifeAsked() | LifeTold() | Inquiry() | InquiryReply():
                 self._effects += self._router.step(sender, relation, message)
             case RegistryTold():
                 self._registry_told(relation, message)

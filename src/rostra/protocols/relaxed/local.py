@@ -6,7 +6,7 @@
       Absolute, Joined, Left ◀───────── │   groups    │ ◀── ResolveReply, EndpointsJoined, EndpointLeft
       Only, Without ◀────────────────── │   open      │ ◀── DomainFailed
       Message, Life ◀─────────────────▶ │             │ ◀─▶ Routed, Undeliverable, LifeAsked, LifeTold
-      Recall ─────────────────────────▶ └─────────────┘ ◀─▶ Inquiry, Report
+      Recall ─────────────────────────▶ └─────────────┘ ◀─▶ Inquiry, InquiryReply
 
 Its link to the domain server is down or up (`up`), and that is all the state there is besides its tables:
 
@@ -94,13 +94,13 @@ from rostra.protocols.relaxed.messages import (
     DomainFailed,
     EndpointLeft,
     EndpointsJoined,
+    InquiryReply,
     Interest,
     InterestChanged,
     LifeAsked,
     LifeTold,
     MessageId,
     RegistryTold,
-    Report,
     ResolveReply,
     ResolveRequest,
     Routed,
@@ -570,7 +570,7 @@ class LocalServer(Service):
                 self.life.asked(now, message, message.endpoint in self.endpoints, out)
             case LifeTold():
                 self.life.told(message, out)
-            case Report():
+            case InquiryReply():
                 self.inquiries.reported(message, out)
             case RegistryTold(_, scope, version, names):
                 self._registry_told(scope, version, names, out)

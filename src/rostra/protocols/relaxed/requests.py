@@ -227,6 +227,8 @@ class Message(Said, frozen=True, tag=21):
 
 
 class NotDelivered(Said, frozen=True, tag=22):
+    """What was sent to these did not reach them, as a server on our side of a cut reports."""
+
     destinations: tuple[Endpoint, ...]
     why: str
 
