@@ -64,7 +64,7 @@ class Inquiries:
         out.append(Ignored("TimerFired", why="nothing waits for it"))
 
     def link_down(self, out: list[Effect]) -> None:
-        """Nobody can answer any more."""
+        """The link is down: no answer can come any more."""
         waiting, self.open = self.open, {}
         for token, of in waiting.values():
             gone = Unreachable(f"{of} went out of sight before it answered", fix="ask again")

@@ -12,8 +12,8 @@ only; here each meaning is a message of its own, so one with the wrong fields ca
     (none)                              SyncDone, Routed, Undeliverable, LifeAsked, LifeTold, RegistryTold,
                                         Inquiry, InquiryReply
 
-Every message has an id that is unique for ever. A request keeps its id end to end, and a notice keeps it
-while it is forwarded, so that a tap can tell one event from another.
+A message's id is unique for ever. A request keeps its id end to end, and a notice while it is forwarded, so
+that one event can be followed through a trace.
 """
 
 from enum import IntEnum
@@ -90,7 +90,7 @@ class ResolveReply(ServerMessage, frozen=True, tag=5):
 
 
 class InterestChanged(ServerMessage, frozen=True, tag=6):
-    """Congress's update_online_state: the sender's own aggregate, never a copy of what it heard (C-096)."""
+    """Congress's update_online_state: the sender's own aggregate, never a received one (C-096)."""
 
     group: Group
     interest: Interest
