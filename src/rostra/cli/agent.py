@@ -1,4 +1,4 @@
-"""`rostra agent`: this host's front door to all groups."""
+"""`rostra agent`: the daemon of one host, to which its programs connect."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""What `rostra agent` and `rostra server` share: settings decided, doors named, HTTP beside the nodes."""
+"""Shared by `rostra agent` and `rostra server`: settings, listening addresses, HTTP beside the nodes."""
 
 import os
 from collections.abc import Mapping
@@ -48,13 +48,13 @@ def run_daemon(
 
 
 def _is_for_programs(choices: Choices, name: str, host: Domain | None) -> bool:
-    """[agents] speaks of agents. A server that is none opens a door for administrators only if told to."""
+    """[agents] speaks of agents. A server that is none listens for administrators only if configured to."""
     setting = BY_NAME[name]
     return host is not None or choices.chosen[name].origin in (setting.flag, setting.variable)
 
 
 def _told(choices: Choices) -> dict[str, str]:
-    """What somebody said, and who; what nobody said is in the documentation."""
+    """The settings that were made, and where; the defaults are in the documentation."""
     return {
         setting.name: f"{choices[setting.name]} (from {choices.chosen[setting.name].origin})"
         for setting in SETTINGS

@@ -142,5 +142,5 @@ def is_all_in_sight(scope: Domain, sight: Sight) -> bool:
     """Can every node inside that scope be asked, as far as they know each other themselves?"""
     there = {node: document for node, document in sight.documents.items() if inside(scope, node)}
     neighbours = {peer for document in there.values() for peer in document["links"] if inside(scope, peer)}
-    # The root need not have a server; then nobody has it as a neighbour.
+    # The root need not have a server; then no node has it as a neighbour.
     return (scope in there or scope == ROOT) and neighbours <= there.keys()

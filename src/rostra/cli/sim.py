@@ -1,13 +1,12 @@
-"""`rostra sim`: tell stories in a simulated world, and blow storms through one.
+"""`rostra sim`: stories, storms, exploration and replay in simulated worlds.
 
-    rostra sim FILE...               tell stories, compare with their golden traces
+    rostra sim FILE...               run stories, compare with their golden traces
     rostra sim storm --seeds 1000    random faults, everything checked
     rostra sim explore MODEL         every order of messages and faults in a small world, checked
-    rostra sim replay DIR            what real nodes were given, once more
+    rostra sim replay DIR            the recorded inputs of real nodes, once more
 
-Exit codes: 0 all as it should be; 1 a trace or replay differs, a storm failed or an invariant was violated; 2
-a story cannot be read or
-run.
+Exit codes: 0 all as it should be; 1 a trace or replay differs, a storm failed or an invariant was violated;
+2 a story cannot be read or run.
 """
 
 import difflib
@@ -108,7 +107,7 @@ def tell_stories(
         told = story.text(traces)
         if not check:
             say(("\n" if number else "") + told, nl=False)
-            sys.stdout.flush()  # what was told stands above what is said of it
+            sys.stdout.flush()  # the trace stands above the remarks on it
         if rewrite:
             path.write_text(told, encoding="utf-8")
             remark(f"{path}: written")

@@ -1,4 +1,4 @@
-"""`rostra sweep`: thousands of simulations, to choose settings by what they do."""
+"""`rostra sweep`: thousands of simulations, to compare settings by their effect."""
 
 import sys
 from collections.abc import Callable, Iterator

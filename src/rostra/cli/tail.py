@@ -1,4 +1,4 @@
-"""`rostra tail`: what is said in a group, as it is said."""
+"""`rostra tail`: the messages of a group, as they arrive."""
 
 import asyncio
 import base64

@@ -1,7 +1,7 @@
 """`rostra up`: a whole small world on this machine, with a dashboard, until Ctrl-C.
 
-Exit codes: 0 it was up and was told to end; 1 it did not come up; 2 it could not be started: a wrong shape, a
-world file that cannot be read, a port that is taken.
+Exit codes: 0 it was up and was ended by a signal; 1 it did not come up; 2 it could not be started: a wrong
+shape, a world file that cannot be read, a port that is taken.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""An endpoint: a program's presence on a host, and everything that it can do there."""
+"""An endpoint: a program's presence on a host, and its operations."""
 
 import asyncio
 import contextlib
