@@ -179,9 +179,9 @@ def _link(a: Domain, b: Domain, at_a: PictureEnd, at_b: PictureEnd) -> PictureLi
 def _deaf(a: Domain, b: Domain, at_a: PictureEnd, at_b: PictureEnd) -> Domain | None:
     """The end that receives nothing from a peer that receives from it.
 
-    While the link is up, the lengths of silence show it: in a two-way cut both grow together. Once it is down,
-    a `Hello` that still arrives shows it; and without one, which end gave up first: the other end received
-    until then.
+    While the link is up, the lengths of silence show it: in a two-way cut both grow together. Once it is
+    down, a `Hello` that still arrives shows it; and without one, which end gave up first: the other end
+    received until then.
     """
     for me, mine, theirs in ((a, at_a, at_b), (b, at_b, at_a)):
         if mine.state == "suspected" and theirs.state == "up" and theirs.hears:

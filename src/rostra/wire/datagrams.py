@@ -1,4 +1,4 @@
-"""Datagrams of the data channel: what is said in groups, between agents and delegates.
+"""Datagrams of the data channel: the messages of groups, between agents and delegates.
 
      0        1      5         13
      ├────────┼──────┼─────────┼──────────────────────────────────────────────
@@ -9,12 +9,11 @@ What the fields mean is `protocols/channel/messages.py`'s.
 
 **Seals.** The sender is proved by a keyed digest (BLAKE2b, 64 bits) of what follows it, and the highest bit
 of the version says that it is there. Where the keys come from is `protocols/channel`'s. A seal does not make
-a copy unusable: what was sent once may be sent again by whoever overheard it, and streams have numbers for
-that.
+a copy unusable: an eavesdropper may send a datagram again, against which streams have numbers.
 
-Whatever cannot be believed is nothing: no exception, no answer, only a word for the counter (`Unreadable`).
-Before the seal, only the names are read that say whose it must be. Blocks are looked through as well, because
-whoever cuts a run later relies on their shape.
+A datagram that fails a check is dropped: no exception, no answer, only a reason for the counter
+(`Unreadable`). Before the seal is checked, only the names are read that say whose it must be. Blocks are
+checked as well, because code that cuts a run later relies on their shape.
 """
 
 import hmac
@@ -149,7 +148,7 @@ class Datagrams:
 
 
 def _check_directory(directory: Directory) -> None:
-    """Raise `BadInput` unless everybody in it can be reached."""
+    """Raise `BadInput` unless every destination in it can be reached."""
     check_text(directory.mode)
     if directory.multicast:
         parse_reachable(directory.multicast)

@@ -56,7 +56,7 @@ class LinkEvidence(Struct, frozen=True):
     accuser: Domain
     accused: Domain
     at: float  # on the accuser's clock
-    silence_s: float  # since anything was heard
+    silence_s: float  # since anything arrived
     expected_s: float  # the usual time between two signs of life, as observed
     phi: float  # accrued suspicion at that moment
     phi_threshold: float
@@ -73,7 +73,7 @@ class Suspected(Effect, frozen=True):
 
 
 class Trusted(Effect, frozen=True):
-    """A suspected peer was heard of again in time."""
+    """A sign of life of a suspected peer came in time."""
 
     peer: Domain
     after_s: float
