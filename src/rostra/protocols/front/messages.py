@@ -18,7 +18,7 @@ from rostra.errors import RostraError
 from rostra.names import Group
 from rostra.names.checks import Moment, Natural
 from rostra.protocols.fifo.requests import Enter, Exit
-from rostra.protocols.relaxed.requests import AnyAnswer, AnyNotice, Denied
+from rostra.protocols.relaxed.requests import AnyAnswer, AnyNotice, Denied, denied
 from rostra.protocols.relaxed.requests import AnyRequest as AnyResolveRequest
 
 NO_ENDPOINT: Final = 0
@@ -51,7 +51,7 @@ class BadAsk(Struct, frozen=True):
 
     def denial(self) -> Denied:
         """The answer that it gets."""
-        return Denied(self.error.code, self.error.what, self.error.fix, self.error.retriable)
+        return denied(self.error)
 
 
 class ProgramItem(Struct, frozen=True, array_like=True, tag_field="kind"):
