@@ -53,7 +53,7 @@ def groups(
     """List the groups that can be seen from here, and how many are in them.
 
     No node knows all groups: an agent knows those that its host is in, a server those below it. The list is
-    what this agent, its servers, and in a world of rostra up all nodes know; whom it was asked of is said on
+    what this agent, its servers, and in a world of rostra up all nodes know; the nodes that were asked are on
     stderr. A number such as 4+ means at least 4: the group does not reach this host, and not every host of
     its scope is in sight.
 

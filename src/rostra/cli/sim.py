@@ -47,10 +47,10 @@ class _TellUnlessNamed(HouseGroup):
         return super().parse_args(ctx, args)
 
 
-HELP: Final = """Simulated worlds: stories, storms, models. A file alone is a story to tell: rostra sim FILE.
+HELP: Final = """Simulated worlds: stories, storms, models. A file alone is a story to run: rostra sim FILE.
 
-A story is a text file: steps above a line of dashes, what everybody was told below it, and so on. It is told
-again in virtual time, and what happens is compared with what the file says.
+A story is a text file: steps above a line of dashes, the expected trace below it, and so on. It is run in
+virtual time, and its trace is compared with the file's.
 
 Examples:
 
@@ -155,7 +155,7 @@ def blow_storms(
 ) -> int:
     """Blow storms: random churn, crashes, cuts and worse, and compare everything when it is calm.
 
-    Each storm is decided by its seed: one that failed is told with the command that repeats it. Exit code 1
+    Each storm is decided by its seed: one that failed is shown with the command that repeats it. Exit code 1
     if one failed.
 
     Examples:

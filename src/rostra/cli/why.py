@@ -54,8 +54,8 @@ def why(
 
     Every server on the way from here to the subject is asked what it remembers, through the world itself; a
     server behind a cut is asked directly where an address is known (always so in a world of rostra up).
-    Memories are bounded, and what nobody remembers is not made up. Exit code 1 if nothing is known; of a name
-    that nobody knows, the closest are told.
+    Memories are bounded, and what no node remembers is not guessed. Exit code 1 if nothing is known; for an
+    unknown name, the closest ones are shown.
 
     Examples:
 
