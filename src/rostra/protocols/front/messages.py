@@ -1,13 +1,13 @@
-"""What a program and the front of its agent say to each other, as the front understands it.
+"""The messages between a program and the front of its agent.
 
     program ── Ask, Submit, Reading, Ping, Pong, Goodbye ──▶ front
     program ◀── Answered, Told, Ping, Pong, Goodbye ──────── front
 
-What else is in a connection between the two (`wire/programs.py`) is for their drivers: the handshake, frames
-around many of these, and memory that both share.
+The rest of a connection between the two (`wire/programs.py`) concerns their drivers: the handshake, frames
+around many of these, and shared memory.
 
 An endpoint is named by its **number**: the incarnation in ``eu.paris.h3/web-1#7`` is unique on its host for
-ever, so 7 says it all. `NO_ENDPOINT` stands in the place of one in requests that need none, such as `Open`.
+ever, so 7 is enough. `NO_ENDPOINT` takes its place in requests that need none, such as `Open`.
 """
 
 from typing import Annotated, Final
