@@ -5,10 +5,10 @@
      │ version│ tag  │ (seal)  │ MessagePack: [group, source, to, [message ...]]
      └────────┴──────┴─────────┴──────────────────────────────────────────────
 
-What the fields mean is `protocols/channel/messages.py`'s.
+The fields are described in `protocols/channel/messages.py`.
 
 **Seals.** The sender is proved by a keyed digest (BLAKE2b, 64 bits) of what follows it, and the highest bit
-of the version says that it is there. Where the keys come from is `protocols/channel`'s. A seal does not make
+of the version says that it is there. The keys come from `protocols/channel`. A seal does not make
 a copy unusable: an eavesdropper may send a datagram again, against which streams have numbers.
 
 A datagram that fails a check is dropped: no exception, no answer, only a reason for the counter
