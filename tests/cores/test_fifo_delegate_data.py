@@ -24,11 +24,11 @@ from rostra.protocols.fifo.repairs import ASKERS_MAX
 from rostra.protocols.flow.messages import (
     Below,
     Data,
+    ForwardingTree,
     Heartbeat,
     Nak,
     Pulse,
     Status,
-    Tree,
 )
 
 # 4.6, data
@@ -63,9 +63,11 @@ def test_data_goes_on_along_the_tree_and_not_back():
     bench = with_mit()
     bench.joined(NTU)
     bench.message(NTU.endpoint, ViewId(G, 4, 1, 1))
-    bench.message(MIT.endpoint, Tree(G, 5, HUJI, ((HUJI, Domain("mit")), (HUJI, Domain("ntu")))))
+    bench.message(MIT.endpoint, ForwardingTree(G, 5, HUJI, ((HUJI, Domain("mit")), (HUJI, Domain("ntu")))))
     assert [to for to, _ in sent(bench.hear("mit", data(FAR, 1)))] == ["LAN", "ntu"]
-    assert ignored(bench.message(MIT.endpoint, Tree(G, 4, HUJI, ()))) == [("Tree", "older tree")]
+    assert ignored(bench.message(MIT.endpoint, ForwardingTree(G, 4, HUJI, ()))) == [
+        ("ForwardingTree", "older tree")
+    ]
 
 
 @pytest.mark.spec("X-069", "X-070")
@@ -75,7 +77,7 @@ def test_the_delegate_with_the_smallest_name_makes_the_tree():
     bench.message(NTU.endpoint, ViewId(G, 4, 1, 1))
     distances = Distances(G, Domain("mit"), ((Domain("ntu"), 0.01),))
     assert timers(bench.message(MIT.endpoint, distances))["plan"] == 1.0
-    trees = [message for message in controls(bench.fire("plan")) if isinstance(message, Tree)]
+    trees = [message for message in controls(bench.fire("plan")) if isinstance(message, ForwardingTree)]
     assert len(trees) == 2 and trees[0] == trees[1]
     assert len(trees[0].links) == 2
 
@@ -85,8 +87,8 @@ def test_a_coordinator_whose_tree_loses_is_told_which_one_is_used():
     """Two delegates made a tree of the same number. The one that lost would go on with a tree that the others
     do not use, and streams would end where the two differ."""
     bench = with_mit()
-    kept = Tree(G, 5, Domain("mit"), ((HUJI, Domain("mit")),))
-    lost = Tree(G, 5, Domain("abc"), ())
+    kept = ForwardingTree(G, 5, Domain("mit"), ((HUJI, Domain("mit")),))
+    lost = ForwardingTree(G, 5, Domain("abc"), ())
     bench.message(MIT.endpoint, kept)
     abc = Endpoint("abc.-delegate/adhoc#1")
     assert controls(bench.message(abc, lost)) == [kept]
@@ -99,9 +101,9 @@ def test_a_coordinator_that_hears_of_a_higher_tree_makes_one_above_both():
     bench = with_mit()
     bench.fire("plan")
     ours = bench.core.forwarding.tree
-    theirs = Tree(G, ours.version, Domain("mit"), ours.links)
+    theirs = ForwardingTree(G, ours.version, Domain("mit"), ours.links)
     assert timers(bench.message(MIT.endpoint, theirs))["plan"] == 1.0
-    [tree] = [message for message in controls(bench.fire("plan")) if isinstance(message, Tree)]
+    [tree] = [message for message in controls(bench.fire("plan")) if isinstance(message, ForwardingTree)]
     assert (tree.coordinator, tree.links) == (HUJI, ours.links)
     assert tree.version > ours.version
 
@@ -285,7 +287,7 @@ def test_news_in_a_heartbeat_count_wherever_they_come_from():
     bench.message(rome.endpoint, ViewId(G, 9, 1, 1))
     bench.hear("ntu", data(FAR, 1))  # it once came from there
     links = ((HUJI, Domain("ntu")), (HUJI, Domain("rome")), (Domain("mit"), Domain("rome")))
-    bench.message(MIT.endpoint, Tree(G, 6, Domain("aaa"), links))
+    bench.message(MIT.endpoint, ForwardingTree(G, 6, Domain("aaa"), links))
     bench.fire("settled")
     relay = bench.core.relays.running[FAR.endpoint]
     assert relay.via == "ntu"

@@ -33,6 +33,7 @@ from rostra.protocols.fifo.messages import (
 )
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.messages import (
+    ForwardingTree,
     Heartbeat,
     Nak,
     Poll,
@@ -41,7 +42,6 @@ from rostra.protocols.flow.messages import (
     Pulse,
     Report,
     Status,
-    Tree,
 )
 from rostra.protocols.relaxed.requests import Join, Leave
 
@@ -362,7 +362,7 @@ def test_a_heartbeat_from_where_the_tree_has_it_come_from_reaches_the_lan():
     bench.joined(NTU)
     bench.message(NTU.endpoint, ViewId(G, 4, 1, 1))
     links = ((Domain("huji"), Domain("ntu")), (Domain("mit"), Domain("ntu")))
-    bench.message(MIT.endpoint, Tree(G, 9, HUJI, links))
+    bench.message(MIT.endpoint, ForwardingTree(G, 9, HUJI, links))
     bench.hear("mit", data(FAR, 1, 2))
     assert bench.core.relays.running[FAR.endpoint].via == "mit"
     effects = bench.hear("ntu", Heartbeat((Pulse(FAR.endpoint, 2, 0),), 2))

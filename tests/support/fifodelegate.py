@@ -21,7 +21,7 @@ from rostra.protocols.fifo.messages import (
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.messages import (
     Data,
-    Tree,
+    ForwardingTree,
 )
 
 A = user("huji.h1/a")
@@ -70,6 +70,6 @@ def between(start=1):
     bench.joined(NTU)
     bench.message(NTU.endpoint, ViewId(G, 9, 1, 1))
     links = ((HUJI, Domain("mit")), (HUJI, Domain("ntu")))
-    bench.message(MIT.endpoint, Tree(G, 5, Domain("aaa"), links))
+    bench.message(MIT.endpoint, ForwardingTree(G, 5, Domain("aaa"), links))
     bench.fire("settled")
     return bench

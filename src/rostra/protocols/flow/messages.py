@@ -60,8 +60,8 @@ class ControlMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
     group: Group
 
 
-class Tree(ControlMessage, frozen=True, tag=8):
-    """The coordinator's word on which delegates pass data to each other."""
+class ForwardingTree(ControlMessage, frozen=True, tag=8):
+    """From the coordinator: which delegates forward data to each other."""
 
     version: Number
     coordinator: Domain
