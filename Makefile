@@ -17,7 +17,7 @@ READY := .venv/ready-to-work
 RUNS  := .venv/ready-to-run
 
 .DEFAULT_GOAL := help
-.PHONY: help up lab test fresh fmt lint types unit live browser fuzz storm explore soak storm-history parity-history plant-history long-history cluster-history spec-coverage corpus goldens bench bench-turns bench-history month crowd watchers congress-report xpand-table xpand-growth clean
+.PHONY: help up lab test fresh fmt lint types unit live browser picture fuzz storm explore soak storm-history parity-history plant-history long-history cluster-history spec-coverage corpus goldens bench bench-turns bench-history month crowd watchers congress-report xpand-table xpand-growth clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ live: $(READY)  ## real processes: kill, stop and, as root in network namespaces
 
 browser: $(READY)  ## the dashboard in a real Chromium
 	@$(BIN)/pytest -q -n 2 -m browser tests/web $(ARGS)
+
+picture: $(READY)  ## take docs/images/dashboard.png anew (ARGS="--also DIR": the whole page at 400 and 1280)
+	@$(BIN)/python -m tests.web.picture $(ARGS)
 
 fuzz: $(READY)  ## throw mutated bytes at the wire, and at the cores behind it, for SECONDS=60
 	@$(BIN)/python -m tests.wire.fuzz --seconds $(SECONDS) $(ARGS)

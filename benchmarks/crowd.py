@@ -16,6 +16,7 @@ import resource
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -98,32 +99,34 @@ class Crowd:
         for program in self._programs:
             had: asyncio.Future[int] = asyncio.get_running_loop().create_future()
             complete.append(had)
-            self._stays.append(asyncio.create_task(self._stay(program, scope, delivery, expected, had)))
+            stay = asyncio.create_task(self._stay(program, scope, delivery, expected, had))
+            stay.add_done_callback(partial(_fail, had))
+            self._stays.append(stay)
         return max(await asyncio.gather(*complete))
 
     async def _stay(
         self, program: rostra.Me, scope: str, delivery: str, expected: int, had: asyncio.Future[int]
     ) -> None:
-        try:
-            if delivery == "fifo":
-                items: Any = await program.join(GROUP, scope, delivery="fifo")
-            else:
-                items = await program.join(GROUP, scope)
-            known: set[str] = set()
-            async for item in items:
-                match item:
-                    case rostra.View(members):
-                        known = {member.endpoint for member in members}
-                    case rostra.Joined(members):
-                        known.update([member.endpoint for member in members])
-                    case rostra.Left(endpoints) | rostra.Without(_, endpoints) | rostra.Only(_, endpoints):
-                        known.difference_update(endpoints)
-                if len(known) >= expected and not had.done():
-                    had.set_result(time.monotonic_ns())
-        except Exception as error:
-            if had.done():
-                raise
-            had.set_exception(error)
+        if delivery == "fifo":
+            items: Any = await program.join(GROUP, scope, delivery="fifo")
+        else:
+            items = await program.join(GROUP, scope)
+        known: set[str] = set()
+        async for item in items:
+            match item:
+                case rostra.View(members):
+                    known = {member.endpoint for member in members}
+                case rostra.Joined(members):
+                    known.update([member.endpoint for member in members])
+                case rostra.Left(endpoints) | rostra.Without(_, endpoints) | rostra.Only(_, endpoints):
+                    known.difference_update(endpoints)
+            if len(known) >= expected and not had.done():
+                had.set_result(time.monotonic_ns())
+
+
+def _fail(had: asyncio.Future[int], stay: asyncio.Task[None]) -> None:
+    if not had.done() and not stay.cancelled():
+        had.set_exception(stay.exception() or RuntimeError("the group ended before its list was complete"))
 
 
 async def measure(scene: Scene, processes: int) -> Outcome:

@@ -32,7 +32,7 @@
     [detect]                         # all optional: what differs from the profile
     down_after_s = 2.5               # see `DetectConfig` for every name and what it costs
 
-    [journal]                        # what happens is written down, for `rostra history`; nothing unless told
+    [journal]                        # what happens is written down, for `rostra history`; off by default
     at = "/var/lib/rostra/journal"   # a directory, or a URI such as s3://bucket/path
     segment_s = 10                   # see `Bounds` for every name and what it costs
     record = true                    # keep every input too, for `rostra sim replay`
@@ -173,7 +173,7 @@ def parse_http(text: str) -> TcpAddress:
 
 
 def placed(place: str, parse: Callable[[str], T], text: str) -> T:
-    """A value that somebody wrote somewhere, whose errors say where."""
+    """A configured value and where it was set, for errors."""
     try:
         return parse(text)
     except BadInput as error:
@@ -246,7 +246,7 @@ class DataSettings(Struct, frozen=True):
     `parity_frames`
         Forward error correction between this cluster's server and others: see `FifoConfig`. Default 0: none.
     `between`
-        How what is said in this cluster reaches the servers of others. "tree", the default: from server to
+        How this cluster's messages reach the servers of others. "tree", the default: from server to
         server. Or an IPv4 multicast address with a port, such as "239.192.0.1:7790": with one datagram to all
         servers that say the same address; only where the network between them carries multicast.
     `sealed`
@@ -314,7 +314,7 @@ class WorldConfig(Struct, frozen=True):
         return bool(self._data(cluster, "sealed", True))
 
     def adhoc_of_hosts(self, cluster: Domain) -> FifoConfig:
-        """The same at the hosts of this cluster: nothing that they say leaves the LAN as they said it."""
+        """The same at the hosts of this cluster: none of their datagrams leaves the LAN as it is."""
         config = self.adhoc_at(cluster)
         if self.data_of(cluster).host.startswith(LOOPBACK):
             return config

@@ -16,7 +16,7 @@
 core still takes it to be up, and messages to it are dropped; if another replica is linked in time, and has
 not reported our failure either, the core gets `LinkMoved` instead of `LinkDown` (C-162). A replica that takes
 over begins in the same way, with all neighbours of its predecessor (C-163). If only one side waited, both get
-`LinkDown`: a server that declared a stalled agent dead has told other servers, and the agent's core must
+`LinkDown`: a server that declared a stalled agent dead has notified other servers, and the agent's core must
 know.
 
 A server that has replicas itself sends nothing that depends on a record before a majority of them has it: the
@@ -60,18 +60,18 @@ from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.core import Link
 from rostra.protocols.links.events import (
     Awaited,
+    BatchSubmitted,
     ChannelClosed,
     ChannelOpened,
     Forgotten,
     PacketArrived,
     Removed,
     Stopped,
-    Submitted,
     Ticked,
 )
 from rostra.protocols.links.packets import SESSIONS_PER_LIFE
 from rostra.protocols.relaxed.local import AGENT
-from rostra.protocols.relaxed.messages import Inquiry, Report, weight
+from rostra.protocols.relaxed.messages import Inquiry, InquiryReply, weight
 from rostra.protocols.relaxed.requests import Recall, Recalled
 from rostra.protocols.relaxed.trail import Trail
 
@@ -98,7 +98,7 @@ class Node:
         incarnation: int,
         config: LinkConfig,
         siblings: Iterable[Domain] = (),
-        has_parent: bool = True,  # not where nobody serves the root, which carries no traffic anyway (C-020)
+        has_parent: bool = True,  # False where the root has no server; it carries no traffic anyway (C-020)
         accepts_children: bool = False,
         replicated: Iterable[Domain] = (),  # neighbours whose servers have replicas
         known: Iterable[Domain] = (),  # neighbours of the one whose place we take
@@ -122,7 +122,7 @@ class Node:
         self._children: dict[Domain, Instant] = {}  # that came by themselves, and when
         self._sessions_spent = 0  # by links that were forgotten: a later one goes on above them
         self.waiting = WaitingEffects(replicated=is_replica)
-        self._held: dict[Domain, list[Removed | LinkDown]] = {}  # what the core is told when the grace ends
+        self._held: dict[Domain, list[Removed | LinkDown]] = {}  # what the core gets when the grace ends
         above = (parent(path),) if has_parent and path != ROOT else ()
         for peer in (*above, *sorted(siblings)):
             self.links[peer] = self._new_link(peer)
@@ -180,17 +180,17 @@ class Node:
         return outputs
 
     def flush(self, now: Instant) -> list[Output]:
-        """One packet for each neighbour that something was said to since the last flush."""
+        """One packet for each neighbour with messages since the last flush."""
         outputs: list[Output] = []
-        # More than one round only if a link overflows: what the core then says to others is said now as well.
+        # More than one round only if a link overflows: what the core then sends is flushed now as well.
         while self._outbox:
             outbox, self._outbox = self._outbox, {}
             for peer, messages in outbox.items():
-                self._report(now, self.links[peer].step(now, Submitted(tuple(messages))), outputs)
+                self._report(now, self.links[peer].step(now, BatchSubmitted(tuple(messages))), outputs)
         return outputs
 
     def stop(self, now: Instant, why: str) -> list[Output]:
-        """Say goodbye on every link. The core is not told that they are down: it ends with us."""
+        """Say goodbye on every link. The core gets no `LinkDown`: it ends with us."""
         self._stopped = True
         self._outbox.clear()
         reports = [report for link in self.links.values() for report in link.step(now, Stopped(why))]
@@ -219,14 +219,14 @@ class Node:
                 case Received(sender, message):
                     if type(message) is Inquiry and message.to == self.path:
                         memory = self._recall(now, message.about, message.asker)
-                        answer = Report(message.id, message.asker, self.path, memory)
+                        answer = InquiryReply(message.id, message.asker, self.path, memory)
                         self._outbox.setdefault(sender, []).append(answer)
                     else:
                         self._drive(now, report, outputs)
                 case Removed(Because(accused=peer)) if peer in self._replicated:
                     self._hold(peer, [report], outputs)
                 case LinkDown(peer):
-                    # What was still waiting to be said belonged to the epoch that has just ended.
+                    # What was still waiting to be sent belonged to the epoch that has just ended.
                     self._outbox.pop(peer, None)
                     self.waiting.forget(peer)
                     if peer in self._held:

@@ -120,7 +120,7 @@ class Replica:
         self._house = house
         self._make_stack, self._make_node = make_stack, make_node
         self._stack = make_stack()
-        self._known = tuple(known)  # whom the leader was linked with when it last said so
+        self._known = tuple(known)  # the neighbours in the leader's last report
 
     @property
     def leads(self) -> bool:
@@ -223,7 +223,7 @@ class Replica:
                 self._share(Image(encode(effect.message)))
 
     def _share(self, word: Around | Image) -> None:
-        """Who follows does without what is too large for one message: its takeover is then heard of."""
+        """Followers do without what is too large for one message: neighbours then notice a takeover."""
         data = _encode(word)
         if len(data) > SHARED_BYTES_MAX:
             self._house.perform(self, Noted("too large to share", type(word).__name__))

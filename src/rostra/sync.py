@@ -17,6 +17,7 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import CancelledError
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Generic, Literal, NoReturn, Self, TypeVar, overload
 
@@ -111,11 +112,11 @@ class Portal:
 
     def begin(self, connecting: Awaitable[T]) -> T:
         """The connection for which this thread was started; without it, the thread ends."""
-        try:
-            return self.call(_entered(connecting))
-        except BaseException:
-            self.close()
-            raise
+        with ExitStack() as failed:
+            failed.callback(self.close)
+            connected = self.call(_entered(connecting))
+            failed.pop_all()
+        return connected
 
     def call(self, doing: Coroutine[Any, Any, T]) -> T:
         """Do it there, wait for it here. Whatever interrupts the wait ends what is done."""
@@ -236,7 +237,7 @@ class _InGroup(_Closes, Generic[G]):
 F = TypeVar("F", bound=client.Membership | client.Watch)
 
 
-class Followed(_InGroup[F], Generic[F, T]):
+class _Followed(_InGroup[F], Generic[F, T]):
     """What `Membership` and `Watch` share: reading the copy."""
 
     @property
@@ -261,7 +262,7 @@ class Followed(_InGroup[F], Generic[F, T]):
         return self.changes(timeout_s=timeout_s).batches(most)
 
 
-class Membership(Followed[client.Membership, Item]):
+class Membership(_Followed[client.Membership, Item]):
     """This endpoint is in the group, until `leave` or the end of its ``with``."""
 
     def send(self, data: bytes) -> NoReturn:
@@ -306,7 +307,7 @@ class Conversation(_InGroup[client.Conversation]):
         self._portal.call(self._inner.leave(deadline_s=deadline_s))
 
 
-class Watch(Followed[client.Watch, Change]):
+class Watch(_Followed[client.Watch, Change]):
     """This endpoint follows the group from outside, until the end of its ``with``."""
 
 

@@ -23,16 +23,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def attacked_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """Two clusters on loopback, where a stranger can reach the servers' ports: see `world`."""
-    lab = Lab(
+    with Lab(
         tmp_path_factory.mktemp("attacked"),
         servers=("eu", "us"),
         hosts=("eu.h1", "eu.h2", "us.h1"),
         namespaces=False,
         more=FORGIVING,
-    )
-    asyncio.run(lab.start())
-    yield lab
-    lab.close()
+    ) as lab:
+        yield lab
 
 
 @pytest.fixture

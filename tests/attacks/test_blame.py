@@ -40,10 +40,8 @@ EU, BAD, GOOD = "eu", "eu.h1", "eu.h2"
 @pytest.fixture
 def fragile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
     monkeypatch.setattr("support.lab.ROSTRA", (sys.executable, "-c", FAILS))
-    lab = Lab(tmp_path, servers=(EU,), hosts=(BAD, GOOD), namespaces=False, more=FORGIVING)
-    asyncio.run(lab.start())
-    yield lab
-    lab.close()
+    with Lab(tmp_path, servers=(EU,), hosts=(BAD, GOOD), namespaces=False, more=FORGIVING) as lab:
+        yield lab
 
 
 @contextlib.asynccontextmanager

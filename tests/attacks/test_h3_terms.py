@@ -1,7 +1,6 @@
 """H3: a stranger in the place of a replica names the highest term there is. If that was believed, or written
 down, no leader could ever be elected again."""
 
-import asyncio
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -162,12 +161,10 @@ def test_the_disk_refuses_what_it_cannot_hold_as_any_other_failure(number: int, 
 
 @pytest.fixture
 def replicated(tmp_path: Path) -> Iterator[Lab]:
-    lab = Lab(
+    with Lab(
         tmp_path, servers=("eu",), hosts=("eu.h1",), replicas={"eu": 3}, namespaces=False, more=FORGIVING
-    )
-    asyncio.run(lab.start())
-    yield lab
-    lab.close()
+    ) as lab:
+        yield lab
 
 
 @pytest.mark.live

@@ -16,7 +16,7 @@ from rostra.errors import Malformed
 from rostra.names import Domain
 from rostra.protocols.links.core import SESSIONS_PER_LIFE
 from rostra.protocols.links.packets import Beat, Data, Hello
-from rostra.protocols.relaxed.messages import Report
+from rostra.protocols.relaxed.messages import InquiryReply
 from rostra.runtime.process import PROGRAMS_BYTES_MAX, STRANGERS_BYTES_MAX
 from rostra.wire import Encoder, FrameKind, FrameReader, ProgramHello, Refusal
 from rostra.wire.frames import BODY_BYTES_MAX, FRAME_BYTES_MAX, HANDSHAKE_BYTES_MAX, world_tag
@@ -32,7 +32,9 @@ def large_data() -> Data:
     from rostra.protocols.relaxed.messages import MessageId
 
     id = MessageId(Domain("eu.h9"), 1, 1)
-    return Data(1, 2, 1, 0, tuple(Report(id, Domain("eu"), Domain("eu.h9"), bytes(8_000)) for _ in range(40)))
+    return Data(
+        1, 2, 1, 0, tuple(InquiryReply(id, Domain("eu"), Domain("eu.h9"), bytes(8_000)) for _ in range(40))
+    )
 
 
 # The reader alone

@@ -16,10 +16,10 @@ from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.links.core import SESSIONS_PER_LIFE
 from rostra.protocols.links.packets import Beat, Data
 from rostra.protocols.relaxed.messages import (
+    InquiryReply,
     Interest,
     InterestChanged,
     MessageId,
-    Report,
     ResolveRequest,
     ServerMessage,
 )
@@ -73,7 +73,7 @@ async def ghost(lab: Lab, name: str) -> AsyncIterator[Ghost]:
 async def test_packets_that_are_never_due_are_not_kept(world: Lab) -> None:
     async with unnoticed(world, "h4-early"), ghost(world, "early") as liar:
         before = forget_peak(world, SERVER)
-        large = [Report(liar.id(), Domain(SERVER), liar.path, bytes(32_000)) for _ in range(500)]
+        large = [InquiryReply(liar.id(), Domain(SERVER), liar.path, bytes(32_000)) for _ in range(500)]
         for number in range(2, 52):
             liar.say(number, *large)
             await liar._caller._out.drain()

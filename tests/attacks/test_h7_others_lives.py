@@ -5,7 +5,7 @@ import pytest
 from rostra.core.effects import Send
 from rostra.names import Domain, Endpoint
 from rostra.protocols.relaxed.local import AGENT
-from rostra.protocols.relaxed.messages import LifeTold, MessageId, Report, Undeliverable
+from rostra.protocols.relaxed.messages import InquiryReply, LifeTold, MessageId, Undeliverable
 from rostra.protocols.relaxed.requests import Life, NotDelivered, Recall, Recalled
 from rostra.sim import World
 from rostra.sim.history import NoticeRecord
@@ -78,7 +78,7 @@ def test_the_memory_of_another_server_is_not_forged(simulated: World, watcher: S
     asked = watcher.ask(Recall("eu.h1", VICTIM))
     simulated.run(0.5)
     (id,) = simulated.processes[WATCHER].stack[AGENT].inquiries.open
-    forge(simulated, Report(id, WATCHER, VICTIM, b'{"all": "lies"}'))
+    forge(simulated, InquiryReply(id, WATCHER, VICTIM, b'{"all": "lies"}'))
     simulated.release()
     simulated.settle()
     assert isinstance(asked.result, Recalled) and b"lies" not in asked.result.document

@@ -1,6 +1,5 @@
 """K4, K4b: a stranger invents children of a server: hosts without number, subdomains, names of the system."""
 
-import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
@@ -78,17 +77,15 @@ def test_nobody_is_called_so_in_a_world_file_or_on_a_command_line() -> None:
 
 @pytest.fixture(scope="module")
 def deep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    lab = Lab(
+    with Lab(
         tmp_path_factory.mktemp("deep"),
         servers=("eu", "eu.paris"),
         hosts=("eu.paris.h1",),
         together=(("eu", "eu.paris", "eu.paris.h1"),),
         namespaces=False,
         more=FORGIVING,
-    )
-    asyncio.run(lab.start())
-    yield lab
-    lab.close()
+    ) as lab:
+        yield lab
 
 
 @pytest.mark.live
@@ -115,7 +112,7 @@ class Quiet(Service):
 
 def server(**more: object) -> Node:
     stack, links = Stack(Quiet()), LinkConfig.lan()
-    made = Node("sim", PARIS, stack, incarnation=1, config=links, accepts_children=True, **more)  # type: ignore[arg-type]
+    made = Node("sim", PARIS, stack, incarnation=1, config=links, accepts_children=True, **more)
     made.start(0.0)
     return made
 

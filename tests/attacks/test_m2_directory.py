@@ -23,16 +23,14 @@ GROUP = Group("m2", LAN)
 
 @pytest.fixture
 def fanout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    lab = Lab(
+    with Lab(
         tmp_path_factory.mktemp("fanout"),
         servers=("eu",),
         hosts=("eu.h1", "eu.h2"),
         namespaces=False,
         more=f'{FORGIVING}[data]\nworld = {{ mode = "fanout" }}\n',
-    )
-    asyncio.run(lab.start())
-    yield lab
-    lab.close()
+    ) as lab:
+        yield lab
 
 
 @contextlib.asynccontextmanager

@@ -258,10 +258,10 @@ def test_a_scope_a_child_and_a_host_have_bounds(
 
     fr = Server("eu.fr", "eu.fr.h1", "eu", cluster=True)
     for group in groups[:2]:
-        assert isinstance(fr.hears("eu.fr.h1", claim("eu.fr.h1", group=group))[0].message, Claim)  # type: ignore[attr-defined]
+        assert isinstance(fr.hears("eu.fr.h1", claim("eu.fr.h1", group=group))[0].message, Claim)
     assert fr.answer("eu.fr.h1", claim("eu.fr.h1", group=groups[2])).code == "TOO_LARGE"
     fr.hears("eu", ClaimAnswer(an_id(), H1, groups[0], LED, 1))  # another kind stands: it holds nothing there
-    assert isinstance(fr.hears("eu.fr.h1", claim("eu.fr.h1", group=groups[2]))[0].message, Claim)  # type: ignore[attr-defined]
+    assert isinstance(fr.hears("eu.fr.h1", claim("eu.fr.h1", group=groups[2]))[0].message, Claim)
 
 
 # At an agent
@@ -285,7 +285,7 @@ class Agent:
 
     def open(self, name: str) -> Endpoint:
         (answer,) = self.ask(Endpoint(""), Open(name))
-        return answer.result.endpoint  # type: ignore[attr-defined,no-any-return]
+        return answer.result.endpoint
 
     def join(self, me: Endpoint, kind: GroupKind = ATOMIC, group: Group = CHESS) -> list[Effect]:
         self.token += 1

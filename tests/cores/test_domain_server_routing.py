@@ -22,10 +22,10 @@ from rostra.core.effects import (
 from rostra.core.records import KeyedRecord
 from rostra.names import ROOT, Domain, Endpoint
 from rostra.protocols.relaxed.messages import (
+    InquiryReply,
     LifeAsked,
     LifeTold,
     RegistryTold,
-    Report,
     Routed,
     SyncDone,
     Undeliverable,
@@ -127,8 +127,8 @@ def test_a_message_whose_source_is_not_behind_its_sender_is_ignored():
         Undeliverable(an_id(C2), ME, endpoints("us.ny.c1.h1"), "gone"),
         Undeliverable(an_id(C2), ME, endpoints("eu.fr.c2.h1", "us.ny.c1.h1"), "gone"),
         LifeTold(an_id("us.ny.c1.h1"), Domain(H1), Endpoint("us.ny.c1.h1/x#1"), False, "crashed"),
-        Report(an_id(H1), Domain(H1), Domain("us"), b"{}"),
-        Report(an_id(H1), Domain(H1), Domain("eu"), b"{}"),
+        InquiryReply(an_id(H1), Domain(H1), Domain("us"), b"{}"),
+        InquiryReply(an_id(H1), Domain(H1), Domain("eu"), b"{}"),
     ],
     ids=lambda word: type(word).__name__,
 )

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rostra.names import Domain, Group
-from rostra.protocols.flow.messages import Tree
+from rostra.protocols.flow.messages import ForwardingTree
 from rostra.protocols.flow.tree import DistanceMatrix, Forwarding, order, plan, reached, span
 
 HUJI, MIT, NTU = Domain("huji"), Domain("mit"), Domain("ntu")
@@ -83,7 +83,7 @@ def test_a_tree_that_follows_another_reaches_everybody_and_makes_no_way_longer(n
 def test_a_lan_lies_in_the_direction_of_one_neighbour():
     forwarding = Forwarding(MIT)
     forwarding.present = {HUJI, NTU, Domain("new")}
-    forwarding.tree = Tree(G, 1, HUJI, ((HUJI, MIT), (MIT, NTU), (Domain("new"), NTU)))
+    forwarding.tree = ForwardingTree(G, 1, HUJI, ((HUJI, MIT), (MIT, NTU), (Domain("new"), NTU)))
     forwarding.changed()
     assert [forwarding.towards(lan) for lan in (HUJI, NTU, Domain("new"))] == [HUJI, NTU, NTU]
     forwarding.present = {HUJI, Domain("new")}
@@ -94,7 +94,7 @@ def test_a_lan_lies_in_the_direction_of_one_neighbour():
 @pytest.mark.spec("X-071")
 def test_whoever_the_tree_does_not_reach_is_sent_to_directly():
     forwarding = Forwarding(HUJI)
-    forwarding.tree = Tree(G, 1, HUJI, ((HUJI, MIT), (MIT, NTU)))
+    forwarding.tree = ForwardingTree(G, 1, HUJI, ((HUJI, MIT), (MIT, NTU)))
     forwarding.present = {MIT, NTU}
     assert (forwarding.neighbours, forwarding.direct) == ((MIT,), ())
     forwarding.present = {NTU}
@@ -109,8 +109,13 @@ def test_whoever_the_tree_does_not_reach_is_sent_to_directly():
 def test_links_of_the_tree_before_stay_in_use_for_a_while():
     forwarding = Forwarding(HUJI)
     forwarding.present = {MIT, NTU}
-    forwarding.tree = Tree(G, 2, HUJI, ((HUJI, NTU), (MIT, NTU)))
+    forwarding.tree = ForwardingTree(G, 2, HUJI, ((HUJI, NTU), (MIT, NTU)))
     forwarding.old = ((HUJI, MIT), (MIT, NTU))
     forwarding.changed()
     assert forwarding.neighbours == (MIT, NTU)
-    assert order(None) < order(Tree(G, 1, NTU, ())) < order(Tree(G, 2, HUJI, ())) < order(Tree(G, 2, MIT, ()))
+    assert (
+        order(None)
+        < order(ForwardingTree(G, 1, NTU, ()))
+        < order(ForwardingTree(G, 2, HUJI, ()))
+        < order(ForwardingTree(G, 2, MIT, ()))
+    )

@@ -20,12 +20,12 @@ from rostra.names import Domain
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.core import OLDER, SESSIONS_PER_LIFE, Link, Report
 from rostra.protocols.links.events import (
+    BatchSubmitted,
     ChannelClosed,
     ChannelOpened,
     PacketArrived,
     Removed,
     Stopped,
-    Submitted,
     Suspected,
     Ticked,
     Transmit,
@@ -132,7 +132,7 @@ def test_without_a_channel_nothing_is_transmitted() -> None:
     assert link.step(1.0, Ticked()) == []
     assert arrives(link, 1.1, greeting(THEIRS, NOBODY)) == []
     assert told(arrives(link, 1.2, greeting(THEIRS, MINE))) == [LinkUp(HOST, 5)]
-    assert link.step(1.3, Submitted(("waits",))) == []
+    assert link.step(1.3, BatchSubmitted(("waits",))) == []
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_hello_of_another_world_or_for_another_link_never_leads_up(stranger: H
 @pytest.mark.parametrize("field", [{"world": "mars"}, {"path": Domain("eu.paris.h2")}])
 def test_a_stranger_that_guesses_the_epoch_cannot_acknowledge_for_the_peer(field: dict[str, object]) -> None:
     link = up_link()
-    link.step(0.1, Submitted(("kept",)))
+    link.step(0.1, BatchSubmitted(("kept",)))
 
     assert isinstance(arrives(link, 0.2, greeting(THEIRS, MINE, received=1, **field))[0], Ignored)
 
@@ -260,7 +260,7 @@ def test_where_the_channel_keeps_the_order_nothing_is_kept_that_came_out_of_it()
 
 def test_for_hellos_that_come_at_once_what_is_in_flight_is_sent_once() -> None:
     link = up_link()
-    link.step(0.1, Submitted(("m1",)))
+    link.step(0.1, BatchSubmitted(("m1",)))
     (again, _beat) = packets(arrives(link, 0.2, greeting(THEIRS, MINE)))
     assert isinstance(again, Data)
     for _ in range(100):
@@ -275,10 +275,10 @@ def test_what_messages_carry_is_bounded_too() -> None:
     link.step(0.0, ChannelOpened(HOST))
     arrives(link, 0.0, greeting(THEIRS, MINE))
     for number in range(4):
-        assert packets(link.step(0.1, Submitted((f"m{number}",))))
+        assert packets(link.step(0.1, BatchSubmitted((f"m{number}",))))
     arrives(link, 0.1, Beat(THEIRS, MINE, 1))
-    assert packets(link.step(0.1, Submitted(("there is room again",))))
-    assert told(link.step(0.1, Submitted(("too much",)))) == [
+    assert packets(link.step(0.1, BatchSubmitted(("there is room again",))))
+    assert told(link.step(0.1, BatchSubmitted(("too much",)))) == [
         LinkDown(HOST, Because(PARIS, HOST, "overflow"))
     ]
 
@@ -295,7 +295,9 @@ def test_what_we_say_carries_the_acknowledgement_along() -> None:
     link = up_link()
     arrives(link, 0.1, Data(THEIRS, MINE, 1, 0, ("m1",)))
 
-    assert link.step(0.2, Submitted(("answer",))) == [Transmit(HOST, Data(MINE, THEIRS, 1, 1, ("answer",)))]
+    assert link.step(0.2, BatchSubmitted(("answer",))) == [
+        Transmit(HOST, Data(MINE, THEIRS, 1, 1, ("answer",)))
+    ]
     assert link.step(0.25, Ticked()) == []
 
 
@@ -318,12 +320,12 @@ def test_a_repeated_packet_is_acknowledged_again_because_the_acknowledgement_was
 def test_a_large_batch_is_sent_as_several_packets_within_the_window() -> None:
     link = up_link(LinkConfig(window_packets_max=3, packet_messages_max=2, acknowledge_messages=3))
 
-    assert packets(link.step(0.1, Submitted(tuple("abcdefg")))) == [
+    assert packets(link.step(0.1, BatchSubmitted(tuple("abcdefg")))) == [
         Data(MINE, THEIRS, 1, 0, ("a", "b")),
         Data(MINE, THEIRS, 2, 0, ("c", "d")),
         Data(MINE, THEIRS, 3, 0, ("e", "f")),
     ]
-    assert link.step(0.1, Submitted(("h",))) == [], "it must not overtake what waits"
+    assert link.step(0.1, BatchSubmitted(("h",))) == [], "it must not overtake what waits"
     assert packets(arrives(link, 0.2, Beat(THEIRS, MINE, 2))) == [
         Data(MINE, THEIRS, 4, 0, ("g",)),
         Data(MINE, THEIRS, 5, 0, ("h",)),
@@ -333,10 +335,10 @@ def test_a_large_batch_is_sent_as_several_packets_within_the_window() -> None:
 def test_an_acknowledgement_of_what_was_never_said_changes_nothing() -> None:
     link = up_link()
     arrives(link, 0.1, Beat(THEIRS, MINE, 99))
-    link.step(0.2, Submitted(("m1",)))
+    link.step(0.2, BatchSubmitted(("m1",)))
     assert not link.drained
     arrives(link, 0.3, Beat(THEIRS, MINE, 99))
-    link.step(0.4, Submitted(("m2",)))
+    link.step(0.4, BatchSubmitted(("m2",)))
     assert not link.drained
     arrives(link, 0.5, Beat(THEIRS, MINE, 2))
     assert link.drained
@@ -344,7 +346,7 @@ def test_an_acknowledgement_of_what_was_never_said_changes_nothing() -> None:
 
 def test_lost_packets_are_sent_again_where_the_channel_loses_packets() -> None:
     link = up_link(LinkConfig.wan().over_datagrams(round_trip_s=0.5))
-    [data] = packets(link.step(0.1, Submitted(("m1",))))
+    [data] = packets(link.step(0.1, BatchSubmitted(("m1",))))
 
     assert data not in packets(link.step(1.0, Ticked()))
     assert packets(link.step(1.25, Ticked())) == [data]
@@ -355,7 +357,7 @@ def test_lost_packets_are_sent_again_where_the_channel_loses_packets() -> None:
 
 def test_a_connection_is_trusted_to_carry_what_it_was_given() -> None:
     link = up_link()
-    [data] = packets(link.step(0.1, Submitted(("m1",))))
+    [data] = packets(link.step(0.1, BatchSubmitted(("m1",))))
     for count in range(1, 12):
         arrives(link, count * 0.25, Beat(THEIRS, MINE, 0))
         assert data not in packets(link.step(count * 0.25, Ticked()))
@@ -364,11 +366,11 @@ def test_a_connection_is_trusted_to_carry_what_it_was_given() -> None:
 @pytest.mark.spec("C-180")
 def test_a_queue_that_overflows_ends_the_epoch_and_drops_no_single_message() -> None:
     link = up_link(SMALL)
-    link.step(0.1, Submitted(("a", "b")))
-    link.step(0.1, Submitted(("c", "d", "e")))
+    link.step(0.1, BatchSubmitted(("a", "b")))
+    link.step(0.1, BatchSubmitted(("c", "d", "e")))
     assert link.up
 
-    reports = link.step(0.2, Submitted(("f",)))
+    reports = link.step(0.2, BatchSubmitted(("f",)))
 
     assert told(reports) == [LinkDown(HOST, Because(PARIS, HOST, "overflow"))]
     assert packets(reports) == [our_hello(MINE + 1, THEIRS).packet]
@@ -392,7 +394,7 @@ def test_a_peer_that_stops_reading_for_less_than_the_bound_loses_nothing() -> No
 
 def test_speaking_into_a_link_that_is_down_is_our_own_bug() -> None:
     with pytest.raises(AssertionError):
-        new_link().step(0.0, Submitted(("m",)))
+        new_link().step(0.0, BatchSubmitted(("m",)))
 
 
 # Resuming
@@ -401,14 +403,14 @@ def test_speaking_into_a_link_that_is_down_is_our_own_bug() -> None:
 @pytest.mark.spec("C-032")
 def test_a_channel_that_closes_is_no_failure_and_what_was_in_it_is_sent_again() -> None:
     link = up_link()
-    link.step(0.1, Submitted(("m1",)))
-    link.step(0.1, Submitted(("m2",)))
+    link.step(0.1, BatchSubmitted(("m1",)))
+    link.step(0.1, BatchSubmitted(("m2",)))
     assert link.step(0.2, ChannelClosed(HOST, "reset")) == []
     assert link.up
-    assert link.step(0.3, Submitted(("m3",))) == [], "there is no channel to say it on"
+    assert link.step(0.3, BatchSubmitted(("m3",))) == [], "there is no channel to say it on"
 
     assert link.step(0.4, ChannelOpened(HOST)) == [our_hello(MINE, THEIRS)]
-    assert link.step(0.4, Submitted(("m4",))) == [], "the peer has not said yet how far it got"
+    assert link.step(0.4, BatchSubmitted(("m4",))) == [], "the peer has not said yet how far it got"
     assert packets(arrives(link, 0.5, greeting(THEIRS, MINE, received=1))) == [
         Data(MINE, THEIRS, 2, 0, ("m2",)),
         Data(MINE, THEIRS, 3, 0, ("m3",)),
@@ -422,7 +424,7 @@ def test_a_channel_that_replaces_an_open_one_carries_data_only_after_the_peer_wa
     link = up_link()
     link.step(0.1, ChannelOpened(HOST))
 
-    assert link.step(0.2, Submitted(("m1",))) == []
+    assert link.step(0.2, BatchSubmitted(("m1",))) == []
     assert packets(arrives(link, 0.3, Beat(THEIRS, MINE, 0)))[0] == Data(MINE, THEIRS, 1, 0, ("m1",))
 
 
@@ -442,7 +444,7 @@ def test_a_hello_on_a_new_channel_says_how_far_we_got() -> None:
 @pytest.mark.spec("C-032")
 def test_a_peer_whose_channel_stayed_open_resumes_as_well() -> None:
     link = up_link()
-    [data] = packets(link.step(0.1, Submitted(("m1",))))
+    [data] = packets(link.step(0.1, BatchSubmitted(("m1",))))
 
     assert packets(arrives(link, 0.2, greeting(THEIRS, MINE, received=0))) == [data, Beat(MINE, THEIRS, 0)]
 
@@ -612,7 +614,7 @@ def test_a_link_that_was_stopped_says_goodbye_and_nothing_more() -> None:
 def test_a_link_is_drained_when_the_peer_has_everything() -> None:
     link = up_link()
     assert link.drained
-    link.step(0.1, Submitted(("leave",)))
+    link.step(0.1, BatchSubmitted(("leave",)))
     assert not link.drained
     arrives(link, 0.2, Beat(THEIRS, MINE, 1))
     assert link.drained

@@ -26,7 +26,13 @@ from rostra.names import Domain, Endpoint, Group, concerns, parse_subject, route
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.inquiries import INQUIRY
-from rostra.protocols.relaxed.messages import REPORT_BYTES_MAX, DomainFailed, EndpointsJoined, Inquiry, Report
+from rostra.protocols.relaxed.messages import (
+    REPORT_BYTES_MAX,
+    DomainFailed,
+    EndpointsJoined,
+    Inquiry,
+    InquiryReply,
+)
 from rostra.protocols.relaxed.requests import Denied, Recall, Recalled
 from rostra.protocols.relaxed.trail import DEPARTURES_MAX, LINK_NOTES_MAX, SEEN_MAX, Trail
 from rostra.sim import World
@@ -240,18 +246,18 @@ def test_a_question_that_is_not_answered_is_denied_in_time():
 
     (late,) = agent.step(TimerFired((*INQUIRY, agent.token)))
     assert (late.token, late.result.code) == (agent.token, "DEADLINE")
-    assert agent.step(Received(GMS, Report(inquiry.id, HOST, Domain("us"), b"{}"))) == [
-        Ignored("Report", "late reply")
+    assert agent.step(Received(GMS, InquiryReply(inquiry.id, HOST, Domain("us"), b"{}"))) == [
+        Ignored("InquiryReply", "late reply")
     ]
 
 
 def test_a_report_of_somebody_else_is_no_answer():
     agent = Agent()
     inquiry = agent.ask(NOBODY, Recall("us", Domain("us")))[0].message
-    assert agent.step(Received(GMS, Report(inquiry.id, HOST, Domain("eu"), b"{}"))) == [
-        Ignored("Report", "late reply")
+    assert agent.step(Received(GMS, InquiryReply(inquiry.id, HOST, Domain("eu"), b"{}"))) == [
+        Ignored("InquiryReply", "late reply")
     ]
-    assert agent.step(Received(GMS, Report(inquiry.id, HOST, Domain("us"), b"{}"))) == [
+    assert agent.step(Received(GMS, InquiryReply(inquiry.id, HOST, Domain("us"), b"{}"))) == [
         CancelTimer((*INQUIRY, agent.token)),
         Answer(agent.token, Recalled(b"{}")),
     ]

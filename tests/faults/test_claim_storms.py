@@ -51,7 +51,7 @@ def test_a_release_that_is_lost_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_second_kind_that_is_let_in_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     decide = ClaimServer._decide
 
-    def generous(self, message):  # type: ignore[no-untyped-def]
+    def generous(self, message):
         *before, answer = decide(self, message)
         kind = getattr(message, "group_kind", None)
         return [*before, type(answer)(answer.id, answer.claimer, answer.group, kind, answer.birth)]

@@ -15,7 +15,7 @@ from rostra.names import Endpoint
 from rostra.protocols.fifo import events as ev
 from rostra.protocols.fifo.messages import encode
 from rostra.protocols.flow.config import FifoConfig
-from rostra.protocols.flow.messages import Data, Tree
+from rostra.protocols.flow.messages import Data, ForwardingTree
 from rostra.protocols.relaxed.requests import Message
 
 SITES = {
@@ -498,7 +498,7 @@ def test_xx21_a_tree_that_changes_every_second_loses_nothing(seed):
         links = tuple(sorted((min(x, y), max(x, y)) for x, y in pairwise(order)))
         for lan in lans:
             delegate = net.delegate(lan)
-            tree = Tree(G, version, "a", links)
+            tree = ForwardingTree(G, version, "a", links)
             source = Endpoint("a.-delegate/adhoc#1")
             for effect in delegate.step(net.now, ev.Told(Message(source, encode(tree)))):
                 net._perform(lan, effect)

@@ -38,7 +38,7 @@ PAIR = {"haifa": ("a", "b"), "paris": ("c", "d")}
 
 
 def world(**named: object) -> World:
-    return World(named.pop("seed", 1), domains=PAIR, **named)  # type: ignore[arg-type]
+    return World(named.pop("seed", 1), domains=PAIR, **named)
 
 
 def detected(world: World, *changes: str) -> list[tuple[str, str, str]]:
@@ -94,7 +94,7 @@ def test_a_line_keeps_its_order_unless_told_otherwise():
                 arrived.append(packet.number)
             put_on(line, packet)
 
-        w.network._arrive = arrive  # type: ignore[method-assign]
+        w.network._arrive = arrive
         w.settle()
         program = w.program("haifa.a")
         for n in range(60):

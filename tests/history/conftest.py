@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.spark import SMALL, require_spark
 
+from rostra.cli.history import common
 from rostra.history.session import start
 
 if TYPE_CHECKING:
@@ -34,6 +35,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     )
     yield session
     session.stop()
+
+
+@pytest.fixture
+def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor would it be possible: there is no Java."""
+    monkeypatch.setenv("JAVA_HOME", "/nonexistent")
+
+    def start(where: common.Where) -> None:
+        raise AssertionError("Spark must not start for this")
+
+    monkeypatch.setattr(common, "spark_at", start)
 
 
 @pytest.fixture

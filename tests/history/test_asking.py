@@ -6,18 +6,6 @@ import pytest
 from typer.testing import CliRunner
 
 from rostra.cli import application
-from rostra.cli.history import common
-
-
-@pytest.fixture
-def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor would it be possible: there is no Java."""
-    monkeypatch.setenv("JAVA_HOME", "/nonexistent")
-
-    def start(where: common.Where) -> None:
-        raise AssertionError("Spark must not start for this")
-
-    monkeypatch.setattr(common, "spark_at", start)
 
 
 @pytest.fixture

@@ -101,7 +101,7 @@ def test_the_lines_of_the_page_work_in_a_plain_session_of_a_notebook(places: Pat
 @pytest.mark.long
 def test_the_lines_of_the_page_work_in_spark_connect(spark: SparkSession, places: Path) -> None:
     packages = spark.sparkContext._jvm
-    service = getattr(packages.org.apache.spark.sql.connect.service, "SparkConnectService$")  # type: ignore
+    service = getattr(packages.org.apache.spark.sql.connect.service, "SparkConnectService$")
     at = f"sc://127.0.0.1:{getattr(service, 'MODULE$').localPort()}"
     assert run(lines(places), SPARK_REMOTE=at).splitlines()[-1] == "said 3 5 5"
 

@@ -8,7 +8,6 @@ from random import Random
 import boto3
 import pyarrow.fs as pafs
 import pytest
-from history.test_asking import nothing_starts  # noqa: F401
 from history.test_ingest import keys, keys_of, random_journal, same, steady
 from moto.server import ThreadedMotoServer
 from pyspark.sql import SparkSession
@@ -115,7 +114,7 @@ def test_what_is_ingested_there_is_what_is_ingested_here(
 
 
 def ingest(spark: SparkSession, journal: str, tables: str, **options: object) -> Ingest:
-    return Ingest(spark, journal, tables, files_per_batch=4, compact_every=2, **options)  # type: ignore[arg-type]
+    return Ingest(spark, journal, tables, files_per_batch=4, compact_every=2, **options)
 
 
 @pytest.mark.long
@@ -156,7 +155,7 @@ def test_two_compactions_at_once_do_not_replace_each_other(store: str) -> None:
 
 def test_what_cannot_work_there_is_said_before_java_starts(
     store: str,
-    nothing_starts: None,  # noqa: F811
+    nothing_starts: None,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
@@ -170,7 +169,7 @@ def test_what_cannot_work_there_is_said_before_java_starts(
     assert "AWS_ENDPOINT_URL" in said("churn", "-t", "s3://me:secret@history/tables")
     send(tmp_path, steady(3))
     with pytest.raises(NotAvailable, match="cannot be rebuilt"):
-        rebuild(None, Tables(f"{store}/tables"))  # type: ignore[arg-type]
+        rebuild(None, Tables(f"{store}/tables"))
     monkeypatch.setattr(files, "find_spec", lambda name: None)
     assert "pip install 'rostra[s3]'" in said("ingest", "-j", str(tmp_path), "-t", f"{store}/new")
     with pytest.raises(NotInstalled):

@@ -36,23 +36,21 @@ def cables(namespaces: bool) -> None:
 def two_clusters(tmp_path_factory: pytest.TempPathFactory, namespaces: bool) -> Iterator[Lab]:
     """Two clusters and three hosts, every node in a process and on a machine of its own. Shared: see
     `lab`."""
-    lab = Lab(
+    with Lab(
         tmp_path_factory.mktemp("two_clusters"),
         servers=("eu", "us"),
         hosts=("eu.h1", "eu.h2", "us.h1"),
         namespaces=namespaces,
         more=FORGIVING,
-    )
-    asyncio.run(lab.start())
-    yield lab
-    lab.close()
+    ) as lab:
+        yield lab
 
 
 @pytest.fixture(scope="session")
 def patient(tmp_path_factory: pytest.TempPathFactory, namespaces: bool) -> Iterator[Lab]:
     """One cluster in the default profile, which sees stalls of two seconds, and here forgives longer ones
     than a busy machine has; its server shares a process with one of its two agents."""
-    lab = Lab(
+    with Lab(
         tmp_path_factory.mktemp("patient"),
         servers=("lab",),
         hosts=("lab.h1", "lab.h2"),
@@ -60,10 +58,8 @@ def patient(tmp_path_factory: pytest.TempPathFactory, namespaces: bool) -> Itera
         profile="wan",
         namespaces=namespaces,
         more="[detect]\ndown_after_s = 12.0\n",
-    )
-    asyncio.run(lab.start())
-    yield lab
-    lab.close()
+    ) as lab:
+        yield lab
 
 
 @pytest.fixture

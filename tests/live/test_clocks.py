@@ -1,7 +1,6 @@
 """A node without a state directory comes back with its clock set back: it says so, its neighbour says so, and
 it is let in as soon as its earlier life is forgotten."""
 
-import asyncio
 import sys
 from collections.abc import Iterator
 
@@ -19,17 +18,15 @@ main()
 
 @pytest.fixture(scope="module")
 def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    lab = Lab(
+    with Lab(
         tmp_path_factory.mktemp("forgetful"),
         servers=("eu",),
         hosts=("eu.h1", "eu.h2"),
         namespaces=False,
         state=False,
         more=FORGIVING,
-    )
-    asyncio.run(lab.start())
-    yield lab
-    lab.close()
+    ) as lab:
+        yield lab
 
 
 def says_why(lab: Lab, node: str, event: str) -> list[str]:

@@ -30,10 +30,8 @@ def lan(directory: Path, mode: str) -> Iterator[Lab]:
     if (why := why_no_namespaces()) is not None:
         pytest.skip(f"machines cannot be made here: {why}")
     data = f'[data]\nworld = {{ mode = "{mode}", datagram_bytes = 1200 }}\n'
-    lab = Lab(directory, servers=("eu",), hosts=HOSTS, more=data + FORGIVING)
-    asyncio.run(lab.start())
-    yield lab
-    lab.close()
+    with Lab(directory, servers=("eu",), hosts=HOSTS, more=data + FORGIVING) as lab:
+        yield lab
 
 
 @pytest.fixture(scope="module")
@@ -182,10 +180,8 @@ def three_sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         pytest.skip(f"machines cannot be made here: {why}")
     data = f'[data]\nworld = {{ mode = "reflect", datagram_bytes = 1200, between = "{BETWEEN}" }}\n'
     hosts = tuple([f"{site}.h1" for site in SITES])
-    lab = Lab(tmp_path_factory.mktemp("between"), servers=SITES, hosts=hosts, more=data + FORGIVING)
-    asyncio.run(lab.start())
-    yield lab
-    lab.close()
+    with Lab(tmp_path_factory.mktemp("between"), servers=SITES, hosts=hosts, more=data + FORGIVING) as lab:
+        yield lab
 
 
 @pytest.mark.spec("X-108")

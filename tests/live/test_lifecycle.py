@@ -20,17 +20,15 @@ def two(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     process."""
     if request.param == "namespaces" and not request.getfixturevalue("namespaces"):
         pytest.skip(f"cables cannot be cut here: {why_no_namespaces()}")
-    lab = Lab(
+    with Lab(
         tmp_path_factory.mktemp(request.param),
         servers=("world", "eu", "eu.fr"),
         hosts=("eu.fr.h1", "eu.fr.h2"),
         together=(("world", "eu"),),
         namespaces=request.param == "namespaces",
         more=FORGIVING,
-    )
-    asyncio.run(lab.start())
-    yield lab
-    lab.close()
+    ) as lab:
+        yield lab
 
 
 @pytest.mark.spec("C-155", "A-03")

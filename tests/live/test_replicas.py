@@ -22,17 +22,15 @@ PERIOD_S = 0.02
 
 @pytest.fixture(scope="module")
 def replicated(tmp_path_factory: pytest.TempPathFactory, namespaces: bool) -> Iterator[Lab]:
-    lab = Lab(
+    with Lab(
         tmp_path_factory.mktemp("replicated"),
         servers=("eu", "us"),
         hosts=HOSTS,
         replicas={"eu": 3},
         namespaces=namespaces,
         more=FORGIVING,
-    )
-    asyncio.run(lab.start())
-    yield lab
-    lab.close()
+    ) as lab:
+        yield lab
 
 
 @pytest.fixture

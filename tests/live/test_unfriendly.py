@@ -24,17 +24,15 @@ from rostra.wire.frames import world_tag
 def loopback(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """One cluster on loopback, where a test can reach the servers' ports; its server shares a process with
     h1."""
-    lab = Lab(
+    with Lab(
         tmp_path_factory.mktemp("loopback"),
         servers=("lab",),
         hosts=("lab.h1", "lab.h2"),
         together=(("lab", "lab.h1"),),
         namespaces=False,
         more=FORGIVING,
-    )
-    asyncio.run(lab.start())
-    yield lab
-    lab.close()
+    ) as lab:
+        yield lab
 
 
 @contextlib.asynccontextmanager

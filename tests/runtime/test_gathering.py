@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 from support.samples import CHESS
 
@@ -23,15 +24,8 @@ class Scene:
             write_at_end_of_turn=self.waiting.append,
             write_next_turn=self._write_next_turn,
         )
-        ignored: Any = lambda *_: None  # noqa: E731
-        connection: Any = SimpleNamespace(
-            write_all=self.written.append,
-            hold=ignored,
-            release=ignored,
-            refuse=ignored,
-            close=ignored,
-            abort=ignored,
-        )
+        connection: Any = Mock()
+        connection.write_all = self.written.append
         arenas: Any = None
         self.program = ProgramConnection(process, arenas, connection)
         session: Any = SimpleNamespace(write=self.program.write_deliveries)

@@ -245,6 +245,12 @@ class Lab:
             raise
         return self
 
+    def __enter__(self) -> "Lab":
+        return asyncio.run(self.start())
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         """End what we started, by its number, and remove what we made."""
         for process in self.processes.values():

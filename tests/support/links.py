@@ -15,11 +15,11 @@ from rostra.names import Domain
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.core import Link, Report
 from rostra.protocols.links.events import (
+    BatchSubmitted,
     ChannelClosed,
     ChannelOpened,
     PacketArrived,
     Stopped,
-    Submitted,
     Ticked,
     Transmit,
 )
@@ -108,7 +108,7 @@ class Pair:
         if not end.link.up:
             return False
         assert end.link.epoch is not None
-        self.step(end, Submitted(messages), epoch=end.link.epoch)
+        self.step(end, BatchSubmitted(messages), epoch=end.link.epoch)
         return True
 
     def cut(self, *senders: End) -> None:
@@ -148,7 +148,7 @@ class Pair:
         self.step(end, Stopped())
 
     def step(self, end: End, event: object, epoch: Epoch | None = None) -> None:
-        if isinstance(event, Submitted):
+        if isinstance(event, BatchSubmitted):
             assert epoch is not None
             end.said.setdefault(epoch, []).extend(event.messages)
         reports = end.link.step(self.now + end.clock_ahead_s, event)  # type: ignore[arg-type]

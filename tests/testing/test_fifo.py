@@ -18,11 +18,12 @@ SHAPE = {"eu.paris": 2, "us.boston": 1}
 class Talker:
     """Says so many numbers, and keeps what it hears of whom."""
 
-    def __init__(self, count: int = 50) -> None:
+    def __init__(self, count: int) -> None:
         self.heard: dict[str, list[bytes]] = {}
         self.gaps: list[rostra.Gap] = []
         self.present: set[str] = set()
         self._count = count
+        self.begin = asyncio.Event()
 
     async def run(self) -> None:
         async with rostra.connect() as me, me.join("chat", delivery="fifo") as chat:
@@ -37,9 +38,7 @@ class Talker:
             await speaking
 
     async def _speak(self, chat: rostra.Conversation) -> None:
-        while len(chat.members) < 3:
-            await asyncio.sleep(0.1)
-        await asyncio.sleep(1)  # the others may know of us a little later
+        await self.begin.wait()
         for number in range(self._count):
             await chat.send(b"%d" % number)
             await asyncio.sleep(0.05)
@@ -56,21 +55,28 @@ def numbers(count: int) -> list[bytes]:
     return [b"%d" % number for number in range(count)]
 
 
-def test_everybody_hears_everybody_in_order_over_a_lossy_network(world: World) -> None:
-    talkers = {str(host): Talker() for host in world.hosts}
+def talkers_in(world: World, count: int) -> dict[str, Talker]:
+    """One on each host, all of which know each other and begin now."""
+    talkers = {str(host): Talker(count) for host in world.hosts}
     for host, talker in talkers.items():
         world.start(host, talker.run())
+    world.settle()
+    for talker in talkers.values():
+        assert talker.present == set(talkers)
+        talker.begin.set()
+    return talkers
+
+
+def test_everybody_hears_everybody_in_order_over_a_lossy_network(world: World) -> None:
+    talkers = talkers_in(world, 50)
     world.run(for_s=15)
     for host, talker in talkers.items():
-        assert talker.present == set(talkers)
         assert talker.heard == {other: numbers(50) for other in talkers if other != host}
 
 
 def test_a_short_cut_costs_no_message_and_a_crash_is_told(world: World) -> None:
-    talkers = {str(host): Talker(100) for host in world.hosts}
-    for host, talker in talkers.items():
-        world.start(host, talker.run())
-    world.run(for_s=4)
+    talkers = talkers_in(world, 100)
+    world.run(for_s=2)
     world.cut("eu | us")
     world.run(for_s=1)
     world.heal()
@@ -102,8 +108,7 @@ def test_the_kind_of_a_group_is_its_first_members_choice(world: World) -> None:
 def test_the_same_seed_is_the_same_conversation() -> None:
     def trace(seed: int) -> tuple[str, ...]:
         world = World(SHAPE, seed=seed, links=WAN.losing(0.1))
-        for host in world.hosts:
-            world.start(host, Talker(20).run())
+        talkers_in(world, 20)
         world.run(for_s=10)
         world.close()
         return world.trace

@@ -134,7 +134,8 @@ def test_the_timeline_is_live_and_can_be_filtered(browser: Browser, world: Stage
     browser.until("only zoe", "return document.querySelectorAll('#entries > li').length === 1")
 
 
-def test_a_cut_stays_in_sight_above_the_joins_that_follow_it(browser: Browser, world: Stage) -> None:
+def test_a_cut_stays_in_sight_above_the_joins_that_follow_it(in_each_font: Browser, world: Stage) -> None:
+    browser = in_each_font
     look(browser, world)
     assert browser.run("return document.querySelector('#pinned').hidden")
     choose_link(browser, "eu|us")
@@ -146,6 +147,11 @@ def test_a_cut_stays_in_sight_above_the_joins_that_follow_it(browser: Browser, w
         browser.until_text("#entries", name)
     browser.until_text("#pinned", "eu goes on without us")
     browser.until_text("#pinned", "us goes on without eu")
+    browser.run(
+        "for (const e of document.querySelectorAll('#pinned .what')) e.textContent += ' and so on'.repeat(9)"
+    )
+    browser.resize(400, 860)
+    assert browser.sticking_out() == [], "long ones scroll, and leave room for the list"
 
 
 def test_the_cuts_of_a_link_are_explained(browser: Browser, world: Stage) -> None:

@@ -148,6 +148,10 @@ def test_the_small_world_speaks_and_the_page_says_who_keeps_up(browser: Browser,
         "return rows.length > 1 && rows.some(row => /^[0-9.]+\\/s$/.test(row.cells[1].textContent))",
     )
     browser.until_text("#speech", "keeps up")
+    names = "return [...document.querySelectorAll('#speech .who')].map(e => e.textContent)"
+    assert not [name for name in browser.run(names) if "/" in name], "the host stands below the name"
+    shown = "return document.querySelector('#members .number')"
+    assert browser.run(f"{shown}.textContent.length") < 8 < browser.run(f"{shown}.title.length")
     assert browser.run("return document.querySelector('#hearings td.n.wide').dataset.at > 0"), "with its age"
     browser.until(
         "a command to listen",
@@ -185,7 +189,7 @@ def test_who_submits_is_shown_among_the_speakers_with_whom_it_speaks_through(
                 "const row = [...document.querySelectorAll('#speakers tbody tr')].find("
                 "  row => row.cells[0].textContent.includes('meter'));"
                 "const cluster = row?.cells[0].textContent.match(/submits through (.+)/)?.[1];"
-                "return cluster && row.cells[0].querySelector('.who').textContent.startsWith(cluster + '.')"
+                "return cluster && row.cells[0].querySelector('.of').textContent.startsWith(cluster + '.')"
                 "  && row.cells[2].textContent === '1' && row.cells[3].textContent === '0'",
             )
             browser.resize(400, 800)

@@ -1,7 +1,7 @@
 """The `rostra` command: one file per command, each of which registers itself.
 
-An agent must not wait for the simulator or the dashboard to be imported, so only the command that was asked
-for is.
+Only the module of the command that was called is imported: an agent must not wait for the simulator's or the
+dashboard's.
 """
 
 import os
@@ -83,7 +83,7 @@ def main() -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """`rostra.cli.app`: all commands, for whoever wants to look at them."""
+    """`rostra.cli.app`: all commands, for tests and for the page of commands."""
     if name == "app":
         return application()
     raise AttributeError(f"module 'rostra.cli' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""`rostra agent`: this host's front door to all groups."""
+"""`rostra agent`: the daemon of one host, to which its programs connect."""
 
 from typing import Annotated
 
@@ -54,18 +54,7 @@ def agent(
 
       rostra agent eu.paris.h1 -w acme.toml --http 127.0.0.1:7780 --json-logs
     """
-    from rostra.cli.daemon import run_daemon
+    options = locals()
+    from rostra.cli.daemon import flags_of, run_daemon
 
-    flags = {
-        "socket": socket,
-        "programs_at": programs_at,
-        "token_file": token_file,
-        "data": data,
-        "state": state,
-        "http": http,
-        "profile": profile,
-        "journal": journal,
-        "record": "yes" if record else None,
-        "json_logs": "yes" if json_logs else None,
-    }
-    return run_daemon("agent", world, flags, host=parse_host(host))
+    return run_daemon("agent", world, flags_of(options), host=parse_host(host))

@@ -1,4 +1,4 @@
-"""What commands that ask share: whom to ask, which group is meant, and what was probably meant."""
+"""Shared by commands that ask: which node is asked, which group is meant, and corrections of wrong names."""
 
 import asyncio
 import contextlib
@@ -90,7 +90,7 @@ def unnamed() -> str:
 
 
 def known_groups(sight: Sight) -> dict[Group, set[Domain]]:
-    """Every group that somebody in sight knows, and who."""
+    """Every group that a node in sight knows, and which nodes."""
     found: dict[Group, set[Domain]] = {}
     for node, document in sight.documents.items():
         for group in groups_of(document):
@@ -115,7 +115,7 @@ def _readable(text: str) -> Iterable[Group]:
 
 
 def refused_names(sight: Sight) -> set[str]:
-    """Names of groups that somebody in sight knows and our rules refuse."""
+    """Names of groups that a node in sight knows and our rules refuse."""
     return {
         text
         for document in sight.documents.values()
@@ -144,7 +144,7 @@ def _endpoint(member: Any) -> str:
 
 
 async def nobody_there(admin: Admin, address: str | None, group: Group) -> str:
-    """What to say of a group that nobody is in: perhaps another was meant."""
+    """The remark for a group without members: perhaps another was meant."""
     try:
         sight = await look(admin, address)
     except NotAllowed:  # it shows its groups only to those who show a token
@@ -180,7 +180,7 @@ def closest_groups(known: Iterable[Group], group: Group, cutoff: float) -> list[
 
 @contextlib.contextmanager
 def within_scope(group: Group, address: str | None) -> Iterator[None]:
-    """Whoever asks from outside a group's scope is told whom to ask instead."""
+    """The hint for a caller outside the group's scope: which agent to ask instead."""
     try:
         yield
     except NotInScope as error:

@@ -1,7 +1,7 @@
-"""What commands share: options, exit codes, how an error is shown, and how a command ends.
+"""Shared by all commands: options, exit codes, how an error is shown, and how a command ends.
 
 Answers go to stdout and remarks to stderr. A command that fails says what happened, to what, and what to try;
-its exit code says which kind of trouble it was.
+its exit code names the kind of failure.
 """
 
 import asyncio
@@ -118,10 +118,10 @@ Agent = Annotated[
 
 
 def _use_token_of(ctx: typer.Context, file: str | None) -> str | None:
-    """While this command runs, whoever connects shows what is in this file; `rostra.transport.dialler` reads
+    """While this command runs, connections present the token in this file; `rostra.transport.dialler` reads
     it."""
     if file is not None:
-        read_token(Path(file))  # what is wrong with it is said at once
+        read_token(Path(file))  # a mistake in it is reported at once
         before = {name: os.environ.pop(name, None) for name in ("ROSTRA_TOKEN", "ROSTRA_TOKEN_FILE")}
         os.environ["ROSTRA_TOKEN_FILE"] = file
 

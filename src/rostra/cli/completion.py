@@ -1,4 +1,4 @@
-"""`rostra completion`: Tab, in the shell of one's choice."""
+"""`rostra completion`: completion of commands and names by the Tab key, for several shells."""
 
 from enum import StrEnum
 from typing import Annotated, Final

@@ -1,4 +1,4 @@
-"""`rostra config`: is a world file right, and what counts in the end?"""
+"""`rostra config`: checks a world file, and shows which setting applies and where it comes from."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,8 +1,9 @@
-"""What `rostra agent` and `rostra server` share: settings decided, doors named, HTTP beside the nodes."""
+"""Shared by `rostra agent` and `rostra server`: settings, listening addresses, HTTP beside the nodes."""
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from rostra.config import WorldConfig, read_world
 from rostra.names import Domain
@@ -47,14 +48,23 @@ def run_daemon(
     return run(settings, record, read_again=read_again, beside=_http(choices["http"], settings))
 
 
+def flags_of(options: Mapping[str, Any]) -> dict[str, str | None]:
+    """Of a command's options those that are settings, as they would stand in a variable."""
+    return {
+        name: ("yes" if value else None) if isinstance(value, bool) else value
+        for name, value in options.items()
+        if name in BY_NAME
+    }
+
+
 def _is_for_programs(choices: Choices, name: str, host: Domain | None) -> bool:
-    """[agents] speaks of agents. A server that is none opens a door for administrators only if told to."""
+    """[agents] speaks of agents. A server that is none listens for administrators only if configured to."""
     setting = BY_NAME[name]
     return host is not None or choices.chosen[name].origin in (setting.flag, setting.variable)
 
 
 def _told(choices: Choices) -> dict[str, str]:
-    """What somebody said, and who; what nobody said is in the documentation."""
+    """The settings that were made, and where; the defaults are in the documentation."""
     return {
         setting.name: f"{choices[setting.name]} (from {choices.chosen[setting.name].origin})"
         for setting in SETTINGS
@@ -65,7 +75,7 @@ def _told(choices: Choices) -> dict[str, str]:
 def _http(at: TcpAddress | None, settings: Settings) -> Beside | None:
     if at is None:
         return None
-    # Only who serves HTTP waits for its import, and not while its loop should turn.
+    # Imported only where HTTP is served, and before the loop runs.
     from rostra.web.beside import http_beside
     from rostra.web.serve import listen
 
@@ -73,9 +83,8 @@ def _http(at: TcpAddress | None, settings: Settings) -> Beside | None:
         # The dashboard is a program, too: where it has only TCP it must show what others must show.
         os.environ.setdefault("ROSTRA_TOKEN_FILE", str(settings.token_file))
     own = _own_address(settings)
-    listener = listen(
-        at
-    )  # before anybody hears of us: a host that comes and fails at once would look crashed
+    # Before any node knows of us: a host that comes and fails at once would look crashed.
+    listener = listen(at)
     return lambda process: http_beside(process, listener, own)
 
 

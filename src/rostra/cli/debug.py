@@ -146,7 +146,7 @@ def machine() -> dict[str, Any]:
 
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Ours only, and without what is nobody's business."""
+    """Rostra's own only, without secrets."""
     return {
         name: REMOVED if SECRET.search(name) else value
         for name, value in sorted(environ.items())
@@ -244,7 +244,7 @@ def _scrubbed(log: bytes) -> bytes:
 def write(path: Path, parts: Mapping[str, bytes]) -> None:
     stem = path.name.removesuffix(".gz").removesuffix(".tar").removesuffix(".tgz")
     try:
-        # Nobody else may read it before its owner has.
+        # No other user may read it before its owner has.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     except OSError as error:
         raise BadInput(f"cannot write {path}: {error.strerror}", fix="choose another --file") from None

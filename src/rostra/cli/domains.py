@@ -1,4 +1,4 @@
-"""`rostra domains`: the tree of domains and hosts, and how each is."""
+"""`rostra domains`: the tree of domains and hosts, and the state of each."""
 
 import typer
 

@@ -1,6 +1,6 @@
-"""What `join` and `watch` share: show every change, run a command at each, end in good order.
+"""Shared by `join` and `watch`: show every change, run a command at each, end in good order.
 
-Ctrl-C and SIGTERM are the usual end of both, so they leave their groups, and the exit code is 0.
+Ctrl-C and SIGTERM are the usual end of both: they leave their groups, and the exit code is 0.
 """
 
 import asyncio
@@ -51,9 +51,9 @@ async def follow(
     names_max: int = NAMES_MAX,
     when_empty: Callable[[], Awaitable[str]] | None = None,
 ) -> int:
-    """Show changes until somebody ends us, or there were so many. The exit code.
+    """Show changes until a signal, or until there were so many. The exit code.
 
-    `when_empty` is asked for a remark if nobody but us is there at first: perhaps the name was mistyped.
+    `when_empty` is asked for a remark if we are alone at first: perhaps the name was mistyped.
     """
     shown = 0
     async for change in followed:

@@ -53,7 +53,7 @@ def groups(
     """List the groups that can be seen from here, and how many are in them.
 
     No node knows all groups: an agent knows those that its host is in, a server those below it. The list is
-    what this agent, its servers, and in a world of rostra up all nodes know; whom it was asked of is said on
+    what this agent, its servers, and in a world of rostra up all nodes know; the nodes that were asked are on
     stderr. A number such as 4+ means at least 4: the group does not reach this host, and not every host of
     its scope is in sight.
 
@@ -142,5 +142,5 @@ def is_all_in_sight(scope: Domain, sight: Sight) -> bool:
     """Can every node inside that scope be asked, as far as they know each other themselves?"""
     there = {node: document for node, document in sight.documents.items() if inside(scope, node)}
     neighbours = {peer for document in there.values() for peer in document["links"] if inside(scope, peer)}
-    # The root need not have a server; then nobody has it as a neighbour.
+    # The root need not have a server; then no node has it as a neighbour.
     return (scope in there or scope == ROOT) and neighbours <= there.keys()

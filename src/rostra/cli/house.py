@@ -253,7 +253,7 @@ def names_of(param: Any) -> str:
 
 
 def about(param: Any) -> str:
-    """What it does, who else may say it, and what counts if nobody does."""
+    """What it does, the environment variable that sets it too, and its default."""
     said = [param.help or ""]
     if param.envvar:
         said.append(f"[env: {param.envvar}]")

@@ -1,4 +1,4 @@
-"""`rostra join`: be in a group from a terminal or a script."""
+"""`rostra join`: a member of a group, from a terminal or a script."""
 
 import asyncio
 import os
@@ -108,7 +108,7 @@ async def _until_ordered(work: Coroutine[Any, Any, int], me: Me, joined: Members
     try:
         await asyncio.wait({working, ordered}, return_when=asyncio.FIRST_COMPLETED)
         if orders.taken:
-            # Whoever leaves hears no more changes, so the work may be done before the order is answered.
+            # A member that leaves gets no more changes, so the work may be done before the order is answered.
             await ordered
             return EXIT_OK
         return await working
@@ -125,7 +125,7 @@ class _Orders:
         self._joined = joined
 
     async def wait(self) -> None:
-        """Until somebody of this host says so; then leave, and answer."""
+        """Until an order comes from this host; then leave, and answer."""
         me, joined = self._me, self._joined
         async for message in me.messages():
             if not isinstance(message, Message) or host_of(message.source) != me.host:

@@ -1,7 +1,7 @@
-"""`rostra lab`: sites with a wide-area network between them, on this machine, to be spoilt at will.
+"""`rostra lab`: sites with an impaired wide-area network between them, on this machine.
 
-Exit codes: 0 it was up and was told to end, or did what was asked; 1 the network is not as it was asked for,
-or its router ended; 2 wrong use, or this machine cannot: the error says what is missing.
+Exit codes: 0 it was up and was ended by a signal, or did what was asked; 1 the network is not as it was asked
+for, or its router ended; 2 wrong use, or this machine cannot: the error says what is missing.
 """
 
 import asyncio
@@ -155,8 +155,8 @@ def _end_when_told() -> None:
 
 
 async def _watch(lab: "Lab", world: "LabWorld | None") -> int:
-    """Until somebody says that it is enough, or the network is no more. A server that ends is only told:
-    whoever killed it may want to see what the others make of it."""
+    """Until a signal, or the end of the network. A server that ends is only reported: it may have been
+    killed to see how the others react."""
     told: set[str] = set()
     while lab.router is not None and lab.router.poll() is None:
         if world is not None:

@@ -1,4 +1,4 @@
-"""`rostra leave`: let a `rostra join` of this host leave its group."""
+"""`rostra leave`: makes a `rostra join` of this host leave its group."""
 
 import asyncio
 from collections.abc import Mapping

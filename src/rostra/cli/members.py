@@ -1,4 +1,4 @@
-"""`rostra members`: who is in a group, and how they are."""
+"""`rostra members`: the members of a group, and the health of each."""
 
 import contextlib
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ class MemberRow(Struct, frozen=True):
     name: str
     host: str
     incarnation: int
-    health: str  # alive, who doubts it, or unknown: nobody could be asked
+    health: str  # alive, who suspects it, or unknown: no node could be asked
     note: str = ""
 
 
@@ -132,7 +132,7 @@ def rows_of(members: Members, sight: Sight | None) -> Iterator[MemberRow]:
 
 
 def doubted(sight: Sight) -> Iterator[tuple[str, str]]:
-    """Endpoints and hosts that somebody in sight suspects, and who and since when."""
+    """Endpoints and hosts that a node in sight suspects, which node, and since when."""
     for node, document in sight.documents.items():
         for peer, link in document["links"].items():
             if link["up"] and link["suspected"]:

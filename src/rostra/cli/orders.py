@@ -1,7 +1,7 @@
-"""What `rostra leave` says to `rostra join`: two small messages between two programs of one host.
+"""The messages between `rostra leave` and `rostra join`, two programs of one host.
 
-They travel as any message between endpoints does. No program but `rostra join` understands them, and it obeys
-only endpoints of its own host: whoever may open one there could as well end the process.
+They are sent as any message between endpoints is. Only `rostra join` understands them, and it obeys only
+endpoints of its own host: a user who may open one there may as well kill the process.
 """
 
 from typing import Final

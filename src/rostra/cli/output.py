@@ -1,10 +1,10 @@
-"""How answers look: tables for people, JSON for programs.
+"""The format of answers: tables for people, JSON for programs.
 
-A table fits its terminal. In a pipe it is as wide as it needs to be, so that nothing that a script reads was
-cut off.
+A table fits its terminal. In a pipe it is as wide as it needs to be, so that no value in a script's input is
+truncated.
 
 Much of what is shown comes from other machines. Control characters in it, which a terminal would obey, are
-shown and not sent: `plain`. Every command speaks through this module, so that none can forget it.
+escaped: `plain`. Every command writes through this module, so that none can forget it.
 """
 
 import os
@@ -77,7 +77,7 @@ class Answers(Plain):
 
 
 def answers() -> Console:
-    """Made when it is needed, so that whoever replaced sys.stdout gets the answer."""
+    """Made when it is needed, so that a replaced sys.stdout gets the answer."""
     return Answers(
         file=sys.stdout,
         highlight=False,

@@ -1,4 +1,4 @@
-"""`rostra sim replay`: what was recorded, done again; and what would have been, with a setting changed."""
+"""`rostra sim replay`: feeds a recording to the cores again, also with a setting changed."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -92,7 +92,7 @@ def _what_if(found: "list[Recording]", changes: dict[str, str], output: OutputFo
         found = [each for each in found if each.path not in replicas]
     if not found:
         return EXIT_OK
-    changed(found[0].began(), changes)  # a misspelt setting is told before anything long begins
+    changed(found[0].began(), changes)  # a misspelt setting is reported before anything long begins
     rows: list[dict[str, Any]] = []
     with _progress(len(found)) as tell:
         for number, recording in enumerate(found):

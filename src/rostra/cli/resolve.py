@@ -1,4 +1,4 @@
-"""`rostra resolve`: who is in a group, asked once."""
+"""`rostra resolve`: the members of a group, asked once."""
 
 from collections.abc import Iterable
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""`rostra send`: say something to a group from a terminal or a script."""
+"""`rostra send`: sends messages to a group from a terminal or a script."""
 
 import asyncio
 import os
@@ -107,7 +107,7 @@ async def _send(
 
 
 def _unheard(group: Group, role: RoleName, was_alone: bool) -> str:
-    """What to say when nobody else is there in the end."""
+    """The remark if no other member is there in the end."""
     if role == "submit":
         return f"nobody is in {group} now: perhaps nobody has heard it"
     if was_alone:
@@ -139,7 +139,7 @@ async def _lines() -> AsyncIterator[list[bytes]]:
             chunk = os.read(sys.stdin.fileno(), READ_BYTES)
             try:
                 loop.call_soon_threadsafe(chunks.put_nowait, chunk)
-            except RuntimeError:  # the loop has ended: nobody wants it any more
+            except RuntimeError:  # the loop has ended: it is not needed any more
                 return
             if not chunk:
                 return

@@ -75,24 +75,13 @@ def server(
 
       rostra server -d eu.lyon --replica 2 --state /var/lib/rostra -w acme.toml
     """
-    from rostra.cli.daemon import run_daemon
+    options = locals()
+    from rostra.cli.daemon import flags_of, run_daemon
 
-    flags = {
-        "socket": socket,
-        "programs_at": programs_at,
-        "token_file": token_file,
-        "data": data,
-        "state": state,
-        "http": http,
-        "profile": profile,
-        "journal": journal,
-        "record": "yes" if record else None,
-        "json_logs": "yes" if json_logs else None,
-    }
     return run_daemon(
         "server",
         world,
-        flags,
+        flags_of(options),
         domains=tuple(dict.fromkeys(parse_domain(each) for each in domain)),
         host=None if with_agent is None else parse_host(with_agent),
         listen=None if listen is None else parse_tcp(listen),

@@ -1,13 +1,12 @@
-"""`rostra sim`: tell stories in a simulated world, and blow storms through one.
+"""`rostra sim`: stories, storms, exploration and replay in simulated worlds.
 
-    rostra sim FILE...               tell stories, compare with their golden traces
+    rostra sim FILE...               run stories, compare with their golden traces
     rostra sim storm --seeds 1000    random faults, everything checked
     rostra sim explore MODEL         every order of messages and faults in a small world, checked
-    rostra sim replay DIR            what real nodes were given, once more
+    rostra sim replay DIR            the recorded inputs of real nodes, once more
 
-Exit codes: 0 all as it should be; 1 a trace or replay differs, a storm failed or an invariant was violated; 2
-a story cannot be read or
-run.
+Exit codes: 0 all as it should be; 1 a trace or replay differs, a storm failed or an invariant was violated;
+2 a story cannot be read or run.
 """
 
 import difflib
@@ -50,10 +49,10 @@ class _TellUnlessNamed(HouseGroup):
         return super().parse_args(ctx, args)
 
 
-HELP: Final = """Simulated worlds: stories, storms, models. A file alone is a story to tell: rostra sim FILE.
+HELP: Final = """Simulated worlds: stories, storms, models. A file alone is a story to run: rostra sim FILE.
 
-A story is a text file: steps above a line of dashes, what everybody was told below it, and so on. It is told
-again in virtual time, and what happens is compared with what the file says.
+A story is a text file: steps above a line of dashes, the expected trace below it, and so on. It is run in
+virtual time, and its trace is compared with the file's.
 
 Examples:
 
@@ -110,7 +109,7 @@ def tell_stories(
         told = story.text(traces)
         if not check:
             say(("\n" if number else "") + told, nl=False)
-            sys.stdout.flush()  # what was told stands above what is said of it
+            sys.stdout.flush()  # the trace stands above the remarks on it
         if rewrite:
             path.write_text(told, encoding="utf-8")
             remark(f"{path}: written")
@@ -158,7 +157,7 @@ def blow_storms(
 ) -> int:
     """Blow storms: random churn, crashes, cuts and worse, and compare everything when it is calm.
 
-    Each storm is decided by its seed: one that failed is told with the command that repeats it. Exit code 1
+    Each storm is decided by its seed: one that failed is shown with the command that repeats it. Exit code 1
     if one failed.
 
     Examples:

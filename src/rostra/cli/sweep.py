@@ -1,4 +1,4 @@
-"""`rostra sweep`: thousands of simulations, to choose settings by what they do."""
+"""`rostra sweep`: thousands of simulations, to compare settings by their effect."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -46,8 +46,8 @@ def sweep(
 ) -> int:
     """Run thousands of simulations as Spark tasks, and name the settings to choose for each topology.
 
-    Each run crashes a host and measures how soon everybody knew, and how often somebody was suspected in vain
-    before. Call it again at any time: what is known is not run again, what failed is. Exit code 1 if runs
+    Each run crashes a host and measures how soon all observers knew, and how often a live node was suspected
+    before that. Call it again at any time: only what failed, or was not run yet, is run. Exit code 1 if runs
     failed.
 
     Each run is a world, and its journal is kept: rostra history asks all of them, with --tables DIR/tables.

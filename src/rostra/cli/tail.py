@@ -1,4 +1,4 @@
-"""`rostra tail`: what is said in a group, as it is said."""
+"""`rostra tail`: the messages of a group, as they arrive."""
 
 import asyncio
 import base64
@@ -57,7 +57,7 @@ def tail(
 
     Messages of each sender come in order and without a gap, from the moment on in which we are in the group.
     Lines are the messages as they are. With -o jsonl there is one document for each, with its sender, number
-    and time, and one for everybody who comes or goes; what is no text is in body_base64.
+    and time, and one for every member that comes or goes; what is no text is in body_base64.
 
     A slow reader of the lines makes the senders wait, unless --slow says otherwise; nothing is left out.
 

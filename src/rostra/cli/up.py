@@ -1,7 +1,7 @@
 """`rostra up`: a whole small world on this machine, with a dashboard, until Ctrl-C.
 
-Exit codes: 0 it was up and was told to end; 1 it did not come up; 2 it could not be started: a wrong shape, a
-world file that cannot be read, a port that is taken.
+Exit codes: 0 it was up and was ended by a signal; 1 it did not come up; 2 it could not be started: a wrong
+shape, a world file that cannot be read, a port that is taken.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 def up(
     shape: Annotated[
         str | None,
-        typer.Option("--shape", help=f"Regions x clusters in each x hosts in each; {SHAPE} if not said."),
+        typer.Option("--shape", help=f"Regions x clusters in each x hosts in each; {SHAPE} by default."),
     ] = None,
     world: Annotated[
         Path | None,
@@ -144,7 +144,7 @@ class TerminalScreen:
         connect = "rostra.connect()" if up.is_found else f'rostra.connect("{front}")'
         rows = [
             ("dashboard", f"[bold]{up.dashboard}[/]"),
-            ("", "cut a link, crash a host, heal, and see what each side is told"),
+            ("", "cut a link, crash a host, heal, and see what each side reports"),
             ("try", f"{escape(rostra)} members lounge"),
             ("Python", f"{escape(connect)}  on {up.plan.hosts[0]}, or"),
             ("", escape(f'rostra.connect("{other}")')),

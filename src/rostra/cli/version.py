@@ -1,4 +1,4 @@
-"""`rostra version`: which Rostra this is, and what it speaks."""
+"""`rostra version`: the version of Rostra and of its wire format."""
 
 import platform
 from importlib import metadata

@@ -1,4 +1,4 @@
-"""`rostra watch`: how a group changes, from outside."""
+"""`rostra watch`: the changes of a group, without being a member."""
 
 from collections.abc import Sequence
 from typing import Annotated

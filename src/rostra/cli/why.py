@@ -54,8 +54,8 @@ def why(
 
     Every server on the way from here to the subject is asked what it remembers, through the world itself; a
     server behind a cut is asked directly where an address is known (always so in a world of rostra up).
-    Memories are bounded, and what nobody remembers is not made up. Exit code 1 if nothing is known; of a name
-    that nobody knows, the closest are told.
+    Memories are bounded, and what no node remembers is not guessed. Exit code 1 if nothing is known; for an
+    unknown name, the closest ones are shown.
 
     Examples:
 
@@ -75,7 +75,7 @@ def why(
 
 async def _explain(text: str, agent: str | None) -> Explanation:
     is_name = _is_name_alone(text)
-    about = "" if is_name else _subject(text)  # what cannot be right is said before anybody is asked
+    about = "" if is_name else _subject(text)  # a mistake is reported before any node is asked
     async with administer(agent) as admin:
         asking = _Asking(admin, agent, await admin.inspect())
         if is_name:
@@ -130,7 +130,7 @@ class _Asking:
         return ROOT in self._first.get("servers", {})
 
     async def meant(self, text: str) -> str:
-        """What a word alone means: a domain, or the only endpoint of that name; nothing if nobody has it."""
+        """What a word alone means: a domain, or the only endpoint of that name; nothing if there is none."""
         if text in known_of([self._first]).paths:
             return text
         known = await self.known()
@@ -232,7 +232,7 @@ def _facts(story: Explanation) -> Iterable[tuple[str, str]]:
         yield "directly", f"{', '.join(story.directly)}: asked past the links that do not reach there"
     for reason, nodes in _by_reason(story.unseen).items():
         if nodes == [story.way[-1]]:
-            continue  # has been said above
+            continue  # stands above already
         verb = "is" if len(nodes) == 1 else "are"
         yield "unseen", f"{', '.join(nodes)} {verb} out of sight from here: {reason}"
 

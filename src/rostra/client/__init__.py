@@ -1,17 +1,17 @@
 """The API that applications import: connect to an agent, join, watch and resolve groups.
 
-me            an endpoint, and all it can do; `connect`
-group         a group that is joined or watched: its copy, its changes
-conversation  a group that is spoken in
-states        how it stands with its agent
+me            an endpoint and its operations; `connect`
+group         a group that is joined or watched: its members, its changes
+conversation  a group with delivery: sending and receiving messages
+states        the state of the connection to the agent
 admin         servers, for administrators
-session       one standing with an agent, through every connection that it takes
+session       the program's session with its agent, across reconnects
 connection    one socket, shared by all endpoints of the program
-copies        who is in the groups that the program is in
-watched       who is in the groups that it watches, by numbered changes
+copies        member lists of the groups that the program is in
+watched       member lists of the groups that it watches, by numbered changes
 follows       what both have in common
 streams       bounded queues that end with a reason
-choices       how strong a group is to be
+choices       the kinds of groups that can be asked for
 """
 
 from rostra.client.admin import Admin as Admin
@@ -31,10 +31,8 @@ from rostra.groups.items import GroupItem as GroupItem
 from rostra.groups.items import Item as Item
 from rostra.groups.items import Joined as Joined
 from rostra.groups.items import Left as Left
-from rostra.groups.items import Life as Life
 from rostra.groups.items import Message as Message
 from rostra.groups.items import Messages as Messages
-from rostra.groups.items import NotDelivered as NotDelivered
 from rostra.groups.items import Only as Only
 from rostra.groups.items import Resolution as Resolution
 from rostra.groups.items import View as View
@@ -43,3 +41,5 @@ from rostra.groups.members import Because as Because
 from rostra.groups.members import Cause as Cause
 from rostra.groups.members import Member as Member
 from rostra.groups.members import Members as Members
+from rostra.protocols.relaxed.requests import Life as Life
+from rostra.protocols.relaxed.requests import NotDelivered as NotDelivered

@@ -1,4 +1,4 @@
-"""What a program reads out of memory that it shares with its agent: see `runtime/arenas.py`.
+"""Reading messages out of memory that the agent shares with the program: see `runtime/arenas.py`.
 
 Arena ──▶ fetched with its ticket, mapped ──▶ Mapped
 Lent ───▶ a `Loan`: where the block is ──▶ read: messages are copied out ──▶ Returned, a few at a time

@@ -1,16 +1,16 @@
 """One program's connection to its agent, shared by all its endpoints.
 
-    ask(endpoint, request) ──▶ everything asked in one tick leaves as one frame ──▶ agent
-    future of the answer   ◀── answers by token; notices by endpoint number      ◀── agent
+    ask(endpoint, request) ──▶ all requests of one tick leave as one frame   ──▶ agent
+    future of the answer   ◀── answers by token; notices by endpoint number  ◀── agent
 
-Equal questions of one tick share one request. Where one caller asks, waits and asks again there is nobody to
-share with, and its question leaves at once: that saves a pass of the loop in every round trip.
+Equal requests of one tick share one message. A caller that asks, waits and asks again shares with no other;
+its request is sent at once, which saves a pass of the event loop in every round trip.
 
-A connection that ends says why to everybody who waits for an answer, and to its session, which knows what to
-do about it.
+A connection that ends reports the reason to every call that waits for an answer, and to its session, which
+decides what to do.
 
-An agent that says nothing for a while is asked for a sign of life; if none comes the connection is reported
-as silent, and in the end given up, even if no socket says so: the agent may be far away, or stopped.
+An agent that is silent for a while is pinged. Without an answer the connection is reported as silent and in
+the end closed, even if the socket reports no error: the agent may be unreachable, or stopped.
 """
 
 import asyncio
@@ -70,7 +70,7 @@ from rostra.wire import (
 )
 
 SILENCE_S_MAX: Final = 30.0
-"""When an agent that says nothing is given up, unless `connect` is told otherwise."""
+"""After how long a silent agent is given up: the default of `connect`."""
 
 PING_AFTER: Final = 0.1
 SILENT_AFTER: Final = 0.2
@@ -131,7 +131,7 @@ class AgentConnection:
         self._asks: list[Ask] = []
         self._asking: dict[tuple[int, AnyRequest], int] = {}  # what was asked this tick: its token
         self._waiting: dict[int, list[asyncio.Future[Any]]] = {}
-        self._lonely = False  # the last question was asked by one caller, while nobody else waited
+        self._lonely = False  # the last request was the only one under way
         self._periods: dict[int, int] = {}  # by token: the period of following in which it was asked
         self._listeners: dict[int, OnNotice] = {}
         self._conversations: dict[tuple[int, Group], OnItem] = {}
@@ -410,7 +410,7 @@ class AgentConnection:
                 future.set_result(answer)
                 taken = True
         if not taken and self.ended is None:
-            # Whoever wanted this endpoint was cancelled meanwhile; nobody else would ever close it.
+            # The call that opened this endpoint was cancelled meanwhile; nothing else would ever close it.
             self.close_endpoint(answer)
 
     def close_endpoint(self, answer: Any) -> None:
@@ -428,13 +428,13 @@ class AgentConnection:
         self.arenas.end()
         if not self._welcomed.done():
             self._welcomed.set_exception(why)
-            self._welcomed.exception()  # read once, so that a caller who gave up meanwhile is nobody's error
+            self._welcomed.exception()  # read once: asyncio would log it if the caller was cancelled
         waiting, self._waiting = self._waiting, {}
         for futures in waiting.values():
             for future in futures:
                 if not future.done():
                     future.set_exception(again(why))
-                    future.exception()  # read once, so that an asker who went away is nobody's error
+                    future.exception()  # read once: asyncio would log it if the caller was cancelled
         for hear in list(self._at_end):
             hear(why)
 
@@ -445,7 +445,7 @@ class AgentConnection:
         # instants can round to less than the span between them, and we would look again at once, for ever.
         now = max(self._loop.time(), self._look_at)
         if self._look_at:
-            # While this program did something else, nobody can have been heard: that is no silence.
+            # While this program was busy it read nothing: that is no silence.
             self._heard_at += now - self._look_at
         if now >= self._heard_at + most:
             self._connection.abort(f"the agent said nothing for {now - self._heard_at:.0f} s")

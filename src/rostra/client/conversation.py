@@ -1,11 +1,11 @@
-"""A group that one endpoint speaks and listens in.
+"""A group with delivery, as one endpoint uses it: sending and receiving messages.
 
     send, send_many ──▶ credit left? ──▶ Submit ══▶ agent ══▶ every receiver, in order, without gap
     items           ◀── unread queue ◀── Delivery ◀══ agent
-                             │ too long: "no more for now" (Reading) ──▶ agent ──▶ in the end the senders wait
+                             │ too long: Reading("no more") ──▶ agent ──▶ back-pressure on the senders
 
-Nothing is dropped on either side. A program that sends faster than the slowest receiver reads waits in `send`
-for **credit**; one that does not read what it gets stops getting more, and with time stops the senders.
+Nothing is dropped on either side. `send` waits for **credit** while the slowest receiver does not keep up; a
+program that does not read is sent no more, and after a while its senders wait.
 """
 
 import asyncio

@@ -1,18 +1,17 @@
 """A program's own copies of the groups that it is in.
 
-One copy for each group, however many endpoints of the program follow it: the agent tells all of them the
-same, in one stream, so every notice is decoded and applied once. What is each endpoint's own is since when it
-follows (`FollowedGroup.known`: from its first list on) and who reads its changes.
+There is one copy for each group, however many endpoints of the program follow it: the agent sends all of them
+the same notices in one stream, and each is decoded and applied once. Kept for each endpoint are since when it
+follows (`FollowedGroup.known`: from its first list on) and the readers of its changes.
 
     Told(endpoints, notice) ──▶ Copies ── once ──▶ GroupView ── changes ──▶ each MemberFollow ──▶ its Streams
 
-That one copy serves all rests on two things. A notice says what the agent knows, not what one endpoint does;
-and an endpoint that follows, as its agent sees it, is told everything that any other is told, but for its own
-joining and leaving. What was on its way to a follower that has left may still edit the copy, but nobody takes
-it for true before a list of its own has come.
+One copy can serve all because a notice is about the group and not about one endpoint, and because every
+follower gets every notice, except those of its own joining and leaving. A notice to a follower that has left
+may still edit the copy, but an endpoint does not read the copy before its own first list has come.
 
-A copy does not outlive the agent that it came from: when that is lost, every member is alone (C-143), and
-what it hears first when it is back is a `Gap`.
+A copy does not outlive the connection to its agent: without an agent every member is alone (C-143), and the
+first item after it is back is a `Gap`.
 """
 
 from rostra.client.follows import FollowedGroup, Follows
@@ -158,7 +157,7 @@ class Copies(Follows[Copy, MemberFollow]):
     # What arrives
 
     def told(self, numbers: tuple[int, ...], notice: AnyNotice, host: Domain) -> None:
-        """Take in one notice about membership, told to these endpoints."""
+        """One notice about membership, for these endpoints."""
         match notice:
             case requests.Joined(group) | requests.Left(group):
                 copy = self._copies.get(group)

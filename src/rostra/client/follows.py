@@ -1,7 +1,7 @@
-"""One endpoint's following of one group: what it knows, and who reads how that changes.
+"""One endpoint's following of one group: the list it knows, and the readers of its changes.
 
-A member and a watcher hear of changes in different ways (`copies`, `watched`); what a program sees of it is
-the same, and is here.
+Members and watchers receive changes in different ways (`copies`, `watched`). What the program sees is the
+same for both, and is here.
 
     begin ──▶ known ── lose ──▶ away ── begin ──▶ known ── end ──▶ ended, with a reason
 """
@@ -31,7 +31,7 @@ class FollowedGroup:
 
     @property
     def members(self) -> Members:
-        """As far as is known now; while the agent is lost, nobody but ourselves (C-143)."""
+        """As far as is known now; while the agent is lost, this endpoint alone (C-143)."""
         raise NotImplementedError
 
     @property
@@ -67,7 +67,7 @@ class FollowedGroup:
 
     def new_stream(self) -> Stream[Item]:
         stream: Stream[Item] = Stream(self.catch_up)
-        # Whoever stops iterating just drops the stream.
+        # A loop that stops iterating just drops the stream.
         self._streams.append(ref(stream, self._streams.remove))
         return stream
 
@@ -86,7 +86,7 @@ class FollowedGroup:
         return () if view is None else (Gap(missed), view)
 
     def is_ready(self) -> None:
-        """The list is here: whoever waits for it goes on."""
+        """The list is here: calls that wait for it go on."""
         self.known = True
         self._wake()
 
@@ -127,11 +127,11 @@ class Follows(Generic[C, F]):
         self._copies: dict[Group, C] = {}
 
     def _open(self, group: Group) -> C:
-        """Somebody is the first to follow this group."""
+        """The first endpoint follows this group."""
         raise NotImplementedError
 
     def _close(self, group: Group) -> None:
-        """Nobody follows it any more."""
+        """The last endpoint no longer follows it."""
 
     def _new(self, group: Group, copy: C) -> F:
         raise NotImplementedError

@@ -1,6 +1,6 @@
 """A group as one endpoint sees it: joined, or watched from outside.
 
-Both read the program's own copy, which costs a look-up, and report how it changes.
+Both read the program's own copy, without a round trip, and report its changes.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ class Followed:
     def members(self) -> Members:
         """Who is in the group, from this program's own copy: sorted, and the same tuple until it changes.
 
-        While the agent is lost nobody is known but this endpoint itself.
+        While the agent is lost, this endpoint is the only known member.
         """
         return self._followed().members
 
@@ -126,7 +126,7 @@ class Membership(Followed):
 
 
 class Watch(Followed):
-    """This endpoint follows the group from outside. It is in nobody's list.
+    """This endpoint follows the group from outside. It is in no list.
 
     Iterate over it for what happens: a `View`, then numbered changes. Each loop has a stream of its own. If
     the agent is lost, a loop hears nothing; when it is back, the changes since, or `Gap` and a new `View`.

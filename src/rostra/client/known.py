@@ -1,10 +1,10 @@
-"""Which names there are, as far as can be seen from here: for whoever types half of one, or one that is none.
+"""Names that can be seen from here, to complete half a name or correct a wrong one.
 
     ann          ->  eu.paris.h1/ann              if only one endpoint is called that
     eu.pars.h1   ->  closest: eu.paris.h1, ...    if there is no such host
 
-Nobody knows all names (C-023, C-024), so what is found is what those in sight have, and what the agent that
-we are connected to remembers.
+No node knows all names (C-023, C-024): searched are the documents of the nodes in sight, and the memory of
+the agent that we are connected to.
 """
 
 import difflib
@@ -33,7 +33,7 @@ OWN_ENDPOINTS: Final = ("/rostra.watch", "/rostra-cli", "/dashboard-", "/supervi
 
 
 def read_group(text: str) -> Group | None:
-    """A group that a node told us of; None if our own rules refuse its name. Another version, or a node that
+    """A group that a node listed; None if our own rules refuse its name. Another version, or a node that
     does not keep the rules, may have let it in."""
     try:
         return parse_group(text)

@@ -1,4 +1,4 @@
-"""An endpoint: a program's presence on a host, and everything that it can do there."""
+"""An endpoint: a program's presence on a host, and its operations."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ from rostra.client.streams import Stream, again
 from rostra.client.watched import WatchFollow, WatchPlace, parse_token
 from rostra.errors import AlreadyMember, BadInput, RostraError, Unreachable
 from rostra.groups.attributes import Role, Slow
-from rostra.groups.items import Gap, Life, Message, NotDelivered, Resolution
+from rostra.groups.items import Gap, Message, Resolution
 from rostra.groups.members import Member
 from rostra.names import (
     Domain,
@@ -36,7 +36,7 @@ from rostra.names import (
 from rostra.protocols.fifo.requests import Enter, Exit
 from rostra.protocols.front.messages import AnyRequest
 from rostra.protocols.relaxed import requests
-from rostra.protocols.relaxed.requests import AnyNotice
+from rostra.protocols.relaxed.requests import AnyNotice, Life, NotDelivered
 from rostra.transport.dialler import dialler, own_token, program_name
 from rostra.wire import NO_ENDPOINT, Reading
 
@@ -608,12 +608,12 @@ class Me:
             case requests.Message(source, data):
                 if self._mail is not None:
                     self._mail.put(Message(source, data))
-            case requests.NotDelivered(destinations, why):
+            case NotDelivered():
                 if self._mail is not None:
-                    self._mail.put(NotDelivered(destinations, why))
-            case requests.Life(endpoint, alive, why):
+                    self._mail.put(notice)
+            case Life(endpoint):
                 for stream in self._lives.get(endpoint, ()):
-                    stream.put(Life(endpoint, alive, why))
+                    stream.put(notice)
             case requests.PutOut(group, refusal):
                 self._put_out(group, as_error(refusal))
             case requests.Gap(missed):

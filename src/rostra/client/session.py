@@ -1,13 +1,12 @@
-"""A program's standing with its agent, through every connection that it takes.
+"""A program's session with its agent, across reconnects.
 
     Connected ── silence ──▶ Suspended ──▶ Connected | Lost
     Lost ── on_lost="raise" ──▶ everything ends with the reason
-         ── on_lost="rejoin" ──▶ call, wait a little, call again ...  ──▶ Connected
+         ── on_lost="rejoin" ──▶ connect, back off, connect again ...  ──▶ Connected
                                  open every endpoint again, join and watch what it joined and watched
 
-A connection that breaks takes its endpoints with it: their agent tells the world that they crashed. So to
-come back is to be somebody new, with the same name and a larger incarnation; and what a program knew of its
-groups is worth nothing in between (C-143).
+A connection that breaks takes its endpoints with it: the agent reports them as crashed. An endpoint that
+comes back has the same name and a larger incarnation, and its member lists from before are void (C-143).
 """
 
 import asyncio
@@ -50,7 +49,7 @@ class Returning(Protocol):
         """The agent is gone; alone until `reopened`."""
 
     def reopened(self, connection: AgentConnection, endpoint: Endpoint) -> None:
-        """Back, as somebody new: ask for everything that was left."""
+        """Connected again, with a new incarnation: open, join and watch as before."""
 
     async def settled(self) -> None:
         """Until that is answered."""
@@ -164,7 +163,7 @@ class Session:
                 stream.end()
         self._wake()
         if self._on_state is not None:
-            # A callback that fails is its own problem, told to the loop as any failed callback is.
+            # A callback that fails is reported by the event loop, like any failed callback.
             self._loop.call_soon(self._on_state, state)
 
     def _wake(self) -> None:
@@ -228,7 +227,7 @@ class Session:
             self._returning = None
 
     async def _call(self, timeout_s: float) -> None:
-        """One attempt to be somebody again."""
+        """One attempt to reconnect."""
         connection = self._new_connection()
         await connection.open(timeout_s)
         try:

@@ -1,15 +1,15 @@
-"""What can be seen from here: the documents of all nodes that can be asked directly.
+"""The documents of all nodes that can be asked directly from here.
 
-Nobody knows the whole world (C-023, C-024). An agent knows its own groups, a server its own links; so whoever
-wants a wider look asks several, and says whom it asked and who did not answer.
+No node knows the whole world (C-023, C-024): an agent knows its own groups, a server its own links. A wider
+question is asked of several nodes, and the answer names those that were asked and those that did not answer.
 
     the agent we are connected to
     the servers that its world file names, at their addresses there
     in a world of `rostra up`: every node, through its socket
 
-A node may lie. Its document counts for that node alone, and only if it has the shape of one. The addresses of
-the servers are what the first node told us, so a token is sent only to addresses that the user named: in
-`--agent` or `connect`, or in the world file at ``$ROSTRA_WORLD``.
+A node may lie. Its document counts for that node alone, and only if it has the right shape. The servers'
+addresses come from the first node, so a token is sent only to addresses that the user named: in `--agent` or
+`connect`, or in the world file at ``$ROSTRA_WORLD``.
 """
 
 import asyncio
@@ -126,7 +126,7 @@ def _named_some(nodes: Sequence[Domain]) -> str:
 
 
 async def look(admin: Admin, address: str | None = None, *, within_s: float = ASK_WITHIN_S) -> Sight:
-    """Ask the node that we are connected to, and whomever it leads to."""
+    """Ask the node that we are connected to, and the nodes that it names."""
     first = await _document(admin, admin.path)
     documents: dict[Domain, Mapping[str, Any]] = {admin.path: first}
     reached = {admin.path: address or str(find_agent())}

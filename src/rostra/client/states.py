@@ -1,14 +1,14 @@
-"""How a program stands with its agent.
+"""The state of a program's connection to its agent.
 
-    Connected ◀── heard again ─── Suspended ◀── silence for a while ── Connected
+    Connected ◀── a sign of life ─ Suspended ◀── silence for a while ── Connected
         ▲                             │
         │                             └── silence until the deadline ──▶ Lost
         └── on_lost="rejoin": back, under a new incarnation ───────────── Lost ◀── the connection broke
 
-While **suspended** the endpoint is most likely still in its groups: the agent is busy, stopped, or slow to be
-reached, and nobody else need have noticed. Once **lost** it is not: the others are told that it crashed.
-Whoever acts for a group (a leader, the holder of a lock) stops acting when suspended for too long, and at the
-latest when lost.
+While **suspended** the endpoint is most likely still in its groups: the agent is busy, stopped, or slow to
+reach, and no other member need have noticed. Once **lost** it is not: its groups are notified of a crash. A
+program that acts for a group (a leader, the holder of a lock) should stop when it is suspended for too long,
+and at the latest when it is lost.
 
 All times are seconds on the clock of the event loop, ``loop.time()``.
 """
@@ -23,7 +23,7 @@ class Connected(Struct, frozen=True):
 
 
 class Suspended(Struct, frozen=True):
-    """The agent has said nothing since then; if it says nothing until the deadline, it is given up."""
+    """The agent has been silent since then; if it is until the deadline, it is given up."""
 
     since: float
     deadline: float

@@ -1,8 +1,7 @@
-"""Bounded queues between what arrives and who iterates.
+"""Bounded queues between the connection and the program's loops.
 
-The library reads its connection whether or not the program reads its streams, so that one slow loop of a
-program never delays the others. What a slow reader missed is counted and told: the next thing it gets is a
-`Gap`.
+The library reads its connection whether or not the program reads its streams, so that one slow loop does not
+delay the others. Items that a slow reader misses are counted, and the next item it gets is a `Gap`.
 """
 
 import asyncio
@@ -20,7 +19,7 @@ STREAM_LENGTH_MAX: Final = 10_000
 BATCH_MAX: Final = 64
 
 _read: Final[set["Stream[Any]"]] = set()
-"""Those that somebody waits for. Whoever feeds a stream refers to it weakly, so that dropping it is enough to
+"""Those that a loop waits for. The feeder of a stream refers to it weakly, so that dropping it is enough to
 end it; a task that waits must not be dropped with it."""
 
 

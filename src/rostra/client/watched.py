@@ -1,13 +1,13 @@
 """A program's own copies of the groups that it watches.
 
-The agent numbers what changes (`protocols/relaxed/watches.py`), so the work here is small: one copy for each
-group, edited by each change once, and for each endpoint that watches the number up to which it was told.
+The agent numbers the changes (`protocols/relaxed/watches.py`). Here is one copy for each group, to which each
+change is applied once, and for each watching endpoint the last number that it was given.
 
-    Changed  ──▶ the next number: edit the copy, tell the readers
-    Snapshot ──▶ the copy: the readers begin here, or have been told all that led here, or have missed it
+    Changed  ──▶ the next number: edit the copy, notify the readers
+    Snapshot ──▶ the whole list: readers begin with it, or have all changes up to it, or have missed some
 
-Copies and numbers are kept while the agent is away. If it comes back with the same memory, the readers hear
-what they missed, change by change; if not, they hear a `Gap` and a new `View`.
+Copies and numbers are kept while the agent is away. If it still has the changes when it is back, the readers
+get those that they missed; otherwise they get a `Gap` and a new `View`.
 """
 
 from msgspec import Struct
@@ -89,7 +89,7 @@ class WatchCopy:
 
     def edit(self, change: Changed, host: Domain, scope: Domain) -> None:
         if change.number != self.number + 1:
-            return  # told again to a watcher that was behind; the copy has it
+            return  # repeated for a watcher that was behind; the copy has it
         self.number = change.number
         for endpoint in change.left:
             self.table.pop(endpoint, None)
@@ -110,7 +110,7 @@ class WatchFollow(FollowedGroup):
     def __init__(self, group: Group, copy: WatchCopy) -> None:
         super().__init__(group)
         self._copy = copy
-        self._place: WatchPlace | None = None  # up to where the readers were told; None: they begin
+        self._place: WatchPlace | None = None  # the last change that the readers were given; None: they begin
         self._catching_up = False
 
     @property

@@ -63,8 +63,8 @@ class LinkDown(Event, frozen=True):
 
 class LinkMoved(Event, frozen=True):
     """A neighbour that was up is up still, and in a new epoch: its server has replicas, and one of them took
-    the place of another within the grace (C-162). What was said on either side in between is lost, and must
-    be said again; nobody was told that the neighbour failed, and nobody is now."""
+    the place of another within the grace (C-162). Messages of either side in between are lost, and must
+    be sent again; the neighbour's failure was not announced, and is not now."""
 
     peer: Domain
     incarnation: int
@@ -103,7 +103,7 @@ class Secured(Event, frozen=True):
 
 
 class FellBehind(Event, frozen=True):
-    """A program read too slowly and lost notices of these groups: it was told `Gap`, and needs a baseline."""
+    """A program read too slowly and lost notices of these groups: it was sent `Gap`, and needs a baseline."""
 
     endpoint: Endpoint
     groups: tuple[Group, ...]

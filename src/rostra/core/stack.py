@@ -27,6 +27,7 @@ from a program. Only the first service takes these types, so there is no earlier
 to; the node passes them directly to it.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
@@ -55,7 +56,7 @@ class ServiceName(str, Generic[S]):
         return self.partition(" ")[0]
 
 
-class Service:
+class Service(ABC):
     """A core in a stack. `step` is its door; the rest is how it stands among the others."""
 
     name: ClassVar[ServiceName[Any]]
@@ -64,8 +65,8 @@ class Service:
     guest: Domain | None = None  # the neighbour of another service that it pretends to be
     stack: "Stack"
 
-    def step(self, now: Instant, event: Event) -> Sequence[Effect]:
-        raise NotImplementedError
+    @abstractmethod
+    def step(self, now: Instant, event: Event) -> Sequence[Effect]: ...
 
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
         """What a service after this one ordered: what it leaves of that, and what comes of the rest."""

@@ -30,7 +30,7 @@ class Slow(Enum):
     """What becomes of a receiver that does not keep up (X-091)."""
 
     THROTTLE = "throttle"  # the senders wait for it
-    EXPEL = "expel"  # it is told so and has to join again
+    EXPEL = "expel"  # it is removed, and has to join again
     SPILL = "spill"  # its delegate keeps on disk what it has not taken; if that is full, as above
 
 

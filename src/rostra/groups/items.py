@@ -169,19 +169,6 @@ GroupItem = Change | Message | Messages
 """What iterating over a group with delivery gives; `Messages` only if asked for."""
 
 
-class NotDelivered(Struct, frozen=True):
-    """What was sent to these did not reach them, as a server on our side of a cut reports."""
-
-    destinations: tuple[Endpoint, ...]
-    why: str
-
-
-class Life(Struct, frozen=True):
-    endpoint: Endpoint
-    alive: bool
-    why: str = ""
-
-
 class Resolution(Struct, frozen=True):
     """Who is in a group, and where the answer comes from.
 

@@ -15,6 +15,7 @@ digest of its last row in the same way, and if that row is another one now, it i
 
 import hashlib
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,11 +40,8 @@ DELTA_FIX: Final = "pip install 'rostra[delta]'"
 
 
 def check_delta() -> None:
-    try:
-        import deltalake  # noqa: F401
-    except ImportError:
-        what = "an export to Delta takes deltalake, which is not installed"
-        raise NotInstalled(what, fix=DELTA_FIX) from None
+    if find_spec("deltalake") is None:
+        raise NotInstalled("an export to Delta takes deltalake, which is not installed", fix=DELTA_FIX)
 
 
 def export(

@@ -47,8 +47,8 @@ class Line:
         return self.rate_free_at
 
     def arrival(self, departs: float, luck: Random, strays: bool | None = None) -> float:
-        """When a packet arrives that is not lost. It keeps its place unless it `strays`, which is left to
-        luck if it is not said."""
+        """When a packet arrives that is not lost. It keeps its place unless it `strays`, which is
+        random if not given."""
         quality = self.quality
         arrives = departs + max(quality.delay.draw(luck, departs, self.seed), self.least_s)
         if strays is None:

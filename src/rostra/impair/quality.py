@@ -1,4 +1,4 @@
-"""How good one direction of a link is, while nobody interferes."""
+"""How good one direction of a link is: delay, jitter, loss, reordering, rate."""
 
 import math
 from functools import lru_cache
@@ -44,7 +44,7 @@ class Wander(Struct, frozen=True, tag=True):
     """`delay_s`, give or take up to `jitter_s`, which wanders and does not jump: the delay moves in straight
     lines between points drawn every `KNOT_S`, and never so steeply that one packet would overtake another. A
     real path is like that; independent draws, as the usual tools make them, put packets out of order, which
-    TCP takes for loss, and whoever wants that asks for `reorder`."""
+    TCP takes for loss; for that there is `reorder`."""
 
     delay_s: float = 0.0
     jitter_s: float = 0.0

@@ -1,4 +1,4 @@
-"""What is said to a router while it runs: JSON documents over a Unix socket, one a packet, each answered."""
+"""Orders to a running router: JSON documents over a Unix socket, one per packet, each answered."""
 
 import socket
 from pathlib import Path

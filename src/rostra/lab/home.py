@@ -1,14 +1,14 @@
-"""The directory of one running lab, and how nothing of it is left, however it ended.
+"""The directory of one running lab, and how it is cleaned up after a crash.
 
     /run/rostra-lab/
         1/                  a lab's number; its namespaces are called rostra-lab1-mit, rostra-lab1-mit.h1, ...
-            lock            held while the lab lives, and not a moment longer
-            namespaces      those that it made, each written down before it was
-            control         where the router is told to cut, heal and change
+            lock            held as long as the lab lives
+            namespaces      those that it made, each written down before it was made
+            control         the socket for orders to the router: cut, heal, change
             world.toml  mit.h1.sock  mit.h1.log   of the servers and agents
 
-A lab that was killed cannot clean up. The next one, or `rostra lab clean`, finds its lock free, and does. It
-removes what is written down there and nothing else. Processes need no sweeping: the kernel ends them with the
+A lab that was killed cannot clean up. The next one, or `rostra lab clean`, finds its lock free, and removes
+what is written down there and nothing else. Its processes need no cleaning up: the kernel ends them with the
 process that started them.
 """
 
@@ -31,7 +31,7 @@ NAMESPACES_NAME: Final = "namespaces"
 
 class LabHome:
     def __init__(self, path: Path, lock: int | None = None) -> None:
-        """Without its lock it is somebody else's, to look at."""
+        """Without its lock it belongs to another process, to be read only."""
         self.path = path
         self._lock = lock
         self._made: list[str] = []
@@ -42,7 +42,7 @@ class LabHome:
         sweep()
         number = 1
         while True:
-            # Nobody sweeps away what has no number yet; once it has, its lock is held.
+            # Cleaning up skips what has no number yet; once it has, its lock is held.
             unborn = BASE / f".new-{os.getpid()}-{number}"
             shutil.rmtree(unborn, ignore_errors=True)
             unborn.mkdir(mode=0o755)
@@ -51,7 +51,7 @@ class LabHome:
             (unborn / NAMESPACES_NAME).touch()
             try:
                 unborn.rename(BASE / str(number))
-            except OSError:  # somebody has this number
+            except OSError:  # this number is taken
                 os.close(lock)
                 shutil.rmtree(unborn, ignore_errors=True)
                 number += 1

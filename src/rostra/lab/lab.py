@@ -1,11 +1,11 @@
-"""A lab: sites as network namespaces, and between them a wide-area network that is ours to spoil.
+"""A lab: sites as network namespaces, with an impaired wide-area network between them.
 
     rostra-lab1-mit     lan0 (bridge) ── eth0   rostra-lab1-mit.h1
          │                            ── eth0   rostra-lab1-mit.h2
        wan0 (TUN) ══ router process ══ wan0 of the other sites
 
-IP multicast works inside a site and does not leave it. Everything a lab starts ends with the process that
-opened it, even if that one is killed; what is left of its namespaces then, the next lab removes.
+IP multicast works inside a site and does not leave it. Every process that a lab starts ends with the process
+that opened the lab, even if that one is killed; the next lab removes namespaces that are left.
 """
 
 import contextlib
@@ -242,7 +242,7 @@ class Lab:
 
     @property
     def last_words(self) -> str:
-        """What the router said last, if anything."""
+        """The last line of the router's log, if any."""
         lines = self._router_log.read_text(errors="replace").strip().splitlines()
         return lines[-1] if lines else "it said nothing"
 
@@ -280,7 +280,7 @@ class Lab:
         return LabLink(self.control, [(source, to)])
 
     def cut(self, *sites: str) -> None:
-        """``cut("ntu")``: from everybody else. ``cut("ntu", "mit")``: from each other."""
+        """``cut("ntu")``: from all other sites. ``cut("ntu", "mit")``: from each other."""
         LabLink(self.control, self._between(*sites)).cut()
 
     def heal(self, *sites: str) -> None:

@@ -1,7 +1,7 @@
-"""Network namespaces: made, entered, removed; and what is missing where that cannot be done.
+"""Network namespaces: create, enter, remove; and what is missing on a machine where that is not possible.
 
-Only names that begin with a lab's own prefix are ever made or removed (see `home`). Entering is for a moment
-and for this thread: a socket or a device that was opened inside stays there for its whole life.
+Only names that begin with a lab's own prefix are ever created or removed (see `home`). A thread enters a
+namespace for a moment: a socket or device that it opens there stays there for its whole life.
 """
 
 import contextlib
@@ -60,7 +60,7 @@ def add(name: str) -> None:
 
 
 def delete(name: str) -> None:
-    """What runs inside, such as somebody's shell, keeps its network until it ends; the name is free."""
+    """What runs inside, such as a shell, keeps its network until it ends; the name is free."""
     if (MOUNTED / name).exists():
         ip("netns", "del", name)
 

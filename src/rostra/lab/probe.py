@@ -1,9 +1,9 @@
-"""Is the network as it was asked for? Probes on every way at once, before a measurement relies on it.
+"""Is the network as it was configured? Probes on every way at once, before a measurement relies on it.
 
-A probe is a UDP packet with the time at which it was sent. When it came is told by the receiver's kernel, by
-the same clock, so that a busy prober does not count as a slow network. Delay is the median's, against the
-way's `delay_s`; loss is against `loss`, or its range while it drifts. Both should be within `TOLERANCE`
-(`spec/xpand.md`, 8.1); so few probes cannot tell a loss more exactly than three standard deviations.
+A probe is a UDP packet with its send time. The receiver's kernel stamps its arrival by the same clock, so
+that a busy prober does not look like a slow network. The median delay is compared with the way's `delay_s`,
+the loss with `loss`, or with its range while it drifts. Both should be within `TOLERANCE` (`spec/xpand.md`,
+8.1); so few probes give the loss no more exactly than three standard deviations.
 """
 
 import math
@@ -90,7 +90,7 @@ def _probe(lab: Lab, count: int, every_s: float) -> list[Probed]:
                     stamp = _PROBE.pack(which, number, time.time_ns())
                     ends[way.source].sendto(stamp, (lab.site(way.to).address, PORT))
                 number += 1
-                # Whoever was held up does not hurry afterwards: many at one moment see one moment's network.
+                # A late prober does not catch up: many probes at one moment see one moment's network.
                 next_s = time.monotonic() + (every_s if number < count else waits_s)
             readable, _, _ = select.select(ends.values(), [], [], max(0.0, next_s - time.monotonic()))
             for end in readable:

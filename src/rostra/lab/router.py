@@ -2,10 +2,11 @@
 
     site's namespace ── wan0 (TUN) ══ this process ══ wan0 (TUN) ── site's namespace
 
-One thread: wait until a packet comes or is due, take what has come, hand over what is due. What happens to a
-packet in between is in `ways`, which knows neither clock nor network. Waiting is by `select`, whose timeout
-counts in microseconds where epoll's counts in milliseconds, and a lab has few sites. As root the process runs
-before ordinary ones, so that a busy machine does not look like a slow link; it says how late it was (`Now`).
+One thread waits until a packet arrives or is due, reads what has arrived, and writes what is due. What
+happens to a packet in between is decided in `ways`, which knows neither clock nor network. It waits by
+`select`, whose timeout counts in microseconds where epoll's counts in milliseconds; a lab has few sites. As
+root the process has real-time priority, so that a busy machine does not look like a slow link; it reports how
+late it was (`Now`).
 """
 
 import contextlib
@@ -44,7 +45,7 @@ _IFF_TUN, _IFF_NO_PI = 0x0001, 0x1000
 
 
 class Order(msgspec.Struct, frozen=True):
-    """What a router is told at its start."""
+    """A router's configuration at its start."""
 
     plan: LabPlan
     namespaces: dict[str, str]  # of each site
@@ -198,7 +199,7 @@ def _open_device(namespace: str) -> int:
 
 def main() -> None:
     router = LabRouter(Order.read(Path(sys.argv[1])))
-    # Nothing here makes cycles, and a collection in between would be heard as a late packet.
+    # Nothing here makes cycles, and a collection in between would look like a late packet.
     gc.freeze()
     gc.disable()
     print(READY, flush=True)

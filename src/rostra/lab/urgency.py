@@ -1,4 +1,4 @@
-"""To run before ordinary processes, where allowed: what measures time should not wait for its turn."""
+"""Real-time priority, where allowed: a process that measures time should not wait for its turn."""
 
 import contextlib
 import os

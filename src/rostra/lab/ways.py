@@ -1,8 +1,8 @@
 """What happens to a packet between two sites. No clock, no network: packets and times in, arrivals out.
 
-The lines are those of `rostra.impair`. What a way does to its n-th packet depends on its seed, and not on its
-settings: three throws for every packet, whether they matter or not. Two runs with the same seed and the same
-packets lose the same ones.
+The lines are those of `rostra.impair`. What a way does to its n-th packet depends on its seed and not on its
+settings: three random numbers are drawn for every packet, used or not. Two runs with the same seed and the
+same packets lose the same ones.
 """
 
 import heapq
@@ -22,7 +22,7 @@ CUT, QUEUE, LOSS, FULL, KERNEL = "cut", "queue", "loss", "full", "kernel"
 
 
 USUAL: Final = LineQuality(reorder_s=0.01)
-"""Of a link of which nothing is said."""
+"""The default of a link."""
 
 
 class Counts(Struct):

@@ -1,8 +1,8 @@
 """Servers and agents in a lab: one server on every site's own machine, one agent on each of its hosts.
 
-The world file is made from the lab: every site is a cluster of that name, and a host `mit.h1` is at home in
-the namespace of the same name. Programs reach an agent over its Unix socket, from anywhere on this machine;
-what agents and servers say to each other goes through the lab's network.
+The world file is made from the lab: every site is a cluster of that name, and the agent of host `mit.h1` runs
+in the namespace of that name. Programs connect to an agent by its Unix socket, from anywhere on this machine;
+traffic between agents and servers goes through the lab's network.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class LabWorld:
 
     `detect` is what differs from the profile. A link that loses a fifth of its packets keeps a TCP connection
     waiting for several seconds every now and then: `down_after_s` decides if that parts two sites. `journal`
-    is where everybody keeps a journal, with every input if `record`. An `urgent` world runs before ordinary
+    is where every node keeps a journal, with every input if `record`. An `urgent` world runs before ordinary
     processes, as the lab's router does: what is measured is then the network, and not who else is here.
     `data` is how data travels everywhere: ``{"parity_frames": 8}``. With `keeps_state` servers have state
     directories.
@@ -134,7 +134,7 @@ class LabWorld:
         if self.journal is not None:
             record = str(self.record).lower()
             text += f'\n[journal]\nat = "{self.journal}"\nsegment_s = {SEGMENT_S}\nrecord = {record}\n'
-        parse_world(text)  # what cannot be right is said here, and not in the logs of every process
+        parse_world(text)  # a mistake is reported here, and not in the logs of every process
         self.world_file.write_text(text)
 
     def _start(self, place: LabPlace, words: list[str]) -> None:

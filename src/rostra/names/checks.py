@@ -187,7 +187,7 @@ def _lines(
         for part in some:
             lines = list(inside(part, value))
             if lines:
-                # A name is a `str` at run time, so names are told apart from None only.
+                # A name is a `str` at run time, so a name can only be distinguished from None.
                 which = f"{value} is not None" if len(some) == 1 else f"type({value}) is {put(part)}"
                 yield from (f"{indent}if {which}:", *lines)
     elif isinstance(kind, type) and issubclass(kind, Struct):

@@ -208,7 +208,7 @@ class SimChannel:
             yield [SimDatagram(Datagram(group, source, to, (message,)), key)]
 
     def word(self, group: Group, source: Domain, to: Domain, word: ChannelMessage, key: bytes) -> Frame:
-        return [SimDatagram(Datagram(group, source, to, (), word), key)]  # type: ignore[arg-type]
+        return [SimDatagram(Datagram(group, source, to, (), word), key)]
 
     def read(self, octets: SimDatagram, key_of: Any) -> Datagram | Unreadable:
         key = key_of(octets.datagram.source, octets.datagram.to)

@@ -1,4 +1,4 @@
-"""An event loop on pretended time: nobody waits, the clock jumps.
+"""An event loop on virtual time: it does not wait, the clock jumps.
 
     callbacks that are ready ──▶ run, at this instant
     none ──▶ what is next: a timer of the program's, or something in the world? Let it be that time now.
@@ -45,7 +45,7 @@ class PretendLoop(asyncio.BaseEventLoop):
         super().__init__()
         self.world: Clockwork = _Empty()
         self.ends_at = math.inf  # nothing may take longer
-        self.failures: list[BaseException] = []  # of callbacks, which nobody awaits
+        self.failures: list[BaseException] = []  # of callbacks, which no task awaits
         self._selector = _Jumps(self)  # BaseEventLoop asks it to wait for input
         self.set_exception_handler(_keep_failure)
 
@@ -87,7 +87,7 @@ class PretendLoop(asyncio.BaseEventLoop):
         return future
 
     def add_signal_handler(self, sig: int, *_: Any) -> None:  # type: ignore[override]
-        """Nobody sends signals here."""
+        """No signals arrive here."""
 
     def remove_signal_handler(self, sig: int) -> bool:
         return False

@@ -4,7 +4,7 @@
             ◀── read ─── │ inbox of the program's   │ ◀── write ──
 
 Bytes arrive in order and in lumps, as they do from a stream socket. A reader that pauses lets the other's
-writes pile up, until that one is told to stop. An end that is **held** is of a process that stands still.
+writes pile up, until that one is paused. An end that is **held** belongs to a process that is stopped.
 """
 
 import asyncio

@@ -136,7 +136,7 @@ class World:
         return result
 
     async def settled(self, *, quiet_s: float = QUIET_S, at_most_s: float = 600.0) -> None:
-        """Until every link is up that can be and down that cannot, and nothing but heartbeats is heard."""
+        """Until every link is up that can be and down that cannot, and only heartbeats are sent."""
         give_up = self.now + at_most_s
         await asyncio.sleep(quiet_s)  # what was just begun may not have been heard of yet
         while odd := self.sim.unsettled(quiet_s):

@@ -1,16 +1,16 @@
-"""Cables: what runs between two processes of a small world, and can be cut.
+"""Cables: TCP relays between two processes of a small world, which can be cut.
 
     dialling node ──▶ our port ═══ relay ═══▶ the server that it wanted
                   ◀══ back ════         ◀════
 
-A cable is a relay for TCP connections in user space. The nodes at its ends are the ones that run anywhere
-else, and need no privilege to be parted: the dialling side was told our port instead of its neighbour's.
+The nodes at both ends are ordinary ones, and cutting them apart needs no privilege: the dialling side is
+configured with the relay's port instead of its neighbour's.
 
-Each way of a cable, there and back, is a line of `rostra.impair`: it carries or loses what is said on it, at
-once or after a delay. A cut is a black hole and not a hang-up: the connections stay open, nobody is told, and
-what is said is swallowed, the news that the other side has closed included. New connections are taken and get
-no answer either. A stream with a hole in it cannot be mended, so when a way carries again, every connection
-that lost something on it is broken; the links above resume on the next one, or begin a new epoch (C-032).
+Each direction of a cable is a line of `rostra.impair`: it carries or loses bytes, at once or after a delay. A
+cut is a black hole and not a hang-up: the connections stay open, neither end is notified, and all bytes are
+lost, the end of a connection included. New connections are accepted and get no answer either. A TCP stream
+with a hole cannot be repaired, so when a direction carries again, every connection that lost bytes on it is
+closed; the links above resume on the next one, or begin a new epoch (C-032).
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from rostra.transport.addresses import TcpAddress
 LOOPBACK: Final = "127.0.0.1"
 
 ON_THE_WAY_BYTES_MAX: Final = 1 << 20
-"""What a delay may hold back for each way of a connection; whoever says more waits, as on a long wire."""
+"""What a delay may hold back for each way of a connection; a faster sender waits."""
 
 CONNECT_TIMEOUT_S: Final = 3.0
 
@@ -143,7 +143,7 @@ class CableEnd(asyncio.Protocol):
         self._on_the_way_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
-        self.has_lost = False  # something that was said here was swallowed
+        self.has_lost = False  # bytes were lost here
         self.is_gone = False
         self._other_is_full = False
 

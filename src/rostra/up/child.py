@@ -1,7 +1,7 @@
-"""What every process of a small world begins with: ``python -m rostra.up.child SUPERVISOR MODULE WORD...``
+"""How every process of a small world starts: ``python -m rostra.up.child SUPERVISOR MODULE WORD...``
 
-The process does not outlive its supervisor, however that one ends: the kernel kills it then. The rest is
-``python -m MODULE WORD...``, as anybody would type it.
+The kernel kills the process when its supervisor ends, for whatever reason. The rest is ``python -m MODULE
+WORD...``.
 """
 
 import ctypes

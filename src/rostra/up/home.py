@@ -1,7 +1,7 @@
-"""The directory of one running world: sockets, logs, state. Nothing of it is left in the end.
+"""The directory of one running world: sockets, logs, state. It is removed at the end.
 
     up-4711/                    in the user's runtime directory, closed to others
-        lock                    held while the world lives, and not a moment longer
+        lock                    held as long as the world lives
         agent.sock              a host of this world: where `rostra members` and the like find it
         eu.paris.h1.sock        programs connect here; servers have one for administrators
         logs/  files/  state/   of each process, by its name
@@ -35,7 +35,7 @@ ABOUT_NAME = "about.json"
 
 
 class About(msgspec.Struct, frozen=True):
-    """What a running world says of itself to whoever finds its directory."""
+    """A running world's description, for commands that find its directory."""
 
     pid: int
     dashboard: str
@@ -53,7 +53,7 @@ class WorldHome:
     def make(cls) -> "WorldHome":
         base = _base()
         _sweep(base)
-        # Nobody sweeps away what is not called a world yet; once it is, its lock is held.
+        # Cleaning up skips what is not called a world yet; once it is, its lock is held.
         unborn = base / f".new-{os.getpid()}"
         shutil.rmtree(unborn, ignore_errors=True)
         unborn.mkdir(mode=0o700)
@@ -90,7 +90,7 @@ class WorldHome:
         return path
 
     def lead_to(self, host: Domain) -> None:
-        """Whoever looks for an agent on this machine meets that host's."""
+        """Commands that look for an agent on this machine find that host's."""
         new = self.path / f".{SOCKET_NAME}"
         new.unlink(missing_ok=True)
         new.symlink_to(self.socket(host).name)
@@ -112,7 +112,7 @@ def _base() -> Path:
     for directory in runtime_directories():
         with contextlib.suppress(OSError):
             directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-            # In /tmp somebody else may have been there first.
+            # In /tmp another user may have made it first.
             if not whose(directory) and os.access(directory, os.W_OK):
                 return directory
     raise BadInput(

@@ -1,7 +1,7 @@
-"""What the supervisor of a small world does to it on purpose, as rows of role `lab`: the truth.
+"""What the supervisor of a small world does to it, as journal rows of role `lab`: the ground truth.
 
-Servers write what they see; the supervisor knows what is so. With both, an audit can tell a failure that was
-noticed late from one that never was.
+Servers write what they observe, the supervisor what it did. With both, an audit can tell a failure that was
+detected late from one that did not happen.
 """
 
 import time
@@ -27,7 +27,7 @@ Line = tuple[Domain, Domain]
 
 
 class LabJournal:
-    """Every change is written at once: they are few, and somebody waits to see what comes of each."""
+    """Every change is written at once: they are few, and a user waits to see the effect of each."""
 
     def __init__(self, at: str, world: str) -> None:
         place = Place(at)

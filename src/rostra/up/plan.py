@@ -1,7 +1,7 @@
-"""Who runs where: the processes of a small world, and the cables between them.
+"""Which node runs where: the processes of a small world, and the cables between them.
 
-Every node has a process of its own, so that every link is a cable that can be cut. A world that comes from a
-file keeps the file's own arrangement: domains with one address share a process there, and do so here.
+Every node has a process of its own, so that every link is a cable that can be cut. A world from a file keeps
+the file's arrangement: domains with one address share a process there, and do so here.
 """
 
 import re

@@ -1,13 +1,13 @@
-"""The people of one host: programs that come and go, so that a small world lives.
+"""The sample programs of one host, which come and go so that a small world has members.
 
-    lounge@world        whoever is around
+    lounge@world        any program that is around
     chess@eu            two or more of a region, for a game
-    web@eu.paris        a server that is there nearly always, and is sometimes replaced
-    chat@world          one of each host talks, in sentences, and listens to the others
+    web@eu.paris        a server that is nearly always there, and is sometimes replaced
+    chat@world          one program of each host sends sentences, and receives the others'
 
-They are ordinary programs over the public API, at a human pace, with the luck of a seed:
-``python -m rostra.up.programs HOST SOCKET SEED NAME...``. A host that loses
-its agent loses them all; they wait, and come back when it does.
+They use the public API only, at a human pace, with random choices from a seed:
+``python -m rostra.up.programs HOST SOCKET SEED NAME...``. When their host's agent is gone, they wait, and
+come back with it.
 """
 
 import asyncio
@@ -102,7 +102,7 @@ async def _listen(talk: Conversation) -> None:
 
 
 async def live(host: Domain, socket: str, seed: str, people: tuple[str, ...]) -> None:
-    """Everybody's life on one host, and again after its agent was away."""
+    """The programs of one host, started again after its agent was away."""
     while True:
         try:
             async with rostra.connect(socket, name="concierge") as me, asyncio.TaskGroup() as lives:

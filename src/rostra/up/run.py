@@ -1,4 +1,4 @@
-"""From a plan to a world that is up, until somebody says that it is enough.
+"""Starts a planned world and runs it until a signal ends it.
 
 first Ctrl-C, SIGTERM or SIGHUP    every program leaves, every process ends in good order, exit 0
 second one                         every process is killed
@@ -41,7 +41,7 @@ class Up(Struct, frozen=True):
     people: int
     dashboard: str
     home: WorldHome
-    is_found: bool  # commands and programs that are told nothing find this world
+    is_found: bool  # commands and programs without an address find this world
     others: tuple[About, ...]
 
     def socket(self, host: Domain) -> str:
@@ -49,7 +49,7 @@ class Up(Struct, frozen=True):
 
 
 class Screen(Protocol):
-    """Whoever tells the user."""
+    """What reports to the user."""
 
     def starting(self, starting: Starting) -> None: ...
     def up(self, up: Up) -> None: ...
@@ -71,7 +71,7 @@ async def run(settings: UpSettings, screen: Screen) -> int:
             say=screen.say,
             complain=screen.complain,
         )
-        # The dashboard outlasts the world: whoever looks sees it end, and nobody asks what cannot answer.
+        # The dashboard outlasts the world: its viewers see it end, and nodes that have ended are not asked.
         with _told_to_stop(world) as stop:
             async with dashboard_of(world, settings.port) as dashboard:
                 try:
@@ -86,7 +86,7 @@ async def run(settings: UpSettings, screen: Screen) -> int:
 
 
 def _up(plan: WorldPlan, world: SmallWorld, dashboard: str, took_s: float) -> Up:
-    """Say where this world is, to the user and to whoever finds its directory."""
+    """Report where this world is, to the user and in its directory."""
     earlier = tuple(others())
     world.home.tell(About(os.getpid(), dashboard))
     is_found = find_agent() == SocketPath(str(world.home.front_door))
@@ -94,7 +94,7 @@ def _up(plan: WorldPlan, world: SmallWorld, dashboard: str, took_s: float) -> Up
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
-    """Do this, unless we are told to stop meanwhile; was it done?"""
+    """Do this unless a signal stops us meanwhile; was it done?"""
     working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     try:
         await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)

@@ -1,12 +1,12 @@
-"""A small world: real processes, real sockets, and everything that can be done to them.
+"""A small world: real processes, real sockets, and the faults that can be made in it.
 
     supervisor ─┬─ rostra server -d eu          one process for each domain,
                 ├─ rostra agent eu.paris.h1     one for each host,
-                ├─ the programs of that host    one for each host that people live on
+                ├─ the programs of that host    one for each host with sample programs
                 └─ cables                       between any two of the first two kinds
 
-The supervisor takes no part in the protocol. It starts processes, carries what they say to each other, and
-breaks both on demand. It is the dashboard's `Lab`.
+The supervisor takes no part in the protocol. It starts processes, relays their connections, and breaks both
+on demand. It is the dashboard's `Lab`.
 """
 
 import asyncio
@@ -40,14 +40,14 @@ STALLED_S: Final = 60.0
 after the other answers it is waited for."""
 
 REMARK_S: Final = 20.0
-"""Every so often it is said what is waited for."""
+"""How often it is reported what is waited for."""
 
 BUSY: Final = 2.0
 """A machine on which so many want each processor is called busy."""
 
 LOOK_AGAIN_S: Final = 0.1
 END_WITHIN_S: Final = 10.0
-"""Whoever takes longer is killed, and what its journal has not written dies with it."""
+"""A process that takes longer is killed, and what its journal has not written is lost."""
 
 HOSTS_WITH_PEOPLE_MAX: Final = 12
 """Enough to see something everywhere; in a larger world the hosts between stay empty."""
@@ -69,7 +69,7 @@ class Starting(Struct):
     steps: int  # from the first process to the last person seen
     done: int = 0
     answering: set[Domain] = field(default_factory=set)
-    unseen: list[Domain] = field(default_factory=list)  # hosts whose people nobody has seen
+    unseen: list[Domain] = field(default_factory=list)  # hosts whose programs are in no list yet
 
     def missing(self) -> str:
         """What is not there yet, first things first."""
@@ -113,7 +113,7 @@ class SmallWorld:
         self._seed = seed
         self._wan_delay_s = wan_delay_s
         self._say = say  # what was ordered
-        self._complain = complain  # what nobody ordered
+        self._complain = complain  # reports what was not ordered
         self._ports: dict[tuple[Domain, ...], socket.socket] = {}
         self._cables: list[Cable] = []
         self._cuts: dict[int, LabCut] = {}
@@ -149,7 +149,7 @@ class SmallWorld:
         self._changed()
 
     async def _until_ready(self, ready: asyncio.Task[None], starting: Starting) -> None:
-        """For as long as it goes forward; what is waited for is said now and then."""
+        """For as long as there is progress; what is waited for is reported now and then."""
         loop = asyncio.get_running_loop()
         began = forward_at = loop.time()
         done = starting.done
@@ -494,7 +494,7 @@ def _quoted(text: str) -> str:
 
 def _reserve_port() -> socket.socket:
     """A port that is ours for as long as this socket is open. It does not listen, so a server of ours may
-    still do so there, again and again, and nobody else is given the number meanwhile."""
+    still do so there, again and again, and no other process is given the number meanwhile."""
     port = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     port.bind((LOOPBACK, 0))

@@ -1,10 +1,10 @@
 """The dashboard: a JSON API over HTTP, and pages that read only that API.
 
-places         where the world is looked at from: nodes, through the door that their programs use
-picture        servers and links, up or not, put together from what all places say
-timeline       what happened, each thing once, however many places saw it
-observatory    keeps all of that current, and tells subscribers
-lab            what the buttons of a world on one machine can do
+places         the nodes that are asked, each through its program socket
+picture        the state of servers and links, from the reports of all places
+timeline       events, each once, however many places reported it
+observatory    keeps all of that current, and publishes it to subscribers
+lab            the faults that can be made in a world of `rostra up`
 api            the HTTP interface; `docs/api-http.md` is its contract
-pages/         what the browser runs
+pages/         the files for the browser
 """

@@ -1,15 +1,14 @@
 """The HTTP interface: JSON for programs, a stream of events, the dashboard's pages; see `docs/api-http.md`.
 
-Who may ask what:
+Which requests are answered:
 
-- Requests must name this server in a way that no stranger's page can arrange: by an address, as `localhost`,
-  or by a name that it was told to answer to. A page elsewhere whose name was made to point here (DNS
-  rebinding) is refused.
+- The Host header must be an address, `localhost`, or a configured name, so a page whose own name was made to
+  point here (DNS rebinding) is refused.
 - No answer may be read by a page of another origin, and nothing may be framed or embedded.
-- The lab takes orders only from its own page: other pages cannot send its header without asking first, and
-  nobody answers them.
-- The pages load nothing but their own files, and no script stands in a page. Names of programs and groups are
-  strangers' words: they reach the page as JSON and are shown as text.
+- The lab takes orders only from its own page: another page needs a CORS preflight to send the lab's header,
+  and preflights are not answered.
+- The pages load nothing but their own files, and contain no inline script. Names of programs and groups are
+  untrusted: they reach the page as JSON and are shown as text.
 """
 
 import hashlib
@@ -228,7 +227,7 @@ class _Api:
         return _json({"now": time.time(), **self._observatory.sightings()})
 
     async def streams(self, request: Request) -> Response:
-        """What is said in groups with delivery, and who does not keep up."""
+        """The message rates of groups with delivery, and the receivers that do not keep up."""
         await self._observatory.awake()
         return _json({"now": time.time(), "places": self._observatory.speech(_group(request))})
 

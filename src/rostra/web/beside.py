@@ -1,11 +1,11 @@
-"""A node's own HTTP, beside the node: in a thread with a loop of its own.
+"""A node's HTTP server: in a thread with an event loop of its own, beside the node's.
 
     node's loop                                  HTTP's loop
       vitals_of(process)  ◀── call_soon ───────── /livez, /readyz, /metrics
-      its program socket  ◀── as any program ──── the dashboard, awake only while somebody looks
+      its program socket  ◀── as any program ──── the dashboard, which sleeps without viewers
 
-Whatever goes wrong here, a page that is slow to read, a flood of requests, a bug, the node goes on: it lends
-a few microseconds for its numbers and nothing else. And a node whose loop is stuck can still be found out.
+A slow reader, a flood of requests or a bug here does not disturb the node: it spends a few microseconds on
+its numbers and nothing else. And if the node's loop is stuck, this one can still report it.
 """
 
 import asyncio

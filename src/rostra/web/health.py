@@ -1,12 +1,12 @@
-"""Is it alive, is it ready, and how is it doing? For supervisors, load balancers and Prometheus.
+"""Liveness, readiness and metrics, for supervisors, load balancers and Prometheus.
 
     GET /livez             200 if the node's own loop answers; 503 if it is stuck
     GET /readyz            200 if this host or domain is part of the world; 503 if it is cut off or leaving
-    GET /readyz?verbose    the same, one line for each thing that was looked at
+    GET /readyz?verbose    the same, one line for each check
     GET /metrics           Prometheus text; every HELP says which direction is good
 
-These are answered in a thread of their own (`beside`), which asks the node's loop for its numbers and waits
-for a moment only: a stuck node is reported, not joined.
+These are answered in a thread of their own (`beside`), which asks the node's loop for its numbers with a
+short timeout.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -82,8 +82,8 @@ class Check:
 
 
 def readiness(vitals: Vitals) -> Iterator[Check]:
-    """What must hold before programs are sent here. A sibling that is down is somebody else's trouble, and
-    shown; a parent or cluster that is down is ours."""
+    """What must hold before programs are sent here. A sibling that is down is shown only; with its parent or
+    cluster down, this node is not ready."""
     yield Check("loop", True, f"answers; {vitals.lag_worst_s * 1e3:.0f} ms late at worst in the last minute")
     yield Check("staying", not vitals.draining, "leaving" if vitals.draining else "not leaving")
     for node in vitals.nodes:

@@ -1,15 +1,15 @@
-"""What can be done to a world that is ours to break: the part of `rostra up`, as the dashboard sees it.
+"""The faults that can be made in a world of `rostra up`, as the dashboard sees them.
 
     cut eu | us          every link with one end inside eu and the other inside us, both ways
-    cut eu > us          what eu says does not reach us; the other way still works
+    cut eu > us          packets from eu do not reach us; the other direction still works
     cut eu               eu from everything outside it
     cut eu | eu.paris    one of the two contains the other: eu.paris from the rest of eu
     cut link eu | us     the link between these two servers only
     heal                 one cut, or all of them
-    crash, restart       a server's process dies at once; it begins a new life
-    pause, resume        it stands still, and goes on as if nothing had happened
+    crash, restart       a process is killed; it is started again
+    pause, resume        a process is stopped, and continued
 
-A world in production has no lab: the dashboard shows no buttons, and the API does not know the addresses.
+A world in production has no lab: the dashboard shows no buttons, and the API does not have the addresses.
 """
 
 from collections.abc import Callable
@@ -68,7 +68,7 @@ class LabClient(Protocol):
     """What the supervisor of a lab must be able to do.
 
     Each order is carried out when its call returns; what cannot be done is a `BadInput` that says why. After
-    every change, also one that was not ordered here, all who listen are told the new state.
+    every change, also one that was not ordered here, all listeners get the new state.
     """
 
     @property

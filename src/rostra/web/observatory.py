@@ -2,16 +2,16 @@
 
     places ── news ──▶ reports ──▶ picture    which servers and links are up
                        views                  groups as each place sees them
-                       timeline               what happened
+                       timeline               events
                           │
                           └── numbered frames ──▶ subscribers
 
-A subscriber gets a snapshot, then every later frame once and in order. One that comes back says the number of
-the last frame it has and is given the rest; if too much has happened since, or it reads too slowly, it gets a
-new snapshot. These are the promises that Rostra makes to any watcher, kept here over HTTP.
+A subscriber gets a snapshot, then every later frame once and in order. One that reconnects names the last
+frame it has and is sent the rest; if that is too much, or it reads too slowly, it gets a new snapshot. It is
+the guarantee of any watch (`watch-complete`), over HTTP.
 
-A node's own dashboard **sleeps** while nobody looks: it asks nothing of anybody. `rostra up` keeps it awake
-from the beginning, so that the first page shows how the world came up.
+A node's own dashboard **sleeps** without viewers: it asks no node anything. `rostra up` keeps it awake from
+the beginning, so that the first page shows how the world came up.
 """
 
 import asyncio
@@ -58,10 +58,10 @@ MEMBERS_SHOWN_MAX: Final = 500
 REFUSED_SHOWN_MAX: Final = 20
 
 FOLLOWS_MAX: Final = 512
-"""Groups times places that are followed unasked. Others are followed while somebody looks at them."""
+"""Groups times places that are followed unasked. Others are followed while a viewer looks at them."""
 
 LINGER_S: Final = 60.0
-"""How long an observatory that nobody looks at stays awake: a page that is reloaded finds it as it was."""
+"""How long an observatory without viewers stays awake: a page that is reloaded finds it as it was."""
 
 WAKE_TIMEOUT_S: Final = 3.0
 GATHER_S: Final = 0.1
@@ -121,7 +121,7 @@ class GroupShown(Struct, frozen=True):
 
 
 class _Station:
-    """One place and what it said."""
+    """One place and its last reports."""
 
     def __init__(self, place: ObservedPlace) -> None:
         self.place = place
@@ -192,12 +192,12 @@ class Observatory:
         await self._fall_asleep()
 
     def end_streams(self) -> None:
-        """Nothing more will be told to anybody."""
+        """No subscriber gets anything more."""
         for subscriber in self._subscribers:
             subscriber.end()
 
     async def awake(self) -> None:
-        """Somebody wants to know something: be awake, and have heard of every place or have waited for it."""
+        """Before a request is answered: wake up, and wait a little for a first report of every place."""
         self._wake()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(WAKE_TIMEOUT_S):
@@ -345,7 +345,7 @@ class Observatory:
     # What follows from it
 
     def _look_again(self) -> None:
-        """The picture and the list of groups, told again if they are not what they were."""
+        """The picture and the list of groups, published again if they have changed."""
         picture = draw(station.report for station in self._stations.values())
         if picture != self.picture:
             self.picture = picture
@@ -368,8 +368,8 @@ class Observatory:
             station.place.follow(group for group in wanted if inside(group.scope, path))
 
     def _groups_of_the_world(self) -> tuple[dict[Group, bool], set[Group]]:
-        """Every group that some place knows, and whether it is permanent; and those that live: somebody other
-        than ourselves is in them or follows them, or they are permanent."""
+        """Every group that some place knows, and whether it is permanent; and those in use: a program
+        other than this dashboard is in them or follows them, or they are permanent."""
         known: dict[Group, bool] = {}
         lively: set[Group] = set()
         for station in self._stations.values():
@@ -392,13 +392,13 @@ class Observatory:
         return known, lively
 
     def _wanted(self, lively: set[Group]) -> set[Group]:
-        """Those that somebody looks at, and as many others as we may follow unasked."""
+        """Those with a viewer, and as many others as we may follow unasked."""
         wanted = {each.group for each in self._subscribers if each.group is not None}
         agents = sum(station.shown.is_agent for station in self._stations.values())
         return wanted | set(sorted(lively)[: FOLLOWS_MAX // max(1, agents)])
 
     def _sightings_changed(self) -> None:
-        """A merge changes many views at once; who sees whom is told once, when they have come."""
+        """A merge changes many views at once; which place sees which is published once, after them."""
         if self._sightings_due is None:
             self._sightings_due = asyncio.get_running_loop().call_later(GATHER_S, self._tell_sightings)
 
@@ -419,7 +419,7 @@ class Observatory:
         return {"hosts": list(agents), "sees": sees}
 
     def speech(self, group: Group | None = None) -> list[Speech]:
-        """What is said in groups with delivery, or in one of them, by place."""
+        """The message rates of groups with delivery, or of one of them, by place."""
         found = [station.speech for station in self._stations.values() if station.speech is not None]
         if group is None:
             return found
@@ -483,7 +483,7 @@ class Observatory:
         return {path: each.views[group] for path, each in self._stations.items() if group in each.views}
 
     async def look_at(self, group: Group) -> dict[Domain, PlaceView]:
-        """A group as each place inside its scope sees it, although nobody may have followed it before."""
+        """A group as each place inside its scope sees it, also if it was not followed before."""
         async with self.subscribe(group=group) as news:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(WAKE_TIMEOUT_S):

@@ -1,17 +1,17 @@
-"""Servers and links, up or not, put together from what all places say.
+"""The state of servers and links, from the reports of all places.
 
-No node knows the whole world. Each place knows its own links, and each link has two ends that may see it
-differently; so a server's state here is a judgement, and `why` says what it rests on.
+No node knows the whole world. Each place knows its own links, and the two ends of a link may see it
+differently; so a server's state here is a judgement, and `why` gives its grounds.
 
-    up           it answers, or a neighbour hears it, and nobody doubts it
-    suspected    a neighbour is overdue to hear of it; or it stopped answering us and its neighbours do not
-                 know yet; or they have given it up and it does not know yet
-    cut off      it answers, and none of the servers above and beside it can be heard
+    up           it answers, or a neighbour receives from it, and no neighbour suspects it
+    suspected    it is overdue at a neighbour; or it stopped answering us and its neighbours do not know yet;
+                 or they have declared it dead and it does not know yet
+    cut off      it answers, and receives from none of the servers above and beside it
     down         all neighbours that were linked to it have declared it dead
     unseen       no place that we can ask was ever linked to it
     none         a domain without a server of its own: no node has it as a neighbour. The root often has none
 
-A link is judged from its ends. It is **one way** when one end hears the other and is not heard.
+A link is judged from its ends. It is **one way** when one end receives and the other does not.
 """
 
 from collections.abc import Iterable, Mapping
@@ -81,7 +81,7 @@ class Picture(Struct, frozen=True):
 
 
 class PlaceReport(Struct, frozen=True):
-    """What is known of one place: the last thing it said, and whether it still answers."""
+    """What is known of one place: its last report, and whether it still answers."""
 
     path: Domain
     answers: bool
@@ -177,11 +177,11 @@ def _link(a: Domain, b: Domain, at_a: PictureEnd, at_b: PictureEnd) -> PictureLi
 
 
 def _deaf(a: Domain, b: Domain, at_a: PictureEnd, at_b: PictureEnd) -> Domain | None:
-    """The end that does not hear a peer which hears it.
+    """The end that receives nothing from a peer that receives from it.
 
-    While the link is up its silences tell: in a two-way cut both grow together. Once it is down, so do hellos
-    that still arrive; and where there are none, who gave up first: an end that was left by its peer had heard
-    it until then.
+    While the link is up, the lengths of silence show it: in a two-way cut both grow together. Once it is
+    down, a `Hello` that still arrives shows it; and without one, which end gave up first: the other end
+    received until then.
     """
     for me, mine, theirs in ((a, at_a, at_b), (b, at_b, at_a)):
         if mine.state == "suspected" and theirs.state == "up" and theirs.hears:

@@ -1,16 +1,15 @@
-"""Where the world is looked at from.
+"""The nodes that the dashboard asks.
 
-A **place** is a node that tells us what it knows: its links, the groups it follows, what it remembers. After
-a cut two places rightly disagree, so everything that the dashboard shows says whose word it is.
+A **place** is a node that reports what it knows: its links, the groups it follows, its recent events. After a
+cut two places rightly disagree, so everything that the dashboard shows names the place that reported it.
 
     place ── Known: its document ────────────────▶ observatory
-          ── Happened: what it has recorded ─────▶
+          ── Happened: events it recorded ───────▶
           ── Seen: a group's members, from here ─▶
           ── Silent: it does not answer ─────────▶
 
-There is one kind of place: a node reached through its program socket, as any program would. The node whose
-process serves the dashboard is no exception. What protects it from slow programs then protects it from slow
-dashboards too.
+A place is always reached through its program socket, as any program would, even the node whose process serves
+the dashboard: so what protects nodes from slow programs protects them from slow dashboards too.
 """
 
 import asyncio
@@ -33,7 +32,7 @@ RETRY_AFTER_S: Final = 0.25
 RETRY_AFTER_MAX_S: Final = 2.0
 
 OURS: Final = "dashboard-"
-"""How the endpoints that watch for a dashboard are called: a group that only they follow is nobody's."""
+"""The name of endpoints that watch for a dashboard: a group that only they follow has no members."""
 
 _endpoints = itertools.count(1)
 
@@ -184,7 +183,7 @@ class ClientPlace:
             raise Unreachable("it says nothing on a connection that is open", fix="see its log") from None
 
     async def _follow_groups(self, hear: Hear) -> None:
-        """Watch the groups that are wanted. The endpoint this takes is in nobody's list."""
+        """Watch the groups that are wanted. The endpoint for this is in no list."""
         name = f"{OURS}{os.getpid()}-{next(_endpoints)}"
         async with (
             connect(self.address, self._token, name=name, timeout_s=CONNECT_TIMEOUT_S) as me,

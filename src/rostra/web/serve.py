@@ -1,4 +1,4 @@
-"""HTTP inside the process that has something to show: on its own loop, without touching its signals."""
+"""An HTTP server on the event loop of its process, which leaves that process's signal handlers alone."""
 
 import asyncio
 import contextlib
@@ -39,7 +39,7 @@ async def serving(
         app,
         access_log=False,
         log_config=None,
-        log_level="error",  # whoever sends something else than HTTP is told so; our log has lines of its own
+        log_level="error",  # a client that does not send HTTP gets an error; our log has lines of its own
         lifespan="off",
         loop="none",
         server_header=False,
@@ -59,7 +59,7 @@ async def serving(
 
 
 def listen(address: TcpAddress) -> socket.socket:
-    """Take the port: callers wait from now on, and are answered once somebody serves."""
+    """Take the port: callers wait from now on, and are answered once the server runs."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
         return socket.create_server((address.host, address.port), family=family, backlog=BACKLOG)

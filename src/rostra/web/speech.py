@@ -1,8 +1,8 @@
-"""Who speaks in which group, how fast, and who does not keep up: from what each host says of its members.
+"""Which members send in which group, how fast, and which do not keep up: from the documents of their hosts.
 
 A host's document has the numbers of its members' streams. Two documents of one host make a rate. A receiver
-is **behind** by what it knows to be emitted and was not handed: lost on its way and asked for, or not read by
-its own program. Nothing here compares the clocks or the numbers of two hosts.
+is **behind** by the messages that it knows to be sent and that were not delivered: lost and requested again,
+or not read by its program. Clocks and numbers of two hosts are never compared.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ HEARINGS_MAX: Final = 500
 
 
 class Speaker(Struct, frozen=True):
-    """A member that may speak, or somebody who submits, as its own host knows it."""
+    """A member that may send, or a submitter, as its own host reports it."""
 
     group: str
     member: str

@@ -1,13 +1,13 @@
-"""What happened, each thing once, however many places saw it.
+"""Events, each once, however many places reported it.
 
-A join that eight hosts hear of is one line, with eight witnesses. A cut is one line for each side: those who
-go on without a domain, whichever groups they lost members in, tell of the same loss. An entry is **open** for
-a while, and whoever reports the same thing in that time is added to it; its words follow its witnesses, from
-``eu.paris.h1 goes on without us`` to ``eu goes on without us``.
+A join that eight hosts report is one line, with eight witnesses. A cut is one line for each side: all places
+that lost a domain report the same loss, in whichever groups they lost members. An entry is **open** for a
+while, and a place that reports the same event in that time is added to it; its text follows its witnesses,
+from ``eu.paris.h1 goes on without us`` to ``eu goes on without us``.
 
-Places have clocks of their own, and evidence may come after what it explains. A cause is therefore never
-shown as younger than its effect: a suspicion was before the link was given up, that before the loss, and a
-link before the merge that came over it.
+Places have clocks of their own, and evidence may arrive after what it explains. So that a cause is never
+shown as younger than its effect, a suspicion is put before the link's loss, that before the loss of a domain,
+and a link before the merge over it.
 """
 
 from collections import deque
@@ -80,7 +80,7 @@ class _Open(Struct):
     """An entry that may still grow."""
 
     entry: TimelineEntry
-    told: set[tuple[Domain, str]]  # which place has told of which group
+    told: set[tuple[Domain, str]]  # which place has reported it in which group
     members: dict[str, set[str]]  # by group
 
 
@@ -94,7 +94,7 @@ class Timeline:
         self._numbered = 0
         self._grounds: dict[tuple[Domain, Domain], str] = {}  # why each server last gave up each of its peers
         self._suspicions: dict[tuple[Domain, Domain], TimelineEntry] = {}  # the latest, of whom by whom
-        self._was_whole = True  # nothing was ever lost: whoever is seen is seen for the first time
+        self._was_whole = True  # nothing was ever lost: every member that appears is new
 
     def __iter__(self) -> Iterator[TimelineEntry]:
         """The oldest first."""
@@ -116,7 +116,7 @@ class Timeline:
             case Joined(members):
                 return [self._member("joined", at, place, group, member.endpoint) for member in members]
             case Left(endpoints, cause):
-                # A merge showed that they had gone while we were apart: how, nobody here can know.
+                # A merge showed that they had gone while we were apart: how is not known here.
                 kind = "crashed" if cause is Cause.CRASH else "left"
                 return [self._member(kind, at, place, group, endpoint) for endpoint in endpoints]
             case Without(domain, endpoints, because):
@@ -196,7 +196,7 @@ class Timeline:
                 changed = [each for each in self._blame(parted, explained) if each is not parted]
                 return [parted, *explained, *changed]
             case "link_down":
-                # It follows its evidence, which has said why; alone only if that was forgotten.
+                # It follows its evidence, which gives the reason; alone only if that was forgotten.
                 because = self._grounds.get((node, peer)) or str(values.get("because", ""))
                 return [self._add(("parted", node, peer), at, place, about=(peer, node), because=because)]
             case "link_up":
@@ -235,7 +235,7 @@ class Timeline:
         return []
 
     def _explain(self, accuser: Domain, accused: Domain) -> list[TimelineEntry]:
-        """Losses that were told before their evidence came."""
+        """Losses that were reported before their evidence."""
         explained = [
             each.entry
             for key, each in self._open.items()
@@ -388,7 +388,7 @@ def _words(entry: TimelineEntry, key: Key) -> str:
 
 
 def _put_before(cause: TimelineEntry, effect: TimelineEntry) -> bool:
-    """Was it said to be younger than what it caused? Then it is a little older."""
+    """Was it reported as younger than what it caused? Then make it a little older."""
     if not 0 <= cause.at - effect.at < CLOCKS_APART_S:
         return False
     cause.at = effect.at - JUST_BEFORE_S

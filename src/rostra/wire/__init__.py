@@ -1,13 +1,13 @@
 """Messages to bytes, and back.
 
-    frames     what stands around every message: length, version, kind, world; the size bounds
+    frames     the header of every message: length, version, kind, world; the size bounds
     numbers    the number of every message, append only
-    programs   what programs and agents say to each other around requests and notices
+    programs   the frames between programs and agents, around requests and notices
     encoder    messages -> frames, long lists encoded once per turn
     reader     bytes -> checked messages, or one error that ends the stream; never an exception
-    checks     no hostile name, number or text gets past here
-    datagrams  what is said in groups, packed; read or nothing
-    shapes     how bodies are decoded: whole, or piece by piece when a newer peer says something unknown
+    checks     validation of names, numbers and texts
+    datagrams  messages of groups, packed; a bad one is dropped
+    shapes     how bodies are decoded: whole, or piece by piece when a newer peer sends something unknown
 
 `docs/decisions/0008-what-the-wire-promises.md` says what is promised, and what it costs.
 """

@@ -1,20 +1,19 @@
-"""Datagrams of the data channel: what is said in groups, between agents and delegates.
+"""Datagrams of the data channel: the messages of groups, between agents and delegates.
 
      0        1      5         13
      ├────────┼──────┼─────────┼──────────────────────────────────────────────
      │ version│ tag  │ (seal)  │ MessagePack: [group, source, to, [message ...]]
      └────────┴──────┴─────────┴──────────────────────────────────────────────
 
-What the fields mean is `protocols/channel/messages.py`'s.
+The fields are described in `protocols/channel/messages.py`.
 
 **Seals.** The sender is proved by a keyed digest (BLAKE2b, 64 bits) of what follows it, and the highest bit
-of the version says that it is there. Where the keys come from is `protocols/channel`'s. A seal does not make
-a copy unusable: what was sent once may be sent again by whoever overheard it, and streams have numbers for
-that.
+of the version says that it is there. The keys come from `protocols/channel`. A seal does not make
+a copy unusable: an eavesdropper may send a datagram again, against which streams have numbers.
 
-Whatever cannot be believed is nothing: no exception, no answer, only a word for the counter (`Unreadable`).
-Before the seal, only the names are read that say whose it must be. Blocks are looked through as well, because
-whoever cuts a run later relies on their shape.
+A datagram that fails a check is dropped: no exception, no answer, only a reason for the counter
+(`Unreadable`). Before the seal is checked, only the names are read that say whose it must be. Blocks are
+checked as well, because code that cuts a run later relies on their shape.
 """
 
 import hmac
@@ -113,7 +112,7 @@ class Datagrams:
         self, group: Group, source: Domain, to: Domain, word: ChannelMessage, key: bytes = b""
     ) -> list[bytes]:
         """One that is about the channel itself."""
-        return self._whole([_encode(Datagram(group, source, to, (), word))], key)  # type: ignore[arg-type]
+        return self._whole([_encode(Datagram(group, source, to, (), word))], key)
 
     def _whole(self, pieces: list[bytes], key: bytes) -> list[bytes]:
         return [self._sealed_head + _seal(pieces, key) if key else self._head, *pieces]
@@ -149,7 +148,7 @@ class Datagrams:
 
 
 def _check_directory(directory: Directory) -> None:
-    """Raise `BadInput` unless everybody in it can be reached."""
+    """Raise `BadInput` unless every destination in it can be reached."""
     check_text(directory.mode)
     if directory.multicast:
         parse_reachable(directory.multicast)

@@ -56,7 +56,7 @@ _LENT: Final = b"\x9a\x0c"  # the same of a `Lent`, which has ten
 
 
 class Encoder:
-    """Turns what is said to peers into frames of one world.
+    """Turns messages to peers into frames of one world.
 
     One per node or program. `turn_ends` must be called when the batch of a turn has been encoded, or what is
     kept grows without bound. It is found by the identity of the message, so the message is kept too.
@@ -112,7 +112,7 @@ class Encoder:
 
     def delivery(self, endpoint: int, item: bytes) -> tuple[bytes, ...]:
         """A `Delivery` of what `item` encoded, in pieces to be written one after the other: the long one is
-        shared, and copied for nobody."""
+        shared, and never copied."""
         front = _DELIVERY + _encoder.encode(endpoint)
         size = len(front) + len(item)
         if size > BODY_BYTES_MAX:

@@ -32,7 +32,7 @@ FRAME_BYTES_MAX: Final = 1 << 20
 """One frame, its ten bytes included."""
 
 HANDSHAKE_BYTES_MAX: Final = 64 << 10
-"""All that a peer may send as one message before it has said who it is."""
+"""All that a peer may send as one message before its greeting."""
 
 MESSAGE_BYTES_MAX: Final = 64 << 20
 """One message of a neighbour or an agent, all its parts together: about a million members."""

@@ -42,7 +42,7 @@ SAID: Final = _numbers(AnySaid)
 PROGRAM_FRAMES: Final = _numbers(ToAgent | ToProgram)
 ITEMS: Final = _numbers(Answered | Told)
 GROUP_ITEMS: Final = _numbers(AnyGroupItem)
-"""What is told about a group with delivery."""
+"""Items of a group with delivery."""
 
 SPEECH: Final = _numbers(Speech)
 """What travels on the data channel of groups, in datagrams."""

@@ -13,8 +13,8 @@ writes, once per turn, one frame with all it has to say: any number of `Ask`s on
 An endpoint is named by its **number**: the incarnation in ``eu.paris.h3/web-1#7`` is unique on its host for
 ever, so 7 says it all. `NO_ENDPOINT` stands in the place of one in requests that need none, such as `Open`.
 
-What is said in groups with delivery has frames of its own, beside the questions and answers: `Submit` and
-`Delivery` carry blocks of many messages that nobody on the way looks into (`protocols/flow/runs.py`). The
+Messages of groups with delivery have frames of their own, beside requests and answers: `Submit` and
+`Delivery` carry blocks of many messages, which are forwarded unparsed (`protocols/flow/runs.py`). The
 receiver's number stands first in a `Delivery`, so that what follows it is encoded once for all receivers.
 
 Programs on the agent's Unix socket may share memory with it: an **arena**, into which the agent writes a
@@ -77,7 +77,7 @@ AnyGroupItem = (
     | Aggregated
     | JoinedTogether
 )
-"""What a program is told about a group with delivery, in order."""
+"""Items of a group with delivery, in order."""
 
 
 class ProgramHello(ProgramFrame, frozen=True, tag=1):
@@ -123,7 +123,7 @@ class Delivery(ProgramFrame, frozen=True, tag=10, gc=False):
 
 
 class Arena(ProgramFrame, frozen=True, tag=11):
-    """There is memory to be read. Whoever says hello with this ticket, on a connection of its own, is handed
+    """There is memory to be read. A program that presents this ticket, on a connection of its own, is handed
     a file of so many bytes to map."""
 
     number: Natural  # grows: never the same twice in an agent's life

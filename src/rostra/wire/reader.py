@@ -64,7 +64,7 @@ UNKNOWN_KINDS_MAX: Final = 64
 Arrived = AnyPacket | AnyFrame | Ask | BadAsk | Answered | Told | Refusal | PeerError
 
 _HTTP: Final = frozenset({b"HTTP", b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI"})
-"""How a browser or a web server begins, where a frame's length should be: somebody mixed up two ports."""
+"""How a browser or a web server begins, where a frame's length should be: two ports were mixed up."""
 
 
 class FrameReader:
@@ -74,8 +74,8 @@ class FrameReader:
     agent. A listener that serves both neighbours and programs allows both, and the first frame decides.
 
     The first frame must be a greeting (`Hello`, `ProgramHello` or `ProgramWelcome`) of our world, of at most
-    64 KiB. It is for the driver to look at who calls, and to close the connection in the same turn if it is
-    nobody we want.
+    64 KiB. The driver checks the caller, and closes the connection in the same turn if it
+    is not wanted.
 
     With `trusted=False` the bound stays there for what a neighbour says until the driver calls `trust`: it
     greets before it has shown that it hears us. A longer frame behind something that the driver has yet to
@@ -368,7 +368,7 @@ class FrameReader:
         if kind is Answered:
             answered = shapes.read(shapes.LOOSE_ANSWERED, raw, "Answered")
             answer = self._piece("said", SAID, shapes.ANSWER, answered.answer)
-            # Somebody waits for this answer and must not wait for ever.
+            # A call waits for this answer, and must not wait for ever.
             return [Answered(answered.token, _UNKNOWN_ANSWER if answer is None else answer)]
         return []
 
@@ -426,7 +426,7 @@ def _checked(ask: Ask) -> Ask | BadAsk:
 
 
 def _refusal(body: Body) -> Refusal:
-    """A refusal, made fit to be shown; whoever sends it may be of any version and world."""
+    """A refusal, made fit to be shown; its sender may be of any version and world."""
     try:
         refusal = shapes.REFUSAL.decode(body)
         for text in (refusal.code, refusal.what, refusal.fix):

@@ -4,8 +4,8 @@ A program that asks who is in a group mostly asks again, and mostly gets the lis
 a hundred members takes four times as long as finding out that they are the same hundred. Messages are frozen,
 so one may be handed out any number of times, and equal lists share their memory.
 
-Only an answer that has a frame to itself is looked for: it is the usual case of whoever asks, and in a frame
-of many notices hardly anything is worth keeping.
+Only an answer that has a frame to itself is looked up: that is the usual case of a request, and in a frame of
+many notices hardly anything is worth keeping.
 """
 
 from typing import Any, Final
@@ -41,7 +41,7 @@ class RecentAnswers:
                 answer = shapes.ANSWER.decode(lone.answer)
                 self._keep(key, answer)
         except shapes.UNDECODABLE:
-            return None  # whoever decodes it as a whole will find out what is wrong with it
+            return None  # decoding it as a whole will report what is wrong with it
         return (Answered(lone.token, answer),)
 
     def _keep(self, key: bytes, answer: Any) -> None:

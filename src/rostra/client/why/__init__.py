@@ -1,24 +1,23 @@
-"""Why is it gone? The story of a removal, from what the nodes on the way remember.
+"""`rostra why`: the explanation of a removal, from what the nodes on the path remember.
 
-Whatever removed an endpoint from our sight happened on the unique path between its host and us: at its own
-agent, or at a link of that path that broke. So all who can know are asked, through the world, and their
-memories (`protocols/relaxed/trail.py`) are put in order.
+An endpoint disappears because of something on the unique path between its host and us: at its own agent, or
+at a link of that path that broke. So every node of the path is asked, and their memories
+(`protocols/relaxed/trail.py`) are put in order.
 
     us ── our cluster ── ... ── the accuser ──╳── the accused ── ... ── its agent
                                 evidence: what was missed, against which bound
                                                   its own health, if it can be reached
 
-A part that cannot be reached is said to be out of sight; what nobody remembers is not made up, and a name
-that nobody knows has no story, whatever else is remembered.
+A part of the path that cannot be reached is reported as out of sight. What no node remembers is not guessed,
+and a name that no node knows has no story.
 
-Nodes say how long ago things were, so their clocks need not agree; but an answer that took longer makes all
-that its sender remembers look younger. Steps are therefore put below what caused them (`steps`), and only
-then by time.
+Nodes report ages and not times, so their clocks need not agree; but a slow answer makes its events look
+younger. Steps are therefore ordered first by cause (`steps`), and only then by time.
 
-recalled   what everybody on the way remembers, side by side
-grounds    what a break was grounded on: evidence, health, settings
+recalled   the memories of all nodes on the path, side by side
+grounds    the evidence, health and settings behind a broken link
 steps      what happened around a moment, causes above effects
-story      the stories that there are
+story      the kinds of explanations
 words      durations and lists for people
 """
 

@@ -1,4 +1,4 @@
-"""What a break was grounded on: the evidence, the health of both sides, the settings that decided."""
+"""Why a link was declared broken: the evidence, the health of both sides, and the settings that decided."""
 
 from collections.abc import Mapping
 from typing import Any, Final

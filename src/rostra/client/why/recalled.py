@@ -1,4 +1,4 @@
-"""What the nodes on the way remember, put side by side: who was there, who left, and which links broke."""
+"""The memories of the nodes on the path, side by side: members, departures, and links that broke."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -13,7 +13,7 @@ SAME_S: Final = 1.0
 
 
 class NodeMemory:
-    """What one node said, its ages turned into times of our own clock."""
+    """One node's answer, its ages turned into times of our own clock."""
 
     def __init__(self, document: Mapping[str, Any], heard_at: float) -> None:
         self.document = document
@@ -35,7 +35,7 @@ class NodeMemory:
 
     @property
     def paths(self) -> Iterator[Domain]:
-        """Domains and hosts that it has heard of."""
+        """Domains and hosts that it knows."""
         yield from map(Domain, self.document["links"])
         yield from (host_of(Endpoint(endpoint)) for endpoint in self.endpoints)
         for note in self.document["failures"]:
@@ -66,7 +66,7 @@ class Break(Struct, frozen=True):
 
 
 class NodeMemories:
-    """Everybody's memories about one endpoint, host or domain."""
+    """The memories of all nodes about one endpoint, host or domain."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class NodeMemories:
         return newest, tuple(earlier)
 
     def is_known(self) -> bool:
-        """Has anybody ever heard of it?"""
+        """Does any node know it?"""
         if "/" in self.about:
             return any(self.about in memory.endpoints for memory in self.memories.values())
         return self.is_path(Domain(self.about))
@@ -116,7 +116,7 @@ class NodeMemories:
         return next((each for each in self.home.document["present"] if each["endpoint"] == self.about), None)
 
     def latest_departure(self) -> tuple[float, Domain, Mapping[str, Any]] | None:
-        """Its own agent knows best; who passed it on knows that it was told."""
+        """Its own agent knows best; a node that forwarded the notice knows that there was one."""
         found = [
             (node == self.host, at, node, note)
             for node, memory in self.memories.items()
@@ -138,8 +138,8 @@ class NodeMemories:
         return max(found, key=lambda each: each[0]) if found else None
 
     def is_own(self, refusal: Mapping[str, Any]) -> bool:
-        """Was it refused to this very endpoint, or this name to somebody? What others on the host were
-        refused is no part of its story: most of it is what somebody mistyped."""
+        """Was it refused to this very endpoint, or this name to any? Refusals to others on the host are no
+        part of its story: most of them are typing errors."""
         return "/" in self.about and refusal["endpoint"] in (self.about, self.about.partition("#")[0])
 
     def breaks(self) -> list[Break]:

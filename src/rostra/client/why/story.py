@@ -1,4 +1,4 @@
-"""The stories that there are: it left, it crashed, it was lost, it was refused, it is there, nobody knows."""
+"""The kinds of explanations: it left, crashed, was lost, was refused, is there, or is not known."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
@@ -30,10 +30,10 @@ class Explanation(Struct, frozen=True):
     settings: tuple[GroundSetting, ...] = ()
     now: str = ""
     unseen: Mapping[Domain, str] = {}  # whose memory could not be asked, and why
-    way: tuple[Domain, ...] = ()  # the unique path from here, over which everybody was asked
+    way: tuple[Domain, ...] = ()  # the unique path from here, whose nodes were asked
     directly: tuple[Domain, ...] = ()  # who was asked past the world's own links, which do not reach them
     earlier: tuple[str, ...] = ()  # others of that name that are remembered, the newest first
-    closest: tuple[str, ...] = ()  # of a name that nobody knows: what may have been meant
+    closest: tuple[str, ...] = ()  # of an unknown name: what may have been meant
 
 
 def tell(
@@ -128,7 +128,7 @@ class _Story:
         return story if behind is None else self._while_out_of_sight(story, behind, at)
 
     def _while_out_of_sight(self, story: Explanation, broken: Break, at: float) -> Explanation:
-        """What happened behind a break was not seen from here: both are told."""
+        """What happened behind a break was not seen from here: both are reported."""
         evidence, silence_s, back_at = self.recalled.evidence(broken)
         moments = [broken.at, at, *([back_at] if back_at is not None else [])]
         return replace(
@@ -230,7 +230,7 @@ class _Story:
         )
 
     def _unheard_of(self, broken: Break | None) -> Explanation:
-        """Nobody knows that name. A break in memory is not its story, but hides whoever might know."""
+        """No node knows that name. A remembered break is not its story, but may hide a node that knows."""
         story = Explanation(
             self.about,
             self.way[0],
@@ -267,7 +267,7 @@ class _Story:
         return replace(story, summary=f"nobody knows {self.about}: {why}", now="")
 
     def _unknown(self) -> Explanation:
-        """It was there, and nobody remembers how it went."""
+        """It was there, and no node remembers how it went."""
         if self.home is None:
             summary = (
                 f"nothing is known of {self.about}: {self.host} is out of sight, and no link was given up"

@@ -1,4 +1,4 @@
-"""How a story says its numbers and names."""
+"""How an explanation writes numbers and names."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

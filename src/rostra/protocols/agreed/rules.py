@@ -33,7 +33,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 
@@ -63,19 +63,17 @@ Present = frozenset[MemberId]
 # Rules
 
 
-class Rule(Struct, frozen=True):
+class Rule(Protocol):
     """Holds, or not, for those of a list who are here."""
 
-    def holds(self, of: RuleMembers, here: Present) -> bool:
-        raise NotImplementedError
+    def holds(self, of: RuleMembers, here: Present) -> bool: ...
 
     @property
     def exclusive(self) -> Literal["yes", "no", "depends"]:
         """Of two sides of one list, does it hold for one at most? `depends`: on who is in the list."""
-        return "depends"
 
 
-class Anyhow(Rule, frozen=True):
+class Anyhow(Struct, frozen=True):
     holds_always: bool
 
     def holds(self, of: RuleMembers, here: Present) -> bool:
@@ -86,7 +84,7 @@ class Anyhow(Rule, frozen=True):
         return "no" if self.holds_always else "yes"
 
 
-class Size(Rule, frozen=True):
+class Size(Struct, frozen=True):
     """How many are here, compared with a number or with a share of the list."""
 
     sign: str
@@ -106,7 +104,7 @@ class Size(Rule, frozen=True):
         return "yes" if self.share >= Fraction(1, 2) else "no"
 
 
-class Majority(Rule, frozen=True):
+class Majority(Struct, frozen=True):
     """More than half; or exactly half, with the most senior of all."""
 
     def holds(self, of: RuleMembers, here: Present) -> bool:
@@ -118,7 +116,7 @@ class Majority(Rule, frozen=True):
         return "yes"
 
 
-class HasSenior(Rule, frozen=True):
+class HasSenior(Struct, frozen=True):
     def holds(self, of: RuleMembers, here: Present) -> bool:
         return bool(of) and of[0].id in here
 
@@ -127,7 +125,7 @@ class HasSenior(Rule, frozen=True):
         return "yes"
 
 
-class HasAddress(Rule, frozen=True):
+class HasAddress(Struct, frozen=True):
     """A member in this domain; or the one at this endpoint, the most senior if it joined twice."""
 
     address: str
@@ -143,7 +141,7 @@ class HasAddress(Rule, frozen=True):
         return "yes" if "/" in self.address else "depends"
 
 
-class HowMany(Rule, frozen=True):
+class HowMany(Struct, frozen=True):
     """Members with this attribute."""
 
     name: str
@@ -156,8 +154,12 @@ class HowMany(Rule, frozen=True):
         found = sum(each.id in here and wanted in each.attributes for each in of)
         return SIGNS[self.sign](found, self.amount)
 
+    @property
+    def exclusive(self) -> Literal["yes", "no", "depends"]:
+        return "depends"
 
-class Both(Rule, frozen=True):
+
+class Both(Struct, frozen=True):
     one: Rule
     other: Rule
 
@@ -169,7 +171,7 @@ class Both(Rule, frozen=True):
         return "yes" if "yes" in (self.one.exclusive, self.other.exclusive) else "depends"
 
 
-class Either(Rule, frozen=True):
+class Either(Struct, frozen=True):
     one: Rule
     other: Rule
 
@@ -181,14 +183,18 @@ class Either(Rule, frozen=True):
         return "no" if "no" in (self.one.exclusive, self.other.exclusive) else "depends"
 
 
-class Not(Rule, frozen=True):
+class Not(Struct, frozen=True):
     rule: Rule
 
     def holds(self, of: RuleMembers, here: Present) -> bool:
         return not self.rule.holds(of, here)
 
+    @property
+    def exclusive(self) -> Literal["yes", "no", "depends"]:
+        return "depends"
 
-class Primary(Rule, frozen=True):
+
+class Primary(Struct, frozen=True):
     """Not for the members to say: `LivingChain` does."""
 
     def holds(self, of: RuleMembers, here: Present) -> bool:

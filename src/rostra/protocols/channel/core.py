@@ -142,15 +142,15 @@ class ChannelCore:
         self._listeners: dict[tuple[Domain, Group], tuple[int, list[Domain]]] = {}  # and in which turn
         # Hosts without members, and when each was last received from.
         self._leaving: dict[tuple[Domain, Group], dict[Domain, Instant]] = {}
-        self._keys: dict[Domain, bytes] = {}  # of LANs, as their servers told us; our own among them
-        self._wide_keys: dict[Domain, bytes] = {}  # of clusters, as they told us; our own among them
+        self._keys: dict[Domain, bytes] = {}  # of LANs, as received from their servers; our own among them
+        self._wide_keys: dict[Domain, bytes] = {}  # of clusters, as received from them; our own among them
         self._groups: dict[Domain, Place] = {}  # the multicast group of each LAN in which we listen
-        self._wide_groups: dict[Domain, Place] = {}  # of clusters: ours, and others as they told us
+        self._wide_groups: dict[Domain, Place] = {}  # of clusters: ours, and others as received from them
         self._hosts: dict[Domain, ReachabilityTable] = {}  # of the clusters served here
         self.modes: dict[Domain, str] = {}  # and how they are reached
         self._working: dict[Domain, bool] = {}  # hosts: does multicast work both ways, as was last noted?
         self._probe_due: Instant = 0.0
-        self._directory: Directory | None = None  # what our agent's server told it
+        self._directory: Directory | None = None  # as received from our agent's server
         self._probe_received = 0  # the last one of that server
         self._calling = False
 
@@ -198,7 +198,7 @@ class ChannelCore:
         self._places[who] = place
 
     def located(self, lan: Domain, at: TcpAddress, key: bytes, multicast: TcpAddress | None) -> None:
-        """Another cluster told where its data channel is, what seals it, and where it listens besides."""
+        """Another cluster announced the address, the key and the multicast group of its data channel."""
         self._port.locate(lan, at)
         self._wide_keys[lan] = key
         self._wide_groups.pop(lan, None)

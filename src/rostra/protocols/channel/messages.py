@@ -33,23 +33,23 @@ WIDE: Final = Domain("**")
 """Stands for the servers of other clusters that listen where the sender's does."""
 
 
-class ChannelMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
+class ChannelStruct(Struct, frozen=True, array_like=True, tag_field="kind"):
     """About the channel itself."""
 
 
-class Call(ChannelMessage, frozen=True, tag=1):
+class Call(ChannelStruct, frozen=True, tag=1):
     """A host to its server: here I am, and this was the last `Probe` that I received; 0 if none."""
 
     heard: int = 0
 
 
-class Probe(ChannelMessage, frozen=True, tag=2):
+class Probe(ChannelStruct, frozen=True, tag=2):
     """A server to its LAN by multicast: who receives this?"""
 
     number: int
 
 
-class Directory(ChannelMessage, frozen=True, tag=3):
+class Directory(ChannelStruct, frozen=True, tag=3):
     """A server's answer to a `Call`: how this LAN is reached."""
 
     mode: str  # multicast | fanout | reflect
@@ -60,6 +60,9 @@ class Directory(ChannelMessage, frozen=True, tag=3):
     ] = ()  # where the others are
 
 
+ChannelMessage = Call | Probe | Directory
+
+
 class Datagram(Struct, frozen=True, array_like=True):
     """`source` is the host whose agent sends, or the cluster whose delegate does; `to` one host or cluster,
     or `LAN`, `ALL`, `WIDE`."""
@@ -68,7 +71,7 @@ class Datagram(Struct, frozen=True, array_like=True):
     source: Domain
     to: Domain
     messages: Annotated[tuple[Speech, ...], Meta(max_length=MESSAGES_MAX)]
-    word: Call | Probe | Directory | None = None
+    word: ChannelMessage | None = None
 
 
 class Unreadable(Struct, frozen=True):

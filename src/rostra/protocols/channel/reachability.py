@@ -3,7 +3,7 @@
     server ── Probe 7, by multicast ───────▶ every host
     server ◀── Call(heard=7), by unicast ─── a host that receives it: the server passes nothing on to it
     server ◀── Call, by multicast ────────── a host that is received: it may send by multicast
-    server ── Directory(audible=True) ─────▶ and is told so
+    server ── Directory(audible=True) ─────▶ that host
 
 Whether multicast arrives only the network knows, and it may change: a switch that forgets its listeners, a
 host behind a tunnel. So both directions are tried, for every host by itself and for as long as it is there. A
@@ -34,8 +34,8 @@ class ReachabilityTable:
         self.certain = certain
         self.probe = first + 1  # the number of the present one
         self._first = first
-        self._heard: dict[Domain, int] = {}  # the last probe that each host says it heard
-        self._called: dict[Domain, int] = {}  # after which probe each host was heard last, by whatever way
+        self._heard: dict[Domain, int] = {}  # the last probe that each host says it received
+        self._called: dict[Domain, int] = {}  # after which probe each host was last received from, by any way
         self._spoke: dict[Domain, int] = {}  # and by multicast
         self._since: dict[Domain, int] = {}  # and since when it is here
 
@@ -47,7 +47,7 @@ class ReachabilityTable:
                 known.pop(host, None)
 
     def called(self, host: Domain, heard: int, *, by_multicast: bool) -> bool:
-        """Is this news: a host that was not there, or was not heard by multicast?"""
+        """Is this new: a host that was not there, or was not received by multicast?"""
         news = host not in self._called or (by_multicast and not self.is_heard(host))
         self._called[host] = self.probe
         self._since.setdefault(host, self.probe)
@@ -67,7 +67,7 @@ class ReachabilityTable:
         return now - self._since.get(host, now) > MISSED_MAX and now - self._called.get(host, 0) <= 2
 
     def hears(self, host: Domain) -> bool:
-        """Does what is said by multicast arrive there?"""
+        """Does multicast arrive there?"""
         return self.certain or _lately(self._heard.get(host), self.probe)
 
     def is_heard(self, host: Domain) -> bool:

@@ -1,18 +1,18 @@
-"""The claims service of an agent: no member of a strong kind without a claim of that kind.
+"""The claims service of an agent: no member of a strong kind joins without a claim of that kind.
 
     JoinClaimed ──▶ Claim ──▶ the server of the scope ──▶ ClaimAnswer ──┬── our kind: the member joins
-                                                                        └── another: NotAllowed, and which
-    the last such member left ──▶ ClaimReleased, until it is answered
-    LinkUp, LinkMoved ──▶ Claim for what we hold: another kind stands by now? put the members out
+                                                                        └── another: NotAllowed names it
+    the last such member left ──▶ ClaimReleased, repeated until it is answered
+    LinkUp, LinkMoved ──▶ Claim what we hold again; if another kind stands by now, remove the members
 
-The services of strong groups give `JoinClaimed`; the member then stands in the directory with its kind, like
-any other. An uncertain claim is released: one that was not answered in time, or before our link went down,
-may have been recorded.
+The services of strong groups submit `JoinClaimed`; the member then stands in the directory with its kind,
+like any other. A claim whose fate is unknown is released: one that was not answered in time, or before our
+link went down, may have been recorded.
 
 Groups of relaxed membership with no delivery or ``fifo`` claim nothing. Where such a member meets a strong
-one, in whichever order they came, the weaker is removed: its agent gets a notice of the other, asks the
-server of the scope for the kind, by releasing what it does not hold, and trusts only that answer. A claim is
-as easily made as a join: `access` will decide which programs may make one.
+one, in whichever order they joined, the weaker is removed: its agent receives a notice of the strong member,
+asks the server of the scope for the kind (by releasing a claim that it does not hold), and trusts only that
+answer. Any program that may join may claim; the `access` service will restrict it.
 
 For a group whose scope is this host, this agent is the server of the scope.
 """
@@ -154,7 +154,7 @@ class ClaimAgent(Service):
         if not join.permanent:
             self._agent.check_may_join(group)
         if group.scope == self.host:
-            self._left(group, out)  # nobody else is told of leaves, so the last one shows now
+            self._left(group, out)  # leaves are not announced, so the last one is noticed here
         if (held := self._held(group)) is not None and held != kind:
             raise another_kind(group, held)
         if group.scope == self.host:
@@ -283,7 +283,7 @@ class ClaimAgent(Service):
     # Meeting another kind
 
     def _meet(self, now: Instant, notice: Absolute | Joined, out: list[Effect]) -> None:
-        """Members of this host are being told of strong ones, as somebody says."""
+        """A notice to members of this host lists strong members. It may be wrong: ask the scope's server."""
         group = notice.group
         if not _has_strong(notice.members) or not self._members_of(group, strong=False):
             return

@@ -4,8 +4,7 @@
     agent ◀── ClaimAnswer ─── ... the same way back ... ◀──── the kind that stands
     agent ── ClaimReleased ─▶ ... ──▶ server of the scope ── ClaimAnswer ──▶ agent
 
-They have a block of numbers of their own, beside that of relaxed membership, whose tree of servers they use:
-what a group is, is decided where its name is, and by nothing that `access` knows of.
+They have their own block of message numbers and use the tree of servers of relaxed membership.
 """
 
 from msgspec import Struct

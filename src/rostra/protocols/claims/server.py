@@ -1,16 +1,16 @@
-"""The claims service of a domain server: it decides for its own scope, and passes on what is for one above.
+"""The claims service of a domain server: it decides for its own scope, and forwards what is for one above.
 
     Claim ──▶ is it for our scope? ── no ──▶ parent; the next link is down: ClaimAnswer(UNREACHABLE)
                     │ yes
                     ├── no claim stands: make it ──┐
                     ├── the same kind stands ──────┴──▶ the host holds it ──▶ Secure ──▶ ClaimAnswer(kind)
                     └── another kind stands ─────────────────────────────────▶ Secure ──▶ ClaimAnswer(that)
-    ClaimReleased ──▶ the host holds it no more; the last holder takes the claim with it ──▶ Secure ──▶ answer
+    ClaimReleased ──▶ the host no longer holds it; with its last holder the claim ends ──▶ Secure ──▶ answer
 
 An answer is sent only when a majority of our replicas has the record it depends on: two first claims of two
-kinds are ordered in one list of changes, and every later leader has the records behind every answer.
+kinds are ordered in one log, and every later leader has the records behind every answer.
 
-**Who counts as a member.** A host whose agent the cluster's server declares dead has left, like its members
+**Which hosts hold a claim.** A host whose agent the cluster's server declares dead has left, like its members
 in all other views; the cluster's server releases the claims that it forwarded for it. A domain that is cut
 off has not left: it may have members, and its claims stay until it releases them. When a host comes back it
 claims again; if another kind stands by then, its agent removes its members.
@@ -189,7 +189,7 @@ class ClaimServer(Service):
             return []
         effects: list[Effect] = []
         if self.table.held_by(peer):
-            # In a step of its own: what others are told of the loss does not wait for our replicas.
+            # In a step of its own: notices of the loss do not wait for our replicas.
             self._lost.append(peer)
             effects.append(SetTimer(LOST, 0.0))
         groups = self.passed.pop(peer, {})

@@ -16,11 +16,11 @@ class DetectConfig(Struct, frozen=True, kw_only=True):
         ``down_after_s + min(usual lateness of this peer + own lateness, heartbeat_interval_s - tick_s)``.
         With the tick that looks, a dead peer is down within ``down_after_s + heartbeat_interval_s`` of time
         in which our own loop was running (C-029). The spec's configuration table calls this field
-        `suspect_after_s`. Default 4.0, lan 1.0. Raising it: longer stalls cost nobody anything, real
+        `suspect_after_s`. Default 4.0, lan 1.0. Raising it: longer stalls have no effect, real
         failures are reported later.
     `suspect_phi`
         A peer is suspected when phi of its silence reaches this. 8 means about ``mean + 5.6 deviations``: on
-        a calm link 1.6 s in wan, 0.5 s in lan; at the latest at ``0.75 * down_after_s``, so that nobody is
+        a calm link 1.6 s in wan, 0.5 s in lan; at the latest at ``0.75 * down_after_s``, so that no peer is
         given up without having been suspected. Default 8.0. Raising it: fewer and later suspicions. Nothing
         is lost by one.
     `deviation_min_s`
@@ -34,7 +34,7 @@ class DetectConfig(Struct, frozen=True, kw_only=True):
         How fast our own lateness is forgiven. Default 10.0, lan 2.0. Raising it: longer caution after we were
         late.
     `program_ping_after_s`
-        A program that said nothing for this long is pinged (the spec's `endpoint_probe_s`; here local
+        A program that was silent for this long is pinged (the spec's `endpoint_probe_s`; here local
         programs are pinged too, so that a stall is seen). Default 0.5. Raising it: fewer wake-ups of idle
         programs, later suspicion.
     `program_suspect_s`

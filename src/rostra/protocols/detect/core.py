@@ -45,7 +45,7 @@ class Detector:
         self.rhythm = Rhythm(config.heartbeat_interval_s)
 
     def begin(self, now: Instant) -> None:
-        """The peer was heard for the first time in a new epoch."""
+        """The first sign of life of the peer in a new epoch."""
         self._heard_at = self._sampled_at = now
         self._longest_gap_s = 0.0
 
@@ -56,7 +56,7 @@ class Detector:
         self._heard_at = now
 
     def ticked(self, now: Instant, late_s: float) -> None:
-        """Time passed; of it, our own loop was away for `late_s`, which is nobody's silence but ours."""
+        """Time passed; of it, our own loop was late by `late_s`, which is no silence of the peer."""
         if late_s > 0.0 or self.own_lateness_s > 0.0:
             elapsed_s = now - self._ticked_at
             self.own_lateness_s = lateness_after(
@@ -72,7 +72,7 @@ class Detector:
             self._sampled_at = now
 
     def stepped_back(self, now: Instant) -> None:
-        """Our clock jumped back: nothing can have been heard later than now."""
+        """Our clock jumped back: nothing can have arrived later than now."""
         self._heard_at = min(self._heard_at, now)
         self._sampled_at = min(self._sampled_at, now)
         self._ticked_at = now
@@ -89,7 +89,7 @@ class Detector:
         return PeerVerdict.ALIVE
 
     def silence_s(self, now: Instant) -> float:
-        """Since anything was heard, our own absences left out."""
+        """Since anything arrived, our own absences left out."""
         return now - self._heard_at
 
     def phi(self, now: Instant) -> float:

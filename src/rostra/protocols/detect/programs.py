@@ -33,7 +33,7 @@ class ProgramHeard(Event, frozen=True):
 
 
 class ProgramClosed(Event, frozen=True):
-    """Its connection is gone, whoever closed it; nothing is left to watch."""
+    """Its connection is closed, by either end; nothing is left to watch."""
 
     program: Program
 
@@ -48,7 +48,7 @@ class ProgramEvidence(Struct, frozen=True):
     """What the suspicion of a program rests on."""
 
     at: float  # on the agent's clock
-    quiet_s: float  # since anything was heard
+    quiet_s: float  # since anything arrived
     unanswered_s: float  # since the ping
     suspect_s: float
     down_after_s: float

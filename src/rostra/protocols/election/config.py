@@ -8,7 +8,7 @@ from rostra.errors import BadInput
 class ElectionConfig(Struct, frozen=True, kw_only=True):
     """How soon the replicas of a server agree on another leader. The defaults are the `lan` profile: replicas
     of one server are usually at one site. A seat's `rank` is its place among the seats in the order of their
-    names, from 0 on; one that has taken part before, and follows nobody since it
+    names, from 0 on; one that has taken part before, and follows no leader since it
     started or resigned, comes after all others.
 
     `stand_after_s`

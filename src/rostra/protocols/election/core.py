@@ -126,14 +126,14 @@ STAND: Final[TimerKey] = ("election", "stand")
 
 CHANGES_PER_TERM: Final = 1 << 10
 """Versions between those of one term and those of the next. A leader with more changes takes up some of the
-next terms' versions; whoever stands after it takes a term beyond them."""
+next terms' versions; the next candidate takes a term beyond them."""
 
 
 class Ballot(Struct, frozen=True):
     """What must survive a restart: the latest term we took part in, and whom we voted for in it."""
 
     term: int = 0
-    vote: str = NOBODY  # a seat; nobody if we follow a leader whom others elected
+    vote: str = NOBODY  # a seat; `NOBODY` if we follow a leader whom others elected
 
 
 SEAT: Final = ServiceName["SeatCore"]("election seat")
@@ -173,10 +173,10 @@ class SeatCore(Service):
         self.kept: dict[Domain, int] = {}  # while we lead: who has which version of ours
         self.parts: tuple[KeyedRecord, ...] | None = None  # while we follow: of all records, until the last
         self.based = False  # while we follow: all records were once our leader's
-        self.committed = 0  # while we lead: told to the driver
+        self.committed = 0  # while we lead: reported to the driver
         self._rank = self.seats.index(me)
         self._tried = False  # to be elected, and in vain, since we lost the last leader
-        self._behind = ballot.term > 0  # somebody leads or led, and we know nothing of it in this life
+        self._behind = ballot.term > 0  # there is or was a leader, of which we know nothing in this life
         self._majority = len(self.seats) // 2 + 1
         self._floor = floor
         self._clock_ms = floor

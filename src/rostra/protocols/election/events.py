@@ -20,7 +20,7 @@ class Begun(Event, frozen=True):
 
 class Clock(Event, frozen=True):
     """What time it is, in milliseconds since 1970: terms come from clocks, and are compared with ours. To be
-    told from time to time; before the first, it is the time at which the seat's life began."""
+    given from time to time; before the first, it is the time at which the seat's life began."""
 
     at_ms: int
 

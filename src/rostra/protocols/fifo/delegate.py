@@ -72,6 +72,7 @@ from rostra.protocols.flow.messages import (
     Below,
     Data,
     Epoch,
+    ForwardingTree,
     Have,
     Heartbeat,
     Nak,
@@ -79,7 +80,6 @@ from rostra.protocols.flow.messages import (
     Report,
     Status,
     Stream,
-    Tree,
 )
 from rostra.protocols.flow.tree import Forwarding
 from rostra.protocols.relaxed import requests as ns
@@ -430,7 +430,7 @@ class DelegateCore:
                     self._peer_active(message.cut.lan)
             case _, DelegateMoved(_, lan, _, _, address):
                 self._locate(lan, address)
-            case _, Tree():
+            case _, ForwardingTree():
                 self.planner.hear(lan_of(source), message)
             case _, Distances(_, lan, round_trips):
                 if self.peers.delegate(lan) is None:

@@ -7,10 +7,10 @@
     Start_Sync, Sync_Reply    StartSync, SyncReply     control
     View_Id, Cut_Reply        ViewId, CutReply         control
     Cut_Request, Cut_Reply    CutRequest, CutReply     control
-    (none)                    DelegateMoved, Tree,     control
-                              Distances, Excluded,
-                              NotListed, Mirror,
-                              MirrorAsked
+    (none)                    DelegateMoved,           control
+                              ForwardingTree, Distances,
+                              Excluded, NotListed,
+                              Mirror, MirrorAsked
     (the data protocol)       `flow/messages.py`       data: datagrams that may be lost, doubled, reordered
 
 `Submit` and `Submit_Ack` of the specification are `Data` and `Heartbeat` between a submitter and its delegate
@@ -44,13 +44,13 @@ from rostra.names.checks import check_of
 from rostra.protocols.flow.messages import (
     ControlMessage,
     Epoch,
+    ForwardingTree,
     Have,
     Moment,
     Run,
     Seconds,
     Stamped,
     Stream,
-    Tree,
 )
 from rostra.protocols.links.packets import KEY_BYTES_MAX
 
@@ -241,7 +241,7 @@ Control = (
     | CutRequest
     | CutReply
     | DelegateMoved
-    | Tree
+    | ForwardingTree
     | Distances
     | Excluded
     | NotListed

@@ -14,7 +14,7 @@ from rostra.protocols.fifo.messages import (
     is_delegate,
 )
 from rostra.protocols.fifo.voice import lan_of
-from rostra.protocols.flow.messages import Tree
+from rostra.protocols.flow.messages import ForwardingTree
 
 
 def may_say(to: Domain, source: Endpoint, message: Control) -> bool:
@@ -34,6 +34,6 @@ def may_say(to: Domain, source: Endpoint, message: Control) -> bool:
                 and all(lan_of(entry.endpoint) == lan for entry in entries)
                 and all(parent(host) == lan for host, _ in floors)
             )
-        case ViewId() | Tree():
+        case ViewId() | ForwardingTree():
             return is_delegate(source)
     return False

@@ -17,7 +17,7 @@ from rostra.names import Domain
 from rostra.protocols.fifo.messages import Distances
 from rostra.protocols.fifo.relays import Relays
 from rostra.protocols.fifo.voice import StepContext, delegate_of
-from rostra.protocols.flow.messages import Tree
+from rostra.protocols.flow.messages import ForwardingTree
 from rostra.protocols.flow.tree import Forwarding, Links, order, plan
 
 
@@ -104,7 +104,7 @@ class Planner:
         if before is not None and (before.links, before.version) == (links, version):
             return
         version += 1
-        tree = Tree(self._voice.group, version, self._voice.lan, links)
+        tree = ForwardingTree(self._voice.group, version, self._voice.lan, links)
         for lan in sorted(self._forwarding.present):
             self._voice.say(delegate_of(lan), tree)
         self._use(tree)
@@ -121,7 +121,7 @@ class Planner:
         else:
             self._voice.say(delegate_of(lan), tree)
 
-    def hear(self, source: Domain, tree: Tree) -> None:
+    def hear(self, source: Domain, tree: ForwardingTree) -> None:
         self.versions = max(self.versions, tree.version)
         before = self._forwarding.tree
         if order(tree) > order(before):
@@ -133,12 +133,12 @@ class Planner:
         else:
             # Of two sides that have found each other: the next tree keeps what it can of both.
             self._other_links = tree.links
-            self._voice.ignore("Tree", "older tree")
+            self._voice.ignore("ForwardingTree", "older tree")
             if before is not None and order(tree) < order(before) and source == tree.coordinator:
                 self._voice.say(delegate_of(source), before)
         self.soon()
 
-    def _use(self, tree: Tree) -> None:
+    def _use(self, tree: ForwardingTree) -> None:
         """Use the new links at once and the old ones for a while longer: overlap costs duplicates, which are
         dropped; a hole between them would cost repairs (TX-20)."""
         before = self._forwarding.tree

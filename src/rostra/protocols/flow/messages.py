@@ -67,7 +67,7 @@ class ControlMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
     group: Group
 
 
-class Tree(ControlMessage, frozen=True, tag=8):
+class ForwardingTree(ControlMessage, frozen=True, tag=8):
     """From the coordinator: which delegates forward data to each other."""
 
     version: Number

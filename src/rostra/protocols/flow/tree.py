@@ -22,7 +22,7 @@ from math import inf
 from typing import Final
 
 from rostra.names import Domain
-from rostra.protocols.flow.messages import Tree
+from rostra.protocols.flow.messages import ForwardingTree
 
 Links = tuple[tuple[Domain, Domain], ...]
 """Each link once, the smaller name first; sorted."""
@@ -178,7 +178,7 @@ def reached(links: Links, me: Domain, present: set[Domain]) -> set[Domain]:
     return found
 
 
-def order(tree: Tree | None) -> tuple[int, Domain]:
+def order(tree: ForwardingTree | None) -> tuple[int, Domain]:
     """Of two trees the higher one counts (X-070)."""
     return (0, Domain("")) if tree is None else (tree.version, tree.coordinator)
 
@@ -188,7 +188,7 @@ class Forwarding:
 
     def __init__(self, me: Domain) -> None:
         self.me = me
-        self.tree: Tree | None = None
+        self.tree: ForwardingTree | None = None
         self.old: Links = ()  # links of the tree before, still in use for a while (TX-20)
         self.present: set[Domain] = set()  # the other delegates
         self._neighbours: tuple[Domain, ...] | None = None

@@ -1,1 +1,1 @@
-"""An agent's programs: their sessions, what they hold, and what each is told."""
+"""An agent's programs: their sessions, quotas, requests and notices."""

@@ -1,12 +1,12 @@
-"""Letting a program into a group with delivery: it joins, and asks at once which kind of group it is.
+"""Admission of a program to a group with delivery: it joins, and asks at once which kind of group it is.
 
     Enter ──┬── JoinAsked ──▶ Done ────────────┬── both: the program is answered
-            └── Resolve ──▶ who is in it ──────┘
-                               └── others, and none of them speaks: it leaves, and is refused
+            └── Resolve ──▶ its members ───────┘
+                               └── others, of which none has delivery: it leaves, and is refused
 
-A group is of the kind that its first member chose, and only a list of its members tells which that is. Asking
-before joining would cost every join a round trip to the farthest cluster, and nearly always for nothing.
-Others of this host that are just `entering` do not count: what the group is, is not theirs to say yet.
+The first member chooses the kind of a group, and only its member list shows which that is. Asking before
+joining would cost every join a round trip to the farthest cluster, and nearly always in vain. Other programs
+of this host that are still `entering` do not count: they have not chosen the kind either.
 """
 
 from collections.abc import Callable

@@ -39,8 +39,8 @@ class FrontConfig(Struct, frozen=True):
         Joins that are gathered for one notice. Raising it: longer turns when a crowd joins, and fewer
         notices.
     `kind_within_s`
-        How long to ask what kind of group it is that a program wants to speak in. If nobody answers in time,
-        it is let in: whoever cannot be asked cannot be disturbed either.
+        How long to ask what kind of group it is that a program wants to speak in. Without an answer in
+        time it is let in: members that cannot be asked cannot be disturbed either.
     """
 
     limits: ShareLimits = ShareLimits()

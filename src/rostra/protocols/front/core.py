@@ -1,21 +1,21 @@
-"""The front of one node: what its programs ask goes to its stack, what the stack says goes to them.
+"""The front of one node: requests of its programs go to its stack, answers and notices go to the programs.
 
     program ══ ProgramLink ══ ProgramSession ┐              ┌── Asked, JoinAsked, Submitted ──▶ ┌───────┐
     program ══ ProgramLink ══ ProgramSession ┼── FrontCore ─┤                                   │ stack │
     program ══ ProgramLink ══ ProgramSession ┘              └◀── Answer, Tell, Deliver ──────── └───────┘
 
-One session per program, any number of endpoints in it. Everything that a program is told in one turn leaves
-at its end. A program that dies is known by its connection, at once; one that lives and says nothing is
-pinged (`detect/programs.py`). What a session may hold is decided by `shares.py`, who may enter a group with
-delivery by `admission.py`, what slow readers miss by `session.py`, what watchers are told by `watching.py`.
+One session per program, any number of endpoints in it. All that a program is sent in one turn leaves at the
+turn's end. The death of a program closes its connection and is known at once; one that is silent is pinged
+(`detect/programs.py`). Quotas are in `shares.py`, admission to groups with delivery in `admission.py`, slow
+readers in `session.py`, watchers in `watching.py`.
 
-Joins of one turn are gathered, so that members of a host are told of them by one notice. Programs that are
+Joins of one turn are gathered, so that the members on this host get one notice of them. Programs that are
 lost leave their groups at the end of the turn, or in the next ones if it is long.
 
-The driver has the connections, or the simulated programs. It calls a session when its program says something
-or is gone, and this core with what the stack orders; what is decided it does through `FrontPort` and
-`ProgramLink`. `tell`, `answer`, `deliver` and a session's `arrived` are called for every run, notice and
-frame: nothing stands between them and the link.
+The driver has the connections, or the simulated programs. It calls a session when its program sends something
+or is gone, and this core with the effects of the stack; this core acts through `FrontPort` and `ProgramLink`.
+`tell`, `answer`, `deliver` and a session's `arrived` are called for every run, notice and frame: nothing
+stands between them and the link.
 """
 
 from collections import deque
@@ -100,13 +100,13 @@ class FrontCore:
         self.path = path
         self.config = config
         self.draining = False
-        self.held_back = False  # nobody is read: the domain does not keep up
+        self.held_back = False  # no program is read: the domain does not keep up
         self.by_number: dict[int, ProgramSession] = {}
         self.shares = Shares(config.limits, own_uid)
         self.full: dict[ProgramSession, int] = {}  # those that do not read: what was unread at the last tick
         self.read_until: dict[int, int] = {}  # by program: the number of the last event that it knows
         self._places: dict[Endpoint, tuple[ProgramSession, int]] = {}
-        self._routes: dict[int, _Route] = {}  # by the identity of the endpoints told; see `_route`
+        self._routes: dict[int, _Route] = {}  # by the identity of the tuple of endpoints; see `_route`
         self._watch = ProgramWatch(detect)
         self._pinged: set[int] = set()  # those that owe us a sign of life
         self._numbered = FRONTS_OWN
@@ -300,7 +300,7 @@ class FrontCore:
             session.tell(numbers, notice)
 
     def _route(self, endpoints: tuple[Endpoint, ...]) -> "_Route":
-        """Who hears what is told to these, program by program. A group's followers are the same tuple until
+        """The programs of these endpoints, with their numbers. A group's followers are the same tuple until
         one of them comes or goes, so this is found out once for many notices."""
         told: dict[ProgramSession, list[int]] = {}
         for endpoint in endpoints:
@@ -402,7 +402,7 @@ class FrontCore:
     def enter(
         self, session: ProgramSession, token: int, endpoint: Endpoint, enter: Enter, *, is_new: bool
     ) -> None:
-        """Let it in if the group is one with delivery, or nobody's yet: the choice is the group's. It joins
+        """Let it in if the group is one with delivery, or is empty yet: the choice is the group's. It joins
         while we ask (`admission.py`)."""
         group = enter.group
         refusal: RostraError | None = None
@@ -500,7 +500,7 @@ class FrontCore:
                 session.go_on()
 
     def is_spoken_in(self, group: Group) -> Denied | None:
-        """Why nobody can join this group without delivery, as far as is known on this host."""
+        """Why this group cannot be joined without delivery, as far as is known on this host."""
         host = self.port.stack.find(HOST)
         if host is None or group not in host.members:
             return None
@@ -532,7 +532,7 @@ class FrontCore:
         if self.watching is not None:
             self.watching.tick()
         for session, unread in self.full.items():
-            # We read nothing of it, not even answers to pings; but whoever takes what we wrote lives.
+            # We read nothing of it, not even answers to pings; but a program that reads what we wrote lives.
             self.full[session] = session.link.unread_bytes
             if self.full[session] < unread:
                 self.heard(session)

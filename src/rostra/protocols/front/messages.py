@@ -1,13 +1,13 @@
-"""What a program and the front of its agent say to each other, as the front understands it.
+"""The messages between a program and the front of its agent.
 
     program ── Ask, Submit, Reading, Ping, Pong, Goodbye ──▶ front
     program ◀── Answered, Told, Ping, Pong, Goodbye ──────── front
 
-What else is in a connection between the two (`wire/programs.py`) is for their drivers: the handshake, frames
-around many of these, and memory that both share.
+The rest of a connection between the two (`wire/programs.py`) concerns their drivers: the handshake, frames
+around many of these, and shared memory.
 
 An endpoint is named by its **number**: the incarnation in ``eu.paris.h3/web-1#7`` is unique on its host for
-ever, so 7 says it all. `NO_ENDPOINT` stands in the place of one in requests that need none, such as `Open`.
+ever, so 7 is enough. `NO_ENDPOINT` takes its place in requests that need none, such as `Open`.
 """
 
 from typing import Annotated, Final
@@ -18,7 +18,7 @@ from rostra.errors import RostraError
 from rostra.names import Group
 from rostra.names.checks import Moment, Natural
 from rostra.protocols.fifo.requests import Enter, Exit
-from rostra.protocols.relaxed.requests import AnyAnswer, AnyNotice, Denied
+from rostra.protocols.relaxed.requests import AnyAnswer, AnyNotice, Denied, denied
 from rostra.protocols.relaxed.requests import AnyRequest as AnyResolveRequest
 
 NO_ENDPOINT: Final = 0
@@ -51,7 +51,7 @@ class BadAsk(Struct, frozen=True):
 
     def denial(self) -> Denied:
         """The answer that it gets."""
-        return Denied(self.error.code, self.error.what, self.error.fix, self.error.retriable)
+        return denied(self.error)
 
 
 class ProgramItem(Struct, frozen=True, array_like=True, tag_field="kind"):

@@ -1,4 +1,4 @@
-"""What the front needs of the driver it runs in: one port for all programs, and one link to each."""
+"""What the front needs of its driver: one port for all programs, and one link to each."""
 
 from collections.abc import Callable
 from enum import IntFlag
@@ -57,7 +57,7 @@ class ProgramLink(Protocol):
         """Messages will come by the thousand."""
 
     def left(self, group: Group) -> None:
-        """The program is no longer given what is said in this group, and must not be able to read it."""
+        """The program gets no more messages of this group, and must not be able to read any."""
 
     def take(self, item: Any) -> RostraError | None:
         """Something that is not for the front; or what the program did wrong."""

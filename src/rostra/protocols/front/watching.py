@@ -1,10 +1,10 @@
-"""What programs watch, the agent itself follows: with an endpoint of its own, once for each group.
+"""Watches of programs: the agent follows each watched group once, with an endpoint of its own.
 
     program ── Watch ──▶ Watching ── Watch, as the agent's own endpoint ──▶ node
-            ◀── Snapshot, Changed ── Watches ◀── what that endpoint is told ──┘
+            ◀── Snapshot, Changed ── Watches ◀── notices to that endpoint ────┘
 
-The endpoint is opened when the first program watches something. What it is told goes to `Watches`, which
-numbers it, remembers it and tells all who watch.
+The endpoint is opened with the first watch. Its notices go to `Watches`, which numbers them, keeps the
+latest, and sends them to all watchers.
 """
 
 from typing import TYPE_CHECKING, Any, Final
@@ -69,7 +69,7 @@ class WatchTable:
         self.watches.gone(self._front.port.now, watcher)
 
     def hear(self, notice: Any) -> None:
-        """Our own endpoint was told this."""
+        """A notice to our own endpoint."""
         self._front.carry_out(self.watches.told(notice))
 
     def skipped(self, watcher: Endpoint, group: Group, number: int) -> list[Effect]:

@@ -21,7 +21,7 @@ class LinkConfig(Struct, frozen=True, kw_only=True):
         Defaults 0.2 and 5.0, lan 0.1 and 1.0. Raising them: slower merges, less load while cut.
     `queue_messages_max`
         Messages submitted and not acknowledged; one more ends the epoch (C-180). It must hold what a
-        neighbour is told at link-up (one message per group with members below) and what is said during
+        neighbour is sent at link-up (one message per group with members below) and during
         `detect.down_after_s`. Default 250,000. Raising it: a slow neighbour may cost more memory, about 0.5
         KB per message, before it is given up.
     `queue_bytes_max`
@@ -38,7 +38,7 @@ class LinkConfig(Struct, frozen=True, kw_only=True):
         (64 KiB) that is half of what the wire takes in one packet. Raising it: bigger frames, so that a
         heartbeat behind one waits longer; above 1000, packets that cannot be sent.
     `acknowledge_messages`
-        Received messages that are acknowledged at once if no other packet of ours said so since; fewer wait
+        Received messages that are acknowledged at once if no other packet of ours did since; fewer wait
         for the next tick. At most `window_packets_max`, or the window could stand still. Default 128. Raising
         it: fewer packets under one-way load, more kept by the sender.
     `resend_after_s`
@@ -47,7 +47,7 @@ class LinkConfig(Struct, frozen=True, kw_only=True):
         exceed a round trip and a tick: see `over_datagrams`. Raising it: slower repair, fewer needless
         copies.
     `failover_grace_s`
-        How long a neighbour that has replicas may be down before anybody is told (C-162): one of them is
+        How long a neighbour that has replicas may be down before it is announced (C-162): one of them is
         expected to take its place. Counts for no other neighbour. Default 3.0. Raising it: more time for a
         takeover, later news of a real failure.
     """

@@ -38,13 +38,13 @@ from rostra.names import Domain
 from rostra.protocols.detect.core import Detector, PeerVerdict
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.events import (
+    BatchSubmitted,
     ChannelClosed,
     ChannelOpened,
     LinkEvidence,
     PacketArrived,
     Removed,
     Stopped,
-    Submitted,
     Suspected,
     Ticked,
     Transmit,
@@ -139,7 +139,7 @@ class Link:
 
     @property
     def drained(self) -> bool:
-        """The peer has everything we said, as far as it ever will."""
+        """The peer has everything we sent, as far as it ever will."""
         return not isinstance(self.state, Together) or self.state.queued == 0
 
     @property
@@ -165,7 +165,7 @@ class Link:
         match event:
             case PacketArrived(packet=packet):
                 return self._arrived(now, packet)
-            case Submitted(messages):
+            case BatchSubmitted(messages):
                 return self._submitted(now, messages)
             case Ticked(late_s):
                 return self._ticked(now, late_s)
@@ -264,7 +264,7 @@ class Link:
             reports += began
         self._acknowledged(now, state, hello.received, reports)
         if self._channel_open and not (state.flowing and state.in_flight and state.resumed_at == now):
-            # The peer has a new channel, or has not heard us yet; either way it may lack what we sent.
+            # The peer has a new channel, or has received nothing yet; either way it may lack what we sent.
             # For hellos that come at once it is sent once.
             self._resume(now, state, reports)
         return reports
@@ -285,7 +285,7 @@ class Link:
             return OLD_EPOCH
         return None
 
-    # What is said
+    # Sending
 
     def _submitted(self, now: Instant, messages: tuple[object, ...]) -> list[Report]:
         state = self.state
@@ -337,7 +337,7 @@ class Link:
             self._pump(now, state, reports)
 
     def _resume(self, now: Instant, state: Together, reports: list[Report]) -> None:
-        """The peer has just told how far it got: send the rest again, then what waited, then a beat."""
+        """The peer has just acknowledged: send the rest again, then what waited, then a beat."""
         state.flowing = True
         state.progress_at = state.resumed_at = now
         reports.extend(Transmit(self.peer, data) for data in state.in_flight)
@@ -466,14 +466,14 @@ class Link:
         return [Removed(because, evidence), LinkDown(self.peer, because)]
 
     def wait_no_more(self) -> None:
-        """The core is told that the last epoch ended. What we said before is void, so that the peer does not
-        take our word for it that nobody was told."""
+        """The core gets `LinkDown` for the last epoch. Our earlier `Hello.awaiting` is void, so that the peer
+        does not believe that the end was not announced here."""
         if self.awaiting and isinstance(self.state, Apart):
             self._mine += 1
             self.awaiting = False
 
     def _end(self, now: Instant, what: str) -> list[Report]:
-        """Leave, and say so if anybody may hear it; a peer that said goodbye is not there to listen."""
+        """Leave the epoch, and tell the peer, unless it has closed the link itself."""
         reports = self._leave(now, what)
         if self._channel_open and what != "closed":
             reports.append(Transmit(self.peer, self._hello()))

@@ -1,6 +1,6 @@
 """Events that a driver gives to a link, and effects and reports that it returns.
 
-    driver ── ChannelOpened, ChannelClosed, PacketArrived, Ticked, Submitted, Stopped ──▶ link
+    driver ── ChannelOpened, ChannelClosed, PacketArrived, Ticked, BatchSubmitted, Stopped ──▶ link
     driver ◀── Transmit, Suspected, Trusted, Removed, Ignored; LinkUp, LinkDown, Received ── link
 
 `LinkUp`, `LinkDown` and `Received` are reports for the core above, in the order in which it must see them.
@@ -33,7 +33,7 @@ class PacketArrived(Event, frozen=True):
     packet: AnyPacket
 
 
-class Submitted(Event, frozen=True):
+class BatchSubmitted(Event, frozen=True):
     """The core above wants these messages at the peer, in this order, as one batch."""
 
     messages: tuple[object, ...]
@@ -56,7 +56,7 @@ class LinkEvidence(Struct, frozen=True):
     accuser: Domain
     accused: Domain
     at: float  # on the accuser's clock
-    silence_s: float  # since anything was heard
+    silence_s: float  # since anything arrived
     expected_s: float  # the usual time between two signs of life, as observed
     phi: float  # accrued suspicion at that moment
     phi_threshold: float
@@ -73,7 +73,7 @@ class Suspected(Observation, frozen=True):
 
 
 class Trusted(Observation, frozen=True):
-    """A suspected peer was heard of again in time."""
+    """A sign of life of a suspected peer came in time."""
 
     peer: Domain
     after_s: float

@@ -18,7 +18,7 @@ from rostra.names import Domain
 from rostra.names.checks import Natural, check_path_if_any
 
 NOBODY: Final = 0
-"""The session of a peer that was not heard of yet."""
+"""The session of a peer from which nothing has arrived yet."""
 
 SESSIONS_PER_LIFE: Final = 1 << 20
 """Sessions of one incarnation; the next one starts above them all. Incarnations are below 2**43."""
@@ -47,7 +47,7 @@ class Hello(Packet, frozen=True, tag=1):
     to: Annotated[Domain, check_path_if_any] = Domain("")
     # A cluster's server to its hosts: what seals their datagrams. The link does not read it.
     key: Annotated[bytes, Meta(max_length=KEY_BYTES_MAX)] = b""
-    awaiting: bool = False  # nobody on my side was told that the last epoch ended: one of us has replicas
+    awaiting: bool = False  # my side has not announced the end of the last epoch: one of us has replicas
 
     def ahead_ms(self, clock_ms: int) -> int:
         """By how much its numbers are ahead of our clock: more than `AHEAD_MS_MAX` cannot be true."""

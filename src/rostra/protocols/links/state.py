@@ -38,7 +38,7 @@ class Together:
     )
 
     def __init__(self, now: Instant, *, flowing: bool) -> None:
-        # A new channel carries data only once the peer said on it how far it got.
+        # A new channel carries data only once the peer has acknowledged on it how far it got.
         self.flowing = flowing
         self.suspected = False
         self.sent_at: Instant = now
@@ -56,10 +56,10 @@ class Together:
 
         self.received = 0  # the peer's last data packet that was handed up
         self.early: dict[int, Data] = {}  # came before their turn
-        self.owed = 0  # messages received since we last told the peer so
+        self.owed = 0  # messages received since our last acknowledgement
 
 
 class LinkClosed:
-    """We said goodbye; this end of the link does nothing any more."""
+    """We sent `Bye`; this end of the link does nothing any more."""
 
     __slots__ = ()

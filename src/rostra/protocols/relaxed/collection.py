@@ -1,23 +1,23 @@
-"""Open collections: requests that were forwarded and are not fully answered yet.
+"""Open collections: resolve requests that a server has forwarded and that are not fully answered yet.
 
-    Question(id, source) ──▶ Collection ◀── replies, joins, leaves, failures; until nobody is waited for
+    Question(id, source) ──▶ Collection ◀── replies, joins, leaves, failures, until no neighbour is awaited
                                  │
                                  └──▶ ResolveReply to each source, or the end of a merge
 
 A **collection** gathers the members of one group from one side of the server (Congress's open resolve
-requests). It waits for the neighbours that were asked. What happens meanwhile on its side corrects it:
-whoever is on that side and owes no answer counts, asked or not, because the side is a rule and not a list
-of who was there when the request was forwarded (C-119, C-128, T-25). A neighbour that still owes its answer
-does not count: its answer is authoritative, and a join that arrives before it may belong to an interest
+requests). It waits for the neighbours that were asked, and applies the notices that arrive from its side
+meanwhile. A join counts if its neighbour is on that side, whether it was asked or not: the side is a rule and
+not a list of the neighbours at the time of the request (C-119, C-128, T-25). While a neighbour owes its
+answer its notices do not count: the answer is authoritative, and an earlier join may belong to an interest
 that has ended since (C-129, T-26).
 
-A **question** is a request that was accepted and is owed one reply. It rests on one collection; at a cluster
-on two, one for the other agents and one for the world outside, because only the outer one may be shared: the
-agents answer each other, so what was collected for one of them lacks its own members (C-174, T-47).
+A **question** is a request that was accepted and is owed one reply. It depends on one collection; at a
+cluster on two, one of the other agents and one of the world outside. Only the outer one may be shared: agents
+answer each other, so what was collected for one agent lacks that agent's own members (C-174, T-47).
 
-A neighbour may have a few questions about one group forwarded at a time; what it asks meanwhile **waits**,
-and is then forwarded as one. Each answer is collected after it was asked for, as always, and one neighbour's
-questions cost the others no more than that.
+Per group, only a few questions of one neighbour are forwarded at a time; its further ones **wait**, and are
+then forwarded as one. A collection starts after the question that it answers, so no answer is stale, and the
+load that one neighbour causes for the others is bounded.
 """
 
 from collections import Counter
@@ -101,7 +101,7 @@ class Collection:
             del self.members[endpoint]
 
     def lose(self, part: Part) -> None:
-        """Forget everybody in this part of the world."""
+        """Drop the members in this part of the world."""
         if self.members:
             self.members = {
                 endpoint: member for endpoint, member in self.members.items() if not part.covers(endpoint)
@@ -167,7 +167,7 @@ class Collections:
             part.questions.append(question)
 
     def drop(self, question: Question) -> list[Collection]:
-        """Forget a question; the collections that nobody needs any more, for the caller to close."""
+        """Forget a question; return the collections without any question, for the caller to close."""
         del self.questions[question.id]
         self._no_longer(question.source, 1)
         about = (question.source, question.parts[0].group)

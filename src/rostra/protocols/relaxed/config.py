@@ -42,9 +42,9 @@ class RelaxedConfig(Struct, frozen=True):
     back every `life_refresh_s`."""
 
     life_refresh_s: float = 10.0
-    """How often a watched life is asked about again. A death is told at once by the dead endpoint's own
-    agent; this bounds how long it takes to notice that this agent itself is gone or cut off, unless a
-    failure notice said so before: `life_missed_max + 2` times `life_refresh_s` at most. Raising it saves
+    """How often a watched life is asked about again. The dead endpoint's own agent reports a death at once;
+    this bounds how long it takes to notice that this agent itself is gone or cut off, unless a failure
+    notice comes first: `life_missed_max + 2` times `life_refresh_s` at most. Raising it saves
     messages and notices later."""
 
     life_missed_max: int = 1
@@ -52,7 +52,7 @@ class RelaxedConfig(Struct, frozen=True):
     longer delays and notices later."""
 
     life_forget_s: float = 60.0
-    """An agent that has not asked again about a life for this long is told about it no more. Keep it above
+    """An agent that has not asked again about a life for this long gets no more reports of it. Keep it above
     twice the largest `life_refresh_s` in the world; raising it keeps a crashed agent's questions longer."""
 
     inquiry_deadline_s: float = 2.0
@@ -84,7 +84,7 @@ class RelaxedConfig(Struct, frozen=True):
 
     watch_linger_s: float = 30.0
     """How long a group is followed and remembered after its last watcher has gone. Raising it gives programs
-    more time to come back, while changes nobody reads still travel to this host."""
+    more time to come back, while changes without a reader are still sent to this host."""
 
     watch_idle_max: int = 256
     """Groups that are remembered without a watcher; the one that has been waiting longest goes first."""

@@ -1,35 +1,36 @@
-"""The domain server: one per domain, a router for membership that stores none.
+"""The domain server: one per domain. It routes membership and stores none.
 
-    Received ── EndpointsJoined, EndpointLeft ────▶ correct open collections, pass on to whoever wants ALL
-                DomainFailed ─────────────────────▶ the same, each neighbour only its own groups
-                InterestChanged, SyncDone ────────▶ the interest table; tell what changed
-                ResolveRequest ───────────────────▶ open a collection, ask whoever may have members
-                ResolveReply ─────────────────────▶ the collection; answer when nobody is waited for
+    Received ── EndpointsJoined, EndpointLeft ────▶ open collections; the neighbours with interest ALL
+                DomainFailed ─────────────────────▶ the same, to each neighbour for its own groups only
+                InterestChanged, SyncDone ────────▶ the interest table; announce what changed in it
+                ResolveRequest ───────────────────▶ open a collection, ask neighbours that may have members
+                ResolveReply ─────────────────────▶ its collection; answer when no neighbour is awaited
                 Routed, Undeliverable, Life*,
-                Inquiry, Report ──────────────────▶ the next hop on the unique path (`routing`)
+                Inquiry, InquiryReply ────────────▶ the next hop on the unique path (`routing`)
                 RegistryTold ─────────────────────▶ disk and children
-    LinkDown ─────▶ tell those who shared groups with that side; stop waiting for it; forget what it said
-    LinkUp ───────▶ of a child: it does the work. Of a sibling or parent: tell interest, merge both ways
-    LinkMoved ────▶ the same, and nobody is told of a loss: what was asked of it is asked again
+    LinkDown ─────▶ notify neighbours that shared groups with that side; stop waiting for it; drop its entries
+    LinkUp ───────▶ from a child: the child announces. From a sibling or parent: announce interest, merge
+    LinkMoved ────▶ another replica leads there: as LinkUp; no loss is reported, requests are repeated
 
-This is Congress's GMS. Between events it keeps the interest table (`interest`), who is up (`neighbours`)
-and the open collections (`collection`): no member, and nothing on disk but the permanent names of its
-scopes. After a restart all of it comes back from the neighbours (C-023, C-138).
+This is Congress's GMS. Its state is the interest table (`interest`), which neighbours are up (`neighbours`)
+and the open collections (`collection`). It stores no member, and on disk only the permanent names of its
+scopes; after a restart the neighbours announce the rest again (C-023, C-138).
 
 A message from a child may go outward, and in a cluster to the other agents; a message from outside may go
-to the children. Nothing ever goes back or crosses two sibling links, so between two agents there is one
-path, and each server sees an event once (C-019, C-118).
+to the children. No message goes back or crosses two sibling links, so there is one path between two agents,
+and each server sees an event once (C-019, C-118).
 
 Where we differ from the paper, and why (the T- numbers are the traps of the specification):
 
-- A server believes only its own detector about its own neighbours; hearsay can kill a live link for ever
-  (T-29).
-- A request whose last awaited neighbour dies completes by its kind, so that no merge is lost (T-22).
-- A join is added to a collection by side and not by who was asked (T-25), but never for a neighbour that
-  still owes its answer (T-26).
-- A failure heard from above keeps a domain; it does not drop it (T-24).
-- The merge after a link came up is a push of our own list and a pull of the other side's, each a baseline
-  for a stated part of the world (T-28, T-44).
+- A server believes only its own failure detector about its own neighbours; otherwise a rumour can take down
+  a live link for ever (T-29).
+- A request whose last awaited neighbour dies is completed as its kind demands, so that no merge is lost
+  (T-22).
+- A join is added to a collection by the side it comes from, not by who was asked (T-25), but never from a
+  neighbour that still owes its answer (T-26).
+- A failure reported from above means "keep only this domain", not "drop it" (T-24).
+- After a link came up, each side pushes its own list and pulls the other's; each list is a baseline for a
+  stated part of the world (T-28, T-44).
 
 Everything that is dropped leaves as `Ignored`; rows and collections that come and go leave as `Noted`.
 """
@@ -68,13 +69,13 @@ from rostra.protocols.relaxed.messages import (
     EndpointLeft,
     EndpointsJoined,
     Inquiry,
+    InquiryReply,
     Interest,
     InterestChanged,
     LifeAsked,
     LifeTold,
     MessageId,
     RegistryTold,
-    Report,
     ResolveReply,
     ResolveRequest,
     Routed,
@@ -137,7 +138,7 @@ class DomainServer(Service):
         self._effects: list[Effect] = []
 
     def take_over(self, term: int) -> None:
-        """Our replica leads from now on: its records are what the others' leader told it."""
+        """Our replica leads from now on: its records are those that the last leader replicated to it."""
         self.incarnation = term
         self.registry.load(self.domain)
 
@@ -196,7 +197,7 @@ class DomainServer(Service):
                 self._domain_failed(sender, relation, message)
             case SyncDone():
                 self._sync_done(sender, message)
-            case Routed() | Undeliverable() | LifeAsked() | LifeTold() | Inquiry() | Report():
+            case Routed() | Undeliverable() | LifeAsked() | LifeTold() | Inquiry() | InquiryReply():
                 self._effects += self._router.step(sender, relation, message)
             case RegistryTold():
                 self._registry_told(relation, message)
@@ -220,7 +221,7 @@ class DomainServer(Service):
         if message.members:
             self._renewed(sender, group)
         # Interest is announced before members, so this is for a child that did not keep the order (T-10). A
-        # baseline that names nobody announces nobody: it must not make a row.
+        # baseline without members announces none: it must not make a row.
         if relation is CHILD and message.members and self.table.want(group, sender) is Interest.NONE:
             shift = self.table.hear_child(group, sender, Interest.RESOLVE)
             if shift is None:
@@ -244,7 +245,7 @@ class DomainServer(Service):
         self._spread(sender, relation, message.group, message)
 
     def _spread(self, sender: Domain, relation: Relation, group: Group, message: ServerMessage) -> None:
-        """Pass a change on to everybody on the other side who wants all of them (C-118)."""
+        """Forward a change to the neighbours on the other side with interest ALL (C-118)."""
         if relation is CHILD:
             self._send_all(self.table.outer_listeners(group), message)
         if relation is not CHILD or self.cluster:
@@ -308,7 +309,7 @@ class DomainServer(Service):
             self._apply(group, shift)
 
     def _apply(self, group: Group, shift: Shift) -> None:
-        """Tell what a change to a row means, and end the merges that nobody waits for any more."""
+        """Announce what a change to a row means, and end the merges without a waiting neighbour."""
         if shift.made:
             self._effects.append(Noted("row made", str(group)))
         if shift.dropped:
@@ -329,7 +330,7 @@ class DomainServer(Service):
                 self._cancel_if_pointless(collection)
 
     def _cancel_if_pointless(self, collection: Collection) -> None:
-        """A merge serves those who want every change; whoever comes later brings its own request (C-136)."""
+        """A merge serves neighbours with interest ALL; later ones send a request of their own (C-136)."""
         match collection.kind:
             case CollectionKind.PUSH if (
                 collection.peer and self.table.want(collection.group, collection.peer) < ALL
@@ -355,7 +356,7 @@ class DomainServer(Service):
             self._unrenewed[child].discard(group)
 
     def _say_sync_done(self) -> None:
-        """To the parent, once per epoch, when all children that are up have told what they have (C-101)."""
+        """To the parent, once per epoch, when all children that are up have announced theirs (C-101)."""
         parent = self.neighbours.parent
         if parent in self.neighbours.up and not self.neighbours.unsynced and not self._said_sync_done:
             self._said_sync_done = True
@@ -432,7 +433,7 @@ class DomainServer(Service):
 
     def _offer(self, part: Collection) -> None:
         """Later questions may rest on a collection for as long as every change on its side reaches us: while
-        those who ask want all changes, and have told that side so before it answered (C-174)."""
+        the askers' interest is ALL, and was announced to that side before it answered (C-174)."""
         if not self._config.share_collections:
             return
         if part.side is Side.OUTER:
@@ -459,7 +460,7 @@ class DomainServer(Service):
         self._complete_if_answered(collection)
 
     def _complete_if_answered(self, collection: Collection) -> None:
-        """When nobody is waited for any more, a collection ends by its kind (C-123, C-124, T-22)."""
+        """When no neighbour is awaited any more, a collection ends by its kind (C-123, C-124, T-22)."""
         if collection.waiting:
             return
         match collection.kind:
@@ -481,7 +482,7 @@ class DomainServer(Service):
         return EndpointsJoined(self._new_id(), collection.group, members, Cause.MERGE, part)
 
     def _answer(self, questions: tuple[Question, ...]) -> None:
-        """Those for which nobody is waited for any more."""
+        """Collections that await no neighbour any more."""
         rests_on: tuple[Collection, ...] = ()
         listed: Members = ()
         for question in questions:
@@ -554,14 +555,14 @@ class DomainServer(Service):
 
     def _link_up(self, peer: Domain, relation: Relation) -> None:
         self.neighbours.connect(peer, relation)
-        # Nobody has asked the new neighbour yet, so later questions cannot rest on what is open.
+        # The new neighbour was not asked yet, so later questions cannot share an open collection.
         self.collections.unshare_all(_side(relation))
         self._greet(peer, relation)
 
     def _link_moved(self, peer: Domain, relation: Relation) -> None:
-        """C-162: as if the neighbour had gone and come, without a word about it. What it asked is void, and
-        what we asked it is asked again. What it told us before is forgotten; of a child, only when it has
-        told us all it has (C-101)."""
+        """C-162: as if the neighbour had gone and come back, without a notice. Its requests are void, ours to
+        it are sent again. Its interest entries are dropped; those of a child only when it has announced
+        all it has (C-101)."""
         self._discard_asked_by(peer)
         self.collections.unshare_all(_side(relation))
         rows = self.table.rows_of(peer, relation)
@@ -650,7 +651,7 @@ class DomainServer(Service):
         *,
         is_new: bool = False,
     ) -> None:
-        """On disk and with a majority of replicas before it is promised, promised before it is told (C-012);
+        """On disk and with a majority of replicas before the answer, answered before it is announced (C-012);
         also if it was so already, because that may not be secure yet."""
         try:
             make_group(group.name, group.scope)

@@ -8,4 +8,4 @@ class JoinsBegin(Event, frozen=True):
 
 
 class JoinsEnd(Event, frozen=True):
-    """That was all of them: now others are told."""
+    """That was all of them: now notices are sent."""

@@ -1,9 +1,9 @@
-"""What an agent asks the memories of other servers, on behalf of whoever wants to know why.
+"""Questions of an agent to the trails of other nodes (`trail.py`), for `rostra why`.
 
-    Recall ──▶ us ── Inquiry ──▶ ... the unique path ... ──▶ the node that is asked
-  Recalled ◀── us ◀── Report ─── ... the same way back ... ◀── what it remembers, or who could not get there
+    program ── Recall ────▶ agent ── Inquiry ──────▶ hop by hop, along the unique path ──▶ the node asked
+    program ◀── Recalled ── agent ◀── InquiryReply ── back the same way: its trail, or which hop was down
 
-A memory that does not answer in time is as good as none: the question is denied, and says so.
+A question that is not answered in time is denied with `DeadlineExceeded`.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from rostra.core.effects import Answer, CancelTimer, Effect, Ignored, Send, SetT
 from rostra.errors import DeadlineExceeded, TooLarge, Unreachable
 from rostra.names import Domain, parent
 from rostra.protocols.relaxed.config import RelaxedConfig
-from rostra.protocols.relaxed.messages import Inquiry, MessageId, Report
+from rostra.protocols.relaxed.messages import Inquiry, InquiryReply, MessageId
 from rostra.protocols.relaxed.requests import Recall, Recalled, denied
 
 INQUIRY: Final = ("relaxed", "inquiry")  # with the token of a question: the timer that ends its patience
@@ -42,10 +42,10 @@ class Inquiries:
         out.append(Send(parent(self._host), inquiry))
         out.append(SetTimer((*INQUIRY, token), self._config.inquiry_deadline_s))
 
-    def reported(self, report: Report, out: list[Effect]) -> None:
+    def reported(self, report: InquiryReply, out: list[Effect]) -> None:
         token, of = self.open.get(report.id, (0, Domain("")))
         if of != report.of:
-            out.append(Ignored("Report", why="late reply"))
+            out.append(Ignored("InquiryReply", why="late reply"))
             return
         del self.open[report.id]
         out.append(CancelTimer((*INQUIRY, token)))
@@ -64,7 +64,7 @@ class Inquiries:
         out.append(Ignored("TimerFired", why="nothing waits for it"))
 
     def link_down(self, out: list[Effect]) -> None:
-        """Nobody can answer any more."""
+        """The link is down: no answer can come any more."""
         waiting, self.open = self.open, {}
         for token, of in waiting.values():
             gone = Unreachable(f"{of} went out of sight before it answered", fix="ask again")

@@ -3,27 +3,25 @@
     row of chess@world      children            outer neighbours
                             c1   ALL            c2    NONE
                             c7   RESOLVE        eu    ALL, unconfirmed
-    inner = ALL, told to outer neighbours       outer = ALL, told to children
+    inner = ALL, announced to outer neighbours  outer = ALL, announced to children
 
-One row per group that has members below, one entry per neighbour that said something about it (Congress's
-Groups matrix). Two values sum a row up, and are all that others ever hear of it: **inner**, the strongest
-entry of the children, is told to siblings and parent; **outer**, the strongest interest of siblings and
-parent, is told to children that are domain servers (C-095..C-098). An entry too high costs messages, an
-entry too low loses members; so what is not known counts as ALL (C-094), except of a child that has told us
-all it has.
+There is one row per group with members below, and in it one entry per neighbour that announced an interest
+(Congress's Groups matrix). Neighbours see two values of it: **inner**, the strongest entry of the children,
+is announced to siblings and parent; **outer**, the strongest of siblings and parent, to children that are
+domain servers (C-095..C-098). An entry that is too high costs messages, one that is too low loses members; so
+an unknown entry counts as ALL (C-094), except that of a child which has announced all it has.
 
-A stale "nobody here" is the dangerous kind of knowledge. When our own inner rises, a neighbour may gain a
-member in the same moment and not tell us, because we were not interested. So after a rise every outer
-neighbour is **unconfirmed**, and counts as ALL, until it answers a request that was sent after the rise
-(C-099, T-20).
+A stale NONE is the dangerous entry. When our inner rises, a neighbour may gain a member at the same moment
+and not announce it, because we were not interested. So after a rise every outer neighbour is **unconfirmed**,
+and counts as ALL, until it answers a request that was sent after the rise (C-099, T-20).
 
-Where we differ from the paper: it learns NONE from an empty answer and then never speaks to that side again
+Where we differ from the paper: it takes an empty answer for NONE and then never sends to that side again
 (T-11), compares the state before a change with a table that already holds the change (T-09), and makes a row
 for every name that passes by (T-54). Here interest is announced in both directions whatever the other side's
 entry says, and only children make rows.
 
-A row is made when a child first has members and dropped when the last one has none. `reconsider` is the one
-place that says what must be told to whom after a change; the server turns its answer into messages.
+A row is made when a child first has members and dropped when the last child has none. `reconsider` alone
+decides what must be announced to whom after a change; the server turns its answer into messages.
 """
 
 from collections import Counter
@@ -52,8 +50,8 @@ class Row:
         self.listeners: tuple[Domain, ...] = ()  # children that want every change: entry ALL
         self.unconfirmed: frozenset[Domain] = frozenset()
         self.rise = 0
-        self.told = NONE  # the inner that outer neighbours were told last
-        self.outer = NONE  # the outer that children were told last
+        self.told = NONE  # the inner that was last announced to outer neighbours
+        self.outer = NONE  # the outer that was last announced to children
 
     @property
     def inner(self) -> Interest:
@@ -146,7 +144,7 @@ class InterestTable:
         return () if row is None else row.listeners
 
     def child_holders(self, group: Group) -> tuple[Domain, ...]:
-        """Children to ask: those that have members, and those that have not yet told us all they have and
+        """Children to ask: those that have members, and those that have not yet announced all they have and
         so may have some (T-14)."""
         row = self.rows.get(group)
         holders = () if row is None else row.holders
@@ -168,7 +166,7 @@ class InterestTable:
                 return NO_SHIFT
             row = self.rows[group] = Row()
         if interest is NONE and child not in self._neighbours.unsynced:
-            # Of a child that has told us all, no entry says NONE as well as an entry would. For the same
+            # Of a child that has announced all, a missing entry means NONE. For the same
             # reason nothing has to be written into all rows when a child has synced (C-101).
             self._forget_child(row, child)
         else:
@@ -206,7 +204,7 @@ class InterestTable:
         return 0 if row is None else row.rise
 
     def reconsider(self, group: Group) -> Shift:
-        """Sum the row up after a change: what must be told, and is it still needed (C-097..C-100)?"""
+        """Sum the row up after a change: what must be announced, and is it still needed (C-097..C-100)?"""
         row = self.rows[group]
         inner, made = row.inner, row.rise == 0
         outward: Interest | None = None
@@ -243,7 +241,7 @@ class InterestTable:
         return sorted(group for group in self.rows if self._neighbours.in_range(group, relation))
 
     def forget(self, group: Group, peer: Domain, relation: Relation) -> None:
-        """Forget what a lost neighbour said. The row is not reconsidered yet: until its loss has been told,
+        """Drop a lost neighbour's entry. The row is not reconsidered yet: until its loss has been announced,
         it must route as it did."""
         row = self.rows[group]
         if relation is Relation.CHILD:

@@ -1,13 +1,13 @@
-"""Watching an endpoint's life, on whatever host it is (C-157).
+"""Watching whether one endpoint is alive, on any host (C-157).
 
-    our programs            agents, through the domain servers            their programs
-    WatchLife ──▶ us ── LifeAsked ──▶ the endpoint's agent   (again every `life_refresh_s`)
-         Life ◀── us ◀── LifeTold ─── the endpoint's agent ◀── its socket closed
+    watching program        agents, through the domain servers            watched program
+    WatchLife ──▶ agent ── LifeAsked ──▶ the endpoint's agent   (again every `life_refresh_s`)
+         Life ◀── agent ◀── LifeTold ─── the endpoint's agent ◀── its socket closed
 
-The endpoint's own agent knows its death for certain and at once, and what it says about a death is final: an
-address is never used twice. Everything else is only a matter of reach, and heals: our link is down, a failure
-notice names the domain it is in, a server on the way says that it cannot get there, or nobody answers. Asking
-again and again also repairs what a restarted agent has forgotten.
+The endpoint's own agent sees its death at once, and its report is final: an address is never used twice. All
+other reports are about reachability and may be taken back: our link is down, a failure notice names the
+endpoint's domain, a server on the path cannot reach it, or no answer comes. Because questions are repeated,
+an agent that has restarted learns again what is watched.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ class WatchedEndpoint(Struct):
     """One endpoint that programs of this host watch."""
 
     watchers: set[Endpoint] = field(default_factory=set)
-    alive: bool | None = None  # as last told; None: not known yet
+    alive: bool | None = None  # as last reported; None: not known yet
     why: str = ""
     final: bool = False  # dead for certain, so nothing more to ask
     unanswered: int = 0  # questions since the last answer
@@ -133,7 +133,7 @@ class Liveness:
     def link_down(self, out: list[Effect]) -> None:
         self._up = False
         self._askers = 0
-        self.asked_by.clear()  # they are told by their side of the cut, and ask again when it heals
+        self.asked_by.clear()  # their side of the cut notifies them, and they ask again when it heals
         for target in self._remote():
             self.watched[target].unanswered = 0
             self._report(target, self.watched[target], False, ISOLATED, out)
@@ -168,9 +168,9 @@ class Liveness:
         if host_of(message.endpoint) == self.host:
             out.append(Ignored("LifeTold", why=OUTSIDE))
             return
-        # The id says who speaks: a death told by the endpoint's own agent is final, a server's word is only
-        # about reach. Every server on the way took it from the endpoint's side only, so what is told in the
-        # agent's name was told by it, or by a server between it and us.
+        # The id names the origin: a death reported by the endpoint's own agent is final, a server's report
+        # is about reachability only. Servers forward it only from the endpoint's side, so a report in the
+        # agent's name is by that agent, or by a server between it and us.
         first_hand = message.id.server == host_of(message.endpoint)
         watched.unanswered = 0
         final = first_hand and not message.alive

@@ -1,4 +1,4 @@
-"""The local server: one host's front door to all groups (Congress's LMS, the heart of an agent).
+"""The membership service of an agent (Congress's LMS): the groups of one host's programs.
 
     programs of this host                                     the cluster's domain server
       Join, Leave, SetOnline, Watch ──▶ ┌─────────────┐ ──▶ InterestChanged, EndpointsJoined, EndpointLeft
@@ -6,26 +6,26 @@
       Absolute, Joined, Left ◀───────── │   groups    │ ◀── ResolveReply, EndpointsJoined, EndpointLeft
       Only, Without ◀────────────────── │   open      │ ◀── DomainFailed
       Message, Life ◀─────────────────▶ │             │ ◀─▶ Routed, Undeliverable, LifeAsked, LifeTold
-      Recall ─────────────────────────▶ └─────────────┘ ◀─▶ Inquiry, Report
+      Recall ─────────────────────────▶ └─────────────┘ ◀─▶ Inquiry, InquiryReply
 
-Its link to the domain server is down or up (`up`), and that is all the state there is besides its tables:
+Besides its tables its only state is `up`: is the link to the domain server up?
 
-    down ── LinkUp: announce every group, then ask for everybody else ──▶ up
-    up ── LinkDown: keep only this host; answer what is open from here ──▶ down
-    up ── LinkMoved: announce every group again, ask again what is open ──▶ up
+    down ── LinkUp: announce every group, then resolve the members elsewhere ──▶ up
+    up ── LinkDown: keep this host's members only; answer open requests from them ──▶ down
+    up ── LinkMoved: announce every group again, repeat open requests ──▶ up
 
 While it is down the host is a world of its own: everything works, on local members (C-054).
 
 Where we differ from the paper, and why:
 
 - Interest is announced before the join that it belongs to and withdrawn after the leave, always by comparing
-  before with after; the paper compares with a table that has changed already (T-09, T-10, C-102).
-- A waiter is a call and not an endpoint, so two calls get two answers; and a leave cancels only what the
-  agent itself would have told about that group (T-16, T-17).
+  the states before and after; the paper compares with a table that has changed already (T-09, T-10, C-102).
+- A waiter is a call and not an endpoint, so two calls get two answers; and a leave cancels only requests
+  that the agent made by itself for that group (T-16, T-17).
 - An answer also settles every earlier question about the group: a later answer is never older (T-21).
 - Questions share a request only if our interest was ALL all along (T-19), or if they were asked in the same
-  instant, before anybody can have answered.
-- A watcher follows a group without being in it. For the servers it is interest; it is in no list.
+  instant, before any answer can have come.
+- A watcher follows a group without being a member. To the servers it is interest; no list contains it.
 """
 
 from bisect import bisect_left
@@ -94,13 +94,13 @@ from rostra.protocols.relaxed.messages import (
     DomainFailed,
     EndpointLeft,
     EndpointsJoined,
+    InquiryReply,
     Interest,
     InterestChanged,
     LifeAsked,
     LifeTold,
     MessageId,
     RegistryTold,
-    Report,
     ResolveReply,
     ResolveRequest,
     Routed,
@@ -358,7 +358,7 @@ class LocalServer(Service):
         self._check_member(me, group)
         self._depart(me, group, Cause.LEAVE, out, leave.meta, leave.last, token)
         if group in self.endpoints[me].watched:
-            # It goes on following, and nobody is told about its own call: a new baseline says that it left.
+            # It still follows, and gets no notice of its own call: a new baseline shows that it left.
             self._give_baseline(now, me, group, out)
 
     def _set_online(
@@ -446,7 +446,7 @@ class LocalServer(Service):
         """The automatic absolute of a new follower (C-045, C-050).
 
         One that is still on its way is as good as a new one: it will contain or supersede every change
-        that was told before it (C-066)."""
+        that was sent before it (C-066)."""
         if not self._reaches_beyond(group):
             out.append(Tell((me,), self._local_answer(group)))
         elif not any(
@@ -463,7 +463,7 @@ class LocalServer(Service):
     def _with_local(self, group: Group, members: Members) -> Members:
         """A list from the servers, united with the local members of this moment.
 
-        The servers were asked about everybody else, and in sorted order all endpoints of one host stand
+        The servers' list is of all other hosts, and in sorted order all endpoints of one host stand
         together: ours belong where none of theirs are, and the union is a matter of copying.
         """
         table = self.groups.get(group)
@@ -515,7 +515,7 @@ class LocalServer(Service):
         self._drop_if_empty(group)
 
     def _stop_following(self, me: Endpoint, group: Group) -> None:
-        """Cancel what we would have told this endpoint about this group of our own accord; nothing else
+        """Cancel the automatic requests for this endpoint and this group; nothing else
         (T-16)."""
         if not self.groups[group].is_followed_by(me):
             for entry in list(self.resolves.about(group)):
@@ -570,7 +570,7 @@ class LocalServer(Service):
                 self.life.asked(now, message, message.endpoint in self.endpoints, out)
             case LifeTold():
                 self.life.told(message, out)
-            case Report():
+            case InquiryReply():
                 self.inquiries.reported(message, out)
             case RegistryTold(_, scope, version, names):
                 self._registry_told(scope, version, names, out)
@@ -775,7 +775,7 @@ class LocalServer(Service):
         return sorted(group for group in self.groups if group.scope != self.host)
 
     def _followers_of(self, groups: Iterable[Group]) -> tuple[Endpoint, ...]:
-        """Everybody who follows at least one of these groups, once, sorted."""
+        """The followers of at least one of these groups, each once, sorted."""
         rolls = [self.groups[group].followers() for group in groups if group in self.groups]
         return rolls[0] if len(rolls) == 1 else tuple(sorted({one for roll in rolls for one in roll}))
 

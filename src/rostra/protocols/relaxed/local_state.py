@@ -1,9 +1,9 @@
-"""What an agent remembers of its host between two events: its groups and its endpoints.
+"""The tables of an agent: its groups and its endpoints.
 
     LocalServer
-    ├── groups      Group ──▶ LocalGroup       who of this host is in it, and who follows it   (C-085)
-    ├── endpoints   Endpoint ──▶ Presence      the other way round, for when an endpoint goes
-    └── resolves    asked and not answered yet: see `resolves.py`
+    ├── groups      Group ──▶ LocalGroup       this host's members, and its followers   (C-085)
+    ├── endpoints   Endpoint ──▶ Presence      the reverse index, for when an endpoint goes
+    └── resolves    requests that are not answered yet: see `resolves.py`
 
 Only groups with a local member or watcher have an entry, so memory grows with this host's memberships and not
 with the world (C-024, C-147).
@@ -24,7 +24,7 @@ from rostra.protocols.relaxed.requests import Absolute
 class Roll:
     """Endpoints in sorted order, at hand as a tuple.
 
-    Every notice is told to the same tuple until somebody comes or goes; only then is it made again.
+    Every notice is addressed to the same tuple until an endpoint comes or goes; only then is it made again.
     Keeping the list sorted as it changes makes that a copy, which matters on hosts with tens of thousands
     of endpoints."""
 
@@ -110,7 +110,7 @@ class LocalGroup:
         return self._records
 
     def answer(self, group: Group, isolated: bool) -> Absolute:
-        """The same as an answer: one value until somebody comes or goes, so that it is encoded once."""
+        """The same as an answer: one value until an endpoint comes or goes, so that it is encoded once."""
         if self._answer is None or self._answer.isolated != isolated:
             self._answer = Absolute(group, self.records(), isolated)
         return self._answer
@@ -145,7 +145,7 @@ def check_group(group: Group) -> None:
 
 
 class GatheredJoins(Struct, eq=False):
-    """Joins of one turn and one group, of which nobody was told yet."""
+    """Joins of one turn and one group, of which no notice was sent yet."""
 
     before: Interest  # of the host, before the first of them
     followers: tuple[Endpoint, ...]  # at that moment

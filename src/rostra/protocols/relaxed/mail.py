@@ -1,7 +1,7 @@
-"""Messages between programs, through the servers (C-152 to C-154).
+"""Messages from one endpoint to others, through the servers (C-152 to C-154).
 
-SendTo ──▶ those on this host: Message; those elsewhere: Routed, to the domain server
-Routed ──▶ Message; and for those who are not here, Undeliverable goes back
+SendTo ──▶ to destinations on this host: Message; to the others: Routed, by the domain server
+Routed ──▶ Message; for destinations that are not here, Undeliverable goes back to the source
 """
 
 from collections.abc import Callable, Collection

@@ -10,10 +10,10 @@ only; here each meaning is a message of its own, so one with the wrong fields ca
     resolve_request / resolve_reply     ResolveRequest / ResolveReply
     update_online_state                 InterestChanged
     (none)                              SyncDone, Routed, Undeliverable, LifeAsked, LifeTold, RegistryTold,
-                                        Inquiry, Report
+                                        Inquiry, InquiryReply
 
-Every message has an id that is unique for ever. A request keeps its id end to end, and a notice keeps it
-while it is forwarded, so that a tap can tell one event from another.
+A message's id is unique for ever. A request keeps its id end to end, and a notice while it is forwarded, so
+that one event can be followed through a trace.
 """
 
 from enum import IntEnum
@@ -90,7 +90,7 @@ class ResolveReply(ServerMessage, frozen=True, tag=5):
 
 
 class InterestChanged(ServerMessage, frozen=True, tag=6):
-    """Congress's update_online_state: the sender's own aggregate, never a copy of what it heard (C-096)."""
+    """Congress's update_online_state: the sender's own aggregate, never a received one (C-096)."""
 
     group: Group
     interest: Interest
@@ -147,7 +147,7 @@ class Inquiry(ServerMessage, frozen=True, tag=13):
     about: Annotated[str, check_subject]  # as `rostra.names.parse_subject` reads it
 
 
-class Report(ServerMessage, frozen=True, tag=14):
+class InquiryReply(ServerMessage, frozen=True, tag=14):
     """The answer, under the inquiry's id, on its way back to `asker`: a memory, or why it cannot be asked."""
 
     asker: Domain
@@ -170,7 +170,7 @@ Message = (
     | LifeTold
     | RegistryTold
     | Inquiry
-    | Report
+    | InquiryReply
 )
 
 
@@ -184,4 +184,4 @@ def weight(message: object) -> int:
         return len(message.data)
     if type(message) is ResolveReply:
         return sum([MEMBER_BYTES + len(member.meta) for member in message.members])
-    return len(message.document) if type(message) is Report else 0
+    return len(message.document) if type(message) is InquiryReply else 0

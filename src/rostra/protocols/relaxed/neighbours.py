@@ -1,4 +1,4 @@
-"""Who stands around one domain server: its parent, its siblings, its children, and which of them are up.
+"""The neighbours of a domain server: its parent, its siblings, its children, and which of them are up.
 
                     parent              ┐
                        │                ├ outer: reached only by groups that are wide enough
@@ -6,13 +6,13 @@
                        │
                     children              inner: domain servers; below a cluster, the agents of its hosts
 
-Relations follow from the paths alone (C-018), and so does how far a group reaches. A group with scope S is
-this server's business if S strictly encloses the domain, or if the domain is a cluster and S is the cluster
-itself (C-010). It reaches the siblings if S encloses the parent's domain, and the parent itself only if it
-does so strictly (C-092).
+Relations follow from the paths alone (C-018), and so does how far a group reaches. This server handles a
+group with scope S if S strictly encloses its domain, or if its domain is a cluster and S is the cluster
+itself (C-010). The group reaches the siblings if S encloses the parent's domain, and the parent only if S
+encloses it strictly (C-092).
 
 Where we differ from the paper: it numbers levels and compares numbers, which is off by one for groups of one
-cluster and lets their names leak to the next (T-01, T-02). Paths leave nothing to count.
+cluster and leaks their names to the next (T-01, T-02). Paths need no counting.
 """
 
 from enum import IntEnum
@@ -30,7 +30,7 @@ class Relation(IntEnum):
 
 
 class Neighbours:
-    """The state of every neighbour: up or down; and for a child, whether it has told us all it has
+    """The state of every neighbour: up or down; and for a child, whether it has announced all it has
     (C-088)."""
 
     def __init__(self, domain: Domain, *, cluster: bool) -> None:

@@ -1,20 +1,19 @@
-"""Permanent groups: which names an administrator has registered, scope by scope.
+"""Permanent groups: the names that an administrator has registered, scope by scope.
 
     Register ──▶ server of the scope ── Persist ──▶ disk
                         │
                         └── RegistryTold, down the tree ──▶ every server and agent inside the scope
 
-The server of a scope owns the list of that scope and numbers its changes; everybody below holds a copy, keeps
-it on disk too, and takes only newer ones. A list is small, changes by hand, and always travels whole, so a
-copy is right or old, never half right. A scope whose last name was removed keeps its empty list: the number
+The server of a scope owns the scope's list and numbers its changes. The servers and agents below hold a copy,
+on disk too, and accept only newer ones. A list is small, is changed by hand, and is always sent whole, so a
+copy is right or old, never half right. A scope whose last name was removed keeps its empty list: its numbers
 must not start again.
 
-The list is one of the records that a server keeps by key (`core/records.py`), and its number is that of the
-record. Where the server has replicas (C-160), each of them holds the records, and the leader owns them. A
-list goes down the tree when a majority has it, so no later leader is without what was told.
+The list is a keyed record (`core/records.py`), and its number is the record's version. If the server has
+replicas (C-160), the record is replicated, and the list goes down the tree when a majority has it: no later
+leader lacks a list that was sent.
 
-A lookup is local and never waits (C-012). What it says counts for later joins only: members are never evicted
-by a change here (C-015).
+A lookup is local and never waits (C-012). A change counts for later joins only: it evicts no member (C-015).
 """
 
 from collections.abc import Iterable
@@ -35,7 +34,7 @@ _decoder: Final = msgspec.msgpack.Decoder(tuple[str, ...])
 
 
 class RegistryRecord(Struct, frozen=True):
-    """The permanent groups of one scope at one version: what is told, persisted, and loaded at start."""
+    """The permanent groups of one scope at one version: what is announced, persisted, and loaded at start."""
 
     scope: Domain
     version: int

@@ -1,4 +1,4 @@
-"""What programs ask their agent, what it answers, and what it tells them unasked.
+"""The requests of programs to their agent, its answers, and its notices.
 
     paper                    request       answer                 notices that follow
     JOIN                     Join          Done                   Absolute once if online, then changes
@@ -8,7 +8,7 @@
     SET_FLAG                 SetOnline     Done                   Absolute once when going online
     (beyond the paper)       Watch         Done                   Snapshot, then numbered changes
 
-A question that cannot be granted is answered with `Denied`, which carries a code of `rostra.errors`.
+A request that cannot be granted is answered with `Denied`, which carries a code of `rostra.errors`.
 """
 
 from typing import Annotated
@@ -69,8 +69,8 @@ class SetOnline(Request, frozen=True, tag=6):
 
 
 class Watch(Request, frozen=True, tag=7):
-    """Follow a group without being in it. Whoever knows everything up to a number of a period says so, and is
-    sent what came after (see `watches.py`)."""
+    """Follow a group without being in it. A watcher that has everything up to a number of a period names it,
+    and is sent what came after (see `watches.py`)."""
 
     group: Group
     period: Annotated[int, check_number] = 0
@@ -227,6 +227,8 @@ class Message(Said, frozen=True, tag=21):
 
 
 class NotDelivered(Said, frozen=True, tag=22):
+    """What was sent to these did not reach them, as a server on our side of a cut reports."""
+
     destinations: tuple[Endpoint, ...]
     why: str
 
@@ -246,7 +248,7 @@ class Gap(Said, frozen=True, tag=24):
 
 
 class Snapshot(Said, frozen=True, tag=25):
-    """To a watcher: everybody who is in the group after change `number` of this period. If that is not where
+    """To a watcher: all members of the group after change `number` of this period. If that is not where
     the changes have brought it, it missed those in between."""
 
     group: Group

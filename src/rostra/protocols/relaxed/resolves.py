@@ -1,8 +1,8 @@
-"""What an agent has asked its domain server, and who waits for the answers.
+"""The resolve requests that an agent has sent to its domain server, and which calls wait for each answer.
 
     programs ── Resolve ──▶ Question ── waits for one or more ──▶ OpenResolve ── ResolveRequest ──▶ server
              ◀── Answer ──                                             │ ◀─────── ResolveReply ───
-    programs ◀── Tell ── those who began to follow a group ── wait for ┘
+    programs ◀── Tell ── new followers of a group ──────── wait for ───┘
 
 Where we differ from the paper: see `local.py`.
 """
@@ -24,7 +24,7 @@ from rostra.protocols.relaxed.requests import Absolute, Resolved, denied
 DEADLINE: Final = ("relaxed", "deadline")  # with the token of a question: the timer that ends its patience
 
 AUTO: Final = None
-"""Stands where a waiter's token would: nobody called, the agent resolves on its own account."""
+"""In place of a waiter's token: there was no call, the agent resolves by itself."""
 
 Waiter = tuple[Endpoint, int | None]
 """Who waits for an answer, and for which of its calls (or AUTO). Two calls are two waiters (C-040)."""
@@ -32,7 +32,7 @@ Waiter = tuple[Endpoint, int | None]
 
 class QueryKind(Enum):
     RESOLVE = "resolve"
-    MERGE = "merge"  # asked by the agent after its link came up; the answer is told as joins
+    MERGE = "merge"  # asked by the agent after its link came up; the answer is reported as joins
 
 
 class OpenResolve(Struct, eq=False):
@@ -48,14 +48,14 @@ class OpenResolve(Struct, eq=False):
 
     @property
     def fresh(self) -> bool:
-        """Between the answers of the others and the changes we are told, nothing can be lost (C-110)."""
+        """No change is lost between the answer and the notices that follow it (C-110)."""
         return self.followed and self.steady
 
     def can_be_shared(self, now: Instant) -> bool:
         """May a question of this moment wait for the same answer?
 
         Yes if the request is fresh. Yes also if it was made in this very instant: messages take time, so
-        nobody can have answered it before the second question was asked."""
+        no answer can be older than the second question."""
         return self.kind is QueryKind.RESOLVE and self.steady and (self.followed or self.asked_at == now)
 
 
@@ -142,8 +142,8 @@ class Resolves:
                 break
 
     def settle(self, entry: OpenResolve, absolute: Absolute, out: list[Effect]) -> None:
-        """Give the answer to everybody who waits for this request: to each in the order of its calls, and to
-        all whom the agent tells of its own accord in one notice."""
+        """Answer the calls that wait for this request, each endpoint's in their order; and all followers that
+        wait without a call by one notice."""
         self.close(entry)
         automatic = tuple([me for me, token in entry.waiters if token is AUTO])
         first: list[int] = []  # calls that came before the one that the agent tells
@@ -180,7 +180,7 @@ class Resolves:
         out.append(Answer(question.token, result))
 
     def give_up(self, question: OpenQuery, out: list[Effect]) -> None:
-        """Nobody waits for this answer any more."""
+        """No call waits for this answer any more."""
         for entry in list(question.waits_for.values()):
             self.stop_waiting(entry, (question.endpoint, question.token))
         self._forget_question(question, out)

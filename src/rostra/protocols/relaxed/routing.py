@@ -1,16 +1,16 @@
-"""Messages of the layers above, carried along the unique path (C-152, C-157).
+"""Unicast between endpoints: servers forward messages hop by hop along the tree (C-152, C-157).
 
     agent ─▶ cluster ─▶ ... up ... ─▶ across one sibling link ─▶ ... down ... ─▶ cluster ─▶ agent
 
-The same unique path that membership takes (C-019), over the same links, so what one source says and what is
-said about it stay in order (C-153). A message to many is split where their ways part. Where the next link
-is down it turns into word to the sender: `Undeliverable`, or a `LifeTold` or `Report` that says unreachable
-(C-156).
-Such word can itself get lost; the failure notice for the broken link does not.
+This is the path, and these are the links, that membership notices take (C-019), so an endpoint's messages and
+the notices about it arrive in order (C-153). A message to several destinations is split where their paths
+part. If the next link is down, the message is dropped and the sender is sent `Undeliverable`, or a `LifeTold`
+or `InquiryReply` that says "unreachable" (C-156). That reply may be lost too; the failure notice for the link
+is not.
 
-A neighbour is believed about what is behind it and nothing else, in both directions: a message must come from
-the side of its source, and word of a destination, a life or a memory from the side that this is on. So a node
-that lies can lie about its own subtree only (C-125).
+A neighbour is believed only about its own side of the link: a message is forwarded if its source is on the
+side that it came from, and a reply if its subject is. A faulty node can lie only about its own subtree
+(C-125).
 """
 
 from collections.abc import Callable, Iterable
@@ -22,10 +22,10 @@ from rostra.core.effects import Effect, Ignored, Send
 from rostra.names import Domain, Endpoint, host_of
 from rostra.protocols.relaxed.messages import (
     Inquiry,
+    InquiryReply,
     LifeAsked,
     LifeTold,
     MessageId,
-    Report,
     Routed,
     ServerMessage,
     Undeliverable,
@@ -34,7 +34,7 @@ from rostra.protocols.relaxed.neighbours import Neighbours, Relation
 
 OUTSIDE: Final = "source outside the sender's side"
 
-Routable = Routed | Undeliverable | LifeAsked | LifeTold | Inquiry | Report
+Routable = Routed | Undeliverable | LifeAsked | LifeTold | Inquiry | InquiryReply
 
 
 class Router:
@@ -65,9 +65,9 @@ class Router:
                 effects = self._pass(sender, relation, hop, message)
                 if isinstance(effects[0], Ignored):
                     why = f"{self._neighbours.domain} cannot reach {hop or to}"
-                    effects.append(Send(sender, Report(id, asker, to, b"", why)))
+                    effects.append(Send(sender, InquiryReply(id, asker, to, b"", why)))
                 return effects
-            case Report(asker=asker, of=of) if self._neighbours.hop_towards(of) == sender:
+            case InquiryReply(asker=asker, of=of) if self._neighbours.hop_towards(of) == sender:
                 return self._forward(sender, relation, asker, message)
             case _:
                 return [_ignored(message, OUTSIDE)]

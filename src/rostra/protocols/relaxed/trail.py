@@ -1,22 +1,21 @@
-"""What a node remembers about removals, so that it can be asked why.
+"""What a node remembers about removals, for `rostra why`.
 
-A removal is decided in one place and told along one path. Every node on that path keeps, for a while, what it
-saw of it; put together, these memories are the whole story (`rostra.client.why` tells it).
+A removal is decided at one node and reported along one path. Every node on that path keeps what it saw of it
+for a while; `rostra.client.why` asks them all and puts the explanation together.
 
     links        ups and downs of each neighbour, and the evidence behind each suspicion
-    failures     domains that were given up: on whose word, from whom we heard it, to whom we passed it on
-    returns      parts of the world that were announced anew: a merge
+    failures     domains that were declared unreachable: by which server, received from and forwarded to whom
+    returns      parts of the world that were announced again: a merge
     departures   endpoints that left, died or stalled
-    seen         endpoints elsewhere that this host's programs were told of (at agents only)
-    refusals     what programs asked for and were denied
-    late         when our own loop stood still, which makes everybody else look silent
+    seen         endpoints elsewhere that this host's programs were notified of (at agents only)
+    refusals     requests of programs that were denied
+    late         when our own event loop stalled, which makes every neighbour look silent
 
-Nothing that a server decides rests on this memory, so it may be bounded and lost: a domain server still
-stores no membership (C-023). The oldest is forgotten first. All times go out as ages: clocks of two machines
-need not agree.
+No decision depends on this memory, so it may be bounded and lost, oldest first: a domain server still stores
+no membership (C-023). Times are sent as ages, so the clocks of two machines need not agree.
 
-Endpoints come and go by the thousand and are asked about one at a time, so a departure is a small note, and
-notes about one endpoint are put together only when somebody asks.
+Endpoints come and go by the thousand and are asked about one at a time: a departure is a small note, and the
+notes about one endpoint are put together when a question comes.
 """
 
 from collections import deque
@@ -70,7 +69,7 @@ TOLD_MAX: Final = 16
 
 
 HERE: Final = Domain("")
-"""In the place of whom we heard it from: it was decided here."""
+"""In place of the neighbour that sent a notice: it was decided here."""
 
 
 class LinkNote(Struct, frozen=True):
@@ -81,7 +80,7 @@ class LinkNote(Struct, frozen=True):
 
 
 class Telling(Struct):
-    """Who told us of a removal, and whom we told."""
+    """From which neighbour the notice of a removal came, and to whom it was forwarded."""
 
     heard_from: Domain  # none: it was decided here
     passed_to: set[Domain] = field(default_factory=set)
@@ -114,7 +113,7 @@ class Failure(Struct):
 
 
 class Departure(Struct, frozen=True, gc=False):
-    """An endpoint left a group, or is gone. One that was in many groups is told of many times."""
+    """An endpoint left a group, or is gone. One that was in many groups has many of these."""
 
     at: Instant
     endpoint: Endpoint
@@ -161,7 +160,7 @@ class Trail:
             self._late.append((now, late_s))
 
     def _linked(self, now: Instant, report: Seen) -> None:
-        """A link said something about its peer."""
+        """A link reported a change of its peer's state."""
         match report:
             case LinkUp(peer):
                 self._note(peer, LinkNote(now, "up"))
@@ -245,8 +244,8 @@ class Trail:
         self._returns[part] = (now, sender)
 
     def _saw_members(self, now: Instant, members: Members, effects: Sequence[Seen]) -> None:
-        """Whoever is lost with a whole domain is named by nobody, so an agent remembers of whom it told its
-        programs. Lists are kept as they came: that costs nothing for each member."""
+        """The notice of a domain's loss names no endpoint, so an agent remembers which ones it has listed to
+        its programs. Lists are kept as they came: that costs nothing for each member."""
         if members and any(type(effect) is Tell or type(effect) is Answer for effect in effects):
             self._seen.append((now, members[:SEEN_MAX]))
             self._seen_count += len(self._seen[-1][1])
@@ -290,7 +289,7 @@ class Trail:
     ) -> bytes:
         """All that is remembered about an endpoint, a host or a domain, as a document that fits a message.
 
-        A group is named only to an asker inside its scope: then so is everybody on the way (C-009).
+        A group is named only to an asker inside its scope: then so are all servers on the path (C-009).
         """
         path = host_of(Endpoint(about))
         size = TOLD_MAX

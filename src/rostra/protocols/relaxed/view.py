@@ -1,16 +1,16 @@
-"""The endpoint library's part: a program's own copy of who is in the groups it follows.
+"""A program's own copy of the member lists of the groups that it follows.
 
-    Absolute            replaces the view                     the first one makes it known
-    Joined              adds; with `complete_for` first drops what is of that part and not in the list
+    Absolute            replaces the view; the first one makes it known
+    Joined              adds; with `complete_for` it first drops members of that part that it does not list
     Left                removes, unless the endpoint has joined again since
     Only, Without       keep or drop a domain, in all groups at once
 
 Notices are applied in the order of delivery; they come from one agent in one stream (C-142). Changes may
-arrive before the first absolute, which contains or supersedes them (C-066): until then the view is not
+arrive before the first `Absolute`, which contains or supersedes them (C-066): until then the view is not
 *known*, and nothing is reported.
 
-What is reported are differences, never noise: a merge that brings nothing new is silent (C-141). A record
-that is older than a leave we have heard of is left out, and said to be (C-140).
+Only differences are reported: a merge that brings nothing new is silent (C-141). A join that is older than a
+leave that was already applied is `Ignored` (C-140).
 """
 
 from collections.abc import Collection
@@ -63,7 +63,7 @@ class GroupView:
         self.behind = False  # notices were lost; the absolute that mends it is on its way
         self._leaves: dict[Endpoint, Stamp] = {}  # the latest known of each endpoint, oldest news first
         self._table: dict[Endpoint, Member] = {}
-        self._members: Members | None = ()  # the same, sorted, from when somebody asks until it changes
+        self._members: Members | None = ()  # the same, sorted, from the first read until it changes
 
     @property
     def members(self) -> Members:
@@ -88,7 +88,7 @@ class GroupView:
         gone = [endpoint for endpoint in self._table if endpoint not in listed]
         reports = self._edit(gone, notice.members, notice)
         if not self.known:
-            # Nothing of what came before was reported, so everybody is new.
+            # Nothing was reported before, so all members are new.
             self.known = True
             reports.append(ViewChanged(self.group, self.members, (), notice, first=True))
         return reports
@@ -203,8 +203,8 @@ class Views:
     def answered(self, absolute: Absolute, asked_in: int) -> list[Report]:
         """Take in the answer to a resolve that was asked in that period of following its group.
 
-        One that was asked by a stranger or an offline member, or before we went offline in between, is
-        for its caller only: there may be changes that are neither in it nor told after it (C-139).
+        An answer to a non-member or an offline member, or from before we went offline in between, is for its
+        caller only: there may be changes that are neither in it nor sent after it (C-139).
         """
         if asked_in == NOT_FOLLOWED or asked_in != self.period(absolute.group):
             return []

@@ -1,20 +1,21 @@
-"""An agent's watches: it follows each group once for all who watch it, numbers what changes, and remembers.
+"""An agent's watches: it follows each watched group once for all its watchers, numbers the changes, and keeps
+the latest.
 
-    core ── Absolute, Joined, Left, Only, Without ──▶ ┌─────────┐ ── Snapshot ──────────▶ who begins to watch
-            told to the agent's own follower          │ Watches │ ── Changed 7, 8, 9 ───▶ all who watch
+    core ── Absolute, Joined, Left, Only, Without ──▶ ┌─────────┐ ── Snapshot ──────────▶ a new watcher
+            to the agent's own follower               │ Watches │ ── Changed 7, 8, 9 ───▶ all watchers
                                                       └─────────┘
-                                           the latest of them are kept, for who comes back
+                                                 keeps the latest changes, for watchers that come back
 
-Whoever watches is sent a `Snapshot`, and then every `Changed`, one number after the other. Whoever was away
-names the number up to which it knows everything. If all changes since are still here, it is sent those, and
-the snapshot that follows is no news; if not, it is sent the snapshot alone, and the two numbers say how much
-was missed. A slow reader that was skipped is treated in the same way.
+A watcher is sent a `Snapshot`, and then every `Changed` in order of its number. A watcher that was away names
+the last number that it has. If all later changes are still here, it is sent those, and the snapshot that
+follows brings nothing new; if not, it is sent the snapshot alone, and the two numbers tell how many it
+missed. A slow reader for which changes were dropped is treated alike.
 
-A **period** is one unbroken stretch of following a group. It goes on for `watch_linger_s` after the last
-watcher has left, so that one that only lost its connection, or was started anew, finds its place. Numbers of
-two periods say nothing about each other.
+A **period** is one unbroken stretch of following a group. It lasts until `watch_linger_s` after the last
+watcher has left, so that a watcher that lost its connection or was restarted can resume. Numbers of different
+periods cannot be compared.
 
-This is no part of Congress: for the servers, an agent that watches is interest and nothing else.
+This is no part of Congress: to the servers, a watching agent is interest and nothing else.
 """
 
 from collections import deque
@@ -40,7 +41,7 @@ from rostra.protocols.relaxed.requests import (
 from rostra.protocols.relaxed.view import GroupView, Report, ViewChanged
 
 Place = tuple[int, int]
-"""How far somebody has read: a period, and a number in it. Periods begin at 1."""
+"""How far a watcher has read: a period, and a number in it. Periods begin at 1."""
 
 
 class WatchedGroup:
@@ -128,8 +129,8 @@ class WatchedGroup:
 
 
 class Watches:
-    """All watches of one host. Whoever drives it follows, as one endpoint, every group that is in `groups`,
-    and passes on what that endpoint is told."""
+    """All watches of one host. The driver follows every group in `groups` as one endpoint, and passes on the
+    notices to that endpoint."""
 
     def __init__(self, host: Domain, config: RelaxedConfig) -> None:
         self.groups: dict[Group, WatchedGroup] = {}
@@ -166,7 +167,7 @@ class Watches:
             self._end(now, watcher, group)
 
     def told(self, notice: AnyNotice) -> list[Effect]:
-        """Take in what the agent's own follower was told."""
+        """A notice to the agent's own follower."""
         match notice:
             case Absolute(group) | Joined(group) | Left(group):
                 watched = self.groups.get(group)
@@ -208,7 +209,7 @@ class Watches:
         return bool(self._idle)
 
     def expire(self, now: Instant) -> list[Group]:
-        """Forget the groups that nobody came back to in time. They need not be followed any more."""
+        """Forget the groups to which no watcher came back in time. They need not be followed any more."""
         expired: list[Group] = []
         for group, since in self._idle.items():
             crowded = len(self._idle) - len(expired) > self._config.watch_idle_max

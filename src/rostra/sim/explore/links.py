@@ -30,7 +30,13 @@ from rostra.names import Domain
 from rostra.protocols.detect.core import Detector
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.core import Link
-from rostra.protocols.links.events import ChannelClosed, ChannelOpened, PacketArrived, Submitted, Transmit
+from rostra.protocols.links.events import (
+    BatchSubmitted,
+    ChannelClosed,
+    ChannelOpened,
+    PacketArrived,
+    Transmit,
+)
 from rostra.protocols.links.invariants import broken
 from rostra.protocols.links.packets import NOBODY, AnyPacket, Hello
 from rostra.protocols.links.state import Apart, Together
@@ -308,7 +314,7 @@ class LinksModel:
         if event == "submit":
             submitted += 1
             assert before is not None, "it is up"
-            event = Submitted(((*before, submitted),))
+            event = BatchSubmitted(((*before, submitted),))
         elif event == "give-up":
             link._detector.begin(-NOW)
             event = Ticked()

@@ -58,7 +58,7 @@ export const byId = (id) => document.getElementById(id);
 
 const DIGITS_SHOWN = 4;
 
-/** A text with its incarnations (`#7`) in small print: of a long one the last digits, all of it in the tooltip. */
+/** A text with its incarnations in small print. */
 export function spell(element, text) {
   if (element.dataset.text === text) return;
   element.dataset.text = text;
@@ -66,7 +66,8 @@ export function spell(element, text) {
   element.replaceChildren(...parts.map((part, i) => (i % 2 ? incarnation(part) : part)));
 }
 
-function incarnation(whole) {
+/** A `#1794917701931` in small print: of a long one the last digits, all of it in the tooltip. */
+export function incarnation(whole) {
   const number = whole.slice(1);
   if (number.length <= DIGITS_SHOWN + 2) return el("span", { class: "number" }, whole);
   return el("span", { class: "number", title: whole }, `#…${number.slice(-DIGITS_SHOWN)}`);

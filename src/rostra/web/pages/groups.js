@@ -1,7 +1,7 @@
 // Groups, and who is in them as seen from the place that the reader chooses: two places side by side, with what
 // only one of them sees marked.
 
-import { byId, command, el, set, shell, sync, write } from "./dom.js";
+import { byId, command, el, incarnation, set, shell, sync, write } from "./dom.js";
 import { choice, choose, hosts, inside, model, on, server, viewFrom } from "./model.js";
 import { glyph } from "./shapes.js";
 import { ageing } from "./time.js";
@@ -195,7 +195,7 @@ function rosterRow(row) {
     el(
       "th",
       { scope: "row" },
-      el("span", { class: "who" }, el("b", {}, row.name), el("span", { class: "number" }, number), el("span", { class: "meta" })),
+      el("span", { class: "who" }, el("b", {}, row.name), incarnation(number), el("span", { class: "meta" })),
       el("span", { class: "host" }, row.host),
     ),
     el("td", {}),

@@ -61,7 +61,7 @@ function frame() {
     el("div", { class: "tabs", role: "group", "aria-label": "Groups with messages" }),
     el("p", { class: "verdict-line", role: "status" }),
     table("speakers", "Senders", ["Sender", ""], ["Rate", "n"], ["Sent", "n wide"], ["Unconfirmed", "n"], ["", ""], ["Age", "n wide"]),
-    table("hearings", "Who listens", ["Receiver", ""], ["Rate", "n"], ["Behind", "n"], ["Repaired", "n"], ["", ""], ["Age", "n wide"]),
+    table("hearings", "Receivers", ["Receiver", ""], ["Rate", "n"], ["Behind", "n"], ["Repaired", "n"], ["", ""], ["Age", "n wide"]),
     el("p", { class: "more hint" }),
     el("div", { class: "commands" }),
   ];
@@ -101,7 +101,7 @@ function fill(group, speakers, hearings) {
       String(each.unconfirmed),
       held ? ["suspected", `held up, ${each.waiting} wait`] : each.rate ? ["up", "flowing"] : ["unseen", "silent"],
     ]);
-    write(element.querySelector(".of"), each.submits ? `submits through ${cluster(each.member)}` : "");
+    write(element.querySelector(".of"), each.submits ? `${host(each.member)}, submits through ${cluster(each.member)}` : host(each.member));
   });
   const pairs = new Map();
   for (const each of hearings) pairs.set(each.member, [...(pairs.get(each.member) ?? []), each]);
@@ -113,7 +113,7 @@ function fill(group, speakers, hearings) {
       String(each.repaired),
       each.paused && each.behind ? ["suspected", "does not read"] : each.late ? ["suspected", each.missing ? `misses ${each.missing}` : "behind"] : ["up", "keeps up"],
     ]);
-    write(element.querySelector(".of"), each.late ? `most behind ${short(each.sender)}` : `of ${count(each.of, "sender")}`);
+    write(element.querySelector(".of"), `${host(each.member)}, ${each.late ? `most behind ${short(each.sender)}` : `of ${count(each.of, "sender")}`}`);
   });
   const hidden = Math.max(0, receivers.length - ROWS_MAX);
   write(find(".more"), hidden ? `${count(hidden, "more receiver")} not shown here: those furthest behind come first.` : "");
@@ -134,7 +134,9 @@ const perSecond = (rate) => (rate === null ? "…" : `${rate < 10 ? rate.toFixed
 /** Without its incarnation. */
 const short = (endpoint) => endpoint.slice(0, endpoint.lastIndexOf("#"));
 
-const cluster = (endpoint) => endpoint.split("/")[0].split(".").slice(0, -1).join(".");
+const host = (endpoint) => endpoint.split("/")[0];
+
+const cluster = (endpoint) => host(endpoint).split(".").slice(0, -1).join(".");
 
 /** One receiver, of all its senders: how far it is behind the one it is furthest behind. */
 function gather(pairs) {
@@ -157,7 +159,7 @@ function row(each) {
 }
 
 function cells(element, each, [first, second, third, [state, words]]) {
-  spell(element.querySelector(".who"), each.member);
+  spell(element.querySelector(".who"), each.member.slice(each.member.indexOf("/") + 1));
   [first, second, third].forEach((text, i) => write(element.cells[i + 1], text));
   const cell = element.cells[4];
   if (cell.dataset.key !== `${state} ${words}`) {
