@@ -298,9 +298,6 @@ def copied(place: Path, change: Callable[[pa.Table], pa.Table] = lambda table: t
     pq.write_table(change(pq.read_table(path)), path.with_name("zz-again.parquet"), write_page_checksum=True)
 
 
-# Of two files with other rows under the same numbers, the one whose name comes first is believed.
-
-
 def other_rows(table: pa.Table) -> pa.Table:
     return table.set_column(table.column_names.index("kind"), "kind", text(["heartbeat"] * len(table)))
 
@@ -633,7 +630,7 @@ def judge(spark: Any, directory: Path, bound_s: float) -> Judged:
     Ingest(spark, f"{directory}/*", tables, hole_after_s=-1e12).once()
     archive = Archive(spark, tables=str(tables))
     said: dict[str, dict[str, Said]] = {}
-    with Evidence(archive.events.cache(), archive.left_out) as evidence:
+    with Evidence(archive.events.cache(), archive.left_out, archive.contradicted) as evidence:
         for name, promise in PROMISES.items():
             for row in verdicts(evidence, name, bound_s if promise.bound else None).collect():
                 said.setdefault(row["world"], {})[name] = Said(row["answer"], row["doubts"], row["why"])
@@ -656,26 +653,33 @@ def wrong(this: Planted, judged: Judged) -> Iterator[str]:
         yield f"{', '.join(sorted(accused))} said no"
     if expected.aside and not any(expected.aside in why for why in judged.aside.get(this.world, ())):
         yield f"no file is set aside because of {expected.aside!r}"
-    if expected.doubt and this.base == REAL and after == before:
+    if (expected.doubt or expected.aside) and this.base == REAL and after == before:
         yield "nothing shows that something is missing"
     answers = {name for name in after if after[name].answer != before[name].answer}
     if expected.same and answers - accused:
         yield f"{', '.join(sorted(answers))} changed"
 
 
+def outcome(this: Planted, judged: Judged) -> Iterator[str]:
+    """What it led to."""
+    after, before = judged.said[this.world], judged.said[this.base]
+    for name, said in after.items():
+        if said.answer != before[name].answer:
+            yield f"{name} {said.answer}, was {before[name].answer}"
+    if after["why"].doubts != before["why"].doubts:
+        yield f"{after['why'].doubts - before['why'].doubts} more doubts"
+    yield from (f"set aside: {why.partition(' of ')[0][:60]}" for why in judged.aside.get(this.world, ()))
+
+
 REAL = "real"
-EXACT = (
-    "a clock that is ten minutes ahead",
-    "a clock that is ten minutes behind",
-    "the first segment is gone",
-)
-"""A simulator's clocks are exact, and its journals whole: audits take its word, and what contradicts it is a
-no."""
+EXACT = ("a clock that is ten minutes ahead", "a clock that is ten minutes behind")
+"""A simulator writes everything by one clock: audits take its word, and what contradicts it is a no."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--simulated", action="store_true", help="without a real world")
+    parser.add_argument("--show", action="store_true", help="what each change led to, in each world")
     asked = parser.parse_args()
     differ, found, many = 0, set(), 0
     with tempfile.TemporaryDirectory() as directory:
@@ -698,6 +702,8 @@ def main() -> int:
                         for name in EXPECTED[this.plant].found
                         if after[name].answer == "no" != before[name].answer
                     }
+                    if asked.show:
+                        print(f"{this.world}: {'; '.join(outcome(this, judged)) or 'nothing changed'}")
                     for what in wrong(this, judged):
                         differ += 1
                         print(f"{this.world}: {what}")

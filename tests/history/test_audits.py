@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from support.calm import calm_world
 from support.court import Court
-from support.journal import Journal, Row, frame
+from support.journal import Journal, Row, clock, frame
 from support.parity import STORM_BOUND_S, bounds_of
 from support.segments import SCHEMA
 
@@ -28,6 +28,7 @@ from rostra.errors import BadInput
 from rostra.history.audits import PROMISES, Evidence, coverage, findings, lines_around, offences, verdicts
 from rostra.history.audits import kept as facts
 from rostra.history.audits.replay import replay_command
+from rostra.history.runs import Key
 from rostra.journal.entries import OBSERVERS_MAX
 from rostra.journal.schema import segment_name
 from rostra.journal.segments import read
@@ -434,6 +435,11 @@ def real_world(world: str, *, closing: bool = True, lose: bool = False, killed: 
     return journal.rows
 
 
+def without_its_beginning(rows: Rows) -> Rows:
+    """Of one host what it wrote before and while a member of its own joined."""
+    return [row for row in rows if row["writer"] != "eu.p.h1" or row["at"] > clock(200)]
+
+
 def clocked(world: str, ahead_s: float, *, set_while_it_runs: bool = False) -> Rows:
     """Two hosts and their server, with members that come and go on both, and a long calm. One clock is off:
     from the beginning, or only until the links are up."""
@@ -540,6 +546,7 @@ class Brought:
         rows += real_world("real") + real_world("real-and-wrong")
         rows += real_world("real-and-killed-whole", killed=True)
         rows += real_world("real-with-a-lost-tail", closing=False) + real_world("real-with-a-hole", lose=True)
+        rows += without_its_beginning(real_world("real-without-a-beginning"))
         self.table = pa.Table.from_pylist(rows, SCHEMA)
 
 
@@ -665,10 +672,11 @@ def test_a_real_world_is_judged_in_its_calm_stretches(promise, judged):
     assert wrong.answer == "no" and "eu.p.h2" in wrong.why
 
 
+@pytest.mark.parametrize("world", ["real-with-a-hole", "real-without-a-beginning"])
 @pytest.mark.parametrize("promise", ["stable-truth", "watch-complete"])
-def test_what_looks_broken_where_a_row_is_missing_is_neither_kept_nor_broken(promise, judged):
-    """The row that is not there may have told it."""
-    verdict = judged.verdict(promise, "real-with-a-hole")
+def test_what_looks_broken_where_a_row_is_missing_is_neither_kept_nor_broken(promise, world, judged):
+    """The row that is not there may have told it, or made it true."""
+    verdict = judged.verdict(promise, world)
     assert (verdict.answer, verdict.broken, verdict.doubts) == ("cannot tell", 0, 1), verdict
     assert verdict.why.startswith("rows that are missing could explain it: eu.p.h2 ")
 
@@ -725,8 +733,9 @@ def test_a_clock_that_is_off_is_measured_and_breaks_no_promise(promise, judged):
     assert verdict.why.endswith("; clocks that are off: eu.p.h2 600 s ahead at first")
 
 
-def test_a_life_whose_only_file_cannot_be_read_excuses_what_it_may_have_said(spark):
-    """A whole life is missing, so there is no hole in it: the name of its file tells of it."""
+def test_a_life_of_which_no_file_or_more_than_one_says_all_excuses_what_it_may_have_said(spark):
+    """Where a whole life is missing there is no hole in it: the name of its file tells of it. Where two files
+    contradict each other, either may be the writer's own."""
     journal = Journal("unread")
     journal.start("eu.p.h1", 0)
     journal.start("eu.p.h2", 0)
@@ -737,13 +746,15 @@ def test_a_life_whose_only_file_cannot_be_read_excuses_what_it_may_have_said(spa
     rows, day = frame(spark, journal.rows).cache(), f"{journal.rows[0]['at']:%Y-%m-%d}"
     lost = f"file:///j/date={day}/{segment_name('eu.p.h1', 77, 1, 9)}"
     known = f"file:///j/date={day}/{segment_name('eu.p.h2', journal.rows[1]['epoch'], 1, 4)}"
-    for left_out, answer, doubts in (
-        ((known, "x/notes.parquet"), "no", 0),
-        ((lost,), "cannot tell", 1),
+    for left_out, contradicted, answer, doubts in (
+        ((known, "x/notes.parquet"), (), "no", 0),
+        ((lost,), (), "cannot tell", 1),
+        ((), (Key("unread", "eu.p.h1", 1),), "cannot tell", 1),
     ):
-        with Evidence(rows, left_out) as evidence:
+        with Evidence(rows, left_out, contradicted) as evidence:
             [verdict] = verdicts(evidence, "why").collect()
         assert (verdict.answer, verdict.doubts) == (answer, doubts)
+        assert verdict.why.endswith("files contradict each other about eu.p.h1 #1") == bool(contradicted)
 
 
 def test_an_unknown_promise_is_refused_with_those_that_are_known(judged):

@@ -109,6 +109,7 @@ class SetAside(Struct, frozen=True):
     size: int
     mtime_ns: int
     batch: int
+    contradicts: Key | None = None  # the life of which it has other rows than the tables
 
 
 class Tables:

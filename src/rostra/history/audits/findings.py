@@ -45,7 +45,8 @@ DOUBTS: Final = StructType(
         StructField("world", StringType(), nullable=False),
         StructField("writer", StringType(), nullable=False),
         StructField("epoch", LongType(), nullable=False),
-        StructField("what", StringType(), nullable=False),  # hole | lost tail | open end | clock
+        # hole | lost tail | open end; of a whole life: clock | contradiction
+        StructField("what", StringType(), nullable=False),
         StructField("from_at", TimestampType(), nullable=False),
         StructField("until_at", TimestampType(), nullable=True),  # when the writer was heard of again
         StructField("rows", LongType(), nullable=True),  # how many are missing; null: nobody knows
@@ -57,6 +58,7 @@ CLOCKS_US: Final = 60_000_000
 """How far two clocks may differ, and news be late, before a missing row no longer explains it."""
 
 OPEN_END: Final = "open end"
+CLOCK, CONTRADICTION = "clock", "contradiction"
 
 LONG_AGO: Final = "1970-01-01"
 FOR_EVER: Final = "9999-12-31"
@@ -71,14 +73,22 @@ def doubts(events: DataFrame, lived: DataFrame | None = None, known: DataFrame |
     """Where the journals say nothing (`DOUBTS`). `lived` are the `lives` of these events, `known` the
     `simulated` worlds."""
     lived = lives(events) if lived is None else lived
+    next_life = Window.partitionBy("world", "writer").orderBy("epoch")
+    oldest = F.min("began_at").over(Window.partitionBy("world"))
+    # A life without its first rows may have begun any time after the one before.
+    since = lived.select(
+        *Key._fields,
+        F.coalesce(F.lag("last_at").over(next_life), F.timestamp_micros(F.unix_micros(oldest) - 1)).alias(
+            "since"
+        ),
+    )
     missing = shaped(
-        holes(events, lived),
+        holes(events, lived).join(F.broadcast(since), list(Key._fields)),
         DOUBTS,
         what=F.lit("hole"),
-        from_at=F.coalesce("after_at", "until_at"),
+        from_at=F.coalesce("after_at", "since"),
         rows=F.col("last") - F.col("first") + 1,
     )
-    next_life = Window.partitionBy("world", "writer").orderBy("epoch")
     tails = lived.withColumn("until_at", F.lead("began_at").over(next_life)).where(
         F.coalesce(F.col("ended_by") == "unknown", F.lit(True)) & F.col("role").isin("agent", "server")
     )
@@ -110,9 +120,9 @@ def unread(lived: DataFrame, files: Iterable[str]) -> DataFrame:
     )
 
 
-def set_wrong(lived: DataFrame, lives: Iterable[Key]) -> DataFrame:
-    """Lives whose clock says nothing: from beginning to end (`DOUBTS`)."""
-    rows = [(*key, "clock", None, None) for key in lives]
+def unbelieved(lived: DataFrame, lives: Iterable[Key], what: str) -> DataFrame:
+    """Lives of which nothing can be believed, from beginning to end (`DOUBTS`)."""
+    rows = [(*key, what, None, None) for key in lives]
     named = "world string, writer string, epoch long, what string, until_at timestamp, rows long"
     return shaped(
         lived.sparkSession.createDataFrame(rows, named), DOUBTS, from_at=F.lit(LONG_AGO).cast("timestamp")
