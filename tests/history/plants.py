@@ -234,11 +234,11 @@ ROWS: dict[str, Callable[[Rows], None]] = {
 # Files
 
 
-def segments_of(place: Path) -> list[Path]:
-    """Of an agent's life that has several, in order; of the life with the most of them."""
+def segments_of(place: Path, role: str = "agent") -> list[Path]:
+    """Of a life that has several, in order; of the life with the most of them."""
     found: dict[str, list[Path]] = {}
     for path in sorted(place.glob("date=*/*.parquet")):
-        if pq.read_metadata(path).metadata[b"rostra.role"] == b"agent":
+        if pq.read_metadata(path).metadata[b"rostra.role"] == role.encode():
             found.setdefault("-".join(path.stem.split("-")[:-2]), []).append(path)
     lives = [paths for paths in found.values() if len(paths) > 2]
     if not lives:
@@ -325,6 +325,9 @@ FILES: dict[str, Callable[[Path], None]] = {
     "a segment is gone": lambda place: segments_of(place)[1].unlink(),
     "the last segment is gone": lambda place: segments_of(place)[-1].unlink(),
     "a writer is gone": lambda place: several(place, of_writer),
+    "a server's first segment is gone": lambda place: segments_of(place, "server")[0].unlink(),
+    "a server's segment is gone": lambda place: segments_of(place, "server")[1].unlink(),
+    "a server's last segment is gone": lambda place: segments_of(place, "server")[-1].unlink(),
     "a segment has another name": lambda place: (
         segments_of(place)[1].rename(place / "date=2026-01-01.parquet") and None
     ),
@@ -487,6 +490,9 @@ EXPECTED: dict[str, Expected] = {
     "a segment is gone": DOUBT,
     "the last segment is gone": DOUBT,
     "a writer is gone": DOUBT,
+    "a server's first segment is gone": DOUBT,
+    "a server's segment is gone": DOUBT,
+    "a server's last segment is gone": DOUBT,
     "a segment has another name": same("rows say whose they are"),
     "a segment is of another day": same("rows say when they are of"),
     "two segments have each other's names": same("rows say which they are"),

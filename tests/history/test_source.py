@@ -402,6 +402,7 @@ def test_two_worlds_of_one_name_are_not_taken_for_one(session: SparkSession, tmp
         return [Path(each.file).name for each in tables.set_aside()]
 
     assert ingested(tmp_path / "journal", Tables(tmp_path / "at once")) == [other.name]
+    assert Archive(session, tables=str(tmp_path / "at once")).contradicted == archive.contradicted
     tables = Tables(tmp_path / "one after the other")
     assert ingested(place, tables) == []
     other.rename(next(place.glob("date=*")) / other.name)
