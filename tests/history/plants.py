@@ -234,11 +234,11 @@ ROWS: dict[str, Callable[[Rows], None]] = {
 # Files
 
 
-def segments_of(place: Path) -> list[Path]:
-    """Of an agent's life that has several, in order; of the life with the most of them."""
+def segments_of(place: Path, role: str = "agent") -> list[Path]:
+    """Of a life that has several, in order; of the life with the most of them."""
     found: dict[str, list[Path]] = {}
     for path in sorted(place.glob("date=*/*.parquet")):
-        if pq.read_metadata(path).metadata[b"rostra.role"] == b"agent":
+        if pq.read_metadata(path).metadata[b"rostra.role"] == role.encode():
             found.setdefault("-".join(path.stem.split("-")[:-2]), []).append(path)
     lives = [paths for paths in found.values() if len(paths) > 2]
     if not lives:
@@ -298,9 +298,6 @@ def copied(place: Path, change: Callable[[pa.Table], pa.Table] = lambda table: t
     pq.write_table(change(pq.read_table(path)), path.with_name("zz-again.parquet"), write_page_checksum=True)
 
 
-# Of two files with other rows under the same numbers, the one whose name comes first is believed.
-
-
 def other_rows(table: pa.Table) -> pa.Table:
     return table.set_column(table.column_names.index("kind"), "kind", text(["heartbeat"] * len(table)))
 
@@ -328,6 +325,9 @@ FILES: dict[str, Callable[[Path], None]] = {
     "a segment is gone": lambda place: segments_of(place)[1].unlink(),
     "the last segment is gone": lambda place: segments_of(place)[-1].unlink(),
     "a writer is gone": lambda place: several(place, of_writer),
+    "a server's first segment is gone": lambda place: segments_of(place, "server")[0].unlink(),
+    "a server's segment is gone": lambda place: segments_of(place, "server")[1].unlink(),
+    "a server's last segment is gone": lambda place: segments_of(place, "server")[-1].unlink(),
     "a segment has another name": lambda place: (
         segments_of(place)[1].rename(place / "date=2026-01-01.parquet") and None
     ),
@@ -490,6 +490,9 @@ EXPECTED: dict[str, Expected] = {
     "a segment is gone": DOUBT,
     "the last segment is gone": DOUBT,
     "a writer is gone": DOUBT,
+    "a server's first segment is gone": DOUBT,
+    "a server's segment is gone": DOUBT,
+    "a server's last segment is gone": DOUBT,
     "a segment has another name": same("rows say whose they are"),
     "a segment is of another day": same("rows say when they are of"),
     "two segments have each other's names": same("rows say which they are"),
@@ -633,7 +636,7 @@ def judge(spark: Any, directory: Path, bound_s: float) -> Judged:
     Ingest(spark, f"{directory}/*", tables, hole_after_s=-1e12).once()
     archive = Archive(spark, tables=str(tables))
     said: dict[str, dict[str, Said]] = {}
-    with Evidence(archive.events.cache(), archive.left_out) as evidence:
+    with Evidence(archive.events.cache(), archive.left_out, archive.contradicted) as evidence:
         for name, promise in PROMISES.items():
             for row in verdicts(evidence, name, bound_s if promise.bound else None).collect():
                 said.setdefault(row["world"], {})[name] = Said(row["answer"], row["doubts"], row["why"])
@@ -656,26 +659,33 @@ def wrong(this: Planted, judged: Judged) -> Iterator[str]:
         yield f"{', '.join(sorted(accused))} said no"
     if expected.aside and not any(expected.aside in why for why in judged.aside.get(this.world, ())):
         yield f"no file is set aside because of {expected.aside!r}"
-    if expected.doubt and this.base == REAL and after == before:
+    if (expected.doubt or expected.aside) and this.base == REAL and after == before:
         yield "nothing shows that something is missing"
     answers = {name for name in after if after[name].answer != before[name].answer}
     if expected.same and answers - accused:
         yield f"{', '.join(sorted(answers))} changed"
 
 
+def outcome(this: Planted, judged: Judged) -> Iterator[str]:
+    """What it led to."""
+    after, before = judged.said[this.world], judged.said[this.base]
+    for name, said in after.items():
+        if said.answer != before[name].answer:
+            yield f"{name} {said.answer}, was {before[name].answer}"
+    if after["why"].doubts != before["why"].doubts:
+        yield f"{after['why'].doubts - before['why'].doubts} more doubts"
+    yield from (f"set aside: {why.partition(' of ')[0][:60]}" for why in judged.aside.get(this.world, ()))
+
+
 REAL = "real"
-EXACT = (
-    "a clock that is ten minutes ahead",
-    "a clock that is ten minutes behind",
-    "the first segment is gone",
-)
-"""A simulator's clocks are exact, and its journals whole: audits take its word, and what contradicts it is a
-no."""
+EXACT = ("a clock that is ten minutes ahead", "a clock that is ten minutes behind")
+"""A simulator writes everything by one clock: audits take its word, and what contradicts it is a no."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--simulated", action="store_true", help="without a real world")
+    parser.add_argument("--show", action="store_true", help="what each change led to, in each world")
     asked = parser.parse_args()
     differ, found, many = 0, set(), 0
     with tempfile.TemporaryDirectory() as directory:
@@ -698,6 +708,8 @@ def main() -> int:
                         for name in EXPECTED[this.plant].found
                         if after[name].answer == "no" != before[name].answer
                     }
+                    if asked.show:
+                        print(f"{this.world}: {'; '.join(outcome(this, judged)) or 'nothing changed'}")
                     for what in wrong(this, judged):
                         differ += 1
                         print(f"{this.world}: {what}")

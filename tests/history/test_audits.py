@@ -5,7 +5,6 @@ Every case is a world of its own, and all of them are judged together: see `supp
 """
 
 from collections.abc import Callable
-from datetime import timedelta
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,20 @@ from faults.test_faults_find_bugs import (
 )
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from support.by_hand import (
+    CLOCKED,
+    NUMBERED,
+    SMOOTH,
+    STREAMS,
+    behind_a_server,
+    clocked,
+    crowded,
+    flowing,
+    numbered,
+    real_world,
+    streams,
+    without_its_beginning,
+)
 from support.calm import calm_world
 from support.court import Court
 from support.journal import Journal, Row, frame
@@ -28,6 +41,7 @@ from rostra.errors import BadInput
 from rostra.history.audits import PROMISES, Evidence, coverage, findings, lines_around, offences, verdicts
 from rostra.history.audits import kept as facts
 from rostra.history.audits.replay import replay_command
+from rostra.history.runs import Key
 from rostra.journal.entries import OBSERVERS_MAX
 from rostra.journal.schema import segment_name
 from rostra.journal.segments import read
@@ -260,207 +274,6 @@ PLANTED: list[tuple[str, Plant]] = [
 ]
 
 
-# Journals of real worlds, written by hand
-
-
-def streams(journal: Journal, *runs: tuple[str, int, int]) -> None:
-    journal.start("eu.p.h1", 0)
-    for kind, first, last in runs:
-        values = {"first": first} if kind == "stream-started" else {"first": first, "last": last}
-        journal.write(
-            "eu.p.h1", kind, group="g@eu", member="us.n.h1/s#1", observers=["eu.p.h1/a#1"], **values
-        )
-    journal.write("eu.p.h1", "closing")
-
-
-def numbered(journal: Journal, *turns: tuple[str, int | None]) -> None:
-    journal.start("eu.p.h1", 0)
-    for kind, number in turns:
-        journal.write(
-            "eu.p.h1", kind, group="g@eu", number=number, period=1, observers=["eu.p.h1/a#1"], told=1
-        )
-    journal.write("eu.p.h1", "closing")
-
-
-def crowded(journal: Journal, wrong: int = 0) -> None:
-    """Eighteen of one host hear a stream, and watch: the 17th is named when the first has gone, the 18th when
-    the second has. With `wrong`, the third misses so many messages and changes."""
-    everybody = [f"eu.p.h1/p{nth:02}#1" for nth in range(1, 19)]
-    stream, watch = {"group": "g@eu", "member": "us.n.h1/s#1"}, {"group": "g@eu", "period": 1}
-    journal.start("eu.p.h1", 0)
-    for each in everybody:
-        journal.write("eu.p.h1", "stream-started", first=1, observers=[each], told=1, **stream)
-        journal.write("eu.p.h1", "snapshot", number=0, observers=[each], told=1, **watch)
-    for turn in range(1, 9):
-        here = everybody[max(0, turn - 6) :]
-        if turn == 8 and wrong:
-            turn += wrong
-        told = {"observers": here[:OBSERVERS_MAX], "told": len(here)}
-        journal.write("eu.p.h1", "delivered", first=turn, last=turn, **told, **stream)
-        journal.write("eu.p.h1", "changed", number=turn, count=1, **told, **watch)
-    journal.write("eu.p.h1", "closing")
-
-
-STREAMS: dict[str, tuple[str, list[tuple[str, int, int]]]] = {
-    "in-order": ("yes", [("stream-started", 5, 0), ("delivered", 5, 9), ("delivered", 10, 10)]),
-    "a-gap-that-was-told": (
-        "yes",
-        [("stream-started", 1, 0), ("delivered", 1, 3), ("stream-gap", 4, 6), ("delivered", 7, 7)],
-    ),
-    "back-after-a-cut": (
-        "yes",
-        [
-            *[("stream-started", 1, 0), ("delivered", 1, 3), ("stream-ended", 0, 3), ("stream-gap", 4, 6)],
-            *[("stream-started", 7, 0), ("delivered", 7, 7)],
-        ],
-    ),
-    "a-gap-that-hides-another": (
-        "no",
-        [("stream-started", 1, 0), ("delivered", 1, 3), ("stream-ended", 0, 3), ("stream-gap", 5, 6)],
-    ),
-    "a-gap-that-does-not-say-all": (
-        "no",
-        [
-            *[("stream-started", 1, 0), ("delivered", 1, 3), ("stream-ended", 0, 3), ("stream-gap", 4, 6)],
-            *[("stream-started", 9, 0), ("delivered", 9, 9)],
-        ],
-    ),
-    "a-gap": ("no", [("stream-started", 1, 0), ("delivered", 1, 3), ("delivered", 5, 6)]),
-    "a-duplicate": ("no", [("stream-started", 1, 0), ("delivered", 1, 3), ("delivered", 3, 4)]),
-    "a-gap-with-a-duplicate": (
-        "no",
-        [("stream-started", 1, 0), ("delivered", 1, 2), ("delivered", 2, 2), ("delivered", 4, 4)],
-    ),
-    "out-of-order": ("no", [("stream-started", 1, 0), ("delivered", 2, 2), ("delivered", 1, 1)]),
-    "not-from-the-first": ("no", [("stream-started", 3, 0), ("delivered", 4, 4)]),
-    "before-it-began": ("no", [("delivered", 1, 1)]),
-}
-
-
-def flowing(journal: Journal, *turns: tuple[str, float, float]) -> None:
-    """A stream between two who stay, and what happens around it."""
-    journal.start("us.n.h1", 0)
-    journal.start("eu.p.h1", 0)
-    journal.write("eu.p.h1", "link-up", 1, peer="eu.p", life=1)
-    stream = {"group": "g@eu", "member": "us.n.h1/s#1"}
-    number = 1
-    journal.write("eu.p.h1", "stream-started", 19, first=1, observers=["eu.p.h1/a#1"], **stream)
-    for kind, at, late_ms in turns:
-        if kind == "delivered":
-            of = {"latency_us": int(late_ms * 1000), "observers": ["eu.p.h1/a#1"]}
-            journal.write("eu.p.h1", kind, at, first=number, last=number + 9, count=10, **of, **stream)
-            number += 10
-        elif kind == "recovered":
-            journal.write("eu.p.h1", kind, at, first=number, last=number, count=1, number=1, **stream)
-        elif kind == "member-joined":
-            journal.write("us.n.h1", kind, at, group="g@eu", member="us.n.h1/x#1", life=1, stamp=9)
-        elif kind == "home-joined":
-            journal.write("us.n.h1", "member-joined", at, group="g@eu", member="us.n.h1/s#1", life=1, stamp=9)
-        else:
-            journal.write("eu.p.h1", kind, at, peer="eu.p")
-    journal.write("us.n.h1", "closing", 98)
-    journal.write("eu.p.h1", "closing", 99)
-
-
-SMOOTH: dict[str, tuple[str, list[tuple[str, float, float]]]] = {
-    "even-all-the-while": (
-        "yes",
-        [("delivered", 20, 0), ("member-joined", 25, 0), ("delivered", 30, 40), ("delivered", 40, 3)],
-    ),
-    "stalled-by-a-join": (
-        "no",
-        [("delivered", 20, 0), ("member-joined", 25, 0), ("delivered", 30, 390), ("delivered", 40, 3)],
-    ),
-    "late-because-lost": (
-        "yes",
-        [
-            ("delivered", 20, 0),
-            ("member-joined", 25, 0),
-            *[("recovered", 29, 0), ("delivered", 30, 390)],
-        ],
-    ),
-    "lost-long-before": (
-        "no",
-        [
-            ("recovered", 20, 0),  # written with the delivery before, at the same time
-            *[("delivered", 20, 0), ("member-joined", 25, 0), ("delivered", 30, 390)],
-        ],
-    ),
-    "late-because-cut": (
-        "cannot tell",
-        [("delivered", 20, 0), ("member-joined", 25, 0), ("link-down", 26, 0), ("delivered", 30, 390)],
-    ),
-    "late-without-a-join": ("cannot tell", [("delivered", 20, 0), ("delivered", 30, 390)]),
-    "it-joined-itself": ("cannot tell", [("home-joined", 19.5, 0), ("delivered", 20, 390)]),
-}
-
-NUMBERED: dict[str, tuple[str, list[tuple[str, int | None]]]] = {
-    "one-after-the-other": ("yes", [("snapshot", 4), ("changed", 5), ("changed", 6)]),
-    "back-after-a-gap": (
-        "yes",
-        [("snapshot", 1), ("changed", 2), ("gap", None), ("snapshot", 9), ("changed", 10)],
-    ),
-    "one-left-out": ("no", [("snapshot", 1), ("changed", 2), ("changed", 4)]),
-    "one-twice": ("no", [("snapshot", 1), ("changed", 2), ("changed", 2)]),
-    "one-out-and-one-twice": ("no", [("snapshot", 1), ("changed", 2), ("changed", 2), ("changed", 4)]),
-}
-
-
-GONE = {"domain": "eu.p.h1", "inside": False, "accuser": "eu.p", "accused": "eu.p.h1", "what": "closed"}
-
-
-def real_world(world: str, *, closing: bool = True, lose: bool = False, killed: bool = False) -> Rows:
-    """Two hosts of one real cluster, a join that is told, and a long calm."""
-    journal = Journal(world)
-    for host in ("eu.p.h1", "eu.p.h2"):
-        journal.start(host, 0)
-        journal.write(host, "link-up", 1, peer="eu.p", life=1)
-        journal.write(host, "followed", 2, group="g@eu", observers=[f"{host}/a#1"], told=1)
-        journal.write(host, "absolute", 3, group="g@eu", observers=[f"{host}/a#1"], told=1, count=0)
-    journal.home("joined", "eu.p.h1/m#1", 100, group="g@eu", life=1, stamp=1)
-    journal.sees("eu.p.h1", "joined", "eu.p.h1/m#1", 100.1, group="g@eu", life=1, stamp=1, told=1)
-    if lose:
-        journal.lose("eu.p.h2")
-    elif world != "real-and-wrong":
-        journal.sees("eu.p.h2", "joined", "eu.p.h1/m#1", 100.2, group="g@eu", life=1, stamp=1, told=1)
-    journal.write("eu.p.h1", "heartbeat", 300)
-    journal.write("eu.p.h2", "heartbeat", 300)
-    if killed:  # everybody at once; and the last that a home accepted is lost with it, though it was told
-        journal.sees("eu.p.h2", "left", "eu.p.h1/m#1", 302, group="g@eu", life=1, stamp=2, cause="leave")
-        return journal.rows
-    journal.write("eu.p.h1", "closing" if closing else "heartbeat", 400)
-    journal.sees("eu.p.h2", "left", "eu.p.h1/m#1", 401, group="g@eu", cause="without", kind="without", **GONE)
-    journal.write("eu.p.h2", "closing", 500)
-    return journal.rows
-
-
-def clocked(world: str, ahead_s: float, *, set_while_it_runs: bool = False) -> Rows:
-    """Two hosts and their server, with members that come and go on both, and a long calm. One clock is off:
-    from the beginning, or only until the links are up."""
-    journal = Journal(world)
-    hosts = ("eu.p.h1", "eu.p.h2")
-    for writer in ("eu.p", *hosts):
-        journal.start(writer, 0)
-    for host in hosts:
-        journal.write("eu.p", "link-up", 1, peer=host, life=1)
-        journal.write(host, "link-up", 1.5, peer="eu.p", life=1)
-        journal.write(host, "followed", 2, group="g@eu", observers=[f"{host}/a#1"], told=1)
-        journal.write(host, "absolute", 3, group="g@eu", observers=[f"{host}/a#1"], told=1, count=0)
-    for turn, (host, at) in enumerate(((hosts[0], 100), (hosts[1], 200))):
-        member = {"member": f"{host}/m#1", "group": "g@eu", "life": 1, "stamp": turn + 1}
-        journal.home("joined", at=at, **member)
-        for each in hosts:
-            journal.sees(each, "joined", at=at + 0.2, told=1, observers=[f"{each}/a#1"], **member)
-    for writer in ("eu.p", *hosts):
-        journal.write(writer, "closing", 1000)
-    off = [row for row in journal.rows if row["writer"] == "eu.p.h2"]
-    for row in off[:2] if set_while_it_runs else off:
-        row["at"] += timedelta(seconds=ahead_s)
-    return journal.rows
-
-
-CLOCKED = {"ten-minutes-ahead": 600, "ten-minutes-behind": -600, "eight-seconds-ahead": 8}
-
 # Storms
 
 
@@ -540,6 +353,9 @@ class Brought:
         rows += real_world("real") + real_world("real-and-wrong")
         rows += real_world("real-and-killed-whole", killed=True)
         rows += real_world("real-with-a-lost-tail", closing=False) + real_world("real-with-a-hole", lose=True)
+        rows += without_its_beginning(real_world("real-without-a-beginning"))
+        rows += behind_a_server("restarted-server", lose=False)
+        rows += behind_a_server("restarted-server-with-a-hole", lose=True)
         self.table = pa.Table.from_pylist(rows, SCHEMA)
 
 
@@ -665,12 +481,23 @@ def test_a_real_world_is_judged_in_its_calm_stretches(promise, judged):
     assert wrong.answer == "no" and "eu.p.h2" in wrong.why
 
 
+@pytest.mark.parametrize("world", ["real-with-a-hole", "real-without-a-beginning"])
 @pytest.mark.parametrize("promise", ["stable-truth", "watch-complete"])
-def test_what_looks_broken_where_a_row_is_missing_is_neither_kept_nor_broken(promise, judged):
-    """The row that is not there may have told it."""
-    verdict = judged.verdict(promise, "real-with-a-hole")
+def test_what_looks_broken_where_a_row_is_missing_is_neither_kept_nor_broken(promise, world, judged):
+    """The row that is not there may have told it, or made it true."""
+    verdict = judged.verdict(promise, world)
     assert (verdict.answer, verdict.broken, verdict.doubts) == ("cannot tell", 0, 1), verdict
     assert verdict.why.startswith("rows that are missing could explain it: eu.p.h2 ")
+
+
+@pytest.mark.parametrize("promise", ["stable-truth", "both-sides-told"])
+def test_what_a_server_did_not_keep_is_held_against_none_of_its_hosts(promise, judged):
+    """Nobody knows how long it was away."""
+    verdict = judged.verdict(promise, "restarted-server")
+    assert verdict.answer != "no" and verdict.doubts == 0, verdict
+    verdict = judged.verdict(promise, "restarted-server-with-a-hole")
+    assert (verdict.answer, verdict.broken, verdict.doubts) == ("cannot tell", 0, 1), verdict
+    assert verdict.why.startswith("rows that are missing could explain it: eu.p.h")
 
 
 @pytest.mark.parametrize("promise", ["stable-truth", "watch-complete"])
@@ -725,25 +552,30 @@ def test_a_clock_that_is_off_is_measured_and_breaks_no_promise(promise, judged):
     assert verdict.why.endswith("; clocks that are off: eu.p.h2 600 s ahead at first")
 
 
-def test_a_life_whose_only_file_cannot_be_read_excuses_what_it_may_have_said(spark):
-    """A whole life is missing, so there is no hole in it: the name of its file tells of it."""
-    journal = Journal("unread")
-    journal.start("eu.p.h1", 0)
-    journal.start("eu.p.h2", 0)
-    journal.sees("eu.p.h2", "joined", "eu.p.h1/m#1", 10, group="g@eu", life=1, stamp=1)
-    journal.sees("eu.p.h2", "left", "eu.p.h1/m#1", 20, group="g@eu", life=1, stamp=2, cause="leave")
-    journal.write("eu.p.h1", "closing", 30)
-    journal.write("eu.p.h2", "closing", 30)
-    rows, day = frame(spark, journal.rows).cache(), f"{journal.rows[0]['at']:%Y-%m-%d}"
+def test_a_life_of_which_no_file_or_more_than_one_says_all_excuses_what_it_may_have_said(spark):
+    """Where a whole life is missing there is no hole in it: the name of its file tells of it. Where two files
+    contradict each other, either may be the writer's own."""
+    rows = []
+    for world in ("unread", "contradicted"):
+        journal = Journal(world)
+        journal.start("eu.p.h1", 0)
+        journal.start("eu.p.h2", 0)
+        journal.sees("eu.p.h2", "joined", "eu.p.h1/m#1", 10, group="g@eu", life=1, stamp=1)
+        journal.sees("eu.p.h2", "left", "eu.p.h1/m#1", 20, group="g@eu", life=1, stamp=2, cause="leave")
+        journal.write("eu.p.h1", "closing", 30)
+        journal.write("eu.p.h2", "closing", 30)
+        rows += journal.rows
+    events, day = frame(spark, rows).cache(), f"{rows[0]['at']:%Y-%m-%d}"
     lost = f"file:///j/date={day}/{segment_name('eu.p.h1', 77, 1, 9)}"
-    known = f"file:///j/date={day}/{segment_name('eu.p.h2', journal.rows[1]['epoch'], 1, 4)}"
-    for left_out, answer, doubts in (
-        ((known, "x/notes.parquet"), "no", 0),
-        ((lost,), "cannot tell", 1),
-    ):
-        with Evidence(rows, left_out) as evidence:
-            [verdict] = verdicts(evidence, "why").collect()
-        assert (verdict.answer, verdict.doubts) == (answer, doubts)
+    known = f"file:///j/date={day}/{segment_name('eu.p.h2', rows[1]['epoch'], 1, 4)}"
+    contradicted = Key("contradicted", "eu.p.h1", 1)
+    for left_out, unread in (((known, "x/notes.parquet"), ("no", 0)), ((lost,), ("cannot tell", 1))):
+        with Evidence(events, left_out, [contradicted]) as evidence:
+            found = {row.world: row for row in verdicts(evidence, "why").collect()}
+        assert (found["unread"].answer, found["unread"].doubts) == unread
+        assert found["contradicted"].answer == "cannot tell"
+        assert found["contradicted"].why.endswith("files contradict each other about eu.p.h1 #1")
+    events.unpersist()
 
 
 def test_an_unknown_promise_is_refused_with_those_that_are_known(judged):

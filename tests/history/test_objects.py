@@ -15,7 +15,7 @@ from support.segments import Row, cut, send
 from typer.testing import CliRunner
 
 from rostra.cli import application
-from rostra.errors import NotAvailable, NotInstalled, Unreachable
+from rostra.errors import NotInstalled, Unreachable
 from rostra.history import files
 from rostra.history.archive import Archive
 from rostra.history.files import LocalDirectory
@@ -77,6 +77,18 @@ def dying_at(point: str) -> Callable[[str], None]:
     return reach
 
 
+def meanwhile(point: str, other: Callable[[], object]) -> Callable[[str], None]:
+    """Another one does the same, and is done, when this one comes to that point for the first time."""
+    done = []
+
+    def reach(reached: str) -> None:
+        if reached == point and not done:
+            done.append(reached)
+            other()
+
+    return reach
+
+
 @pytest.mark.long
 def test_what_is_ingested_there_is_what_is_ingested_here(
     spark: SparkSession, store: str, here: Path, rows: list[Row], tmp_path: Path
@@ -106,6 +118,23 @@ def test_what_is_ingested_there_is_what_is_ingested_here(
     assert left == {commit.directory for commit in there.commits()}
     assert not list(there.place.list("_writing"))
 
+    rebuilt = ("stays", "traffic")
+    with pytest.raises(Died):
+        rebuild(spark, there, rebuilt, reach=dying_at("rebuilt stays"))
+    with pytest.raises(Unreachable, match="another process writes to s3://history/tables"):
+        rebuild(
+            spark, there, rebuilt, reach=meanwhile("rebuilt stays", lambda: rebuild(spark, there, rebuilt))
+        )
+    for table in rebuilt:
+        same(there.read(spark, table), plain.read(spark, table))
+    there.sweep(older_than_s=0)
+    there.sweep(older_than_s=0)
+    made = [
+        name for info in there.place.list("stays") if (name := str(info.base_name)).startswith("rebuilt=")
+    ]
+    assert made == [there.commits()[-1].rebuilt["stays"]] and not list(there.place.list("_writing"))
+    same(there.read(spark, "stays"), plain.read(spark, "stays"))
+
     archive = Archive(spark, journal=journal)
     same(archive.events.transform(stays), plain.read(spark, "events").transform(stays))
     register(spark)
@@ -124,15 +153,9 @@ def test_of_two_ingests_at_once_one_is_refused(spark: SparkSession, store: str, 
     send(tmp_path, mine[:10])
     up(tmp_path, f"{store}/two/journal")
     journal, where = f"{store}/two/journal", f"{store}/two/tables"
-    done = []
-
-    def meanwhile(point: str) -> None:
-        if point == "before commit" and not done:
-            done.append(point)
-            Ingest(spark, journal, where).once()
-
+    other = meanwhile("before commit", Ingest(spark, journal, where).once)
     with pytest.raises(Unreachable, match="another process writes to s3://history/two/tables: batch 0"):
-        Ingest(spark, journal, where, reach=meanwhile).once()
+        Ingest(spark, journal, where, reach=other).once()
     assert keys(Tables(where).read(spark, "events")) == keys_of(mine[:10])
     send(tmp_path, mine[10:])
     up(tmp_path, journal)
@@ -168,8 +191,6 @@ def test_what_cannot_work_there_is_said_before_java_starts(
     assert "there is no journal at s3://history/none" in said("churn", "-j", f"{store}/none")
     assert "AWS_ENDPOINT_URL" in said("churn", "-t", "s3://me:secret@history/tables")
     send(tmp_path, steady(3))
-    with pytest.raises(NotAvailable, match="cannot be rebuilt"):
-        rebuild(None, Tables(f"{store}/tables"))
     monkeypatch.setattr(files, "find_spec", lambda name: None)
     assert "pip install 'rostra[s3]'" in said("ingest", "-j", str(tmp_path), "-t", f"{store}/new")
     with pytest.raises(NotInstalled):

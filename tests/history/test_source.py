@@ -394,6 +394,7 @@ def test_two_worlds_of_one_name_are_not_taken_for_one(session: SparkSession, tmp
     assert Counter(row.kind for row in archive.events.collect()) == {"started": 1, "heartbeat": 19}
     [(path, why)] = archive.left_out.items()
     assert path.endswith(other.name) and "are there two worlds that are called 'w'?" in why
+    assert archive.contradicted == {Key("w", mine[0]["writer"], mine[0]["epoch"])}
 
     def ingested(journal: Path, tables: Tables) -> list[str]:
         Ingest(session, journal, tables.place.path).once()
@@ -401,6 +402,7 @@ def test_two_worlds_of_one_name_are_not_taken_for_one(session: SparkSession, tmp
         return [Path(each.file).name for each in tables.set_aside()]
 
     assert ingested(tmp_path / "journal", Tables(tmp_path / "at once")) == [other.name]
+    assert Archive(session, tables=str(tmp_path / "at once")).contradicted == archive.contradicted
     tables = Tables(tmp_path / "one after the other")
     assert ingested(place, tables) == []
     other.rename(next(place.glob("date=*")) / other.name)
@@ -429,6 +431,6 @@ def test_a_question_says_which_files_it_had_to_leave_out(session: SparkSession, 
     (tmp_path / "broken.parquet").write_text("no")
     archive = Archive(session, journal=str(tmp_path))
     assert archive.events.count() == 3
-    assert [(Path(path).name, why.partition(":")[0]) for path, why in archive.unusable.items()] == [
+    assert [(Path(path).name, why.partition(":")[0]) for path, why in archive.left_out.items()] == [
         ("broken.parquet", "not Parquet, or damaged")
     ]

@@ -22,6 +22,7 @@ TRUSTED = {
     ("history/ingest.py", "_look"): "a driver and its own tasks",
     ("history/ingest.py", "_run_partitions"): "a driver and its own tasks",
     ("history/partitions.py", "write_partition_document"): "a driver and its own tasks",
+    ("history/rebuild.py", "_save"): "a driver and its own tasks",
     ("history/source.py", "reader"): "a driver and its own tasks",
     ("history/sweeps/job.py", "in_batches"): "a driver and its own tasks",
     ("history/tables.py", "epochs"): "rows of a table that has a schema",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from rostra.history.look import Seen
+    from rostra.history.runs import Key
 
 Question = Callable[["Archive"], "DataFrame"]
 """What a command asks: an archive in, an answer out."""
@@ -53,7 +54,7 @@ class Archive:
             both = tables is not None
             raise BadInput("tables or journal, not both" if both else "no history was named", fix=FIX)
         self._spark = spark
-        self.unusable: dict[str, str] = {}  # files of a journal that could not be read, and why
+        self._unusable: dict[str, Seen] = {}  # files of a journal that could not be read
         self._tables = None if tables is None else Tables(tables)
         self._journal = journal
 
@@ -85,7 +86,7 @@ class Archive:
         assert self._journal is not None
 
         def aside(seen: "Seen") -> None:
-            self.unusable[seen.path] = seen.why
+            self._unusable[seen.path] = seen
 
         return read_journal(self.spark, self._journal, aside=aside)
 
@@ -96,7 +97,17 @@ class Archive:
             aside = self._tables.set_aside()
             return {each.file: each.why for each in aside if not each.why.startswith(OTHER_WORLD)}
         _ = self.events
-        return self.unusable
+        return {path: seen.why for path, seen in self._unusable.items()}
+
+    @property
+    def contradicted(self) -> set["Key"]:
+        """Lives of which two files have different rows under the same numbers."""
+        if self._tables is not None:
+            found = [each.contradicts for each in self._tables.set_aside()]
+        else:
+            _ = self.events
+            found = [seen.contradicts for seen in self._unusable.values()]
+        return {key for key in found if key is not None}
 
     @cached_property
     def stays(self) -> "DataFrame":

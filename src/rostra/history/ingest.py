@@ -399,7 +399,7 @@ class Ingest:
     def _set_aside(self, seen: Seen, batch: int) -> None:
         found = status(seen.path)
         size, mtime_ns = found or (0, 0)
-        record = SetAside(seen.path, seen.why, size, mtime_ns, batch)
+        record = SetAside(seen.path, seen.why, size, mtime_ns, batch, seen.contradicts)
         self._tables.place.write(_aside_name(seen.path), msgspec.json.encode(record))
 
     def _changed_since_set_aside(self) -> list[str]:

@@ -60,6 +60,11 @@ class Seen(Struct):
     kinds: list[str] = []
     extra: dict[str, Type] = {}  # columns that a newer writer added
 
+    @property
+    def contradicts(self) -> Key | None:
+        """The life of which it has other rows than an earlier file."""
+        return self.runs[0].key if self.why.startswith(OTHER_ROWS) else None
+
 
 def look(path: str, world: str | None = None) -> Seen:
     try:

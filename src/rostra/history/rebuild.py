@@ -7,21 +7,27 @@
 
 The events are what was received, so everything else follows from them. Nothing that readers see is touched
 until the one commit that replaces the newest; whoever dies before it has done nothing, and what it left is
-written over or swept away. Each table has its own commit, so a second call after a crash is as good as one.
+swept away. Each table has its own commit, so a second call after a crash is as good as one; in an object
+store, of two that rebuild at once one is refused.
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import msgspec
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from rostra.errors import BadInput, NotAvailable, RostraError
+from rostra.errors import BadInput, RostraError
+from rostra.history.arrow import shaped_as
+from rostra.history.files import LocalDirectory
 from rostra.history.fold import ended, fold, over_for_good
+from rostra.history.partitions import Outputs, Written
 from rostra.history.runs import Key
 from rostra.history.schemas import KINDS_OF, TABLES
+from rostra.history.session import fit
 from rostra.history.tables import BatchCommit, Tables
 
 REBUILT: Final = ("stays", *KINDS_OF)
@@ -37,10 +43,11 @@ def rebuild(
     reach: Callable[[str], None] = lambda point: None,
 ) -> None:
     """Make these tables anew, one after the other. `tell` hears of each, and how many rows it has now."""
-    check_place(tables)
+    tables.place.check_commits()
+    fit(spark)
     for table in check(names):
         before = tables.require()[-1]
-        directory = f"rebuilt={before.batch}-{before.rebuilds + 1}"
+        directory = f"rebuilt={before.batch}-{before.rebuilds + 1}{tables.attempt()}"
         events = tables.read(spark, "events")
         if table == "stays":
             commit = _stays(spark, tables, events, before, directory)
@@ -48,18 +55,9 @@ def rebuild(
             rows = events.where(F.col("kind").isin(*KINDS_OF[table])).select(TABLES[table].names)
             commit = _with(before, {table: directory}, {table: _save(tables, rows, table, directory)})
         reach(f"rebuilt {table}")
-        tables.commit(commit)
+        tables.commit(commit, instead_of=before)
         reach(f"{table} committed")
         tell(table, commit.rows.get(table, 0))
-
-
-def check_place(tables: Tables) -> None:
-    """Rebuilt tables are written by Spark itself, which cannot open object stores."""
-    if tables.place.is_object:
-        raise NotAvailable(
-            f"tables in {tables.place} cannot be rebuilt",
-            fix="make them anew:  rostra history ingest --tables, with another directory",
-        )
 
 
 def check(names: Iterable[str]) -> tuple[str, ...]:
@@ -115,5 +113,28 @@ def _with(before: BatchCommit, rebuilt: dict[str, str], rows: dict[str, int]) ->
 
 
 def _save(tables: Tables, rows: DataFrame, table: str, directory: str) -> int:
-    rows.write.mode("overwrite").parquet(tables.place.uri(f"{table}/{directory}"))
-    return tables.place.rows(f"{table}/{directory}")
+    """Written by tasks, and moved to where readers will look. Says how many rows there are."""
+    label = directory.removeprefix("rebuilt=")
+    tables.clear(label)
+    done = rows.mapInArrow(
+        _writing(tables.place.uri(), f"{label}-{table}", table), "document BINARY"
+    ).collect()
+    written = [msgspec.json.decode(bytes(each.document), type=Written) for each in done]
+    tables.place.put(f"{table}/{directory}", [each.files[table] for each in written if table in each.files])
+    tables.clear(label)
+    return sum(each.rows.get(table, 0) for each in written)
+
+
+def _writing(
+    tables: str, name: str, table: str
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """For `mapInArrow`: the rows of a task into one file, which nobody reads before it is moved."""
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        outputs = Outputs(LocalDirectory(tables), name, {})
+        for batch in batches:
+            outputs.add(table, shaped_as(pa.Table.from_batches([batch]), outputs.schema(table)))
+        document = msgspec.json.encode(Written(*outputs.close()))
+        yield pa.RecordBatch.from_arrays([pa.array([document], pa.binary())], names=["document"])
+
+    return write

@@ -26,6 +26,7 @@ from rostra.history.questions.size import size
 from rostra.history.questions.spread import spread
 from rostra.history.questions.stays import memberships
 from rostra.history.questions.traffic import traffic
+from rostra.history.runs import Key
 from rostra.history.shape import every
 
 COLUMNS: Final = 120
@@ -62,15 +63,20 @@ class Span(Struct, frozen=True):
         }
 
 
-def report(events: DataFrame, left_out: Iterable[str] = (), say: Say = lambda doing: None) -> str:
-    """The page. `left_out` are files that could not be read; `say` is told what is being looked at."""
+def report(
+    events: DataFrame,
+    left_out: Iterable[str] = (),
+    contradicted: Iterable[Key] = (),
+    say: Say = lambda doing: None,
+) -> str:
+    """The page. What is left out or contradicted: see `Evidence`; `say` is told what is being looked at."""
     say("how long it lasted")
     span = _span(events)
     if span is None:
         return _page(
             "An empty history", [("Nothing", "", plots.nothing("There are no rows in this history."))]
         )
-    with Evidence(events, left_out) as evidence:
+    with Evidence(events, left_out, contradicted) as evidence:
         sections = list(_sections(evidence, span, say))
     when = " to ".join(
         datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S") for at in (span.first, span.last)

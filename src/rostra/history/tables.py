@@ -109,6 +109,7 @@ class SetAside(Struct, frozen=True):
     size: int
     mtime_ns: int
     batch: int
+    contradicts: Key | None = None  # the life of which it has other rows than the tables
 
 
 class Tables:
@@ -378,8 +379,8 @@ def counting(table: str, commits: Iterable[BatchCommit]) -> list[BatchCommit]:
 
 def _number_in(directory: str) -> int:
     """The batch up to which it goes: of `batch=17`, `batch=10-17`, `rebuilt=17-1`, and in an object store of
-    `batch=17.3f1c` and what tasks write for it, `17.3f1c-000-...`."""
-    shapes = r"batch=(?:\d+-)?(\d+)(?:\.\w+)?|rebuilt=(\d+)-\d+|(\d+)\.\w+-.+"
+    `batch=17.3f1c`, `rebuilt=17-1.3f1c` and what tasks write for them, `17.3f1c-000-...`."""
+    shapes = r"batch=(?:\d+-)?(\d+)(?:\.\w+)?|rebuilt=(\d+)-\d+(?:\.\w+)?|(\d+)(?:-\d+)?\.\w+-.+"
     found = re.fullmatch(shapes, directory)
     return int(found[1] or found[2] or found[3]) if found else sys.maxsize
 

@@ -22,7 +22,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -44,8 +44,9 @@ LOOK_EVERY_S: Final = 2.0
 TRIES: Final = 6
 """A keeper that is gone does not come back: so often, for some seconds, it is asked again."""
 
-WRITTEN_WITHIN_S: Final = 300.0
-"""The classes of Spark, for the next one: by then nobody waits."""
+STOPPED_S: Final = 60.0
+"""A Java that used no processor time for so long writes no classes any more. One that works is let work: it
+takes 15 s of a processor, and on a busy machine minutes until it has had them."""
 
 FORGET_S: Final = 60.0
 """After so long without a question nothing is kept for anybody: whoever kept it may have been killed."""
@@ -250,14 +251,36 @@ def _keep_classes(part: Path, classes: Path) -> None:
         return
     try:
         process.stdin.close()  # that is how Java hears of it
-        if process.wait(WRITTEN_WITHIN_S) == 0:
+        if ended(process, lambda: _processor_ns(process.pid)) == 0:
             for old in classes.parent.glob(f"classes-*{classes.suffix}"):
                 old.unlink()
             part.rename(classes)
-    except (OSError, subprocess.TimeoutExpired):
+    except OSError:
         process.kill()  # the next one tries again
     finally:
         part.unlink(missing_ok=True)
+
+
+def ended(process: "subprocess.Popen[bytes]", used: Callable[[], int]) -> int | None:
+    """The code with which it ended, however long that took; None if it had stopped working, and was killed.
+    `used` says how much processor time it has had."""
+    before = -1
+    while True:
+        try:
+            return process.wait(STOPPED_S)
+        except subprocess.TimeoutExpired:
+            now = used()
+            if now == before:
+                process.kill()
+                return None
+            before = now
+
+
+def _processor_ns(pid: int) -> int:
+    """Of all its threads, those that have ended excepted; so it may fall, but it changes."""
+    return sum(
+        int((task / "schedstat").read_text().split()[0]) for task in Path(f"/proc/{pid}/task").iterdir()
+    )
 
 
 def hold(port: int) -> socket.socket | None:

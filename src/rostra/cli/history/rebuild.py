@@ -13,7 +13,7 @@ def rebuild(
         list[str] | None,
         typer.Argument(
             metavar="TABLE",
-            help="stays, notices, suspicions, traffic, deliveries or views.",
+            help="stays, notices, suspicions, traffic, deliveries, views, follows or members.",
             show_default="all of them",
         ),
     ] = None,
@@ -34,9 +34,9 @@ def rebuild(
     found = tables_to_change(tables)
     from rostra.history import session
     from rostra.history.progress import progress, waiting
-    from rostra.history.rebuild import REBUILT, check, check_place
+    from rostra.history.rebuild import REBUILT, check
 
-    check_place(found)
+    found.place.check_commits()
     chosen = tuple(names or REBUILT)
     check(chosen)
     with waiting("starting Spark"):

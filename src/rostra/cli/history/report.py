@@ -51,7 +51,7 @@ def report(
         events = events_of(archive, None, since, until)
         with progress(archive.spark, "drawing"):
             suit(archive.spark, events)
-            page = draw(events, archive.left_out)
+            page = draw(events, archive.left_out, archive.contradicted)
     try:
         out.write_text(page, encoding="utf-8")
     except OSError as error:

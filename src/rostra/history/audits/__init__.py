@@ -171,16 +171,16 @@ def judge(evidence: Evidence, promise: str, bound_s: float | None = None) -> lis
         )
     )
     found = {row["world"]: row for row in counted.collect()}
-    off = evidence.clocks.say()
+    remarks = evidence.remarks()
     return [
-        _verdict(promise, world, found.get(world), evidence.doubts_of.get(world), share, off.get(world))
+        _verdict(promise, world, found.get(world), evidence.doubts_of.get(world), share, remarks.get(world))
         for world in evidence.worlds
         for share in (evidence.shares.get(world, 1.0),)
     ]
 
 
 def _verdict(
-    promise: str, world: str, found: Row | None, doubted: Row | None, share: float, off: str | None
+    promise: str, world: str, found: Row | None, doubted: Row | None, share: float, remark: str | None
 ) -> dict[str, Any]:
     judged, broken, excused = (found["judged"], found["broken"], found["excused"]) if found else (0, 0, 0)
     doubts, doubted_at = (doubted["doubts"], doubted["doubted_at"]) if doubted else (0, None)
@@ -210,7 +210,7 @@ def _verdict(
         "doubts": doubts,
         "share": share,
         "first_at": found["broken_at"] if found and broken else doubted_at,
-        "why": "; ".join(text for text in (said, off) if text is not None) or None,
+        "why": "; ".join(text for text in (said, remark) if text is not None) or None,
     }
 
 

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.audits.truth import in_the_way, sharing
-from rostra.history.places import host_of
+from rostra.history.places import host_of, way
 from rostra.history.shape import seconds, shaped
 
 BOUND_S: Final = 30.0
@@ -78,6 +78,7 @@ def _late(evidence: Evidence, bound_s: float) -> DataFrame:
             F.col("until_at"),
             since=F.col("from_at"),
             wrong=late,
+            through=way(F.col("seen_by"), host_of(F.col("member"))),
         ),
         FINDINGS,
         at=F.when(late, F.col("from_at")).otherwise(F.col("until_at")),
@@ -142,7 +143,14 @@ def _alone(evidence: Evidence) -> DataFrame:
         .join(home, change, "left_anti")
     )
     return shaped(
-        undoubted(unknown, evidence.doubted, F.array("writer", there), F.col("at"), since=F.col("at")),
+        undoubted(
+            unknown,
+            evidence.doubted,
+            F.array("writer", there),
+            F.col("at"),
+            since=F.col("at"),
+            through=way(F.col("writer"), there),
+        ),
         FINDINGS,
         text=F.format_string("%s was told of %s alone, not of its domain", "writer", "member"),
     )

@@ -13,12 +13,14 @@ from pyspark.sql import functions as F
 
 from rostra.history.audits.clocks import Clocks, clocks, corrected
 from rostra.history.audits.findings import (
+    CLOCK,
+    CONTRADICTION,
     OPEN_END,
     by_world,
     doubts,
     known_lives,
-    set_wrong,
     simulated,
+    unbelieved,
     unread,
 )
 from rostra.history.audits.kept import copied, kept
@@ -37,6 +39,7 @@ from rostra.history.audits.truth import (
 )
 from rostra.history.questions.lives import lives
 from rostra.history.questions.stays import memberships, stays
+from rostra.history.runs import Key
 from rostra.history.tuning import SMALL_ROWS, TINY_ROWS
 
 
@@ -44,12 +47,17 @@ class Evidence:
     """Events, and what can be trusted of them. Keep one for several audits of the same events, and `release`
     it, or use it as a context.
 
-    `left_out` are files of the journal that could not be read: of whoever wrote them, rows are missing.
+    `left_out` are files of the journal that could not be read: of their writers, rows are missing.
+    `contradicted` are lives of which two files have different rows under the same numbers: which of them are
+    the writer's own is not known.
     """
 
-    def __init__(self, events: DataFrame, left_out: Iterable[str] = ()) -> None:
+    def __init__(
+        self, events: DataFrame, left_out: Iterable[str] = (), contradicted: Iterable[Key] = ()
+    ) -> None:
         self._given = events
         self._left_out = tuple(left_out)
+        self._contradicted = sorted(set(contradicted))
         self._calm: dict[float, DataFrame] = {}
         self._kept: list[DataFrame] = []
         self._judged: dict[Hashable, DataFrame] = {}
@@ -107,8 +115,9 @@ class Evidence:
         found = doubts(self.events, self._lives, self.simulated)
         if self._left_out:
             found = found.unionByName(unread(self._lives, self._left_out))
-        if self.clocks.doubted:
-            found = found.unionByName(set_wrong(self._lives, self.clocks.doubted))
+        for which, what in ((self.clocks.doubted, CLOCK), (self._contradicted, CONTRADICTION)):
+            if which:
+                found = found.unionByName(unbelieved(self._lives, which, what))
         return self.keep(found)
 
     @cached_property
@@ -120,14 +129,21 @@ class Evidence:
     def doubts_of(self) -> dict[str, Row]:
         """How many there are of each world, and when they begin: doubts, doubted_at, open, open_at (in
         seconds since 1970)."""
-        is_open = F.col("what") == OPEN_END
+        is_open, is_whole_life = F.col("what") == OPEN_END, F.col("what").isin(CLOCK, CONTRADICTION)
         counted = self.doubts.groupBy("world").agg(
             F.count_if(~is_open).alias("doubts"),
-            F.min(F.when(~is_open & (F.col("what") != "clock"), F.col("from_at"))).alias("doubted_at"),
+            F.min(F.when(~is_open & ~is_whole_life, F.col("from_at"))).alias("doubted_at"),
             F.count_if(is_open).alias("open"),
             F.unix_seconds(F.min(F.when(is_open, F.col("from_at")))).alias("open_at"),
         )
         return {row["world"]: row for row in counted.collect()}
+
+    def remarks(self) -> dict[str, str]:
+        """What every verdict says of a world: whose clocks are off, and whose rows contradict each other."""
+        said = {world: [text] for world, text in self.clocks.say().items()}
+        for world, writer, epoch in self._contradicted:
+            said.setdefault(world, []).append(f"files contradict each other about {writer} #{epoch}")
+        return {world: "; ".join(texts) for world, texts in said.items()}
 
     @cached_property
     def worlds(self) -> list[str]:

@@ -45,7 +45,8 @@ DOUBTS: Final = StructType(
         StructField("world", StringType(), nullable=False),
         StructField("writer", StringType(), nullable=False),
         StructField("epoch", LongType(), nullable=False),
-        StructField("what", StringType(), nullable=False),  # hole | lost tail | open end | clock
+        # hole | lost tail | open end; of a whole life: clock | contradiction
+        StructField("what", StringType(), nullable=False),
         StructField("from_at", TimestampType(), nullable=False),
         StructField("until_at", TimestampType(), nullable=True),  # when the writer was heard of again
         StructField("rows", LongType(), nullable=True),  # how many are missing; null: nobody knows
@@ -57,6 +58,8 @@ CLOCKS_US: Final = 60_000_000
 """How far two clocks may differ, and news be late, before a missing row no longer explains it."""
 
 OPEN_END: Final = "open end"
+HOLE, CLOCK, CONTRADICTION = "hole", "clock", "contradiction"
+LOST_IN_LIFE: Final = (HOLE, CONTRADICTION)
 
 LONG_AGO: Final = "1970-01-01"
 FOR_EVER: Final = "9999-12-31"
@@ -71,14 +74,22 @@ def doubts(events: DataFrame, lived: DataFrame | None = None, known: DataFrame |
     """Where the journals say nothing (`DOUBTS`). `lived` are the `lives` of these events, `known` the
     `simulated` worlds."""
     lived = lives(events) if lived is None else lived
+    next_life = Window.partitionBy("world", "writer").orderBy("epoch")
+    oldest = F.min("began_at").over(Window.partitionBy("world"))
+    # A life without its first rows may have begun any time after the one before.
+    since = lived.select(
+        *Key._fields,
+        F.coalesce(F.lag("last_at").over(next_life), F.timestamp_micros(F.unix_micros(oldest) - 1)).alias(
+            "since"
+        ),
+    )
     missing = shaped(
-        holes(events, lived),
+        holes(events, lived).join(F.broadcast(since), list(Key._fields)),
         DOUBTS,
-        what=F.lit("hole"),
-        from_at=F.coalesce("after_at", "until_at"),
+        what=F.lit(HOLE),
+        from_at=F.coalesce("after_at", "since"),
         rows=F.col("last") - F.col("first") + 1,
     )
-    next_life = Window.partitionBy("world", "writer").orderBy("epoch")
     tails = lived.withColumn("until_at", F.lead("began_at").over(next_life)).where(
         F.coalesce(F.col("ended_by") == "unknown", F.lit(True)) & F.col("role").isin("agent", "server")
     )
@@ -104,15 +115,15 @@ def unread(lived: DataFrame, files: Iterable[str]) -> DataFrame:
         .agg(F.sum("rows").alias("rows"), F.min("day").alias("day"))
         .crossJoin(F.broadcast(lived.select("world").distinct())),
         DOUBTS,
-        what=F.lit("hole"),
+        what=F.lit(HOLE),
         from_at=F.col("day").cast("timestamp"),
         until_at=F.lit(None).cast("timestamp"),
     )
 
 
-def set_wrong(lived: DataFrame, lives: Iterable[Key]) -> DataFrame:
-    """Lives whose clock says nothing: from beginning to end (`DOUBTS`)."""
-    rows = [(*key, "clock", None, None) for key in lives]
+def unbelieved(lived: DataFrame, lives: Iterable[Key], what: str) -> DataFrame:
+    """Lives of which nothing can be believed, from beginning to end (`DOUBTS`)."""
+    rows = [(*key, what, None, None) for key in lives]
     named = "world string, writer string, epoch long, what string, until_at timestamp, rows long"
     return shaped(
         lived.sparkSession.createDataFrame(rows, named), DOUBTS, from_at=F.lit(LONG_AGO).cast("timestamp")
@@ -173,6 +184,7 @@ def undoubted(
     until: Column,
     since: Column | None = None,
     wrong: Column | None = None,
+    through: Column | None = None,
 ) -> DataFrame:
     """Whether each of these is `broken`: true, or null if a missing row can explain it, because it rests on
     one of these `writers` (a list) after that was doubted. What only an open end explains is left out: it is
@@ -183,6 +195,9 @@ def undoubted(
     With `since`, it rests on nothing that was written before. Then a tail that was lost explains nothing any
     more once the writer has begun a new life; what is missing in the middle of a life may explain anything
     after it.
+
+    With `through`, it also rests on what worked on the way between two hosts (`way`): rows that a server did
+    not keep may say otherwise. That it crashed, and has lost its tail, is known to all around it.
     """
     looks = F.lit(True) if wrong is None else wrong
     if doubted is None:
@@ -190,7 +205,10 @@ def undoubted(
     ever = F.lit(FOR_EVER).cast("timestamp")
 
     def explains(doubt: Column) -> Column:
-        applies = F.array_contains(writers, doubt["writer"]) & (doubt["from_at"] < F.coalesce(until, ever))
+        rests = F.array_contains(writers, doubt["writer"])
+        if through is not None:
+            rests |= doubt["what"].isin(*LOST_IN_LIFE) & F.array_contains("through", doubt["writer"])
+        applies = rests & (doubt["from_at"] < F.coalesce(until, ever))
         if since is None:
             return applies
         return applies & (F.unix_micros(doubt["until_at"]) > F.unix_micros(since) - CLOCKS_US)
@@ -198,10 +216,12 @@ def undoubted(
     none = F.array().cast(DOUBTS_OF_WORLD)
     explaining = F.coalesce(F.when(looks, F.filter("doubts_of_world", explains)), none)
     is_open = F.forall("explaining", lambda doubt: doubt["what"] == OPEN_END)
+    joined = found.join(F.broadcast(doubted), "world", "left")
+    if through is not None:
+        joined = joined.withColumn("through", F.when(looks, through))
     return (
-        found.join(F.broadcast(doubted), "world", "left")
-        .withColumn("explaining", explaining)
+        joined.withColumn("explaining", explaining)
         .where((F.size("explaining") == 0) | ~is_open)
         .withColumn("broken", F.when(F.size("explaining") == 0, looks))
-        .drop("doubts_of_world", "explaining")
+        .drop("doubts_of_world", "through", "explaining")
     )

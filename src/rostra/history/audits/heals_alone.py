@@ -35,7 +35,12 @@ def heals_alone(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         .where(~F.arrays_overlap(way(here, there), "broken"))
     )
     late = undoubted(
-        still, evidence.doubted, F.array("seen_by", there), F.col("moment"), since=F.col("from_at")
+        still,
+        evidence.doubted,
+        F.array("seen_by", there),
+        F.col("moment"),
+        since=F.col("from_at"),
+        through=way(here, there),
     )
     # Told when it was seen again: the disturbance before that was the last.
     mended = (

@@ -51,6 +51,7 @@ def stable_truth(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         F.array("seen_by", there),
         F.col("moment"),
         since=F.col("from_at"),
+        through=way(here, there),
     )
     said = F.concat(
         F.col("seen_by"),

@@ -23,7 +23,7 @@ from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.audits.observers import each_named
 from rostra.history.audits.owed import owed
 from rostra.history.audits.truth import DISTURBING, bucket, in_the_way
-from rostra.history.places import host_of
+from rostra.history.places import host_of, way
 from rostra.history.shape import shaped
 
 BOUND_S: Final = 30.0
@@ -252,6 +252,7 @@ def _judged(evidence: Evidence, counted: DataFrame) -> DataFrame:
         F.array("seen_by", host_of(F.col("member"))),
         F.col("rest_until"),
         since=F.col("rest_from"),
+        through=way(F.col("seen_by"), host_of(F.col("member"))),
     )
     fine = counted.where(times == 1)
     return shaped(
