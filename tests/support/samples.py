@@ -7,6 +7,10 @@ from rostra.groups.attributes import DelegateAttributes, FifoAttributes, Role, S
 from rostra.groups.kinds import FIFO, DeliveryKind, GroupKind, MembershipKind
 from rostra.groups.members import Because, Cause, Member, Part
 from rostra.names import ROOT, Domain, Endpoint, Group
+from rostra.protocols.agreed import branch
+from rostra.protocols.agreed.changes import GroupVerb, MemberId, Pid, ServerId
+from rostra.protocols.agreed.groups import AgreedMember
+from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed, MemberBlocked, MemberView
 from rostra.protocols.claims import messages as claims
 from rostra.protocols.election import messages as seat
 from rostra.protocols.fifo import events as spoken
@@ -63,6 +67,13 @@ MEMBERS = (
 )
 SILENT = Because(Domain("eu"), Domain("us"), "silent")
 
+AGREED = GroupKind(MembershipKind.AGREED, survive="majority")
+ASKED = branch.HostQuestion(H1, 7, 3)
+ANNS, BOBS = MemberId(ANN, (7, 1)), MemberId(BOB, (2**62, 0))
+VIEW_1 = (1, 0, Pid(ServerId(PARIS, 7), 1))
+VIEW_2 = (2, 1, Pid(ServerId(PARIS, 7), 2))
+LISTED = (AgreedMember(ANNS, 1), AgreedMember(BOBS, 2, b"\x00\xffmeta"))
+
 MESSAGES: list[Any] = [
     server.EndpointsJoined(ID, CHESS, MEMBERS, Cause.JOIN),
     server.EndpointsJoined(LATE_ID, PAYROLL, (), Cause.MERGE, Part(False, Domain("us"))),
@@ -104,6 +115,18 @@ MESSAGES: list[Any] = [
     claims.ClaimReleased(ID, Domain("eu.fr.paris.h1"), CHESS),
     claims.ClaimAnswer(ID, Domain("eu.fr.paris.h1"), CHESS, STRONG, 7 << 10),
     claims.ClaimAnswer(ID, Domain("eu.fr.paris.h1"), CHESS, None, 0, "UNREACHABLE", "eu.fr cannot reach eu"),
+    branch.MemberAsked(CHESS, ASKED, GroupVerb.JOIN, LISTED[:1], AGREED),
+    branch.MemberAnswer(CHESS, ASKED),
+    branch.MemberAnswer(CHESS, ASKED, "NOT_ALLOWED", "it is relaxed, none"),
+    branch.ViewTold(CHESS, (H1, H2), VIEW_1, None, LISTED, joined=(BOBS,), fence=7),
+    branch.ViewTold(CHESS, (H1,), VIEW_2, VIEW_1, (), (ANNS,), (BOBS,), (), 7, "1 of 3 are here"),
+    branch.ViewTaken(CHESS, H1, VIEW_1),
+    branch.ViewTaken(CHESS, H1, (0, 0, None), whole=True),
+    branch.HostHolds(CHESS, ASKED, LISTED[:1], AGREED),
+    branch.HostHolds(CHESS, ASKED, LISTED[:1], AGREED, VIEW_2, LISTED, 7, (ANNS, BOBS)),
+    branch.BranchLost(H1),
+    branch.BranchCut(PARIS),
+    branch.HoldingsAsked(PARIS),
 ]
 
 REQUESTS: list[Any] = [
@@ -130,6 +153,9 @@ REQUESTS: list[Any] = [
     Enter(CHESS),
     Enter(PAYROLL, Role.RECEIVE, Slow.EXPEL, b"rank 1"),
     Exit(CHESS),
+    JoinAgreed(CHESS),
+    JoinAgreed(CAFE, DeliveryKind.FIFO, "size > 3", create=False, meta=b"rank 1"),
+    LeaveAgreed(CHESS),
 ]
 
 ANSWERS: list[Any] = [
@@ -183,6 +209,9 @@ GROUP_ITEMS: list[Any] = [
     spoken.Sent(42),
     spoken.Aggregated(ANN, RUN, Endpoint("eu.fr.paris.-delegate/aggregate#8")),
     spoken.JoinedTogether(((ANN, Role.BOTH, b"x"), (BOB, Role.RECEIVE, b""))),
+    MemberView(1, 0, "eu.fr.paris:7#1", ((ANN, b"white"), (BOB, b"")), ((BOB, b""),), fence=7),
+    MemberView(2, 0, "eu.fr.paris:7#2", None, (), (ANN,), (BOB,)),
+    MemberBlocked("1 of 3 who lived last are here"),
 ]
 
 PACKETS: list[Any] = [

@@ -15,9 +15,9 @@ shifts, and orders the list (TV6).
 """
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Annotated, Final
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 from rostra.names import Domain, Group, inside
@@ -27,6 +27,7 @@ from rostra.protocols.agreed.changes import (
     GroupChange,
     GroupVerb,
     MemberId,
+    Number,
     Pid,
     ServersFailed,
     SetView,
@@ -36,14 +37,17 @@ VIEWS_KEPT: Final = 256
 """Of each group (`H_views`). Raising it: older views can be asked for; as much more memory in each server of
 the core-set, and to hand over with the group."""
 
+META_BYTES_MAX: Final = 1_024
+"""What a member shows beside its address. A view of the largest group has a few megabytes of it."""
+
 REQUESTS_KEPT: Final = 256
 """Of each group: a request that is asked again after as many others is done again."""
 
 
 class AgreedMember(Struct, frozen=True, array_like=True):
     id: MemberId
-    joined: int  # the number of the view in which it joined
-    attributes: bytes = b""
+    joined: Number  # the number of the view in which it joined
+    attributes: Annotated[bytes, Meta(max_length=META_BYTES_MAX)] = b""
 
     @property
     def gid(self) -> tuple[int, MemberId]:
@@ -156,6 +160,10 @@ class GroupTable(Struct, frozen=True):
                 table = table._with(group, known, view, None)
                 outcomes.append(outcome)
         return table, tuple(outcomes)
+
+    def restored(self, group: Group, view: AgreedView) -> "GroupTable":
+        """With a group as its hosts remember it, after its servers lost it."""
+        return GroupTable({**self.groups, group: AgreedGroup((view,))})
 
     def _with(
         self, group: Group, known: AgreedGroup | None, view: AgreedView | None, outcome: Outcome | None
