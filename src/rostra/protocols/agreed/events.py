@@ -2,6 +2,7 @@
 
 from rostra.core.effects import Effect, Event
 from rostra.protocols.agreed.changes import AnyChange, CommitRecord, ServerId, SetView
+from rostra.protocols.agreed.groups import Outcome
 
 
 class ChangeAsked(Event, frozen=True):
@@ -11,10 +12,11 @@ class ChangeAsked(Event, frozen=True):
 
 
 class SetCommitted(Effect, frozen=True):
-    """The set has agreed on this change, and this is its view since."""
+    """The set has agreed on this change, and this is its view since; and what came of it in groups."""
 
     record: CommitRecord
     view: SetView
+    outcomes: tuple[Outcome, ...] = ()
 
 
 class ServerIsolated(Effect, frozen=True):
