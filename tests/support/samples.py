@@ -8,9 +8,27 @@ from rostra.groups.kinds import FIFO, DeliveryKind, GroupKind, MembershipKind
 from rostra.groups.members import Because, Cause, Member, Part
 from rostra.names import ROOT, Domain, Endpoint, Group
 from rostra.protocols.agreed import branch
-from rostra.protocols.agreed.changes import GroupVerb, MemberId, Pid, ServerId
-from rostra.protocols.agreed.groups import AgreedMember
+from rostra.protocols.agreed import messages as agreed
+from rostra.protocols.agreed.changes import (
+    CommitRecord,
+    GroupChange,
+    GroupVerb,
+    MemberId,
+    PartsMerged,
+    Pid,
+    Priority,
+    Proposal,
+    Round,
+    ServerId,
+    ServerLeft,
+    ServersFailed,
+    SetMember,
+    SetPart,
+    SetView,
+)
+from rostra.protocols.agreed.groups import AgreedGroup, AgreedMember, AgreedView, CarriedGroup, Outcome
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed, MemberBlocked, MemberView
+from rostra.protocols.agreed.rules import LivingState, RuleMember
 from rostra.protocols.claims import messages as claims
 from rostra.protocols.election import messages as seat
 from rostra.protocols.fifo import events as spoken
@@ -74,6 +92,34 @@ VIEW_1 = (1, 0, Pid(ServerId(PARIS, 7), 1))
 VIEW_2 = (2, 1, Pid(ServerId(PARIS, 7), 2))
 LISTED = (AgreedMember(ANNS, 1), AgreedMember(BOBS, 2, b"\x00\xffmeta"))
 
+FR, DE = ServerId(Domain("eu.fr"), 7), ServerId(Domain("eu.de"), 2**62)
+SET_VIEW = SetView(
+    2, Pid(FR, 1), (SetMember(FR), SetMember(DE, 1, 2), SetMember(ServerId(Domain("eu"), 3), parent=True))
+)
+HEAD = (Domain("eu"), 7, (DE,))
+JOINS = GroupChange(CHESS, GroupVerb.JOIN, (ANNS,), "eu.fr.paris.h1:7:3", 0, b"white", AGREED)
+PROPOSED = Proposal(Pid(FR, 2), 3, Pid(FR, 1), JOINS, Priority(1, 1, 2, 0, 0, ANN, 0, 2))
+ROUND = Round(Pid(FR, 2), 0, FR)
+RECORD = CommitRecord(PROPOSED, ROUND, (DE,))
+PART = SetPart(SET_VIEW, 3, Pid(FR, 1))
+APART = AgreedGroup((AgreedView(1, 0, VIEW_1[2], LISTED[1:]),))
+CARRIED = CarriedGroup(
+    CHESS,
+    AgreedGroup(
+        (AgreedView(*VIEW_2, LISTED, (BOBS,), (), (), b"", ((ANNS,), (BOBS,))),),
+        (Outcome(CHESS, "eu.fr.paris.h1:7:3", "NotMember"),),
+        AGREED,
+        (APART,),
+        LivingState(7, (RuleMember(ANNS, (("type", "db"),)),)),
+        "1 of 3 are here",
+    ),
+)
+
+
+def proposed(change: Any) -> Proposal:
+    return Proposal(Pid(FR, 2), 3, Pid(FR, 1), change, Priority(0, 1, 0, -1, 1, "", 0, 2))
+
+
 MESSAGES: list[Any] = [
     server.EndpointsJoined(ID, CHESS, MEMBERS, Cause.JOIN),
     server.EndpointsJoined(LATE_ID, PAYROLL, (), Cause.MERGE, Part(False, Domain("us"))),
@@ -118,8 +164,8 @@ MESSAGES: list[Any] = [
     branch.MemberAsked(CHESS, ASKED, GroupVerb.JOIN, LISTED[:1], AGREED),
     branch.MemberAnswer(CHESS, ASKED),
     branch.MemberAnswer(CHESS, ASKED, "NOT_ALLOWED", "it is relaxed, none"),
-    branch.ViewTold(CHESS, (H1, H2), VIEW_1, None, LISTED, joined=(BOBS,), fence=7),
-    branch.ViewTold(CHESS, (H1,), VIEW_2, VIEW_1, (), (ANNS,), (BOBS,), (), 7, "1 of 3 are here"),
+    branch.ViewTold(CHESS, (H1, H2), VIEW_1, None, LISTED, fence=7, parts=((ANNS,), (BOBS,))),
+    branch.ViewTold(CHESS, (H1,), VIEW_2, VIEW_1, (), (ANNS,), (BOBS,), 7, "1 of 3 are here"),
     branch.ViewTaken(CHESS, H1, VIEW_1),
     branch.ViewTaken(CHESS, H1, (0, 0, None), whole=True),
     branch.HostHolds(CHESS, ASKED, LISTED[:1], AGREED),
@@ -127,6 +173,24 @@ MESSAGES: list[Any] = [
     branch.BranchLost(H1),
     branch.BranchCut(PARIS),
     branch.HoldingsAsked(PARIS),
+    agreed.Initiate(*HEAD, PROPOSED, ROUND, RECORD, (ROUND,), (DE,)),
+    agreed.Initiate(*HEAD, proposed(PartsMerged((PART, PART))), ROUND, groups=(CARRIED,)),
+    agreed.Initiate(*HEAD, proposed(ServersFailed((DE,))), ROUND),
+    agreed.Ack(*HEAD, ROUND, (ROUND,)),
+    agreed.Busy(*HEAD, ROUND, PROPOSED, ROUND),
+    agreed.Busy(*HEAD, ROUND),
+    agreed.Stale(*HEAD, ROUND, RECORD),
+    agreed.Yield(*HEAD, ROUND),
+    agreed.Commit(*HEAD, RECORD),
+    agreed.CoordinatorFailed(
+        *HEAD, proposed(ServerLeft(DE)), ROUND, agreed.AgreementStatus.ACKED, (FR,), RECORD
+    ),
+    agreed.Collecting(*HEAD, ROUND),
+    agreed.PartedFromSet(*HEAD),
+    agreed.Probe(*HEAD, PART),
+    agreed.Offer(*HEAD, PART, (CARRIED,)),
+    agreed.Declined(*HEAD, ROUND),
+    agreed.Declined(*HEAD),
 ]
 
 REQUESTS: list[Any] = [

@@ -107,8 +107,6 @@ def test_what_is_refused_is_refused_by_name(world: World) -> None:
                 await me.join("chess", "paris", membership="agreed", survive="majority")
             with pytest.raises(NoSuchGroup, match="no agreed group cheese"):
                 await me.join("cheese", "paris", membership="agreed", create=False)
-            with pytest.raises(NotAvailable, match="spans several clusters"):
-                await me.join("chess", "world", membership="agreed")
             with pytest.raises(NotAvailable, match="fifo"):
                 me.join("chess", "paris", membership="agreed", delivery="fifo")
             with pytest.raises(NotAvailable, match="primary"):

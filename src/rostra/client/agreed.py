@@ -168,6 +168,7 @@ class AgreedMembership:
             left=item.left,
             failed=item.failed,
             together=tuple([each for each in order if each in before]),
+            parts=item.parts,
             fence=item.fence,
         )
 

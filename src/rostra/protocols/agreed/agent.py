@@ -258,11 +258,6 @@ class AgreedAgent(Service):
                 f'{group} is a group of one host, and those have no membership="agreed"',
                 fix=f"choose a wider scope: {parent(group.scope)}",
             )
-        if group.scope != self._server:
-            raise NotAvailable(
-                f'{group} spans several clusters, and membership="agreed" beyond one comes later',
-                fix=f'until then: scope="{self._server}"',
-            )
         known = self.groups.get(group)
         if known is not None and known.kind != kind:
             raise NotAllowed(f"{group} is {_described(known.kind)}", fix="join it so, or choose another name")
@@ -561,30 +556,43 @@ def _core_server(group: Group, host: Domain) -> Domain:
 
 
 def _view_of(told: ViewTold, before: AgreedView | None) -> AgreedView | None:
-    """The view, if it can be made of what we have."""
-    number, revision, pid = told.id
+    """The view, if it can be made of what we have; and how it came from the one that we had."""
     members = told.members
     if told.base is not None:
         if before is None or before.id != told.base:
             return None
         gone = frozenset((*told.left, *told.failed))
         members = (*[each for each in before.members if each.id not in gone], *told.members)
-    return AgreedView(number, revision, pid, members, told.joined, told.left, told.failed)
+    was = frozenset() if before is None else frozenset(before.ids)
+    here = frozenset([each.id for each in members])
+    lost = () if before is None else tuple([each for each in before.ids if each not in here])
+    return AgreedView(
+        *told.id,
+        members,
+        tuple([each.id for each in members if each.id not in was]),
+        tuple([each for each in lost if each in told.left]),
+        tuple([each for each in lost if each not in told.left]),
+        parts=told.parts,
+    )
 
 
 def _item(view: AgreedView, known: HostGroup, *, whole: bool) -> MemberView:
     joined = [each for each in view.members if each.id in view.joined] if view.joined else []
-    left, failed = [tuple([each.endpoint for each in those]) for those in (view.left, view.failed)]
     return MemberView(
         view.number,
         view.revision,
         "" if view.pid is None else str(view.pid),
         _listed(view.members) if whole else None,
         _listed(joined),
-        left,
-        failed,
+        _endpoints(view.left),
+        _endpoints(view.failed),
         known.fence if is_exclusive(known.kind) else None,
+        tuple([_endpoints(each) for each in view.parts]),
     )
+
+
+def _endpoints(ids: Sequence[MemberId]) -> tuple[Endpoint, ...]:
+    return tuple([each.endpoint for each in ids])
 
 
 def _listed(members: Sequence[AgreedMember]) -> tuple[tuple[Endpoint, bytes], ...]:

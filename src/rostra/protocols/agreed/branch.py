@@ -19,8 +19,8 @@ from msgspec import Meta, Struct
 
 from rostra.groups.kinds import GroupKind
 from rostra.names import Domain, Group
-from rostra.protocols.agreed.changes import MEMBERS_MAX, GroupVerb, MemberId, Number, Pid
-from rostra.protocols.agreed.groups import AgreedMember
+from rostra.protocols.agreed.changes import MEMBERS_MAX, GroupVerb, Number, Pid
+from rostra.protocols.agreed.groups import APART_MAX, AgreedMember, MemberIds
 
 TEXT_MAX: Final = 256
 
@@ -28,7 +28,6 @@ ViewId = tuple[Number, Number, Pid | None]
 """Number, revision, and the proposal that made the number."""
 
 ViewMembers = Annotated[tuple[AgreedMember, ...], Meta(max_length=MEMBERS_MAX)]
-MemberIds = Annotated[tuple[MemberId, ...], Meta(max_length=MEMBERS_MAX)]
 Hosts = Annotated[tuple[Domain, ...], Meta(max_length=MEMBERS_MAX)]
 
 
@@ -77,9 +76,9 @@ class ViewTold(BranchMessage, frozen=True, tag=226):
     members: ViewMembers
     left: MemberIds = ()
     failed: MemberIds = ()
-    joined: MemberIds = ()
     fence: Number = 0  # of this view, or of the last that lived
     blocked: Annotated[str, Meta(max_length=TEXT_MAX)] = ""  # why this side must not go on; empty: it lives
+    parts: Annotated[tuple[MemberIds, ...], Meta(max_length=APART_MAX)] = ()  # that merged
 
 
 class ViewTaken(BranchMessage, frozen=True, tag=227):

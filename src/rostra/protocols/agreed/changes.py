@@ -17,7 +17,9 @@ from enum import IntEnum
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
+from rostra.groups.kinds import GroupKind
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.agreed.config import SET_MEMBERS_MAX
 
@@ -104,6 +106,21 @@ class ServerLeft(Change, frozen=True, tag=2):
     server: ServerId
 
 
+class SetPart(Struct, frozen=True, array_like=True):
+    """A part of a set, as it stands after its last commit."""
+
+    view: SetView
+    slot: Number
+    base: Pid
+
+
+class PartsMerged(Change, frozen=True, tag=3):
+    """Parts of one set become one again; or servers that started find each other, each a part of itself alone
+    (V-105). What it follows differs from part to part: `follows`."""
+
+    parts: Annotated[tuple[SetPart, ...], Meta(min_length=2, max_length=SET_MEMBERS_MAX)]
+
+
 class GroupVerb(IntEnum):
     CREATE = 1
     DELETE = 2
@@ -129,9 +146,11 @@ class GroupChange(Change, frozen=True, tag=16):
     request: Annotated[str, Meta(max_length=256)]  # names who asked, and its question: asked twice, done once
     seniority: Number = 0  # of members that leave or failed: their lowest rank
     data: Data = b""
+    kind: GroupKind | None = None  # of a group that is created, or may be by this join (V-056)
+    fence: Number = 0  # of a view that lives after this: above this
 
 
-AnyChange = ServersFailed | ServerLeft | GroupChange
+AnyChange = ServersFailed | ServerLeft | PartsMerged | GroupChange
 
 
 def same_event(one: AnyChange, other: AnyChange) -> bool:
@@ -156,14 +175,14 @@ class Priority(Struct, frozen=True, order=True, array_like=True, gc=False):
     put off gets older (V-068), and passes only others of its own kind.
     """
 
-    layer: int  # 0 the set, 1 a group
-    other: int  # 0 if the coordinator of the last change failed, 1 otherwise
-    kind: int  # 0 failure, 1 leave and delete, 2 join, create and attributes
-    minus_deferrals: int
-    seniority: int  # rank of the most senior subject
+    layer: Number  # 0 the set, 1 a group
+    other: Number  # 0 if the coordinator of the last change failed, 1 otherwise
+    kind: Number  # 0 failure, 1 leave and delete, 2 join, create and attributes
+    minus_deferrals: Annotated[int, Meta(ge=-(2**62), le=0)]
+    seniority: Number  # rank of the most senior subject
     address: str  # of the subject of a join: the lower one is first
-    rank: int  # of the coordinator
-    count: int  # the coordinator's
+    rank: Number  # of the coordinator
+    count: Number  # the coordinator's
 
 
 _GROUP_KINDS: Final = {
@@ -186,6 +205,8 @@ def priority_of(
             return Priority(0, int(not failed_coordinator), 0, -deferrals, senior, "", rank, pid.count)
         case ServerLeft(server):
             return Priority(0, 1, 1, -deferrals, view.rank(server), "", rank, pid.count)
+        case PartsMerged():
+            return Priority(0, 1, 2, -deferrals, 0, pid.creator.server, rank, pid.count)
         case GroupChange(_, verb, members, _, seniority):
             kind = _GROUP_KINDS[verb]
             address = members[0].endpoint if verb is GroupVerb.JOIN and members else ""
@@ -224,5 +245,40 @@ def view_after(view: SetView, proposal: Proposal) -> SetView:
             return SetView(view.number + 1, proposal.pid, view.without(frozenset(failed)))
         case ServerLeft(server):
             return SetView(view.number + 1, proposal.pid, view.without(frozenset([server])))
+        case PartsMerged(parts):
+            return merged_view(parts, proposal.pid)
         case GroupChange():
             return view
+
+
+def merged_view(parts: tuple[SetPart, ...], pid: Pid) -> SetView:
+    """All servers of all parts in order of seniority, with a number above all of theirs (V-104, V-105). One
+    that was alone since it started joins, and goes last; if all of them were, they found the set."""
+    number = max([part.view.number for part in parts]) + 1
+    members: list[SetMember] = []
+    for part in parts:
+        is_new = part.view.number == 0 < number - 1
+        members += [replace(each, joined=number) if is_new else each for each in part.view.members]
+    return SetView(number, pid, tuple(sorted(members, key=lambda each: each.gid)))
+
+
+def part_of(proposal: Proposal, server: ServerId) -> SetPart | None:
+    """The part that this server brings into a merge; none if this is no merge, or not one of its own."""
+    if isinstance(proposal.change, PartsMerged):
+        for part in proposal.change.parts:
+            if server in part.view.servers:
+                return part
+    return None
+
+
+def follows(proposal: Proposal, server: ServerId) -> Pid:
+    """The commit that a proposal follows, at this server."""
+    part = part_of(proposal, server)
+    return proposal.base if part is None else part.base
+
+
+def bases(proposal: Proposal) -> frozenset[Pid]:
+    """Of two proposals with a base in common, one at most is committed in one partition."""
+    if isinstance(proposal.change, PartsMerged):
+        return frozenset([part.base for part in proposal.change.parts])
+    return frozenset([proposal.base])

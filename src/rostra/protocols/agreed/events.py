@@ -4,6 +4,7 @@ from rostra.core.effects import Effect, Event
 from rostra.groups.kinds import GroupKind
 from rostra.names import Endpoint, Group
 from rostra.protocols.agreed.changes import AnyChange, CommitRecord, ServerId, SetView
+from rostra.protocols.agreed.groups import Outcome
 
 
 class ChangeAsked(Event, frozen=True):
@@ -13,10 +14,11 @@ class ChangeAsked(Event, frozen=True):
 
 
 class SetCommitted(Effect, frozen=True):
-    """The set has agreed on this change, and this is its view since."""
+    """The set has agreed on this change, and this is its view since; and what came of it in groups."""
 
     record: CommitRecord
     view: SetView
+    outcomes: tuple[Outcome, ...] = ()
 
 
 class ServerIsolated(Effect, frozen=True):

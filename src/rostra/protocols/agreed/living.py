@@ -1,30 +1,12 @@
-"""A group's rule for partitions, as a program may choose it, and what it says of a view."""
+"""A group's rule for partitions, as a program may choose it."""
 
 from typing import Final
 
 from rostra.errors import BadInput, NotAvailable
 from rostra.groups.kinds import GroupKind
-from rostra.protocols.agreed.changes import MemberId
-from rostra.protocols.agreed.groups import AgreedView
-from rostra.protocols.agreed.rules import (
-    Both,
-    Either,
-    HowMany,
-    LivingState,
-    Not,
-    Primary,
-    Rule,
-    RuleMember,
-    RuleMembers,
-    Verdict,
-    parse_rule,
-    verdict,
-)
+from rostra.protocols.agreed.rules import Both, Either, HowMany, Not, Primary, Rule, parse_rule
 
 ANY: Final = "any"
-
-BEGINNING: Final = LivingState(0, ())
-"""Of a group in which nobody has lived yet."""
 
 
 def rule_of(kind: GroupKind) -> Rule:
@@ -61,18 +43,3 @@ def _asks_attributes(rule: Rule) -> bool:
 def is_exclusive(kind: GroupKind) -> bool:
     """Do only views of one side live? Then they have fences."""
     return rule_of(kind).exclusive == "yes"
-
-
-def judged(kind: GroupKind, view: AgreedView, state: LivingState) -> tuple[LivingState, Verdict]:
-    """Does this side go on with its new view? Who left of its own accord is not lost, and counts as here."""
-    members = rule_members(view.ids)
-    here = frozenset(view.ids).union(view.left)
-    found = verdict(rule_of(kind), here, state) if state.members else Verdict(True, "it is the first")
-    if not found.lives:
-        return state, found
-    tried = state.attempted(members)
-    return tried.formed(tried.attempts[-1]), found
-
-
-def rule_members(ids: tuple[MemberId, ...]) -> RuleMembers:
-    return tuple([RuleMember(each) for each in ids])

@@ -52,6 +52,7 @@ class MemberView(Item, frozen=True, tag=32):
     left: tuple[Endpoint, ...] = ()
     failed: tuple[Endpoint, ...] = ()
     fence: Number | None = None  # if the group's rule lets one side live at most
+    parts: tuple[tuple[Endpoint, ...], ...] = ()  # that merged: who was with whom before
 
 
 class MemberBlocked(Item, frozen=True, tag=33):

@@ -8,6 +8,8 @@ Idle, Holding ┤                          │   ▲ ▲                        
                                      └ Yield: Holding                             │
                Locked ── its coordinator failed ──▶ Electing ──┬─ won: Coordinating, or
                                                                └─ one has committed: Commit
+
+Idle, Holding ── Probe of a senior part: Offer ──▶ Offering ── the merge's Initiate: Ack ──▶ Locked
 """
 
 from msgspec import Struct
@@ -16,12 +18,17 @@ from rostra.names import Domain
 from rostra.protocols.agreed.changes import (
     AnyChange,
     CommitRecord,
+    PartsMerged,
     Pid,
     Proposal,
     Round,
     ServerId,
+    SetMember,
+    SetPart,
     SetView,
+    merged_view,
 )
+from rostra.protocols.agreed.groups import CarriedGroups, GroupTable
 from rostra.protocols.agreed.messages import AgreementStatus
 
 NOBODY: frozenset[ServerId] = frozenset()
@@ -50,7 +57,7 @@ class Coordinating(Struct, frozen=True):
 
 
 class Locked(Struct, frozen=True):
-    """We acknowledged, and wait for phase two."""
+    """We acknowledged, and wait for phase two. A merge has its groups in `SetState.carried`."""
 
     proposal: Proposal
     round: Round
@@ -85,7 +92,25 @@ class Electing(Struct, frozen=True):
         )
 
 
-Phase = Idle | Holding | Coordinating | Locked | Electing
+class Offering(Struct, frozen=True):
+    """We offered our part to a senior one. No lock: until its merge comes, we start nothing, and let nobody
+    change a group."""
+
+    to: ServerId
+
+
+Phase = Idle | Holding | Coordinating | Locked | Electing | Offering
+
+
+class PartOffer(Struct, frozen=True):
+    """A part that is to merge into ours, and its groups."""
+
+    part: SetPart
+    groups: CarriedGroups = ()
+
+    @property
+    def speaker(self) -> ServerId:
+        return self.part.view.servers[0]
 
 
 class Remembered(Struct, frozen=True):
@@ -117,6 +142,24 @@ class SetState(Struct, frozen=True):
     count: int = 0  # of our proposals
     withdrawn: tuple[Round, ...] = ()  # our own, on this base
     linked: frozenset[Domain] = frozenset()
+    table: GroupTable = GroupTable()  # what our commits made of groups
+    offers: tuple[PartOffer, ...] = ()  # of junior parts, to us as the speaker of ours
+    carried: CarriedGroups = ()  # of the other part of the merge on which we are locked
+    over: tuple[Pid, ...] = ()  # merges that will not be: called off, or declined by us
+    probes: bool = False  # the timer for the next probe runs
+
+    @property
+    def electorate(self) -> tuple[ServerId, ...]:
+        """Who takes part in the change on which we are locked, in order of seniority: of a merge, all servers
+        of its parts."""
+        lock = self.lock
+        if lock is None or not isinstance(lock[0].change, PartsMerged):
+            return self.view.servers
+        return merged_view(lock[0].change.parts, lock[0].pid).servers
+
+    @property
+    def part(self) -> SetPart:
+        return SetPart(self.view, self.slot, self.base)
 
     @property
     def rank(self) -> int:
@@ -133,3 +176,9 @@ class SetState(Struct, frozen=True):
 def founded(me: ServerId, members: SetView) -> SetState:
     """A set as it begins, at one of its founders."""
     return SetState(me, members, slot=0, base=members.pid)
+
+
+def alone(me: ServerId, *, place: int = 0, parent: bool = False) -> SetState:
+    """A server that started: a set of itself alone, until it meets others."""
+    view = SetView(0, Pid(me, 0), (SetMember(me, 0, place, parent),))
+    return SetState(me, view, slot=0, base=view.pid, count=1)

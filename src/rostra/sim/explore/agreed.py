@@ -63,7 +63,7 @@ from rostra.sim.explore.model import Numbers, SearchBounds, Words, shown
 
 NAMES: Final = "abcde"
 SET: Final = Domain("eu")
-CONFIG: Final = AgreedConfig(retries=1)
+CONFIG: Final = AgreedConfig(retries=1, reform_s=0.0)
 CHANGES: Final = tuple(
     [
         GroupChange(Group("chess", SET), verb, (MemberId(Endpoint(f"eu.x.h1/{name}#1"), (1, 1)),), name)
