@@ -411,8 +411,7 @@ class AgreedAgent(Service):
         known.view = view
         known.fence = told.fence
         was_blocked, known.blocked = known.blocked, told.blocked
-        if not told.blocked:
-            known.lived = view.ids
+        known.lived = told.lived if told.blocked else view.ids
         inside_now = frozenset(view.ids)
         for me, member in list(known.members.items()):
             match member.stage:
@@ -485,8 +484,13 @@ class AgreedAgent(Service):
 
     def _hold(self, group: Group, out: list[Effect]) -> None:
         known = self.groups[group]
-        stages = [each.stage for each in known.members.values()]
-        members = [AgreedMember(each.id, 0, each.meta) for each in stages if isinstance(each, StayInside)]
+        members = []
+        for member in known.members.values():
+            match member.stage:
+                case StayInside(id, meta):
+                    members.append(AgreedMember(id, 0, meta))
+                case StayAsking(event, id):  # it may be inside, as far as the core-set knows
+                    members.append(AgreedMember(id, 0, event.meta))
         if not members:
             return
         question, view = self._new_question(), known.view

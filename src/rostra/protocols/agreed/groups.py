@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from rostra.errors import BadInput
 from rostra.groups.kinds import GroupKind, MembershipKind
-from rostra.names import Domain, Group, inside
+from rostra.names import Domain, Group, host_of, inside, parent
 from rostra.protocols.agreed.changes import (
     MEMBERS_MAX,
     CommitRecord,
@@ -213,10 +213,16 @@ class GroupTable(Struct, frozen=True):
         pid, absent = record.proposal.pid, _branches(before, record.cut)
         may_begin = any(each.parent and each.id not in record.cut for each in before.members)
         match record.proposal.change:
+            case GroupChange(verb=GroupVerb.JOIN, members=members) as change if not all(
+                _is_below(before, each) for each in members
+            ):
+                # Of a server that is gone meanwhile: its own part lets them in.
+                return self, (Outcome(change.group, "", "Unreachable"),)
             case GroupChange() as change:
                 return self._changed(change, pid, absent, may_begin=may_begin)
             case ServersFailed(failed):
-                return self._branches_lost(_branches(before, failed), absent, pid)
+                lost = _branches(before, failed)
+                return self._branches_lost(lost, [each for each in absent if each not in lost], pid)
             case PartsMerged():
                 return self._merged(other, pid)
         return self, ()
@@ -338,6 +344,15 @@ def _branches(view: SetView, servers: Iterable[ServerId]) -> list[Domain]:
     return [each.id.server for each in view.members if each.id in gone and not each.parent]
 
 
+def _is_below(view: SetView, member: MemberId) -> bool:
+    """Is this member's host below a server of the set? Of one cluster's set, one of its hosts."""
+    host = host_of(member.endpoint)
+    return any(
+        parent(host) == each.id.server if each.parent else inside(each.id.server, host)
+        for each in view.members
+    )
+
+
 def _judged(
     part: AgreedGroup, absent: Sequence[Domain] = (), *, floor: int = 0, may_begin: bool = False
 ) -> AgreedGroup:
@@ -346,13 +361,11 @@ def _judged(
     of the scope's own server, of which there is one: `may_begin` (H5)."""
     view, state = part.view, part.living
     here = [each for each in view.ids if not any(inside(one, each.endpoint) for one in absent)]
-    rules = rules_of(part.kind)
-    is_exclusive = rules is not None and rules[0].exclusive == "yes"
-    if is_exclusive and not state.members and not may_begin:
+    if _is_exclusive(part.kind) and not state.members and not may_begin:
         return replace(part, blocked="the server of its scope is not on this side")
     if why := _standstill(part.kind, here, state):
         # Those whom the change went on without may live with this very view.
-        tried = state.attempted(rule_members(view)) if absent else state
+        tried = state.attempted(rule_members(view)) if absent and view.members else state
         return replace(part, living=tried, blocked=why)
     return replace(part, living=LivingState(max(state.fence, floor) + 1, rule_members(view)), blocked="")
 
@@ -360,8 +373,9 @@ def _judged(
 def _departed(part: AgreedGroup, gone: tuple[MemberId, ...]) -> AgreedGroup:
     """These are on no side: they left, or their host says that they are dead. Rules do not ask for them."""
     state = part.living
-    attempts = [Attempt(each.fence, _rest(each.members, gone)) for each in state.attempts]
-    return replace(part, living=LivingState(state.fence, _rest(state.members, gone), tuple(attempts)))
+    left = [Attempt(each.fence, _rest(each.members, gone)) for each in state.attempts]
+    attempts = tuple([each for each in left if each.members])
+    return replace(part, living=LivingState(state.fence, _rest(state.members, gone), attempts))
 
 
 def _rest(members: RuleMembers, gone: tuple[MemberId, ...]) -> RuleMembers:
@@ -482,9 +496,22 @@ def fold_parts(parts: Iterable[AgreedGroup], pid: Pid) -> AgreedGroup:
                 break
         else:
             kept.append(part)
-    kept[0] = _with_past(kept[0], emptied)
+    kept[0] = _with_lives(_with_past(kept[0], emptied), emptied)
     first, *rest = sorted(kept, key=lambda part: _seniority(part.view))
     return replace(first, apart=tuple(rest[:APART_MAX]))
+
+
+def _with_lives(part: AgreedGroup, emptied: Sequence[AgreedGroup]) -> AgreedGroup:
+    """What lived last may have lived in a part that is empty now."""
+    living = united_state((part.living, *[each.living for each in emptied]))
+    if living == part.living:
+        return part
+    return replace(part, living=living, blocked=MET if _is_exclusive(part.kind) else part.blocked)
+
+
+def _is_exclusive(kind: GroupKind) -> bool:
+    rules = rules_of(kind)
+    return rules is not None and rules[0].exclusive == "yes"
 
 
 def _seniority(view: AgreedView) -> tuple[tuple[int, MemberId] | tuple[int], int, str]:
@@ -506,8 +533,7 @@ def _united_group(one: AgreedGroup, other: AgreedGroup, pid: Pid) -> AgreedGroup
     has_merged = one.view.pid == pid and bool(one.view.parts)  # a third part: one new view, of all of them
     views = past.views[:-1] if has_merged else past.views
     view, living = united(one.view, other.view, pid), united_state((one.living, other.living))
-    rules = rules_of(one.kind)
-    if rules is not None and rules[0].exclusive == "yes":
+    if _is_exclusive(one.kind):
         blocked = MET  # some may not have heard of the merge: the next change, which all acknowledge, ends it
     else:
         blocked = _standstill(one.kind, view.ids, living)

@@ -103,6 +103,9 @@ TELL_AGAIN: Final[TimerKey] = ("agreed", "", "tell again")
 _CODES: Final = {error.__name__: error.code for error in BY_CODE.values()}
 _ASKED: Final = (GroupVerb.JOIN, GroupVerb.LEAVE, GroupVerb.FAIL)
 
+DEPARTED_MAX: Final = 4_096
+"""Members that left of which a server remembers it: longer than their joins can be under way."""
+
 Asking = MemberAsked | HostHolds
 """What a host below asks of the core-set."""
 
@@ -159,6 +162,7 @@ class AgreedServer(Service):
         self._now: Instant = 0.0  # of this step
         self._synced: set[Domain] = set()  # children that have said all they hold since their link came up
         self._holding: dict[Domain, dict[Group, dict[MemberId, bytes]]] = {}  # by host, as it says
+        self._departed: dict[MemberId, None] = {}  # of late: they asked to leave, or died
         self._carried: set[Domain] = set()  # children for which something was passed on to our parent
         self._lost: list[Domain] = []  # branches whose members are to be removed, gathered for one change
         self._timers: set[TimerKey] = set()  # that run
@@ -444,22 +448,20 @@ class AgreedServer(Service):
         known = core.table.get(group)
         held = self._holding.setdefault(host, {}).setdefault(group, {})
         for each in known.view.members if known is not None else ():
-            if host_of(each.id.endpoint) == host:
+            if host_of(each.id.endpoint) == host and each.id not in self._departed:
                 held[each.id] = each.attributes
 
     def _excuse(self, now: Instant, host: Domain, out: list[Effect]) -> None:
-        """A host has said all that it holds. Members of its that a rule still asks for are dead."""
+        """A host has said all that it holds. Of its members, those in a view that it does not hold are dead,
+        and so are those that a rule still asks for."""
         for core in self._ordinary():
             for group in sorted(core.table.groups):
-                state = core.table.groups[group].living
-                asked_for = {
-                    each.id
-                    for members in (state.members, *[attempt.members for attempt in state.attempts])
-                    for each in members
-                    if host_of(each.id.endpoint) == host
-                }
+                known = core.table.groups[group]
+                asked_for = [each.id for each in known.living.members]
+                asked_for += [each.id for attempt in known.living.attempts for each in attempt.members]
+                ours = {id for id in (*known.view.ids, *asked_for) if host_of(id.endpoint) == host}
                 held = self._holding.get(host, {}).get(group, {})
-                if dead := tuple(sorted(asked_for.difference(held))):
+                if dead := tuple(sorted(ours.difference(held))):
                     request = f"dead {host} {dead[0].stamp[0]}:{dead[-1].stamp[1]}"
                     self._propose(now, core, GroupChange(group, GroupVerb.FAIL, dead, request), out)
 
@@ -486,6 +488,9 @@ class AgreedServer(Service):
         else:
             for id in ids:
                 self._held(id, group).pop(id, None)
+                self._departed[id] = None
+            for id in list(self._departed)[:-DEPARTED_MAX]:
+                del self._departed[id]
             ranks = [] if known is None else [known.view.rank(each) or 0 for each in ids]
             change = GroupChange(group, message.verb, ids, request, min(ranks, default=0))
         return self._propose(now, core, change, out)
@@ -519,6 +524,11 @@ class AgreedServer(Service):
                 self._tell(core, group, hosts, out)
                 for host in sorted(self._holding):
                     self._bring_back(self._now, core, group, host, known.kind, out)
+                if late := tuple([id for id in known.view.ids if id in self._departed]):
+                    # Its join was overtaken by its leave, which goes first.
+                    request = f"gone {known.view.pid}"
+                    change = GroupChange(group, GroupVerb.FAIL, late, request, known.view.rank(late[0]) or 0)
+                    self._propose(self._now, core, change, out)
 
     def _answer(self, question: HostQuestion, group: Group, code: str, why: str, out: list[Effect]) -> None:
         self._pass_down(question.host, MemberAnswer(group, question, code, why), out)
@@ -717,6 +727,7 @@ def _message(
         known.living.fence,
         known.blocked,
         view.parts,
+        tuple([each.id for each in known.living.members]) if known.blocked else (),
     )
 
 
