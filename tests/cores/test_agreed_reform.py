@@ -378,7 +378,7 @@ def test_strangers_are_turned_away_and_probes_are_not() -> None:
     cut(net, "a", "b")
     net.link("a", "b")
     [probe_] = [message for message in net.lanes["a", "b"] if isinstance(message, Probe)]
-    stray = Ack(SET, 1, (), net.cores["b"].state.last.round)  # type: ignore[union-attr]
+    stray = Ack(SET, 1, 9, (), net.cores["b"].state.last.round)  # type: ignore[union-attr]
     net.lanes["b", "a"].clear()
     effects = net.step("a", Received(Domain("b"), stray))
     assert [type(each.message).__name__ for each in effects if isinstance(each, Send)] == ["PartedFromSet"]

@@ -21,6 +21,7 @@ from rostra.protocols.agreed.events import ServerIsolated, SetCommitted
 from rostra.protocols.agreed.groups import AGREED, AgreedView
 from rostra.protocols.agreed.messages import PartedFromSet
 from rostra.protocols.agreed.state import Idle, SetState
+from rostra.sim.explore.reform import KeepsIsolation, LeavesGroupsBehind, MergesAnyBase
 
 SEEDS_THAT_FAILED: list[int] = []
 
@@ -153,3 +154,17 @@ def test_sets_that_are_cut_and_heal_end_as_one(seed: int) -> None:
     weather = Weather(seed)
     weather.blow(400)
     weather.clear()
+
+
+@pytest.mark.parametrize("kind", [MergesAnyBase, KeepsIsolation, LeavesGroupsBehind])
+def test_storms_with_heals_find_planted_bugs(kind: type[SetCore]) -> None:
+    def breaks(seed: int) -> bool:
+        weather = Weather(seed, kind)
+        try:
+            weather.blow(400)
+            weather.clear()
+        except AssertionError:
+            return True
+        return False
+
+    assert any(map(breaks, range(200)))

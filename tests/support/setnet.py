@@ -100,7 +100,8 @@ class SetNet:
             match effect:
                 case Send(to, message):
                     self.sent.append((name, to, message))
-                    if to not in self.gone and not self.drops(name, to, message):
+                    is_there = (name, to) in self.lanes and to not in self.gone
+                    if is_there and not self.drops(name, to, message):
                         self.lanes[name, to].append(message)
                 case SetTimer(timer, after_s) if timer == self.cores[name].timer:
                     self.waits[name] = self.now + after_s
@@ -108,7 +109,7 @@ class SetNet:
                     assert timer == self.cores[name].probe_timer
                     self.probes[name] = self.now + after_s
                 case CancelTimer(timer) if timer == self.cores[name].probe_timer:
-                    del self.probes[name]
+                    self.probes.pop(name, None)
         if isinstance(self.cores[name].state.phase, Idle):
             self.waits.pop(name, None)
         self.watch()

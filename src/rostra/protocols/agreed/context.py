@@ -60,9 +60,9 @@ class SetContext:
 
     # Messages
 
-    def _head(self) -> tuple[Domain, int, tuple[ServerId, ...]]:
+    def _head(self) -> tuple[Domain, int, int, tuple[ServerId, ...]]:
         state = self.state
-        return self.set, state.me.life, tuple(sorted(state.isolated))
+        return self.set, state.me.life, state.number, tuple(sorted(state.isolated))
 
     def _initiate(self, to: ServerId) -> Initiate:
         state, phase = self.state, self.state.phase

@@ -71,7 +71,6 @@ from rostra.protocols.agreed.changes import (
     SetView,
     bases,
     follows,
-    part_of,
     priority_of,
     same_event,
     view_after,
@@ -165,10 +164,11 @@ class SetCore(Reforming):
                 return None
         if who in state.isolated:
             return self._turn_away(who, message, "isolated")
-        if state.me in message.isolated or isinstance(message, PartedFromSet):
-            self._isolate(who, "it isolated us")  # V-092
-            return self._ignored(name, "isolated")
-        self._note_evidence(who, frozenset(message.isolated).intersection(state.electorate))
+        if not self._is_of_before(who, message):
+            if state.me in message.isolated or isinstance(message, PartedFromSet):
+                self._isolate(who, "it isolated us")  # V-092
+                return self._ignored(name, "isolated")
+            self._note_evidence(who, frozenset(message.isolated).intersection(state.electorate))
         match message:
             case Initiate():
                 self._initiated(who, message)
@@ -188,8 +188,13 @@ class SetCore(Reforming):
                     self._ignored(name, "not its own round")
             case Commit(record=record):
                 self._learn(who, record)
-            case CoordinatorFailed():
-                self._coordinator_failed(who, message)
+            case CoordinatorFailed(proposal=proposal):
+                if self._is_of_before(who, message) and (
+                    state.lock is None or state.lock[0].pid != proposal.pid
+                ):
+                    self._ignored(name, "of before the merge")
+                else:
+                    self._coordinator_failed(who, message)
             case Collecting(round=round):
                 match state.phase:
                     case Locked(_, held) if held == round:
@@ -200,6 +205,8 @@ class SetCore(Reforming):
                 self._declined(who, message)
             case Probe() | Offer():
                 self._ignored(name, "we agree already")
+            case PartedFromSet():
+                self._ignored(name, "of before the merge")
             case _:
                 self._ignored(name, "not for a set")
         return None
@@ -208,9 +215,8 @@ class SetCore(Reforming):
         proposal, round = message.proposal, message.round
         if round.coordinator != who or round.pid != proposal.pid:
             return self._ignored("Initiate", "not its own round")
-        if who in self.state.view.servers:
-            self._learn(who, message.last)
-            self._settle()
+        self._learn(who, message.last)
+        self._settle()
         if who in self.state.isolated:
             return None
         for each in message.yielded:
@@ -268,6 +274,8 @@ class SetCore(Reforming):
             self._ignored("Initiate", "before our election is over")
         elif last is not None and (proposal.pid == state.base or proposal.base == last.proposal.base):
             self._send(who, Stale(*self._head(), round, last))
+        elif who not in state.view.servers:
+            self._ignored("Initiate", "of before the merge")
         elif proposal.slot <= state.slot:
             self._ignored("Initiate", "of an older slot")
         else:
@@ -365,7 +373,8 @@ class SetCore(Reforming):
         if record is None or record.proposal.pid == state.base or record.round.pid != record.proposal.pid:
             return None
         proposal, by = record.proposal, record.round.coordinator
-        if who not in state.view.servers and part_of(proposal, state.me) is None:
+        is_ours = state.lock is not None and state.lock[0].pid == proposal.pid
+        if who not in state.view.servers and not is_ours:
             return None  # the last commit of the other part of a merge
         if state.base != follows(proposal, state.me):
             last = state.last
@@ -374,7 +383,6 @@ class SetCore(Reforming):
             ):
                 return self._ignored("Commit", "of an older slot")
             return self._isolate(who, "another history")
-        is_ours = state.lock is not None and state.lock[0].pid == proposal.pid
         if not is_ours or state.me in record.cut:
             return self._isolate(who, "it went on without us")  # V-078
         if by not in state.isolated:
@@ -433,6 +441,7 @@ class SetCore(Reforming):
             withdrawn=(),
             table=table,
             carried=(),
+            merged=view.number if is_merge(proposal) else state.merged,
         )
         for each in sorted(gone - state.isolated):
             self._out.append(ServerIsolated(each, "the commit went on without it"))

@@ -27,6 +27,7 @@ class SetMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
 
     set: Domain  # the domain whose children, and whose own server, are the set
     life: Number  # of the sender
+    view: Number  # its number at the sender; of a merge on which it is locked, the number that comes of it
     isolated: Servers  # by the sender, in its view
 
 

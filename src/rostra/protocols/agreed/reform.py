@@ -115,6 +115,12 @@ class Reforming(SetContext):
                 self._turn_away(who, message, "not of our view")
         return False
 
+    def _is_of_before(self, who: ServerId, message: SetMessage) -> bool:
+        """Sent before its sender agreed to the merge that made us meet: whom it had isolated does not matter
+        any more (V-093)."""
+        state = self.state
+        return message.view < (state.merged if who in state.view.servers else state.number)
+
     def _turn_away(self, who: ServerId, message: SetMessage, why: str) -> None:
         self._ignored(type(message).__name__, why)
         if not isinstance(message, PartedFromSet | Probe):

@@ -145,17 +145,27 @@ class SetState(Struct, frozen=True):
     table: GroupTable = GroupTable()  # what our commits made of groups
     offers: tuple[PartOffer, ...] = ()  # of junior parts, to us as the speaker of ours
     carried: CarriedGroups = ()  # of the other part of the merge on which we are locked
+    merged: int = 0  # the number of the view that the last merge made
     over: tuple[Pid, ...] = ()  # merges that will not be: called off, or declined by us
     probes: bool = False  # the timer for the next probe runs
+
+    @property
+    def merging(self) -> SetView | None:
+        """What comes of the merge on which we are locked."""
+        lock = self.lock
+        if lock is None or not isinstance(lock[0].change, PartsMerged):
+            return None
+        return merged_view(lock[0].change.parts, lock[0].pid)
 
     @property
     def electorate(self) -> tuple[ServerId, ...]:
         """Who takes part in the change on which we are locked, in order of seniority: of a merge, all servers
         of its parts."""
-        lock = self.lock
-        if lock is None or not isinstance(lock[0].change, PartsMerged):
-            return self.view.servers
-        return merged_view(lock[0].change.parts, lock[0].pid).servers
+        return (self.merging or self.view).servers
+
+    @property
+    def number(self) -> int:
+        return (self.merging or self.view).number
 
     @property
     def part(self) -> SetPart:
