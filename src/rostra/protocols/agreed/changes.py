@@ -13,6 +13,7 @@ Where we differ from the paper, and why:
   proposals are of one event is seen from the event itself (`same_event`).
 """
 
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Annotated, Final
 
@@ -28,6 +29,9 @@ MEMBERS_MAX: Final = 4_096
 
 DATA_BYTES_MAX: Final = 1 << 16
 """Attributes in one change."""
+
+TRIED_MAX: Final = 256
+"""Proposals on one base, of which one can be committed."""
 
 Number = Annotated[int, Meta(ge=0, le=2**62)]
 Data = Annotated[bytes, Meta(max_length=DATA_BYTES_MAX)]
@@ -165,6 +169,18 @@ def same_event(one: AnyChange, other: AnyChange) -> bool:
     return one == other
 
 
+def is_kept(change: AnyChange) -> bool:
+    """Failures are seen from the state, again if need be."""
+    return isinstance(change, GroupChange | ServerLeft)
+
+
+def still_matters(change: AnyChange, view: SetView) -> bool:
+    match change:
+        case ServerLeft(server):
+            return server in view.servers
+    return True
+
+
 class Priority(Struct, frozen=True, order=True, array_like=True, gc=False):
     """Of two changes on one base the lesser goes first (V-066). All servers compare the same values, because
     they travel with the proposal.
@@ -235,6 +251,17 @@ class CommitRecord(Struct, frozen=True, array_like=True):
     cut: Servers = ()
     """Whom the coordinator went on without: who applies this isolates them, who is among them does not apply
     it."""
+    absent: Servers = ()
+    """Whose members do not count when a group's rule is asked: the cut of who committed it first. A record
+    that completes it after an election has the same."""
+    tried: Annotated[tuple[Proposal, ...], Meta(max_length=TRIED_MAX)] = ()
+    """Other proposals on this base that were acknowledged by servers that acknowledged this one. They may be
+    committed elsewhere (`rules.py`: attempts)."""
+
+
+def joined_by_pid(some: Iterable[Proposal], others: Iterable[Proposal]) -> tuple[Proposal, ...]:
+    known = {each.pid: each for each in (*some, *others)}
+    return tuple([known[pid] for pid in sorted(known)])[:TRIED_MAX]
 
 
 def view_after(view: SetView, proposal: Proposal) -> SetView:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from rostra.core.effects import Effect, Ignored, Send, TimerKey
 from rostra.names import Domain
-from rostra.protocols.agreed.changes import PartsMerged, Pid, Proposal, Round, ServerId
+from rostra.protocols.agreed.changes import TRIED_MAX, PartsMerged, Pid, Proposal, Round, ServerId
 from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.agreed.messages import (
     Ack,
@@ -75,7 +75,8 @@ class SetContext:
         return Initiate(*self._head(), phase.proposal, phase.round, state.last, yielded, cut, groups)
 
     def _ack(self, round: Round) -> Ack:
-        return Ack(*self._head(), round, self.state.withdrawn)
+        tried = tuple([each for each in self.state.tried if each.pid != round.pid])
+        return Ack(*self._head(), round, self.state.withdrawn, tried[:TRIED_MAX])
 
     def _status(
         self, proposal: Proposal, failed: Round, status: AgreementStatus, heard: Iterable[ServerId] = ()
@@ -87,7 +88,19 @@ class SetContext:
             *self._head(), proposal, failed, status, tuple(sorted(heard)), self.state.last
         )
 
-    # Changes of others
+    # Changes
+
+    def _try(self, proposal: Proposal) -> None:
+        """It may be committed with our word, and we may never know."""
+        others = [each for each in self.state.tried if each.pid != proposal.pid]
+        if self.state.table.has_rules and not isinstance(proposal.change, PartsMerged):
+            self._set(tried=(*others, proposal))
+
+    def _untry(self, round: Round) -> None:
+        """It was withdrawn by who alone could commit it. After an election this is not so: a coordinator that
+        we isolated may have done so before."""
+        if not round.attempt:
+            self._set(tried=tuple([each for each in self.state.tried if each.pid != round.pid]))
 
     def _forget(self, pid: Pid) -> None:
         self._set(remembered=tuple([each for each in self.state.remembered if each.proposal.pid != pid]))

@@ -173,6 +173,11 @@ class GroupTable(Struct, frozen=True):
     def __hash__(self) -> int:
         return hash(frozenset(self.groups.items()))
 
+    @property
+    def has_rules(self) -> bool:
+        """Is there a group in which not every side lives?"""
+        return any(known.kind.survive not in ("", "any") for known in self.groups.values())
+
     def carried(self) -> CarriedGroups:
         return tuple([CarriedGroup(name, self.groups[name].carried()) for name in sorted(self.groups)])
 

@@ -23,6 +23,8 @@ from rostra.protocols.agreed.changes import (
     Proposal,
     Round,
     ServerId,
+    ServerLeft,
+    ServersFailed,
     SetMember,
     SetPart,
     SetView,
@@ -54,6 +56,7 @@ class Coordinating(Struct, frozen=True):
     busy: frozenset[ServerId] = NOBODY  # since we asked last: they live
     yielded: tuple[Round, ...] = ()  # of others, in our favour
     times: int = 0  # asked again
+    tried: tuple[Proposal, ...] = ()  # by those who acknowledged
 
 
 class Locked(Struct, frozen=True):
@@ -141,6 +144,7 @@ class SetState(Struct, frozen=True):
     queue: tuple[QueuedChange, ...] = ()
     count: int = 0  # of our proposals
     withdrawn: tuple[Round, ...] = ()  # our own, on this base
+    tried: tuple[Proposal, ...] = ()  # acknowledged on this base and not withdrawn, if rules ask for it
     linked: frozenset[Domain] = frozenset()
     table: GroupTable = GroupTable()  # what our commits made of groups
     offers: tuple[PartOffer, ...] = ()  # of junior parts, to us as the speaker of ours
@@ -192,3 +196,27 @@ def alone(me: ServerId, *, place: int = 0, parent: bool = False) -> SetState:
     """A server that started: a set of itself alone, until it meets others."""
     view = SetView(0, Pid(me, 0), (SetMember(me, 0, place, parent),))
     return SetState(me, view, slot=0, base=view.pid, count=1)
+
+
+def deadline(phase: Phase) -> tuple[object, ...]:
+    """What a wait is for: while this stays the same, the timer runs on."""
+    match phase:
+        case Holding(behind):
+            return Holding, behind
+        case Coordinating(round=round, times=times) | Locked(round=round, times=times):
+            return type(phase), round, times
+        case Electing(round=round, times=times):
+            return Electing, round, times
+        case Offering(to):
+            return Offering, to
+    return (Idle,)
+
+
+def concerns_us(proposal: Proposal, state: SetState) -> bool:
+    """May we agree to it? Not to our own removal, nor to a proposal that makes no sense in our view."""
+    match proposal.change:
+        case ServersFailed(failed):
+            return bool(failed) and state.me not in failed and set(failed) < set(state.view.servers)
+        case ServerLeft(server):
+            return server in state.view.servers
+    return True

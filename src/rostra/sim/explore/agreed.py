@@ -150,7 +150,7 @@ class SkipsInitiate(SetCore):
                 for each in self._out
                 if not (isinstance(each, Send) and isinstance(each.message, Initiate))
             ]
-            self._commit(mine.proposal, mine.round, ())
+            self._commit(mine.proposal, mine.round)
 
 
 class ObeysGossip(SetCore):
