@@ -7,6 +7,7 @@ import pytest
 from support.setnet import CHESS, SetNet
 
 from rostra.core.effects import TimerFired
+from rostra.groups.kinds import GroupKind
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.agreed.changes import (
     GroupChange,
@@ -26,13 +27,15 @@ from rostra.sim.explore.reform import KeepsIsolation, LeavesGroupsBehind, Merges
 SEEDS_THAT_FAILED: list[int] = []
 
 
-def joins(cluster: str, who: str) -> GroupChange:
+def joins(cluster: str, who: str, kind: GroupKind = AGREED) -> GroupChange:
     member = MemberId(Endpoint(f"{cluster}.h1/{who}#1"), (1, 1))
-    return GroupChange(CHESS, GroupVerb.JOIN, (member,), f"{who} joins", kind=AGREED)
+    return GroupChange(CHESS, GroupVerb.JOIN, (member,), f"{who} joins at {cluster}", kind=kind)
 
 
 class Weather:
     """Servers that start alone, and whatever may happen to them."""
+
+    group = AGREED
 
     def __init__(self, seed: int, kind: type[SetCore] = SetCore) -> None:
         self.luck = Random(seed)
@@ -66,8 +69,7 @@ class Weather:
                 case draw if draw < 0.03 and self.changes:
                     self.changes -= 1
                     name = luck.choice(self.living())
-                    change = joins(name, f"m{self.changes}")
-                    net.ask(name, change)
+                    net.ask(name, joins(name, f"m{self.changes}", self.group))
                 case draw if draw < 0.05 and self.faults:
                     self.faults -= 1
                     self.harm()
