@@ -38,6 +38,7 @@ from rostra.sim.rest import PROBE, Comparison
 from rostra.sim.shapes import SHAPES, shape
 from rostra.sim.talk_storm import CrowdStorm, TalkStorm
 from rostra.sim.taps import Invariants, OneCopy, Scopes, tapped
+from rostra.sim.view_storm import ViewStorm
 from rostra.sim.world import World
 
 if TYPE_CHECKING:
@@ -61,7 +62,10 @@ HOSTILE: Final = "hostile"
 CLAIMS: Final = "claims"
 """Nor this: first members of several kinds join one group at once."""
 
-STORMS: Final = (*SHAPES, TALK, CROWD, HOSTILE, CLAIMS)
+VIEWS: Final = "views"
+"""Nor this: agreed groups, while servers and hosts crash and sites are cut."""
+
+STORMS: Final = (*SHAPES, TALK, CROWD, HOSTILE, CLAIMS, VIEWS)
 """What a storm can blow through."""
 
 
@@ -103,6 +107,9 @@ def storm(seed: int, shape_name: str, *, journal: str | Path | None = None) -> S
         if isinstance(run, ClaimStorm):
             claims = run.blow_over()
             return StormOutcome(seed, shape_name, claims.virtual_s, claims.events, claims.answers, ())
+        if isinstance(run, ViewStorm):
+            views = run.blow_over()
+            return StormOutcome(seed, shape_name, views.virtual_s, views.events, views.views, ())
         return run.blow_over()
     except Exception as error:
         raise StormFailed(
@@ -115,7 +122,7 @@ def storm(seed: int, shape_name: str, *, journal: str | Path | None = None) -> S
 
 def _begin(
     seed: int, shape_name: str, journal: "SimJournal | None"
-) -> "TalkStorm | HostileStorm | ClaimStorm | _Storm":
+) -> "TalkStorm | HostileStorm | ClaimStorm | ViewStorm | _Storm":
     if shape_name == TALK:
         return TalkStorm(seed, journal=journal)
     if shape_name == CROWD:
@@ -124,6 +131,8 @@ def _begin(
         return HostileStorm(seed, journal=journal)
     if shape_name == CLAIMS:
         return ClaimStorm(seed, journal=journal)
+    if shape_name == VIEWS:
+        return ViewStorm(seed, journal=journal)
     return _Storm(seed, shape_name, journal)
 
 

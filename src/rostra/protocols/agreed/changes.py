@@ -151,6 +151,7 @@ class GroupChange(Change, frozen=True, tag=16):
     seniority: Number = 0  # of members that leave or failed: their lowest rank
     data: Data = b""
     kind: GroupKind | None = None  # of a group that is created, or may be by this join (V-056)
+    fence: Number = 0  # of a view that lives after this: above this
 
 
 AnyChange = ServersFailed | ServerLeft | PartsMerged | GroupChange
@@ -190,14 +191,14 @@ class Priority(Struct, frozen=True, order=True, array_like=True, gc=False):
     put off gets older (V-068), and passes only others of its own kind.
     """
 
-    layer: int  # 0 the set, 1 a group
-    other: int  # 0 if the coordinator of the last change failed, 1 otherwise
-    kind: int  # 0 failure, 1 leave and delete, 2 join, create and attributes
-    minus_deferrals: int
-    seniority: int  # rank of the most senior subject
+    layer: Number  # 0 the set, 1 a group
+    other: Number  # 0 if the coordinator of the last change failed, 1 otherwise
+    kind: Number  # 0 failure, 1 leave and delete, 2 join, create and attributes
+    minus_deferrals: Annotated[int, Meta(ge=-(2**62), le=0)]
+    seniority: Number  # rank of the most senior subject
     address: str  # of the subject of a join: the lower one is first
-    rank: int  # of the coordinator
-    count: int  # the coordinator's
+    rank: Number  # of the coordinator
+    count: Number  # the coordinator's
 
 
 _GROUP_KINDS: Final = {

@@ -13,6 +13,36 @@ SET_MEMBERS_MAX: Final = 64
 QUEUE_MAX: Final = 4_096
 """Changes that wait at one server. One more is refused, and its agent asks again."""
 
+ASK_AGAIN_S: Final = 2.0
+"""How often an agent repeats what its core-set has not answered. A lost hop of the branch costs as much."""
+
+ASK_TIMES_MAX: Final = 8
+"""How often a join is sent before it is given up. It then leaves: it may have counted."""
+
+VIEWS_WAITING_MAX: Final = 1_024
+"""Views that a program may leave unread before it is excluded. Each is kept as it is sent."""
+
+TELL_AGAIN_S: Final = 2.0
+"""How often a server repeats a view that a host below has not taken."""
+
+LOSS_AFTER_S: Final = 0.5
+"""How long a server gathers the hosts that it lost before their members are removed: what is lost together
+is one change, and is judged by the group's rule as one. A host that lives has found out by itself before, and
+has blocked its members. It should exceed an interval between heartbeats. Raising it: hosts are removed
+later."""
+
+START_S: Final = 2.0
+"""How long a server that starts waits for what the hosts below it hold of wider groups, before it meets the
+other servers of their sets. It should exceed what links to hosts take to come up."""
+
+FORM_S: Final = 8.0
+"""How long requests wait for a set to form: all servers that see each other become one part. After that the
+part goes on as it is, and meets the others later."""
+
+RESTORE_S: Final = 10.0
+"""How long a cluster's server that lost its state waits for hosts that hold a group. Members of those that do
+not come back are then removed. It should exceed what a link takes to come up again."""
+
 
 class AgreedConfig(Struct, frozen=True, kw_only=True):
     """How long a server of a set waits for another before it goes on without it. Links detect a server that

@@ -6,9 +6,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from rostra.core.effects import Effect, Ignored, Send, TimerKey
-from rostra.names import Domain
+from rostra.names import Domain, Group
 from rostra.protocols.agreed.changes import TRIED_MAX, PartsMerged, Pid, Proposal, Round, ServerId
 from rostra.protocols.agreed.config import AgreedConfig
+from rostra.protocols.agreed.groups import AgreedGroup
 from rostra.protocols.agreed.messages import (
     Ack,
     AgreementStatus,
@@ -30,6 +31,11 @@ class SetContext:
         self.timer: TimerKey = ("agreed", set)
         self.probe_timer: TimerKey = ("agreed", set, "probe")
         self._out: list[Effect] = []
+
+    def restore(self, group: Group, known: AgreedGroup) -> None:
+        """A group as its hosts remember it, at a server that lost its state and has met no other yet."""
+        assert len(self.state.view.members) == 1, "others would not know of it"
+        self._set(table=self.state.table.restored(group, known))
 
     def _set(self, **changes: Any) -> None:
         self.state = replace(self.state, **changes)

@@ -14,7 +14,7 @@ Here a rank is a place in the list and shifts; a `gid` is the number at joining 
 shifts, and orders the list (TV6).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Final
 
 from msgspec import Meta, MsgspecError, Struct, field
@@ -27,19 +27,37 @@ from rostra.names import Domain, Group, inside
 from rostra.protocols.agreed.changes import (
     MEMBERS_MAX,
     CommitRecord,
+    Data,
     GroupChange,
     GroupVerb,
     MemberId,
+    Number,
     PartsMerged,
     Pid,
+    Proposal,
+    Round,
+    ServerId,
     ServersFailed,
     SetView,
 )
-from rostra.protocols.agreed.rules import Rule, RuleMember, RuleMembers, may_merge, parse_rule
+from rostra.protocols.agreed.rules import (
+    Attempt,
+    LivingState,
+    Rule,
+    RuleMember,
+    RuleMembers,
+    may_merge,
+    parse_rule,
+    united_state,
+    verdict,
+)
 
 VIEWS_KEPT: Final = 256
 """Of each group (`H_views`). Raising it: older views can be asked for; as much more memory in each server of
 the core-set, and to hand over with the group."""
+
+META_BYTES_MAX: Final = 1_024
+"""What a member shows beside its address. A view of the largest group has a few megabytes of it."""
 
 REQUESTS_KEPT: Final = 256
 """Of each group: a request that is asked again after as many others is done again."""
@@ -50,13 +68,18 @@ VIEWS_CARRIED: Final = 8
 APART_MAX: Final = 64
 """Parts of one group that its rule keeps from merging."""
 
+MET: Final = "two parts have just met"
+"""Why a group stands still after a merge, until all servers have it."""
+
+NEVER_LIVED: Final = LivingState(0, ())
+
 AGREED: Final = GroupKind(MembershipKind.AGREED)
 
 
 class AgreedMember(Struct, frozen=True, array_like=True):
     id: MemberId
-    joined: int  # the number of the view in which it joined
-    attributes: bytes = b""
+    joined: Number  # the number of the view in which it joined
+    attributes: Annotated[bytes, Meta(max_length=META_BYTES_MAX)] = b""
 
     @property
     def gid(self) -> tuple[int, MemberId]:
@@ -64,16 +87,19 @@ class AgreedMember(Struct, frozen=True, array_like=True):
         return self.joined, self.id
 
 
+MemberIds = Annotated[tuple[MemberId, ...], Meta(max_length=MEMBERS_MAX)]
+
+
 class AgreedView(Struct, frozen=True, array_like=True):
-    number: int = 0
-    revision: int = 0
+    number: Number = 0
+    revision: Number = 0
     pid: Pid | None = None  # of the proposal that made the number; of none: the group was just created
-    members: tuple[AgreedMember, ...] = ()
-    joined: tuple[MemberId, ...] = ()  # since the view before
-    left: tuple[MemberId, ...] = ()
-    failed: tuple[MemberId, ...] = ()
-    attributes: bytes = b""  # of the group
-    parts: tuple[tuple[MemberId, ...], ...] = ()  # of which a merge made this view
+    members: Annotated[tuple[AgreedMember, ...], Meta(max_length=MEMBERS_MAX)] = ()
+    joined: MemberIds = ()  # since the view before
+    left: MemberIds = ()
+    failed: MemberIds = ()
+    attributes: Data = b""  # of the group
+    parts: Annotated[tuple[MemberIds, ...], Meta(max_length=APART_MAX)] = ()  # that merged
 
     @property
     def id(self) -> tuple[int, int, Pid | None]:
@@ -104,6 +130,8 @@ class AgreedGroup(Struct, frozen=True, array_like=True):
     apart: Annotated[tuple["AgreedGroup", ...], Meta(max_length=APART_MAX)] = ()
     """Other parts of this group, junior to this one, which the merge rule keeps from it. They have their own
     views (V-102)."""
+    living: LivingState = NEVER_LIVED  # the last view that lived
+    blocked: str = ""  # why this side must not go on; empty: it lives
 
     @property
     def view(self) -> AgreedView:
@@ -117,7 +145,7 @@ class AgreedGroup(Struct, frozen=True, array_like=True):
         """What the other part of a set needs to know of it."""
         outcomes = tuple([replace(each, view=None) for each in self.outcomes])
         apart = tuple([each.carried() for each in self.apart])
-        return AgreedGroup(self.views[-VIEWS_CARRIED:], outcomes, self.kind, apart)
+        return replace(self, views=self.views[-VIEWS_CARRIED:], outcomes=outcomes, apart=apart)
 
     def at(self, number: int, revision: int | None = None) -> AgreedView | None:
         """A view of the past, in its last revision unless told otherwise; none if it is not kept (V-096)."""
@@ -189,19 +217,53 @@ class GroupTable(Struct, frozen=True):
     ) -> tuple["GroupTable", tuple[Outcome, ...]]:
         """The table after this commit, of a set whose view was `before`; and what came of it. If it is a
         merge, `other` are the groups of the other part."""
-        pid = record.proposal.pid
+        pid, absent = record.proposal.pid, _branches(before, record.absent)
+        may_begin = any(each.parent and each.id not in record.absent for each in before.members)
+        table = self._attempted(record.tried, before)
         match record.proposal.change:
             case GroupChange() as change:
-                return self._changed(change, pid)
+                if change.verb is GroupVerb.JOIN and not all(
+                    _is_below(each, before) for each in change.members
+                ):
+                    # Its branch was lost before it came to this. A view depends on the proposal alone.
+                    return table, (Outcome(change.group, change.request, "Unavailable"),)
+                known_here = [each for each in change.members if _is_below(each, before, record.absent)]
+                return table._changed(change, pid, absent, tuple(known_here), may_begin=may_begin)
             case ServersFailed(failed):
-                lost = [each.id.server for each in before.members if each.id in failed and not each.parent]
-                return self._branches_lost(lost, pid)
+                return table._branches_lost(_branches(before, failed), absent, pid)
             case PartsMerged():
-                return self._merged(other, pid)
-        return self, ()
+                return table._merged(other, pid)
+        return table, ()
 
-    def _changed(self, change: GroupChange, pid: Pid) -> tuple["GroupTable", tuple[Outcome, ...]]:
+    def _attempted(self, tried: Iterable[Proposal], before: SetView) -> "GroupTable":
+        """Views that others may have in place of those that come now, from proposals that a server here
+        acknowledged without knowing their end (H3)."""
+        table = self
+        for proposal in tried:
+            record = CommitRecord(proposal, Round(proposal.pid, 0, proposal.pid.creator))
+            after, _ = self.apply(record, before)
+            for name in sorted(after.groups.keys() & self.groups.keys()):
+                old = [part.view.id for part in self.groups[name].parts]
+                views = [part.view for part in after.groups[name].parts if part.view.id not in old]
+                table = table._with(name, _with_attempts(table.groups[name], views))
+        return table
+
+    def _changed(
+        self,
+        change: GroupChange,
+        pid: Pid,
+        absent: list[Domain],
+        known_here: tuple[MemberId, ...],
+        *,
+        may_begin: bool,
+    ) -> tuple["GroupTable", tuple[Outcome, ...]]:
         known = self.groups.get(change.group)
+        if (
+            known is not None
+            and change.kind is not None
+            and not any(each.view.members or each.living.members for each in known.parts)
+        ):
+            known = replace(known, kind=change.kind)  # its last member has left: the next one chooses
         if known is None:
             kind = change.kind or (AGREED if change.verb is GroupVerb.CREATE else None)
             code = "NoSuchGroup" if kind is None else "Invalid" if rules_of(kind) is None else ""
@@ -222,6 +284,14 @@ class GroupTable(Struct, frozen=True):
         if change.verb is GroupVerb.DELETE and not code:
             return self._deleted(known, outcome, pid)
         changed = _kept(part, view, outcome)
+        if change.request and change.verb in (GroupVerb.LEAVE, GroupVerb.FAIL):
+            changed = _departed(changed, known_here)
+            if view == part.view and part.blocked:  # it may go on without those that it waited for
+                again = replace(view, revision=view.revision + 1, joined=(), left=(), failed=(), parts=())
+                tried = _judged(_kept(changed, again, None), absent, may_begin=may_begin)
+                changed = changed if tried.blocked else tried
+        if view != part.view:
+            changed = _judged(changed, absent, floor=change.fence, may_begin=may_begin)
         return self._refolded(
             change.group, [changed if each is part else each for each in parts], pid, outcome
         )
@@ -254,7 +324,9 @@ class GroupTable(Struct, frozen=True):
             outcomes += new
         return table, tuple(outcomes)
 
-    def _branches_lost(self, lost: list[Domain], pid: Pid) -> tuple["GroupTable", tuple[Outcome, ...]]:
+    def _branches_lost(
+        self, lost: list[Domain], absent: list[Domain], pid: Pid
+    ) -> tuple["GroupTable", tuple[Outcome, ...]]:
         """One new view for each group with members there, all of them gone at once (V-064)."""
         table, outcomes = self, list[Outcome]()
         for group in sorted(self.groups):
@@ -266,12 +338,18 @@ class GroupTable(Struct, frozen=True):
                 if gone:
                     view = _without(part.view, gone, pid, are_failed=True)
                     outcomes.append(Outcome(group, "", "", view))
-                    part, is_changed = _kept(part, view, None), True
+                    part, is_changed = _judged(_kept(part, view, None), absent), True
                 parts.append(part)
             if is_changed:
                 table, new = table._refolded(group, parts, pid)
                 outcomes += new
         return table, tuple(outcomes)
+
+    def restored(self, group: Group, known: AgreedGroup) -> "GroupTable":
+        """With a group as its hosts remember it, at a server that lost it and is alone."""
+        return self._with(
+            group, replace(known, blocked=_standstill(known.kind, known.view.ids, known.living))
+        )
 
     def _with(self, group: Group, known: AgreedGroup) -> "GroupTable":
         return GroupTable({**self.groups, group: known})
@@ -285,6 +363,71 @@ def _kept(part: AgreedGroup, view: AgreedView, outcome: Outcome | None) -> Agree
     if outcome is not None and outcome.request:
         outcomes = (*outcomes, outcome)[-REQUESTS_KEPT:]
     return replace(part, views=views, outcomes=outcomes)
+
+
+def _branches(view: SetView, servers: Iterable[ServerId]) -> list[Domain]:
+    """What is lost with these servers: all below the parent is below others too."""
+    gone = frozenset(servers)
+    return [each.id.server for each in view.members if each.id in gone and not each.parent]
+
+
+def _is_below(member: MemberId, view: SetView, absent: Iterable[ServerId] = ()) -> bool:
+    """Is the branch of this member on our side? Only its server knows which views counted it."""
+    cluster = member.endpoint.partition("/")[0].rpartition(".")[0]
+    return any(
+        each.id.server == cluster or (not each.parent and inside(each.id.server, member.endpoint))
+        for each in view.members
+        if each.id not in absent
+    )
+
+
+def _judged(
+    part: AgreedGroup, absent: Sequence[Domain] = (), *, floor: int = 0, may_begin: bool = False
+) -> AgreedGroup:
+    """May this side go on with its new view? Members behind servers that the change went on without do not
+    count: nobody asked them (H3). The first view of a group whose rule lets one side live is made on the side
+    of the scope's own server, of which there is one: `may_begin` (H5)."""
+    view, state = part.view, part.living
+    here = [each for each in view.ids if not any(inside(one, each.endpoint) for one in absent)]
+    rules = rules_of(part.kind)
+    is_exclusive = rules is not None and rules[0].exclusive == "yes"
+    if is_exclusive and not state.members and not may_begin:
+        return replace(part, blocked="the server of its scope is not on this side")
+    if why := _standstill(part.kind, here, state):
+        part = replace(part, blocked=why)
+        # Those whom the change went on without may live with this very view.
+        return _with_attempts(part, [view]) if absent else part
+    fence = max([state.fence, floor, *[each.fence for each in state.attempts]]) + 1
+    return replace(part, living=LivingState(fence, rule_members(view)), blocked="")
+
+
+def _with_attempts(known: AgreedGroup, views: Iterable[AgreedView]) -> AgreedGroup:
+    """A view of nobody is no attempt: it lives on no side."""
+    for view in views:
+        if not (members := rule_members(view)):
+            continue
+        apart = tuple([replace(each, living=each.living.attempted(members)) for each in known.apart])
+        known = replace(known, living=known.living.attempted(members), apart=apart)
+    return known
+
+
+def _departed(part: AgreedGroup, gone: tuple[MemberId, ...]) -> AgreedGroup:
+    """These are on no side: they left, or their host says that they are dead. Rules do not ask for them."""
+    state = part.living
+    rests = [Attempt(each.fence, _rest(each.members, gone)) for each in state.attempts]
+    attempts = tuple([each for each in rests if each.members])
+    return replace(part, living=LivingState(state.fence, _rest(state.members, gone), attempts))
+
+
+def _rest(members: RuleMembers, gone: tuple[MemberId, ...]) -> RuleMembers:
+    return tuple([each for each in members if each.id not in gone])
+
+
+def _standstill(kind: GroupKind, here: Iterable[MemberId], state: LivingState) -> str:
+    """Why these must not go on; empty if they may, as the first that lived may."""
+    rules = rules_of(kind)
+    found = verdict(rules[0], here, state) if rules is not None and state.members else None
+    return "" if found is None or found.lives else found.why
 
 
 def _plain_outcomes(known: AgreedGroup) -> AgreedGroup:
@@ -394,9 +537,19 @@ def fold_parts(parts: Iterable[AgreedGroup], pid: Pid) -> AgreedGroup:
                 break
         else:
             kept.append(part)
+    kept = [_with_living(each, emptied) for each in kept]
     kept[0] = _with_past(kept[0], emptied)
     first, *rest = sorted(kept, key=lambda part: _seniority(part.view))
     return replace(first, apart=tuple(rest[:APART_MAX]))
+
+
+def _with_living(part: AgreedGroup, others: Iterable[AgreedGroup]) -> AgreedGroup:
+    """What sides without members know of living views is not forgotten."""
+    known = [each.living for each in others if each.kind == part.kind]
+    living = united_state([part.living, *known])
+    if living == part.living:
+        return part
+    return replace(part, living=living, blocked=part.blocked or _standstill(part.kind, part.view.ids, living))
 
 
 def _seniority(view: AgreedView) -> tuple[tuple[int, MemberId] | tuple[int], int, str]:
@@ -417,7 +570,13 @@ def _united_group(one: AgreedGroup, other: AgreedGroup, pid: Pid) -> AgreedGroup
     past = _with_past(one, [other])
     has_merged = one.view.pid == pid and bool(one.view.parts)  # a third part: one new view, of all of them
     views = past.views[:-1] if has_merged else past.views
-    return replace(past, views=(*views, united(one.view, other.view, pid))[-VIEWS_KEPT:])
+    view, living = united(one.view, other.view, pid), united_state((one.living, other.living))
+    rules = rules_of(one.kind)
+    if rules is not None and rules[0].exclusive == "yes":
+        blocked = MET  # some may not have heard of the merge: the next change, which all acknowledge, ends it
+    else:
+        blocked = _standstill(one.kind, view.ids, living)
+    return replace(past, views=(*views, view)[-VIEWS_KEPT:], living=living, blocked=blocked)
 
 
 def _with_past(part: AgreedGroup, others: Iterable[AgreedGroup]) -> AgreedGroup:
