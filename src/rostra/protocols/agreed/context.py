@@ -5,9 +5,19 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from rostra.core.effects import Effect, Ignored, Send, TimerKey
+from rostra.core.effects import Effect, Ignored, Instant, Send, TimerKey
 from rostra.names import Domain, Group
-from rostra.protocols.agreed.changes import TRIED_MAX, PartsMerged, Pid, Proposal, Round, ServerId
+from rostra.protocols.agreed.changes import (
+    TRIED_MAX,
+    AnyChange,
+    PartsMerged,
+    Pid,
+    Proposal,
+    Round,
+    ServerId,
+    is_kept,
+    same_event,
+)
 from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.agreed.groups import AgreedGroup
 from rostra.protocols.agreed.messages import (
@@ -18,7 +28,7 @@ from rostra.protocols.agreed.messages import (
     PartedFromSet,
     SetMessage,
 )
-from rostra.protocols.agreed.state import Coordinating, Electing, SetState
+from rostra.protocols.agreed.state import Coordinating, Electing, QueuedChange, SetState
 
 
 class SetContext:
@@ -31,6 +41,7 @@ class SetContext:
         self.timer: TimerKey = ("agreed", set)
         self.probe_timer: TimerKey = ("agreed", set, "probe")
         self._out: list[Effect] = []
+        self._now: Instant = 0.0
 
     def restore(self, group: Group, known: AgreedGroup) -> None:
         """A group as its hosts remember it, at a server that lost its state and has met no other yet."""
@@ -95,6 +106,13 @@ class SetContext:
         )
 
     # Changes
+
+    def _enqueue(self, change: AnyChange, deferrals: int) -> None:
+        state = self.state
+        known = any(same_event(each.change, change) for each in state.queue)
+        committed = state.last is not None and same_event(state.last.proposal.change, change)
+        if is_kept(change) and not known and not committed:
+            self._set(queue=(*state.queue, QueuedChange(change, deferrals)))
 
     def _try(self, proposal: Proposal) -> None:
         """It may be committed with our word, and we may never know."""

@@ -118,6 +118,7 @@ class SetCore(Reforming):
     """`LinkUp`, `LinkDown` and `LinkMoved` are of the servers of this set alone."""
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
+        self._now = now
         out = self._out = []
         before: tuple[object, ...] = deadline(self.state.phase)
         match event:
@@ -128,6 +129,7 @@ class SetCore(Reforming):
                 self._waited()
             case TimerFired(timer) if timer == self.probe_timer:
                 self._set(probes=False)
+                self._give_up()
                 self._probe()
             case ChangeAsked(change):
                 self._asked(change)
@@ -457,6 +459,7 @@ class SetCore(Reforming):
             carried=(),
             merged=view.number if is_merge(proposal) else state.merged,
         )
+        self._note_reforming(proposal.change)
         for each in sorted(gone - state.isolated):
             self._out.append(ServerIsolated(each, "the commit went on without it"))
             self._part_from(each)
@@ -592,13 +595,6 @@ class SetCore(Reforming):
             self._ignored("ChangeAsked", "too many changes wait")
         else:
             self._enqueue(change, 0)
-
-    def _enqueue(self, change: AnyChange, deferrals: int) -> None:
-        state = self.state
-        known = any(same_event(each.change, change) for each in state.queue)
-        committed = state.last is not None and same_event(state.last.proposal.change, change)
-        if is_kept(change) and not known and not committed:
-            self._set(queue=(*state.queue, QueuedChange(change, deferrals)))
 
     def _settle(self) -> None:
         """Everything that can be done now, until something has to be waited for."""
@@ -748,7 +744,7 @@ class SetCore(Reforming):
 
     def _set_timer(self, before: tuple[object, ...]) -> None:
         phase, config = self.state.phase, self.config
-        probes = self._speaks and bool(self._outsiders())
+        probes = self._seeks()
         if probes != self.state.probes:
             self._set(probes=probes)
             self._out.append(

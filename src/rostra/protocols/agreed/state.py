@@ -14,6 +14,7 @@ Idle, Holding ── Probe of a senior part: Offer ──▶ Offering ── the
 
 from msgspec import Struct
 
+from rostra.core.effects import Instant
 from rostra.names import Domain
 from rostra.protocols.agreed.changes import (
     AnyChange,
@@ -152,6 +153,8 @@ class SetState(Struct, frozen=True):
     merged: int = 0  # the number of the view that the last merge made
     over: tuple[Pid, ...] = ()  # merges that will not be: called off, or declined by us
     probes: bool = False  # the timer for the next probe runs
+    apart_since: Instant | None = None  # we lost servers, and have met none since
+    gave_up: str = ""  # our name since then, as a set of its own
 
     @property
     def merging(self) -> SetView | None:
