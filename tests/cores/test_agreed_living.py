@@ -172,7 +172,7 @@ def test_a_join_of_a_branch_that_was_lost_before_is_void() -> None:
     side = Side()
     side.joins("fr1", "de1", "fr2")
     here, _ = cut(side, DE)
-    assert here.do(joins("de2")) == "Unavailable" and here.group.view.rank(member("de2")) is None
+    assert here.do(joins("de2")) == "Unreachable" and here.group.view.rank(member("de2")) is None
 
 
 @pytest.mark.spec("V-098")

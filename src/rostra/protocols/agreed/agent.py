@@ -367,6 +367,11 @@ class AgreedAgent(Service):
 
     def _forget(self, group: Group, me: Endpoint) -> None:
         known = self.groups[group]
+        for number, asked in list(self.asked.items()):
+            message = asked.message
+            joins = isinstance(message, MemberAsked) and message.verb is GroupVerb.JOIN
+            if joins and message.group == group and any(each.id.endpoint == me for each in message.members):
+                del self.asked[number]
         known.members.pop(me, None)
         if not known.members:
             del self.groups[group]
@@ -411,16 +416,17 @@ class AgreedAgent(Service):
         known.view = view
         known.fence = told.fence
         was_blocked, known.blocked = known.blocked, told.blocked
-        if not told.blocked:
-            known.lived = view.ids
+        known.lived = told.lived if told.blocked else view.ids
         inside_now = frozenset(view.ids)
-        for me, member in list(known.members.items()):
+        for member in known.members.values():
             match member.stage:
                 case StayAsking(event, id) if id in inside_now:
                     member.stage = StayInside(id, event.meta)
                     out.append(Answer(event.token, Done()))
                 case StayInside(id) if id not in inside_now:
-                    self._exclude(now, told.group, me, "its membership ended", out)
+                    member.knows = (
+                        False  # it was given up, and comes back: the core-set knows that we hold it
+                    )
         if known.blocked:
             for me, member in sorted(known.members.items()):
                 if known.blocked != was_blocked or not member.knows:
@@ -429,7 +435,8 @@ class AgreedAgent(Service):
         is_new = before is None or before.id != view.id
         follows = before is not None and told.base == before.id and not was_blocked
         for me, member in sorted(known.members.items()):
-            if isinstance(member.stage, StayInside) and (is_new or was_blocked or not member.knows):
+            is_inside = isinstance(member.stage, StayInside) and member.stage.id in inside_now
+            if is_inside and (is_new or was_blocked or not member.knows):
                 item = _item(view, known, whole=not (follows and member.knows))
                 member.knows = True
                 self._deliver(now, told.group, me, item, out)
@@ -485,8 +492,13 @@ class AgreedAgent(Service):
 
     def _hold(self, group: Group, out: list[Effect]) -> None:
         known = self.groups[group]
-        stages = [each.stage for each in known.members.values()]
-        members = [AgreedMember(each.id, 0, each.meta) for each in stages if isinstance(each, StayInside)]
+        members = []
+        for member in known.members.values():
+            match member.stage:
+                case StayInside(id, meta):
+                    members.append(AgreedMember(id, 0, meta))
+                case StayAsking(event, id):  # it may be inside, as far as the core-set knows
+                    members.append(AgreedMember(id, 0, event.meta))
         if not members:
             return
         question, view = self._new_question(), known.view

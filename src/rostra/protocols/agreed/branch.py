@@ -79,6 +79,7 @@ class ViewTold(BranchMessage, frozen=True, tag=226):
     fence: Number = 0  # of this view, or of the last that lived
     blocked: Annotated[str, Meta(max_length=TEXT_MAX)] = ""  # why this side must not go on; empty: it lives
     parts: Annotated[tuple[MemberIds, ...], Meta(max_length=APART_MAX)] = ()  # that merged
+    lived: MemberIds = ()  # if it is blocked: the members of the last view that lived
 
 
 class ViewTaken(BranchMessage, frozen=True, tag=227):

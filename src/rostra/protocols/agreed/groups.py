@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from rostra.errors import BadInput
 from rostra.groups.kinds import GroupKind, MembershipKind
-from rostra.names import Domain, Group, inside
+from rostra.names import Domain, Group, host_of, inside, parent
 from rostra.protocols.agreed.changes import (
     MEMBERS_MAX,
     CommitRecord,
@@ -221,16 +221,17 @@ class GroupTable(Struct, frozen=True):
         may_begin = any(each.parent and each.id not in record.absent for each in before.members)
         table = self._attempted(record.tried, before)
         match record.proposal.change:
+            case GroupChange(verb=GroupVerb.JOIN, members=members) as change if not all(
+                _is_below(before, each) for each in members
+            ):
+                # Of a server that is gone meanwhile: its own part lets them in.
+                return table, (Outcome(change.group, "", "Unreachable"),)
             case GroupChange() as change:
-                if change.verb is GroupVerb.JOIN and not all(
-                    _is_below(each, before) for each in change.members
-                ):
-                    # Its branch was lost before it came to this. A view depends on the proposal alone.
-                    return table, (Outcome(change.group, change.request, "Unavailable"),)
-                known_here = [each for each in change.members if _is_below(each, before, record.absent)]
+                known_here = [each for each in change.members if _is_below(before, each, record.absent)]
                 return table._changed(change, pid, absent, tuple(known_here), may_begin=may_begin)
             case ServersFailed(failed):
-                return table._branches_lost(_branches(before, failed), absent, pid)
+                lost = _branches(before, failed)
+                return table._branches_lost(lost, [each for each in absent if each not in lost], pid)
             case PartsMerged():
                 return table._merged(other, pid)
         return table, ()
@@ -371,11 +372,12 @@ def _branches(view: SetView, servers: Iterable[ServerId]) -> list[Domain]:
     return [each.id.server for each in view.members if each.id in gone and not each.parent]
 
 
-def _is_below(member: MemberId, view: SetView, absent: Iterable[ServerId] = ()) -> bool:
-    """Is the branch of this member on our side? Only its server knows which views counted it."""
-    cluster = member.endpoint.partition("/")[0].rpartition(".")[0]
+def _is_below(view: SetView, member: MemberId, absent: Iterable[ServerId] = ()) -> bool:
+    """Is this member's host below a server of the set, and not of an absent one? Of one cluster's set, one of
+    its hosts. Only that server knows which views counted the member."""
+    host = host_of(member.endpoint)
     return any(
-        each.id.server == cluster or (not each.parent and inside(each.id.server, member.endpoint))
+        parent(host) == each.id.server if each.parent else inside(each.id.server, host)
         for each in view.members
         if each.id not in absent
     )
@@ -389,9 +391,7 @@ def _judged(
     of the scope's own server, of which there is one: `may_begin` (H5)."""
     view, state = part.view, part.living
     here = [each for each in view.ids if not any(inside(one, each.endpoint) for one in absent)]
-    rules = rules_of(part.kind)
-    is_exclusive = rules is not None and rules[0].exclusive == "yes"
-    if is_exclusive and not state.members and not may_begin:
+    if _is_exclusive(part.kind) and not state.members and not may_begin:
         return replace(part, blocked="the server of its scope is not on this side")
     if why := _standstill(part.kind, here, state):
         part = replace(part, blocked=why)
@@ -414,8 +414,8 @@ def _with_attempts(known: AgreedGroup, views: Iterable[AgreedView]) -> AgreedGro
 def _departed(part: AgreedGroup, gone: tuple[MemberId, ...]) -> AgreedGroup:
     """These are on no side: they left, or their host says that they are dead. Rules do not ask for them."""
     state = part.living
-    rests = [Attempt(each.fence, _rest(each.members, gone)) for each in state.attempts]
-    attempts = tuple([each for each in rests if each.members])
+    left = [Attempt(each.fence, _rest(each.members, gone)) for each in state.attempts]
+    attempts = tuple([each for each in left if each.members])
     return replace(part, living=LivingState(state.fence, _rest(state.members, gone), attempts))
 
 
@@ -537,19 +537,23 @@ def fold_parts(parts: Iterable[AgreedGroup], pid: Pid) -> AgreedGroup:
                 break
         else:
             kept.append(part)
-    kept = [_with_living(each, emptied) for each in kept]
+    kept = [_with_lives(each, emptied) for each in kept]
     kept[0] = _with_past(kept[0], emptied)
     first, *rest = sorted(kept, key=lambda part: _seniority(part.view))
     return replace(first, apart=tuple(rest[:APART_MAX]))
 
 
-def _with_living(part: AgreedGroup, others: Iterable[AgreedGroup]) -> AgreedGroup:
-    """What sides without members know of living views is not forgotten."""
-    known = [each.living for each in others if each.kind == part.kind]
-    living = united_state([part.living, *known])
+def _with_lives(part: AgreedGroup, emptied: Sequence[AgreedGroup]) -> AgreedGroup:
+    """What lived last may have lived in a part that is empty now."""
+    living = united_state((part.living, *[each.living for each in emptied if each.kind == part.kind]))
     if living == part.living:
         return part
-    return replace(part, living=living, blocked=part.blocked or _standstill(part.kind, part.view.ids, living))
+    return replace(part, living=living, blocked=MET if _is_exclusive(part.kind) else part.blocked)
+
+
+def _is_exclusive(kind: GroupKind) -> bool:
+    rules = rules_of(kind)
+    return rules is not None and rules[0].exclusive == "yes"
 
 
 def _seniority(view: AgreedView) -> tuple[tuple[int, MemberId] | tuple[int], int, str]:
@@ -571,8 +575,7 @@ def _united_group(one: AgreedGroup, other: AgreedGroup, pid: Pid) -> AgreedGroup
     has_merged = one.view.pid == pid and bool(one.view.parts)  # a third part: one new view, of all of them
     views = past.views[:-1] if has_merged else past.views
     view, living = united(one.view, other.view, pid), united_state((one.living, other.living))
-    rules = rules_of(one.kind)
-    if rules is not None and rules[0].exclusive == "yes":
+    if _is_exclusive(one.kind):
         blocked = MET  # some may not have heard of the merge: the next change, which all acknowledge, ends it
     else:
         blocked = _standstill(one.kind, view.ids, living)

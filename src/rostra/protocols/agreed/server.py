@@ -84,6 +84,7 @@ from rostra.protocols.agreed.config import (
 from rostra.protocols.agreed.core import SetCore
 from rostra.protocols.agreed.events import ChangeAsked, ServerIsolated, SetCommitted
 from rostra.protocols.agreed.groups import AgreedGroup, AgreedView, GroupTable, Outcome
+from rostra.protocols.agreed.living import is_exclusive
 from rostra.protocols.agreed.messages import AnySetMessage, SetMessage
 from rostra.protocols.agreed.rules import LivingState, RuleMember
 from rostra.protocols.agreed.state import alone
@@ -102,6 +103,9 @@ TELL_AGAIN: Final[TimerKey] = ("agreed", "", "tell again")
 
 _CODES: Final = {error.__name__: error.code for error in BY_CODE.values()}
 _ASKED: Final = (GroupVerb.JOIN, GroupVerb.LEAVE, GroupVerb.FAIL)
+
+DEPARTED_MAX: Final = 4_096
+"""Members that left of which a server remembers it: longer than their joins can be under way."""
 
 Asking = MemberAsked | HostHolds
 """What a host below asks of the core-set."""
@@ -159,6 +163,7 @@ class AgreedServer(Service):
         self._now: Instant = 0.0  # of this step
         self._synced: set[Domain] = set()  # children that have said all they hold since their link came up
         self._holding: dict[Domain, dict[Group, dict[MemberId, bytes]]] = {}  # by host, as it says
+        self._departed: dict[MemberId, None] = {}  # of late: they asked to leave, or died
         self._carried: set[Domain] = set()  # children for which something was passed on to our parent
         self._lost: list[Domain] = []  # branches whose members are to be removed, gathered for one change
         self._timers: set[TimerKey] = set()  # that run
@@ -202,7 +207,8 @@ class AgreedServer(Service):
                 self._link_of_set(now, peer, event, out)
             case LinkUp(peer) | LinkMoved(peer):
                 self._synced.discard(peer)
-                self._forget_holding(peer)
+                if self._neighbours.relation(peer) is Relation.CHILD:
+                    self._forget_holding(peer)
                 self._link_of_set(now, peer, event, out)
                 if peer == self._neighbours.parent:
                     self._send_down(HoldingsAsked(self.domain), out)
@@ -392,8 +398,12 @@ class AgreedServer(Service):
         return [core for core in self.sets.values() if not core.is_parent]
 
     def _forget_holding(self, domain: Domain) -> None:
+        """Of hosts in a branch that is lost, or of which the link is new."""
         for host in [host for host in self._holding if inside(domain, host)]:
             del self._holding[host]
+        for core in self._ordinary():
+            for request in [request for request, each in core.asked.items() if inside(domain, each.host)]:
+                del core.asked[request]
 
     def _branch_lost(self, domain: Domain) -> None:
         self._forget_holding(domain)
@@ -444,22 +454,20 @@ class AgreedServer(Service):
         known = core.table.get(group)
         held = self._holding.setdefault(host, {}).setdefault(group, {})
         for each in known.view.members if known is not None else ():
-            if host_of(each.id.endpoint) == host:
+            if host_of(each.id.endpoint) == host and each.id not in self._departed:
                 held[each.id] = each.attributes
 
     def _excuse(self, now: Instant, host: Domain, out: list[Effect]) -> None:
-        """A host has said all that it holds. Members of its that a rule still asks for are dead."""
+        """A host has said all that it holds. Of its members, those in a view that it does not hold are dead,
+        and so are those that a rule still asks for."""
         for core in self._ordinary():
             for group in sorted(core.table.groups):
-                state = core.table.groups[group].living
-                asked_for = {
-                    each.id
-                    for members in (state.members, *[attempt.members for attempt in state.attempts])
-                    for each in members
-                    if host_of(each.id.endpoint) == host
-                }
+                known = core.table.groups[group]
+                asked_for = [each.id for each in known.living.members]
+                asked_for += [each.id for attempt in known.living.attempts for each in attempt.members]
+                ours = {id for id in (*known.view.ids, *asked_for) if host_of(id.endpoint) == host}
                 held = self._holding.get(host, {}).get(group, {})
-                if dead := tuple(sorted(asked_for.difference(held))):
+                if dead := tuple(sorted(ours.difference(held))):
                     request = f"dead {host} {dead[0].stamp[0]}:{dead[-1].stamp[1]}"
                     self._propose(now, core, GroupChange(group, GroupVerb.FAIL, dead, request), out)
 
@@ -486,6 +494,9 @@ class AgreedServer(Service):
         else:
             for id in ids:
                 self._held(id, group).pop(id, None)
+                self._departed[id] = None
+            for id in list(self._departed)[:-DEPARTED_MAX]:
+                del self._departed[id]
             ranks = [] if known is None else [known.view.rank(each) or 0 for each in ids]
             change = GroupChange(group, message.verb, ids, request, min(ranks, default=0))
         return self._propose(now, core, change, out)
@@ -494,13 +505,18 @@ class AgreedServer(Service):
         self._perform(core, core.core.step(now, ChangeAsked(change)), out)
 
     def _perform(self, core: CoreSet, effects: Iterable[Effect], out: list[Effect]) -> None:
+        """What the core orders. Several changes may be committed at once."""
+        changed: set[Group] = set()
         for effect in effects:
             if isinstance(effect, SetCommitted):
                 self._committed(core, effect, out)
+                changed.update([outcome.group for outcome in effect.outcomes])
             elif isinstance(effect, ServerIsolated):
                 out.append(Noted("server isolated", f"{effect.server} of set({core.core.set}): {effect.why}"))
             else:
                 out.append(effect)
+        for group in sorted(changed) if not core.is_parent else ():
+            self._changed(core, group, out)
 
     def _committed(self, core: CoreSet, commit: SetCommitted, out: list[Effect]) -> None:
         for outcome in commit.outcomes:
@@ -511,14 +527,22 @@ class AgreedServer(Service):
                 self._note_holding(core, outcome.group, question.host)
         if isinstance(commit.record.proposal.change, PartsMerged):
             self._confirm(core, commit, out)
-        for group in sorted({outcome.group for outcome in commit.outcomes}):
-            known = core.table.get(group)
-            if known is not None and not core.is_parent:
-                ids = core.told[group].ids if group in core.told else {}
-                hosts = [host for host in _hosts_of(known.view) if ids.get(host) != known.view.id]
-                self._tell(core, group, hosts, out)
-                for host in sorted(self._holding):
-                    self._bring_back(self._now, core, group, host, known.kind, out)
+
+    def _changed(self, core: CoreSet, group: Group, out: list[Effect]) -> None:
+        known = core.table.get(group)
+        if known is None:
+            return
+        ids = core.told[group].ids if group in core.told else {}
+        self._tell(
+            core, group, [each for each in _hosts_of(known.view) if ids.get(each) != known.view.id], out
+        )
+        for host in sorted(self._holding):
+            self._bring_back(self._now, core, group, host, known.kind, out)
+        if late := tuple([id for id in known.view.ids if self._has_gone(id, group)]):
+            # Its join was overtaken by its leave, which goes first; or its host has it no more.
+            rank = known.view.rank(late[0]) or 0
+            change = GroupChange(group, GroupVerb.FAIL, late, f"gone {known.view.pid}", rank)
+            self._propose(self._now, core, change, out)
 
     def _answer(self, question: HostQuestion, group: Group, code: str, why: str, out: list[Effect]) -> None:
         self._pass_down(question.host, MemberAnswer(group, question, code, why), out)
@@ -526,7 +550,8 @@ class AgreedServer(Service):
     # Views, from the core-set
 
     def _tell(self, core: CoreSet, group: Group, hosts: Iterable[Domain], out: list[Effect]) -> None:
-        """The present view, to these hosts below us: to each as a difference from what it has."""
+        """The present view, to these hosts below us, and those on the way to it: to each as a difference from
+        what it has."""
         known = core.table.get(group)
         if known is None:
             return
@@ -539,7 +564,10 @@ class AgreedServer(Service):
                 told.ids[host] = known.view.id
                 told.untaken.add(host)
         for id, those in by_base.items():
-            self._spread(_message(group, known, _base(known, id), tuple(sorted(those))), out)
+            base = _base(known, id)
+            for view in _path(known, base):
+                self._spread(_message(group, known, view, base, tuple(sorted(those))), out)
+                base = view
 
     def _taken(self, core: CoreSet, message: ViewTaken, out: list[Effect]) -> None:
         told = core.told.get(message.group)
@@ -577,6 +605,11 @@ class AgreedServer(Service):
         self._answer(message.question, group, "", "", out)
         if held.keys() <= set(_ids(core.table.get(group))):
             self._tell(core, group, [host], out)
+
+    def _has_gone(self, id: MemberId, group: Group) -> bool:
+        return id in self._departed or (
+            host_of(id.endpoint) in self._synced and id not in self._held(id, group)
+        )
 
     def _held(self, id: MemberId, group: Group) -> dict[MemberId, bytes]:
         return self._holding.get(host_of(id.endpoint), {}).get(group, {})
@@ -689,18 +722,35 @@ def _base(known: AgreedGroup, id: ViewId | None) -> AgreedView | None:
     """The view of this id, if the present one is that without some members, and then others: not after a
     merge, which orders by seniority."""
     base = next((each for each in reversed(known.views) if each.id == id), None)
-    if base is None:
-        return None
-    here, was = frozenset(known.view.ids), frozenset(base.ids)
+    return base if base is not None and _follows(known.view, base) else None
+
+
+def _follows(view: AgreedView, base: AgreedView) -> bool:
+    here, was = frozenset(view.ids), frozenset(base.ids)
     stayed = [each for each in base.ids if each in here]
-    joined = [each for each in known.view.ids if each not in was]
-    return base if [*stayed, *joined] == list(known.view.ids) else None
+    joined = [each for each in view.ids if each not in was]
+    return [*stayed, *joined] == list(view.ids)
+
+
+def _path(known: AgreedGroup, base: AgreedView | None) -> Sequence[AgreedView]:
+    """The views from this one to the present one, which several changes at once may have made. In a group
+    whose views have fences, only the last one: it alone lives."""
+    if base is None or known.blocked or is_exclusive(known.kind):
+        return (known.view,)
+    place = (base.number, base.revision)
+    path = [each for each in known.views if (each.number, each.revision) > place]
+    steps = zip([base, *path], path, strict=False)
+    is_whole = all(one.number - other.number <= 1 and _follows(one, other) for other, one in steps)
+    return path if path and is_whole else (known.view,)
 
 
 def _message(
-    group: Group, known: AgreedGroup, base: AgreedView | None, hosts: tuple[Domain, ...]
+    group: Group,
+    known: AgreedGroup,
+    view: AgreedView,
+    base: AgreedView | None,
+    hosts: tuple[Domain, ...],
 ) -> ViewTold:
-    view = known.view
     members, left = view.members, view.left
     if base is not None:
         here, was = frozenset(view.ids), frozenset(base.ids)
@@ -717,6 +767,7 @@ def _message(
         known.living.fence,
         known.blocked,
         view.parts,
+        tuple([each.id for each in known.living.members]) if known.blocked else (),
     )
 
 
