@@ -13,6 +13,7 @@ from rostra.protocols.agreed.changes import (
     GroupChange,
     GroupVerb,
     MemberId,
+    PartReopened,
     PartsMerged,
     Pid,
     ServersFailed,
@@ -31,7 +32,7 @@ from rostra.protocols.agreed.messages import (
     Offer,
     Probe,
 )
-from rostra.protocols.agreed.state import Idle, Offering
+from rostra.protocols.agreed.state import Coordinating, Idle, Offering
 
 
 def mesh(net: SetNet, names: str) -> None:
@@ -378,7 +379,7 @@ def test_strangers_are_turned_away_and_probes_are_not() -> None:
     cut(net, "a", "b")
     net.link("a", "b")
     [probe_] = [message for message in net.lanes["a", "b"] if isinstance(message, Probe)]
-    stray = Ack(SET, 1, (), net.cores["b"].state.last.round)  # type: ignore[union-attr]
+    stray = Ack(SET, 1, 9, (), net.cores["b"].state.last.round)  # type: ignore[union-attr]
     net.lanes["b", "a"].clear()
     effects = net.step("a", Received(Domain("b"), stray))
     assert [type(each.message).__name__ for each in effects if isinstance(each, Send)] == ["PartedFromSet"]
@@ -416,3 +417,108 @@ def test_messages_of_a_merge_survive_the_wire() -> None:
         assert decoder.decode(msgspec.msgpack.encode(message)) == message
         kinds.add(type(message))
     assert {Probe, Offer, Initiate, Ack, Commit} <= kinds
+
+
+# Giving up
+
+
+def later(net: SetNet, seconds: float) -> None:
+    """Probes go on for so long."""
+    until = net.now + seconds
+    while due := [name for name in net.probes if name not in net.gone and net.probes[name] <= until]:
+        name = min(due, key=lambda each: (net.probes[each], each))
+        net.now = max(net.now, net.probes.pop(name))
+        net.step(name, TimerFired(net.cores[name].probe_timer))
+        net.settle()
+    net.now = until
+
+
+def parts_that_gave_up(*parts: str) -> SetNet:
+    names = "".join(parts)
+    net = formed("".join(sorted(names)), reform_s=60.0)
+    for one, other in combinations(parts, 2):
+        for first in one:
+            for second in other:
+                net.cut(first, second)
+    net.settle()
+    later(net, 100.0)
+    return net
+
+
+@pytest.mark.spec("V-107", "V-108")
+def test_parts_that_meet_no_other_for_long_are_sets_of_their_own() -> None:
+    """XV-15."""
+    net = parts_that_gave_up("ab", "cd", "ef", "g")
+    names = {net.cores[name].state.gave_up for name in "abcdefg"}
+    assert len(names) == 4 and all(name.startswith(f"{SET}#") for name in names)
+    assert net.cores["a"].state.gave_up == net.cores["b"].state.gave_up
+    net.sent.clear()
+    for one, other in combinations("abcdefg", 2):
+        net.link(one, other)
+    later(net, 500.0)
+    assert net.view("a") == "ab" and net.view("g") == "g"
+    assert not [message for _, _, message in net.sent if isinstance(message, Probe | Offer)]
+
+
+@pytest.mark.spec("V-008", "V-107")
+def test_an_administrator_merges_parts_that_gave_up() -> None:
+    net = parts_that_gave_up("ab", "cd")
+    for one, other in combinations("abcd", 2):
+        net.link(one, other)
+    net.ask("b", PartReopened("by hand"))
+    later(net, 10.0)
+    assert net.view("a") == "ab", "both sides must agree"
+    net.ask("d", PartReopened("by hand"))
+    net.reform()
+    assert net.agreed() and net.view("a") == "abcd" and net.cores["c"].state.gave_up == ""
+
+
+@pytest.mark.spec("V-107")
+def test_a_server_that_starts_joins_a_part_that_gave_up() -> None:
+    net = parts_that_gave_up("ab", "c")
+    net.crash("c")
+    net.restart("c")
+    for name in "ab":
+        net.link("c", name)
+    net.reform()
+    assert net.agreed() and net.view("a") == "abc"
+
+
+@pytest.mark.spec("V-107")
+def test_a_part_that_heals_in_time_does_not_give_up() -> None:
+    net = formed("abc", reform_s=60.0)
+    cut(net, "ab", "c")
+    later(net, 50.0)
+    heal(net, "ab", "c")
+    later(net, 500.0)
+    assert net.agreed() and net.view("a") == "abc" and net.cores["a"].state.gave_up == ""
+
+
+# Roles
+
+
+@pytest.mark.spec("V-002", "V-003")
+def test_the_parent_takes_part_in_every_change_and_is_shown_as_parent() -> None:
+    net = SetNet("abc", alone=True, parent="c")
+    mesh(net, "abc")
+    net.reform()
+    flags = {each.id.server: each.parent for each in net.cores["a"].state.view.members}
+    assert flags == {"a": False, "b": False, "c": True}
+    net.ask("a", enters("a1"))
+    net.deliver("a", "b")
+    net.deliver("b", "a")
+    assert isinstance(net.cores["a"].state.phase, Coordinating), "it waits for the parent"
+    net.settle()
+    assert net.agreed() and shown(group(net, "c").view) == (1, "a1")
+
+
+@pytest.mark.spec("V-101")
+def test_servers_go_on_and_merge_whatever_their_groups_may_do() -> None:
+    never = GroupKind(MembershipKind.AGREED, survive="never", merge="never")
+    net = formed("abc")
+    ask(net, enters("b1", CHESS, never), enters("c1", CHESS, never), enters("b1", GOES))
+    cut(net, "ab", "c")
+    ask(net, enters("c1", GOES))
+    heal(net, "ab", "c")
+    assert net.agreed() and shown(group(net, "a", GOES).view)[1] == "b1 c1"
+    assert [shown(each.view)[1] for each in group(net, "a").parts] == ["b1", "c1"]

@@ -96,11 +96,11 @@ FR, DE = ServerId(Domain("eu.fr"), 7), ServerId(Domain("eu.de"), 2**62)
 SET_VIEW = SetView(
     2, Pid(FR, 1), (SetMember(FR), SetMember(DE, 1, 2), SetMember(ServerId(Domain("eu"), 3), parent=True))
 )
-HEAD = (Domain("eu"), 7, (DE,))
+HEAD = (Domain("eu"), 7, 3, (DE,))
 JOINS = GroupChange(CHESS, GroupVerb.JOIN, (ANNS,), "eu.fr.paris.h1:7:3", 0, b"white", AGREED)
 PROPOSED = Proposal(Pid(FR, 2), 3, Pid(FR, 1), JOINS, Priority(1, 1, 2, 0, 0, ANN, 0, 2))
 ROUND = Round(Pid(FR, 2), 0, FR)
-RECORD = CommitRecord(PROPOSED, ROUND, (DE,))
+RECORD = CommitRecord(PROPOSED, ROUND, (DE,), (DE,), (PROPOSED,))
 PART = SetPart(SET_VIEW, 3, Pid(FR, 1))
 APART = AgreedGroup((AgreedView(1, 0, VIEW_1[2], LISTED[1:]),))
 CARRIED = CarriedGroup(
@@ -176,7 +176,7 @@ MESSAGES: list[Any] = [
     agreed.Initiate(*HEAD, PROPOSED, ROUND, RECORD, (ROUND,), (DE,)),
     agreed.Initiate(*HEAD, proposed(PartsMerged((PART, PART))), ROUND, groups=(CARRIED,)),
     agreed.Initiate(*HEAD, proposed(ServersFailed((DE,))), ROUND),
-    agreed.Ack(*HEAD, ROUND, (ROUND,)),
+    agreed.Ack(*HEAD, ROUND, (ROUND,), (PROPOSED,)),
     agreed.Busy(*HEAD, ROUND, PROPOSED, ROUND),
     agreed.Busy(*HEAD, ROUND),
     agreed.Stale(*HEAD, ROUND, RECORD),

@@ -67,7 +67,13 @@ class SetNet:
     """`drops` says which messages are lost; whoever is in `frozen` neither receives nor waits."""
 
     def __init__(
-        self, names: str, *, kind: type[SetCore] = SetCore, alone: bool = False, **config: Any
+        self,
+        names: str,
+        *,
+        kind: type[SetCore] = SetCore,
+        alone: bool = False,
+        parent: str = "",
+        **config: Any,
     ) -> None:
         """With `alone`, each server has just started and sees none of the others; parts re-form. Without it,
         they begin as one set, and parts stay parts unless `reform_s` says otherwise."""
@@ -75,7 +81,11 @@ class SetNet:
         self.config = AgreedConfig(**{"reform_s": inf if alone else 0.0} | config)
         self.kind = kind
         self.cores = {
-            name: kind(SET, starts_alone(server(name)) if alone else founded(server(name), view), self.config)
+            name: kind(
+                SET,
+                starts_alone(server(name), parent=name == parent) if alone else founded(server(name), view),
+                self.config,
+            )
             for name in names
         }
         self.lanes: dict[tuple[str, str], deque[Any]] = {
@@ -100,7 +110,8 @@ class SetNet:
             match effect:
                 case Send(to, message):
                     self.sent.append((name, to, message))
-                    if to not in self.gone and not self.drops(name, to, message):
+                    is_there = (name, to) in self.lanes and to not in self.gone
+                    if is_there and not self.drops(name, to, message):
                         self.lanes[name, to].append(message)
                 case SetTimer(timer, after_s) if timer == self.cores[name].timer:
                     self.waits[name] = self.now + after_s
@@ -108,7 +119,7 @@ class SetNet:
                     assert timer == self.cores[name].probe_timer
                     self.probes[name] = self.now + after_s
                 case CancelTimer(timer) if timer == self.cores[name].probe_timer:
-                    del self.probes[name]
+                    self.probes.pop(name, None)
         if isinstance(self.cores[name].state.phase, Idle):
             self.waits.pop(name, None)
         self.watch()

@@ -13,6 +13,7 @@ Where we differ from the paper, and why:
   proposals are of one event is seen from the event itself (`same_event`).
 """
 
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Annotated, Final
 
@@ -28,6 +29,9 @@ MEMBERS_MAX: Final = 4_096
 
 DATA_BYTES_MAX: Final = 1 << 16
 """Attributes in one change."""
+
+TRIED_MAX: Final = 256
+"""Proposals on one base, of which one can be committed."""
 
 Number = Annotated[int, Meta(ge=0, le=2**62)]
 Data = Annotated[bytes, Meta(max_length=DATA_BYTES_MAX)]
@@ -121,6 +125,18 @@ class PartsMerged(Change, frozen=True, tag=3):
     parts: Annotated[tuple[SetPart, ...], Meta(min_length=2, max_length=SET_MEMBERS_MAX)]
 
 
+class PartGaveUp(Change, frozen=True, tag=4):
+    """This part met no other for `reform_s`, and is a set of its own from now on (V-107)."""
+
+    number: Number  # of its view: one that changes meanwhile is asked again
+
+
+class PartReopened(Change, frozen=True, tag=5):
+    """An administrator lets it look for other parts again (V-008: Merge)."""
+
+    request: Annotated[str, Meta(max_length=256)]
+
+
 class GroupVerb(IntEnum):
     CREATE = 1
     DELETE = 2
@@ -150,7 +166,7 @@ class GroupChange(Change, frozen=True, tag=16):
     fence: Number = 0  # of a view that lives after this: above this
 
 
-AnyChange = ServersFailed | ServerLeft | PartsMerged | GroupChange
+AnyChange = ServersFailed | ServerLeft | PartsMerged | PartGaveUp | PartReopened | GroupChange
 
 
 def same_event(one: AnyChange, other: AnyChange) -> bool:
@@ -164,6 +180,20 @@ def same_event(one: AnyChange, other: AnyChange) -> bool:
                 other.request,
             )
     return one == other
+
+
+def is_kept(change: AnyChange) -> bool:
+    """Failures are seen from the state, again if need be."""
+    return isinstance(change, GroupChange | ServerLeft | PartGaveUp | PartReopened)
+
+
+def still_matters(change: AnyChange, view: SetView) -> bool:
+    match change:
+        case ServerLeft(server):
+            return server in view.servers
+        case PartGaveUp(number):
+            return number == view.number
+    return True
 
 
 class Priority(Struct, frozen=True, order=True, array_like=True, gc=False):
@@ -207,6 +237,8 @@ def priority_of(
             return Priority(0, 1, 1, -deferrals, view.rank(server), "", rank, pid.count)
         case PartsMerged():
             return Priority(0, 1, 2, -deferrals, 0, pid.creator.server, rank, pid.count)
+        case PartGaveUp() | PartReopened():
+            return Priority(0, 1, 2, -deferrals, 0, "", rank, pid.count)
         case GroupChange(_, verb, members, _, seniority):
             kind = _GROUP_KINDS[verb]
             address = members[0].endpoint if verb is GroupVerb.JOIN and members else ""
@@ -236,6 +268,17 @@ class CommitRecord(Struct, frozen=True, array_like=True):
     cut: Servers = ()
     """Whom the coordinator went on without: who applies this isolates them, who is among them does not apply
     it."""
+    absent: Servers = ()
+    """Whose members do not count when a group's rule is asked: the cut of who committed it first. A record
+    that completes it after an election has the same."""
+    tried: Annotated[tuple[Proposal, ...], Meta(max_length=TRIED_MAX)] = ()
+    """Other proposals on this base that were acknowledged by servers that acknowledged this one. They may be
+    committed elsewhere (`rules.py`: attempts)."""
+
+
+def joined_by_pid(some: Iterable[Proposal], others: Iterable[Proposal]) -> tuple[Proposal, ...]:
+    known = {each.pid: each for each in (*some, *others)}
+    return tuple([known[pid] for pid in sorted(known)])[:TRIED_MAX]
 
 
 def view_after(view: SetView, proposal: Proposal) -> SetView:
@@ -247,8 +290,15 @@ def view_after(view: SetView, proposal: Proposal) -> SetView:
             return SetView(view.number + 1, proposal.pid, view.without(frozenset([server])))
         case PartsMerged(parts):
             return merged_view(parts, proposal.pid)
-        case GroupChange():
+        case PartGaveUp() | PartReopened() | GroupChange():
             return view
+
+
+def name_of_part(name: str, view: SetView) -> str:
+    """Of a part that is a set of its own: the name that it had, and its lowest gid. Each part computes its
+    own; they differ, for no server is in two of them (V-108)."""
+    senior = view.members[0]
+    return f"{name}#{senior.joined}.{senior.id.server.replace('.', '-')}"
 
 
 def merged_view(parts: tuple[SetPart, ...], pid: Pid) -> SetView:

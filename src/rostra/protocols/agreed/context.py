@@ -5,9 +5,19 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from rostra.core.effects import Effect, Ignored, Send, TimerKey
+from rostra.core.effects import Effect, Ignored, Instant, Send, TimerKey
 from rostra.names import Domain, Group
-from rostra.protocols.agreed.changes import PartsMerged, Pid, Proposal, Round, ServerId
+from rostra.protocols.agreed.changes import (
+    TRIED_MAX,
+    AnyChange,
+    PartsMerged,
+    Pid,
+    Proposal,
+    Round,
+    ServerId,
+    is_kept,
+    same_event,
+)
 from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.agreed.groups import AgreedGroup
 from rostra.protocols.agreed.messages import (
@@ -18,7 +28,7 @@ from rostra.protocols.agreed.messages import (
     PartedFromSet,
     SetMessage,
 )
-from rostra.protocols.agreed.state import Coordinating, Electing, SetState
+from rostra.protocols.agreed.state import Coordinating, Electing, QueuedChange, SetState
 
 
 class SetContext:
@@ -31,6 +41,7 @@ class SetContext:
         self.timer: TimerKey = ("agreed", set)
         self.probe_timer: TimerKey = ("agreed", set, "probe")
         self._out: list[Effect] = []
+        self._now: Instant = 0.0
 
     def restore(self, group: Group, known: AgreedGroup) -> None:
         """A group as its hosts remember it, at a server that lost its state and has met no other yet."""
@@ -66,9 +77,9 @@ class SetContext:
 
     # Messages
 
-    def _head(self) -> tuple[Domain, int, tuple[ServerId, ...]]:
+    def _head(self) -> tuple[Domain, int, int, tuple[ServerId, ...]]:
         state = self.state
-        return self.set, state.me.life, tuple(sorted(state.isolated))
+        return self.set, state.me.life, state.number, tuple(sorted(state.isolated))
 
     def _initiate(self, to: ServerId) -> Initiate:
         state, phase = self.state, self.state.phase
@@ -81,7 +92,8 @@ class SetContext:
         return Initiate(*self._head(), phase.proposal, phase.round, state.last, yielded, cut, groups)
 
     def _ack(self, round: Round) -> Ack:
-        return Ack(*self._head(), round, self.state.withdrawn)
+        tried = tuple([each for each in self.state.tried if each.pid != round.pid])
+        return Ack(*self._head(), round, self.state.withdrawn, tried[:TRIED_MAX])
 
     def _status(
         self, proposal: Proposal, failed: Round, status: AgreementStatus, heard: Iterable[ServerId] = ()
@@ -93,7 +105,26 @@ class SetContext:
             *self._head(), proposal, failed, status, tuple(sorted(heard)), self.state.last
         )
 
-    # Changes of others
+    # Changes
+
+    def _enqueue(self, change: AnyChange, deferrals: int) -> None:
+        state = self.state
+        known = any(same_event(each.change, change) for each in state.queue)
+        committed = state.last is not None and same_event(state.last.proposal.change, change)
+        if is_kept(change) and not known and not committed:
+            self._set(queue=(*state.queue, QueuedChange(change, deferrals)))
+
+    def _try(self, proposal: Proposal) -> None:
+        """It may be committed with our word, and we may never know."""
+        others = [each for each in self.state.tried if each.pid != proposal.pid]
+        if self.state.table.has_rules and not isinstance(proposal.change, PartsMerged):
+            self._set(tried=(*others, proposal))
+
+    def _untry(self, round: Round) -> None:
+        """It was withdrawn by who alone could commit it. After an election this is not so: a coordinator that
+        we isolated may have done so before."""
+        if not round.attempt:
+            self._set(tried=tuple([each for each in self.state.tried if each.pid != round.pid]))
 
     def _forget(self, pid: Pid) -> None:
         self._set(remembered=tuple([each for each in self.state.remembered if each.proposal.pid != pid]))

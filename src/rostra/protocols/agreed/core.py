@@ -65,15 +65,16 @@ from rostra.protocols.agreed.changes import (
     Proposal,
     Round,
     ServerId,
-    ServerLeft,
     ServersFailed,
     SetMember,
     SetView,
     bases,
     follows,
-    part_of,
+    is_kept,
+    joined_by_pid,
     priority_of,
     same_event,
+    still_matters,
     view_after,
 )
 from rostra.protocols.agreed.config import QUEUE_MAX
@@ -103,10 +104,10 @@ from rostra.protocols.agreed.state import (
     Idle,
     Locked,
     Offering,
-    Phase,
     QueuedChange,
     Remembered,
-    SetState,
+    concerns_us,
+    deadline,
 )
 
 REMEMBERED_MAX: Final = 1_024
@@ -117,8 +118,9 @@ class SetCore(Reforming):
     """`LinkUp`, `LinkDown` and `LinkMoved` are of the servers of this set alone."""
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
+        self._now = now
         out = self._out = []
-        before: tuple[object, ...] = _deadline(self.state.phase)
+        before: tuple[object, ...] = deadline(self.state.phase)
         match event:
             case Received(sender, SetMessage() as message):
                 self._received(ServerId(sender, message.life), message)
@@ -127,6 +129,7 @@ class SetCore(Reforming):
                 self._waited()
             case TimerFired(timer) if timer == self.probe_timer:
                 self._set(probes=False)
+                self._give_up()
                 self._probe()
             case ChangeAsked(change):
                 self._asked(change)
@@ -165,10 +168,11 @@ class SetCore(Reforming):
                 return None
         if who in state.isolated:
             return self._turn_away(who, message, "isolated")
-        if state.me in message.isolated or isinstance(message, PartedFromSet):
-            self._isolate(who, "it isolated us")  # V-092
-            return self._ignored(name, "isolated")
-        self._note_evidence(who, frozenset(message.isolated).intersection(state.electorate))
+        if not self._is_of_before(who, message):
+            if state.me in message.isolated or isinstance(message, PartedFromSet):
+                self._isolate(who, "it isolated us")  # V-092
+                return self._ignored(name, "isolated")
+            self._note_evidence(who, frozenset(message.isolated).intersection(state.electorate))
         match message:
             case Initiate():
                 self._initiated(who, message)
@@ -188,8 +192,13 @@ class SetCore(Reforming):
                     self._ignored(name, "not its own round")
             case Commit(record=record):
                 self._learn(who, record)
-            case CoordinatorFailed():
-                self._coordinator_failed(who, message)
+            case CoordinatorFailed(proposal=proposal):
+                if self._is_of_before(who, message) and (
+                    state.lock is None or state.lock[0].pid != proposal.pid
+                ):
+                    self._ignored(name, "of before the merge")
+                else:
+                    self._coordinator_failed(who, message)
             case Collecting(round=round):
                 match state.phase:
                     case Locked(_, held) if held == round:
@@ -200,6 +209,8 @@ class SetCore(Reforming):
                 self._declined(who, message)
             case Probe() | Offer():
                 self._ignored(name, "we agree already")
+            case PartedFromSet():
+                self._ignored(name, "of before the merge")
             case _:
                 self._ignored(name, "not for a set")
         return None
@@ -208,9 +219,8 @@ class SetCore(Reforming):
         proposal, round = message.proposal, message.round
         if round.coordinator != who or round.pid != proposal.pid:
             return self._ignored("Initiate", "not its own round")
-        if who in self.state.view.servers:
-            self._learn(who, message.last)
-            self._settle()
+        self._learn(who, message.last)
+        self._settle()
         if who in self.state.isolated:
             return None
         for each in message.yielded:
@@ -220,7 +230,7 @@ class SetCore(Reforming):
             return None
         if state.base != follows(proposal, state.me):
             return self._out_of_turn(who, proposal, round)
-        if state.me in message.cut or not _concerns_us(proposal, state):
+        if state.me in message.cut or not concerns_us(proposal, state):
             return self._isolate(who, "it goes on without us")
         match state.phase:
             case Offering() if isinstance(proposal.change, GroupChange):
@@ -246,6 +256,7 @@ class SetCore(Reforming):
         proposal, round = message.proposal, message.round
         before = self.state.lock
         self._set(phase=Locked(proposal, round), carried=message.groups)
+        self._try(proposal)
         self._forget(proposal.pid)
         without = set(message.cut)
         if before is not None and before[0].pid == round.pid:
@@ -268,6 +279,8 @@ class SetCore(Reforming):
             self._ignored("Initiate", "before our election is over")
         elif last is not None and (proposal.pid == state.base or proposal.base == last.proposal.base):
             self._send(who, Stale(*self._head(), round, last))
+        elif who not in state.view.servers:
+            self._ignored("Initiate", "of before the merge")
         elif proposal.slot <= state.slot:
             self._ignored("Initiate", "of an older slot")
         else:
@@ -281,7 +294,8 @@ class SetCore(Reforming):
                     self._send(who, Collecting(*self._head(), round))
                 released = [each for each in message.released if each.coordinator == who]
                 yielded = tuple(sorted({*state.phase.yielded, *released}))
-                self._set(phase=replace(state.phase, acked=acked | {who}, yielded=yielded))
+                tried = joined_by_pid(state.phase.tried, message.tried)
+                self._set(phase=replace(state.phase, acked=acked | {who}, yielded=yielded, tried=tried))
             case Electing(proposal) if proposal.pid == round.pid:
                 self._send(who, Collecting(*self._head(), round))  # it expects that we win
             case _ if state.last is not None and state.last.round.pid == round.pid:
@@ -332,6 +346,7 @@ class SetCore(Reforming):
         assert isinstance(phase, Coordinating), "only a coordinator withdraws"
         self._send_all(Yield(*self._head(), phase.round))
         self._set(phase=Idle(), withdrawn=(*self.state.withdrawn, phase.round))
+        self._untry(phase.round)
         if is_merge(phase.proposal):
             return self._leave_merge(phase.proposal.pid)
         return self._enqueue(phase.proposal.change, 1 - phase.proposal.priority.minus_deferrals)
@@ -345,6 +360,7 @@ class SetCore(Reforming):
                 self._set(phase=Holding() if state.withdrawn else Idle())
             case Locked(proposal, held) | Electing(proposal, held) if held == round:
                 # Who has withdrawn on this base does not begin again: two that do so take turns for ever.
+                self._untry(round)
                 self._set(phase=Holding() if state.withdrawn else Idle())
                 self._remember(Remembered(proposal, round, round.coordinator, is_open=False))
             case _:
@@ -365,7 +381,8 @@ class SetCore(Reforming):
         if record is None or record.proposal.pid == state.base or record.round.pid != record.proposal.pid:
             return None
         proposal, by = record.proposal, record.round.coordinator
-        if who not in state.view.servers and part_of(proposal, state.me) is None:
+        is_ours = state.lock is not None and state.lock[0].pid == proposal.pid
+        if who not in state.view.servers and not is_ours:
             return None  # the last commit of the other part of a merge
         if state.base != follows(proposal, state.me):
             last = state.last
@@ -374,7 +391,6 @@ class SetCore(Reforming):
             ):
                 return self._ignored("Commit", "of an older slot")
             return self._isolate(who, "another history")
-        is_ours = state.lock is not None and state.lock[0].pid == proposal.pid
         if not is_ours or state.me in record.cut:
             return self._isolate(who, "it went on without us")  # V-078
         if by not in state.isolated:
@@ -383,11 +399,18 @@ class SetCore(Reforming):
             return self._set(phase=state.phase.with_status(who, AgreementStatus.COMMITTED, record))
         return self._ignored("Commit", "decided by the election")
 
-    def _commit(self, proposal: Proposal, round: Round, cut: Iterable[ServerId]) -> None:
-        """We are its coordinator."""
-        out = frozenset(cut) | self.state.isolated
-        order = self.state.electorate
-        record = CommitRecord(proposal, round, tuple([each for each in order if each in out]))
+    def _commit(self, proposal: Proposal, round: Round, of: CommitRecord | None = None) -> None:
+        """We are its coordinator; or complete what is committed elsewhere."""
+        out = frozenset(of.cut if of is not None else ()) | self.state.isolated
+        cut = tuple([each for each in self.state.electorate if each in out])
+        if of is None:
+            phase = self.state.phase
+            assert isinstance(phase, Coordinating), "only a coordinator commits"
+            tried = [
+                each for each in joined_by_pid(phase.tried, self.state.tried) if each.pid != proposal.pid
+            ]
+            of = CommitRecord(proposal, round, cut, cut, tuple(tried))
+        record = replace(of, round=round, cut=cut)
         self._send_all(Commit(*self._head(), record), besides=out)
         self._apply(record)
 
@@ -417,7 +440,7 @@ class SetCore(Reforming):
                     if not same_event(each.proposal.change, proposal.change)
                     and (
                         (is_open := each.is_open and proposal.pid == each.proposal.base)
-                        or _is_kept(each.proposal.change)
+                        or is_kept(each.proposal.change)
                     )
                 ]
             ),
@@ -427,13 +450,16 @@ class SetCore(Reforming):
                 [
                     QueuedChange(each.change, each.deferrals + 1)
                     for each in state.queue
-                    if not same_event(each.change, proposal.change) and _still_matters(each.change, view)
+                    if not same_event(each.change, proposal.change) and still_matters(each.change, view)
                 ]
             ),
             withdrawn=(),
+            tried=(),
             table=table,
             carried=(),
+            merged=view.number if is_merge(proposal) else state.merged,
         )
+        self._note_reforming(proposal.change)
         for each in sorted(gone - state.isolated):
             self._out.append(ServerIsolated(each, "the commit went on without it"))
             self._part_from(each)
@@ -509,7 +535,7 @@ class SetCore(Reforming):
         elif phase.record is not None and phase.committed - isolated:
             for each in sorted(phase.unaware - isolated):
                 self._isolate(each, "it was released from what is committed")
-            self._commit(proposal, round, phase.record.cut)
+            self._commit(proposal, round, phase.record)
         else:
             self._set(phase=Coordinating(proposal, round))
             if is_merge(proposal):
@@ -570,25 +596,19 @@ class SetCore(Reforming):
         else:
             self._enqueue(change, 0)
 
-    def _enqueue(self, change: AnyChange, deferrals: int) -> None:
-        state = self.state
-        known = any(same_event(each.change, change) for each in state.queue)
-        committed = state.last is not None and same_event(state.last.proposal.change, change)
-        if _is_kept(change) and not known and not committed:
-            self._set(queue=(*state.queue, QueuedChange(change, deferrals)))
-
     def _settle(self) -> None:
         """Everything that can be done now, until something has to be waited for."""
         while True:
             state = self.state
             match state.phase:
                 case Coordinating(proposal, round, acked) if not self._awaited() - acked:
-                    self._commit(proposal, round, ())
+                    self._commit(proposal, round)
                 case Electing() if not self._awaited() - state.phase.heard:
                     self._elected(state.phase)
                 case Idle() | Holding() if (best := self._best_remembered()) is not None:
                     self._forget(best.proposal.pid)
                     self._set(phase=Locked(best.proposal, best.round))
+                    self._try(best.proposal)
                     self._send(best.round.coordinator, self._ack(best.round))
                 case Idle():
                     self._start()
@@ -663,6 +683,7 @@ class SetCore(Reforming):
             phase=Coordinating(proposal, Round(pid, 0, state.me)),
             queue=tuple([each for each in state.queue if not same_event(each.change, change)]),
         )
+        self._try(proposal)
         if isinstance(change, ServersFailed):
             for each in change.failed:
                 self._isolate(each, "most of us do without it")
@@ -723,13 +744,13 @@ class SetCore(Reforming):
 
     def _set_timer(self, before: tuple[object, ...]) -> None:
         phase, config = self.state.phase, self.config
-        probes = self._speaks and bool(self._outsiders())
+        probes = self._seeks()
         if probes != self.state.probes:
             self._set(probes=probes)
             self._out.append(
                 SetTimer(self.probe_timer, config.probe_s) if probes else CancelTimer(self.probe_timer)
             )
-        if _deadline(phase) == before:
+        if deadline(phase) == before:
             return
         match phase:
             case Idle():
@@ -751,39 +772,3 @@ class SetCore(Reforming):
         kept = [each for each in self.state.remembered if each.proposal.pid != one.proposal.pid]
         self._set(remembered=tuple([*kept, one][-REMEMBERED_MAX:]))
         self._adopt()
-
-
-def _deadline(phase: Phase) -> tuple[object, ...]:
-    """What a wait is for: while this stays the same, the timer runs on."""
-    match phase:
-        case Holding(behind):
-            return Holding, behind
-        case Coordinating(round=round, times=times) | Locked(round=round, times=times):
-            return type(phase), round, times
-        case Electing(round=round, times=times):
-            return Electing, round, times
-        case Offering(to):
-            return Offering, to
-    return (Idle,)
-
-
-def _concerns_us(proposal: Proposal, state: SetState) -> bool:
-    """May we agree to it? Not to our own removal, nor to a proposal that makes no sense in our view."""
-    match proposal.change:
-        case ServersFailed(failed):
-            return bool(failed) and state.me not in failed and set(failed) < set(state.view.servers)
-        case ServerLeft(server):
-            return server in state.view.servers
-    return True
-
-
-def _is_kept(change: AnyChange) -> bool:
-    """Failures are seen from the state, again if need be."""
-    return isinstance(change, GroupChange | ServerLeft)
-
-
-def _still_matters(change: AnyChange, view: SetView) -> bool:
-    match change:
-        case ServerLeft(server):
-            return server in view.servers
-    return True

@@ -34,6 +34,8 @@ from rostra.protocols.agreed.changes import (
     Number,
     PartsMerged,
     Pid,
+    Proposal,
+    Round,
     ServerId,
     ServersFailed,
     SetView,
@@ -199,6 +201,11 @@ class GroupTable(Struct, frozen=True):
     def __hash__(self) -> int:
         return hash(frozenset(self.groups.items()))
 
+    @property
+    def has_rules(self) -> bool:
+        """Is there a group in which not every side lives?"""
+        return any(known.kind.survive not in ("", "any") for known in self.groups.values())
+
     def carried(self) -> CarriedGroups:
         return tuple([CarriedGroup(name, self.groups[name].carried()) for name in sorted(self.groups)])
 
@@ -210,31 +217,52 @@ class GroupTable(Struct, frozen=True):
     ) -> tuple["GroupTable", tuple[Outcome, ...]]:
         """The table after this commit, of a set whose view was `before`; and what came of it. If it is a
         merge, `other` are the groups of the other part."""
-        pid, absent = record.proposal.pid, _branches(before, record.cut)
-        may_begin = any(each.parent and each.id not in record.cut for each in before.members)
+        pid, absent = record.proposal.pid, _branches(before, record.absent)
+        may_begin = any(each.parent and each.id not in record.absent for each in before.members)
+        table = self._attempted(record.tried, before)
         match record.proposal.change:
             case GroupChange(verb=GroupVerb.JOIN, members=members) as change if not all(
                 _is_below(before, each) for each in members
             ):
                 # Of a server that is gone meanwhile: its own part lets them in.
-                return self, (Outcome(change.group, "", "Unreachable"),)
+                return table, (Outcome(change.group, "", "Unreachable"),)
             case GroupChange() as change:
-                return self._changed(change, pid, absent, may_begin=may_begin)
+                known_here = [each for each in change.members if _is_below(before, each, record.absent)]
+                return table._changed(change, pid, absent, tuple(known_here), may_begin=may_begin)
             case ServersFailed(failed):
                 lost = _branches(before, failed)
-                return self._branches_lost(lost, [each for each in absent if each not in lost], pid)
+                return table._branches_lost(lost, [each for each in absent if each not in lost], pid)
             case PartsMerged():
-                return self._merged(other, pid)
-        return self, ()
+                return table._merged(other, pid)
+        return table, ()
+
+    def _attempted(self, tried: Iterable[Proposal], before: SetView) -> "GroupTable":
+        """Views that others may have in place of those that come now, from proposals that a server here
+        acknowledged without knowing their end (H3)."""
+        table = self
+        for proposal in tried:
+            record = CommitRecord(proposal, Round(proposal.pid, 0, proposal.pid.creator))
+            after, _ = self.apply(record, before)
+            for name in sorted(after.groups.keys() & self.groups.keys()):
+                old = [part.view.id for part in self.groups[name].parts]
+                views = [part.view for part in after.groups[name].parts if part.view.id not in old]
+                table = table._with(name, _with_attempts(table.groups[name], views))
+        return table
 
     def _changed(
-        self, change: GroupChange, pid: Pid, absent: list[Domain], *, may_begin: bool
+        self,
+        change: GroupChange,
+        pid: Pid,
+        absent: list[Domain],
+        known_here: tuple[MemberId, ...],
+        *,
+        may_begin: bool,
     ) -> tuple["GroupTable", tuple[Outcome, ...]]:
         known = self.groups.get(change.group)
         if (
             known is not None
             and change.kind is not None
-            and not any(each.view.members for each in known.parts)
+            and not any(each.view.members or each.living.members for each in known.parts)
         ):
             known = replace(known, kind=change.kind)  # its last member has left: the next one chooses
         if known is None:
@@ -258,7 +286,7 @@ class GroupTable(Struct, frozen=True):
             return self._deleted(known, outcome, pid)
         changed = _kept(part, view, outcome)
         if change.request and change.verb in (GroupVerb.LEAVE, GroupVerb.FAIL):
-            changed = _departed(changed, change.members)
+            changed = _departed(changed, known_here)
             if view == part.view and part.blocked:  # it may go on without those that it waited for
                 again = replace(view, revision=view.revision + 1, joined=(), left=(), failed=(), parts=())
                 tried = _judged(_kept(changed, again, None), absent, may_begin=may_begin)
@@ -344,12 +372,14 @@ def _branches(view: SetView, servers: Iterable[ServerId]) -> list[Domain]:
     return [each.id.server for each in view.members if each.id in gone and not each.parent]
 
 
-def _is_below(view: SetView, member: MemberId) -> bool:
-    """Is this member's host below a server of the set? Of one cluster's set, one of its hosts."""
+def _is_below(view: SetView, member: MemberId, absent: Iterable[ServerId] = ()) -> bool:
+    """Is this member's host below a server of the set, and not of an absent one? Of one cluster's set, one of
+    its hosts. Only that server knows which views counted the member."""
     host = host_of(member.endpoint)
     return any(
         parent(host) == each.id.server if each.parent else inside(each.id.server, host)
         for each in view.members
+        if each.id not in absent
     )
 
 
@@ -364,10 +394,21 @@ def _judged(
     if _is_exclusive(part.kind) and not state.members and not may_begin:
         return replace(part, blocked="the server of its scope is not on this side")
     if why := _standstill(part.kind, here, state):
+        part = replace(part, blocked=why)
         # Those whom the change went on without may live with this very view.
-        tried = state.attempted(rule_members(view)) if absent and view.members else state
-        return replace(part, living=tried, blocked=why)
-    return replace(part, living=LivingState(max(state.fence, floor) + 1, rule_members(view)), blocked="")
+        return _with_attempts(part, [view]) if absent else part
+    fence = max([state.fence, floor, *[each.fence for each in state.attempts]]) + 1
+    return replace(part, living=LivingState(fence, rule_members(view)), blocked="")
+
+
+def _with_attempts(known: AgreedGroup, views: Iterable[AgreedView]) -> AgreedGroup:
+    """A view of nobody is no attempt: it lives on no side."""
+    for view in views:
+        if not (members := rule_members(view)):
+            continue
+        apart = tuple([replace(each, living=each.living.attempted(members)) for each in known.apart])
+        known = replace(known, living=known.living.attempted(members), apart=apart)
+    return known
 
 
 def _departed(part: AgreedGroup, gone: tuple[MemberId, ...]) -> AgreedGroup:
@@ -496,14 +537,15 @@ def fold_parts(parts: Iterable[AgreedGroup], pid: Pid) -> AgreedGroup:
                 break
         else:
             kept.append(part)
-    kept[0] = _with_lives(_with_past(kept[0], emptied), emptied)
+    kept = [_with_lives(each, emptied) for each in kept]
+    kept[0] = _with_past(kept[0], emptied)
     first, *rest = sorted(kept, key=lambda part: _seniority(part.view))
     return replace(first, apart=tuple(rest[:APART_MAX]))
 
 
 def _with_lives(part: AgreedGroup, emptied: Sequence[AgreedGroup]) -> AgreedGroup:
     """What lived last may have lived in a part that is empty now."""
-    living = united_state((part.living, *[each.living for each in emptied]))
+    living = united_state((part.living, *[each.living for each in emptied if each.kind == part.kind]))
     if living == part.living:
         return part
     return replace(part, living=living, blocked=MET if _is_exclusive(part.kind) else part.blocked)

@@ -14,11 +14,20 @@ Each carries the sender's life, and whom it has isolated (V-091): evidence for w
 """
 
 from enum import IntEnum
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from rostra.names import Domain
-from rostra.protocols.agreed.changes import CommitRecord, Number, Proposal, Round, Servers, SetPart
+from rostra.protocols.agreed.changes import (
+    TRIED_MAX,
+    CommitRecord,
+    Number,
+    Proposal,
+    Round,
+    Servers,
+    SetPart,
+)
 from rostra.protocols.agreed.groups import CarriedGroups
 
 
@@ -27,6 +36,7 @@ class SetMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
 
     set: Domain  # the domain whose children, and whose own server, are the set
     life: Number  # of the sender
+    view: Number  # its number at the sender; of a merge on which it is locked, the number that comes of it
     isolated: Servers  # by the sender, in its view
 
 
@@ -47,6 +57,8 @@ class Ack(SetMessage, frozen=True, tag=193):
 
     round: Round
     released: tuple[Round, ...] = ()  # my own on this base, which I have withdrawn
+    tried: Annotated[tuple[Proposal, ...], Meta(max_length=TRIED_MAX)] = ()
+    """Others on this base that I acknowledged, and nobody withdrew: they may be committed elsewhere."""
 
 
 class Busy(SetMessage, frozen=True, tag=194):

@@ -26,17 +26,23 @@ Where we differ from the paper, and why:
   are founders, in the order of the configuration.
 """
 
+from math import inf
 from typing import Final
 
 from rostra.core.effects import Send
 from rostra.names import Domain
 from rostra.protocols.agreed.changes import (
+    AnyChange,
+    PartGaveUp,
+    PartReopened,
     PartsMerged,
     Pid,
     Proposal,
     Round,
     ServerId,
+    ServersFailed,
     SetPart,
+    name_of_part,
     part_of,
     priority_of,
 )
@@ -77,6 +83,35 @@ class Reforming(SetContext):
     def _speaks(self) -> bool:
         return self.config.reform_s > 0 and self.state.view.servers[0] == self.state.me
 
+    def _seeks(self) -> bool:
+        """Does the timer for probes run: is there another part to find, or a time to give up?"""
+        waits = self.state.apart_since is not None and self.config.reform_s < inf and not self.state.gave_up
+        return self._speaks and (bool(self._outsiders()) or waits)
+
+    def _is_open_to(self, part: SetPart) -> bool:
+        """After we gave up, only to a server that has just started: it joins (V-107)."""
+        return not self.state.gave_up or part.view.number == 0
+
+    def _note_reforming(self, change: AnyChange) -> None:
+        """What a commit means for our search for other parts."""
+        state = self.state
+        match change:
+            case ServersFailed() if state.apart_since is None:
+                self._set(apart_since=self._now)
+            case PartsMerged():
+                self._set(apart_since=None)
+            case PartGaveUp():
+                self._set(gave_up=name_of_part(state.gave_up or self.set, state.view))
+            case PartReopened():
+                self._set(gave_up="", apart_since=None)
+                self._probe()
+
+    def _give_up(self) -> None:
+        since = self.state.apart_since
+        is_late = since is not None and self._now - since >= self.config.reform_s
+        if is_late and self._speaks and not self.state.gave_up:
+            self._enqueue(PartGaveUp(self.state.view.number), 0)
+
     def _outsiders(self) -> list[Domain]:
         return sorted(self.state.linked.difference([each.server for each in self.state.view.servers]))
 
@@ -115,6 +150,12 @@ class Reforming(SetContext):
                 self._turn_away(who, message, "not of our view")
         return False
 
+    def _is_of_before(self, who: ServerId, message: SetMessage) -> bool:
+        """Sent before its sender agreed to the merge that made us meet: whom it had isolated does not matter
+        any more (V-093)."""
+        state = self.state
+        return message.view < (state.merged if who in state.view.servers else state.number)
+
     def _turn_away(self, who: ServerId, message: SetMessage, why: str) -> None:
         self._ignored(type(message).__name__, why)
         if not isinstance(message, PartedFromSet | Probe):
@@ -143,7 +184,8 @@ class Reforming(SetContext):
             return True
         others = [each for each in change.parts if each != part]
         stands = part == state.part or who in state.view.servers  # whom we tell more, if it is behind
-        if proposal.pid in state.over or not stands or not self._is_whole(*others):
+        is_open = all(map(self._is_open_to, others))
+        if proposal.pid in state.over or not stands or not is_open or not self._is_whole(*others):
             self._send(who, Declined(*self._head(), round))
             return False
         return True
@@ -167,7 +209,7 @@ class Reforming(SetContext):
         state = self.state
         if self._speaks and isinstance(state.phase, Idle) and self._is_whole():
             for each in self._outsiders():
-                if only in (None, each):
+                if only in (None, each) and not state.gave_up:
                     self._out.append(Send(each, Probe(*self._head(), state.part)))
 
     def _probed(self, who: ServerId, part: SetPart) -> None:
@@ -176,7 +218,8 @@ class Reforming(SetContext):
             return self._ignored("Probe", "not its speaker")
         if not self._speaks:
             return self._ignored("Probe", "we do not speak for our part")
-        if not isinstance(state.phase, Idle | Holding | Offering) or not self._is_whole(part):
+        is_free = isinstance(state.phase, Idle | Holding | Offering) and self._is_open_to(part)
+        if not is_free or not self._is_whole(part):
             return self._ignored("Probe", "we cannot merge now")
         if state.view.members[0].gid < part.view.members[0].gid:
             return self._send(who, Probe(*self._head(), state.part))
