@@ -70,6 +70,8 @@ explore: $(READY)  ## every order of messages and faults in small worlds: minute
 	@$(BIN)/rostra sim explore links $(ARGS)
 	@$(BIN)/rostra sim explore set --set suspicions=1 $(ARGS)
 	@$(BIN)/rostra sim explore set --set servers=4 --set changes=1 --set losses=0 $(ARGS)
+	@$(BIN)/rostra sim explore reform --set changes=2 $(ARGS)
+	@$(BIN)/rostra sim explore reform --set servers=4 --set links=3 $(ARGS)
 	@$(BIN)/rostra sim explore living $(ARGS)
 
 soak: $(READY)  ## HOURS=1 of virtual time: churn, cuts, dead servers, 5 % lost, messages of 16 B to 100 kB

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     import rostra.testing as testing
     from rostra.client import (
         Admin,
+        AgreedMembership,
         Because,
+        Blocked,
         Cause,
         Change,
         Connected,
@@ -55,7 +57,9 @@ _NAMES = ("Domain", "Endpoint", "Group")
 
 __all__ = [
     "Admin",
+    "AgreedMembership",
     "Because",
+    "Blocked",
     "Cause",
     "Change",
     "Connected",

@@ -1,8 +1,8 @@
 """Builders of nodes: the only place where services are put together into stacks.
 
-    agent             HostCore, ClaimAgent, LocalServer        (without FIFO groups: the last two)
-    cluster's server  ClusterCore, ClaimServer, DomainServer   (without FIFO groups: the last two)
-    domain's server   ClaimServer, DomainServer
+    agent             HostCore, AgreedAgent, ClaimAgent, LocalServer        (HostCore: with FIFO groups)
+    cluster's server  ClusterCore, AgreedServer, ClaimServer, DomainServer  (ClusterCore: with FIFO groups)
+    domain's server   AgreedServer, ClaimServer, DomainServer
     replica           SeatCore, and while it leads a server of the kinds above
 
 A driver describes the node it wants as a value, a `NodePlan`. Runtime, simulator and replay hand such a plan
@@ -20,6 +20,8 @@ from msgspec.structs import replace
 from rostra.core.stack import Stack
 from rostra.names import Domain
 from rostra.node import Node
+from rostra.protocols.agreed.agent import AgreedAgent
+from rostra.protocols.agreed.server import AgreedServer
 from rostra.protocols.claims.agent import ClaimAgent
 from rostra.protocols.claims.server import ClaimServer
 from rostra.protocols.election.config import ElectionConfig
@@ -35,7 +37,10 @@ from rostra.protocols.relaxed.local import LocalServer
 from rostra.protocols.relaxed.registry import Registry
 from rostra.replica import Replica, ReplicaHost
 
-SERVICES: Final = (HostCore, ClusterCore, ClaimAgent, ClaimServer, LocalServer, DomainServer, SeatCore)
+SERVICES: Final = (
+    *(HostCore, ClusterCore, AgreedAgent, AgreedServer, ClaimAgent, ClaimServer),
+    *(LocalServer, DomainServer, SeatCore),
+)
 
 
 class FifoPlan(Struct, frozen=True, array_like=True):
@@ -144,10 +149,10 @@ def _luck_of(luck: int, time: int) -> int:
 
 def _agent(plan: NodePlan, registry: Registry) -> Stack:
     local = LocalServer(plan.path, incarnation=plan.incarnation, config=plan.resolve, registry=registry)
-    claims = ClaimAgent(plan.path, registry)
+    services = AgreedAgent(plan.path), ClaimAgent(plan.path, registry), local
     if plan.fifo is None:
-        return Stack(claims, local)
-    return Stack(HostCore(plan.path, plan.fifo.config), claims, local)
+        return Stack(*services)
+    return Stack(HostCore(plan.path, plan.fifo.config), *services)
 
 
 def _server(plan: NodePlan, registry: Registry) -> Stack:
@@ -159,9 +164,9 @@ def _server(plan: NodePlan, registry: Registry) -> Stack:
         registry=registry,
     )
     fifo = plan.fifo
-    claims = ClaimServer(plan.path, registry)
+    services = AgreedServer(plan.path, registry), ClaimServer(plan.path, registry), server
     if fifo is None:
-        return Stack(claims, server)
+        return Stack(*services)
     assert plan.cluster, "only clusters have delegates"
     delegate = ClusterCore(
         plan.path,
@@ -172,4 +177,4 @@ def _server(plan: NodePlan, registry: Registry) -> Stack:
         replicas=fifo.backup,
         backup=fifo.backup,
     )
-    return Stack(delegate, claims, server)
+    return Stack(delegate, *services)

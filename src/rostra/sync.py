@@ -23,6 +23,7 @@ from typing import Any, Generic, Literal, NoReturn, Self, TypeVar, overload
 
 import rostra.client as client
 from rostra.client import (
+    AgreedItem,
     Change,
     Gap,
     GroupItem,
@@ -33,8 +34,9 @@ from rostra.client import (
     NotDelivered,
     Resolution,
     State,
+    View,
 )
-from rostra.client.choices import Delivery
+from rostra.client.choices import Delivery, WeakMembership
 from rostra.client.choices import Membership as MembershipKind
 from rostra.client.connection import SILENCE_S_MAX
 from rostra.client.conversation import READY_WITHIN_S, RoleName, SlowName
@@ -45,7 +47,10 @@ from rostra.client.streams import Stream as AsyncStream
 from rostra.errors import BadInput, Unreachable
 from rostra.names import Domain, Endpoint, Group
 
-__all__ = ["Admin", "Conversation", "Me", "Membership", "Stream", "Watch", "connect", "connect_admin"]
+__all__ = [
+    *("Admin", "AgreedMembership", "Conversation", "Me", "Membership", "Stream", "Watch"),
+    *("connect", "connect_admin"),
+]
 
 T = TypeVar("T")
 
@@ -210,11 +215,11 @@ class _Closes:
         raise NotImplementedError
 
 
-G = TypeVar("G", bound=client.Membership | client.Watch | client.Conversation)
+G = TypeVar("G", bound=client.Membership | client.Watch | client.Conversation | client.AgreedMembership)
 
 
 class _InGroup(_Closes, Generic[G]):
-    """What `Membership`, `Watch` and `Conversation` share."""
+    """What a group is to an endpoint, however it is in it."""
 
     def __init__(self, portal: Portal, inner: G) -> None:
         self._portal = portal
@@ -307,6 +312,37 @@ class Conversation(_InGroup[client.Conversation]):
         self._portal.call(self._inner.leave(deadline_s=deadline_s))
 
 
+class AgreedMembership(_InGroup[client.AgreedMembership]):
+    """This endpoint is in a group with ``membership="agreed"``, until `leave` or the end of its ``with``; see
+    `rostra.AgreedMembership`. One thread reads it."""
+
+    @property
+    def view(self) -> View | None:
+        return self._portal.read(lambda: self._inner.view)
+
+    @property
+    def rank(self) -> int | None:
+        return self._portal.read(lambda: self._inner.rank)
+
+    def ready(self, *, deadline_s: float | None = None) -> Self:
+        """Wait for the first view, or for the end of a standstill."""
+        self._portal.call(self._inner.ready(deadline_s=deadline_s))
+        return self
+
+    def __iter__(self) -> Iterator[AgreedItem]:
+        return self.items()
+
+    def items(self, *, timeout_s: float | None = None) -> Iterator[AgreedItem]:
+        """Views, and standstills; `DeadlineExceeded` if nothing happens for `timeout_s`."""
+        while (
+            item := self._portal.call(within(timeout_s, _next(self._inner), "nothing happened"))
+        ) is not None:
+            yield item
+
+    def leave(self, *, deadline_s: float | None = None) -> None:
+        self._portal.call(self._inner.leave(deadline_s=deadline_s))
+
+
 class Watch(_Followed[client.Watch, Change]):
     """This endpoint follows the group from outside, until the end of its ``with``."""
 
@@ -369,7 +405,21 @@ class Me(_Closes):
         group: str,
         scope: str = ...,
         *,
-        membership: MembershipKind = ...,
+        membership: Literal["agreed"],
+        delivery: Literal["none"] = ...,
+        survive: str = ...,
+        create: bool = ...,
+        meta: bytes = ...,
+        deadline_s: float | None = ...,
+    ) -> AgreedMembership: ...
+
+    @overload
+    def join(
+        self,
+        group: str,
+        scope: str = ...,
+        *,
+        membership: WeakMembership = ...,
         delivery: Literal["none"] = ...,
         online: bool = ...,
         meta: bytes = ...,
@@ -383,7 +433,7 @@ class Me(_Closes):
         group: str,
         scope: str = ...,
         *,
-        membership: MembershipKind = ...,
+        membership: WeakMembership = ...,
         delivery: Literal["fifo"],
         role: RoleName = ...,
         slow: SlowName = ...,
@@ -404,8 +454,10 @@ class Me(_Closes):
         slow: SlowName = ...,
         meta: bytes = ...,
         permanent: bool = ...,
+        survive: str = ...,
+        create: bool = ...,
         deadline_s: float | None = ...,
-    ) -> Membership | Conversation: ...
+    ) -> Membership | Conversation | AgreedMembership: ...
 
     def join(
         self,
@@ -419,8 +471,10 @@ class Me(_Closes):
         slow: SlowName = "throttle",
         meta: bytes = b"",
         permanent: bool = False,
+        survive: str = "any",
+        create: bool = True,
         deadline_s: float | None = None,
-    ) -> Membership | Conversation:
+    ) -> Membership | Conversation | AgreedMembership:
         """Be in a group; see `rostra.Me.join`."""
         joining = self._inner.join(
             group,
@@ -432,11 +486,15 @@ class Me(_Closes):
             slow=slow,
             meta=meta,
             permanent=permanent,
+            survive=survive,
+            create=create,
             deadline_s=deadline_s,
         )
         entered: Any = self._portal.call(_entered(joining))
         if isinstance(entered, client.Conversation):
             return Conversation(self._portal, entered)
+        if isinstance(entered, client.AgreedMembership):
+            return AgreedMembership(self._portal, entered)
         return Membership(self._portal, entered)
 
     def watch(

@@ -60,7 +60,7 @@ def test_a_users_program_is_checked_by_strict_types(tmp_path: Path) -> None:
     ("choice", "release"),
     [
         ({"membership": "led"}, "0.3"),
-        ({"membership": "agreed"}, "0.3"),
+        ({"membership": "agreed", "delivery": "fifo"}, "0.3"),
         ({"delivery": "atomic"}, "0.4"),
     ],
 )

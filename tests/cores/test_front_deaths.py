@@ -28,7 +28,7 @@ class Agent(FrontCore):
             turn=1,
             turn_is_long=False,
             stack=Stack(),
-            witness=None,
+            report=lambda *_: None,
             count=lambda *_: None,
             note=lambda *_, **__: None,
             step=self.steps.append,

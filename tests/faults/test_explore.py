@@ -19,6 +19,7 @@ from rostra.sim.explore.links import LinksBounds, LinksModel
 from rostra.sim.explore.living import LivingBounds, LivingModel
 from rostra.sim.explore.model import SearchBounds, image, renamed, restore
 from rostra.sim.explore.played import story_of
+from rostra.sim.explore.reform import ReformBounds, ReformModel
 from rostra.sim.explore.search import SearchProgress, explore
 from rostra.sim.story import Story, tell
 
@@ -153,6 +154,23 @@ def test_no_order_of_events_breaks_the_agreement_of_a_set(bounds: SetBounds) -> 
     assert found.exhausted and found.violations == ()
 
 
+@pytest.mark.spec("V-103", "V-105", "V-106", "V-120", "V-125")
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        ReformBounds(changes=2, crashes=0),
+        ReformBounds(changes=1, crashes=1),
+        ReformBounds(changes=1, crashes=1, losses=1),
+        ReformBounds(changes=1, crashes=0, haste=1),
+        ReformBounds(crashes=0, suspicions=1, links=3),
+    ],
+    ids=str,
+)
+def test_no_order_of_events_breaks_a_merge_or_keeps_parts_apart(bounds: ReformBounds) -> None:
+    found = explore(ReformModel(bounds))
+    assert found.exhausted and found.violations == ()
+
+
 @pytest.mark.spec("V-099", "V-100")
 @pytest.mark.parametrize(
     "bounds",
@@ -216,6 +234,22 @@ def test_no_order_of_cuts_and_torn_agreements_lets_two_sides_live(bounds: Living
             "changes=2 crashes=1 losses=0",
             "a knew of a change that is not committed: ann",
         ),
+        (
+            "reform",
+            "any-base",
+            "changes=2 crashes=0 haste=1",
+            "one last commit, and different groups",
+        ),
+        ("reform", "own-part-silent", "crashes=0", "all are linked, and stay apart"),
+        ("reform", "leave-alone", "crashes=1", "2 parts, after faults that make at most 1"),
+        (
+            "reform",
+            "old-partings",
+            "crashes=0 suspicions=1 links=3",
+            "3 parts, after faults that make at most 2",
+        ),
+        ("reform", "keep-isolation", "changes=1 crashes=1", "all are linked, and stay apart"),
+        ("reform", "groups-left", "changes=1 crashes=0", "one last commit, and different groups"),
         ("election", "double-vote", "crashes=0 suspicions=0", "two replicas lead in term 1"),
         ("election", "unwritten-vote", "crashes=1 suspicions=0", "two replicas lead in term 1"),
         (

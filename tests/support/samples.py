@@ -7,6 +7,28 @@ from rostra.groups.attributes import DelegateAttributes, FifoAttributes, Role, S
 from rostra.groups.kinds import FIFO, DeliveryKind, GroupKind, MembershipKind
 from rostra.groups.members import Because, Cause, Member, Part
 from rostra.names import ROOT, Domain, Endpoint, Group
+from rostra.protocols.agreed import branch
+from rostra.protocols.agreed import messages as agreed
+from rostra.protocols.agreed.changes import (
+    CommitRecord,
+    GroupChange,
+    GroupVerb,
+    MemberId,
+    PartsMerged,
+    Pid,
+    Priority,
+    Proposal,
+    Round,
+    ServerId,
+    ServerLeft,
+    ServersFailed,
+    SetMember,
+    SetPart,
+    SetView,
+)
+from rostra.protocols.agreed.groups import AgreedGroup, AgreedMember, AgreedView, CarriedGroup, Outcome
+from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed, MemberBlocked, MemberView
+from rostra.protocols.agreed.rules import LivingState, RuleMember
 from rostra.protocols.claims import messages as claims
 from rostra.protocols.election import messages as seat
 from rostra.protocols.fifo import events as spoken
@@ -63,6 +85,41 @@ MEMBERS = (
 )
 SILENT = Because(Domain("eu"), Domain("us"), "silent")
 
+AGREED = GroupKind(MembershipKind.AGREED, survive="majority")
+ASKED = branch.HostQuestion(H1, 7, 3)
+ANNS, BOBS = MemberId(ANN, (7, 1)), MemberId(BOB, (2**62, 0))
+VIEW_1 = (1, 0, Pid(ServerId(PARIS, 7), 1))
+VIEW_2 = (2, 1, Pid(ServerId(PARIS, 7), 2))
+LISTED = (AgreedMember(ANNS, 1), AgreedMember(BOBS, 2, b"\x00\xffmeta"))
+
+FR, DE = ServerId(Domain("eu.fr"), 7), ServerId(Domain("eu.de"), 2**62)
+SET_VIEW = SetView(
+    2, Pid(FR, 1), (SetMember(FR), SetMember(DE, 1, 2), SetMember(ServerId(Domain("eu"), 3), parent=True))
+)
+HEAD = (Domain("eu"), 7, 3, (DE,))
+JOINS = GroupChange(CHESS, GroupVerb.JOIN, (ANNS,), "eu.fr.paris.h1:7:3", 0, b"white", AGREED)
+PROPOSED = Proposal(Pid(FR, 2), 3, Pid(FR, 1), JOINS, Priority(1, 1, 2, 0, 0, ANN, 0, 2))
+ROUND = Round(Pid(FR, 2), 0, FR)
+RECORD = CommitRecord(PROPOSED, ROUND, (DE,), (DE,), (PROPOSED,))
+PART = SetPart(SET_VIEW, 3, Pid(FR, 1))
+APART = AgreedGroup((AgreedView(1, 0, VIEW_1[2], LISTED[1:]),))
+CARRIED = CarriedGroup(
+    CHESS,
+    AgreedGroup(
+        (AgreedView(*VIEW_2, LISTED, (BOBS,), (), (), b"", ((ANNS,), (BOBS,))),),
+        (Outcome(CHESS, "eu.fr.paris.h1:7:3", "NotMember"),),
+        AGREED,
+        (APART,),
+        LivingState(7, (RuleMember(ANNS, (("type", "db"),)),)),
+        "1 of 3 are here",
+    ),
+)
+
+
+def proposed(change: Any) -> Proposal:
+    return Proposal(Pid(FR, 2), 3, Pid(FR, 1), change, Priority(0, 1, 0, -1, 1, "", 0, 2))
+
+
 MESSAGES: list[Any] = [
     server.EndpointsJoined(ID, CHESS, MEMBERS, Cause.JOIN),
     server.EndpointsJoined(LATE_ID, PAYROLL, (), Cause.MERGE, Part(False, Domain("us"))),
@@ -104,6 +161,36 @@ MESSAGES: list[Any] = [
     claims.ClaimReleased(ID, Domain("eu.fr.paris.h1"), CHESS),
     claims.ClaimAnswer(ID, Domain("eu.fr.paris.h1"), CHESS, STRONG, 7 << 10),
     claims.ClaimAnswer(ID, Domain("eu.fr.paris.h1"), CHESS, None, 0, "UNREACHABLE", "eu.fr cannot reach eu"),
+    branch.MemberAsked(CHESS, ASKED, GroupVerb.JOIN, LISTED[:1], AGREED),
+    branch.MemberAnswer(CHESS, ASKED),
+    branch.MemberAnswer(CHESS, ASKED, "NOT_ALLOWED", "it is relaxed, none"),
+    branch.ViewTold(CHESS, (H1, H2), VIEW_1, None, LISTED, fence=7, parts=((ANNS,), (BOBS,))),
+    branch.ViewTold(CHESS, (H1,), VIEW_2, VIEW_1, (), (ANNS,), (BOBS,), 7, "1 of 3 are here"),
+    branch.ViewTaken(CHESS, H1, VIEW_1),
+    branch.ViewTaken(CHESS, H1, (0, 0, None), whole=True),
+    branch.HostHolds(CHESS, ASKED, LISTED[:1], AGREED),
+    branch.HostHolds(CHESS, ASKED, LISTED[:1], AGREED, VIEW_2, LISTED, 7, (ANNS, BOBS)),
+    branch.BranchLost(H1),
+    branch.BranchCut(PARIS),
+    branch.HoldingsAsked(PARIS),
+    agreed.Initiate(*HEAD, PROPOSED, ROUND, RECORD, (ROUND,), (DE,)),
+    agreed.Initiate(*HEAD, proposed(PartsMerged((PART, PART))), ROUND, groups=(CARRIED,)),
+    agreed.Initiate(*HEAD, proposed(ServersFailed((DE,))), ROUND),
+    agreed.Ack(*HEAD, ROUND, (ROUND,), (PROPOSED,)),
+    agreed.Busy(*HEAD, ROUND, PROPOSED, ROUND),
+    agreed.Busy(*HEAD, ROUND),
+    agreed.Stale(*HEAD, ROUND, RECORD),
+    agreed.Yield(*HEAD, ROUND),
+    agreed.Commit(*HEAD, RECORD),
+    agreed.CoordinatorFailed(
+        *HEAD, proposed(ServerLeft(DE)), ROUND, agreed.AgreementStatus.ACKED, (FR,), RECORD
+    ),
+    agreed.Collecting(*HEAD, ROUND),
+    agreed.PartedFromSet(*HEAD),
+    agreed.Probe(*HEAD, PART),
+    agreed.Offer(*HEAD, PART, (CARRIED,)),
+    agreed.Declined(*HEAD, ROUND),
+    agreed.Declined(*HEAD),
 ]
 
 REQUESTS: list[Any] = [
@@ -130,6 +217,9 @@ REQUESTS: list[Any] = [
     Enter(CHESS),
     Enter(PAYROLL, Role.RECEIVE, Slow.EXPEL, b"rank 1"),
     Exit(CHESS),
+    JoinAgreed(CHESS),
+    JoinAgreed(CAFE, DeliveryKind.FIFO, "size > 3", create=False, meta=b"rank 1"),
+    LeaveAgreed(CHESS),
 ]
 
 ANSWERS: list[Any] = [
@@ -183,6 +273,9 @@ GROUP_ITEMS: list[Any] = [
     spoken.Sent(42),
     spoken.Aggregated(ANN, RUN, Endpoint("eu.fr.paris.-delegate/aggregate#8")),
     spoken.JoinedTogether(((ANN, Role.BOTH, b"x"), (BOB, Role.RECEIVE, b""))),
+    MemberView(1, 0, "eu.fr.paris:7#1", ((ANN, b"white"), (BOB, b"")), ((BOB, b""),), fence=7),
+    MemberView(2, 0, "eu.fr.paris:7#2", None, (), (ANN,), (BOB,)),
+    MemberBlocked("1 of 3 who lived last are here"),
 ]
 
 PACKETS: list[Any] = [

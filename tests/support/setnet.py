@@ -2,9 +2,20 @@
 
 from collections import Counter, deque
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
-from rostra.core.effects import Effect, Event, LinkDown, LinkUp, Received, Send, SetTimer, TimerFired
+from rostra.core.effects import (
+    CancelTimer,
+    Effect,
+    Event,
+    LinkDown,
+    LinkUp,
+    Received,
+    Send,
+    SetTimer,
+    TimerFired,
+)
 from rostra.groups.members import Because
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.agreed.changes import (
@@ -21,6 +32,7 @@ from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.agreed.core import SetCore
 from rostra.protocols.agreed.events import ChangeAsked, ServerIsolated, SetCommitted
 from rostra.protocols.agreed.state import Idle, founded
+from rostra.protocols.agreed.state import alone as starts_alone
 
 SET = Domain("eu")
 CHESS = Group("chess", SET)
@@ -54,10 +66,28 @@ def leave(who: str, rank: int = 0, group: Group = CHESS) -> GroupChange:
 class SetNet:
     """`drops` says which messages are lost; whoever is in `frozen` neither receives nor waits."""
 
-    def __init__(self, names: str, *, kind: type[SetCore] = SetCore, **config: Any) -> None:
+    def __init__(
+        self,
+        names: str,
+        *,
+        kind: type[SetCore] = SetCore,
+        alone: bool = False,
+        parent: str = "",
+        **config: Any,
+    ) -> None:
+        """With `alone`, each server has just started and sees none of the others; parts re-form. Without it,
+        they begin as one set, and parts stay parts unless `reform_s` says otherwise."""
         view = founding_view(names)
-        self.config = AgreedConfig(**config)
-        self.cores = {name: kind(SET, founded(server(name), view), self.config) for name in names}
+        self.config = AgreedConfig(**{"reform_s": inf if alone else 0.0} | config)
+        self.kind = kind
+        self.cores = {
+            name: kind(
+                SET,
+                starts_alone(server(name), parent=name == parent) if alone else founded(server(name), view),
+                self.config,
+            )
+            for name in names
+        }
         self.lanes: dict[tuple[str, str], deque[Any]] = {
             (one, other): deque() for one in names for other in names if one != other
         }
@@ -67,9 +97,10 @@ class SetNet:
         self.effects: list[tuple[str, Effect]] = []
         self.sent: list[tuple[str, str, Any]] = []
         self.waits: dict[str, float] = {}
+        self.probes: dict[str, float] = {}
         self.now = 0.0
         self.watch: Callable[[], None] = lambda: None  # after every step
-        for one, other in self.lanes:
+        for one, other in [] if alone else self.lanes:
             self.step(one, LinkUp(Domain(other), 1))
 
     def step(self, name: str, event: Event) -> list[Effect]:
@@ -79,10 +110,16 @@ class SetNet:
             match effect:
                 case Send(to, message):
                     self.sent.append((name, to, message))
-                    if to not in self.gone and not self.drops(name, to, message):
+                    is_there = (name, to) in self.lanes and to not in self.gone
+                    if is_there and not self.drops(name, to, message):
                         self.lanes[name, to].append(message)
-                case SetTimer(_, after_s):
+                case SetTimer(timer, after_s) if timer == self.cores[name].timer:
                     self.waits[name] = self.now + after_s
+                case SetTimer(timer, after_s):
+                    assert timer == self.cores[name].probe_timer
+                    self.probes[name] = self.now + after_s
+                case CancelTimer(timer) if timer == self.cores[name].probe_timer:
+                    self.probes.pop(name, None)
         if isinstance(self.cores[name].state.phase, Idle):
             self.waits.pop(name, None)
         self.watch()
@@ -119,6 +156,29 @@ class SetNet:
             self.flow()
         raise AssertionError(f"still waiting: {[self.cores[name].state.phase for name in due]}")
 
+    def reform(self, rounds_max: int = 50) -> None:
+        """Settle, and let speakers probe, until there is one view or nobody probes any more."""
+        for _ in range(rounds_max):
+            self.settle()
+            due = {name: at for name, at in self.probes.items() if name not in {*self.gone, *self.frozen}}
+            if not due:
+                return
+            name = min(due, key=lambda each: (due[each], each))
+            self.now = max(self.now, self.probes.pop(name))
+            self.step(name, TimerFired(self.cores[name].probe_timer))
+        raise AssertionError(f"still apart: {sorted({self.view(name) for name in self.cores})}")
+
+    def link(self, one: str, other: str) -> None:
+        for at, peer in ((one, other), (other, one)):
+            if at not in self.gone and Domain(peer) not in self.cores[at].state.linked:
+                self.step(at, LinkUp(Domain(peer), self.cores[peer].state.me.life))
+
+    def restart(self, name: str) -> None:
+        """A new life, which knows nothing."""
+        life = self.cores[name].state.me.life + 1
+        self.gone.discard(name)
+        self.cores[name] = self.kind(SET, starts_alone(ServerId(Domain(name), life)), self.config)
+
     def wait(self, name: str) -> list[Effect]:
         return self.step(name, TimerFired(self.cores[name].timer))
 
@@ -132,6 +192,7 @@ class SetNet:
         self.gone.update(names)
         for name in names:
             self.waits.pop(name, None)
+            self.probes.pop(name, None)
             for other in self.cores:
                 if other != name:
                     self.lanes[other, name].clear()

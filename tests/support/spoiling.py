@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from types import NoneType, UnionType
-from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NewType, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import pytest
@@ -30,10 +30,16 @@ BAD_VALUES: dict[Any, tuple[Any, ...]] = {
 
 def spoiled(value: Any, hint: Any, where: str) -> Iterator[tuple[str, Any]]:
     """Every copy of the value in which one leaf is of the right type, and wrong."""
-    if hint in BAD_VALUES or isinstance(hint, NewType):
+    if get_origin(hint) is Annotated:
+        inner, *metas = get_args(hint)
+        if any(getattr(meta, "le", None) == 0 for meta in metas):  # what is negative
+            yield from ((f"{where} = {bad!r:.40}", bad) for bad in (1, -(2**63)))
+        else:
+            yield from spoiled(value, inner, where)
+    elif hint in BAD_VALUES or isinstance(hint, NewType):
         yield from ((f"{where} = {bad!r:.40}", bad) for bad in BAD_VALUES[hint])
     elif isinstance(value, msgspec.Struct):
-        for field, inner in get_type_hints(type(value)).items():
+        for field, inner in get_type_hints(type(value), include_extras=True).items():
             for there, bad in spoiled(getattr(value, field), inner, f"{where}.{field}"):
                 yield there, msgspec.structs.replace(value, **{field: bad})
     elif get_origin(hint) is tuple:

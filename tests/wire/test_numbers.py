@@ -7,6 +7,8 @@ import pytest
 from support import samples
 
 from rostra.groups.attributes import Attributes
+from rostra.protocols.agreed.branch import BranchMessage
+from rostra.protocols.agreed.messages import SetMessage
 from rostra.protocols.claims.messages import ClaimMessage
 from rostra.protocols.election.messages import SeatMessage
 from rostra.protocols.fifo.events import Item as GroupItem
@@ -22,7 +24,7 @@ GOLDEN = Path(__file__).parent / "golden" / "numbers.txt"
 
 FAMILIES: dict[str, tuple[type[Any], ...]] = {
     "packet": (Packet,),
-    "message": (ServerMessage, SeatMessage, ClaimMessage),
+    "message": (ServerMessage, SeatMessage, ClaimMessage, BranchMessage, SetMessage),
     "request": (Request,),
     "said": (Said,),
     "program frame": (ProgramFrame,),

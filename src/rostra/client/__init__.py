@@ -2,6 +2,7 @@
 
 me            an endpoint and its operations; `connect`
 group         a group that is joined or watched: its members, its changes
+agreed        a group of agreed membership: its views
 conversation  a group with delivery: sending and receiving messages
 states        the state of the connection to the agent
 admin         servers, for administrators
@@ -16,6 +17,7 @@ choices       the kinds of groups that can be asked for
 
 from rostra.client.admin import Admin as Admin
 from rostra.client.admin import connect_admin as connect_admin
+from rostra.client.agreed import AgreedMembership as AgreedMembership
 from rostra.client.conversation import Conversation as Conversation
 from rostra.client.group import Membership as Membership
 from rostra.client.group import Watch as Watch
@@ -25,6 +27,8 @@ from rostra.client.states import Connected as Connected
 from rostra.client.states import Lost as Lost
 from rostra.client.states import State as State
 from rostra.client.states import Suspended as Suspended
+from rostra.groups.items import AgreedItem as AgreedItem
+from rostra.groups.items import Blocked as Blocked
 from rostra.groups.items import Change as Change
 from rostra.groups.items import Gap as Gap
 from rostra.groups.items import GroupItem as GroupItem

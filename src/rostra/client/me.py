@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, overload
 
 from rostra.client import choices
 from rostra.client.admin import inspect
+from rostra.client.agreed import AgreedMembership
 from rostra.client.connection import SILENCE_S_MAX, AgentConnection, as_error
 from rostra.client.conversation import Conversation, RoleName, SlowName
 from rostra.client.follows import FollowedGroup
@@ -33,6 +34,8 @@ from rostra.names import (
     parse_group_name,
     parse_scope,
 )
+from rostra.protocols.agreed.living import check_survive
+from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
 from rostra.protocols.fifo.requests import Enter, Exit
 from rostra.protocols.front.messages import AnyRequest
 from rostra.protocols.relaxed import requests
@@ -117,9 +120,12 @@ class Me:
         self._memberships: dict[Group, Membership] = {}
         self._watches: dict[Group, WatchFollow] = {}
         self._conversations: dict[Group, Conversation] = {}
+        self._agreed: dict[Group, AgreedMembership] = {}
         self._mail: Stream[Message | NotDelivered | Gap] | None = None
         self._lives: dict[Endpoint, list[Stream[Life]]] = {}
-        self._settling: list[tuple[Membership | Conversation | None, asyncio.Future[Any]]] = []
+        self._settling: list[
+            tuple[Membership | Conversation | AgreedMembership | None, asyncio.Future[Any]]
+        ] = []
         self._connection.listen(self._number, self._hear)
         session.endpoints.append(self)
 
@@ -204,7 +210,21 @@ class Me:
         group: str,
         scope: str = ...,
         *,
-        membership: choices.Membership = ...,
+        membership: Literal["agreed"],
+        delivery: Literal["none"] = ...,
+        survive: str = ...,
+        create: bool = ...,
+        meta: bytes = ...,
+        deadline_s: float | None = ...,
+    ) -> Entering[AgreedMembership]: ...
+
+    @overload
+    def join(
+        self,
+        group: str,
+        scope: str = ...,
+        *,
+        membership: choices.WeakMembership = ...,
         delivery: Literal["none"] = ...,
         online: bool = ...,
         meta: bytes = ...,
@@ -218,7 +238,7 @@ class Me:
         group: str,
         scope: str = ...,
         *,
-        membership: choices.Membership = ...,
+        membership: choices.WeakMembership = ...,
         delivery: Literal["fifo"],
         role: RoleName = ...,
         slow: SlowName = ...,
@@ -239,8 +259,10 @@ class Me:
         slow: SlowName = ...,
         meta: bytes = ...,
         permanent: bool = ...,
+        survive: str = ...,
+        create: bool = ...,
         deadline_s: float | None = ...,
-    ) -> "Entering[Membership] | Entering[Conversation]": ...
+    ) -> "Entering[Membership] | Entering[Conversation] | Entering[AgreedMembership]": ...
 
     def join(
         self,
@@ -254,8 +276,10 @@ class Me:
         slow: SlowName = "throttle",
         meta: bytes = b"",
         permanent: bool = False,
+        survive: str = "any",
+        create: bool = True,
         deadline_s: float | None = None,
-    ) -> "Entering[Membership] | Entering[Conversation]":
+    ) -> "Entering[Membership] | Entering[Conversation] | Entering[AgreedMembership]":
         """Be in a group: ``async with me.join("chess", scope="eu") as chess``.
 
         `membership` and `delivery` say what the group is to promise; the choice is the group's, and who asks
@@ -269,9 +293,30 @@ class Me:
         sender; it costs the group nothing, however many there are. `slow` says what becomes of us if we
         do not keep up: "throttle" makes the senders wait, "expel" ends our membership, "spill" has the server
         of our cluster keep on disk what we have not read, and ends our membership only if that is full.
+
+        With ``membership="agreed"``: `survive` says which side of a partition goes on: "any", "majority", or
+        a rule such as "size > 3" (`docs/protocols/agreed.md`). ``create=False`` joins only a group that has
+        members.
         """
         choices.check(membership, delivery)
         key = make_group(group, scope)
+        if membership == "agreed":
+            if not online or permanent:
+                raise BadInput(
+                    'membership="agreed" with online=False or permanent=True',
+                    fix="leave these two out: who is in an agreed group is told its views",
+                )
+            check_survive(survive)
+            join = JoinAgreed(key, survive="" if survive == "any" else survive, create=create, meta=meta)
+
+            async def enter_agreed() -> AgreedMembership:
+                stay = AgreedMembership(self, join)
+                await within(deadline_s, self._join_agreed(stay), f"joining {key} was not confirmed")
+                return stay
+
+            return Entering(enter_agreed)
+        if survive != "any" or not create:
+            raise BadInput(f'survive or create with membership="{membership}"', fix='add membership="agreed"')
         if delivery == "fifo":
             if not online or permanent:
                 raise BadInput(
@@ -437,6 +482,33 @@ class Me:
                 self._post_if_open(Exit(talk.group))
             raise
 
+    async def _join_agreed(self, stay: AgreedMembership) -> None:
+        self._check_open()
+        group = stay.group
+        if group in self._agreed:
+            raise AlreadyMember(f"{self.endpoint} is in {group} already", fix="leave first")
+        self._agreed[group] = stay
+        self._connection.converse(self._number, group, stay.hear)
+        try:
+            await self._ask(stay.join)
+        except BaseException as error:
+            self._forget_agreed(stay)
+            if isinstance(error, asyncio.CancelledError):
+                self._post_if_open(LeaveAgreed(group))
+            raise
+
+    async def _leave_agreed(self, stay: AgreedMembership) -> None:
+        left = self._post(LeaveAgreed(stay.group)) if self.is_open and stay.group in self._agreed else None
+        self._forget_agreed(stay)
+        stay.end(None)
+        if left is not None:
+            await self._connection.settle(left)
+
+    def _forget_agreed(self, stay: AgreedMembership) -> None:
+        if self._agreed.get(stay.group) is stay:
+            del self._agreed[stay.group]
+            self._connection.fall_silent(self._number, stay.group)
+
     async def _exit(self, talk: Conversation) -> None:
         if not self.is_open or self._conversations.get(talk.group) is not talk:
             self._forget_conversation(talk)
@@ -538,6 +610,8 @@ class Me:
         if not self._away:
             for talk in self._conversations.values():
                 talk.lose()
+            for stay in self._agreed.values():
+                stay.lose()
         self._away = True
         for group, joined in self._memberships.items():
             if joined._online is not None:
@@ -560,6 +634,9 @@ class Me:
             connection.converse(self._number, group, talk.hear)
             enter = Enter(group, talk.role, talk.slow, talk.meta)
             self._settling.append((talk, connection.post(self._number, enter)))
+        for group, stay in self._agreed.items():
+            connection.converse(self._number, group, stay.hear)
+            self._settling.append((stay, connection.post(self._number, stay.join)))
         for group, follow in self._watches.items():
             watch = requests.Watch(group, *follow.place_in(connection.memory))
             self._settling.append((None, connection.post(self._number, watch)))
@@ -579,6 +656,10 @@ class Me:
                     self._forget_conversation(joined)
                     joined.end(refusal)
                     continue
+                if isinstance(joined, AgreedMembership):
+                    self._forget_agreed(joined)
+                    joined.end(refusal)
+                    continue
                 self._put_out(joined.group, refusal)
         self._away = False
 
@@ -595,6 +676,10 @@ class Me:
             self._connection.fall_silent(self._number, talk.group)
             talk.end(reason)
         self._conversations.clear()
+        for stay in self._agreed.values():
+            self._connection.fall_silent(self._number, stay.group)
+            stay.end(reason)
+        self._agreed.clear()
         if self._mail is not None:
             self._mail.end(reason)
         for streams in self._lives.values():

@@ -165,6 +165,9 @@ class Messages(Struct, frozen=True, gc=False):
 Item = Change | Message
 """What iterating over a group without delivery gives; messages only come where there is one."""
 
+AgreedItem = View | Blocked
+"""What iterating over a group of agreed membership gives."""
+
 GroupItem = Change | Message | Messages
 """What iterating over a group with delivery gives; `Messages` only if asked for."""
 

@@ -18,7 +18,8 @@ from rostra.groups.kinds import GroupKind
 from rostra.groups.members import Members
 from rostra.names import Domain, Endpoint, Group, host_of, incarnation_of, make_group, name_of, parse_group
 from rostra.observe.trace import QUIET, CallAnswered, ProgramGiven, ProgramTold
-from rostra.protocols.fifo.events import Credit, Item, Sent
+from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed, MemberBlocked, MemberView
+from rostra.protocols.fifo.events import Credit, Excluded, Item, Sent
 from rostra.protocols.fifo.requests import Enter, Exit
 from rostra.protocols.flow.messages import Run
 from rostra.protocols.flow.runs import block_of
@@ -28,6 +29,7 @@ from rostra.protocols.relaxed.requests import (
     AnyNotice,
     Changed,
     Close,
+    Denied,
     Done,
     Join,
     Joined,
@@ -82,6 +84,28 @@ class SimCall:
         self.result: Any = None
 
 
+class SimAgreed:
+    """One membership of a program in a group of agreed membership, as the library keeps it."""
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self.view: MemberView | None = None  # the last one
+        self.members: tuple[Endpoint, ...] = ()  # in order of rank
+        self.blocked = False
+
+    def take(self, item: Item) -> None:
+        self.items.append(item)
+        match item:
+            case MemberView(members=listed):
+                gone = {*item.left, *item.failed}
+                stayed = [each for each in self.members if each not in gone]
+                joined = [endpoint for endpoint, _ in item.joined]
+                self.members = (*stayed, *joined) if listed is None else tuple([each for each, _ in listed])
+                self.view, self.blocked = item, False
+            case MemberBlocked():
+                self.blocked = True
+
+
 class SimProgram:
     def __init__(self, world: World, host: Domain, name: str) -> None:
         self.host = host
@@ -96,6 +120,7 @@ class SimProgram:
         self.views = Views()
         self.watched = Views()
         self.talks: dict[Group, Talk] = {}  # groups that it speaks in, or spoke in
+        self.agreed: dict[Group, SimAgreed] = {}  # groups of agreed membership that it is in
         self.link: SimLink
         self._world = world
         self._calls: dict[int, SimCall] = {}
@@ -118,6 +143,20 @@ class SimProgram:
             self.talks[key].state = "leaving"
             return self.ask(Exit(key))
         return self.ask(Leave(key, meta))
+
+    # Groups of agreed membership
+
+    def join_agreed(
+        self, group: str | Group, *, survive: str = "", create: bool = True, meta: bytes = b""
+    ) -> SimCall:
+        key = _group(group)
+        self.agreed.setdefault(key, SimAgreed())
+        return self.ask(JoinAgreed(key, survive=survive, create=create, meta=meta))
+
+    def leave_agreed(self, group: str | Group) -> SimCall:
+        key = _group(group)
+        self.agreed.pop(key, None)
+        return self.ask(LeaveAgreed(key))
 
     # Groups that speak
 
@@ -335,6 +374,8 @@ class SimProgram:
             case Enter(group=group), _:
                 if (refused := self.talks.pop(group, None)) is not None and refused.joined:
                     write(TalkChanged, self.address, group, "left")
+            case JoinAgreed(group=group), Denied():
+                self.agreed.pop(group, None)
             case Exit(group=group), Done():
                 write(TalkChanged, self.address, group, "left")
             case Watch(group=group), Done():
@@ -408,6 +449,15 @@ class SimProgram:
                     yield Joined(group, members, cause)
 
     def heard(self, group: Group, item: Item) -> None:
+        stay = self.agreed.get(group)
+        if stay is not None and self.alive:
+            self._world.busy()
+            stay.take(item)
+            if ProgramGiven in self._world.reporters:
+                self._world.show(self.host, ProgramGiven(self, group, item))
+            if isinstance(item, Excluded):
+                del self.agreed[group]
+            return
         current = self.talks.get(group)
         if current is None or not self.alive:
             return
@@ -455,6 +505,7 @@ class SimProgram:
         self.online.clear()
         self.watching.clear()
         self.talks.clear()
+        self.agreed.clear()
 
     @property
     def address(self) -> Endpoint:

@@ -39,6 +39,7 @@ from rostra.sim.rest import PROBE, Comparison
 from rostra.sim.shapes import SHAPES, shape
 from rostra.sim.talk_storm import CrowdStorm, TalkStorm
 from rostra.sim.taps import Invariants, OneCopy, Scopes, tapped
+from rostra.sim.view_storm import ViewStorm
 from rostra.sim.world import World
 
 if TYPE_CHECKING:
@@ -62,7 +63,10 @@ HOSTILE: Final = "hostile"
 CLAIMS: Final = "claims"
 """Nor this: first members of several kinds join one group at once."""
 
-STORMS: Final = (*SHAPES, TALK, CROWD, HOSTILE, CLAIMS)
+VIEWS: Final = "views"
+"""Nor this: agreed groups, while servers and hosts crash and sites are cut."""
+
+STORMS: Final = (*SHAPES, TALK, CROWD, HOSTILE, CLAIMS, VIEWS)
 """What a storm can blow through."""
 
 
@@ -94,9 +98,10 @@ def storm(seed: int, shape_name: str, *, journal: str | Path | None = None) -> S
 
 def _begin(
     seed: int, shape_name: str, journal: "SimJournal | None"
-) -> "TalkStorm | HostileStorm | ClaimStorm | _Storm":
-    kinds: dict[str, Callable[..., TalkStorm | HostileStorm | ClaimStorm]]
+) -> "TalkStorm | HostileStorm | ClaimStorm | ViewStorm | _Storm":
+    kinds: dict[str, Callable[..., TalkStorm | HostileStorm | ClaimStorm | ViewStorm]]
     kinds = {TALK: TalkStorm, CROWD: CrowdStorm, HOSTILE: HostileStorm, CLAIMS: ClaimStorm}
+    kinds[VIEWS] = ViewStorm
     if (kind := kinds.get(shape_name)) is not None:
         return kind(seed, journal=journal)
     return _Storm(seed, shape_name, journal)

@@ -16,11 +16,14 @@ from typing import Any, Final
 
 from rostra.errors import UNDECODABLE, BadInput
 from rostra.groups.attributes import DelegateAttributes
+from rostra.groups.kinds import GroupKind
 from rostra.names import Group
 from rostra.names import checks as names
 from rostra.names.checks import check_of
 from rostra.names.checks import check_text as check_text
 from rostra.names.groups import GroupText
+from rostra.protocols.agreed.groups import AgreedGroup, AgreedView, Outcome
+from rostra.protocols.agreed.rules import LivingState
 from rostra.protocols.election.messages import ReplicateAll
 from rostra.protocols.fifo.messages import whereabouts
 from rostra.protocols.front.messages import Goodbye, Reading, Submit
@@ -104,7 +107,27 @@ def _leave(request: Leave) -> None:
         raise BadInput("a program cannot say which message was its last", fix="exit the group")
 
 
-_OF_SERVERS: Final[dict[Any, names.Check]] = {DelegateAttributes: _reachable, ReplicateAll: _replicate_all}
+def _agreed_group(group: AgreedGroup) -> None:
+    """Its parts are groups too, which have no parts."""
+    for part in group.parts:
+        if part.apart:
+            raise BadInput("a part of an agreed group with parts of its own")
+        for view in part.views:
+            _view(view)
+        for outcome in part.outcomes:
+            _outcome(outcome)
+        _living(part.living)
+        check_text(part.blocked)
+        _kind(part.kind)
+
+
+_view, _outcome, _living, _kind = map(check_of, (AgreedView, Outcome, LivingState, GroupKind))
+
+_OF_SERVERS: Final[dict[Any, names.Check]] = {
+    DelegateAttributes: _reachable,
+    ReplicateAll: _replicate_all,
+    AgreedGroup: _agreed_group,
+}
 _OF_PROGRAMS: Final[dict[Any, names.Check]] = {GroupText: names.check_own_name, Join: _join, Leave: _leave}
 
 _PACKET_CHECKS: Final[dict[type, names.Check]] = {kind: check_of(kind) for kind in (Hello, Beat, Bye)}

@@ -10,6 +10,8 @@ anybody may still send it. A reader that meets a number it does not know counts 
 from typing import Any, Final, get_args
 
 from rostra.groups.attributes import AnyAttributes
+from rostra.protocols.agreed import branch as agreed
+from rostra.protocols.agreed.messages import AnySetMessage
 from rostra.protocols.claims import messages as claims
 from rostra.protocols.election import messages as election
 from rostra.protocols.flow.messages import Speech
@@ -19,7 +21,7 @@ from rostra.protocols.relaxed import messages as relaxed
 from rostra.protocols.relaxed.requests import AnySaid
 from rostra.wire.programs import AnyGroupItem, ToAgent, ToProgram
 
-Message = relaxed.Message | claims.Message | election.Message
+Message = relaxed.Message | claims.Message | election.Message | agreed.AnyBranchMessage | AnySetMessage
 """Whatever servers say to each other."""
 
 Numbers = dict[int, type[Any]]

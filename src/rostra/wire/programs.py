@@ -28,6 +28,7 @@ from msgspec import Meta
 
 from rostra.names import Domain, Group
 from rostra.names.checks import NUMBER_MAX, Duration, Natural, check_path_if_any
+from rostra.protocols.agreed.requests import MemberBlocked, MemberView
 from rostra.protocols.fifo.events import (
     Aggregated,
     Credit,
@@ -76,6 +77,8 @@ AnyGroupItem = (
     | Sent
     | Aggregated
     | JoinedTogether
+    | MemberView
+    | MemberBlocked
 )
 """Items of a group with delivery, in order."""
 

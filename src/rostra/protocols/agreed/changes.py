@@ -13,11 +13,14 @@ Where we differ from the paper, and why:
   proposals are of one event is seen from the event itself (`same_event`).
 """
 
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
+from rostra.groups.kinds import GroupKind
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.agreed.config import SET_MEMBERS_MAX
 
@@ -26,6 +29,9 @@ MEMBERS_MAX: Final = 4_096
 
 DATA_BYTES_MAX: Final = 1 << 16
 """Attributes in one change."""
+
+TRIED_MAX: Final = 256
+"""Proposals on one base, of which one can be committed."""
 
 Number = Annotated[int, Meta(ge=0, le=2**62)]
 Data = Annotated[bytes, Meta(max_length=DATA_BYTES_MAX)]
@@ -104,6 +110,33 @@ class ServerLeft(Change, frozen=True, tag=2):
     server: ServerId
 
 
+class SetPart(Struct, frozen=True, array_like=True):
+    """A part of a set, as it stands after its last commit."""
+
+    view: SetView
+    slot: Number
+    base: Pid
+
+
+class PartsMerged(Change, frozen=True, tag=3):
+    """Parts of one set become one again; or servers that started find each other, each a part of itself alone
+    (V-105). What it follows differs from part to part: `follows`."""
+
+    parts: Annotated[tuple[SetPart, ...], Meta(min_length=2, max_length=SET_MEMBERS_MAX)]
+
+
+class PartGaveUp(Change, frozen=True, tag=4):
+    """This part met no other for `reform_s`, and is a set of its own from now on (V-107)."""
+
+    number: Number  # of its view: one that changes meanwhile is asked again
+
+
+class PartReopened(Change, frozen=True, tag=5):
+    """An administrator lets it look for other parts again (V-008: Merge)."""
+
+    request: Annotated[str, Meta(max_length=256)]
+
+
 class GroupVerb(IntEnum):
     CREATE = 1
     DELETE = 2
@@ -129,9 +162,11 @@ class GroupChange(Change, frozen=True, tag=16):
     request: Annotated[str, Meta(max_length=256)]  # names who asked, and its question: asked twice, done once
     seniority: Number = 0  # of members that leave or failed: their lowest rank
     data: Data = b""
+    kind: GroupKind | None = None  # of a group that is created, or may be by this join (V-056)
+    fence: Number = 0  # of a view that lives after this: above this
 
 
-AnyChange = ServersFailed | ServerLeft | GroupChange
+AnyChange = ServersFailed | ServerLeft | PartsMerged | PartGaveUp | PartReopened | GroupChange
 
 
 def same_event(one: AnyChange, other: AnyChange) -> bool:
@@ -147,6 +182,20 @@ def same_event(one: AnyChange, other: AnyChange) -> bool:
     return one == other
 
 
+def is_kept(change: AnyChange) -> bool:
+    """Failures are seen from the state, again if need be."""
+    return isinstance(change, GroupChange | ServerLeft | PartGaveUp | PartReopened)
+
+
+def still_matters(change: AnyChange, view: SetView) -> bool:
+    match change:
+        case ServerLeft(server):
+            return server in view.servers
+        case PartGaveUp(number):
+            return number == view.number
+    return True
+
+
 class Priority(Struct, frozen=True, order=True, array_like=True, gc=False):
     """Of two changes on one base the lesser goes first (V-066). All servers compare the same values, because
     they travel with the proposal.
@@ -156,14 +205,14 @@ class Priority(Struct, frozen=True, order=True, array_like=True, gc=False):
     put off gets older (V-068), and passes only others of its own kind.
     """
 
-    layer: int  # 0 the set, 1 a group
-    other: int  # 0 if the coordinator of the last change failed, 1 otherwise
-    kind: int  # 0 failure, 1 leave and delete, 2 join, create and attributes
-    minus_deferrals: int
-    seniority: int  # rank of the most senior subject
+    layer: Number  # 0 the set, 1 a group
+    other: Number  # 0 if the coordinator of the last change failed, 1 otherwise
+    kind: Number  # 0 failure, 1 leave and delete, 2 join, create and attributes
+    minus_deferrals: Annotated[int, Meta(ge=-(2**62), le=0)]
+    seniority: Number  # rank of the most senior subject
     address: str  # of the subject of a join: the lower one is first
-    rank: int  # of the coordinator
-    count: int  # the coordinator's
+    rank: Number  # of the coordinator
+    count: Number  # the coordinator's
 
 
 _GROUP_KINDS: Final = {
@@ -186,6 +235,10 @@ def priority_of(
             return Priority(0, int(not failed_coordinator), 0, -deferrals, senior, "", rank, pid.count)
         case ServerLeft(server):
             return Priority(0, 1, 1, -deferrals, view.rank(server), "", rank, pid.count)
+        case PartsMerged():
+            return Priority(0, 1, 2, -deferrals, 0, pid.creator.server, rank, pid.count)
+        case PartGaveUp() | PartReopened():
+            return Priority(0, 1, 2, -deferrals, 0, "", rank, pid.count)
         case GroupChange(_, verb, members, _, seniority):
             kind = _GROUP_KINDS[verb]
             address = members[0].endpoint if verb is GroupVerb.JOIN and members else ""
@@ -215,6 +268,17 @@ class CommitRecord(Struct, frozen=True, array_like=True):
     cut: Servers = ()
     """Whom the coordinator went on without: who applies this isolates them, who is among them does not apply
     it."""
+    absent: Servers = ()
+    """Whose members do not count when a group's rule is asked: the cut of who committed it first. A record
+    that completes it after an election has the same."""
+    tried: Annotated[tuple[Proposal, ...], Meta(max_length=TRIED_MAX)] = ()
+    """Other proposals on this base that were acknowledged by servers that acknowledged this one. They may be
+    committed elsewhere (`rules.py`: attempts)."""
+
+
+def joined_by_pid(some: Iterable[Proposal], others: Iterable[Proposal]) -> tuple[Proposal, ...]:
+    known = {each.pid: each for each in (*some, *others)}
+    return tuple([known[pid] for pid in sorted(known)])[:TRIED_MAX]
 
 
 def view_after(view: SetView, proposal: Proposal) -> SetView:
@@ -224,5 +288,47 @@ def view_after(view: SetView, proposal: Proposal) -> SetView:
             return SetView(view.number + 1, proposal.pid, view.without(frozenset(failed)))
         case ServerLeft(server):
             return SetView(view.number + 1, proposal.pid, view.without(frozenset([server])))
-        case GroupChange():
+        case PartsMerged(parts):
+            return merged_view(parts, proposal.pid)
+        case PartGaveUp() | PartReopened() | GroupChange():
             return view
+
+
+def name_of_part(name: str, view: SetView) -> str:
+    """Of a part that is a set of its own: the name that it had, and its lowest gid. Each part computes its
+    own; they differ, for no server is in two of them (V-108)."""
+    senior = view.members[0]
+    return f"{name}#{senior.joined}.{senior.id.server.replace('.', '-')}"
+
+
+def merged_view(parts: tuple[SetPart, ...], pid: Pid) -> SetView:
+    """All servers of all parts in order of seniority, with a number above all of theirs (V-104, V-105). One
+    that was alone since it started joins, and goes last; if all of them were, they found the set."""
+    number = max([part.view.number for part in parts]) + 1
+    members: list[SetMember] = []
+    for part in parts:
+        is_new = part.view.number == 0 < number - 1
+        members += [replace(each, joined=number) if is_new else each for each in part.view.members]
+    return SetView(number, pid, tuple(sorted(members, key=lambda each: each.gid)))
+
+
+def part_of(proposal: Proposal, server: ServerId) -> SetPart | None:
+    """The part that this server brings into a merge; none if this is no merge, or not one of its own."""
+    if isinstance(proposal.change, PartsMerged):
+        for part in proposal.change.parts:
+            if server in part.view.servers:
+                return part
+    return None
+
+
+def follows(proposal: Proposal, server: ServerId) -> Pid:
+    """The commit that a proposal follows, at this server."""
+    part = part_of(proposal, server)
+    return proposal.base if part is None else part.base
+
+
+def bases(proposal: Proposal) -> frozenset[Pid]:
+    """Of two proposals with a base in common, one at most is committed in one partition."""
+    if isinstance(proposal.change, PartsMerged):
+        return frozenset([part.base for part in proposal.change.parts])
+    return frozenset([proposal.base])

@@ -41,7 +41,7 @@ Where we differ from the paper, and why:
 """
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -49,18 +49,14 @@ from rostra.core.effects import (
     CancelTimer,
     Effect,
     Event,
-    Ignored,
     Instant,
     LinkDown,
     LinkMoved,
     LinkUp,
     Received,
-    Send,
     SetTimer,
     TimerFired,
-    TimerKey,
 )
-from rostra.names import Domain
 from rostra.protocols.agreed.changes import (
     AnyChange,
     CommitRecord,
@@ -69,15 +65,19 @@ from rostra.protocols.agreed.changes import (
     Proposal,
     Round,
     ServerId,
-    ServerLeft,
     ServersFailed,
     SetMember,
     SetView,
+    bases,
+    follows,
+    is_kept,
+    joined_by_pid,
     priority_of,
     same_event,
+    still_matters,
     view_after,
 )
-from rostra.protocols.agreed.config import QUEUE_MAX, AgreedConfig
+from rostra.protocols.agreed.config import QUEUE_MAX
 from rostra.protocols.agreed.cut import largest_part
 from rostra.protocols.agreed.events import ChangeAsked, ServerIsolated, SetCommitted
 from rostra.protocols.agreed.messages import (
@@ -87,60 +87,65 @@ from rostra.protocols.agreed.messages import (
     Collecting,
     Commit,
     CoordinatorFailed,
+    Declined,
     Initiate,
+    Offer,
     PartedFromSet,
+    Probe,
     SetMessage,
     Stale,
     Yield,
 )
+from rostra.protocols.agreed.reform import Reforming, is_merge
 from rostra.protocols.agreed.state import (
     Coordinating,
     Electing,
     Holding,
     Idle,
     Locked,
-    Phase,
+    Offering,
     QueuedChange,
     Remembered,
-    SetState,
+    concerns_us,
+    deadline,
 )
 
 REMEMBERED_MAX: Final = 1_024
 """Changes of others that one server keeps in mind."""
 
 
-class SetCore:
-    """The state of one server in one set is `state`; everything else here never changes."""
-
-    def __init__(self, set: Domain, state: SetState, config: AgreedConfig) -> None:
-        self.set = set
-        self.state = state
-        self.config = config
-        self.timer: TimerKey = ("agreed", set)
-        self._out: list[Effect] = []
+class SetCore(Reforming):
+    """`LinkUp`, `LinkDown` and `LinkMoved` are of the servers of this set alone."""
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
+        self._now = now
         out = self._out = []
-        before: tuple[object, ...] = _deadline(self.state.phase)
+        before: tuple[object, ...] = deadline(self.state.phase)
         match event:
             case Received(sender, SetMessage() as message):
                 self._received(ServerId(sender, message.life), message)
             case TimerFired(timer) if timer == self.timer:
                 before = () if self.state.phase != Idle() else before
                 self._waited()
+            case TimerFired(timer) if timer == self.probe_timer:
+                self._set(probes=False)
+                self._give_up()
+                self._probe()
             case ChangeAsked(change):
                 self._asked(change)
             case LinkUp(peer):
                 self._set(linked=self.state.linked | {peer})
+                self._probe(peer)
             case LinkMoved(peer):
-                theirs = [each for each in self.state.view.servers if each.server == peer]
+                theirs = [each for each in self.state.electorate if each.server == peer]
                 self._repeat([each for each in theirs if each not in self.state.isolated])
                 for each in theirs:
                     if each in self.state.isolated:
                         self._part_from(each)
             case LinkDown(peer):
                 self._set(linked=self.state.linked - {peer})
-                for each in self.state.view.servers:
+                self._forget_offers(frozenset([peer]))
+                for each in self.state.electorate:
                     if each.server == peer:
                         self._isolate(each, "its link is down")
             case _:
@@ -155,17 +160,19 @@ class SetCore:
         state, name = self.state, type(message).__name__
         if message.set != self.set:
             return self._ignored(name, "of another set")
-        if who not in state.view.servers:
-            for each in state.view.servers:
+        if who not in state.electorate:
+            for each in state.electorate:
                 if each.server == who.server and each.life < who.life:
                     self._isolate(each, "it lives again")  # V-019
-            return self._turn_away(who, message, "not of our view")
+            if not self._is_let_in(who, message):
+                return None
         if who in state.isolated:
             return self._turn_away(who, message, "isolated")
-        if state.me in message.isolated or isinstance(message, PartedFromSet):
-            self._isolate(who, "it isolated us")  # V-092
-            return self._ignored(name, "isolated")
-        self._note_evidence(who, frozenset(message.isolated).intersection(state.view.servers))
+        if not self._is_of_before(who, message):
+            if state.me in message.isolated or isinstance(message, PartedFromSet):
+                self._isolate(who, "it isolated us")  # V-092
+                return self._ignored(name, "isolated")
+            self._note_evidence(who, frozenset(message.isolated).intersection(state.electorate))
         match message:
             case Initiate():
                 self._initiated(who, message)
@@ -185,22 +192,28 @@ class SetCore:
                     self._ignored(name, "not its own round")
             case Commit(record=record):
                 self._learn(who, record)
-            case CoordinatorFailed():
-                self._coordinator_failed(who, message)
+            case CoordinatorFailed(proposal=proposal):
+                if self._is_of_before(who, message) and (
+                    state.lock is None or state.lock[0].pid != proposal.pid
+                ):
+                    self._ignored(name, "of before the merge")
+                else:
+                    self._coordinator_failed(who, message)
             case Collecting(round=round):
                 match state.phase:
                     case Locked(_, held) if held == round:
                         self._set(phase=replace(state.phase, times=0))
                     case _:
                         self._ignored(name, "of a round that is over")
+            case Declined():
+                self._declined(who, message)
+            case Probe() | Offer():
+                self._ignored(name, "we agree already")
+            case PartedFromSet():
+                self._ignored(name, "of before the merge")
             case _:
                 self._ignored(name, "not for a set")
         return None
-
-    def _turn_away(self, who: ServerId, message: SetMessage, why: str) -> None:
-        self._ignored(type(message).__name__, why)
-        if not isinstance(message, PartedFromSet):
-            self._part_from(who)
 
     def _initiated(self, who: ServerId, message: Initiate) -> None:
         proposal, round = message.proposal, message.round
@@ -213,12 +226,16 @@ class SetCore:
         for each in message.yielded:
             self._release(each)
         state = self.state
-        if state.base != proposal.base:
+        if is_merge(proposal) and not self._may_merge(who, message):
+            return None
+        if state.base != follows(proposal, state.me):
             return self._out_of_turn(who, proposal, round)
-        if state.me in message.cut or not _concerns_us(proposal, state):
+        if state.me in message.cut or not concerns_us(proposal, state):
             return self._isolate(who, "it goes on without us")
         match state.phase:
-            case Idle() | Holding():
+            case Offering() if isinstance(proposal.change, GroupChange):
+                self._be_busy(who, message)
+            case Idle() | Holding() | Offering():
                 self._lock(message)
             case Locked(_, held) if held == round:
                 self._send(who, self._ack(round))
@@ -238,7 +255,8 @@ class SetCore:
         the coordinator that we followed before."""
         proposal, round = message.proposal, message.round
         before = self.state.lock
-        self._set(phase=Locked(proposal, round))
+        self._set(phase=Locked(proposal, round), carried=message.groups)
+        self._try(proposal)
         self._forget(proposal.pid)
         without = set(message.cut)
         if before is not None and before[0].pid == round.pid:
@@ -249,9 +267,9 @@ class SetCore:
 
     def _be_busy(self, who: ServerId, message: Initiate) -> None:
         lock = self.state.lock
-        assert lock is not None, "only who is locked is busy"
-        self._remember(Remembered(message.proposal, message.round, who, is_open=True))
-        self._send(who, Busy(*self._head(), message.round, *lock))
+        if not is_merge(message.proposal):
+            self._remember(Remembered(message.proposal, message.round, who, is_open=True))
+        self._send(who, Busy(*self._head(), message.round, *(lock or ())))
 
     def _out_of_turn(self, who: ServerId, proposal: Proposal, round: Round) -> None:
         """It does not follow our last commit."""
@@ -261,6 +279,8 @@ class SetCore:
             self._ignored("Initiate", "before our election is over")
         elif last is not None and (proposal.pid == state.base or proposal.base == last.proposal.base):
             self._send(who, Stale(*self._head(), round, last))
+        elif who not in state.view.servers:
+            self._ignored("Initiate", "of before the merge")
         elif proposal.slot <= state.slot:
             self._ignored("Initiate", "of an older slot")
         else:
@@ -274,12 +294,13 @@ class SetCore:
                     self._send(who, Collecting(*self._head(), round))
                 released = [each for each in message.released if each.coordinator == who]
                 yielded = tuple(sorted({*state.phase.yielded, *released}))
-                self._set(phase=replace(state.phase, acked=acked | {who}, yielded=yielded))
+                tried = joined_by_pid(state.phase.tried, message.tried)
+                self._set(phase=replace(state.phase, acked=acked | {who}, yielded=yielded, tried=tried))
             case Electing(proposal) if proposal.pid == round.pid:
                 self._send(who, Collecting(*self._head(), round))  # it expects that we win
             case _ if state.last is not None and state.last.round.pid == round.pid:
                 self._send(who, Commit(*self._head(), state.last))
-            case _ if round in state.withdrawn:
+            case _ if round in state.withdrawn or (round.coordinator == state.me and round.pid in state.over):
                 self._send(who, Yield(*self._head(), round))
             case _:
                 self._ignored("Ack", "of a round that is over")
@@ -287,8 +308,12 @@ class SetCore:
     def _refused(self, who: ServerId, message: Busy) -> None:
         state = self.state
         match state.phase:
-            case Coordinating(proposal, own) if (
-                own == message.refused and message.round.coordinator in state.view.servers
+            case Coordinating(_, own) if own == message.refused and message.round is None:
+                self._set(phase=replace(state.phase, busy=state.phase.busy | {who}))
+            case Coordinating(proposal, own) if own == message.refused and (
+                message.holds is not None
+                and message.round is not None
+                and (message.round.coordinator in state.electorate or is_merge(message.holds))
             ):
                 rival = message.round
                 if rival in state.withdrawn:
@@ -297,7 +322,7 @@ class SetCore:
                     return
                 self._set(phase=replace(state.phase, busy=state.phase.busy | {who}))
                 is_rival = (
-                    state.base == message.holds.base
+                    bool(bases(message.holds) & bases(proposal))
                     and rival.coordinator != state.me
                     and rival.coordinator not in state.isolated
                 )
@@ -312,7 +337,7 @@ class SetCore:
         and of two such the more senior coordinator (V-073, V-087)."""
         if other.pid != proposal.pid:
             return other.priority < proposal.priority
-        order = self.state.view.servers
+        order = self.state.electorate
         return (-rival.attempt, order.index(rival.coordinator)) < (-own.attempt, order.index(own.coordinator))
 
     def _withdraw(self) -> None:
@@ -321,14 +346,21 @@ class SetCore:
         assert isinstance(phase, Coordinating), "only a coordinator withdraws"
         self._send_all(Yield(*self._head(), phase.round))
         self._set(phase=Idle(), withdrawn=(*self.state.withdrawn, phase.round))
-        self._enqueue(phase.proposal.change, 1 - phase.proposal.priority.minus_deferrals)
+        self._untry(phase.round)
+        if is_merge(phase.proposal):
+            return self._leave_merge(phase.proposal.pid)
+        return self._enqueue(phase.proposal.change, 1 - phase.proposal.priority.minus_deferrals)
 
     def _release(self, round: Round) -> None:
         """Its coordinator withdrew this round."""
         state = self.state
         match state.phase:
+            case Locked(proposal, held) | Electing(proposal, held) if held == round and is_merge(proposal):
+                self._leave_merge(proposal.pid)
+                self._set(phase=Holding() if state.withdrawn else Idle())
             case Locked(proposal, held) | Electing(proposal, held) if held == round:
                 # Who has withdrawn on this base does not begin again: two that do so take turns for ever.
+                self._untry(round)
                 self._set(phase=Holding() if state.withdrawn else Idle())
                 self._remember(Remembered(proposal, round, round.coordinator, is_open=False))
             case _:
@@ -349,14 +381,16 @@ class SetCore:
         if record is None or record.proposal.pid == state.base or record.round.pid != record.proposal.pid:
             return None
         proposal, by = record.proposal, record.round.coordinator
-        if state.base != proposal.base:
+        is_ours = state.lock is not None and state.lock[0].pid == proposal.pid
+        if who not in state.view.servers and not is_ours:
+            return None  # the last commit of the other part of a merge
+        if state.base != follows(proposal, state.me):
             last = state.last
             if proposal.slot < state.slot or (
                 proposal.slot == state.slot and not (last and proposal.base == last.proposal.base)
             ):
                 return self._ignored("Commit", "of an older slot")
             return self._isolate(who, "another history")
-        is_ours = state.lock is not None and state.lock[0].pid == proposal.pid
         if not is_ours or state.me in record.cut:
             return self._isolate(who, "it went on without us")  # V-078
         if by not in state.isolated:
@@ -365,17 +399,25 @@ class SetCore:
             return self._set(phase=state.phase.with_status(who, AgreementStatus.COMMITTED, record))
         return self._ignored("Commit", "decided by the election")
 
-    def _commit(self, proposal: Proposal, round: Round, cut: Iterable[ServerId]) -> None:
-        """We are its coordinator."""
-        out = frozenset(cut) | self.state.isolated
-        order = self.state.view.servers
-        record = CommitRecord(proposal, round, tuple([each for each in order if each in out]))
+    def _commit(self, proposal: Proposal, round: Round, of: CommitRecord | None = None) -> None:
+        """We are its coordinator; or complete what is committed elsewhere."""
+        out = frozenset(of.cut if of is not None else ()) | self.state.isolated
+        cut = tuple([each for each in self.state.electorate if each in out])
+        if of is None:
+            phase = self.state.phase
+            assert isinstance(phase, Coordinating), "only a coordinator commits"
+            tried = [
+                each for each in joined_by_pid(phase.tried, self.state.tried) if each.pid != proposal.pid
+            ]
+            of = CommitRecord(proposal, round, cut, cut, tuple(tried))
+        record = replace(of, round=round, cut=cut)
         self._send_all(Commit(*self._head(), record), besides=out)
         self._apply(record)
 
     def _apply(self, record: CommitRecord) -> None:
         state, proposal = self.state, record.proposal
         view = view_after(state.view, proposal)
+        table, outcomes = state.table.apply(record, state.view, state.carried)
         if state.me not in view.servers:
             view = SetView(view.number, view.pid, (SetMember(state.me, view.number),))
         gone = (frozenset(record.cut) | frozenset(state.view.servers) - frozenset(view.servers)) - {state.me}
@@ -398,7 +440,7 @@ class SetCore:
                     if not same_event(each.proposal.change, proposal.change)
                     and (
                         (is_open := each.is_open and proposal.pid == each.proposal.base)
-                        or _is_kept(each.proposal.change)
+                        or is_kept(each.proposal.change)
                     )
                 ]
             ),
@@ -408,16 +450,24 @@ class SetCore:
                 [
                     QueuedChange(each.change, each.deferrals + 1)
                     for each in state.queue
-                    if not same_event(each.change, proposal.change) and _still_matters(each.change, view)
+                    if not same_event(each.change, proposal.change) and still_matters(each.change, view)
                 ]
             ),
             withdrawn=(),
+            tried=(),
+            table=table,
+            carried=(),
+            merged=view.number if is_merge(proposal) else state.merged,
         )
+        self._note_reforming(proposal.change)
         for each in sorted(gone - state.isolated):
             self._out.append(ServerIsolated(each, "the commit went on without it"))
             self._part_from(each)
-        self._out.append(SetCommitted(record, view))
+        self._out.append(SetCommitted(record, view, outcomes))
         self._adopt()
+        if view != state.view:
+            self._forget_offers(frozenset([each.server for each in view.servers]))
+            self._probe()
 
     # Elections
 
@@ -426,7 +476,7 @@ class SetCore:
         proposal, round = message.proposal, message.round
         if round.pid != proposal.pid:
             return self._ignored("CoordinatorFailed", "not its own round")
-        if round.coordinator == self.state.me:
+        if round.coordinator == self.state.me and round.pid not in self.state.over:
             return self._isolate(who, "it gave us up")
         self._learn(who, message.last)
         if who in self.state.isolated:
@@ -461,6 +511,8 @@ class SetCore:
                 self._ignored("CoordinatorFailed", "of a round that is over")
             case _ if state.base == proposal.pid:
                 self._send(who, self._status(proposal, round, AgreementStatus.COMMITTED))
+            case _ if is_merge(proposal):
+                self._say_over(who, message)
             case _:
                 if proposal.slot > state.slot:
                     self._remember(Remembered(proposal, round, who, is_open=False))
@@ -474,7 +526,7 @@ class SetCore:
     def _elected(self, phase: Electing) -> None:
         """All have said how they stand, or are isolated."""
         me, isolated, proposal = self.state.me, self.state.isolated, phase.proposal
-        order = self.state.view.servers
+        order = self.state.electorate
         acked = (phase.acked - isolated) | {me}
         winner = min(acked, key=order.index)
         round = Round(proposal.pid, phase.round.attempt + 1, winner)
@@ -483,16 +535,19 @@ class SetCore:
         elif phase.record is not None and phase.committed - isolated:
             for each in sorted(phase.unaware - isolated):
                 self._isolate(each, "it was released from what is committed")
-            self._commit(proposal, round, phase.record.cut)
+            self._commit(proposal, round, phase.record)
         else:
             self._set(phase=Coordinating(proposal, round))
-            self._send_all(self._initiate())
+            if is_merge(proposal):
+                self._call_off()
+            else:
+                self._send_initiate(self._awaited())
 
     # Isolation
 
     def _isolate(self, server: ServerId, why: str) -> None:
         state = self.state
-        if server in state.isolated or server not in self.state.view.servers:
+        if server in state.isolated or server not in state.electorate:
             return
         assert server != state.me, "nobody isolates itself"
         self._set(isolated=state.isolated | {server})
@@ -504,6 +559,8 @@ class SetCore:
                 self._set(phase=Idle())
             case Locked(proposal, round) if round.coordinator == server:
                 self._follow_another(proposal, round)
+            case Coordinating(proposal) if is_merge(proposal):
+                self._call_off()
 
     def _follow_another(self, proposal: Proposal, failed: Round) -> None:
         """The coordinator of our round failed. Somebody may have seen it before us, and have won already."""
@@ -539,25 +596,19 @@ class SetCore:
         else:
             self._enqueue(change, 0)
 
-    def _enqueue(self, change: AnyChange, deferrals: int) -> None:
-        state = self.state
-        known = any(same_event(each.change, change) for each in state.queue)
-        committed = state.last is not None and same_event(state.last.proposal.change, change)
-        if _is_kept(change) and not known and not committed:
-            self._set(queue=(*state.queue, QueuedChange(change, deferrals)))
-
     def _settle(self) -> None:
         """Everything that can be done now, until something has to be waited for."""
         while True:
             state = self.state
             match state.phase:
                 case Coordinating(proposal, round, acked) if not self._awaited() - acked:
-                    self._commit(proposal, round, ())
+                    self._commit(proposal, round)
                 case Electing() if not self._awaited() - state.phase.heard:
                     self._elected(state.phase)
                 case Idle() | Holding() if (best := self._best_remembered()) is not None:
                     self._forget(best.proposal.pid)
                     self._set(phase=Locked(best.proposal, best.round))
+                    self._try(best.proposal)
                     self._send(best.round.coordinator, self._ack(best.round))
                 case Idle():
                     self._start()
@@ -592,6 +643,8 @@ class SetCore:
                 self._set(phase=Holding(behind))
             elif state.me in part:
                 self._propose(ServersFailed(failed), 0)
+        elif (offer := self._next_offer()) is not None:
+            self._propose_merge(offer)
         elif state.queue:
             pid = Pid(state.me, state.count)
             best = min(
@@ -630,10 +683,11 @@ class SetCore:
             phase=Coordinating(proposal, Round(pid, 0, state.me)),
             queue=tuple([each for each in state.queue if not same_event(each.change, change)]),
         )
+        self._try(proposal)
         if isinstance(change, ServersFailed):
             for each in change.failed:
                 self._isolate(each, "most of us do without it")
-        self._send_all(self._initiate())
+        self._send_initiate(self._awaited())
 
     # Waiting
 
@@ -643,6 +697,12 @@ class SetCore:
             case Holding():
                 self._set(phase=Idle())
                 self._start(now=True)
+            case Offering():
+                self._set(phase=Idle())
+            case Coordinating(proposal, _, acked, busy, _, times) if (
+                is_merge(proposal) and times >= most and self._awaited() - acked - busy
+            ):
+                self._call_off()
             case Coordinating(_, _, acked, busy, _, times):
                 missing = self._awaited() - acked
                 self._set(phase=replace(state.phase, busy=frozenset(), times=0 if busy else times + 1))
@@ -670,20 +730,27 @@ class SetCore:
         message: SetMessage
         match self.state.phase:
             case Coordinating():
-                message = self._initiate()
+                return self._send_initiate(to)
             case Locked(_, round):
                 to = [each for each in to if each == round.coordinator]
                 message = self._ack(round)
             case Electing(proposal, round):
                 message = self._status(proposal, round, AgreementStatus.ACKED)
             case _:
-                return
+                return None
         for each in sorted(to):
             self._send(each, message)
+        return None
 
     def _set_timer(self, before: tuple[object, ...]) -> None:
         phase, config = self.state.phase, self.config
-        if _deadline(phase) == before:
+        probes = self._seeks()
+        if probes != self.state.probes:
+            self._set(probes=probes)
+            self._out.append(
+                SetTimer(self.probe_timer, config.probe_s) if probes else CancelTimer(self.probe_timer)
+            )
+        if deadline(phase) == before:
             return
         match phase:
             case Idle():
@@ -698,92 +765,10 @@ class SetCore:
                 self._out.append(SetTimer(self.timer, config.commit_after_s))
             case Electing():
                 self._out.append(SetTimer(self.timer, config.status_after_s))
-
-    # Words
-
-    def _head(self) -> tuple[Domain, int, tuple[ServerId, ...]]:
-        state = self.state
-        return self.set, state.me.life, tuple(sorted(state.isolated))
-
-    def _initiate(self) -> Initiate:
-        state, phase = self.state, self.state.phase
-        assert isinstance(phase, Coordinating), "only a coordinator initiates"
-        yielded = (*phase.yielded, *state.withdrawn)
-        cut = tuple(sorted(state.isolated)) if phase.round.attempt else ()
-        return Initiate(*self._head(), phase.proposal, phase.round, state.last, yielded, cut)
-
-    def _ack(self, round: Round) -> Ack:
-        return Ack(*self._head(), round, self.state.withdrawn)
-
-    def _status(
-        self, proposal: Proposal, failed: Round, status: AgreementStatus, heard: Iterable[ServerId] = ()
-    ) -> CoordinatorFailed:
-        phase = self.state.phase
-        if isinstance(phase, Electing) and phase.round == failed:
-            heard = phase.heard
-        return CoordinatorFailed(
-            *self._head(), proposal, failed, status, tuple(sorted(heard)), self.state.last
-        )
-
-    def _awaited(self) -> frozenset[ServerId]:
-        return frozenset(self.state.view.servers) - self.state.isolated - {self.state.me}
+            case Offering():
+                self._out.append(SetTimer(self.timer, config.offer_s))
 
     def _remember(self, one: Remembered) -> None:
         kept = [each for each in self.state.remembered if each.proposal.pid != one.proposal.pid]
         self._set(remembered=tuple([*kept, one][-REMEMBERED_MAX:]))
         self._adopt()
-
-    def _forget(self, pid: Pid) -> None:
-        self._set(remembered=tuple([each for each in self.state.remembered if each.proposal.pid != pid]))
-
-    def _send(self, to: ServerId, message: SetMessage) -> None:
-        if to.server in self.state.linked and to not in self.state.isolated:
-            self._out.append(Send(to.server, message))
-
-    def _part_from(self, server: ServerId) -> None:
-        if server.server in self.state.linked:
-            self._out.append(Send(server.server, PartedFromSet(*self._head())))
-
-    def _send_all(self, message: SetMessage, besides: frozenset[ServerId] = frozenset()) -> None:
-        for each in sorted(self._awaited() - besides):
-            self._send(each, message)
-
-    def _set(self, **changes: Any) -> None:
-        self.state = replace(self.state, **changes)
-
-    def _ignored(self, what: str, why: str) -> None:
-        self._out.append(Ignored(what, why))
-
-
-def _deadline(phase: Phase) -> tuple[object, ...]:
-    """What a wait is for: while this stays the same, the timer runs on."""
-    match phase:
-        case Holding(behind):
-            return Holding, behind
-        case Coordinating(round=round, times=times) | Locked(round=round, times=times):
-            return type(phase), round, times
-        case Electing(round=round, times=times):
-            return Electing, round, times
-    return (Idle,)
-
-
-def _concerns_us(proposal: Proposal, state: SetState) -> bool:
-    """May we agree to it? Not to our own removal, nor to a proposal that makes no sense in our view."""
-    match proposal.change:
-        case ServersFailed(failed):
-            return bool(failed) and state.me not in failed and set(failed) < set(state.view.servers)
-        case ServerLeft(server):
-            return server in state.view.servers
-    return True
-
-
-def _is_kept(change: AnyChange) -> bool:
-    """Failures are seen from the state, again if need be."""
-    return isinstance(change, GroupChange | ServerLeft)
-
-
-def _still_matters(change: AnyChange, view: SetView) -> bool:
-    match change:
-        case ServerLeft(server):
-            return server in view.servers
-    return True

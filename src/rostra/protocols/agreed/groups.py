@@ -14,36 +14,72 @@ Here a rank is a place in the list and shifts; a `gid` is the number at joining 
 shifts, and orders the list (TV6).
 """
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Final
 
-from msgspec import Struct, field
+from msgspec import Meta, MsgspecError, Struct, field
+from msgspec.msgpack import Decoder
 from msgspec.structs import replace
 
-from rostra.names import Domain, Group, inside
+from rostra.errors import BadInput
+from rostra.groups.kinds import GroupKind, MembershipKind
+from rostra.names import Domain, Group, host_of, inside, parent
 from rostra.protocols.agreed.changes import (
     MEMBERS_MAX,
     CommitRecord,
+    Data,
     GroupChange,
     GroupVerb,
     MemberId,
+    Number,
+    PartsMerged,
     Pid,
+    Proposal,
+    Round,
+    ServerId,
     ServersFailed,
     SetView,
+)
+from rostra.protocols.agreed.rules import (
+    Attempt,
+    LivingState,
+    Rule,
+    RuleMember,
+    RuleMembers,
+    may_merge,
+    parse_rule,
+    united_state,
+    verdict,
 )
 
 VIEWS_KEPT: Final = 256
 """Of each group (`H_views`). Raising it: older views can be asked for; as much more memory in each server of
 the core-set, and to hand over with the group."""
 
+META_BYTES_MAX: Final = 1_024
+"""What a member shows beside its address. A view of the largest group has a few megabytes of it."""
+
 REQUESTS_KEPT: Final = 256
 """Of each group: a request that is asked again after as many others is done again."""
+
+VIEWS_CARRIED: Final = 8
+"""Of the history of each group, to the other part of a set, when the two merge."""
+
+APART_MAX: Final = 64
+"""Parts of one group that its rule keeps from merging."""
+
+MET: Final = "two parts have just met"
+"""Why a group stands still after a merge, until all servers have it."""
+
+NEVER_LIVED: Final = LivingState(0, ())
+
+AGREED: Final = GroupKind(MembershipKind.AGREED)
 
 
 class AgreedMember(Struct, frozen=True, array_like=True):
     id: MemberId
-    joined: int  # the number of the view in which it joined
-    attributes: bytes = b""
+    joined: Number  # the number of the view in which it joined
+    attributes: Annotated[bytes, Meta(max_length=META_BYTES_MAX)] = b""
 
     @property
     def gid(self) -> tuple[int, MemberId]:
@@ -51,15 +87,19 @@ class AgreedMember(Struct, frozen=True, array_like=True):
         return self.joined, self.id
 
 
+MemberIds = Annotated[tuple[MemberId, ...], Meta(max_length=MEMBERS_MAX)]
+
+
 class AgreedView(Struct, frozen=True, array_like=True):
-    number: int = 0
-    revision: int = 0
+    number: Number = 0
+    revision: Number = 0
     pid: Pid | None = None  # of the proposal that made the number; of none: the group was just created
-    members: tuple[AgreedMember, ...] = ()
-    joined: tuple[MemberId, ...] = ()  # since the view before
-    left: tuple[MemberId, ...] = ()
-    failed: tuple[MemberId, ...] = ()
-    attributes: bytes = b""  # of the group
+    members: Annotated[tuple[AgreedMember, ...], Meta(max_length=MEMBERS_MAX)] = ()
+    joined: MemberIds = ()  # since the view before
+    left: MemberIds = ()
+    failed: MemberIds = ()
+    attributes: Data = b""  # of the group
+    parts: Annotated[tuple[MemberIds, ...], Meta(max_length=APART_MAX)] = ()  # that merged
 
     @property
     def id(self) -> tuple[int, int, Pid | None]:
@@ -74,7 +114,7 @@ class AgreedView(Struct, frozen=True, array_like=True):
         return next((rank for rank, each in enumerate(self.members) if each.id == member), None)
 
 
-class Outcome(Struct, frozen=True):
+class Outcome(Struct, frozen=True, array_like=True):
     """What became of a request. `code` is empty, or of the error that the program gets."""
 
     group: Group
@@ -83,13 +123,29 @@ class Outcome(Struct, frozen=True):
     view: AgreedView | None = None  # the one it led to, or found
 
 
-class AgreedGroup(Struct, frozen=True):
-    views: tuple[AgreedView, ...]  # the last ones, oldest first
-    outcomes: tuple[Outcome, ...] = ()  # the last ones
+class AgreedGroup(Struct, frozen=True, array_like=True):
+    views: Annotated[tuple[AgreedView, ...], Meta(min_length=1, max_length=VIEWS_KEPT)]  # oldest first
+    outcomes: Annotated[tuple[Outcome, ...], Meta(max_length=REQUESTS_KEPT)] = ()  # the last ones
+    kind: GroupKind = AGREED
+    apart: Annotated[tuple["AgreedGroup", ...], Meta(max_length=APART_MAX)] = ()
+    """Other parts of this group, junior to this one, which the merge rule keeps from it. They have their own
+    views (V-102)."""
+    living: LivingState = NEVER_LIVED  # the last view that lived
+    blocked: str = ""  # why this side must not go on; empty: it lives
 
     @property
     def view(self) -> AgreedView:
         return self.views[-1]
+
+    @property
+    def parts(self) -> tuple["AgreedGroup", ...]:
+        return replace(self, apart=()), *self.apart
+
+    def carried(self) -> "AgreedGroup":
+        """What the other part of a set needs to know of it."""
+        outcomes = tuple([replace(each, view=None) for each in self.outcomes])
+        apart = tuple([each.carried() for each in self.apart])
+        return replace(self, views=self.views[-VIEWS_CARRIED:], outcomes=outcomes, apart=apart)
 
     def at(self, number: int, revision: int | None = None) -> AgreedView | None:
         """A view of the past, in its last revision unless told otherwise; none if it is not kept (V-096)."""
@@ -111,69 +167,281 @@ class AgreedGroup(Struct, frozen=True):
         return tuple(sorted({Domain(host.rpartition(".")[0]) for host in hosts}))
 
 
+class CarriedGroup(Struct, frozen=True, array_like=True):
+    name: Group
+    group: AgreedGroup
+
+
+CarriedGroups = tuple[CarriedGroup, ...]
+"""All groups of a part of a set, for the other part. A message as a whole is bounded by `wire`."""
+
+
+def are_sound(groups: CarriedGroups) -> bool:
+    """Each name once; in each part each member once, in order of seniority, and rules that can be read."""
+    return len({each.name for each in groups}) == len(groups) and all(
+        _is_sound(part) for each in groups for part in each.group.parts
+    )
+
+
+def _is_sound(part: AgreedGroup) -> bool:
+    gids = [each.gid for each in part.view.members]
+    return (
+        gids == sorted(set(gids))
+        and len(gids) <= MEMBERS_MAX
+        and not part.apart
+        and rules_of(part.kind) is not None
+    )
+
+
 class GroupTable(Struct, frozen=True):
     """All groups of one core-set. A value: a change makes another one."""
 
     groups: dict[Group, AgreedGroup] = field(default_factory=dict)
 
+    def __hash__(self) -> int:
+        return hash(frozenset(self.groups.items()))
+
+    @property
+    def has_rules(self) -> bool:
+        """Is there a group in which not every side lives?"""
+        return any(known.kind.survive not in ("", "any") for known in self.groups.values())
+
+    def carried(self) -> CarriedGroups:
+        return tuple([CarriedGroup(name, self.groups[name].carried()) for name in sorted(self.groups)])
+
     def get(self, group: Group) -> AgreedGroup | None:
         return self.groups.get(group)
 
-    def apply(self, record: CommitRecord, before: SetView) -> tuple["GroupTable", tuple[Outcome, ...]]:
-        """The table after this commit, of a set whose view was `before`; and what came of it."""
-        pid = record.proposal.pid
+    def apply(
+        self, record: CommitRecord, before: SetView, other: CarriedGroups = ()
+    ) -> tuple["GroupTable", tuple[Outcome, ...]]:
+        """The table after this commit, of a set whose view was `before`; and what came of it. If it is a
+        merge, `other` are the groups of the other part."""
+        pid, absent = record.proposal.pid, _branches(before, record.absent)
+        may_begin = any(each.parent and each.id not in record.absent for each in before.members)
+        table = self._attempted(record.tried, before)
         match record.proposal.change:
+            case GroupChange(verb=GroupVerb.JOIN, members=members) as change if not all(
+                _is_below(before, each) for each in members
+            ):
+                # Of a server that is gone meanwhile: its own part lets them in.
+                return table, (Outcome(change.group, "", "Unreachable"),)
             case GroupChange() as change:
-                return self._changed(change, pid)
+                known_here = [each for each in change.members if _is_below(before, each, record.absent)]
+                return table._changed(change, pid, absent, tuple(known_here), may_begin=may_begin)
             case ServersFailed(failed):
-                lost = [each.id.server for each in before.members if each.id in failed and not each.parent]
-                return self._branches_lost(lost, pid)
-        return self, ()
+                lost = _branches(before, failed)
+                return table._branches_lost(lost, [each for each in absent if each not in lost], pid)
+            case PartsMerged():
+                return table._merged(other, pid)
+        return table, ()
 
-    def _changed(self, change: GroupChange, pid: Pid) -> tuple["GroupTable", tuple[Outcome, ...]]:
+    def _attempted(self, tried: Iterable[Proposal], before: SetView) -> "GroupTable":
+        """Views that others may have in place of those that come now, from proposals that a server here
+        acknowledged without knowing their end (H3)."""
+        table = self
+        for proposal in tried:
+            record = CommitRecord(proposal, Round(proposal.pid, 0, proposal.pid.creator))
+            after, _ = self.apply(record, before)
+            for name in sorted(after.groups.keys() & self.groups.keys()):
+                old = [part.view.id for part in self.groups[name].parts]
+                views = [part.view for part in after.groups[name].parts if part.view.id not in old]
+                table = table._with(name, _with_attempts(table.groups[name], views))
+        return table
+
+    def _changed(
+        self,
+        change: GroupChange,
+        pid: Pid,
+        absent: list[Domain],
+        known_here: tuple[MemberId, ...],
+        *,
+        may_begin: bool,
+    ) -> tuple["GroupTable", tuple[Outcome, ...]]:
         known = self.groups.get(change.group)
-        for outcome in known.outcomes if known is not None else ():
+        if (
+            known is not None
+            and change.kind is not None
+            and not any(each.view.members or each.living.members for each in known.parts)
+        ):
+            known = replace(known, kind=change.kind)  # its last member has left: the next one chooses
+        if known is None:
+            kind = change.kind or (AGREED if change.verb is GroupVerb.CREATE else None)
+            code = "NoSuchGroup" if kind is None else "Invalid" if rules_of(kind) is None else ""
+            if kind is None or code:
+                return self, (Outcome(change.group, change.request, code),)
+            known = AgreedGroup((AgreedView(attributes=change.data),), kind=kind)
+            if change.verb is GroupVerb.CREATE:
+                outcome = Outcome(change.group, change.request, "", known.view)
+                return self._with(change.group, replace(known, outcomes=(outcome,))), (outcome,)
+            known = replace(known, views=(AgreedView(),))
+        parts = known.parts
+        for outcome in [outcome for part in parts for outcome in part.outcomes]:
             if outcome.request == change.request:
                 return self, (outcome,)
-        view, code = _after(known, change, pid)
+        part = next((each for each in parts if set(change.members).intersection(each.view.ids)), parts[0])
+        view, code = _after(part.view, change, pid)
         outcome = Outcome(change.group, change.request, code, view)
         if change.verb is GroupVerb.DELETE and not code:
-            rest = {group: each for group, each in self.groups.items() if group != change.group}
-            return GroupTable(rest), (outcome,)
-        if known is None and code:
-            return self, (outcome,)
-        return self._with(change.group, known, view, outcome), (outcome,)
+            return self._deleted(known, outcome, pid)
+        changed = _kept(part, view, outcome)
+        if change.request and change.verb in (GroupVerb.LEAVE, GroupVerb.FAIL):
+            changed = _departed(changed, known_here)
+            if view == part.view and part.blocked:  # it may go on without those that it waited for
+                again = replace(view, revision=view.revision + 1, joined=(), left=(), failed=(), parts=())
+                tried = _judged(_kept(changed, again, None), absent, may_begin=may_begin)
+                changed = changed if tried.blocked else tried
+        if view != part.view:
+            changed = _judged(changed, absent, floor=change.fence, may_begin=may_begin)
+        return self._refolded(
+            change.group, [changed if each is part else each for each in parts], pid, outcome
+        )
 
-    def _branches_lost(self, lost: list[Domain], pid: Pid) -> tuple["GroupTable", tuple[Outcome, ...]]:
-        """One new view for each group with members there, all of them gone at once (V-064)."""
-        table, outcomes = self, []
-        for group in sorted(self.groups):
-            known = self.groups[group]
-            gone = [each for each in known.view.ids if any(inside(branch, each.endpoint) for branch in lost)]
-            if gone:
-                view = _without(known.view, gone, pid, are_failed=True)
-                outcome = Outcome(group, "", "", view)
-                table = table._with(group, known, view, None)
-                outcomes.append(outcome)
+    def _deleted(
+        self, known: AgreedGroup, outcome: Outcome, pid: Pid
+    ) -> tuple["GroupTable", tuple[Outcome, ...]]:
+        group = outcome.group
+        rest = {name: each for name, each in self.groups.items() if name != group}
+        others = [_without(part.view, part.view.ids, pid, are_failed=False) for part in known.apart]
+        return GroupTable(rest), (outcome, *[Outcome(group, "", "", view) for view in others])
+
+    def _refolded(
+        self, group: Group, parts: list[AgreedGroup], pid: Pid, *outcomes: Outcome
+    ) -> tuple["GroupTable", tuple[Outcome, ...]]:
+        """Parts that were kept apart may merge after any change (V-102)."""
+        folded = fold_parts(parts, pid)
+        new = [each.view for each in folded.parts if each.view.pid == pid and each.view.parts]
+        return self._with(group, folded), (*outcomes, *[Outcome(group, "", "", view) for view in new])
+
+    def _merged(self, other: CarriedGroups, pid: Pid) -> tuple["GroupTable", tuple[Outcome, ...]]:
+        """Two parts of a set meet: each group in both of them is united, or kept apart (V-106)."""
+        table, outcomes = self, list[Outcome]()
+        for name in sorted(self.groups):
+            table = table._with(name, _plain_outcomes(self.groups[name]))
+        for each in other:
+            ours = table.groups.get(each.name)
+            parts = [*(ours.parts if ours is not None else ()), *each.group.parts]
+            table, new = table._refolded(each.name, parts, pid)
+            outcomes += new
         return table, tuple(outcomes)
 
-    def _with(
-        self, group: Group, known: AgreedGroup | None, view: AgreedView | None, outcome: Outcome | None
-    ) -> "GroupTable":
-        views, outcomes = (known.views, known.outcomes) if known is not None else ((), ())
-        if view is not None and view not in views[-1:]:
-            views = (*views, view)[-VIEWS_KEPT:]
-        if outcome is not None and outcome.request:
-            outcomes = (*outcomes, outcome)[-REQUESTS_KEPT:]
-        return GroupTable({**self.groups, group: AgreedGroup(views, outcomes)})
+    def _branches_lost(
+        self, lost: list[Domain], absent: list[Domain], pid: Pid
+    ) -> tuple["GroupTable", tuple[Outcome, ...]]:
+        """One new view for each group with members there, all of them gone at once (V-064)."""
+        table, outcomes = self, list[Outcome]()
+        for group in sorted(self.groups):
+            parts, is_changed = [], False
+            for part in self.groups[group].parts:
+                gone = [
+                    each for each in part.view.ids if any(inside(branch, each.endpoint) for branch in lost)
+                ]
+                if gone:
+                    view = _without(part.view, gone, pid, are_failed=True)
+                    outcomes.append(Outcome(group, "", "", view))
+                    part, is_changed = _judged(_kept(part, view, None), absent), True
+                parts.append(part)
+            if is_changed:
+                table, new = table._refolded(group, parts, pid)
+                outcomes += new
+        return table, tuple(outcomes)
+
+    def restored(self, group: Group, known: AgreedGroup) -> "GroupTable":
+        """With a group as its hosts remember it, at a server that lost it and is alone."""
+        return self._with(
+            group, replace(known, blocked=_standstill(known.kind, known.view.ids, known.living))
+        )
+
+    def _with(self, group: Group, known: AgreedGroup) -> "GroupTable":
+        return GroupTable({**self.groups, group: known})
 
 
-def _after(known: AgreedGroup | None, change: GroupChange, pid: Pid) -> tuple[AgreedView | None, str]:
+def _kept(part: AgreedGroup, view: AgreedView, outcome: Outcome | None) -> AgreedGroup:
+    """With its new view, and with what became of a request."""
+    views, outcomes = part.views, part.outcomes
+    if view not in views[-1:]:
+        views = (*views, view)[-VIEWS_KEPT:]
+    if outcome is not None and outcome.request:
+        outcomes = (*outcomes, outcome)[-REQUESTS_KEPT:]
+    return replace(part, views=views, outcomes=outcomes)
+
+
+def _branches(view: SetView, servers: Iterable[ServerId]) -> list[Domain]:
+    """What is lost with these servers: all below the parent is below others too."""
+    gone = frozenset(servers)
+    return [each.id.server for each in view.members if each.id in gone and not each.parent]
+
+
+def _is_below(view: SetView, member: MemberId, absent: Iterable[ServerId] = ()) -> bool:
+    """Is this member's host below a server of the set, and not of an absent one? Of one cluster's set, one of
+    its hosts. Only that server knows which views counted the member."""
+    host = host_of(member.endpoint)
+    return any(
+        parent(host) == each.id.server if each.parent else inside(each.id.server, host)
+        for each in view.members
+        if each.id not in absent
+    )
+
+
+def _judged(
+    part: AgreedGroup, absent: Sequence[Domain] = (), *, floor: int = 0, may_begin: bool = False
+) -> AgreedGroup:
+    """May this side go on with its new view? Members behind servers that the change went on without do not
+    count: nobody asked them (H3). The first view of a group whose rule lets one side live is made on the side
+    of the scope's own server, of which there is one: `may_begin` (H5)."""
+    view, state = part.view, part.living
+    here = [each for each in view.ids if not any(inside(one, each.endpoint) for one in absent)]
+    if _is_exclusive(part.kind) and not state.members and not may_begin:
+        return replace(part, blocked="the server of its scope is not on this side")
+    if why := _standstill(part.kind, here, state):
+        part = replace(part, blocked=why)
+        # Those whom the change went on without may live with this very view.
+        return _with_attempts(part, [view]) if absent else part
+    fence = max([state.fence, floor, *[each.fence for each in state.attempts]]) + 1
+    return replace(part, living=LivingState(fence, rule_members(view)), blocked="")
+
+
+def _with_attempts(known: AgreedGroup, views: Iterable[AgreedView]) -> AgreedGroup:
+    """A view of nobody is no attempt: it lives on no side."""
+    for view in views:
+        if not (members := rule_members(view)):
+            continue
+        apart = tuple([replace(each, living=each.living.attempted(members)) for each in known.apart])
+        known = replace(known, living=known.living.attempted(members), apart=apart)
+    return known
+
+
+def _departed(part: AgreedGroup, gone: tuple[MemberId, ...]) -> AgreedGroup:
+    """These are on no side: they left, or their host says that they are dead. Rules do not ask for them."""
+    state = part.living
+    left = [Attempt(each.fence, _rest(each.members, gone)) for each in state.attempts]
+    attempts = tuple([each for each in left if each.members])
+    return replace(part, living=LivingState(state.fence, _rest(state.members, gone), attempts))
+
+
+def _rest(members: RuleMembers, gone: tuple[MemberId, ...]) -> RuleMembers:
+    return tuple([each for each in members if each.id not in gone])
+
+
+def _standstill(kind: GroupKind, here: Iterable[MemberId], state: LivingState) -> str:
+    """Why these must not go on; empty if they may, as the first that lived may."""
+    rules = rules_of(kind)
+    found = verdict(rules[0], here, state) if rules is not None and state.members else None
+    return "" if found is None or found.lives else found.why
+
+
+def _plain_outcomes(known: AgreedGroup) -> AgreedGroup:
+    """After a merge all servers keep the same."""
+    return replace(
+        known,
+        outcomes=tuple([replace(each, view=None) for each in known.outcomes]),
+        apart=tuple([_plain_outcomes(each) for each in known.apart]),
+    )
+
+
+def _after(view: AgreedView, change: GroupChange, pid: Pid) -> tuple[AgreedView, str]:
     """The view after a change; or the one that stands, and why it was not made."""
     verb, members = change.verb, change.members
-    if known is None:
-        return (AgreedView(attributes=change.data), "") if verb is GroupVerb.CREATE else (None, "NoSuchGroup")
-    view = known.view
     inside_now = [each for each in members if view.rank(each) is not None]
     match verb:
         case GroupVerb.CREATE:
@@ -229,11 +497,112 @@ def together(before: AgreedView, after: AgreedView) -> tuple[MemberId, ...]:
     return tuple([each for each in after.ids if each in stayed])
 
 
+# Parts of one group
+
+
+def rules_of(kind: GroupKind) -> tuple[Rule, Rule] | None:
+    """Survive and merge; none if one of them cannot be read."""
+    try:
+        return parse_rule(kind.survive or "any"), parse_rule(kind.merge or "any")
+    except BadInput:
+        return None
+
+
+def rule_members(view: AgreedView) -> RuleMembers:
+    return tuple([RuleMember(each.id, rule_attributes(each.attributes)) for each in view.members])
+
+
+def rule_attributes(data: bytes) -> tuple[tuple[str, str], ...]:
+    """Attributes that are a map of texts can be asked for in rules; others cannot."""
+    try:
+        return tuple(sorted(_decode_attributes(data).items())) if data else ()
+    except MsgspecError:
+        return ()
+
+
+_decode_attributes: Final = Decoder(dict[str, str]).decode
+
+
+def fold_parts(parts: Iterable[AgreedGroup], pid: Pid) -> AgreedGroup:
+    """Each part is united with the first that it may merge with, the most senior first; the rest stay apart.
+    An empty one is no side of anything: a cut and a heal do not disturb a group of one side (V-110)."""
+    order = sorted({part.view.id: part for part in parts}.values(), key=lambda part: _seniority(part.view))
+    filled = [part for part in order if part.view.members] or order[-1:]
+    emptied = [part for part in order if part not in filled]
+    kept: list[AgreedGroup] = []
+    for part in filled:
+        for place, each in enumerate(kept):
+            if _may_unite(each, part):
+                kept[place] = _united_group(each, part, pid)
+                break
+        else:
+            kept.append(part)
+    kept = [_with_lives(each, emptied) for each in kept]
+    kept[0] = _with_past(kept[0], emptied)
+    first, *rest = sorted(kept, key=lambda part: _seniority(part.view))
+    return replace(first, apart=tuple(rest[:APART_MAX]))
+
+
+def _with_lives(part: AgreedGroup, emptied: Sequence[AgreedGroup]) -> AgreedGroup:
+    """What lived last may have lived in a part that is empty now."""
+    living = united_state((part.living, *[each.living for each in emptied if each.kind == part.kind]))
+    if living == part.living:
+        return part
+    return replace(part, living=living, blocked=MET if _is_exclusive(part.kind) else part.blocked)
+
+
+def _is_exclusive(kind: GroupKind) -> bool:
+    rules = rules_of(kind)
+    return rules is not None and rules[0].exclusive == "yes"
+
+
+def _seniority(view: AgreedView) -> tuple[tuple[int, MemberId] | tuple[int], int, str]:
+    return view.members[0].gid if view.members else (2**63,), view.number, str(view.pid)
+
+
+def _may_unite(one: AgreedGroup, other: AgreedGroup) -> bool:
+    rules = rules_of(one.kind)
+    return (
+        one.kind == other.kind
+        and rules is not None
+        and len({*one.view.ids, *other.view.ids}) <= MEMBERS_MAX
+        and may_merge(rules[1], rule_members(one.view), rule_members(other.view))
+    )
+
+
+def _united_group(one: AgreedGroup, other: AgreedGroup, pid: Pid) -> AgreedGroup:
+    past = _with_past(one, [other])
+    has_merged = one.view.pid == pid and bool(one.view.parts)  # a third part: one new view, of all of them
+    views = past.views[:-1] if has_merged else past.views
+    view, living = united(one.view, other.view, pid), united_state((one.living, other.living))
+    if _is_exclusive(one.kind):
+        blocked = MET  # some may not have heard of the merge: the next change, which all acknowledge, ends it
+    else:
+        blocked = _standstill(one.kind, view.ids, living)
+    return replace(past, views=(*views, view)[-VIEWS_KEPT:], living=living, blocked=blocked)
+
+
+def _with_past(part: AgreedGroup, others: Iterable[AgreedGroup]) -> AgreedGroup:
+    """Its views and outcomes, and those of others: history branches, and meets again (V-096)."""
+    views, outcomes = part.views[:-1], part.outcomes
+    for other in others:
+        views += tuple([each for each in other.views if each not in part.views])
+        outcomes += tuple([each for each in other.outcomes if each not in part.outcomes])
+    by_number = sorted(views, key=lambda view: (view.number, view.revision, str(view.pid)))
+    in_order = sorted(outcomes, key=lambda outcome: outcome.request) if others else outcomes
+    return replace(
+        part,
+        views=(*by_number, part.view)[-VIEWS_KEPT:],
+        outcomes=tuple(in_order)[-REQUESTS_KEPT:],
+    )
+
+
 def united(one: AgreedView, other: AgreedView, pid: Pid) -> AgreedView:
-    """The view after two partitions of a group met: all who are in either, in order of seniority, with a
-    number above both (V-104, V-105). Attributes are those of the larger id."""
-    members = {each.id: each for each in (*other.members, *one.members)}
+    """The view after two parts of a group met: all who are in either, in order of seniority, with a number
+    above both (V-104, V-105). Its attributes are those of the senior part."""
+    older, younger = sorted((one, other), key=_seniority)
+    members = {each.id: each for each in (*younger.members, *older.members)}
     order = tuple(sorted(members.values(), key=lambda each: each.gid))
-    number = max(one.number, other.number) + 1
-    older = min(one, other, key=lambda view: view.members[0].gid if view.members else (view.number, ()))
-    return AgreedView(number, 0, pid, order, attributes=older.attributes)
+    number = max([view.number - bool(view.pid == pid and view.parts) for view in (one, other)]) + 1
+    parts = (*(older.parts if older.pid == pid and older.parts else (older.ids,)), younger.ids)
+    return AgreedView(number, 0, pid, order, attributes=older.attributes, parts=parts)

@@ -7,15 +7,28 @@
     server ── CoordinatorFailed ──▶ all ── CoordinatorFailed ──▶ all               election
     server ── Parted ──▶ one that it isolated
 
+    speaker ── Probe ──▶ speaker of another part ── Offer ──▶ speaker              re-forming
+    speaker ── Initiate of the merge ──▶ all of both ── Ack | Busy | Declined ──▶ speaker ...
+
 Each carries the sender's life, and whom it has isolated (V-091): evidence for who decides on a failure.
 """
 
 from enum import IntEnum
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from rostra.names import Domain
-from rostra.protocols.agreed.changes import CommitRecord, Number, Proposal, Round, Servers
+from rostra.protocols.agreed.changes import (
+    TRIED_MAX,
+    CommitRecord,
+    Number,
+    Proposal,
+    Round,
+    Servers,
+    SetPart,
+)
+from rostra.protocols.agreed.groups import CarriedGroups
 
 
 class SetMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
@@ -23,6 +36,7 @@ class SetMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
 
     set: Domain  # the domain whose children, and whose own server, are the set
     life: Number  # of the sender
+    view: Number  # its number at the sender; of a merge on which it is locked, the number that comes of it
     isolated: Servers  # by the sender, in its view
 
 
@@ -34,6 +48,7 @@ class Initiate(SetMessage, frozen=True, tag=192):
     last: CommitRecord | None = None  # what it follows, for a server that lacks this
     yielded: tuple[Round, ...] = ()  # withdrawn by their coordinators, as these said themselves
     cut: Servers = ()  # of a round after an election: who took no part in that
+    groups: CarriedGroups = ()  # of a merge: those of the other part, as of its base
 
 
 class Ack(SetMessage, frozen=True, tag=193):
@@ -42,14 +57,16 @@ class Ack(SetMessage, frozen=True, tag=193):
 
     round: Round
     released: tuple[Round, ...] = ()  # my own on this base, which I have withdrawn
+    tried: Annotated[tuple[Proposal, ...], Meta(max_length=TRIED_MAX)] = ()
+    """Others on this base that I acknowledged, and nobody withdrew: they may be committed elsewhere."""
 
 
 class Busy(SetMessage, frozen=True, tag=194):
-    """I am here, and follow another round."""
+    """I am here, and follow another round; or none, and wait for a merge that I offered."""
 
     refused: Round
-    holds: Proposal
-    round: Round
+    holds: Proposal | None = None
+    round: Round | None = None
 
 
 class Stale(SetMessage, frozen=True, tag=195):
@@ -98,6 +115,36 @@ class PartedFromSet(SetMessage, frozen=True, tag=200):
     """I have isolated you, or you are not in my view. Sent once, and to whom speaks to me nevertheless."""
 
 
+class Probe(SetMessage, frozen=True, tag=201):
+    """I speak for this part, and see a server that is not in it (V-103)."""
+
+    part: SetPart
+
+
+class Offer(SetMessage, frozen=True, tag=202):
+    """Answers the `Probe` of a part that is senior to ours: merge us. We start nothing until you do."""
+
+    part: SetPart
+    groups: CarriedGroups
+
+
+class Declined(SetMessage, frozen=True, tag=203):
+    """Not now: I cannot take part in this merge. Or, of no round: yours, which you offered."""
+
+    refused: Round | None = None
+
+
 AnySetMessage = (
-    Initiate | Ack | Busy | Stale | Yield | Commit | CoordinatorFailed | Collecting | PartedFromSet
+    Initiate
+    | Ack
+    | Busy
+    | Stale
+    | Yield
+    | Commit
+    | CoordinatorFailed
+    | Collecting
+    | PartedFromSet
+    | Probe
+    | Offer
+    | Declined
 )

@@ -39,7 +39,7 @@ from msgspec import Struct
 
 from rostra.errors import BadInput
 from rostra.names import Domain, inside
-from rostra.protocols.agreed.changes import MemberId
+from rostra.protocols.agreed.changes import MemberId, Number
 
 RULE_LENGTH_MAX: Final = 1_024
 RULE_DEPTH_MAX: Final = 32
@@ -224,14 +224,14 @@ def _count(of: RuleMembers, here: Present) -> int:
 class Attempt(Struct, frozen=True, array_like=True):
     """A view that was acknowledged here. Whether it came to be, this member does not know."""
 
-    fence: int
+    fence: Number
     members: RuleMembers
 
 
 class LivingState(Struct, frozen=True, array_like=True):
     """What a member knows of the living views of its group. Durable: it outlives servers."""
 
-    fence: int  # of the last living view: it grows with each of them, and a resource refuses smaller ones
+    fence: Number  # of the last living view: it grows with each of them, and a resource refuses smaller ones
     members: RuleMembers
     attempts: tuple[Attempt, ...] = ()
 

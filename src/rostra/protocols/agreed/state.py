@@ -8,20 +8,30 @@ Idle, Holding ┤                          │   ▲ ▲                        
                                      └ Yield: Holding                             │
                Locked ── its coordinator failed ──▶ Electing ──┬─ won: Coordinating, or
                                                                └─ one has committed: Commit
+
+Idle, Holding ── Probe of a senior part: Offer ──▶ Offering ── the merge's Initiate: Ack ──▶ Locked
 """
 
 from msgspec import Struct
 
+from rostra.core.effects import Instant
 from rostra.names import Domain
 from rostra.protocols.agreed.changes import (
     AnyChange,
     CommitRecord,
+    PartsMerged,
     Pid,
     Proposal,
     Round,
     ServerId,
+    ServerLeft,
+    ServersFailed,
+    SetMember,
+    SetPart,
     SetView,
+    merged_view,
 )
+from rostra.protocols.agreed.groups import CarriedGroups, GroupTable
 from rostra.protocols.agreed.messages import AgreementStatus
 
 NOBODY: frozenset[ServerId] = frozenset()
@@ -47,10 +57,11 @@ class Coordinating(Struct, frozen=True):
     busy: frozenset[ServerId] = NOBODY  # since we asked last: they live
     yielded: tuple[Round, ...] = ()  # of others, in our favour
     times: int = 0  # asked again
+    tried: tuple[Proposal, ...] = ()  # by those who acknowledged
 
 
 class Locked(Struct, frozen=True):
-    """We acknowledged, and wait for phase two."""
+    """We acknowledged, and wait for phase two. A merge has its groups in `SetState.carried`."""
 
     proposal: Proposal
     round: Round
@@ -85,7 +96,25 @@ class Electing(Struct, frozen=True):
         )
 
 
-Phase = Idle | Holding | Coordinating | Locked | Electing
+class Offering(Struct, frozen=True):
+    """We offered our part to a senior one. No lock: until its merge comes, we start nothing, and let nobody
+    change a group."""
+
+    to: ServerId
+
+
+Phase = Idle | Holding | Coordinating | Locked | Electing | Offering
+
+
+class PartOffer(Struct, frozen=True):
+    """A part that is to merge into ours, and its groups."""
+
+    part: SetPart
+    groups: CarriedGroups = ()
+
+    @property
+    def speaker(self) -> ServerId:
+        return self.part.view.servers[0]
 
 
 class Remembered(Struct, frozen=True):
@@ -116,7 +145,38 @@ class SetState(Struct, frozen=True):
     queue: tuple[QueuedChange, ...] = ()
     count: int = 0  # of our proposals
     withdrawn: tuple[Round, ...] = ()  # our own, on this base
+    tried: tuple[Proposal, ...] = ()  # acknowledged on this base and not withdrawn, if rules ask for it
     linked: frozenset[Domain] = frozenset()
+    table: GroupTable = GroupTable()  # what our commits made of groups
+    offers: tuple[PartOffer, ...] = ()  # of junior parts, to us as the speaker of ours
+    carried: CarriedGroups = ()  # of the other part of the merge on which we are locked
+    merged: int = 0  # the number of the view that the last merge made
+    over: tuple[Pid, ...] = ()  # merges that will not be: called off, or declined by us
+    probes: bool = False  # the timer for the next probe runs
+    apart_since: Instant | None = None  # we lost servers, and have met none since
+    gave_up: str = ""  # our name since then, as a set of its own
+
+    @property
+    def merging(self) -> SetView | None:
+        """What comes of the merge on which we are locked."""
+        lock = self.lock
+        if lock is None or not isinstance(lock[0].change, PartsMerged):
+            return None
+        return merged_view(lock[0].change.parts, lock[0].pid)
+
+    @property
+    def electorate(self) -> tuple[ServerId, ...]:
+        """Who takes part in the change on which we are locked, in order of seniority: of a merge, all servers
+        of its parts."""
+        return (self.merging or self.view).servers
+
+    @property
+    def number(self) -> int:
+        return (self.merging or self.view).number
+
+    @property
+    def part(self) -> SetPart:
+        return SetPart(self.view, self.slot, self.base)
 
     @property
     def rank(self) -> int:
@@ -133,3 +193,33 @@ class SetState(Struct, frozen=True):
 def founded(me: ServerId, members: SetView) -> SetState:
     """A set as it begins, at one of its founders."""
     return SetState(me, members, slot=0, base=members.pid)
+
+
+def alone(me: ServerId, *, place: int = 0, parent: bool = False) -> SetState:
+    """A server that started: a set of itself alone, until it meets others."""
+    view = SetView(0, Pid(me, 0), (SetMember(me, 0, place, parent),))
+    return SetState(me, view, slot=0, base=view.pid, count=1)
+
+
+def deadline(phase: Phase) -> tuple[object, ...]:
+    """What a wait is for: while this stays the same, the timer runs on."""
+    match phase:
+        case Holding(behind):
+            return Holding, behind
+        case Coordinating(round=round, times=times) | Locked(round=round, times=times):
+            return type(phase), round, times
+        case Electing(round=round, times=times):
+            return Electing, round, times
+        case Offering(to):
+            return Offering, to
+    return (Idle,)
+
+
+def concerns_us(proposal: Proposal, state: SetState) -> bool:
+    """May we agree to it? Not to our own removal, nor to a proposal that makes no sense in our view."""
+    match proposal.change:
+        case ServersFailed(failed):
+            return bool(failed) and state.me not in failed and set(failed) < set(state.view.servers)
+        case ServerLeft(server):
+            return server in state.view.servers
+    return True

@@ -24,7 +24,10 @@ from typing import Any, Final, NamedTuple
 
 from rostra.core.effects import Answer, Asked, Effect, EndpointGone, Event, FellBehind, Ignored, Tell
 from rostra.errors import NotAllowed, NotAvailable, RostraError, Unreachable
+from rostra.groups.kinds import DeliveryKind, GroupKind, MembershipKind
 from rostra.names import Domain, Endpoint, Group, incarnation_of, name_of, parent
+from rostra.protocols.agreed.events import AgreedJoinAsked, AgreedLeaveAsked
+from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
 from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.detect.programs import (
     ProgramClosed,
@@ -351,6 +354,8 @@ class FrontCore:
             result = Inspected(self.port.inspected(result.document, after))
         elif type(request) is Close and type(result) is Done:
             self._forget(session, endpoint)
+        elif type(request) is LeaveAgreed or (type(request) is JoinAgreed and type(result) is Denied):
+            session.parted(endpoint, request.group)
         session.answer(token, result)
 
     def deliver(self, deliver: Deliver) -> None:
@@ -446,6 +451,30 @@ class FrontCore:
         self.join_soon(
             session, JoinAsked(endpoint, our_token, group, luck, enter.role, enter.slow, enter.meta), ask
         )
+
+    def join_agreed(
+        self, session: ProgramSession, token: int, endpoint: Endpoint, join: JoinAgreed, *, is_new: bool
+    ) -> None:
+        """Views come in the order of what is said in groups, so it is paused like one that speaks."""
+        if join.delivery is not DeliveryKind.NONE:
+            refusal = denied(
+                NotAvailable(
+                    f'membership="agreed" with delivery="{join.delivery.value}" comes with a later version',
+                    fix='until then: delivery="none"',
+                )
+            )
+            self.settled(session, endpoint, join, refusal, is_new=is_new)
+            session.answer(token, refusal)
+            return
+        kind = GroupKind(MembershipKind.AGREED, join.delivery, survive=join.survive)
+        session.reads_views(endpoint, join.group)
+        our_token = session.expect(token, endpoint, join, is_new)
+        self.port.step(AgreedJoinAsked(endpoint, our_token, join.group, kind, join.create, join.meta))
+
+    def leave_agreed(
+        self, session: ProgramSession, token: int, endpoint: Endpoint, leave: LeaveAgreed
+    ) -> None:
+        self.port.step(AgreedLeaveAsked(endpoint, session.expect(token, endpoint, leave), leave.group))
 
     def has_no_time(self) -> bool:
         """Has this turn no time for what more programs ask? It is looked at now and then."""

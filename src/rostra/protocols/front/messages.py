@@ -17,6 +17,7 @@ from msgspec import Meta, Struct
 from rostra.errors import RostraError
 from rostra.names import Group
 from rostra.names.checks import Moment, Natural
+from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
 from rostra.protocols.fifo.requests import Enter, Exit
 from rostra.protocols.relaxed.requests import AnyAnswer, AnyNotice, Denied, denied
 from rostra.protocols.relaxed.requests import AnyRequest as AnyResolveRequest
@@ -26,7 +27,7 @@ NO_ENDPOINT: Final = 0
 SUBMIT_MESSAGES_MAX: Final = 65_536
 """In one block."""
 
-AnyRequest = AnyResolveRequest | Enter | Exit
+AnyRequest = AnyResolveRequest | Enter | Exit | JoinAgreed | LeaveAgreed
 
 
 class ProgramFrame(Struct, frozen=True, array_like=True, tag_field="kind"):

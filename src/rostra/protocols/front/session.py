@@ -22,6 +22,7 @@ from msgspec import Struct
 from rostra.core.effects import Asked
 from rostra.errors import BadInput, Unreachable
 from rostra.names import Endpoint, Group
+from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
 from rostra.protocols.detect.programs import ProgramEvidence
 from rostra.protocols.fifo.events import LeaveAsked, Paused, Resumed, Submitted
 from rostra.protocols.fifo.requests import Enter, Exit
@@ -77,7 +78,7 @@ RECORD_BYTES: Final = 256
 TOKEN_BITS: Final = 40
 TOKEN_MASK: Final = (1 << TOKEN_BITS) - 1
 
-_NEW_WORK: Final = (Open, Join, Watch, SetOnline, Enter)
+_NEW_WORK: Final = (Open, Join, Watch, SetOnline, Enter, JoinAgreed)
 """What an agent that is shutting down refuses."""
 
 _STORED: Final = (Open, Register, Unregister)
@@ -86,7 +87,7 @@ _STORED: Final = (Open, Register, Unregister)
 _ADMINISTRATION: Final = (Register, Unregister, Inspect, Recall)
 """What a program over TCP may ask only if it has shown a token."""
 
-_SPOKEN: Final = (Enter, Exit)
+_SPOKEN: Final = (Enter, Exit, JoinAgreed, LeaveAgreed)
 
 _WORDS: Final = frozenset({Reading, BadAsk, Pong, Goodbye})
 
@@ -441,6 +442,10 @@ class ProgramSession:
         elif type(request) is Exit:
             self.link.left(request.group)
             front.port.step(LeaveAsked(endpoint, self.expect(token, endpoint, request), request.group))
+        elif type(request) is JoinAgreed:
+            front.join_agreed(self, token, endpoint, request, is_new=is_new)
+        elif type(request) is LeaveAgreed:
+            front.leave_agreed(self, token, endpoint, request)
         elif type(request) is Join and (refusal := front.is_spoken_in(request.group)) is not None:
             front.settled(self, endpoint, request, refusal, is_new=is_new)
             self.answer(token, refusal)
@@ -481,6 +486,12 @@ class ProgramSession:
     def enters(self, endpoint: Endpoint, group: Group) -> None:
         self._unread[endpoint, group] = False
         self.link.enters()
+        if self._reader.is_full:
+            self._port.step_soon(Paused(endpoint, group))
+
+    def reads_views(self, endpoint: Endpoint, group: Group) -> None:
+        """It is told views of this group: none while it does not read."""
+        self._unread.setdefault((endpoint, group), False)
         if self._reader.is_full:
             self._port.step_soon(Paused(endpoint, group))
 
@@ -553,8 +564,20 @@ def _joins(item: Any) -> bool:
     return type(item) is Ask and type(item.request) in (Join, Enter)
 
 
-HOLDS: Final[dict[type, str]] = {Join: "in", Enter: "in", Watch: "watches", WatchLife: "lives"}
-GIVES_BACK: Final[dict[type, str]] = {Leave: "in", Exit: "in", Unwatch: "watches", UnwatchLife: "lives"}
+HOLDS: Final[dict[type, str]] = {
+    Join: "in",
+    Enter: "in",
+    JoinAgreed: "in",
+    Watch: "watches",
+    WatchLife: "lives",
+}
+GIVES_BACK: Final[dict[type, str]] = {
+    Leave: "in",
+    Exit: "in",
+    LeaveAgreed: "in",
+    Unwatch: "watches",
+    UnwatchLife: "lives",
+}
 
 
 def holding(request: Any) -> Holding:

@@ -16,6 +16,7 @@ from rostra.sim.explore.election import Election, ElectionBounds
 from rostra.sim.explore.links import LinksBounds, LinksModel
 from rostra.sim.explore.living import LivingBounds, LivingModel
 from rostra.sim.explore.model import Model, SearchBounds
+from rostra.sim.explore.reform import ReformBounds, ReformModel
 
 MODELS: Final[Mapping[str, tuple[type[Any], type[SearchBounds]]]] = {
     kind.name: (kind, bounds)
@@ -24,6 +25,7 @@ MODELS: Final[Mapping[str, tuple[type[Any], type[SearchBounds]]]] = {
         (LinksModel, LinksBounds),
         (SetModel, SetBounds),
         (LivingModel, LivingBounds),
+        (ReformModel, ReformBounds),
     )
 }
 

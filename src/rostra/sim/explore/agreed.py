@@ -24,14 +24,14 @@ And when nothing is under way and no server waits for anything:
 - Every change that a living server knew of is committed (V-122).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any, ClassVar, Final, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from rostra.core.effects import Effect, Event, LinkDown, Received, Send, TimerFired
+from rostra.core.effects import Effect, Event, LinkDown, LinkUp, Received, Send, TimerFired
 from rostra.errors import BadInput
 from rostra.groups.members import Because
 from rostra.names import Domain, Endpoint, Group
@@ -40,10 +40,12 @@ from rostra.protocols.agreed.changes import (
     GroupChange,
     GroupVerb,
     MemberId,
+    PartsMerged,
     Pid,
     ServerId,
     SetMember,
     SetView,
+    follows,
 )
 from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.agreed.core import SetCore
@@ -57,13 +59,14 @@ from rostra.protocols.agreed.state import (
     Locked,
     Remembered,
     SetState,
+    alone,
     founded,
 )
 from rostra.sim.explore.model import Numbers, SearchBounds, Words, shown
 
 NAMES: Final = "abcde"
 SET: Final = Domain("eu")
-CONFIG: Final = AgreedConfig(retries=1)
+CONFIG: Final = AgreedConfig(retries=1, reform_s=0.0)
 CHANGES: Final = tuple(
     [
         GroupChange(Group("chess", SET), verb, (MemberId(Endpoint(f"eu.x.h1/{name}#1"), (1, 1)),), name)
@@ -147,7 +150,7 @@ class SkipsInitiate(SetCore):
                 for each in self._out
                 if not (isinstance(each, Send) and isinstance(each.message, Initiate))
             ]
-            self._commit(mine.proposal, mine.round, ())
+            self._commit(mine.proposal, mine.round)
 
 
 class ObeysGossip(SetCore):
@@ -176,9 +179,11 @@ class AnswersBeforeIsolating(SetCore):
 
 
 class SetModel:
-    name: ClassVar = "set"
-    about: ClassVar = "servers agree on changes, crash, lose messages and lose sight of each other"
-    plants: ClassVar = {
+    config: ClassVar = CONFIG
+    changes: ClassVar = CHANGES
+    name: ClassVar[str] = "set"
+    about: ClassVar[str] = "servers agree on changes, crash, lose messages and lose sight of each other"
+    plants: ClassVar[Mapping[str, str]] = {
         "silent-switch": "a server that acknowledged follows a change of higher priority (TV1)",
         "no-second-ask": "a commit that did not come means that the coordinator failed (TV3)",
         "skip-initiate": "the winner of an election commits at once",
@@ -195,19 +200,22 @@ class SetModel:
         "forget-released": ForgetsReleased,
     }
 
+    _faults: ClassVar[tuple[str, ...]] = ("crashes", "suspicions", "losses", "haste")
+
     def __init__(self, bounds: SetBounds | None = None, plant: str | None = None) -> None:
         self.bounds: SetBounds = bounds or SetBounds()
         self.plant = plant
         count = self.bounds.servers
         if not 2 <= count <= len(NAMES):
             raise BadInput(f"servers is {count}", fix=f"from 2 to {len(NAMES)}")
-        if self.bounds.changes > min(count, len(CHANGES)):
-            raise BadInput(f"changes is {self.bounds.changes}", fix=f"at most {min(count, len(CHANGES))}")
+        if self.bounds.changes > min(count, len(self.changes)):
+            raise BadInput(
+                f"changes is {self.bounds.changes}", fix=f"at most {min(count, len(self.changes))}"
+            )
         self.names = tuple([Domain(name) for name in NAMES[:count]])
         self.ids = tuple([ServerId(name, 1) for name in self.names])
         self._core = self._kinds.get(plant or "", SetCore)
         self._limits: dict[str, int] = asdict(self.bounds)
-        self._faults = ("crashes", "suspicions", "losses", "haste")
         self._numbers = Numbers()
         self._closed = self._numbers.of(None)
         self._empty = self._numbers.of(SetLane())
@@ -221,19 +229,26 @@ class SetModel:
     # The model
 
     def initial(self) -> tuple[int, ...]:
+        return self._world([range(len(self.ids))])
+
+    def _world(self, parts: Sequence[Sequence[int]]) -> tuple[int, ...]:
+        """As it begins: sets of these servers, which are linked within each. One alone has just started."""
         number, ids = self._numbers.of, self.ids
-        members = tuple([SetMember(each, 0, place) for place, each in enumerate(ids)])
-        view = SetView(1, Pid(ServerId(SET, 1), 0), members)
-        nodes = []
-        for each in ids:
-            state = replace(founded(each, view), linked=frozenset(self.names) - {each.server})
-            nodes.append(number(SetNode(state)))
+        nodes, part_of = [], {}
+        for some in parts:
+            members = tuple([SetMember(ids[each], 0, each) for each in some])
+            view = SetView(1, Pid(ServerId(SET, 1), some[0]), members)
+            for each in some:
+                state = alone(ids[each], place=each) if len(some) == 1 else founded(ids[each], view)
+                linked = frozenset([self.names[other] for other in some if other != each])
+                nodes.append(number(SetNode(replace(state, linked=linked))))
+                part_of[each] = some
         lanes = [
-            self._closed if to == sender else self._empty
+            self._closed if to == sender or sender not in part_of[to] else self._empty
             for to in range(len(ids))
             for sender in range(len(ids))
         ]
-        return (*nodes, *lanes, number((0,) * 4), number(frozenset()), number(()))
+        return (*nodes, *lanes, number((0,) * len(self._faults)), number(frozenset()), number(()))
 
     def actions(self, state: tuple[int, ...]) -> list[SetAct]:
         found: list[SetAct] = []
@@ -332,6 +347,10 @@ class SetModel:
                     world[self._lane[node][peer]] = self._closed
                     self._end(world, peer, node)
                 return tuple(world), node, None
+        return self._stepped_world(world, node, stepped), node, stepped
+
+    def _stepped_world(self, world: list[int], node: int, stepped: SetStepped) -> tuple[int, ...]:
+        numbers = self._numbers
         world[node] = stepped.node
         for to, message in stepped.sends:
             place = self._lane[to][node]
@@ -341,7 +360,7 @@ class SetModel:
         trouble = [*stepped.failed, *self._broken_by(world, node, stepped)]
         if trouble:
             world[self._trouble] = numbers.of(tuple(trouble))
-        return tuple(world), node, stepped
+        return tuple(world)
 
     def _end(self, world: list[int], at: int, left: int) -> None:
         place = self._lane[at][left]
@@ -371,7 +390,7 @@ class SetModel:
     def _step_anew(self, node: int, number: int, what: int | str, *about: int | str) -> SetStepped:
         numbers, me, before = self._numbers, self.names[node], self._numbers[number]
         asked = before.asked
-        core = self._core(SET, before.state, CONFIG)
+        core = self._core(SET, before.state, self.config)
         event: Event
         match what, about:
             case "received", (int(peer), int(message)):
@@ -381,7 +400,11 @@ class SetModel:
             case "asked", _:
                 change = self._next_change(node, before)
                 assert change is not None
-                event, asked = ChangeAsked(CHANGES[change]), (*asked, change)
+                event, asked = ChangeAsked(self.changes[change]), (*asked, change)
+            case "up", (int(peer),):
+                event = LinkUp(self.names[peer], 1)
+            case "probed", _:
+                event = TimerFired(core.probe_timer)
             case _:
                 event = TimerFired(core.timer)
         try:
@@ -392,8 +415,12 @@ class SetModel:
         known = before.open | _known(core.state)
         for effect in effects:
             match effect:
-                case SetCommitted(record):
-                    successors.append((record.proposal.base, record.proposal.pid))
+                case SetCommitted(record, view):
+                    base = follows(record.proposal, core.state.me)
+                    if isinstance(record.proposal.change, PartsMerged):  # among these all begins anew
+                        successors = []
+                        parted = parted.difference(view.servers) | core.state.isolated
+                    successors.append((base, record.proposal.pid))
                     known -= _requests([record.proposal.change])
                 case ServerIsolated(server):
                     parted.add(server)

@@ -1,0 +1,619 @@
+"""The members of one host in groups of agreed membership: a service beside the host's agent.
+
+    program ── AgreedJoinAsked ──▶ claim the kind, enter the directory ──▶ MemberAsked ──▶ core-set
+    program ◀── Done ◀── MemberAnswer ◀── core-set
+    programs ◀── MemberView, MemberBlocked ◀── ViewTold ◀── core-set       one message for all members here
+
+    StayLooking ── create=False: has it members? ──▶ StayClaiming ── JoinClaimed: Done ──▶ StayAsking
+                                                                                              │
+    gone ◀── leave, crash, Excluded ── StayInside ◀── MemberAnswer, or a view with it in ─────┘
+
+Members run nothing, and this service agrees on nothing: it carries requests up and views down. While its link
+to the cluster's server is down no view can be agreed for this host, and its members are blocked. When the
+link is back it sends all that it holds (`HostHolds`), from which a server restores state that it lost.
+
+A program that does not read is told nothing until it does; one that misses more than `VIEWS_WAITING_MAX`
+views is excluded (V-097). Views that were committed at once reach a group with fences as one: the last.
+
+Where we differ from the paper, and why: members of a host that was given up and comes back are the same
+members, and come last; the paper gives them new incarnations (V-012). Programs would have to open new
+endpoints for a cable that was pulled for a moment.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Final
+
+from msgspec import Struct, field
+
+from rostra.core.effects import (
+    Answer,
+    Asked,
+    CancelTimer,
+    Effect,
+    EndpointGone,
+    Event,
+    Ignored,
+    Instant,
+    LinkDown,
+    LinkMoved,
+    LinkUp,
+    Received,
+    Send,
+    SetTimer,
+    Tell,
+    TimerFired,
+    TimerKey,
+)
+from rostra.core.stack import Service, ServiceName
+from rostra.errors import (
+    BY_CODE,
+    AlreadyMember,
+    BadInput,
+    NoSuchGroup,
+    NotAllowed,
+    NotAvailable,
+    NotMember,
+    Refused,
+    RostraError,
+    TooLarge,
+    Unreachable,
+)
+from rostra.groups.kinds import GroupKind, MembershipKind
+from rostra.names import Domain, Endpoint, Group, depth, inside, labels, parent
+from rostra.protocols.agreed.branch import (
+    BranchCut,
+    HoldingsAsked,
+    HostHolds,
+    HostQuestion,
+    MemberAnswer,
+    MemberAsked,
+    ViewTaken,
+    ViewTold,
+)
+from rostra.protocols.agreed.changes import GroupVerb, MemberId
+from rostra.protocols.agreed.config import ASK_AGAIN_S, ASK_TIMES_MAX, VIEWS_WAITING_MAX
+from rostra.protocols.agreed.events import AgreedJoinAsked, AgreedLeaveAsked
+from rostra.protocols.agreed.groups import META_BYTES_MAX, AgreedMember, AgreedView
+from rostra.protocols.agreed.living import check_survive, is_exclusive
+from rostra.protocols.agreed.requests import MemberBlocked, MemberView
+from rostra.protocols.claims.agent import CLAIM_AGENT, JoinClaimed
+from rostra.protocols.fifo.events import Deliver, Excluded, Item, Paused, Resumed
+from rostra.protocols.relaxed.local import AGENT, LocalServer
+from rostra.protocols.relaxed.requests import (
+    Absolute,
+    Close,
+    Denied,
+    Done,
+    Join,
+    Leave,
+    PutOut,
+    Resolve,
+    denied,
+)
+
+AGREED_AGENT: ServiceName["AgreedAgent"] = ServiceName("agreed agent")
+
+AGAIN: Final[TimerKey] = ("agreed", "", "again")
+
+FIRST_TOKEN: Final = -(1 << 62)
+"""Our own questions to other services have tokens below this; no other service has such."""
+
+
+# How a member stands
+
+
+class StayLooking(Struct, frozen=True):
+    """Does the group exist?"""
+
+    event: AgreedJoinAsked
+
+
+class StayClaiming(Struct, frozen=True):
+    """Is it of this kind? The directory lists the member as soon as it is."""
+
+    event: AgreedJoinAsked
+
+
+class StayAsking(Struct, frozen=True):
+    """It waits for the view that it joins in."""
+
+    event: AgreedJoinAsked
+    id: MemberId
+
+
+class StayInside(Struct, frozen=True):
+    id: MemberId
+    meta: bytes
+
+
+Stage = StayLooking | StayClaiming | StayAsking | StayInside
+
+
+class HostMember(Struct, eq=False):
+    stage: Stage
+    paused: bool = False
+    knows: bool = False  # it was given a whole list, and what came after
+    waiting: deque[Item] = field(default_factory=deque)  # items, while it does not read
+
+
+class HostGroup(Struct, eq=False):
+    kind: GroupKind
+    members: dict[Endpoint, HostMember] = field(default_factory=dict)
+    view: AgreedView | None = None  # the last one
+    fence: int = 0  # of the last view that lived
+    lived: tuple[MemberId, ...] = ()  # and its members
+    blocked: str = ""  # why, if it is
+
+
+class HostAsked(Struct, eq=False):
+    """A question that is not answered yet."""
+
+    message: MemberAsked | HostHolds
+    times: int = 0
+
+
+class AgreedAgent(Service):
+    name = AGREED_AGENT
+    takes = (
+        *(AgreedJoinAsked, AgreedLeaveAsked, EndpointGone, Close, Paused, Resumed),
+        *(MemberAnswer, ViewTold, BranchCut, HoldingsAsked, LinkUp, LinkDown, LinkMoved),
+    )
+
+    def __init__(self, host: Domain) -> None:
+        self.host = host
+        self.groups: dict[Group, HostGroup] = {}
+        self.asked: dict[int, HostAsked] = {}  # by number
+        self.up = False  # the link to the server
+        self._server = parent(host)
+        self._number = 0
+        self._token = FIRST_TOKEN
+        self._own: dict[int, tuple[Group, Endpoint] | None] = {}  # what we asked other services, and for whom
+        self._waits = False  # for AGAIN
+
+    @property
+    def _agent(self) -> LocalServer:
+        return self.stack[AGENT]
+
+    def step(self, now: Instant, event: Event) -> list[Effect]:
+        out: list[Effect] = []
+        match event:
+            case AgreedJoinAsked():
+                try:
+                    self._join(now, event, out)
+                except (BadInput, Refused, NotAvailable, Unreachable) as refusal:
+                    out.append(Answer(event.token, denied(refusal)))
+            case AgreedLeaveAsked(me, token, group):
+                member = self._find(group, me)
+                if member is None or not isinstance(member.stage, StayInside):
+                    refusal_ = NotMember(f"{me} is not in {group}", fix="join it first")
+                    out.append(Answer(token, denied(refusal_)))
+                else:
+                    self._ask_out(group, [member.stage.id], GroupVerb.LEAVE, out)
+                    self._drop(now, group, me, out)
+                    out.append(Answer(token, Done()))
+            case EndpointGone(me):
+                self._gone(me, GroupVerb.FAIL, out)
+            case Asked(me):  # to close it
+                self._gone(me, GroupVerb.LEAVE, out)
+            case Paused(me, group) | Resumed(me, group):
+                self._reads(group, me, isinstance(event, Resumed), out)
+            case Received(sender, message):
+                if sender != self._server:
+                    out.append(Ignored(type(message).__name__, "not a neighbour"))
+                else:
+                    self._received(now, message, out)
+            case TimerFired(timer) if timer == AGAIN:
+                self._waits = False
+                self._again(now, out)
+            case LinkUp(peer) | LinkMoved(peer) if peer == self._server:
+                self.up = True
+                self._tell_holdings(out)
+            case LinkDown(peer) if peer == self._server:
+                self.up = False
+                for group in sorted(self.groups):
+                    self._block(group, f"{self._server} is out of sight", out)
+            case LinkUp() | LinkMoved() | LinkDown():
+                pass  # the relaxed service says what it ignores
+            case _:
+                out.append(Ignored(type(event).__name__, "nothing waits for it"))
+        self._wait(out)
+        return out
+
+    def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
+        """Answers to our own questions; and members that another service put out."""
+        if not self._own and not self.groups:
+            return effects
+        rest: list[Effect] = []
+        for effect in effects:
+            if type(effect) is Answer and effect.token in self._own:
+                about = self._own.pop(effect.token)
+                if about is not None:
+                    self._answered_us(now, *about, effect.result, rest)
+                continue
+            rest.append(effect)
+            if type(effect) is Tell and type(effect.notice) is PutOut:
+                notice = effect.notice
+                for me in effect.endpoints:
+                    member = self._find(notice.group, me)
+                    if member is not None:
+                        self._exclude(now, notice.group, me, notice.refusal.what, rest)
+        self._wait(rest)
+        return rest
+
+    # Joining
+
+    def _join(self, now: Instant, event: AgreedJoinAsked, out: list[Effect]) -> None:
+        group, me, kind = event.group, event.endpoint, event.group_kind
+        if me not in self._agent.endpoints:
+            raise BadInput(f"no endpoint {me} is open on {self.host}", fix="open it first")
+        self._agent.check_may_join(group)
+        check_survive(kind.survive)
+        if len(event.meta) > META_BYTES_MAX:
+            raise TooLarge(f"an attachment of {len(event.meta)} bytes", fix=f"at most {META_BYTES_MAX}")
+        if self._find(group, me) is not None or group in self._agent.endpoints[me].groups:
+            raise AlreadyMember(f"{me} is in {group} already", fix="leave it first")
+        if group.scope == self.host:
+            raise NotAllowed(
+                f'{group} is a group of one host, and those have no membership="agreed"',
+                fix=f"choose a wider scope: {parent(group.scope)}",
+            )
+        known = self.groups.get(group)
+        if known is not None and known.kind != kind:
+            raise NotAllowed(f"{group} is {_described(known.kind)}", fix="join it so, or choose another name")
+        if not self.up:
+            raise Unreachable(
+                f"{self.host} is cut off from {self._server}, and no view can be agreed",
+                fix="ask again when it is back",
+            )
+        member = HostMember(StayClaiming(event) if event.create else StayLooking(event))
+        self.groups.setdefault(group, HostGroup(kind)).members[me] = member
+        if event.create:
+            self._claim(now, event, out)
+        else:
+            self._call(
+                now, AGENT, Asked(me, self._own_token(group, me), Resolve(group.name, group.scope)), out
+            )
+
+    def _claim(self, now: Instant, event: AgreedJoinAsked, out: list[Effect]) -> None:
+        """The kind; and with it the place in the directory, where no notices are wanted (D7)."""
+        join = Join(event.group, online=False, meta=event.meta, group_kind=event.group_kind)
+        token = self._own_token(event.group, event.endpoint)
+        self._call(now, CLAIM_AGENT, JoinClaimed(event.endpoint, token, join), out)
+
+    def _answered_us(
+        self, now: Instant, group: Group, me: Endpoint, result: object, out: list[Effect]
+    ) -> None:
+        member = self._find(group, me)
+        if member is None:
+            return
+        match member.stage, result:
+            case StayLooking(event), Absolute(members=members):
+                if not any(each.kind is not None and _is_agreed(each.kind) for each in members):
+                    missing = NoSuchGroup(
+                        f"there is no agreed group {group}", fix="join it with create=True to make it"
+                    )
+                    self._refuse(event, denied(missing), out)
+                else:
+                    member.stage = StayClaiming(event)
+                    self._claim(now, event, out)
+            case ((StayLooking(event) | StayClaiming(event)), Denied() as refusal):
+                self._refuse(event, refusal, out)
+            case StayClaiming(event), _:
+                stamp = self._agent.groups[group].members[me].stamp
+                id = MemberId(me, stamp)
+                member.stage = StayAsking(event, id)
+                joining = AgreedMember(id, 0, event.meta)
+                self._ask(group, GroupVerb.JOIN, (joining,), event.group_kind, out)
+
+    def _refuse(self, event: AgreedJoinAsked, refusal: Denied, out: list[Effect]) -> None:
+        self._forget(event.group, event.endpoint)
+        out.append(Answer(event.token, refusal))
+
+    def _answered(self, now: Instant, answer: MemberAnswer, out: list[Effect]) -> None:
+        asked = self.asked.get(answer.question.number)
+        if asked is None or answer.question != asked.message.question or answer.group != asked.message.group:
+            out.append(Ignored("MemberAnswer", "late reply"))
+            return
+        if answer.code == Unreachable.code and not isinstance(asked.message, MemberAsked):
+            return  # asked again
+        del self.asked[answer.question.number]
+        if not isinstance(asked.message, MemberAsked) or asked.message.verb is not GroupVerb.JOIN:
+            return
+        for each in asked.message.members:
+            member = self._find(answer.group, each.id.endpoint)
+            if member is None or not isinstance(member.stage, StayAsking) or member.stage.id != each.id:
+                continue
+            event = member.stage.event
+            if answer.code:
+                error = BY_CODE.get(answer.code, Refused)
+                self._take_back(now, event, error(answer.why or f"{answer.group} refused it"), out)
+            else:
+                member.stage = StayInside(each.id, event.meta)
+                out.append(Answer(event.token, Done()))
+
+    def _take_back(
+        self, now: Instant, event: AgreedJoinAsked, refusal: RostraError, out: list[Effect]
+    ) -> None:
+        self._drop(now, event.group, event.endpoint, out)
+        out.append(Answer(event.token, denied(refusal)))
+
+    # Leaving
+
+    def _gone(self, me: Endpoint, verb: GroupVerb, out: list[Effect]) -> None:
+        """Its program has closed it, or died. The directory hears of it by itself."""
+        for group in [group for group, each in self.groups.items() if me in each.members]:
+            stage = self.groups[group].members[me].stage
+            if isinstance(stage, StayAsking | StayInside):
+                self._ask_out(group, [stage.id], verb, out)
+            self._forget(group, me)
+        for token in [token for token, about in self._own.items() if about is not None and about[1] == me]:
+            del self._own[token]
+
+    def _ask_out(self, group: Group, ids: list[MemberId], verb: GroupVerb, out: list[Effect]) -> None:
+        """While the link is down this is not asked: what we hold then says it."""
+        if self.up:
+            members = tuple([AgreedMember(id, 0) for id in ids])
+            self._ask(group, verb, members, self.groups[group].kind, out)
+
+    def _drop(self, now: Instant, group: Group, me: Endpoint, out: list[Effect]) -> None:
+        """Out of our list, and out of the directory."""
+        self._forget(group, me)
+        presence = self._agent.endpoints.get(me)
+        if presence is not None and group in presence.groups:
+            self._token -= 1
+            self._own[self._token] = None
+            self._call(now, AGENT, Asked(me, self._token, Leave(group)), out)
+
+    def _forget(self, group: Group, me: Endpoint) -> None:
+        known = self.groups[group]
+        for number, asked in list(self.asked.items()):
+            message = asked.message
+            joins = isinstance(message, MemberAsked) and message.verb is GroupVerb.JOIN
+            if joins and message.group == group and any(each.id.endpoint == me for each in message.members):
+                del self.asked[number]
+        known.members.pop(me, None)
+        if not known.members:
+            del self.groups[group]
+
+    def _exclude(self, now: Instant, group: Group, me: Endpoint, why: str, out: list[Effect]) -> None:
+        """The group goes on without it, which it is told."""
+        stage = self.groups[group].members[me].stage
+        if isinstance(stage, StayInside):
+            self._ask_out(group, [stage.id], GroupVerb.LEAVE, out)
+            self._drop(now, group, me, out)
+            out.append(Deliver(me, group, Excluded(why)))
+        elif isinstance(stage, StayAsking):
+            self._take_back(now, stage.event, NotAllowed(why), out)
+
+    # What the core-set says
+
+    def _received(self, now: Instant, message: object, out: list[Effect]) -> None:
+        match message:
+            case MemberAnswer():
+                self._answered(now, message, out)
+            case ViewTold():
+                self._told(now, message, out)
+            case BranchCut(domain):
+                for group in sorted(self.groups):
+                    core = _core_server(group, self.host)
+                    if core != domain and inside(core, domain):
+                        self._block(group, f"{domain} cannot reach {parent(domain)}", out)
+            case HoldingsAsked():
+                self._tell_holdings(out)
+
+    def _told(self, now: Instant, told: ViewTold, out: list[Effect]) -> None:
+        known = self.groups.get(told.group)
+        if known is None or self.host not in told.hosts:
+            out.append(Ignored("ViewTold", "no member"))
+            return
+        before = known.view
+        view = _view_of(told, before)
+        if view is None:
+            out.append(Send(self._server, ViewTaken(told.group, self.host, told.id, whole=True)))
+            return
+        out.append(Send(self._server, ViewTaken(told.group, self.host, told.id)))
+        known.view = view
+        known.fence = told.fence
+        was_blocked, known.blocked = known.blocked, told.blocked
+        known.lived = told.lived if told.blocked else view.ids
+        inside_now = frozenset(view.ids)
+        for member in known.members.values():
+            match member.stage:
+                case StayAsking(event, id) if id in inside_now:
+                    member.stage = StayInside(id, event.meta)
+                    out.append(Answer(event.token, Done()))
+                case StayInside(id) if id not in inside_now:
+                    member.knows = (
+                        False  # it was given up, and comes back: the core-set knows that we hold it
+                    )
+        if known.blocked:
+            for me, member in sorted(known.members.items()):
+                if known.blocked != was_blocked or not member.knows:
+                    self._deliver(now, told.group, me, MemberBlocked(known.blocked), out)
+            return
+        is_new = before is None or before.id != view.id
+        follows = before is not None and told.base == before.id and not was_blocked
+        for me, member in sorted(known.members.items()):
+            is_inside = isinstance(member.stage, StayInside) and member.stage.id in inside_now
+            if is_inside and (is_new or was_blocked or not member.knows):
+                item = _item(view, known, whole=not (follows and member.knows))
+                member.knows = True
+                self._deliver(now, told.group, me, item, out)
+
+    def _deliver(self, now: Instant, group: Group, me: Endpoint, item: Item, out: list[Effect]) -> None:
+        member = self.groups[group].members[me]
+        if not isinstance(member.stage, StayInside):
+            return
+        if not member.paused:
+            out.append(Deliver(me, group, item))
+            return
+        member.waiting.append(item)
+        if len(member.waiting) > VIEWS_WAITING_MAX:
+            self._exclude(now, group, me, f"it did not read {VIEWS_WAITING_MAX} views", out)
+
+    def _reads(self, group: Group, me: Endpoint, reads: bool, out: list[Effect]) -> None:
+        member = self._find(group, me)
+        if member is None:
+            return  # of a group that is not ours
+        member.paused = not reads
+        while reads and member.waiting:
+            out.append(Deliver(me, group, member.waiting.popleft()))
+
+    def _block(self, group: Group, why: str, out: list[Effect]) -> None:
+        known = self.groups[group]
+        if not known.blocked:
+            known.blocked = why
+            for me in sorted(known.members):
+                self._deliver(0.0, group, me, MemberBlocked(why), out)
+
+    # StayAsking
+
+    def _ask(
+        self,
+        group: Group,
+        verb: GroupVerb,
+        members: tuple[AgreedMember, ...],
+        kind: GroupKind,
+        out: list[Effect],
+    ) -> None:
+        question = self._new_question()
+        message = MemberAsked(group, question, verb, members, kind)
+        self.asked[question.number] = HostAsked(message, 1)
+        out.append(Send(self._server, message))
+
+    def _tell_holdings(self, out: list[Effect]) -> None:
+        """A new link: what is on its way is asked again, after what we hold."""
+        for number in [number for number, each in self.asked.items() if isinstance(each.message, HostHolds)]:
+            del self.asked[number]
+        for group in sorted(self.groups):
+            self._hold(group, out)
+        out += [Send(self._server, asked.message) for asked in self.asked.values()]
+
+    def _hold(self, group: Group, out: list[Effect]) -> None:
+        known = self.groups[group]
+        members = []
+        for member in known.members.values():
+            match member.stage:
+                case StayInside(id, meta):
+                    members.append(AgreedMember(id, 0, meta))
+                case StayAsking(event, id):  # it may be inside, as far as the core-set knows
+                    members.append(AgreedMember(id, 0, event.meta))
+        if not members:
+            return
+        question, view = self._new_question(), known.view
+        message = HostHolds(
+            group,
+            question,
+            tuple(sorted(members, key=lambda each: each.id)),
+            known.kind,
+            None if view is None else view.id,
+            () if view is None else view.members,
+            known.fence,
+            known.lived,
+        )
+        self.asked[question.number] = HostAsked(message, 1)
+        out.append(Send(self._server, message))
+
+    def _again(self, now: Instant, out: list[Effect]) -> None:
+        for number, asked in list(self.asked.items()):
+            message = asked.message
+            asked.times += 1
+            if asked.times > ASK_TIMES_MAX and isinstance(message, MemberAsked):
+                del self.asked[number]
+                if message.verb is GroupVerb.JOIN:
+                    self._give_up(now, message, out)
+            elif self.up:
+                out.append(Send(self._server, message))
+
+    def _give_up(self, now: Instant, message: MemberAsked, out: list[Effect]) -> None:
+        """Whether it joined is not known: so it leaves."""
+        for each in message.members:
+            member = self._find(message.group, each.id.endpoint)
+            if member is not None and isinstance(member.stage, StayAsking) and member.stage.id == each.id:
+                self._ask_out(message.group, [each.id], GroupVerb.LEAVE, out)
+                late = Unreachable(f"the servers of {message.group} did not answer in time", fix="ask again")
+                self._take_back(now, member.stage.event, late, out)
+
+    def _wait(self, out: list[Effect]) -> None:
+        wanted = bool(self.asked)
+        if wanted and not self._waits:
+            out.append(SetTimer(AGAIN, ASK_AGAIN_S))
+        elif self._waits and not wanted:
+            out.append(CancelTimer(AGAIN))
+        self._waits = wanted
+
+    def _new_question(self) -> HostQuestion:
+        self._number += 1
+        return HostQuestion(self.host, self._agent.incarnation, self._number)
+
+    def _own_token(self, group: Group, me: Endpoint) -> int:
+        self._token -= 1
+        self._own[self._token] = (group, me)
+        return self._token
+
+    def _call(self, now: Instant, name: ServiceName[Any], event: Event, out: list[Effect]) -> None:
+        out += self.hear(now, self.stack.call(now, self, name, event))
+
+    def _find(self, group: Group, me: Endpoint) -> HostMember | None:
+        known = self.groups.get(group)
+        return None if known is None else known.members.get(me)
+
+
+def _core_server(group: Group, host: Domain) -> Domain:
+    """Of the servers above this host, the one in the group's core-set."""
+    if parent(host) == group.scope:
+        return group.scope
+    return Domain(".".join(labels(host)[: depth(group.scope) + 1]))
+
+
+def _view_of(told: ViewTold, before: AgreedView | None) -> AgreedView | None:
+    """The view, if it can be made of what we have; and how it came from the one that we had."""
+    members = told.members
+    if told.base is not None:
+        if before is None or before.id != told.base:
+            return None
+        gone = frozenset((*told.left, *told.failed))
+        members = (*[each for each in before.members if each.id not in gone], *told.members)
+    was = frozenset() if before is None else frozenset(before.ids)
+    here = frozenset([each.id for each in members])
+    lost = () if before is None else tuple([each for each in before.ids if each not in here])
+    return AgreedView(
+        *told.id,
+        members,
+        tuple([each.id for each in members if each.id not in was]),
+        tuple([each for each in lost if each in told.left]),
+        tuple([each for each in lost if each not in told.left]),
+        parts=told.parts,
+    )
+
+
+def _item(view: AgreedView, known: HostGroup, *, whole: bool) -> MemberView:
+    joined = [each for each in view.members if each.id in view.joined] if view.joined else []
+    return MemberView(
+        view.number,
+        view.revision,
+        "" if view.pid is None else str(view.pid),
+        _listed(view.members) if whole else None,
+        _listed(joined),
+        _endpoints(view.left),
+        _endpoints(view.failed),
+        known.fence if is_exclusive(known.kind) else None,
+        tuple([_endpoints(each) for each in view.parts]),
+    )
+
+
+def _endpoints(ids: Sequence[MemberId]) -> tuple[Endpoint, ...]:
+    return tuple([each.endpoint for each in ids])
+
+
+def _listed(members: Sequence[AgreedMember]) -> tuple[tuple[Endpoint, bytes], ...]:
+    return tuple([(each.id.endpoint, each.attributes) for each in members])
+
+
+def _is_agreed(kind: GroupKind) -> bool:
+    return kind.membership is MembershipKind.AGREED
+
+
+def _described(kind: GroupKind) -> str:
+    return f"{kind}, survive={kind.survive!r}" if kind.survive else str(kind)

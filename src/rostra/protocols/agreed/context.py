@@ -1,0 +1,130 @@
+"""What every part of a set's core uses: its state, and the effects of one step."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec.structs import replace
+
+from rostra.core.effects import Effect, Ignored, Instant, Send, TimerKey
+from rostra.names import Domain, Group
+from rostra.protocols.agreed.changes import (
+    TRIED_MAX,
+    AnyChange,
+    PartsMerged,
+    Pid,
+    Proposal,
+    Round,
+    ServerId,
+    is_kept,
+    same_event,
+)
+from rostra.protocols.agreed.config import AgreedConfig
+from rostra.protocols.agreed.groups import AgreedGroup
+from rostra.protocols.agreed.messages import (
+    Ack,
+    AgreementStatus,
+    CoordinatorFailed,
+    Initiate,
+    PartedFromSet,
+    SetMessage,
+)
+from rostra.protocols.agreed.state import Coordinating, Electing, QueuedChange, SetState
+
+
+class SetContext:
+    """The state of one server in one set is `state`; everything else here never changes."""
+
+    def __init__(self, set: Domain, state: SetState, config: AgreedConfig) -> None:
+        self.set = set
+        self.state = state
+        self.config = config
+        self.timer: TimerKey = ("agreed", set)
+        self.probe_timer: TimerKey = ("agreed", set, "probe")
+        self._out: list[Effect] = []
+        self._now: Instant = 0.0
+
+    def restore(self, group: Group, known: AgreedGroup) -> None:
+        """A group as its hosts remember it, at a server that lost its state and has met no other yet."""
+        assert len(self.state.view.members) == 1, "others would not know of it"
+        self._set(table=self.state.table.restored(group, known))
+
+    def _set(self, **changes: Any) -> None:
+        self.state = replace(self.state, **changes)
+
+    def _ignored(self, what: str, why: str) -> None:
+        self._out.append(Ignored(what, why))
+
+    # Sending
+
+    def _send(self, to: ServerId, message: SetMessage) -> None:
+        if to.server in self.state.linked and to not in self.state.isolated:
+            self._out.append(Send(to.server, message))
+
+    def _part_from(self, server: ServerId) -> None:
+        if server.server in self.state.linked:
+            self._out.append(Send(server.server, PartedFromSet(*self._head())))
+
+    def _send_all(self, message: SetMessage, besides: frozenset[ServerId] = frozenset()) -> None:
+        for each in sorted(self._awaited() - besides):
+            self._send(each, message)
+
+    def _send_initiate(self, to: Iterable[ServerId]) -> None:
+        for each in sorted(to):
+            self._send(each, self._initiate(each))
+
+    def _awaited(self) -> frozenset[ServerId]:
+        return frozenset(self.state.electorate) - self.state.isolated - {self.state.me}
+
+    # Messages
+
+    def _head(self) -> tuple[Domain, int, int, tuple[ServerId, ...]]:
+        state = self.state
+        return self.set, state.me.life, state.number, tuple(sorted(state.isolated))
+
+    def _initiate(self, to: ServerId) -> Initiate:
+        state, phase = self.state, self.state.phase
+        assert isinstance(phase, Coordinating), "only a coordinator initiates"
+        yielded = (*phase.yielded, *state.withdrawn)
+        cut = tuple(sorted(state.isolated)) if phase.round.attempt else ()
+        groups = state.carried
+        if isinstance(phase.proposal.change, PartsMerged) and to not in state.view.servers:
+            groups = state.table.carried()
+        return Initiate(*self._head(), phase.proposal, phase.round, state.last, yielded, cut, groups)
+
+    def _ack(self, round: Round) -> Ack:
+        tried = tuple([each for each in self.state.tried if each.pid != round.pid])
+        return Ack(*self._head(), round, self.state.withdrawn, tried[:TRIED_MAX])
+
+    def _status(
+        self, proposal: Proposal, failed: Round, status: AgreementStatus, heard: Iterable[ServerId] = ()
+    ) -> CoordinatorFailed:
+        phase = self.state.phase
+        if isinstance(phase, Electing) and phase.round == failed:
+            heard = phase.heard
+        return CoordinatorFailed(
+            *self._head(), proposal, failed, status, tuple(sorted(heard)), self.state.last
+        )
+
+    # Changes
+
+    def _enqueue(self, change: AnyChange, deferrals: int) -> None:
+        state = self.state
+        known = any(same_event(each.change, change) for each in state.queue)
+        committed = state.last is not None and same_event(state.last.proposal.change, change)
+        if is_kept(change) and not known and not committed:
+            self._set(queue=(*state.queue, QueuedChange(change, deferrals)))
+
+    def _try(self, proposal: Proposal) -> None:
+        """It may be committed with our word, and we may never know."""
+        others = [each for each in self.state.tried if each.pid != proposal.pid]
+        if self.state.table.has_rules and not isinstance(proposal.change, PartsMerged):
+            self._set(tried=(*others, proposal))
+
+    def _untry(self, round: Round) -> None:
+        """It was withdrawn by who alone could commit it. After an election this is not so: a coordinator that
+        we isolated may have done so before."""
+        if not round.attempt:
+            self._set(tried=tuple([each for each in self.state.tried if each.pid != round.pid]))
+
+    def _forget(self, pid: Pid) -> None:
+        self._set(remembered=tuple([each for each in self.state.remembered if each.proposal.pid != pid]))

@@ -1,0 +1,169 @@
+"""Groups of agreed membership that span clusters: sets of servers agree on their views."""
+
+import pytest
+
+from rostra.impair.quality import LineQuality, Uniform
+from rostra.names import Domain, Group
+from rostra.protocols.agreed.requests import MemberBlocked, MemberView
+from rostra.protocols.agreed.server import AGREED_SERVER
+from rostra.protocols.links.config import LinkConfig
+from rostra.protocols.relaxed.requests import Done
+from rostra.sim.network import LinkModel
+from rostra.sim.programs import SimProgram
+from rostra.sim.world import World
+
+EU = "chess@eu"
+KEY = Group("chess", Domain("eu"))
+SITES = {"eu.fr": 2, "eu.de": 2, "eu.it": 1}
+
+
+def made(seed: int = 7, **domains: int) -> World:
+    wan = LineQuality(Uniform(0.02, 0.05))
+    world = World(
+        seed,
+        domains=domains or SITES,
+        links=LinkModel(LineQuality(Uniform(0.0001, 0.001)), wan),
+        timers=LinkConfig.lan().over_datagrams(),
+    )
+    world.run(4.0)
+    return world
+
+
+def joined(world: World, *hosts: str, group: str = EU, survive: str = "") -> list[SimProgram]:
+    programs = []
+    for host in hosts:
+        program = world.program(host, f"app-{len(world.programs)}")
+        call = program.join_agreed(group, survive=survive)
+        world.run(3.0)
+        assert call.result == Done(), call.result
+        programs.append(program)
+    return programs
+
+
+def views(program: SimProgram, key: Group = KEY) -> list[tuple[int, str]]:
+    return [(item.number, item.pid) for item in program.agreed[key].items if isinstance(item, MemberView)]
+
+
+def members(program: SimProgram, key: Group = KEY) -> tuple[str, ...]:
+    return program.agreed[key].members
+
+
+@pytest.mark.spec("V-020", "V-094")
+def test_members_of_three_sites_get_the_same_views() -> None:
+    world = made()
+    ann, bob, eve = joined(world, "eu.fr.h1", "eu.de.h1", "eu.it.h1")
+
+    order = (ann.address, bob.address, eve.address)
+    assert [members(each) for each in (ann, bob, eve)] == [order] * 3
+    assert [number for number, _ in views(ann)] == [1, 2, 3]
+    assert views(ann)[1:] == views(bob) and views(ann)[2:] == views(eve)
+
+
+def test_joins_at_three_sites_at_once_have_one_order() -> None:
+    world = made()
+    programs = [world.program(host, "app") for host in ("eu.fr.h1", "eu.de.h1", "eu.it.h1", "eu.fr.h2")]
+    world.run(0.5)
+    calls = [program.join_agreed(EU) for program in programs]
+    world.run(15.0)
+    assert [call.result for call in calls] == [Done()] * 4
+    assert len({members(each) for each in programs}) == 1
+    longest = max([views(each) for each in programs], key=len)
+    for each in programs:
+        assert longest[-len(views(each)) :] == views(each)
+
+
+def test_a_lost_host_a_lost_site_and_a_lost_program() -> None:
+    world = made()
+    ann, bob, eve, dan = joined(world, "eu.fr.h1", "eu.de.h1", "eu.it.h1", "eu.fr.h2")
+    world.crash("eu.fr.h2")
+    world.run(10.0)
+    assert members(bob) == (ann.address, bob.address, eve.address)
+    gone = eve.address
+    eve.kill()
+    world.run(5.0)
+    assert bob.agreed[KEY].view.failed == (gone,)
+    world.crash("eu.de")
+    world.run(15.0)
+    assert members(ann) == (ann.address,)
+    assert bob.agreed[KEY].blocked
+    world.restart("eu.de")
+    world.run(30.0)
+    assert members(ann) == members(bob)
+    assert set(members(ann)) == {ann.address, bob.address}
+    assert not bob.agreed[KEY].blocked and dan.agreed == {}
+
+
+def test_a_cut_gives_views_on_both_sides_and_heals_into_one() -> None:
+    world = made()
+    ann, bob, eve = joined(world, "eu.fr.h1", "eu.de.h1", "eu.it.h1")
+    world.cut("eu.fr")
+    world.run(20.0)
+    assert members(ann) == (ann.address,)
+    assert members(bob) == members(eve) == (bob.address, eve.address)
+    world.heal()
+    world.run(30.0)
+    assert members(ann) == members(bob) == members(eve) == (ann.address, bob.address, eve.address)
+    assert views(ann)[-1] == views(bob)[-1] == views(eve)[-1]
+
+
+def test_with_majority_one_side_lives_and_the_other_is_blocked() -> None:
+    world = made()
+    ann, bob, eve = joined(world, "eu.fr.h1", "eu.de.h1", "eu.it.h1", survive="majority")
+    fence = bob.agreed[KEY].view.fence
+    world.cut("eu.fr")
+    world.run(20.0)
+    assert ann.agreed[KEY].blocked
+    assert isinstance(ann.agreed[KEY].items[-1], MemberBlocked)
+    assert members(bob) == members(eve) == (bob.address, eve.address)
+    assert bob.agreed[KEY].view.fence > fence
+    world.heal()
+    world.run(30.0)
+    assert not ann.agreed[KEY].blocked
+    assert members(ann) == members(bob) == members(eve) == (ann.address, bob.address, eve.address)
+
+
+def test_a_wider_scope_than_the_parents_climbs_to_its_core_set() -> None:
+    world = made(**{"eu.fr.paris": 1, "eu.fr.lyon": 1, "eu.de.bonn": 1, "us.ny": 1})
+    key = Group("chess", Domain("world"))
+    hosts = ("eu.fr.paris.h1", "eu.fr.lyon.h1", "eu.de.bonn.h1", "us.ny.h1")
+    programs = joined(world, *hosts, group="chess@world")
+    order = tuple([each.address for each in programs])
+    assert [members(each, key) for each in programs] == [order] * 4
+    assert [name for name, process in world.processes.items() if AGREED_SERVER in process.stack] != []
+    world.crash("eu.fr.lyon")
+    world.run(15.0)
+    rest = tuple([each.address for each in programs if each is not programs[1]])
+    assert members(programs[0], key) == members(programs[3], key) == rest
+    world.restart("eu.fr.lyon")
+    world.run(30.0)
+    assert len({members(each, key) for each in programs}) == 1
+    world.cut("link eu.fr | eu")
+    world.run(15.0)
+    assert programs[0].agreed[key].blocked and programs[1].agreed[key].blocked
+    assert members(programs[3], key) == (programs[2].address, programs[3].address)
+    world.heal()
+    world.run(30.0)
+    assert len({members(each, key) for each in programs}) == 1
+    assert not any(each.agreed[key].blocked for each in programs)
+
+
+def test_a_server_of_the_set_that_restarts_at_once_loses_no_member() -> None:
+    world = made()
+    programs = joined(world, "eu.fr.h1", "eu.de.h1", "eu.it.h1")
+    world.crash("eu.fr")
+    world.run(0.3)
+    world.restart("eu.fr")
+    world.run(40.0)
+    assert len({members(each) for each in programs}) == 1
+    assert set(members(programs[0])) == {each.address for each in programs}
+
+
+def test_a_world_without_agreed_groups_has_no_sets() -> None:
+    world = made()
+    world.program("eu.fr.h1").join("chess@eu")
+    world.run(10.0)
+    assert all(
+        not process.stack[AGREED_SERVER].sets
+        for name, process in world.processes.items()
+        if AGREED_SERVER in process.stack
+    )

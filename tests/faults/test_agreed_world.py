@@ -1,0 +1,200 @@
+"""Groups of agreed membership in simulated worlds: one cluster."""
+
+import pytest
+
+from rostra.names import Domain, Group
+from rostra.protocols.agreed.requests import MemberView
+from rostra.protocols.fifo.events import Excluded
+from rostra.protocols.links.config import LinkConfig
+from rostra.protocols.relaxed.requests import Absolute, Denied, Done
+from rostra.sim.programs import SimProgram
+from rostra.sim.world import World
+
+CHESS = "chess@paris"
+KEY = Group("chess", Domain("paris"))
+
+
+def made(hosts: int = 3) -> World:
+    world = World(7, domains={"paris": hosts}, timers=LinkConfig.lan().over_datagrams())
+    world.run(2.0)
+    return world
+
+
+def joined(world: World, *hosts: str, survive: str = "") -> list[SimProgram]:
+    programs = []
+    for host in hosts:
+        program = world.program(f"paris.{host}", f"app-{len(world.programs)}")
+        call = program.join_agreed(CHESS, survive=survive)
+        world.run(1.0)
+        assert call.result == Done(), call.result
+        programs.append(program)
+    return programs
+
+
+def numbers(program: SimProgram) -> list[int]:
+    return [item.number for item in program.agreed[KEY].items if isinstance(item, MemberView)]
+
+
+@pytest.mark.spec("V-094", "V-097")
+def test_members_of_one_cluster_get_the_same_numbered_ranked_views() -> None:
+    world = made()
+    ann, bob, eve = joined(world, "h1", "h2", "h3")
+
+    order = (ann.address, bob.address, eve.address)
+    assert [each.agreed[KEY].members for each in (ann, bob, eve)] == [order] * 3
+    assert [numbers(each) for each in (ann, bob, eve)] == [[1, 2, 3], [2, 3], [3]]
+    ids = {(each.agreed[KEY].view.number, each.agreed[KEY].view.pid) for each in (ann, bob, eve)}
+    assert len(ids) == 1
+
+
+@pytest.mark.spec("V-018")
+def test_a_leave_a_crash_and_a_lost_host_are_told_apart() -> None:
+    world = made(4)
+    ann, bob, eve, dan = joined(world, "h1", "h2", "h3", "h4")
+
+    bob.leave_agreed(CHESS)
+    world.run(1.0)
+    assert ann.agreed[KEY].view.left == (bob.address,)
+    gone = eve.address
+    eve.kill()
+    world.run(1.0)
+    assert ann.agreed[KEY].view.failed == (gone,)
+    lost = dan.address
+    world.crash("paris.h4")
+    world.run(10.0)
+    assert ann.agreed[KEY].view.failed == (lost,)
+    assert ann.agreed[KEY].members == (ann.address,)
+    assert numbers(ann) == list(range(1, 8))
+
+
+def test_the_group_stands_in_the_directory_with_its_kind() -> None:
+    world = made()
+    ann, _bob = joined(world, "h1", "h2")
+    asker = world.program("paris.h3", "asker")
+    world.run(0.5)
+    answer = asker.resolve(CHESS)
+    world.run(1.0)
+    assert isinstance(answer.result, Absolute)
+    assert [str(member.kind) for member in answer.result.members] == ["agreed, none"] * 2
+    ann.kill()
+    world.run(1.0)
+    again = asker.resolve(CHESS)
+    world.run(1.0)
+    assert len(again.result.members) == 1
+
+
+@pytest.mark.parametrize("restart_after_s", [0.5, 8.0])
+def test_a_server_that_restarts_has_its_groups_back_from_the_hosts(restart_after_s: float) -> None:
+    world = made()
+    programs = joined(world, "h1", "h2", "h2", "h3")
+    view = programs[0].agreed[KEY].view
+    world.crash("paris")
+    world.run(restart_after_s)
+    world.restart("paris")
+    world.run(20.0)
+    for each in programs:
+        stay = each.agreed[KEY]
+        assert not stay.blocked
+        assert (stay.view.number, stay.view.pid) == (view.number, view.pid)
+    (late,) = joined(world, "h2")
+    assert programs[0].agreed[KEY].members[-1] == late.address
+    assert numbers(programs[0])[-1] == 5
+
+
+def test_who_was_blocked_by_a_lost_server_says_so_and_goes_on_when_it_is_back() -> None:
+    world = made()
+    ann, bob = joined(world, "h1", "h2")
+    world.crash("paris")
+    world.run(10.0)
+    assert ann.agreed[KEY].blocked and bob.agreed[KEY].blocked
+    refused = world.program("paris.h1", "late").join_agreed(CHESS)
+    world.run(1.0)
+    assert isinstance(refused.result, Denied) and refused.result.retriable
+    bob.kill()
+    world.restart("paris")
+    world.run(20.0)
+    assert ann.agreed[KEY].members == (ann.address,)
+    assert not ann.agreed[KEY].blocked
+
+
+def test_a_host_that_was_cut_off_comes_back_last() -> None:
+    world = made()
+    ann, bob = joined(world, "h1", "h2")
+    world.cut("paris.h1 | paris")
+    world.run(20.0)
+    assert ann.agreed[KEY].blocked
+    assert bob.agreed[KEY].members == (bob.address,)
+    world.heal()
+    world.run(20.0)
+    for each in (ann, bob):
+        assert each.agreed[KEY].members == (bob.address, ann.address)
+        assert not each.agreed[KEY].blocked
+
+
+def test_refusals_are_named() -> None:
+    world = made()
+    joined(world, "h1")
+    other = world.program("paris.h2", "other")
+    wrong = other.join_agreed(CHESS, survive="majority")
+    world.run(1.0)
+    assert (wrong.result.code, "agreed, none" in wrong.result.what) == ("NOT_ALLOWED", True)
+    absent = other.join_agreed("cheese@paris", create=False)
+    world.run(1.0)
+    assert absent.result.code == "NO_SUCH_GROUP"
+    present = other.join_agreed(CHESS, create=False)
+    world.run(1.0)
+    assert present.result == Done()
+    outside = other.join_agreed("chess@rome")
+    world.run(1.0)
+    assert outside.result.code == "NOT_IN_SCOPE"
+    bad = other.join_agreed("ches@paris", survive="size >")
+    world.run(1.0)
+    assert bad.result.code == "BAD_ARGUMENT" and "at character" in bad.result.what
+
+
+def test_a_minority_of_hosts_is_blocked_at_once() -> None:
+    world = made(5)
+    programs = joined(world, "h1", "h2", "h3", "h4", "h5", survive="majority")
+    fence = programs[0].agreed[KEY].view.fence
+    assert fence == 5
+    for host in ("h1", "h2", "h3"):
+        world.cut(f"paris.{host} | paris")
+    world.run(20.0)
+    assert programs[4].agreed[KEY].blocked
+    world.heal()
+    world.run(20.0)
+    assert not any(each.agreed[KEY].blocked for each in programs)
+    assert len({each.agreed[KEY].members for each in programs}) == 1
+    assert programs[0].agreed[KEY].view.fence > fence
+
+
+def test_fences_grow_beyond_the_servers_life() -> None:
+    world = made()
+    (ann,) = joined(world, "h1", survive="majority")
+    fence = ann.agreed[KEY].view.fence
+    ann.kill()
+    world.run(1.0)
+    world.crash("paris")
+    world.run(1.0)
+    world.restart("paris")
+    world.run(5.0)
+    (bob,) = joined(world, "h2", survive="majority")
+    assert bob.agreed[KEY].view.fence > fence
+
+
+def test_a_program_that_never_reads_is_excluded() -> None:
+    world = made(2)
+    ann, bob = joined(world, "h1", "h2")
+    bob.deafen()
+    comes = world.program("paris.h1", "comes")
+    world.run(0.5)
+    for _ in range(520):
+        comes.join_agreed(CHESS)
+        world.run(0.02)
+        comes.leave_agreed(CHESS)
+        world.run(0.02)
+    world.run(1.0)
+    assert bob.address not in ann.agreed[KEY].members
+    bob.undeafen()
+    world.run(1.0)
+    assert KEY not in bob.agreed or isinstance(bob.agreed[KEY].items[-1], Excluded)

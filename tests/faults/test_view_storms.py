@@ -1,0 +1,48 @@
+"""Agreed groups through crashes, cuts and pauses: same views, one living side, no change lost.
+
+`rostra sim storm --shape views --seeds 1000` goes through more of them.
+"""
+
+from collections.abc import Iterable
+
+import pytest
+from support.seeds import seeds
+
+from rostra.protocols.agreed import agent, groups
+from rostra.protocols.agreed.server import AgreedServer
+from rostra.sim.storm import VIEWS, StormFailed, storm
+
+
+@pytest.mark.parametrize("seed", seeds(50))  # of the first fifty, eleven found something
+def test_views_agree_through_crashes_and_cuts(seed: int) -> None:
+    storm(seed, VIEWS)
+
+
+def first_failure(tried: Iterable[int]) -> str:
+    for seed in tried:
+        try:
+            storm(seed, VIEWS)
+        except StormFailed as failure:
+            return failure.what
+    return ""
+
+
+def test_members_of_servers_that_were_cut_off_that_still_count_are_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    judged = groups._judged
+    monkeypatch.setattr(groups, "_judged", lambda part, absent=(), **more: judged(part, (), **more))
+    assert "one-living" in first_failure((3, 16, 20, 21))
+
+
+def test_ranks_that_differ_from_host_to_host_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = agent._listed
+    monkeypatch.setattr(agent, "_listed", lambda members: tuple(sorted(listed(members))))
+    assert "same-view" in first_failure(range(6))
+
+
+def test_a_lost_host_that_nobody_removes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(AgreedServer, "_branches_lost", lambda self, now, out: self._lost.clear())
+    monkeypatch.setattr(AgreedServer, "_excuse", lambda self, now, host, out: None)
+    monkeypatch.setattr(AgreedServer, "_has_gone", lambda self, id, group: False)
+    assert "every-change" in first_failure(range(12))
