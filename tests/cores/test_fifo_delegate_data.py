@@ -9,6 +9,7 @@ from support.fifobench import (
     delegate,
     entry,
     ignored,
+    noted,
     timers,
 )
 from support.fifodelegate import FAR, HUJI, MIT, NTU, READER, A, between, inside, sent, with_mit
@@ -28,6 +29,7 @@ from rostra.protocols.flow.messages import (
     Heartbeat,
     Nak,
     Pulse,
+    Report,
     Status,
 )
 
@@ -133,6 +135,18 @@ def test_the_first_tree_is_kept_only_where_something_was_said_that_another_would
     first, best = (HUJI, Domain("ntu")), (Domain("mit"), Domain("ntu"))
     links = bench.core.forwarding.tree.links
     assert (first in links, best in links) == (said, not said)
+
+
+@pytest.mark.spec("X-071")
+def test_a_delegate_that_answers_no_heartbeat_of_a_stream_that_not_all_have_is_silent():
+    """The last message was acknowledged by a delegate that then died, and had not forwarded it. Only
+    heartbeats followed, which nothing answered: the tree led through it for good (hostile storm 360293)."""
+    bench = with_mit()
+    bench.hear("huji.h1", data(A, 1, 3))
+    bench.hear("mit", Report(()))
+    bench.hear("huji.h1", Heartbeat((Pulse(A.endpoint, 3, 0),)))
+    effects = bench.fire("ways", now=bench.core.voice.now + bench.core.config.silent_s)
+    assert noted(effects, "way is silent") == ["mit"]
 
 
 # 4.6, repair

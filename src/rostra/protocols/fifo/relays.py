@@ -532,6 +532,8 @@ class Relays:
             self._voice.cast(onward)
         for lan in self._onward(relay):
             if lan != source:
+                if relay.pins.stable < pulse.high:
+                    self.ways.said(lan)
                 self._voice.transmit(lan, onward)
         self._end_if_settled(relay)
 

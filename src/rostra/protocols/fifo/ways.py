@@ -2,10 +2,12 @@
 
     sent data ── nothing came back for a while: probe, repeatedly ──▶ silent ── any datagram ──▶ reachable
 
-A way is the path of datagrams to another delegate. The probe is an empty heartbeat, answered by an empty
-report. Nothing is probed while acknowledgements come anyway. A silent way is reported to the coordinator as
-infinitely long; the next tree routes around it, through a third site, and back when datagrams arrive again
-(X-071). Where there is no third site its streams stall, and the trace says which way is silent.
+A way is the path of datagrams to another delegate. A heartbeat counts as data while not all receivers have
+what it announces: the last message of a stream may have been lost beyond a delegate that is gone. The probe
+is an empty heartbeat, answered by an empty report. Nothing is probed while acknowledgements come anyway. A
+silent way is reported to the coordinator as infinitely long; the next tree routes around it, through a third
+site, and back when datagrams arrive again (X-071). Where there is no third site its streams stall, and the
+trace says which way is silent.
 
 The same probe measures the round trip when a delegate joins. Control messages are retransmitted when they are
 lost, so on a bad network the time of an answer through the servers is no round trip: with it a delegate would
