@@ -37,6 +37,7 @@ from rostra.protocols.agreed.changes import (
     Proposal,
     Round,
     ServerId,
+    ServerLeft,
     ServersFailed,
     SetView,
 )
@@ -232,6 +233,8 @@ class GroupTable(Struct, frozen=True):
             case ServersFailed(failed):
                 lost = _branches(before, failed)
                 return table._branches_lost(lost, [each for each in absent if each not in lost], pid)
+            case ServerLeft(server):  # and all below it, whoever asked for that
+                return table._branches_lost(_branches(before, [server]), absent, pid)
             case PartsMerged():
                 return table._merged(other, pid)
         return table, ()
