@@ -164,7 +164,7 @@ def _server(plan: NodePlan, registry: Registry) -> Stack:
         registry=registry,
     )
     fifo = plan.fifo
-    services = AgreedServer(plan.path), ClaimServer(plan.path, registry), server
+    services = AgreedServer(plan.path, registry), ClaimServer(plan.path, registry), server
     if fifo is None:
         return Stack(*services)
     assert plan.cluster, "only clusters have delegates"

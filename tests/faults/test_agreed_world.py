@@ -168,6 +168,20 @@ def test_a_minority_of_hosts_is_blocked_at_once() -> None:
     assert programs[0].agreed[KEY].view.fence > fence
 
 
+def test_fences_grow_beyond_the_servers_life() -> None:
+    world = made()
+    (ann,) = joined(world, "h1", survive="majority")
+    fence = ann.agreed[KEY].view.fence
+    ann.kill()
+    world.run(1.0)
+    world.crash("paris")
+    world.run(1.0)
+    world.restart("paris")
+    world.run(5.0)
+    (bob,) = joined(world, "h2", survive="majority")
+    assert bob.agreed[KEY].view.fence > fence
+
+
 def test_a_program_that_never_reads_is_excluded() -> None:
     world = made(2)
     ann, bob = joined(world, "h1", "h2")

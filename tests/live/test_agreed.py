@@ -77,8 +77,16 @@ async def test_a_killed_agent_takes_its_members_with_it(lab: Lab) -> None:
         alone = await view_of(group, lambda view: len(view.members) == 1)
         assert (alone.failed, alone.rank) == ((both.members[0].endpoint,), 0)
         lab["eu.h2"].start()
-        back = await view_of(group, lambda view: len(view.members) == 2)
-        assert back.rank == 0, "who comes back is last"
+        await until(lambda: lab.inspect("eu.h2"), "the agent is back")
+        async with lab.program("eu.h2", "eve") as eve:
+
+            async def let_in() -> AgreedMembership:
+                return await eve.join("host", "eu", membership="agreed")
+
+            eves = await until(let_in, "its agent is linked, and lets it in")
+            back = await view_of(group, lambda view: len(view.members) == 2)
+            assert (back.rank, back.number) == (0, alone.number + 1)
+            assert (await view_of(eves, lambda view: view.id == back.id)).rank == 1
 
 
 async def test_a_killed_server_has_its_views_back_from_the_hosts(lab: Lab) -> None:

@@ -407,8 +407,8 @@ def names_in(
         for field in value.__struct_fields__:
             held = getattr(value, field)
             if (
-                field in ("server", "path", "domain", "accuser", "accused", "watcher", "scope")
-                and held is not None
+                field in ("server", "path", "domain", "accuser", "accused", "watcher", "scope", "host", "set")
+                and isinstance(held, str)
             ) or (field == "leader" and held):
                 yield held, parse_scope
             elif field in ("endpoint", "source") and isinstance(held, str):

@@ -1,4 +1,4 @@
-"""A group of agreed membership that one endpoint is in: numbered, ranked views, none of them skipped.
+"""A group of agreed membership that one endpoint is in: numbered, ranked views.
 
     agent ── MemberView ──────▶ the next `View`, whole, with what came of the one before
           ── MemberBlocked ───▶ `Blocked`: nothing is agreed here until the next `View`

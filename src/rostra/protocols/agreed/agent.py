@@ -13,7 +13,7 @@ to the cluster's server is down no view can be agreed for this host, and its mem
 link is back it sends all that it holds (`HostHolds`), from which a server restores state that it lost.
 
 A program that does not read is told nothing until it does; one that misses more than `VIEWS_WAITING_MAX`
-views is excluded (V-097): no member ever skips a view.
+views is excluded (V-097). Views that were committed at once reach a group with fences as one: the last.
 
 Where we differ from the paper, and why: members of a host that was given up and comes back are the same
 members, and come last; the paper gives them new incarnations (V-012). Programs would have to open new

@@ -83,6 +83,7 @@ from rostra.protocols.agreed.config import (
 )
 from rostra.protocols.agreed.core import SetCore
 from rostra.protocols.agreed.events import ChangeAsked, ServerIsolated, SetCommitted
+from rostra.protocols.agreed.fences import FenceRecord
 from rostra.protocols.agreed.groups import AgreedGroup, AgreedView, GroupTable, Outcome
 from rostra.protocols.agreed.living import is_exclusive
 from rostra.protocols.agreed.messages import AnySetMessage, SetMessage
@@ -92,6 +93,7 @@ from rostra.protocols.claims.server import CLAIM_SERVER
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.messages import SyncDone
 from rostra.protocols.relaxed.neighbours import Neighbours, Relation
+from rostra.protocols.relaxed.registry import Registry
 from rostra.protocols.relaxed.routing import OUTSIDE
 
 AGREED_SERVER: ServiceName["AgreedServer"] = ServiceName("agreed server")
@@ -153,8 +155,9 @@ class AgreedServer(Service):
         *(*get_args(AnySetMessage), SyncDone, LinkUp, LinkDown, LinkMoved),
     )
 
-    def __init__(self, domain: Domain, config: AgreedConfig | None = None) -> None:
+    def __init__(self, domain: Domain, registry: Registry, config: AgreedConfig | None = None) -> None:
         self.domain = domain
+        self._fences = FenceRecord(registry.own)
         self.sets: dict[Domain, CoreSet] = {}
         self.restoring: dict[Group, Restoring] = {}
         self._above = None if domain == ROOT else parent(domain)
@@ -177,6 +180,7 @@ class AgreedServer(Service):
         self._now = now
         if self._began_at is None:
             self._began_at = now
+            self._fences.begin()
         match event:
             case Received(sender, SyncDone()):
                 self._synced.add(sender)
@@ -490,7 +494,8 @@ class AgreedServer(Service):
         ids = tuple([each.id for each in message.members])
         if message.verb is GroupVerb.JOIN:
             meta = message.members[0].attributes if message.members else b""
-            change = GroupChange(group, GroupVerb.JOIN, ids, request, data=meta, kind=kind)
+            floor = self._fences.floor
+            change = GroupChange(group, GroupVerb.JOIN, ids, request, data=meta, kind=kind, fence=floor)
         else:
             for id in ids:
                 self._held(id, group).pop(id, None)
@@ -532,6 +537,8 @@ class AgreedServer(Service):
         known = core.table.get(group)
         if known is None:
             return
+        if is_exclusive(known.kind):
+            out += self._fences.reserve(known.living.fence)
         ids = core.told[group].ids if group in core.told else {}
         self._tell(
             core, group, [each for each in _hosts_of(known.view) if ids.get(each) != known.view.id], out
