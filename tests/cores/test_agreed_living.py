@@ -4,7 +4,7 @@ import pytest
 from support.setnet import CHESS, SET
 
 from rostra.groups.kinds import GroupKind, MembershipKind
-from rostra.names import Domain, Endpoint
+from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.agreed.changes import (
     AnyChange,
     CommitRecord,
@@ -215,3 +215,33 @@ def test_two_losers_that_merge_do_not_live() -> None:
     one.view = Side(None, (FR, DE, EU)).view
     one.joins("fr2")
     assert not one.lives and one.group.living.fence >= 5
+
+
+TEAM = Group("team", SET)
+
+
+def in_team(verb: GroupVerb, name: str) -> GroupChange:
+    kind = GroupKind(MembershipKind.AGREED, within="chess")
+    return GroupChange(TEAM, verb, (member(name),), f"{verb} {name} in the team", kind=kind)
+
+
+def team(side: Side) -> list[MemberId]:
+    known = side.table.get(TEAM)
+    return list(known.view.ids) if known is not None else []
+
+
+@pytest.mark.spec("V-041")
+def test_members_of_a_subgroup_are_members_of_its_group_and_leave_with_it() -> None:
+    side = Side()
+    side.joins("fr1", "de1", "it1", kind=AGREED)
+    for name in ("fr1", "de1", "it1"):
+        assert side.do(in_team(GroupVerb.JOIN, name)) == ""
+    assert side.do(in_team(GroupVerb.JOIN, "fr9")) == "Denied" and len(team(side)) == 3
+    side.do(leaves("fr1"))
+    assert team(side) == [member("de1"), member("it1")]
+    side.do(ServersFailed((IT,)), IT)
+    assert team(side) == [member("de1")]
+    side.do(in_team(GroupVerb.LEAVE, "de1"))
+    assert team(side) == [] and side.group.view.ids == (member("de1"),)
+    known = side.table.get(TEAM)
+    assert known is not None and [view.number for view in known.views] == [0, 1, 2, 3, 4, 5, 6]

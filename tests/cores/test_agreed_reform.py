@@ -16,6 +16,7 @@ from rostra.protocols.agreed.changes import (
     PartReopened,
     PartsMerged,
     Pid,
+    ServerLeft,
     ServersFailed,
     SetMember,
     SetPart,
@@ -492,6 +493,25 @@ def test_a_part_that_heals_in_time_does_not_give_up() -> None:
     heal(net, "ab", "c")
     later(net, 500.0)
     assert net.agreed() and net.view("a") == "abc" and net.cores["a"].state.gave_up == ""
+
+
+@pytest.mark.spec("V-009", "V-120")
+def test_a_server_that_left_stays_out_although_its_links_are_up() -> None:
+    net = formed("abc")
+    ask(net, enters("a1"), enters("b1"))
+    net.ask("b", ServerLeft(server("b")))
+    net.settle()
+    assert shown(group(net, "c").view) == (3, "a1"), "with all below it"
+    later(net, 60.0)
+    assert (net.view("a"), net.view("b"), net.view("c")) == ("ac", "b", "ac")
+    views = [net.cores[name].state.view for name in "ab"]
+    assert views[0].pid != views[1].pid, "one id, one list"
+    net.crash("b")
+    net.restart("b")
+    for name in "ac":
+        net.link("b", name)
+    net.reform()
+    assert net.agreed() and net.view("a") == "acb"
 
 
 # Roles

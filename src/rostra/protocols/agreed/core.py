@@ -72,6 +72,7 @@ from rostra.protocols.agreed.changes import (
     follows,
     is_kept,
     joined_by_pid,
+    name_of_part,
     priority_of,
     same_event,
     still_matters,
@@ -418,8 +419,10 @@ class SetCore(Reforming):
         state, proposal = self.state, record.proposal
         view = view_after(state.view, proposal)
         table, outcomes = state.table.apply(record, state.view, state.carried)
-        if state.me not in view.servers:
-            view = SetView(view.number, view.pid, (SetMember(state.me, view.number),))
+        if state.me not in view.servers:  # we left: a set of our own, which looks for no other
+            own = Pid(state.me, state.count)
+            view = SetView(view.number, own, (SetMember(state.me, view.number),))
+            self._set(count=state.count + 1, gave_up=name_of_part(self.set, view))
         gone = (frozenset(record.cut) | frozenset(state.view.servers) - frozenset(view.servers)) - {state.me}
         isolated = (state.isolated | frozenset(record.cut)) & frozenset(view.servers)
         evidence = [

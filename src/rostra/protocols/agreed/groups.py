@@ -37,6 +37,7 @@ from rostra.protocols.agreed.changes import (
     Proposal,
     Round,
     ServerId,
+    ServerLeft,
     ServersFailed,
     SetView,
 )
@@ -217,6 +218,32 @@ class GroupTable(Struct, frozen=True):
     ) -> tuple["GroupTable", tuple[Outcome, ...]]:
         """The table after this commit, of a set whose view was `before`; and what came of it. If it is a
         merge, `other` are the groups of the other part."""
+        table, outcomes = self._applied(record, before, other)
+        table, more = table._trimmed(_branches(before, record.absent), record.proposal.pid)
+        return table, (*outcomes, *more)
+
+    def _trimmed(self, absent: list[Domain], pid: Pid) -> tuple["GroupTable", tuple[Outcome, ...]]:
+        """Who is not in a group any more is in none of its subgroups either (V-041)."""
+        table, outcomes = self, list[Outcome]()
+        for group in sorted([name for name, known in self.groups.items() if known.kind.within]):
+            whole = table.groups.get(Group(table.groups[group].kind.within, group.scope))
+            inside_whole = {each for part in whole.parts for each in part.view.ids} if whole else set()
+            parts, is_changed = [], False
+            for part in table.groups[group].parts:
+                gone = [each for each in part.view.ids if each not in inside_whole]
+                if gone:
+                    view = _without(part.view, gone, pid, are_failed=False)
+                    outcomes.append(Outcome(group, "", "", view))
+                    part, is_changed = _judged(_kept(part, view, None), absent), True
+                parts.append(part)
+            if is_changed:
+                table, new = table._refolded(group, parts, pid)
+                outcomes += new
+        return table, tuple(outcomes)
+
+    def _applied(
+        self, record: CommitRecord, before: SetView, other: CarriedGroups
+    ) -> tuple["GroupTable", tuple[Outcome, ...]]:
         pid, absent = record.proposal.pid, _branches(before, record.absent)
         may_begin = any(each.parent and each.id not in record.absent for each in before.members)
         table = self._attempted(record.tried, before)
@@ -232,6 +259,8 @@ class GroupTable(Struct, frozen=True):
             case ServersFailed(failed):
                 lost = _branches(before, failed)
                 return table._branches_lost(lost, [each for each in absent if each not in lost], pid)
+            case ServerLeft(server):  # and all below it, whoever asked for that
+                return table._branches_lost(_branches(before, [server]), absent, pid)
             case PartsMerged():
                 return table._merged(other, pid)
         return table, ()
@@ -279,6 +308,10 @@ class GroupTable(Struct, frozen=True):
         for outcome in [outcome for part in parts for outcome in part.outcomes]:
             if outcome.request == change.request:
                 return self, (outcome,)
+        if change.verb is GroupVerb.JOIN and known.kind.within:
+            whole = self.groups.get(Group(known.kind.within, change.group.scope))
+            if whole is None or not all(each in whole.view.ids for each in change.members):
+                return self, (Outcome(change.group, change.request, "Denied"),)
         part = next((each for each in parts if set(change.members).intersection(each.view.ids)), parts[0])
         view, code = _after(part.view, change, pid)
         outcome = Outcome(change.group, change.request, code, view)
