@@ -34,7 +34,7 @@ from rostra.protocols.agreed.messages import (
     Initiate,
     Offer,
     PartedFromSet,
-    Probe,
+    SetProbe,
     Stale,
     Yield,
 )
@@ -95,7 +95,7 @@ MESSAGES = st.one_of(
     ),
     st.builds(Collecting, *HEAD, ROUNDS),
     st.builds(PartedFromSet, *HEAD),
-    st.builds(Probe, *HEAD, PARTS),
+    st.builds(SetProbe, *HEAD, PARTS),
     st.builds(Offer, *HEAD, PARTS, GROUPS),
     st.builds(Declined, *HEAD, st.none() | ROUNDS),
 )

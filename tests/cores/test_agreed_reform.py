@@ -31,7 +31,7 @@ from rostra.protocols.agreed.messages import (
     Declined,
     Initiate,
     Offer,
-    Probe,
+    SetProbe,
 )
 from rostra.protocols.agreed.state import Coordinating, Idle, Offering
 
@@ -139,7 +139,7 @@ def test_two_parts_merge_in_seven_messages_and_with_nobody_waiting() -> None:
     net.link("a", "b")
     net.flow()
     assert net.now == 0.0 and net.agreed()
-    assert net.count() == {"Probe": 3, "Offer": 2, "Initiate": 1, "Ack": 1, "Commit": 1}
+    assert net.count() == {"SetProbe": 3, "Offer": 2, "Initiate": 1, "Ack": 1, "Commit": 1}
 
 
 # Cuts that heal
@@ -379,7 +379,7 @@ def test_strangers_are_turned_away_and_probes_are_not() -> None:
     net = formed("ab")
     cut(net, "a", "b")
     net.link("a", "b")
-    [probe_] = [message for message in net.lanes["a", "b"] if isinstance(message, Probe)]
+    [probe_] = [message for message in net.lanes["a", "b"] if isinstance(message, SetProbe)]
     stray = Ack(SET, 1, 9, (), net.cores["b"].state.last.round)  # type: ignore[union-attr]
     net.lanes["b", "a"].clear()
     effects = net.step("a", Received(Domain("b"), stray))
@@ -402,9 +402,9 @@ def test_a_probe_that_makes_no_sense_is_ignored(spoil: object) -> None:
     net = formed("ab")
     cut(net, "a", "b")
     net.link("a", "b")
-    [message] = [each for each in net.lanes["a", "b"] if isinstance(each, Probe)]
+    [message] = [each for each in net.lanes["a", "b"] if isinstance(each, SetProbe)]
     bad = msgspec.structs.replace(message, part=spoil(message.part))  # type: ignore[operator]
-    assert net.step("b", Received(Domain("a"), bad)) == [Ignored("Probe", "not its speaker")]
+    assert net.step("b", Received(Domain("a"), bad)) == [Ignored("SetProbe", "not its speaker")]
 
 
 def test_messages_of_a_merge_survive_the_wire() -> None:
@@ -417,7 +417,7 @@ def test_messages_of_a_merge_survive_the_wire() -> None:
     for _, _, message in net.sent:
         assert decoder.decode(msgspec.msgpack.encode(message)) == message
         kinds.add(type(message))
-    assert {Probe, Offer, Initiate, Ack, Commit} <= kinds
+    assert {SetProbe, Offer, Initiate, Ack, Commit} <= kinds
 
 
 # Giving up
@@ -458,7 +458,7 @@ def test_parts_that_meet_no_other_for_long_are_sets_of_their_own() -> None:
         net.link(one, other)
     later(net, 500.0)
     assert net.view("a") == "ab" and net.view("g") == "g"
-    assert not [message for _, _, message in net.sent if isinstance(message, Probe | Offer)]
+    assert not [message for _, _, message in net.sent if isinstance(message, SetProbe | Offer)]
 
 
 @pytest.mark.spec("V-008", "V-107")

@@ -187,7 +187,7 @@ MESSAGES: list[Any] = [
     ),
     agreed.Collecting(*HEAD, ROUND),
     agreed.PartedFromSet(*HEAD),
-    agreed.Probe(*HEAD, PART),
+    agreed.SetProbe(*HEAD, PART),
     agreed.Offer(*HEAD, PART, (CARRIED,)),
     agreed.Declined(*HEAD, ROUND),
     agreed.Declined(*HEAD),

@@ -92,8 +92,8 @@ from rostra.protocols.agreed.messages import (
     Initiate,
     Offer,
     PartedFromSet,
-    Probe,
     SetMessage,
+    SetProbe,
     Stale,
     Yield,
 )
@@ -208,7 +208,7 @@ class SetCore(Reforming):
                         self._ignored(name, "of a round that is over")
             case Declined():
                 self._declined(who, message)
-            case Probe() | Offer():
+            case SetProbe() | Offer():
                 self._ignored(name, "we agree already")
             case PartedFromSet():
                 self._ignored(name, "of before the merge")

@@ -7,7 +7,7 @@
     server ── CoordinatorFailed ──▶ all ── CoordinatorFailed ──▶ all               election
     server ── Parted ──▶ one that it isolated
 
-    speaker ── Probe ──▶ speaker of another part ── Offer ──▶ speaker              re-forming
+    speaker ── SetProbe ──▶ speaker of another part ── Offer ──▶ speaker              re-forming
     speaker ── Initiate of the merge ──▶ all of both ── Ack | Busy | Declined ──▶ speaker ...
 
 Each carries the sender's life, and whom it has isolated (V-091): evidence for who decides on a failure.
@@ -115,14 +115,14 @@ class PartedFromSet(SetMessage, frozen=True, tag=200):
     """I have isolated you, or you are not in my view. Sent once, and to whom speaks to me nevertheless."""
 
 
-class Probe(SetMessage, frozen=True, tag=201):
+class SetProbe(SetMessage, frozen=True, tag=201):
     """I speak for this part, and see a server that is not in it (V-103)."""
 
     part: SetPart
 
 
 class Offer(SetMessage, frozen=True, tag=202):
-    """Answers the `Probe` of a part that is senior to ours: merge us. We start nothing until you do."""
+    """Answers the `SetProbe` of a part that is senior to ours: merge us. We start nothing until you do."""
 
     part: SetPart
     groups: CarriedGroups
@@ -144,7 +144,7 @@ AnySetMessage = (
     | CoordinatorFailed
     | Collecting
     | PartedFromSet
-    | Probe
+    | SetProbe
     | Offer
     | Declined
 )

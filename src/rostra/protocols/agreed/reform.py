@@ -2,7 +2,7 @@
 
     a, b, c start, or a cut between {a b} and {c} heals:
 
-    a ── Probe ──▶ c          the speakers, of rank 0, see each other
+    a ── SetProbe ──▶ c          the speakers, of rank 0, see each other
     a ◀── Offer ── c          c is junior: it starts nothing more, and sends what its groups are
     a ── Initiate ─▶ b c      a merge is a change like others, with three differences:
     a ◀── Ack ── b, c         its electorate are the servers of both parts, it follows the last commit of
@@ -21,7 +21,7 @@ Where we differ from the paper, and why:
 - The spec counts a merge that was interrupted among changes to be completed by three phases. Ours is not
   repeated after an election: with a server lost, the parts may not be linked any more, and a merge is seen
   from the links again. A request that is lost would be a broken promise; a merge is nobody's request.
-- `Probe` goes over links as soon as they come up, and not to a multicast address after a wait.
+- `SetProbe` goes over links as soon as they come up, and not to a multicast address after a wait.
 - A server that was alone since it started goes last, as one that joins (V-094); servers that start together
   are founders, in the order of the configuration.
 """
@@ -56,8 +56,8 @@ from rostra.protocols.agreed.messages import (
     Initiate,
     Offer,
     PartedFromSet,
-    Probe,
     SetMessage,
+    SetProbe,
     Yield,
 )
 from rostra.protocols.agreed.state import Coordinating, Holding, Idle, Offering, PartOffer
@@ -134,7 +134,7 @@ class Reforming(SetContext):
         match message:
             case Initiate(proposal=proposal) if part_of(proposal, state.me) is not None:
                 return True
-            case Probe(part=part):
+            case SetProbe(part=part):
                 self._probed(who, part)
             case Offer():
                 self._offered(who, message)
@@ -158,7 +158,7 @@ class Reforming(SetContext):
 
     def _turn_away(self, who: ServerId, message: SetMessage, why: str) -> None:
         self._ignored(type(message).__name__, why)
-        if not isinstance(message, PartedFromSet | Probe):
+        if not isinstance(message, PartedFromSet | SetProbe):
             self._part_from(who)
 
     def _may_merge(self, who: ServerId, message: Initiate) -> bool:
@@ -210,23 +210,23 @@ class Reforming(SetContext):
         if self._speaks and isinstance(state.phase, Idle) and self._is_whole():
             for each in self._outsiders():
                 if only in (None, each) and not state.gave_up:
-                    self._out.append(Send(each, Probe(*self._head(), state.part)))
+                    self._out.append(Send(each, SetProbe(*self._head(), state.part)))
 
     def _probed(self, who: ServerId, part: SetPart) -> None:
         state = self.state
         if not is_sound(part) or part.view.servers[0] != who:
-            return self._ignored("Probe", "not its speaker")
+            return self._ignored("SetProbe", "not its speaker")
         if not self._speaks:
-            return self._ignored("Probe", "we do not speak for our part")
+            return self._ignored("SetProbe", "we do not speak for our part")
         is_free = isinstance(state.phase, Idle | Holding | Offering) and self._is_open_to(part)
         if not is_free or not self._is_whole(part):
-            return self._ignored("Probe", "we cannot merge now")
+            return self._ignored("SetProbe", "we cannot merge now")
         if state.view.members[0].gid < part.view.members[0].gid:
-            return self._send(who, Probe(*self._head(), state.part))
+            return self._send(who, SetProbe(*self._head(), state.part))
         if (
             isinstance(state.phase, Offering) and who > state.phase.to
         ):  # all to one, or each waits for the next
-            return self._ignored("Probe", "we offered a merge to another part")
+            return self._ignored("SetProbe", "we offered a merge to another part")
         self._set(phase=Offering(who))
         return self._send(who, Offer(*self._head(), state.part, state.table.carried()))
 

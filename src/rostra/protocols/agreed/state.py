@@ -9,7 +9,7 @@ Idle, Holding ┤                          │   ▲ ▲                        
                Locked ── its coordinator failed ──▶ Electing ──┬─ won: Coordinating, or
                                                                └─ one has committed: Commit
 
-Idle, Holding ── Probe of a senior part: Offer ──▶ Offering ── the merge's Initiate: Ack ──▶ Locked
+Idle, Holding ── SetProbe of a senior part: Offer ──▶ Offering ── the merge's Initiate: Ack ──▶ Locked
 """
 
 from msgspec import Struct
