@@ -102,7 +102,7 @@ def test_lies_are_of_every_kind_and_most_of_them_can_be_read(monkeypatch: pytest
     assert {
         *("EndpointsJoined", "EndpointLeft", "DomainFailed", "ResolveRequest", "ResolveReply"),
         *("InterestChanged", "SyncDone", "Routed", "Undeliverable", "LifeAsked", "LifeTold"),
-        *("RegistryTold", "Inquiry", "Report", "LeaderAnnounced", "VoteRequest"),
+        *("RegistryTold", "Inquiry", "InquiryReply", "LeaderAnnounced", "VoteRequest"),
     } <= kinds.keys()
     assert kinds["NoneType"] < kinds.total() / 2
 

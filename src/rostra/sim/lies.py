@@ -34,6 +34,9 @@ from rostra.wire.numbers import MESSAGES
 NUMBERS: Final = (0, 1, 2, 3, 7, 1000, 2**16, 2**31, 2**43, 2**62, 2**63 - 1)
 TEXTS: Final = ("", "silent", "crashed", "restarted", "10.6.6.6:666", "10.6.6.6:666 " + "ab" * 16, "x" * 200)
 GARBAGE: Final = (b"", b"\xff", b"\x92\x02\xa1\xff", b"\x95" * 200, b"\xc4", bytes(64))
+DEEP: Final = 3
+"""Structures within structures: further in, lists are short and then empty."""
+
 PACKETS: Final = (Hello, Data, Beat, Bye)
 _HINTS: dict[type, dict[str, Any]] = {}
 
@@ -47,6 +50,7 @@ class Lies:
         self._world = world
         self._groups = tuple(groups)
         self._encoder = Encoder(WORLD_NAME)
+        self._depth = 0  # of the structure that is being made
 
     def message(self) -> Any | None:
         """For a neighbour's core; None if it could not even be read."""
@@ -89,7 +93,9 @@ class Lies:
                 for name, hint in typing.get_type_hints(kind, include_extras=True).items()
                 if name in kind.__struct_fields__
             }
+        self._depth += 1
         values = {name: self._value(hint, name) for name, hint in _HINTS[kind].items()}
+        self._depth -= 1
         if kind is Hello and self._luck.random() < 0.8:
             values |= {"world": WORLD_NAME, "to": Domain("")}
         if kind is Data:
@@ -102,10 +108,14 @@ class Lies:
         if origin is typing.Annotated:
             value = self._value(arguments[0], name)
             return _clamped(value, arguments[1:]) if isinstance(value, int | float) else value
+        is_deep = self._depth > DEEP
+        if is_deep and types.NoneType in arguments:
+            return None
         if origin in (typing.Union, types.UnionType):
             return self._value(luck.choice(arguments), name)
         if origin is tuple and arguments[-1:] == (...,):
-            several = [self._value(arguments[0], name) for _ in range(luck.choice((0, 1, 1, 2, 5, 40)))]
+            count = 0 if is_deep else luck.choice((0, 1, 1, 2, 5, 40) if self._depth < DEEP else (0, 1, 2))
+            several = [self._value(arguments[0], name) for _ in range(count)]
             if arguments[0] is Member:
                 return tuple(sorted({each.endpoint: each for each in several}.values(), key=_endpoint))
             return tuple(sorted(set(several))) if several and isinstance(several[0], str) else tuple(several)
