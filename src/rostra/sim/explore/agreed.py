@@ -180,7 +180,7 @@ class AnswersBeforeIsolating(SetCore):
 
 class SetModel:
     config: ClassVar = CONFIG
-    changes: ClassVar = CHANGES
+    changes: tuple[GroupChange, ...] = CHANGES
     name: ClassVar[str] = "set"
     about: ClassVar[str] = "servers agree on changes, crash, lose messages and lose sight of each other"
     plants: ClassVar[Mapping[str, str]] = {

@@ -16,13 +16,24 @@ from typing import ClassVar, Final
 from msgspec.structs import replace
 
 from rostra.groups.kinds import GroupKind, MembershipKind
-from rostra.protocols.agreed.changes import CommitRecord, PartsMerged, Pid, Proposal, Round, ServerId
+from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.agreed.changes import (
+    CommitRecord,
+    GroupChange,
+    GroupVerb,
+    MemberId,
+    PartsMerged,
+    Pid,
+    Proposal,
+    Round,
+    ServerId,
+)
 from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.agreed.core import SetCore
 from rostra.protocols.agreed.messages import Commit, Initiate, SetMessage
 from rostra.protocols.agreed.reform import is_merge
 from rostra.protocols.agreed.state import Coordinating
-from rostra.sim.explore.agreed import CHANGES, SetAct, SetBounds, SetModel, SetNode, SetStepped
+from rostra.sim.explore.agreed import SET, SetAct, SetBounds, SetModel, SetNode, SetStepped
 
 ROUNDS: Final = 8
 """Probes that a world gets to become one set."""
@@ -103,9 +114,14 @@ class ForgetsItsOwnPart(SetCore):
         return super()._awaited()
 
 
+def _join_below(server: Domain) -> GroupChange:
+    member = MemberId(Endpoint(f"{server}.h1/{server}#1"), (1, 1))
+    kind = GroupKind(MembershipKind.AGREED)
+    return GroupChange(Group("chess", SET), GroupVerb.JOIN, (member,), f"a member of {server}", kind=kind)
+
+
 class ReformModel(SetModel):
     config: ClassVar = AgreedConfig(retries=1)
-    changes: ClassVar = tuple([replace(each, kind=GroupKind(MembershipKind.AGREED)) for each in CHANGES[::2]])
     name: ClassVar[str] = "reform"
     about: ClassVar[str] = "a set and a server that starts become one, while servers crash and are lost"
     plants: ClassVar[Mapping[str, str]] = {
@@ -128,6 +144,7 @@ class ReformModel(SetModel):
 
     def __init__(self, bounds: ReformBounds | None = None, plant: str | None = None) -> None:
         super().__init__(bounds or ReformBounds(), plant)
+        self.changes = tuple([_join_below(name) for name in reversed(self.names)])
         self._ends: dict[tuple[int, ...], str] = {}
 
     def initial(self) -> tuple[int, ...]:
