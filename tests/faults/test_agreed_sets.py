@@ -93,6 +93,25 @@ def test_a_lost_host_a_lost_site_and_a_lost_program() -> None:
     assert not bob.agreed[KEY].blocked and dan.agreed == {}
 
 
+def test_a_program_that_joins_at_once_on_a_host_that_restarted_does_not_keep_the_dead_in_the_group() -> None:
+    """The join says nothing of those that were on the host before, whose loss is not committed yet."""
+    world = made(**{"eu.fr": 1, "eu.de": 1, "us.ny": 1})
+    key = Group("all", Domain("world"))
+    ann, bob = joined(world, "eu.fr.h1", "eu.de.h1", group="all@world")
+    gone = bob.address
+    world.crash("eu.de.h1")
+    world.run(0.05)
+    world.restart("eu.de.h1")
+    world.run(0.05)
+    eve = world.program("eu.de.h1", "eve")
+    call = eve.join_agreed("all@world")
+    world.run(0.4)
+    assert call.result == Done(), "before the loss of bob is committed"
+    assert gone in members(ann, key)
+    world.run(5.0)
+    assert members(ann, key) == members(eve, key) == (ann.address, eve.address)
+
+
 def test_a_cut_gives_views_on_both_sides_and_heals_into_one() -> None:
     world = made()
     ann, bob, eve = joined(world, "eu.fr.h1", "eu.de.h1", "eu.it.h1")

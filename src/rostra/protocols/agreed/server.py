@@ -135,7 +135,7 @@ class CoreSet:
         self.core = core
         self.is_parent = is_parent  # of the others: the hosts are theirs to look after
         self.told: dict[Group, ToldGroup] = {}
-        self.asked: dict[str, HostQuestion] = {}  # by request: who waits for the answer
+        self.asked: dict[str, MemberAsked] = {}  # by request: what a host waits for
         self.form_until = form_until  # until then, or until all whom we see are in our part, requests wait
         self.waiting: list[Asking] = []
 
@@ -406,8 +406,9 @@ class AgreedServer(Service):
         for host in [host for host in self._holding if inside(domain, host)]:
             del self._holding[host]
         for core in self._ordinary():
-            for request in [request for request, each in core.asked.items() if inside(domain, each.host)]:
-                del core.asked[request]
+            for request, asked in list(core.asked.items()):
+                if inside(domain, asked.question.host):
+                    del core.asked[request]
 
     def _branch_lost(self, domain: Domain) -> None:
         self._forget_holding(domain)
@@ -453,12 +454,13 @@ class AgreedServer(Service):
                 change = GroupChange(group, GroupVerb.ATTRIBUTES, (), request, data=known.view.attributes)
                 self._propose(self._now, core, change, out)
 
-    def _note_holding(self, core: CoreSet, group: Group, host: Domain) -> None:
-        """A request of this host was done."""
-        known = core.table.get(group)
-        held = self._holding.setdefault(host, {}).setdefault(group, {})
-        for each in known.view.members if known is not None else ():
-            if host_of(each.id.endpoint) == host and each.id not in self._departed:
+    def _note_holding(self, core: CoreSet, asked: MemberAsked) -> None:
+        """A request of this host was done. It says nothing of others there: they may have died with the agent
+        that was there before, and wait in `_lost`."""
+        listed = frozenset(_ids(core.table.get(asked.group)))
+        held = self._holding.setdefault(asked.question.host, {}).setdefault(asked.group, {})
+        for each in asked.members:
+            if each.id in listed and each.id not in self._departed:
                 held[each.id] = each.attributes
 
     def _excuse(self, now: Instant, host: Domain, out: list[Effect]) -> None:
@@ -490,7 +492,7 @@ class AgreedServer(Service):
             why = f"{group} is {known.kind}; join it so"
             return self._answer(message.question, group, NotAllowed.code, why, out)
         request = str(message.question)
-        core.asked[request] = message.question
+        core.asked[request] = message
         ids = tuple([each.id for each in message.members])
         if message.verb is GroupVerb.JOIN:
             meta = message.members[0].attributes if message.members else b""
@@ -525,11 +527,11 @@ class AgreedServer(Service):
 
     def _committed(self, core: CoreSet, commit: SetCommitted, out: list[Effect]) -> None:
         for outcome in commit.outcomes:
-            question = core.asked.pop(outcome.request, None)
-            if question is not None:
+            asked = core.asked.pop(outcome.request, None)
+            if asked is not None:
                 code = _CODES.get(outcome.code, outcome.code)
-                self._answer(question, outcome.group, code, _why(outcome), out)
-                self._note_holding(core, outcome.group, question.host)
+                self._answer(asked.question, outcome.group, code, _why(outcome), out)
+                self._note_holding(core, asked)
         if isinstance(commit.record.proposal.change, PartsMerged):
             self._confirm(core, commit, out)
 
