@@ -141,6 +141,23 @@ def test_with_majority_one_side_lives_and_the_other_is_blocked() -> None:
     assert members(ann) == members(bob) == members(eve) == (ann.address, bob.address, eve.address)
 
 
+def test_a_dead_member_is_not_waited_for_again_after_a_merge() -> None:
+    """The part that comes back remembers a view of the dead member, and not that it died."""
+    world = made()
+    joined(world, "eu.de.h1", survive="majority")
+    world.pause("eu")
+    world.run(10.0)
+    world.crash("eu.de.h1")
+    world.run(0.1)
+    world.restart("eu.de.h1")
+    world.run(5.0)
+    world.resume("eu")
+    world.run(20.0)
+    (bob,) = joined(world, "eu.fr.h1", survive="majority")
+    assert not bob.agreed[KEY].blocked, bob.agreed[KEY].items[-1]
+    assert members(bob) == (bob.address,)
+
+
 def test_a_wider_scope_than_the_parents_climbs_to_its_core_set() -> None:
     world = made(**{"eu.fr.paris": 1, "eu.fr.lyon": 1, "eu.de.bonn": 1, "us.ny": 1})
     key = Group("chess", Domain("world"))

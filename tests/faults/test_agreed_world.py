@@ -101,6 +101,20 @@ def test_a_server_that_restarts_has_its_groups_back_from_the_hosts(restart_after
     assert numbers(programs[0])[-1] == 5
 
 
+def test_a_member_lives_on_after_its_server_and_the_other_host_restarted() -> None:
+    """The restarted host says that it holds nothing before the server has the group back."""
+    world = made()
+    _ann, bob = joined(world, "h1", "h2", survive="majority")
+    world.crash("paris")
+    world.crash("paris.h1")
+    world.run(0.5)
+    world.restart("paris")
+    world.restart("paris.h1")
+    world.run(20.0)
+    assert not bob.agreed[KEY].blocked, bob.agreed[KEY].items[-1]
+    assert bob.agreed[KEY].members == (bob.address,)
+
+
 def test_who_was_blocked_by_a_lost_server_says_so_and_goes_on_when_it_is_back() -> None:
     world = made()
     ann, bob = joined(world, "h1", "h2")

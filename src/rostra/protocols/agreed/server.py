@@ -185,8 +185,8 @@ class AgreedServer(Service):
             case Received(sender, SyncDone()):
                 self._synced.add(sender)
                 self._restore_ready(now, out)
-                if self._neighbours.cluster:
-                    self._excuse(now, sender, out)
+                for core in self._ordinary():
+                    self._excuse(core, out)
             case Received(sender, message):
                 relation = self._neighbours.up.get(sender)
                 if relation is None:
@@ -239,15 +239,8 @@ class AgreedServer(Service):
                     out.append(_ignored(message, "a member of another host"))
                 elif not self._agrees_on(group):
                     self._pass_up(sender, message, out)
-                elif self._must_restore(now, message):
-                    self._wait_for_hosts(message)
-                    self._restore_ready(now, out)
                 else:
-                    core = self._part_in(now, group.scope, out)
-                    if core.is_formed(now):
-                        self._take(now, core, message, out)
-                    elif message not in core.waiting:
-                        core.waiting.append(message)
+                    self._arrived(now, message, out)
             case ViewTaken(group, host):
                 if not self._may_ask(sender, relation, group, host):
                     out.append(_ignored(message, OUTSIDE))
@@ -430,11 +423,8 @@ class AgreedServer(Service):
         for core in self._ordinary():
             for group in sorted(core.table.groups):
                 ids = core.table.groups[group].view.ids
-                gone = [
-                    id
-                    for id in ids
-                    if any(inside(domain, id.endpoint) for domain in lost) and id not in self._held(id, group)
-                ]
+                below = [id for id in ids if any(inside(domain, id.endpoint) for domain in lost)]
+                gone = [id for id in below if id not in self._held(id, group)]
                 self._propose_loss(now, core, group, gone, out)
 
     def _propose_loss(
@@ -463,21 +453,33 @@ class AgreedServer(Service):
             if each.id in listed and each.id not in self._departed:
                 held[each.id] = each.attributes
 
-    def _excuse(self, now: Instant, host: Domain, out: list[Effect]) -> None:
-        """A host has said all that it holds. Of its members, those in a view that it does not hold are dead,
-        and so are those that a rule still asks for."""
-        for core in self._ordinary():
-            for group in sorted(core.table.groups):
-                known = core.table.groups[group]
-                asked_for = [each.id for each in known.living.members]
-                asked_for += [each.id for attempt in known.living.attempts for each in attempt.members]
-                ours = {id for id in (*known.view.ids, *asked_for) if host_of(id.endpoint) == host}
-                held = self._holding.get(host, {}).get(group, {})
-                if dead := tuple(sorted(ours.difference(held))):
-                    request = f"dead {host} {dead[0].stamp[0]}:{dead[-1].stamp[1]}"
-                    self._propose(now, core, GroupChange(group, GroupVerb.FAIL, dead, request), out)
+    def _excuse(self, core: CoreSet, out: list[Effect]) -> None:
+        """Members of our hosts that are dead, and yet in a view or asked for by a rule, are removed; again
+        after a merge with a part that did not know."""
+        for group in sorted(core.table.groups):
+            known = core.table.groups[group]
+            counted = [known.living.members, *[each.members for each in known.living.attempts]]
+            ids = {*known.view.ids, *[each.id for members in counted for each in members]}
+            if dead := tuple(sorted([id for id in ids if self._has_gone(id, group)])):
+                named = f"{core.core.state.view.pid} {dead[0].stamp[0]}:{dead[-1].stamp[1]}"
+                change = GroupChange(group, GroupVerb.FAIL, dead, f"dead {self.domain} {named}")
+                self._propose(self._now, core, change, out)
 
     # Requests, at the core-set
+
+    def _arrived(self, now: Instant, message: Asking, out: list[Effect]) -> None:
+        if isinstance(message, HostHolds):  # known at once, though it may wait: these are not dead
+            held = {each.id: each.attributes for each in message.members}
+            self._holding.setdefault(message.question.host, {})[message.group] = held
+        if self._must_restore(now, message):
+            self._wait_for_hosts(message)
+            self._restore_ready(now, out)
+            return
+        core = self._part_in(now, message.group.scope, out)
+        if core.is_formed(now):
+            self._take(now, core, message, out)
+        elif message not in core.waiting:
+            core.waiting.append(message)
 
     def _take(self, now: Instant, core: CoreSet, message: Asking, out: list[Effect]) -> None:
         if isinstance(message, HostHolds):
@@ -534,6 +536,7 @@ class AgreedServer(Service):
                 self._note_holding(core, asked)
         if isinstance(commit.record.proposal.change, PartsMerged):
             self._confirm(core, commit, out)
+            self._excuse(core, out)
 
     def _changed(self, core: CoreSet, group: Group, out: list[Effect]) -> None:
         known = core.table.get(group)
@@ -606,8 +609,7 @@ class AgreedServer(Service):
         told = core.told.setdefault(group, ToldGroup())
         if message.id is not None:
             told.ids[host] = message.id
-        held = {each.id: each.attributes for each in message.members}
-        self._holding.setdefault(host, {})[group] = held
+        held = self._holding.get(host, {}).get(group, {})
         listed = [each for each in _ids(core.table.get(group)) if host_of(each.endpoint) == host]
         self._propose_loss(now, core, group, [each for each in listed if each not in held], out)
         self._bring_back(now, core, group, host, message.group_kind, out)
@@ -616,9 +618,13 @@ class AgreedServer(Service):
             self._tell(core, group, [host], out)
 
     def _has_gone(self, id: MemberId, group: Group) -> bool:
-        return id in self._departed or (
-            host_of(id.endpoint) in self._synced and id not in self._held(id, group)
-        )
+        """Has its host said so, or all that it holds, without it? One that is about to join has not."""
+        if id in self._departed:
+            return True
+        if host_of(id.endpoint) not in self._synced or id in self._held(id, group):
+            return False
+        asked = self.sets[group.scope].asked.values()
+        return all(id != joining.id for each in asked for joining in each.members)
 
     def _held(self, id: MemberId, group: Group) -> dict[MemberId, bytes]:
         return self._holding.get(host_of(id.endpoint), {}).get(group, {})
@@ -697,6 +703,7 @@ class AgreedServer(Service):
             self._propose_loss(now, core, group, lost, out)
         for each in held:
             self._reconcile(now, core, each, out)
+        self._excuse(core, out)  # hosts may have said so before we knew of the group
         core.waiting += restoring.waiting
 
     # Timers
